@@ -1,0 +1,91 @@
+//! Bugs planted on purpose, to test the tests.
+//!
+//! Each is a small edit that a reviewer could pass. In an ordinary build
+//! [`is`] is the constant `false` and the wrong branch vanishes; under the
+//! feature `planted`, which only this crate's own tests turn on, one bug at a
+//! time can be switched on for the current thread.
+
+/// Declares the list once: the enum, the table of all, and each one's story.
+macro_rules! bugs {
+    ($($(#[doc = $story:literal])+ $name:ident,)+) => {
+        /// A bug that can be planted.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum Bug {
+            $($(#[doc = $story])+ $name,)+
+        }
+
+        impl Bug {
+            /// Every bug, in the order of the table.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
+
+            /// What the bug does, in one line.
+            #[must_use]
+            pub const fn story(self) -> &'static str {
+                match self {
+                    $(Self::$name => concat!($($story,)+),)+
+                }
+            }
+        }
+    };
+}
+
+bugs! {
+    /// Each new grant starts with a full level instead of the tokens it carries.
+    GrantStartsFull,
+    /// The child counts its lease from when the grant arrived, not from when the report left.
+    LeaseFromReceipt,
+    /// The child's lease is as long as the parent's patience: no margin for drift.
+    NoDriftMargin,
+    /// The remainder of a split is dealt out twice.
+    RemainderTwice,
+    /// A clock that steps back moves the bucket's last instant back with it.
+    ElapsedAfterStepBack,
+    /// The leader proposes a reclaim without waiting a lease in office.
+    NoPatience,
+    /// A node that joins again gets the incarnation it had.
+    IncarnationReused,
+    /// Replaying an entry applies it again.
+    ApplyTwice,
+    /// Capacity added by a raise arrives full.
+    RaiseArrivesFull,
+}
+
+#[cfg(feature = "planted")]
+mod switch {
+    use super::Bug;
+    use core::cell::Cell;
+
+    std::thread_local! {
+        static ACTIVE: Cell<Option<Bug>> = const { Cell::new(None) };
+    }
+
+    /// Switches `bug` on for this thread while `run` runs.
+    pub fn with<T>(bug: Option<Bug>, run: impl FnOnce() -> T) -> T {
+        struct Restore(Option<Bug>);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                ACTIVE.with(|active| active.set(self.0));
+            }
+        }
+        let _restore = Restore(ACTIVE.with(|active| active.replace(bug)));
+        run()
+    }
+
+    /// Whether `bug` is switched on for this thread.
+    #[must_use]
+    pub fn is(bug: Bug) -> bool {
+        ACTIVE.with(|active| active.get() == Some(bug))
+    }
+}
+
+#[cfg(feature = "planted")]
+pub use switch::{is, with};
+
+/// Whether `bug` is switched on: never, in a build without planted bugs.
+#[cfg(not(feature = "planted"))]
+#[must_use]
+#[inline(always)]
+pub const fn is(_bug: Bug) -> bool {
+    false
+}

@@ -1,0 +1,278 @@
+//! The fixed point of one budget.
+
+use super::time::NANOS_PER_SEC;
+use super::{Rate, Span, Tokens, UnitError, div_ceil};
+
+/// A rate as people say it: so many tokens per span.
+///
+/// Range: 1 token per 10 days to 10¹² tokens per second, or exactly 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Frequency {
+    tokens: u64,
+    per: Span,
+}
+
+impl Frequency {
+    /// No tokens, ever.
+    pub const ZERO: Self = Self {
+        tokens: 0,
+        per: Span::from_secs(1),
+    };
+
+    /// The most tokens per second.
+    pub const PER_SEC_MAX: u64 = 1_000_000_000_000;
+
+    /// The longest time that one token may take.
+    pub const SPAN_PER_TOKEN_MAX: Span = Span::from_secs(10 * 86_400);
+
+    /// `tokens` per `per`.
+    ///
+    /// # Errors
+    ///
+    /// [`UnitError::Zero`] for an empty span, [`UnitError::OutOfRange`] for a
+    /// rate other than 0 that is slower than one token per 10 days or faster
+    /// than 10¹² tokens per second.
+    pub fn new(tokens: u64, per: Span) -> Result<Self, UnitError> {
+        if per.is_zero() {
+            return Err(UnitError::Zero { what: "span" });
+        }
+        let frequency = Self { tokens, per };
+        let out_of_range = UnitError::OutOfRange { what: "rate" };
+        // tokens ÷ per ≤ 10¹² ÷ s, compared crosswise: both products fit 128 bits.
+        let (tokens, per) = (u128::from(tokens), u128::from(per.nanos()));
+        let most = per
+            .checked_mul(u128::from(Self::PER_SEC_MAX))
+            .ok_or(out_of_range)?;
+        let fastest = tokens
+            .checked_mul(u128::from(NANOS_PER_SEC))
+            .ok_or(out_of_range)?;
+        let slowest = tokens
+            .checked_mul(u128::from(Self::SPAN_PER_TOKEN_MAX.nanos()))
+            .ok_or(out_of_range)?;
+        if fastest > most || (tokens != 0 && slowest < per) {
+            return Err(out_of_range);
+        }
+        Ok(frequency)
+    }
+
+    /// `tokens` per second.
+    ///
+    /// # Errors
+    ///
+    /// As [`Frequency::new`].
+    pub fn per_sec(tokens: u64) -> Result<Self, UnitError> {
+        Self::new(tokens, Span::from_secs(1))
+    }
+
+    /// The tokens of one span.
+    #[must_use]
+    pub const fn tokens(self) -> u64 {
+        self.tokens
+    }
+
+    /// The span.
+    #[must_use]
+    pub const fn per(self) -> Span {
+        self.per
+    }
+}
+
+/// How many grains make one token of a budget.
+///
+/// Rates from one token in ten days to 10¹² a second do not fit one 64-bit
+/// fixed point that also divides finely, so each budget has its own: the
+/// scale is chosen once, when a generation of the budget is made, such that
+/// its rate is about [`Scale::GRAINS_TARGET`] grains per second and its burst
+/// still fits. Range: 1 to 2⁵⁶ grains per token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "u64", into = "u64"))]
+pub struct Scale(u64);
+
+impl Scale {
+    /// One grain is one token: what quotas and permits are counted in.
+    pub const WHOLE: Self = Self(1);
+
+    /// The rate that a new scale aims at: fine enough that a ten-thousandth
+    /// part of a budget still divides to a part in 10⁵, small enough that
+    /// 2³² moves of the whole budget do not exhaust an edge's 64-bit counters.
+    pub const GRAINS_TARGET: u64 = 1 << 32;
+
+    /// What no limit may exceed in grains, in rate or burst: a quarter of the
+    /// range, so that a limit raised four times over still adds up.
+    pub const GRAINS_MAX: u64 = 1 << 56;
+
+    const GRAINS_PER_TOKEN_MAX: u64 = 1 << 56;
+
+    /// Divides into seconds, minutes, hours, and ten days: with it in the
+    /// scale, rates said in those units are exact.
+    const SECONDS_IN_TEN_DAYS: u64 = 864_000;
+
+    /// The scale for a budget of this rate and this burst (in tokens).
+    ///
+    /// # Errors
+    ///
+    /// [`UnitError::OutOfRange`] if no scale holds both.
+    pub fn fit(rate: Frequency, burst: u64) -> Result<Self, UnitError> {
+        let out_of_range = UnitError::OutOfRange { what: "burst" };
+        if burst > Self::GRAINS_MAX {
+            return Err(out_of_range);
+        }
+        if rate.tokens == 0 {
+            return Ok(Self::WHOLE);
+        }
+        // grains per token = target ÷ (tokens per second), at least 1.
+        let wanted = u128::from(Self::GRAINS_TARGET)
+            .checked_mul(u128::from(rate.per.nanos()))
+            .and_then(|product| {
+                let per_sec = u128::from(rate.tokens).checked_mul(u128::from(NANOS_PER_SEC))?;
+                product.checked_div(per_sec)
+            })
+            .ok_or(out_of_range)?;
+        let by_burst = u128::from(Self::GRAINS_MAX)
+            .checked_div(u128::from(burst.max(1)))
+            .ok_or(out_of_range)?;
+        let most = wanted
+            .min(by_burst)
+            .min(u128::from(Self::GRAINS_PER_TOKEN_MAX));
+        let most = u64::try_from(most).map_err(|_| out_of_range)?.max(1);
+        let scale = Self(Self::rounded(most));
+        if scale.rate(rate)?.is_zero() {
+            return Err(out_of_range);
+        }
+        Ok(scale)
+    }
+
+    /// The greatest power of two up to `most`, times ten days' seconds where
+    /// there is room for them.
+    fn rounded(most: u64) -> u64 {
+        let power = |limit: u64| 1_u64.checked_shl(limit.ilog2()).unwrap_or(1);
+        match most.checked_div(Self::SECONDS_IN_TEN_DAYS) {
+            None | Some(0) => power(most),
+            Some(room) => power(room).saturating_mul(Self::SECONDS_IN_TEN_DAYS),
+        }
+    }
+
+    /// Grains per token.
+    #[must_use]
+    pub const fn grains_per_token(self) -> u64 {
+        self.0
+    }
+
+    /// So many whole tokens.
+    ///
+    /// # Errors
+    ///
+    /// [`UnitError::OutOfRange`] above [`Scale::GRAINS_MAX`] grains.
+    pub fn tokens(self, whole: u64) -> Result<Tokens, UnitError> {
+        match whole.checked_mul(self.0) {
+            Some(grains) if grains <= Self::GRAINS_MAX => Ok(Tokens::from_grains(grains)),
+            _ => Err(UnitError::OutOfRange { what: "tokens" }),
+        }
+    }
+
+    /// The rate in grains per second, rounded down.
+    ///
+    /// # Errors
+    ///
+    /// [`UnitError::OutOfRange`] above [`Scale::GRAINS_MAX`] grains per second.
+    pub fn rate(self, frequency: Frequency) -> Result<Rate, UnitError> {
+        let out_of_range = UnitError::OutOfRange { what: "rate" };
+        // tokens · grains · 10⁹ may pass 128 bits only far outside the range.
+        let per_span = u128::from(frequency.tokens)
+            .checked_mul(u128::from(self.0))
+            .and_then(|grains| grains.checked_mul(u128::from(NANOS_PER_SEC)))
+            .ok_or(out_of_range)?;
+        let grains = per_span
+            .checked_div(u128::from(frequency.per.nanos()))
+            .ok_or(out_of_range)?;
+        match u64::try_from(grains) {
+            Ok(grains) if grains <= Self::GRAINS_MAX => Ok(Rate::from_grains(grains)),
+            _ => Err(out_of_range),
+        }
+    }
+
+    /// The whole tokens in an amount, rounded down.
+    #[must_use]
+    pub const fn whole(self, tokens: Tokens) -> u64 {
+        match tokens.grains().checked_div(self.0) {
+            Some(whole) => whole,
+            None => 0,
+        }
+    }
+
+    /// The whole tokens in an amount, rounded up.
+    #[must_use]
+    pub const fn whole_up(self, tokens: Tokens) -> u64 {
+        tokens.grains().div_ceil(self.0)
+    }
+}
+
+impl TryFrom<u64> for Scale {
+    type Error = UnitError;
+
+    fn try_from(grains_per_token: u64) -> Result<Self, UnitError> {
+        match grains_per_token {
+            0 => Err(UnitError::Zero { what: "scale" }),
+            1..=Self::GRAINS_PER_TOKEN_MAX => Ok(Self(grains_per_token)),
+            _ => Err(UnitError::OutOfRange { what: "scale" }),
+        }
+    }
+}
+
+impl From<Scale> for u64 {
+    fn from(scale: Scale) -> Self {
+        scale.grains_per_token()
+    }
+}
+
+/// The time in which `rate` makes `tokens`, rounded up; `None` if never.
+pub(crate) fn time_to_make(tokens: Tokens, rate: Rate) -> Option<Span> {
+    if tokens.is_zero() {
+        return Some(Span::ZERO);
+    }
+    if rate.is_zero() {
+        return None;
+    }
+    let grain_nanos = u128::from(tokens.grains()).checked_mul(u128::from(NANOS_PER_SEC))?;
+    u64::try_from(div_ceil(grain_nanos, u128::from(rate.grains())))
+        .ok()
+        .map(Span::from_nanos)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(tokens: u64, per: Span, burst: u64, grains_per_token: u64, grains_per_sec: u64) {
+        let rate = Frequency::new(tokens, per).unwrap();
+        let scale = Scale::fit(rate, burst).unwrap();
+        assert_eq!(scale.grains_per_token(), grains_per_token);
+        assert_eq!(scale.rate(rate).unwrap().grains(), grains_per_sec);
+        scale.tokens(burst).unwrap();
+    }
+
+    #[test]
+    fn the_scale_serves_the_whole_range_of_rates() {
+        let (second, days) = (Span::from_secs(1), Span::from_secs(864_000));
+        check(1_000, second, 200, 864_000 * 4, 864_000 * 4 * 1_000);
+        check(1, days, 1, 864_000 * (1 << 32), 1 << 32);
+        check(1_000_000_000_000, second, 1_000_000, 1, 1_000_000_000_000);
+        check(30_000_000, second, 30_000_000, 128, 128 * 30_000_000);
+        check(1, second, 1 << 40, 1 << 16, 1 << 16);
+    }
+
+    #[test]
+    fn rates_outside_the_range_are_refused() {
+        let refused = UnitError::OutOfRange { what: "rate" };
+        assert_eq!(Frequency::per_sec(1_000_000_000_001), Err(refused));
+        assert_eq!(Frequency::new(1, Span::from_secs(864_001)), Err(refused));
+        assert_eq!(
+            Frequency::new(1, Span::ZERO),
+            Err(UnitError::Zero { what: "span" })
+        );
+        assert!(Frequency::new(0, Span::from_secs(864_001)).is_ok());
+    }
+}

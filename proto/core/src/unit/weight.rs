@@ -1,0 +1,59 @@
+//! Weights of claimants.
+
+use super::UnitError;
+use core::num::NonZeroU32;
+
+/// How much a claimant counts beside others. Range: 1 to 1,000,000.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "u32", into = "u32"))]
+pub struct Weight(NonZeroU32);
+
+impl Weight {
+    /// The weight of a claimant of whom nothing is said.
+    pub const ONE: Self = Self(NonZeroU32::MIN);
+
+    /// The greatest weight.
+    pub const MAX: u32 = 1_000_000;
+
+    /// A weight.
+    ///
+    /// # Errors
+    ///
+    /// [`UnitError`] outside 1 to [`Weight::MAX`].
+    pub const fn new(weight: u32) -> Result<Self, UnitError> {
+        if weight > Self::MAX {
+            return Err(UnitError::OutOfRange { what: "weight" });
+        }
+        match NonZeroU32::new(weight) {
+            Some(weight) => Ok(Self(weight)),
+            None => Err(UnitError::Zero { what: "weight" }),
+        }
+    }
+
+    /// The weight as a number.
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.0.get()
+    }
+}
+
+impl Default for Weight {
+    fn default() -> Self {
+        Self::ONE
+    }
+}
+
+impl TryFrom<u32> for Weight {
+    type Error = UnitError;
+
+    fn try_from(weight: u32) -> Result<Self, UnitError> {
+        Self::new(weight)
+    }
+}
+
+impl From<Weight> for u32 {
+    fn from(weight: Weight) -> Self {
+        weight.get()
+    }
+}

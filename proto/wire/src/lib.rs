@@ -1,0 +1,1 @@
+//! Protobuf messages of Aliquot and their total conversions to and from the core's types.

@@ -1,0 +1,1 @@
+//! Shared pieces of the tests that look at Aliquot from the outside.
