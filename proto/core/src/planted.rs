@@ -49,6 +49,16 @@ bugs! {
     ApplyTwice,
     /// Capacity added by a raise arrives full.
     RaiseArrivesFull,
+    /// A newcomer waits until those who hold the capacity change by more than a little.
+    NewcomerHeldBack,
+    /// Bands are served from low to high.
+    BandsReversed,
+    /// A claimant's floor comes on top of its part.
+    FloorOnTop,
+    /// Compression joins demands where a chord belongs.
+    ChordAbove,
+    /// The last level is kept as long as it hands out no more than there is.
+    OldLevelTrusted,
 }
 
 #[cfg(feature = "planted")]
