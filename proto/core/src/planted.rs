@@ -49,6 +49,14 @@ bugs! {
     ApplyTwice,
     /// Capacity added by a raise arrives full.
     RaiseArrivesFull,
+    /// A bucket's supply is rounded up to the grain.
+    SupplyRoundsUp,
+    /// A cancelled reservation gets all its tokens back, whatever was reserved after it.
+    CancelRefundsAll,
+    /// Capacity withdrawn from a bucket carries a full level, whatever was in it.
+    WithdrawLeavesFull,
+    /// A full bucket keeps the part of a grain that is under way.
+    FullKeepsFraction,
 }
 
 #[cfg(feature = "planted")]
