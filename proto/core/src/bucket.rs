@@ -6,7 +6,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `accrual` | what a rate makes in a time, as one multiplication and one shift |
+//! | `accrual` | what a rate makes in a time, exactly, without a division |
 //! | `gcra` | the decision on one 64-bit word, for whoever keeps that word |
 //! | `reserve` | tokens for later: reserve and cancel |
 //! | `moves` | capacity and tokens that come and go while the level stays |
@@ -70,8 +70,8 @@ pub struct Bucket {
     burst: Tokens,
     /// Where `debt` and supply count from.
     base: Tick,
-    /// The part of a grain already made at `base`, in 2⁻⁶⁴ grains.
-    phase: u64,
+    /// The part of a grain already made at `base`, in billionths.
+    phase: u32,
     debt: u64,
     /// The latest tick seen, never before `base`.
     latest: Tick,
@@ -266,7 +266,7 @@ impl Bucket {
 
     /// The first tick by which `due` was made since the base, if the clock's range has it.
     fn tick_of(&self, due: u64) -> Option<Tick> {
-        let wait = self.accrual.time_until_from(due, self.phase)?;
+        let wait = self.accrual.time_until(due, self.phase)?;
         let nanos = self.base.nanos().checked_add(wait.nanos())?;
         Some(Tick::from_nanos(nanos))
     }

@@ -7,8 +7,8 @@ use crate::unit::Tokens;
 pub struct Made {
     /// Whole grains.
     pub whole: u64,
-    /// The part of the next grain, in 2⁻⁶⁴ grains.
-    pub fraction: u64,
+    /// The part of the next grain, in billionths.
+    pub fraction: u32,
 }
 
 impl Made {
@@ -87,7 +87,7 @@ pub fn admit(debt: u64, burst: Tokens, n: Tokens, made: Made) -> Result<u64, Sho
 mod tests {
     use super::*;
 
-    fn check(debt: u64, burst: u64, n: u64, made: (u64, u64), expect: Result<u64, Short>) {
+    fn check(debt: u64, burst: u64, n: u64, made: (u64, u32), expect: Result<u64, Short>) {
         let (whole, fraction) = made;
         let (burst, n) = (Tokens::from_grains(burst), Tokens::from_grains(n));
         assert_eq!(admit(debt, burst, n, Made { whole, fraction }), expect);
