@@ -59,6 +59,14 @@ bugs! {
     ChordAbove,
     /// The last level is kept as long as it hands out no more than there is.
     OldLevelTrusted,
+    /// A bucket's supply is rounded up to the grain.
+    SupplyRoundsUp,
+    /// A cancelled reservation gets all its tokens back, whatever was reserved after it.
+    CancelRefundsAll,
+    /// Capacity withdrawn from a bucket carries a full level, whatever was in it.
+    WithdrawLeavesFull,
+    /// A full bucket keeps the part of a grain that is under way.
+    FullKeepsFraction,
 }
 
 #[cfg(feature = "planted")]
