@@ -49,6 +49,12 @@ bugs! {
     ApplyTwice,
     /// Capacity added by a raise arrives full.
     RaiseArrivesFull,
+    /// A template's `*` is tried before the literal segment beside it.
+    TemplateFirst,
+    /// Every fourth year is a leap year, centuries too.
+    CenturyLeap,
+    /// A local clock ahead of UTC is taken for one behind it.
+    OffsetSign,
 }
 
 #[cfg(feature = "planted")]
