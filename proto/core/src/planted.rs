@@ -67,6 +67,12 @@ bugs! {
     WithdrawLeavesFull,
     /// A full bucket keeps the part of a grain that is under way.
     FullKeepsFraction,
+    /// A template's `*` is tried before the literal segment beside it.
+    TemplateFirst,
+    /// Every fourth year is a leap year, centuries too.
+    CenturyLeap,
+    /// A local clock ahead of UTC is taken for one behind it.
+    OffsetSign,
 }
 
 #[cfg(feature = "planted")]
