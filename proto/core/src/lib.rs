@@ -20,9 +20,11 @@
 //! | [`account`] | the book of one budget at one level |
 //! | [`ledger`] | the one decision maker of both levels |
 //! | [`command`], [`state`] | what the log carries and what applying it means |
-//! | [`leadership`] | what a leader may confirm, reclaim and grant, and when |
+//! | [`leadership`] | what a leader may confirm and reclaim, and when |
 //! | [`holder`] | the child's side of an edge |
+//! | [`leader`] | the parent of the nodes: leadership, a ledger, and the term's pool |
 //! | [`node`] | a coordinator node: a holder above, a ledger below |
+//! | [`client`] | a service's side: a holder with allotments that decide |
 //! | [`check`] | the invariants as functions |
 #![no_std]
 #![cfg_attr(
@@ -56,10 +58,14 @@ pub mod message;
 
 pub mod account;
 pub mod command;
+
 pub mod holder;
 pub mod leadership;
 pub mod ledger;
-pub mod node;
 pub mod state;
+
+pub mod client;
+pub mod leader;
+pub mod node;
 
 pub mod check;
