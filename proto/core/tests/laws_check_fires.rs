@@ -99,6 +99,20 @@ fn a_raise_arrives_empty_and_a_cut_binds_one_lag_later() {
 
 /// Invariant 1.
 #[test]
+fn the_reported_window_is_the_first_of_the_worst_and_starts_where_the_bucket_was_full() {
+    let full = Limits::new(at(0), limit(1_000_000_000, 5), Span::ZERO);
+    let mut envelope = LaggedEnvelope::new(full, drift(0));
+    envelope.admit(at(10), grains(2));
+    envelope.admit(at(30), grains(2));
+    assert_eq!(envelope.report().window, Some((at(10), at(10))));
+    // Raised when full, it is full no more, and the window reaches back to the raise.
+    envelope.change(at(40), limit(0, 9));
+    envelope.admit(at(50), grains(4));
+    assert_eq!(envelope.report().window, Some((at(40), at(50))));
+}
+
+/// Invariant 1.
+#[test]
 fn a_quota_fires_over_its_limit_and_after_its_end() {
     let period = PeriodId::new(1);
     let mut over = QuotaCheck::new(grains(10));
@@ -191,8 +205,13 @@ fn tokens_that_appear_are_caught_and_a_refund_is_not_one() {
     account.observe(at(4), 7);
     assert_eq!(account.slack(), Some(0));
     assert!(account.verdict().is_pass());
-    account.observe(at(5), 9);
-    fires(account.verdict(), Invariant::Conservation, 2);
+    let mut over = account.clone();
+    over.observe(at(5), 9);
+    fires(over.verdict(), Invariant::Conservation, 2);
+    // What comes back beyond the burst is lost.
+    account.refund(at(5), grains(4));
+    account.observe(at(5), 11);
+    fires(account.verdict(), Invariant::Conservation, 1);
 }
 
 /// Invariant 3.
@@ -222,6 +241,7 @@ fn a_counter_that_goes_back_is_caught_and_another_name_is_another_counter() {
         (2, "b", [1, 1], true),
         (3, "a", [5, 6], true),
         (4, "a", [9, 4], false),
+        (5, "a", [8, 6], false),
         (5, "a", [8, 6], false),
         (6, "a", [9, 6], true),
     ] {
