@@ -105,10 +105,10 @@ fn the_reported_window_is_the_first_of_the_worst_and_starts_where_the_bucket_was
     envelope.admit(at(10), grains(2));
     envelope.admit(at(30), grains(2));
     assert_eq!(envelope.report().window, Some((at(10), at(10))));
-    // The cut to 4 meets a level that has just grown to 4: full again.
-    envelope.change(at(31), limit(0, 4));
-    envelope.admit(at(40), grains(4));
-    assert_eq!(envelope.report().window, Some((at(31), at(40))));
+    // Raised when full, it is full no more, and the window reaches back to the raise.
+    envelope.change(at(40), limit(0, 9));
+    envelope.admit(at(50), grains(4));
+    assert_eq!(envelope.report().window, Some((at(40), at(50))));
 }
 
 /// Invariant 1.

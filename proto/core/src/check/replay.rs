@@ -105,10 +105,7 @@ impl Replay {
         self.advance(at)?;
         self.capacity = in_parts(limit.burst);
         self.per_nano = per_nano(limit, self.drift);
-        if self.level >= self.capacity {
-            self.level = self.capacity;
-            self.full_at = at;
-        }
+        self.level = self.level.min(self.capacity);
         Some(())
     }
 }
