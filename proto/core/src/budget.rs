@@ -130,6 +130,24 @@ impl Budget {
         self.terms.allocation
     }
 
+    /// How capacity is divided among those who claim it.
+    #[must_use]
+    pub const fn dividing(&self) -> crate::allocate::Terms {
+        use crate::allocate::{Headroom as Rest, Policy};
+        crate::allocate::Terms {
+            policy: match self.terms.allocation {
+                Allocation::MaxMin => Policy::MaxMin,
+                Allocation::Static => Policy::Static,
+                Allocation::Equal => Policy::Equal,
+                Allocation::Proportional => Policy::Proportional,
+            },
+            headroom: match self.terms.headroom {
+                Headroom::Dealt => Rest::ByWeight,
+                Headroom::Withheld => Rest::Kept,
+            },
+        }
+    }
+
     /// How long a reclaimed floor stays booked.
     #[must_use]
     pub const fn forget_after(&self) -> Span {

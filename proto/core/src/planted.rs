@@ -113,6 +113,14 @@ bugs! {
     RebornOnNewBooks,
     /// An instance that was forgotten too early is born full all the same.
     RebornFull,
+    /// A leader that comes back to office goes on with the pool of its last term.
+    OldPoolKept,
+    /// A node goes on being confirmed while its removal is under way.
+    RemovedConfirmed,
+    /// A wound-up budget ends as soon as it is clear, before it would be full again.
+    EndedBeforeFull,
+    /// Periods begin by the fastest wall clock.
+    LeaderWallTrusted,
 }
 
 #[cfg(feature = "planted")]

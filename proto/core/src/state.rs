@@ -63,6 +63,8 @@ pub struct Generation {
     pub budget: Budget,
     /// Who holds what.
     pub account: Account,
+    /// How long the running period has lasted, at least, by boot clocks.
+    pub age: Span,
     /// Whether it is being wound up: the limit is 0, and the books stay until they are clear.
     pub winding: bool,
 }

@@ -30,6 +30,8 @@ pub struct WholeView {
 pub struct Plan {
     /// What should be granted, within what is free; a rate's tokens are for the owner to add.
     pub wishes: Vec<Wish>,
+    /// Children of whom something more is wanted back.
+    pub recalled: Vec<Incarnation>,
     /// Whether time alone can change the plan: a small difference is being held back.
     pub unsettled: bool,
     /// Children whose waiting cost no gathering of burst can ever serve.
@@ -81,7 +83,7 @@ pub(super) fn plan(
         Kind::Quota => quota_parts(&seats, &room, view, warm),
         Kind::Concurrency => permit_parts(&seats, &room, view, warm),
     };
-    plan.wishes = settle(&mut seats, &wanted, account, view);
+    plan.wishes = settle(&mut seats, &wanted, account, view, &mut plan.recalled);
     plan
 }
 
@@ -300,6 +302,7 @@ fn settle(
     wanted: &[Vector],
     account: &Account,
     view: &WholeView,
+    recalled: &mut Vec<Incarnation>,
 ) -> Vec<Wish> {
     let mut lacking = Vec::with_capacity(seats.len());
     for (seat, &want) in seats.iter_mut().zip(wanted) {
@@ -312,6 +315,7 @@ fn settle(
                 }
             }
             seat.claim.raise_target(Vector::from_array(target));
+            recalled.push(seat.child);
         }
         lacking.push(want.ahead_of(seat.kept));
     }
