@@ -5,6 +5,7 @@
 //! ever half applied, and no text panics. A [`Catalog`] says which rule a
 //! [`Key`] falls under, and a [`Period`] which of a quota's periods runs.
 
+mod calendar;
 mod catalog;
 mod civil;
 mod claim;
@@ -17,7 +18,10 @@ mod part;
 mod period;
 mod policy;
 mod terms;
+#[cfg(test)]
+mod tests;
 
+pub use calendar::{Calendar, Length, Offset};
 pub use catalog::{Catalog, DuplicateRule};
 pub use claim::{Band, Claim, Labels, WeightRule};
 pub use draft::{BudgetDraft, ExpiryDraft, PartDraft, WeightDraft, Written};
@@ -25,7 +29,7 @@ pub use error::FieldError;
 pub use key::{Key, KeyError, KeyPattern};
 pub use limit::Limit;
 pub use part::Part;
-pub use period::{Calendar, Length, Offset, Period, PeriodError, WallTime};
+pub use period::{Period, PeriodError, WallTime};
 pub use policy::{Allocation, Enforcement, Headroom, OnLeaseExpiry};
 
 use crate::share::{Kind, Share};
