@@ -127,6 +127,7 @@ pub enum Headroom {
 
 /// How a capacity is divided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Terms {
     /// The rule.
     pub policy: Policy,

@@ -4,6 +4,7 @@
 //! the leader. Every message is a snapshot of counters that only grow, so any
 //! of them may be lost, doubled, late, or overtaken.
 
+use crate::allocate;
 use crate::budget::{Band, Budget, OnLeaseExpiry};
 use crate::demand::DemandCurve;
 use crate::edge::Vector;
@@ -142,6 +143,12 @@ pub struct Terms {
     pub max_hold: Span,
     /// How long a floor outlives its lease.
     pub forget_after: Span,
+    /// The floor of each session.
+    pub floor: Share,
+    /// The most that one session gets.
+    pub ceiling: Option<Share>,
+    /// How it is divided among those who claim it.
+    pub dividing: allocate::Terms,
 }
 
 impl From<&Budget> for Terms {
@@ -152,6 +159,9 @@ impl From<&Budget> for Terms {
             on_lease_expiry: budget.on_lease_expiry(),
             max_hold: budget.max_hold(),
             forget_after: budget.forget_after(),
+            floor: budget.floor(),
+            ceiling: budget.ceiling(),
+            dividing: budget.dividing(),
         }
     }
 }

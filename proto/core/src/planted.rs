@@ -119,6 +119,18 @@ bugs! {
     RemovedConfirmed,
     /// A wound-up budget ends as soon as it is clear, before it would be full again.
     EndedBeforeFull,
+    /// A node gives back floors that a closed session's client may still use.
+    GhostFloorsReturned,
+    /// A client's lease is longer than what remains of its node's.
+    ClientOutlivesNode,
+    /// What is reclaimed of a silent client comes back full instead of empty.
+    ReclaimCarriesTokens,
+    /// A forked process goes on under the edge that it inherited.
+    ForkKeepsEdge,
+    /// A decision does not look at the lease.
+    LeaseUnchecked,
+    /// A bucket that becomes a floor keeps the level it had.
+    FloorUnclipped,
     /// Periods begin by the fastest wall clock.
     LeaderWallTrusted,
 }
