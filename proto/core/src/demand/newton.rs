@@ -45,12 +45,8 @@ pub(crate) fn level_of(
             return Level::FULL;
         }
         let next = pass.root(capacity);
-        let settled = if planted::is(Bug::OldLevelTrusted) {
-            next >= level && level > Level::ZERO
-        } else {
-            next == level
-        };
-        if settled {
+        let trusted = planted::is(Bug::OldLevelTrusted) && Level::ZERO < level && level < next;
+        if next == level || trusted {
             return level;
         }
         level = next;
