@@ -24,4 +24,4 @@ pub use level::Level;
 pub use newton::solve;
 
 pub(crate) use level::wide;
-pub(crate) use newton::level_of;
+pub(crate) use newton::{level_of, mask};
