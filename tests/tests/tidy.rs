@@ -7,7 +7,7 @@ use aliquot_tests::tidy::{
 
 #[track_caller]
 fn holds(rule: impl Fn(&Tree) -> Vec<Finding>) {
-    let tree = Tree::read().unwrap();
+    let tree = Tree::read().expect("the tree can be read");
     assert!(tree.has("proto/core/src/lib.rs"), "the tree was not read");
     assert_none(&rule(&tree));
 }
@@ -15,8 +15,8 @@ fn holds(rule: impl Fn(&Tree) -> Vec<Finding>) {
 #[track_caller]
 fn holds_but_for(rule: impl Fn(&Tree, &Allowed) -> Vec<Finding>) {
     holds(|tree| {
-        let allowed = Allowed::parse(tree.text(Allowed::PATH).unwrap()).unwrap();
-        rule(tree, &allowed)
+        let list = tree.text(Allowed::PATH).expect("there is a list");
+        rule(tree, &Allowed::parse(list).expect("the list can be read"))
     });
 }
 
