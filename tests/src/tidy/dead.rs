@@ -48,6 +48,10 @@ fn reach(tree: &Tree, path: &str, dir: &str, reached: &mut BTreeSet<String>) {
         reach(tree, &format!("{below}.rs"), &below, reached);
         reach(tree, &format!("{below}/mod.rs"), &below, reached);
     }
+    for child in pointed_at(&source) {
+        let file = resolve(parent(path), &child);
+        reach(tree, &file, parent(&file), reached);
+    }
 }
 
 /// The modules that a file declares without a body, as paths through the
@@ -71,6 +75,20 @@ fn declared(source: &Source) -> Vec<String> {
         }
     }
     declared
+}
+
+/// The files that `#[path = "…"]` names, relative to the file that says so.
+fn pointed_at(source: &Source) -> Vec<String> {
+    let tokens = source.tokens().windows(6);
+    tokens
+        .filter_map(|window| {
+            let texts = window.iter().map(|token| token.text.as_str());
+            match texts.collect::<Vec<_>>()[..] {
+                ["#", "[", "path", "=", file, "]"] => Some(file.trim_matches('"').to_owned()),
+                _ => None,
+            }
+        })
+        .collect()
 }
 
 /// Every document under `docs/` is linked from another one.
@@ -189,7 +207,11 @@ mod tests {
             ("a/src/in_line/d.rs", "const X: u8 = 1;"),
             ("a/src/f.rs", "const X: u8 = 1;"),
             ("a/src/lost.rs", "mod found_by_the_lost;"),
-            ("a/tests/t.rs", "mod help;"),
+            (
+                "a/tests/t.rs",
+                "mod help;\n#[path = \"t/far.rs\"]\nmod far;",
+            ),
+            ("a/tests/t/far.rs", "x!();"),
             ("a/tests/help.rs", "x!();"),
             ("a/tests/help/lost.rs", "x!();"),
             ("lost.rs", "x!();"),
