@@ -9,7 +9,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`unit`](mod@unit) | tokens, rates, spans, ticks, weights and names, with checked arithmetic |
+//! | [`unit`] | tokens, rates, spans, ticks, weights and names, with checked arithmetic |
 //! | [`share`] | a part of a budget; split, merge, spend, refund |
 //! | [`bucket`] | a share that time refills: the decision itself |
 //! | [`edge`] | what a parent gave and a child returned: counters that only grow |
