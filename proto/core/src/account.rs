@@ -1,1 +1,456 @@
-//! (to be written)
+//! The book of one budget at one level.
+//!
+//! Whose parts the whole is cut into: the nodes' in the replicated state, the
+//! clients' sessions' in a node's memory. The same rules keep both.
+//!
+//! ```text
+//!            grant                      close                    forget
+//!   free ───────────► open edge ───────────────────► kept ───────────────► free
+//!     ▲                   │   (floors and permits stay; the rest is free)
+//!     └──── release ──────┘
+//! ```
+//!
+//! State invariants, for rate, burst, floors, and a quota's tokens:
+//! `held = Σ open holdings + Σ kept`, and a grant never makes `held` (for a
+//! quota: `held + spent`) pass the whole. Lowering the whole may leave more
+//! held than there is; then nothing is free until enough came back.
+
+use crate::edge::{Counters, EdgeError, Vector};
+use crate::planted::{self, Bug};
+use crate::share::{Kind, Share};
+use crate::unit::{Incarnation, PeriodId, Span, Tokens};
+use alloc::collections::{BTreeMap, BTreeSet};
+use core::fmt;
+
+/// Why the book did not change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AccountError {
+    /// The edge is closed; nothing said on it counts.
+    Closed,
+    /// The whole has not so much left.
+    NotFree,
+    /// Tokens were to travel without the capacity they fill, or a floor without its rate and burst.
+    Unaccompanied,
+    /// The counters belong to another period.
+    OtherPeriod,
+    /// The snapshot contradicts the edge.
+    Edge(EdgeError),
+}
+
+impl fmt::Display for AccountError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed => f.write_str("the edge is closed"),
+            Self::NotFree => f.write_str("the budget has not so much left"),
+            Self::Unaccompanied => {
+                f.write_str("tokens travel only with capacity, a floor with its share")
+            }
+            Self::OtherPeriod => f.write_str("the counters belong to another period"),
+            Self::Edge(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for AccountError {}
+
+impl From<EdgeError> for AccountError {
+    fn from(error: EdgeError) -> Self {
+        Self::Edge(error)
+    }
+}
+
+/// One open edge in the book.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Slot {
+    /// The edge's counters.
+    pub counters: Counters,
+    /// The longest that anything of this edge may outlive its lease: the
+    /// greatest maximum hold, or `forget_after`, that was in force while it lived.
+    pub linger: Span,
+}
+
+/// What stays booked of a closed edge: floors, and permits that may be in flight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Kept {
+    /// How much.
+    pub holding: Vector,
+    /// How long after the lease it must stay booked.
+    pub linger: Span,
+    /// The clients of the closed edge whose floors were already released.
+    pub released: BTreeSet<Incarnation>,
+}
+
+/// The book.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Account {
+    kind: Kind,
+    whole: Share,
+    linger: Span,
+    period: PeriodId,
+    spent: Tokens,
+    open: BTreeMap<Incarnation, Slot>,
+    kept: BTreeMap<Incarnation, Kept>,
+    held: Vector,
+}
+
+impl Account {
+    /// An empty book of `whole`. Anything of an edge may outlive its lease by `linger`.
+    #[must_use]
+    pub const fn new(kind: Kind, whole: Share, linger: Span) -> Self {
+        Self {
+            kind,
+            whole,
+            linger,
+            period: PeriodId::new(0),
+            spent: Tokens::ZERO,
+            open: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            held: Vector::ZERO,
+        }
+    }
+
+    /// What the budget limits.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// What is being divided.
+    #[must_use]
+    pub const fn whole(&self) -> Share {
+        self.whole
+    }
+
+    /// The period that is running, of a quota.
+    #[must_use]
+    pub const fn period(&self) -> PeriodId {
+        self.period
+    }
+
+    /// What was spent of a quota in this period, with what dead holders never reported.
+    #[must_use]
+    pub const fn spent(&self) -> Tokens {
+        self.spent
+    }
+
+    /// What all edges hold together, open and closed.
+    #[must_use]
+    pub const fn held(&self) -> Vector {
+        self.held
+    }
+
+    /// The open edges.
+    pub fn open(&self) -> impl Iterator<Item = (Incarnation, &Slot)> {
+        self.open.iter().map(|(&child, slot)| (child, slot))
+    }
+
+    /// What stays booked of closed edges.
+    pub fn kept(&self) -> impl Iterator<Item = (Incarnation, &Kept)> {
+        self.kept.iter().map(|(&child, kept)| (child, kept))
+    }
+
+    /// The counters of an open edge; zero for one that never held.
+    #[must_use]
+    pub fn counters(&self, child: Incarnation) -> Counters {
+        self.open
+            .get(&child)
+            .map_or(Counters::new(self.period), |slot| slot.counters)
+    }
+
+    /// What an open edge holds.
+    #[must_use]
+    pub fn holding(&self, child: Incarnation) -> Vector {
+        self.counters(child).holding(self.kind)
+    }
+
+    /// Whether nothing at all is booked.
+    #[must_use]
+    pub fn is_clear(&self) -> bool {
+        self.held.is_zero()
+    }
+
+    /// What is not booked to anybody; nothing where more is held than there is.
+    #[must_use]
+    pub fn free(&self) -> Share {
+        let tokens = match self.kind {
+            Kind::Quota => self
+                .whole
+                .tokens
+                .minus_or_zero(self.spent)
+                .minus_or_zero(self.held.tokens),
+            Kind::Rate | Kind::Concurrency => Tokens::ZERO,
+        };
+        Share {
+            rate: self.whole.rate.minus_or_zero(self.held.rate),
+            burst: self.whole.burst.minus_or_zero(self.held.burst),
+            tokens,
+        }
+    }
+
+    /// Sets the whole and how long things may outlive a lease. What is held stays held.
+    pub fn set_whole(&mut self, whole: Share, linger: Span) {
+        self.whole = whole;
+        self.linger = linger;
+        for slot in self.open.values_mut() {
+            slot.linger = slot.linger.max(linger);
+        }
+        self.invariants();
+    }
+
+    /// Books that `child` was given `given` in all. The difference to before, as a share.
+    ///
+    /// # Errors
+    ///
+    /// [`AccountError`]; nothing was changed.
+    pub fn grant(
+        &mut self,
+        child: Incarnation,
+        period: PeriodId,
+        given: Vector,
+    ) -> Result<Share, AccountError> {
+        if self.kept.contains_key(&child) {
+            return Err(AccountError::Closed);
+        }
+        if period != self.period {
+            return Err(AccountError::OtherPeriod);
+        }
+        if given.is_exhausted() {
+            return Err(EdgeError::Exhausted.into());
+        }
+        let mut slot = self.open.get(&child).copied().unwrap_or_default();
+        slot.counters.period = period;
+        slot.linger = slot.linger.max(self.linger);
+        let before = slot.counters.holding(self.kind);
+        let more = given.ahead_of(slot.counters.given);
+        slot.counters.given = slot.counters.given.merge(given);
+        let after = slot.counters.holding(self.kind);
+        self.check_grant(more, after)?;
+        self.open.insert(child, slot);
+        self.rebook(before, after);
+        Ok(more.share())
+    }
+
+    fn check_grant(&self, more: Vector, after: Vector) -> Result<(), AccountError> {
+        let carried = match self.kind {
+            Kind::Rate => more.tokens <= more.burst,
+            Kind::Quota => more.rate.is_zero() && more.burst.is_zero(),
+            Kind::Concurrency => more.rate.is_zero() && more.tokens.is_zero(),
+        };
+        let floored = after.floor_rate <= after.rate && after.floor_burst <= after.burst;
+        if !carried || !floored || !more.spent.is_zero() {
+            return Err(AccountError::Unaccompanied);
+        }
+        let free = self.free();
+        let tokens = match self.kind {
+            Kind::Quota => more.tokens <= free.tokens,
+            Kind::Rate | Kind::Concurrency => true,
+        };
+        if more.rate <= free.rate && more.burst <= free.burst && tokens {
+            Ok(())
+        } else {
+            Err(AccountError::NotFree)
+        }
+    }
+
+    /// Books that `child` returned `returned` in all. What came back: for a
+    /// rate with the tokens that fill the capacity they came with, no more.
+    ///
+    /// # Errors
+    ///
+    /// [`AccountError`]; nothing was changed.
+    pub fn release(
+        &mut self,
+        child: Incarnation,
+        period: PeriodId,
+        returned: Vector,
+    ) -> Result<Share, AccountError> {
+        let Some(slot) = self.open.get_mut(&child) else {
+            return if planted::is(Bug::LateReturnCredited) {
+                self.held = self.held.ahead_of(returned);
+                Ok(returned.share())
+            } else {
+                Err(AccountError::Closed)
+            };
+        };
+        if period != slot.counters.period && !planted::is(Bug::StaleReturnCounts) {
+            return Err(AccountError::OtherPeriod);
+        }
+        let merged = slot.counters.returned.merge(returned);
+        slot.counters.admits(self.kind, merged)?;
+        let back = merged.ahead_of(slot.counters.returned);
+        let before = slot.counters.holding(self.kind);
+        slot.counters.returned = merged;
+        let after = slot.counters.holding(self.kind);
+        self.spent = self.spent.plus(back.spent).unwrap_or(Tokens::MAX);
+        self.rebook(before, after);
+        let tokens = match self.kind {
+            Kind::Rate => back.tokens.min(back.burst),
+            Kind::Quota => back.tokens,
+            Kind::Concurrency => Tokens::ZERO,
+        };
+        Ok(Share {
+            tokens,
+            ..back.share()
+        })
+    }
+
+    /// Closes an edge whose lease is over: all it held is free, except floors
+    /// and permits, which stay until [`Account::forget`]. A quota's tokens
+    /// that it never reported count as spent.
+    pub fn close(&mut self, child: Incarnation) -> Share {
+        let Some(slot) = self.open.remove(&child) else {
+            return Share::EMPTY;
+        };
+        let before = slot.counters.holding(self.kind);
+        let after = match self.kind {
+            _ if planted::is(Bug::CloseFreesAll) => Vector::ZERO,
+            Kind::Rate => Vector {
+                rate: before.floor_rate.min(before.rate),
+                burst: before.floor_burst.min(before.burst),
+                floor_rate: before.floor_rate.min(before.rate),
+                floor_burst: before.floor_burst.min(before.burst),
+                ..Vector::ZERO
+            },
+            Kind::Concurrency => before,
+            Kind::Quota => {
+                if !planted::is(Bug::DeadEscrowFree) {
+                    self.spent = self.spent.plus(before.tokens).unwrap_or(Tokens::MAX);
+                }
+                Vector::ZERO
+            }
+        };
+        if !after.is_zero() {
+            let linger = if planted::is(Bug::HoldForgotten) {
+                self.linger
+            } else {
+                slot.linger
+            };
+            let kept = Kept {
+                holding: after,
+                linger,
+                released: BTreeSet::new(),
+            };
+            self.kept.insert(child, kept);
+        }
+        self.rebook(before, after);
+        before.ahead_of(after).share()
+    }
+
+    /// Frees what was kept of a closed edge, its wait being over.
+    pub fn forget(&mut self, child: Incarnation) -> Share {
+        let Some(kept) = self.kept.remove(&child) else {
+            return Share::EMPTY;
+        };
+        self.rebook(kept.holding, Vector::ZERO);
+        kept.holding.share()
+    }
+
+    /// Frees the floor that `client` held under the closed edge of `child`:
+    /// the client came back elsewhere and no longer uses it. Once per client.
+    pub fn release_floor(
+        &mut self,
+        child: Incarnation,
+        client: Incarnation,
+        floor: Share,
+    ) -> Share {
+        let Some(kept) = self.kept.get_mut(&child) else {
+            return Share::EMPTY;
+        };
+        if self.kind != Kind::Rate
+            || (!kept.released.insert(client) && !planted::is(Bug::FloorReleasedTwice))
+        {
+            return Share::EMPTY;
+        }
+        let before = kept.holding;
+        let (rate, burst) = (
+            before.floor_rate.min(floor.rate),
+            before.floor_burst.min(floor.burst),
+        );
+        let after = before.ahead_of(Vector {
+            rate,
+            burst,
+            floor_rate: rate,
+            floor_burst: burst,
+            ..Vector::ZERO
+        });
+        kept.holding = after;
+        self.rebook(before, after);
+        before.ahead_of(after).share()
+    }
+
+    /// Begins `period`, if it is later than the running one: nothing is spent,
+    /// and tokens of the old one are void wherever they are. Whether it began.
+    pub fn stamp(&mut self, period: PeriodId) -> bool {
+        if self.kind != Kind::Quota || (period <= self.period && !planted::is(Bug::StampTwice)) {
+            return false;
+        }
+        self.period = period;
+        self.spent = Tokens::ZERO;
+        self.open.clear();
+        self.held = Vector::ZERO;
+        self.invariants();
+        true
+    }
+
+    fn rebook(&mut self, before: Vector, after: Vector) {
+        let held = self.held.ahead_of(before);
+        self.held = Vector::from_array(added(held.to_array(), after.to_array()));
+        self.invariants();
+    }
+
+    /// Puts a quota into `period`, earlier or later, and keeps what was spent:
+    /// an operator's way out of a period that a wrong clock began.
+    pub fn reset_period(&mut self, period: PeriodId) {
+        if self.kind == Kind::Quota && period != self.period {
+            let outstanding = self.held.tokens;
+            self.spent = self.spent.plus(outstanding).unwrap_or(Tokens::MAX);
+            self.period = period;
+            self.open.clear();
+            self.held = Vector::ZERO;
+            self.invariants();
+        }
+    }
+
+    /// Whether the sum that is kept is the sum of the parts.
+    #[must_use]
+    pub fn adds_up(&self) -> bool {
+        let open = self
+            .open
+            .values()
+            .map(|slot| slot.counters.holding(self.kind));
+        let kept = self.kept.values().map(|kept| kept.holding);
+        let sum = open.chain(kept).fold(Vector::ZERO, |sum, part| {
+            Vector::from_array(added(sum.to_array(), part.to_array()))
+        });
+        sum == self.held
+    }
+
+    /// The state invariants above, in debug builds after every change.
+    fn invariants(&self) {
+        debug_assert!(
+            planted::any() || self.adds_up(),
+            "the book does not add up: {self:?}"
+        );
+    }
+
+    /// What is kept of closed edges, all together: no plan can move it.
+    #[must_use]
+    pub fn ghosts(&self) -> Vector {
+        self.kept.values().fold(Vector::ZERO, |sum, kept| {
+            Vector::from_array(added(sum.to_array(), kept.holding.to_array()))
+        })
+    }
+}
+
+/// Component-wise sum. Holdings add up to at most a whole, which is far below
+/// the range; a sum that left it would be our bug, and books too much, never too little.
+fn added<const N: usize>(mut left: [u64; N], right: [u64; N]) -> [u64; N] {
+    for (slot, right) in left.iter_mut().zip(right) {
+        *slot = slot.saturating_add(right);
+    }
+    left
+}

@@ -1,1 +1,328 @@
-//! (to be written)
+//! What an operator writes, parsed and validated.
+//!
+//! A [`BudgetDraft`] is text; [`BudgetDraft::validate`] makes a [`Budget`] of
+//! it or tells everything that is wrong with it, field by field. Nothing is
+//! ever half applied, and no text panics. A [`Catalog`] says which rule a
+//! [`Key`] falls under, and a [`Period`] which of a quota's periods runs.
+
+mod calendar;
+mod catalog;
+mod civil;
+mod claim;
+mod draft;
+mod error;
+pub mod grammar;
+mod key;
+mod limit;
+mod part;
+mod period;
+mod policy;
+mod terms;
+#[cfg(test)]
+mod tests;
+
+pub use calendar::{Calendar, Length, Offset};
+pub use catalog::{Catalog, DuplicateRule};
+pub use claim::{Band, Claim, Labels, WeightRule};
+pub use draft::{BudgetDraft, ExpiryDraft, PartDraft, WeightDraft, Written};
+pub use error::FieldError;
+pub use key::{Key, KeyError, KeyPattern};
+pub use limit::Limit;
+pub use part::Part;
+pub use period::{Period, PeriodError, WallTime};
+pub use policy::{Allocation, Enforcement, Headroom, OnLeaseExpiry};
+
+use crate::share::{Kind, Share};
+use crate::unit::{Scale, Span, Weight};
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use error::Gate;
+use terms::Terms;
+
+/// A budget: what one rule allows to each key that it names.
+///
+/// Made by [`BudgetDraft::validate`] and [`Budget::change_to`] only, so that
+/// what is here holds: the limit, the floor, the ceiling and the local part
+/// are expressible in the scale, and `floor ≤ limit`, `floor ≤ ceiling` in
+/// every component. It serialises with its scale, and is checked again when
+/// it is read back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "Recorded", into = "Recorded"))]
+pub struct Budget {
+    terms: Terms,
+    scale: Scale,
+    whole: Share,
+    floor: Share,
+    ceiling: Option<Share>,
+    on_lease_expiry: OnLeaseExpiry,
+}
+
+impl Budget {
+    /// What the rule applies to.
+    #[must_use]
+    pub const fn key(&self) -> &KeyPattern {
+        &self.terms.key
+    }
+
+    /// What is limited.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        self.terms.limit.kind()
+    }
+
+    /// How much is allowed, in people's units.
+    #[must_use]
+    pub const fn limit(&self) -> Limit {
+        self.terms.limit
+    }
+
+    /// The grains that this generation counts in.
+    #[must_use]
+    pub const fn scale(&self) -> Scale {
+        self.scale
+    }
+
+    /// The whole of it, full: a rate's rate and burst with a level of one
+    /// burst, a quota's tokens, a concurrency's permits as burst.
+    #[must_use]
+    pub const fn whole(&self) -> Share {
+        self.whole
+    }
+
+    /// The periods of a quota.
+    #[must_use]
+    pub const fn period(&self) -> Option<Period> {
+        match self.terms.limit {
+            Limit::Quota { period, .. } => Some(period),
+            Limit::Rate { .. } | Limit::Concurrency { .. } => None,
+        }
+    }
+
+    /// How long a permit may be held; zero where there are no permits.
+    #[must_use]
+    pub const fn max_hold(&self) -> Span {
+        match self.terms.limit {
+            Limit::Concurrency { max_hold, .. } => max_hold,
+            Limit::Rate { .. } | Limit::Quota { .. } => Span::ZERO,
+        }
+    }
+
+    /// What each client session is sure of, its level empty; nothing where
+    /// there is no floor.
+    #[must_use]
+    pub const fn floor(&self) -> Share {
+        self.floor
+    }
+
+    /// The most that one client session gets, its level empty.
+    #[must_use]
+    pub const fn ceiling(&self) -> Option<Share> {
+        self.ceiling
+    }
+
+    /// What a holder does when its lease has run out.
+    #[must_use]
+    pub const fn on_lease_expiry(&self) -> OnLeaseExpiry {
+        self.on_lease_expiry
+    }
+
+    /// By what rule it is divided.
+    #[must_use]
+    pub const fn allocation(&self) -> Allocation {
+        self.terms.allocation
+    }
+
+    /// How capacity is divided among those who claim it.
+    #[must_use]
+    pub const fn dividing(&self) -> crate::allocate::Terms {
+        use crate::allocate::{Headroom as Rest, Policy};
+        crate::allocate::Terms {
+            policy: match self.terms.allocation {
+                Allocation::MaxMin => Policy::MaxMin,
+                Allocation::Static => Policy::Static,
+                Allocation::Equal => Policy::Equal,
+                Allocation::Proportional => Policy::Proportional,
+            },
+            headroom: match self.terms.headroom {
+                Headroom::Dealt => Rest::ByWeight,
+                Headroom::Withheld => Rest::Kept,
+            },
+        }
+    }
+
+    /// How long a reclaimed floor stays booked.
+    #[must_use]
+    pub const fn forget_after(&self) -> Span {
+        self.terms.forget_after
+    }
+
+    /// What becomes of what nobody wants.
+    #[must_use]
+    pub const fn headroom(&self) -> Headroom {
+        self.terms.headroom
+    }
+
+    /// Whether a refusal refuses.
+    #[must_use]
+    pub const fn enforcement(&self) -> Enforcement {
+        self.terms.enforcement
+    }
+
+    /// What a client of these labels counts for: the first weight rule that
+    /// matches says it, or weight 1 in the budget's band.
+    #[must_use]
+    pub fn claim(&self, labels: &Labels) -> Claim {
+        let rule = self.terms.weights.iter().find(|rule| rule.matches(labels));
+        Claim {
+            weight: rule.map_or(Weight::ONE, |rule| rule.weight),
+            band: rule.and_then(|rule| rule.band).unwrap_or(self.terms.band),
+        }
+    }
+
+    /// The draft that reads as this budget, with nothing left to a default.
+    #[must_use]
+    pub fn to_draft(&self) -> BudgetDraft {
+        self.terms.write()
+    }
+
+    /// This generation of the budget under new terms: it keeps its scale, in
+    /// which its books are kept.
+    ///
+    /// # Errors
+    ///
+    /// What may not change in a living generation (the key, the kind, the
+    /// period rule), and what its scale cannot express: a rate outside
+    /// [`Limit::RATE_GRAINS_MIN`] to [`Scale::GRAINS_MAX`] grains per second,
+    /// or a burst above that. Nothing is changed.
+    pub fn change_to(&self, new: &Self) -> Result<Self, Vec<FieldError>> {
+        let mut gate = Gate::default();
+        if self.key() != new.key() {
+            let allowed = format!("{}: another key is another budget", self.key());
+            gate.refuse("key", new.key().as_str(), allowed);
+        }
+        if self.kind() != new.kind() {
+            let (now, then) = (kind_field(self.kind()), kind_field(new.kind()));
+            let allowed =
+                format!("{now}, as it is: a budget's kind never changes; make another key");
+            gate.refuse("kind", then, allowed);
+        } else if let (Some(now), Some(then)) = (self.period(), new.period())
+            && now != then
+        {
+            let show = |period: Period| {
+                let (length, offset, align) = (period.length(), period.offset(), period.align());
+                format!("per {length} at {offset}, {align} later")
+            };
+            let allowed = format!(
+                "{}: a quota's periods never change; make another key",
+                show(now)
+            );
+            gate.refuse("quota", &show(then), allowed);
+        }
+        gate.pass(Some(()))?;
+        Self::assemble(new.terms.clone(), self.scale)
+    }
+
+    fn read(draft: &BudgetDraft) -> Result<Self, Vec<FieldError>> {
+        let mut gate = Gate::default();
+        let terms = Terms::read(draft, &mut gate);
+        let budget = terms.and_then(|terms| {
+            let scale = terms.limit.scale().map_err(|error| Vec::from([error]));
+            match scale.and_then(|scale| Self::assemble(terms, scale)) {
+                Ok(budget) => Some(budget),
+                Err(errors) => {
+                    gate.add(errors);
+                    None
+                }
+            }
+        });
+        gate.pass(budget)
+    }
+
+    /// The one way to a budget: terms that fit each other and the scale.
+    fn assemble(terms: Terms, scale: Scale) -> Result<Self, Vec<FieldError>> {
+        let whole = terms
+            .limit
+            .whole(scale)
+            .map_err(|error| Vec::from([error]))?;
+        let mut gate = Gate::default();
+        let mut in_grains = |field: &str, part: &Part| {
+            let share = part.share(scale);
+            if share.is_none() {
+                let allowed = "neither more than a share can count nor so little that it rounds to \
+                     nothing beside the limit";
+                gate.refuse(field, &part.to_string(), allowed);
+            }
+            share
+        };
+        let floor = terms.floor.and_then(|part| in_grains("floor", &part));
+        let ceiling = terms.ceiling.and_then(|part| in_grains("ceiling", &part));
+        let local = |part| in_grains("on_lease_expiry.local", &part);
+        let on_lease_expiry = terms.on_lease_expiry.try_map(local);
+        if let (Some(part), Some(share)) = (terms.floor, floor) {
+            if !whole.covers(&share) {
+                gate.refuse(
+                    "floor",
+                    &part.to_string(),
+                    "at most the limit, in rate and burst",
+                );
+            }
+            if ceiling.is_some_and(|ceiling| !ceiling.covers(&share)) {
+                gate.refuse(
+                    "floor",
+                    &part.to_string(),
+                    "at most the ceiling, in rate and burst",
+                );
+            }
+        }
+        let budget = on_lease_expiry.map(|on_lease_expiry| Self {
+            terms,
+            scale,
+            whole,
+            floor: floor.unwrap_or_default(),
+            ceiling,
+            on_lease_expiry,
+        });
+        gate.pass(budget)
+    }
+}
+
+/// The field whose presence makes a budget one of this kind.
+const fn kind_field(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Rate => "rate",
+        Kind::Quota => "quota",
+        Kind::Concurrency => "concurrency",
+    }
+}
+
+/// What of a budget is written down: the rest follows from it.
+#[cfg(feature = "serde")]
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Recorded {
+    terms: Terms,
+    scale: Scale,
+}
+
+#[cfg(feature = "serde")]
+impl From<Budget> for Recorded {
+    fn from(budget: Budget) -> Self {
+        Self {
+            terms: budget.terms,
+            scale: budget.scale,
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Recorded> for Budget {
+    type Error = FieldError;
+
+    fn try_from(recorded: Recorded) -> Result<Self, FieldError> {
+        Self::assemble(recorded.terms, recorded.scale).map_err(|errors| {
+            let first = errors.into_iter().next();
+            first.unwrap_or_else(|| FieldError::new("budget", "", "one that could be written"))
+        })
+    }
+}

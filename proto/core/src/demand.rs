@@ -1,1 +1,27 @@
-//! (to be written)
+//! What callers want, and how to say it in little room.
+//!
+//! One function per key and band is all that max-min fairness needs of a
+//! subtree: `D(λ) = Σ min(dᵢ, wᵢ·λ)`, what all claimants in it would take at
+//! water level λ. Such curves add, so a node gossips one curve whatever the
+//! number of its clients, and the level that the leader finds on the sum is
+//! the level of the whole fleet (Bertsekas & Gallager, *Data Networks*, §6.5.2,
+//! define the fairness; the level is its usual water-filling form).
+//!
+//! Amounts are plain `u64` **units**, so that one algebra serves every kind of
+//! budget: grains per second for a rate, grains for a quota, permits for
+//! concurrency.
+
+mod compress;
+mod curve;
+mod estimator;
+mod level;
+mod newton;
+
+pub use compress::BREAKPOINTS_MIN;
+pub use curve::{CurveError, DemandCurve, SEGMENTS_MAX, Segment, WEIGHT_ONE};
+pub use estimator::{Estimator, Observed};
+pub use level::Level;
+pub use newton::solve;
+
+pub(crate) use level::wide;
+pub(crate) use newton::level_of;

@@ -1,1 +1,319 @@
-//! (to be written)
+//! The child's side of an edge: a client's towards its node, a node's towards
+//! the log.
+//!
+//! The machine keeps the counters, the lease and the echo; what the share is
+//! *made of* (buckets, permits, children of one's own) is its owner's. The
+//! owner feeds [`Holder::handle_answer`] and [`Holder::tick`], carries out
+//! each [`Output`] at once and in order, and says what it has lowered with
+//! [`Holder::give_back`]; only then is it reported.
+//!
+//! An answer is taken in this order, and the order is the safety of it:
+//!
+//! 1. another pair of lives: ignored;
+//! 2. the edge is closed: everything ends, and no later line counts;
+//! 3. a lease that has meanwhile run out lapses first;
+//! 4. the lease is renewed, counted from the sending of the report answered;
+//! 5. without a lease nothing else of the answer counts, and it is not echoed;
+//! 6. per line: a new period voids the old one's tokens, then targets, then gifts.
+
+use crate::edge::{Counters, EdgeError, Vector, owed};
+use crate::lease::{ChildLease, LeaseState};
+use crate::message::{
+    Answer, AnswerLine, BandDemand, FloorRelease, Heard, Intent, Report, ReportLine, Terms, Verdict,
+};
+use crate::planted::{self, Bug};
+use crate::share::Share;
+use crate::unit::{BudgetId, Edge, PeriodId, Seq, Tick, Tokens};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+/// What the owner must do, at once and in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// The lease ran out: stop using what is held, apply each budget's policy,
+    /// and give back all that is provably unused.
+    Lapsed,
+    /// The edge is closed: drop everything; only another edge can hold again.
+    Closed,
+    /// A new period of a quota: tokens of the old one are dead.
+    Void {
+        /// The budget.
+        budget: BudgetId,
+        /// The period that begins.
+        period: PeriodId,
+    },
+    /// Take `gift` in, then lower by `owed` as far as possible, and give that back.
+    Adjust {
+        /// The budget.
+        budget: BudgetId,
+        /// The terms on which it is held from now on.
+        terms: Terms,
+        /// What is newly given, with the tokens it carries.
+        gift: Vector,
+        /// What the parent wants back in all, of what was seen given.
+        owed: Vector,
+    },
+}
+
+/// What the owner says of one budget when a report is made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// What all callers want, per band.
+    pub demand: Vec<BandDemand>,
+    /// The floors asked for.
+    pub floor: Share,
+    /// The largest cost that waits.
+    pub largest_wait: Tokens,
+}
+
+/// One budget as the holder knows it.
+#[derive(Clone, Debug)]
+struct Entry {
+    counters: Counters,
+    target: Vector,
+    terms: Terms,
+}
+
+impl Entry {
+    /// What is to be returned: never more than was seen given.
+    fn owed(&self) -> Vector {
+        owed(
+            self.counters.returned,
+            self.target.meet(self.counters.given),
+        )
+    }
+}
+
+/// The child's side of one edge.
+#[derive(Clone, Debug)]
+pub struct Holder {
+    edge: Edge,
+    lease: ChildLease,
+    heard: Heard,
+    answered: Seq,
+    intent: Intent,
+    entries: BTreeMap<BudgetId, Entry>,
+}
+
+impl Holder {
+    /// A holder on a new edge, at zero.
+    #[must_use]
+    pub const fn new(edge: Edge) -> Self {
+        Self {
+            edge,
+            lease: ChildLease::new(),
+            heard: Heard {
+                term: crate::unit::Term::new(0),
+                number: crate::unit::Number::new(0),
+            },
+            answered: Seq::new(0),
+            intent: Intent::Stay,
+            entries: BTreeMap::new(),
+        }
+    }
+
+    /// The pair of lives.
+    #[must_use]
+    pub const fn edge(&self) -> Edge {
+        self.edge
+    }
+
+    /// The lease.
+    #[must_use]
+    pub const fn lease(&self) -> &ChildLease {
+        &self.lease
+    }
+
+    /// The greatest answer taken.
+    #[must_use]
+    pub const fn heard(&self) -> Heard {
+        self.heard
+    }
+
+    /// The greatest of the own reports that was answered.
+    #[must_use]
+    pub const fn answered(&self) -> Seq {
+        self.answered
+    }
+
+    /// The budgets of which anything was ever given on this edge, with their counters.
+    pub fn counters(&self) -> impl Iterator<Item = (BudgetId, &Counters)> {
+        self.entries
+            .iter()
+            .map(|(&budget, entry)| (budget, &entry.counters))
+    }
+
+    /// What is held of a budget.
+    #[must_use]
+    pub fn holding(&self, budget: BudgetId) -> Vector {
+        self.entries.get(&budget).map_or(Vector::ZERO, |entry| {
+            entry.counters.holding(entry.terms.kind)
+        })
+    }
+
+    /// What the parent wants back and has not got, of what was seen given.
+    #[must_use]
+    pub fn owed(&self, budget: BudgetId) -> Vector {
+        self.entries.get(&budget).map_or(Vector::ZERO, Entry::owed)
+    }
+
+    /// The terms on which a budget is held, once anything of it was given.
+    #[must_use]
+    pub fn terms(&self, budget: BudgetId) -> Option<&Terms> {
+        self.entries.get(&budget).map(|entry| &entry.terms)
+    }
+
+    /// Leaves: from the next report on, the parent is asked for nothing.
+    pub fn leave(&mut self) {
+        self.intent = Intent::Leave;
+    }
+
+    /// Lets time pass. [`Output::Lapsed`] once, when the lease has run out.
+    pub fn tick(&mut self, now: Tick) -> Option<Output> {
+        self.lease.expire(now).then_some(Output::Lapsed)
+    }
+
+    /// The machine's clocks disagree about how much time passed (a suspend
+    /// that the clock did not count): what is held ends here.
+    pub fn clock_jumped(&mut self) -> Option<Output> {
+        self.lease.jump().then_some(Output::Lapsed)
+    }
+
+    /// Takes an answer. The outputs are to be carried out at once, in order.
+    pub fn handle_answer(&mut self, now: Tick, answer: &Answer) -> Vec<Output> {
+        let mut outputs = Vec::new();
+        if !self.is_mine(answer.edge) || self.lease.state() == LeaseState::Closed {
+            return outputs;
+        }
+        if answer.verdict == Verdict::Closed {
+            self.lease.close();
+            outputs.push(Output::Closed);
+            return outputs;
+        }
+        outputs.extend(self.tick(now));
+        if !self.lease.confirm(answer.answers, answer.lease, now) {
+            return outputs;
+        }
+        self.heard = self.heard.max(answer.number);
+        self.answered = self.answered.max(answer.answers);
+        for line in &answer.lines {
+            self.take_line(line, &mut outputs);
+        }
+        outputs
+    }
+
+    fn is_mine(&self, edge: Edge) -> bool {
+        if planted::is(Bug::PairNotFenced) {
+            return true;
+        }
+        edge == self.edge
+    }
+
+    fn take_line(&mut self, line: &AnswerLine, outputs: &mut Vec<Output>) {
+        let entry = self.entries.entry(line.budget).or_insert_with(|| Entry {
+            counters: Counters::new(line.period),
+            target: Vector::ZERO,
+            terms: line.terms,
+        });
+        if line.period < entry.counters.period {
+            return;
+        }
+        if line.period > entry.counters.period {
+            entry.counters = Counters::new(line.period);
+            entry.target = Vector::ZERO;
+            outputs.push(Output::Void {
+                budget: line.budget,
+                period: line.period,
+            });
+        }
+        let gift = line.given.ahead_of(entry.counters.given);
+        entry.counters.given = entry.counters.given.merge(line.given);
+        entry.target = entry.target.merge(line.target);
+        entry.terms = line.terms;
+        let owed = if planted::is(Bug::RecallIgnored) {
+            Vector::ZERO
+        } else {
+            entry.owed()
+        };
+        if !gift.is_zero() || !owed.is_zero() {
+            outputs.push(Output::Adjust {
+                budget: line.budget,
+                terms: line.terms,
+                gift,
+                owed,
+            });
+        }
+    }
+
+    /// The owner has lowered what it uses by `back`; from now on it is returned.
+    ///
+    /// # Errors
+    ///
+    /// [`EdgeError`] if so much was never given; nothing was changed.
+    pub fn give_back(&mut self, budget: BudgetId, back: Vector) -> Result<(), EdgeError> {
+        let Some(entry) = self.entries.get_mut(&budget) else {
+            return if back.is_zero() {
+                Ok(())
+            } else {
+                Err(EdgeError::ReturnedMoreThanGiven)
+            };
+        };
+        let returned = entry
+            .counters
+            .returned
+            .plus(back)
+            .ok_or(EdgeError::Exhausted)?;
+        entry.counters.admits(entry.terms.kind, returned)?;
+        entry.counters.returned = returned;
+        Ok(())
+    }
+
+    /// Makes the next report at `now`, with what `wants` says of each budget
+    /// in `budgets` besides those of which something was given.
+    ///
+    /// `None` once the edge is closed or out of numbers.
+    pub fn report(
+        &mut self,
+        now: Tick,
+        wall_ms: i64,
+        mut wants: BTreeMap<BudgetId, Wants>,
+        floors: Vec<FloorRelease>,
+    ) -> Option<Report> {
+        if self.lease.state() == LeaseState::Closed {
+            return None;
+        }
+        let seq = self.lease.send(now)?;
+        for &budget in self.entries.keys() {
+            wants.entry(budget).or_default();
+        }
+        let lines = wants
+            .into_iter()
+            .map(|(budget, wants)| {
+                let counters = self.entries.get(&budget).map(|entry| entry.counters);
+                let counters = counters.unwrap_or_default();
+                let asking = self.intent == Intent::Stay;
+                ReportLine {
+                    budget,
+                    period: counters.period,
+                    returned: counters.returned,
+                    demand: if asking { wants.demand } else { Vec::new() },
+                    floor: if asking { wants.floor } else { Share::EMPTY },
+                    largest_wait: if asking {
+                        wants.largest_wait
+                    } else {
+                        Tokens::ZERO
+                    },
+                }
+            })
+            .collect();
+        Some(Report {
+            edge: self.edge,
+            seq,
+            heard: self.heard,
+            wall_ms,
+            intent: self.intent,
+            lines,
+            floors,
+        })
+    }
+}

@@ -1,1 +1,212 @@
-//! (to be written)
+//! The decision maker of both levels: who asks, who is heard, who gets what.
+//!
+//! A ledger listens to the children of one parent and keeps what a book
+//! cannot: demand, echoes, targets. It never changes an
+//! [`Account`](crate::account::Account); it proposes, and its owner books: a
+//! node at once, a leader through the log. Reports come in with
+//! [`Ledger::take`]; what should move comes out of [`Ledger::plan`]; what a
+//! child is told comes out of [`Ledger::answer`].
+//!
+//! Memory is bounded by children × budgets they ever spoke of, and a constant
+//! number of remembered answers per child.
+
+mod child;
+mod claim;
+mod plan;
+
+pub use child::Child;
+pub use claim::Claim;
+pub use plan::{Plan, WholeView, Wish};
+
+use crate::account::Account;
+use crate::allocate::Warm;
+use crate::message::{Answer, AnswerLine, Heard, Report, Verdict};
+use crate::planted::{self, Bug};
+use crate::unit::{BudgetId, Edge, Incarnation, Number, Seq, Span, Term, Tick};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::fmt;
+
+/// Why a report was not taken. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReportError {
+    /// No such edge is open: the sender must open another.
+    Closed,
+    /// A later report of the edge was taken before.
+    Stale,
+}
+
+impl fmt::Display for ReportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Closed => "the edge is closed; open another",
+            Self::Stale => "a later report of the edge was taken before",
+        })
+    }
+}
+
+impl core::error::Error for ReportError {}
+
+/// Whom a parent listens to, and what it wants from them.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    term: Term,
+    children: BTreeMap<Incarnation, Child>,
+    dirty: BTreeSet<BudgetId>,
+    warm: BTreeMap<BudgetId, Warm>,
+}
+
+impl Ledger {
+    /// An empty ledger; a leader's belongs to its term, a node's to none.
+    #[must_use]
+    pub fn new(term: Term) -> Self {
+        Self {
+            term,
+            ..Self::default()
+        }
+    }
+
+    /// Begins to listen on `edge`.
+    pub fn open(&mut self, edge: Edge, now: Tick) {
+        self.children
+            .entry(edge.child)
+            .or_insert_with(|| Child::new(edge, now));
+    }
+
+    /// Stops listening: the edge is closed.
+    pub fn close(&mut self, child: Incarnation) {
+        if let Some(child) = self.children.remove(&child) {
+            self.dirty.extend(child.budgets());
+        }
+    }
+
+    /// A child gets nothing more: its parent will never confirm it again.
+    pub fn mute(&mut self, child: Incarnation) {
+        if let Some(child) = self.children.get_mut(&child) {
+            child.mute();
+            self.dirty.extend(child.budgets());
+        }
+    }
+
+    /// A child that is listened to.
+    #[must_use]
+    pub fn child(&self, child: Incarnation) -> Option<&Child> {
+        self.children.get(&child)
+    }
+
+    /// All children that are listened to.
+    pub fn children(&self) -> impl Iterator<Item = &Child> {
+        self.children.values()
+    }
+
+    /// Takes a report that arrived at `now`.
+    ///
+    /// # Errors
+    ///
+    /// [`ReportError`]; nothing was changed.
+    pub fn take(&mut self, now: Tick, report: &Report) -> Result<(), ReportError> {
+        let term = self.term;
+        let child = self
+            .children
+            .get_mut(&report.edge.child)
+            .filter(|child| child.edge() == report.edge)
+            .ok_or(ReportError::Closed)?;
+        child.take(now, term, report, &mut self.dirty)
+    }
+
+    /// Whether a child hears its parent: it echoed an answer that was sent
+    /// less than `lease` ago, or it has not been listened to for so long yet.
+    #[must_use]
+    pub fn hears(&self, child: Incarnation, now: Tick, lease: Span) -> bool {
+        planted::is(Bug::EchoNotAsked)
+            || self
+                .children
+                .get(&child)
+                .is_some_and(|child| child.hears(now, lease))
+    }
+
+    /// Whether a child has let a target pass: it echoed an answer that asked
+    /// for it, and `patience` of a budget later it has still not returned it.
+    #[must_use]
+    pub fn is_overdue(
+        &self,
+        child: Incarnation,
+        now: Tick,
+        patience: impl Fn(BudgetId) -> Span,
+    ) -> bool {
+        !planted::is(Bug::SquattersRenewed)
+            && self
+                .children
+                .get(&child)
+                .is_some_and(|child| child.is_overdue(now, patience))
+    }
+
+    /// Marks a budget as changed, so that the next plan looks at it.
+    pub fn touch(&mut self, budget: BudgetId) {
+        self.dirty.insert(budget);
+    }
+
+    /// The budgets that have changed since they were last planned.
+    #[must_use]
+    pub fn take_dirty(&mut self) -> Vec<BudgetId> {
+        core::mem::take(&mut self.dirty).into_iter().collect()
+    }
+
+    /// Plans one budget: raises targets where a child holds too much, and
+    /// says what should be granted, within what is free.
+    pub fn plan(
+        &mut self,
+        budget: BudgetId,
+        account: &Account,
+        view: &WholeView,
+        now: Tick,
+    ) -> Plan {
+        let warm = self.warm.entry(budget).or_default();
+        let plan = plan::plan(&mut self.children, budget, account, view, warm, now);
+        if plan.unsettled {
+            self.dirty.insert(budget);
+        }
+        plan
+    }
+
+    /// Makes the answer to report `answers` of a child: what it does not know
+    /// yet, keys with targets first.
+    pub fn answer(
+        &mut self,
+        child: Incarnation,
+        now: Tick,
+        answers: Seq,
+        lease: Span,
+        books: &impl Fn(BudgetId) -> Option<AnswerLine>,
+    ) -> Option<Answer> {
+        let term = self.term;
+        let child = self.children.get_mut(&child)?;
+        let number = child.next_answer(now)?;
+        let lines = child.lines(number, books);
+        Some(Answer {
+            edge: child.edge(),
+            number: Heard { term, number },
+            answers,
+            lease,
+            verdict: Verdict::Open,
+            lines,
+        })
+    }
+
+    /// The answer to a report on an edge that is not open.
+    #[must_use]
+    pub fn refuse(&self, report: &Report) -> Answer {
+        Answer {
+            edge: report.edge,
+            number: Heard {
+                term: self.term,
+                number: Number::new(0),
+            },
+            answers: report.seq,
+            lease: Span::ZERO,
+            verdict: Verdict::Closed,
+            lines: Vec::new(),
+        }
+    }
+}

@@ -9,7 +9,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`unit`] | tokens, rates, spans, ticks, weights and names, with checked arithmetic |
+//! | [`mod@unit`] | tokens, rates, spans, ticks, weights and names, with checked arithmetic |
 //! | [`share`] | a part of a budget; split, merge, spend, refund |
 //! | [`bucket`] | a share that time refills: the decision itself |
 //! | [`edge`] | what a parent gave and a child returned: counters that only grow |
@@ -18,11 +18,14 @@
 //! | [`budget`] | what an operator writes, parsed and validated |
 //! | [`message`] | what parent and child say to each other |
 //! | [`account`] | the book of one budget at one level |
+//! | [`pool`] | the part that is not dealt |
 //! | [`ledger`] | the one decision maker of both levels |
 //! | [`command`], [`state`] | what the log carries and what applying it means |
-//! | [`leadership`] | what a leader may confirm, reclaim and grant, and when |
+//! | [`leadership`] | what a leader may confirm and reclaim, and when |
 //! | [`holder`] | the child's side of an edge |
+//! | [`leader`] | the parent of the nodes: leadership, a ledger, and the term's pool |
 //! | [`node`] | a coordinator node: a holder above, a ledger below |
+//! | [`client`] | a service's side: a holder with allotments that decide |
 //! | [`check`] | the invariants as functions |
 #![no_std]
 #![cfg_attr(
@@ -56,10 +59,15 @@ pub mod message;
 
 pub mod account;
 pub mod command;
+pub mod pool;
+
 pub mod holder;
 pub mod leadership;
 pub mod ledger;
-pub mod node;
 pub mod state;
+
+pub mod client;
+pub mod leader;
+pub mod node;
 
 pub mod check;

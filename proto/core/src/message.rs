@@ -1,1 +1,170 @@
-//! (to be written)
+//! What a parent and a child say to each other.
+//!
+//! One pair of messages serves both levels: a client and its node, a node and
+//! the leader. Every message is a snapshot of counters that only grow, so any
+//! of them may be lost, doubled, late, or overtaken.
+
+use crate::budget::{Band, Budget, OnLeaseExpiry};
+use crate::demand::DemandCurve;
+use crate::edge::Vector;
+use crate::share::{Kind, Share};
+use crate::unit::{BudgetId, Edge, Number, PeriodId, Scale, Seq, Span, Term, Tokens};
+use alloc::vec::Vec;
+
+/// What a child tells its parent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The pair of lives that the report belongs to.
+    pub edge: Edge,
+    /// Counts the reports of this edge.
+    pub seq: Seq,
+    /// The greatest answer that the child has seen: a child that can talk but not hear is not alive.
+    pub heard: Heard,
+    /// The sender's wall clock in milliseconds since the Unix epoch, for the stamping of periods alone.
+    pub wall_ms: i64,
+    /// Whether the child is leaving and wants nothing any more.
+    pub intent: Intent,
+    /// A line per budget that has something to say.
+    pub lines: Vec<ReportLine>,
+    /// Floors of ended edges that a child of this child has taken back, with whose they were.
+    pub floors: Vec<FloorRelease>,
+}
+
+/// The greatest answer seen, by the term of its sender and its number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Heard {
+    /// The leader's term; zero on a client's edge.
+    pub term: Term,
+    /// The answer's number.
+    pub number: Number,
+}
+
+/// Whether a child stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Intent {
+    /// It goes on.
+    #[default]
+    Stay,
+    /// It hands everything back and leaves.
+    Leave,
+}
+
+/// One budget in a [`Report`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReportLine {
+    /// The budget.
+    pub budget: BudgetId,
+    /// The period that `returned.tokens` and `returned.spent` belong to.
+    pub period: PeriodId,
+    /// Everything returned on this edge so far.
+    pub returned: Vector,
+    /// What all callers below want, per band, highest band first.
+    pub demand: Vec<BandDemand>,
+    /// The floors that the sessions below ask for, all together.
+    pub floor: Share,
+    /// The largest cost that a caller waits for; zero if none waits.
+    pub largest_wait: Tokens,
+}
+
+/// The demand of one band.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BandDemand {
+    /// The band: the higher is served first.
+    pub band: Band,
+    /// How much, by water level.
+    pub curve: DemandCurve,
+}
+
+/// A floor of an ended edge that its owner no longer uses: it came back under a new edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FloorRelease {
+    /// The budget.
+    pub budget: BudgetId,
+    /// The ended edge: the node's life and the client's life under it.
+    pub former: Edge,
+    /// What the client held as its floor there.
+    pub floor: Share,
+}
+
+/// What a parent tells its child.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The pair of lives that the answer belongs to.
+    pub edge: Edge,
+    /// The sender's term and the number of the answer within it.
+    pub number: Heard,
+    /// The report that the lease counts from.
+    pub answers: Seq,
+    /// How long the child may count from its sending of that report; zero for no lease.
+    pub lease: Span,
+    /// Whether the edge is still open.
+    pub verdict: Verdict,
+    /// A line per budget that has something to say, those with targets first.
+    pub lines: Vec<AnswerLine>,
+}
+
+/// Whether an edge lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verdict {
+    /// It does.
+    #[default]
+    Open,
+    /// It does not: nothing said on it counts, and the child must open another.
+    Closed,
+}
+
+/// One budget in an [`Answer`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnswerLine {
+    /// The budget.
+    pub budget: BudgetId,
+    /// The period that `given.tokens` belongs to.
+    pub period: PeriodId,
+    /// Everything given on this edge so far.
+    pub given: Vector,
+    /// What `returned` must reach.
+    pub target: Vector,
+    /// The terms on which it is given.
+    pub terms: Terms,
+}
+
+/// The terms that travel with every grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Terms {
+    /// What the budget limits.
+    pub kind: Kind,
+    /// Its fixed point.
+    pub scale: Scale,
+    /// What a client does when its lease has lapsed.
+    pub on_lease_expiry: OnLeaseExpiry,
+    /// The longest that a permit may be held; zero for the other kinds.
+    pub max_hold: Span,
+    /// How long a floor outlives its lease.
+    pub forget_after: Span,
+}
+
+impl From<&Budget> for Terms {
+    fn from(budget: &Budget) -> Self {
+        Self {
+            kind: budget.kind(),
+            scale: budget.scale(),
+            on_lease_expiry: budget.on_lease_expiry(),
+            max_hold: budget.max_hold(),
+            forget_after: budget.forget_after(),
+        }
+    }
+}
+
+impl Terms {
+    /// How long anything held under these terms may outlive its lease, as a
+    /// parent counts it: permits in flight, or a floor.
+    #[must_use]
+    pub fn linger(&self) -> Span {
+        match self.kind {
+            Kind::Rate => self.forget_after,
+            Kind::Concurrency => self.max_hold.max(self.forget_after),
+            Kind::Quota => Span::ZERO,
+        }
+    }
+}

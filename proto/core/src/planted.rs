@@ -49,6 +49,78 @@ bugs! {
     ApplyTwice,
     /// Capacity added by a raise arrives full.
     RaiseArrivesFull,
+    /// A newcomer waits until those who hold the capacity change by more than a little.
+    NewcomerHeldBack,
+    /// Bands are served from low to high.
+    BandsReversed,
+    /// A claimant's floor comes on top of its part.
+    FloorOnTop,
+    /// Compression joins demands where a chord belongs.
+    ChordAbove,
+    /// The last level is kept as long as it hands out no more than there is.
+    OldLevelTrusted,
+    /// A bucket's supply is rounded up to the grain.
+    SupplyRoundsUp,
+    /// A cancelled reservation gets all its tokens back, whatever was reserved after it.
+    CancelRefundsAll,
+    /// Capacity withdrawn from a bucket carries a full level, whatever was in it.
+    WithdrawLeavesFull,
+    /// A full bucket keeps the part of a grain that is under way.
+    FullKeepsFraction,
+    /// A template's `*` is tried before the literal segment beside it.
+    TemplateFirst,
+    /// Every fourth year is a leap year, centuries too.
+    CenturyLeap,
+    /// A local clock ahead of UTC is taken for one behind it.
+    OffsetSign,
+    /// The latest confirmation sets the end of the lease, even if an earlier one reaches further.
+    ShortGrantWins,
+    /// A return that arrives after its edge was closed is credited all the same.
+    LateReturnCredited,
+    /// A closed edge leaves nothing booked: floors and permits in flight are freed with the rest.
+    CloseFreesAll,
+    /// What a dead holder had not reported is free again instead of spent.
+    DeadEscrowFree,
+    /// A period's stamp is applied whenever it comes, not only when it is greater.
+    StampTwice,
+    /// Returns are merged across a period's stamp.
+    StaleReturnCounts,
+    /// A floor is released as often as it is asked for.
+    FloorReleasedTwice,
+    /// A closed edge waits by the maximum hold of now, not by the greatest that a running permit may carry.
+    HoldForgotten,
+    /// A holder takes answers that were meant for another pair of lives.
+    PairNotFenced,
+    /// A holder takes gifts but never sees what is wanted back.
+    RecallIgnored,
+    /// A parent renews children that do not echo what it says.
+    EchoNotAsked,
+    /// A parent renews children that let targets pass.
+    SquattersRenewed,
+    /// A barrier confirms reports that arrived after it had started.
+    BarrierCoversLate,
+    /// A leader confirms before an entry of its own term is applied.
+    ConfirmsBeforeOffice,
+    /// A life whose reclaim was proposed is confirmed until the reclaim is applied.
+    DoomedConfirmed,
+    /// The leader's patience counts from the report before the last confirmed one.
+    PatienceLags,
+    /// A node that is being removed is granted to.
+    LeaverGranted,
+    /// A budget is forgotten although part of it is booked.
+    BookedForgotten,
+    /// A key that is created again while its old budget is wound up gets new books, and is full.
+    RebornOnNewBooks,
+    /// An instance that was forgotten too early is born full all the same.
+    RebornFull,
+    /// A leader that comes back to office goes on with the pool of its last term.
+    OldPoolKept,
+    /// A node goes on being confirmed while its removal is under way.
+    RemovedConfirmed,
+    /// A wound-up budget ends as soon as it is clear, before it would be full again.
+    EndedBeforeFull,
+    /// Periods begin by the fastest wall clock.
+    LeaderWallTrusted,
 }
 
 #[cfg(feature = "planted")]
@@ -77,10 +149,25 @@ mod switch {
     pub fn is(bug: Bug) -> bool {
         ACTIVE.with(|active| active.get() == Some(bug))
     }
+
+    /// Whether any bug is switched on for this thread: debug assertions
+    /// stand back, so that the tests under test have to find it.
+    #[must_use]
+    pub fn any() -> bool {
+        ACTIVE.with(|active| active.get().is_some())
+    }
 }
 
 #[cfg(feature = "planted")]
-pub use switch::{is, with};
+pub use switch::{any, is, with};
+
+/// Whether any bug is switched on: never, in a build without planted bugs.
+#[cfg(not(feature = "planted"))]
+#[must_use]
+#[inline(always)]
+pub const fn any() -> bool {
+    false
+}
 
 /// Whether `bug` is switched on: never, in a build without planted bugs.
 #[cfg(not(feature = "planted"))]

@@ -107,7 +107,13 @@ impl Share {
     pub fn clip(self) -> (Self, Tokens) {
         let kept = self.tokens.min(self.burst);
         let cut = self.tokens.minus_or_zero(kept);
-        (Self { tokens: kept, ..self }, cut)
+        (
+            Self {
+                tokens: kept,
+                ..self
+            },
+            cut,
+        )
     }
 
     /// Cuts the part into one per weight, in proportion, exactly.
@@ -182,7 +188,11 @@ pub fn apportion(amount: u64, weights: &[u64]) -> Vec<u64> {
     }
     // Fewer units are left than there are remainders: each was rounded down by less than one.
     let units = usize::try_from(left).unwrap_or(usize::MAX);
-    let rounds = if planted::is(Bug::RemainderTwice) { 2 } else { 1 };
+    let rounds = if planted::is(Bug::RemainderTwice) {
+        2
+    } else {
+        1
+    };
     for &(_, index) in remainders.iter().take(units.saturating_mul(rounds)) {
         if let Some(part) = parts.get_mut(index) {
             *part = part.saturating_add(1);

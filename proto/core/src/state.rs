@@ -1,1 +1,323 @@
-//! (to be written)
+//! The replicated state: what applying the log means.
+//!
+//! `apply` is a function of the state and the entry alone. It reads no clock
+//! and draws no lots; an entry at or below the applied index changes nothing;
+//! and a grant that would pass the budget is refused by itself, never the
+//! round it came in.
+
+mod book;
+mod rules;
+mod snapshot;
+
+pub use snapshot::{RestoreError, Snapshot};
+
+use crate::account::{Account, AccountError};
+use crate::budget::{Budget, Catalog, FieldError, Key};
+use crate::command::Command;
+use crate::planted::{self, Bug};
+use crate::share::Share;
+use crate::unit::{BudgetId, Drift, Incarnation, NodeId, PeriodId, RequestId, RuleId, Span};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+/// One life of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Member {
+    /// Whose life.
+    pub node: NodeId,
+    /// Whether it may still be granted to.
+    pub phase: Phase,
+}
+
+/// Whether a life goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Phase {
+    /// It does.
+    Live,
+    /// Its node was removed; it ends by return or patience.
+    Leaving,
+}
+
+/// A rule that an operator wrote.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Rule {
+    /// What it says.
+    pub budget: Budget,
+    /// Whether an instance was forgotten before it was provably full: until
+    /// that has passed, every new one is born empty.
+    pub cold: bool,
+}
+
+/// One generation of one key's budget, with its book.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Generation {
+    /// The concrete key.
+    pub key: Key,
+    /// The rule it was made by.
+    pub rule: RuleId,
+    /// The limit in force.
+    pub budget: Budget,
+    /// Who holds what.
+    pub account: Account,
+    /// How long the running period has lasted, at least, by boot clocks.
+    pub age: Span,
+    /// Whether it is being wound up: the limit is 0, and the books stay until they are clear.
+    pub winding: bool,
+}
+
+/// What an entry did, for those who keep something beside the state.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Effect {
+    /// The request had been carried out before; nothing was done.
+    Repeated(RequestId),
+    /// The request was refused; nothing was changed.
+    Refused(RequestId, Vec<FieldError>),
+    /// A life began.
+    Joined {
+        /// Whose.
+        node: NodeId,
+        /// The life.
+        incarnation: Incarnation,
+        /// The request that asked for it.
+        request: RequestId,
+    },
+    /// A node's lives get nothing more.
+    Leaving(Incarnation),
+    /// The cluster's settings changed.
+    Configured,
+    /// A rule was written or withdrawn.
+    RuleChanged(RuleId),
+    /// A generation began.
+    Created {
+        /// The generation.
+        budget: BudgetId,
+        /// Who was given the full burst, if anybody.
+        granted: Option<Incarnation>,
+    },
+    /// The limit or the terms of a generation changed.
+    Changed(BudgetId),
+    /// A generation ended.
+    Ended(BudgetId),
+    /// A period began.
+    Stamped(BudgetId, PeriodId),
+    /// Part of a budget came back and is free, with the tokens that came along.
+    Freed(BudgetId, Share),
+    /// A life is over.
+    Reclaimed(Incarnation),
+    /// A life was given something.
+    Granted(BudgetId, Incarnation),
+    /// A single movement was refused; the rest of its round was not.
+    MovementRefused(BudgetId, Incarnation, AccountError),
+}
+
+/// The replicated state.
+#[derive(Clone, Debug, PartialEq)]
+pub struct State {
+    applied: u64,
+    drift: Drift,
+    lease: Span,
+    next_incarnation: Incarnation,
+    next_budget: BudgetId,
+    next_rule: RuleId,
+    members: BTreeMap<Incarnation, Member>,
+    removed: BTreeSet<NodeId>,
+    rules: BTreeMap<RuleId, Rule>,
+    catalog: Catalog,
+    keys: BTreeMap<Key, BudgetId>,
+    budgets: BTreeMap<BudgetId, Generation>,
+    requests: VecDeque<RequestId>,
+}
+
+impl State {
+    /// The nodes' lease where nothing was configured.
+    pub const LEASE_DEFAULT: Span = Span::from_secs(3);
+
+    /// So many requests are remembered, so that a retry is not a second change.
+    pub const REQUESTS_MAX: usize = 4_096;
+
+    /// The state before the first entry.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            applied: 0,
+            drift: Drift::default(),
+            lease: Self::LEASE_DEFAULT,
+            next_incarnation: Incarnation::new(1),
+            next_budget: BudgetId::new(1),
+            next_rule: RuleId::new(1),
+            members: BTreeMap::new(),
+            removed: BTreeSet::new(),
+            rules: BTreeMap::new(),
+            catalog: Catalog::default(),
+            keys: BTreeMap::new(),
+            budgets: BTreeMap::new(),
+            requests: VecDeque::new(),
+        }
+    }
+
+    /// The parent side of every node's edge: the cluster's one life.
+    pub const CLUSTER: Incarnation = Incarnation::new(0);
+
+    /// The index of the last entry applied.
+    #[must_use]
+    pub const fn applied(&self) -> u64 {
+        self.applied
+    }
+
+    /// The bound on drift that all promises of time are made with.
+    #[must_use]
+    pub const fn drift(&self) -> Drift {
+        self.drift
+    }
+
+    /// How long the leader waits for a silent node.
+    #[must_use]
+    pub const fn lease(&self) -> Span {
+        self.lease
+    }
+
+    /// All lives that are not over.
+    pub fn members(&self) -> impl Iterator<Item = (Incarnation, &Member)> {
+        self.members.iter().map(|(&life, member)| (life, member))
+    }
+
+    /// A life that is not over.
+    #[must_use]
+    pub fn member(&self, life: Incarnation) -> Option<&Member> {
+        self.members.get(&life)
+    }
+
+    /// All rules.
+    pub fn rules(&self) -> impl Iterator<Item = (RuleId, &Rule)> {
+        self.rules.iter().map(|(&id, rule)| (id, rule))
+    }
+
+    /// The rule that a key falls under.
+    #[must_use]
+    pub fn rule_of(&self, key: &Key) -> Option<(RuleId, &Rule)> {
+        let id = self.catalog.resolve(key)?;
+        self.rules.get(&id).map(|rule| (id, rule))
+    }
+
+    /// All generations.
+    pub fn budgets(&self) -> impl Iterator<Item = (BudgetId, &Generation)> {
+        self.budgets
+            .iter()
+            .map(|(&id, generation)| (id, generation))
+    }
+
+    /// A generation.
+    #[must_use]
+    pub fn budget(&self, id: BudgetId) -> Option<&Generation> {
+        self.budgets.get(&id)
+    }
+
+    /// The generation of a concrete key.
+    #[must_use]
+    pub fn budget_of(&self, key: &Key) -> Option<BudgetId> {
+        self.keys.get(key).copied()
+    }
+
+    /// Applies entry `index`. The empty entry that begins a term is `None`.
+    ///
+    /// An entry at or below the applied index changes nothing: replaying any
+    /// part of the log gives the same state.
+    pub fn apply(&mut self, index: u64, command: Option<&Command>) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        if index <= self.applied && !planted::is(Bug::ApplyTwice) {
+            return effects;
+        }
+        self.applied = index;
+        if let Some(command) = command {
+            self.carry_out(command, &mut effects);
+        }
+        effects
+    }
+
+    fn carry_out(&mut self, command: &Command, effects: &mut Vec<Effect>) {
+        match command {
+            Command::Join { node, request } => self.join(*node, *request, effects),
+            Command::Remove { node } => self.remove(*node, effects),
+            Command::Configure { drift, lease } => {
+                (self.drift, self.lease) = (*drift, *lease);
+                effects.push(Effect::Configured);
+            }
+            Command::PutRule {
+                request,
+                budget,
+                creator,
+            } => self.put_rule(*request, budget, *creator, effects),
+            Command::DeleteRule { request, rule } => self.delete_rule(*request, *rule, effects),
+            Command::Instantiate { key, creator } => {
+                if let Ok(key) = Key::try_from(key.as_str()) {
+                    self.instantiate(key, *creator, effects);
+                }
+            }
+            Command::Round(changes) => self.round(changes, effects),
+            Command::ResetPeriod {
+                request,
+                budget,
+                period,
+            } => self.reset_period(*request, *budget, *period, effects),
+        }
+    }
+
+    /// Whether a request is new; it is remembered as carried out.
+    fn is_new(&mut self, request: RequestId, effects: &mut Vec<Effect>) -> bool {
+        if self.requests.contains(&request) {
+            effects.push(Effect::Repeated(request));
+            return false;
+        }
+        if self.requests.len() >= Self::REQUESTS_MAX {
+            self.requests.pop_front();
+        }
+        self.requests.push_back(request);
+        true
+    }
+
+    fn join(&mut self, node: NodeId, request: RequestId, effects: &mut Vec<Effect>) {
+        if self.removed.contains(&node) || !self.is_new(request, effects) {
+            return;
+        }
+        let former = self
+            .members
+            .iter()
+            .find_map(|(&life, member)| (member.node == node).then_some(life));
+        let incarnation = match former {
+            Some(life) if planted::is(Bug::IncarnationReused) => life,
+            _ => self.next_incarnation,
+        };
+        let Some(next) = self.next_incarnation.next() else {
+            return;
+        };
+        self.next_incarnation = next;
+        let phase = Phase::Live;
+        self.members.insert(incarnation, Member { node, phase });
+        effects.push(Effect::Joined {
+            node,
+            incarnation,
+            request,
+        });
+    }
+
+    fn remove(&mut self, node: NodeId, effects: &mut Vec<Effect>) {
+        self.removed.insert(node);
+        for (&life, member) in &mut self.members {
+            if member.node == node {
+                member.phase = Phase::Leaving;
+                effects.push(Effect::Leaving(life));
+            }
+        }
+    }
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::new()
+    }
+}

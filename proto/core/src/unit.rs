@@ -18,6 +18,8 @@ pub use scale::{Frequency, Scale};
 pub use time::{Drift, Span, Tick};
 pub use weight::Weight;
 
+pub(crate) use scale::time_to_make;
+
 use core::fmt;
 
 /// Why a quantity could not be made.

@@ -1,0 +1,180 @@
+//! Max-min fairness: floors, then bands from high to low, then headroom.
+
+use super::solver::Claim;
+use super::{Band, Claimant, Headroom, Warm, add, fill, plain, rest};
+use crate::demand::DemandCurve;
+use crate::planted::{self, Bug};
+use crate::share::apportion;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+/// See the module above, whose formula this is.
+pub(super) fn max_min(
+    capacity: u64,
+    claimants: &[Claimant],
+    headroom: Headroom,
+    warm: &mut Warm,
+) -> Vec<u64> {
+    let shift = excess_weight(claimants);
+    if shift > 0 {
+        return max_min(capacity, &coarser(claimants, shift), headroom, warm);
+    }
+    let mut parts = match plainly(capacity, claimants, warm) {
+        Some(parts) => parts,
+        None => by_bands(capacity, claimants, warm),
+    };
+    match headroom {
+        Headroom::ByWeight => deal_headroom(capacity, claimants, &mut parts),
+        Headroom::Kept => {}
+    }
+    parts
+}
+
+/// The floors, cut to the ceilings, and scaled down together if they do not fit.
+pub(super) fn floors(capacity: u64, claimants: &[Claimant]) -> Vec<u64> {
+    fitted(capacity, claimants.iter().map(Claimant::least).collect())
+}
+
+/// The parts as they are, or in proportion to them if they do not fit.
+pub(super) fn fitted(capacity: u64, parts: Vec<u64>) -> Vec<u64> {
+    let sum: u128 = parts.iter().map(|&part| u128::from(part)).sum();
+    if sum <= u128::from(capacity) {
+        return parts;
+    }
+    apportion(capacity, &parts)
+}
+
+/// Deals what nobody wants by weight, up to the ceilings.
+pub(super) fn deal_headroom(capacity: u64, claimants: &[Claimant], parts: &mut [u64]) {
+    let left = rest(capacity, parts);
+    if left == 0 {
+        return;
+    }
+    let weights: Vec<u64> = claimants.iter().map(|claimant| claimant.weight).collect();
+    if claimants.iter().all(|claimant| claimant.ceiling.is_none()) {
+        add(parts, apportion(left, &weights));
+        return;
+    }
+    let rooms: Vec<u64> = claimants
+        .iter()
+        .zip(parts.iter())
+        .map(|(claimant, &part)| claimant.most().saturating_sub(part))
+        .collect();
+    add(parts, plain::water_fill(left, &rooms, &weights, None).0);
+}
+
+/// The common case, by numbers side by side: one band, one demand each, no
+/// floors. `None` if this is another case.
+fn plainly(capacity: u64, claimants: &[Claimant], warm: &mut Warm) -> Option<Vec<u64>> {
+    let mut of = None;
+    let mut demands = Vec::with_capacity(claimants.len());
+    let mut weights = Vec::with_capacity(claimants.len());
+    for claimant in claimants {
+        let [(band, curve)] = claimant.demand.as_slice() else {
+            return None;
+        };
+        let [segment] = curve.segments() else {
+            return None;
+        };
+        if claimant.floor > 0 || *of.get_or_insert(*band) != *band {
+            return None;
+        }
+        demands.push(segment.demand.min(claimant.most()));
+        weights.push(segment.weight);
+    }
+    let band = of?;
+    let (parts, level, starved) = plain::fill(capacity, &demands, &weights, warm.level(band));
+    warm.keep(band, level);
+    (starved == plain::Starved::Nobody).then_some(parts)
+}
+
+/// What is still open of a claimant as the bands are served.
+struct Account<'a> {
+    claimant: &'a Claimant,
+    part: u64,
+    /// What of its floor no band has counted yet.
+    floor: u64,
+    /// What of its ceiling no band has used yet.
+    ceiling: u64,
+}
+
+fn by_bands(capacity: u64, claimants: &[Claimant], warm: &mut Warm) -> Vec<u64> {
+    let floors = floors(capacity, claimants);
+    let mut left = rest(capacity, &floors);
+    let mut accounts: Vec<Account<'_>> = claimants
+        .iter()
+        .zip(floors)
+        .map(|(claimant, floor)| Account {
+            claimant,
+            part: floor,
+            floor,
+            ceiling: claimant.most(),
+        })
+        .collect();
+    for band in order(claimants) {
+        if left == 0 {
+            break;
+        }
+        left = serve(band, left, &mut accounts, warm);
+    }
+    accounts.iter().map(|account| account.part).collect()
+}
+
+/// All bands, the one to serve first in front.
+fn order(claimants: &[Claimant]) -> Vec<Band> {
+    let bands = claimants.iter().flat_map(|claimant| &claimant.demand);
+    let bands: BTreeSet<Band> = bands.map(|(band, _)| *band).collect();
+    if planted::is(Bug::BandsReversed) {
+        return bands.into_iter().collect();
+    }
+    bands.into_iter().rev().collect()
+}
+
+/// Serves one band, and answers what it leaves.
+fn serve(band: Band, capacity: u64, accounts: &mut [Account<'_>], warm: &mut Warm) -> u64 {
+    let (mut open, mut claims) = (Vec::new(), Vec::new());
+    for account in accounts.iter_mut() {
+        if let Some(curve) = account.claimant.in_band(band) {
+            let (floor, ceiling) = (account.floor, account.ceiling);
+            claims.push(Claim::new(curve, floor, ceiling, account.part));
+            open.push((account, curve));
+        }
+    }
+    let (parts, level) = fill::fill(capacity, &claims, warm.level(band));
+    warm.keep(band, level);
+    let left = rest(capacity, &parts);
+    for ((account, curve), part) in open.into_iter().zip(parts) {
+        account.part = account.part.saturating_add(part);
+        // If anything is left for lower bands, this one has all that it wants.
+        let used = curve.total().min(account.ceiling);
+        account.floor = account.floor.saturating_sub(used);
+        account.ceiling = account.ceiling.saturating_sub(used);
+    }
+    left
+}
+
+/// By how many bits the weights must be made coarser to add up to 64.
+fn excess_weight(claimants: &[Claimant]) -> u32 {
+    let curves = claimants.iter().flat_map(|claimant| &claimant.demand);
+    let sum: u128 = curves.map(|(_, curve)| u128::from(curve.weight())).sum();
+    if sum <= u128::from(u64::MAX) {
+        return 0;
+    }
+    // Room for one grain more per segment, which rounding up may add.
+    sum.ilog2().saturating_sub(61)
+}
+
+fn coarser(claimants: &[Claimant], shift: u32) -> Vec<Claimant> {
+    let curve = |curve: &DemandCurve| curve.coarser(shift);
+    claimants
+        .iter()
+        .map(|claimant| Claimant {
+            demand: claimant
+                .demand
+                .iter()
+                .map(|(band, demand)| (*band, curve(demand)))
+                .collect(),
+            ..claimant.clone()
+        })
+        .collect()
+}

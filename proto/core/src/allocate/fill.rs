@@ -1,0 +1,84 @@
+//! One band: from what is left to whole units for each.
+
+use super::solver::{Claim, level_for};
+use crate::demand::Level;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+/// Divides `capacity` among the claims of one band, each beyond its floor, and
+/// finds the level it is done at.
+///
+/// Who would be rounded down to nothing though it wants and has nothing yet is
+/// helped first: see the module above.
+pub(super) fn fill(capacity: u64, claims: &[Claim<'_>], from: Option<Level>) -> (Vec<u64>, Level) {
+    let level = level_for(capacity, claims, from);
+    let starves = |claim: &Claim<'_>| claim.has_nothing() && claim.beyond(level).0 == 0;
+    if level.is_full() || !claims.iter().any(starves) {
+        return (deal(capacity, claims, level), level);
+    }
+    let needy = claims.iter().filter(|claim| claim.has_nothing()).count();
+    let needy = u64::try_from(needy).unwrap_or(u64::MAX);
+    let Some(left) = capacity.checked_sub(needy) else {
+        return (one_each(capacity, claims), level);
+    };
+    let (helped, first): (Vec<Claim<'_>>, Vec<u64>) = claims
+        .iter()
+        .map(|claim| match claim.has_nothing() {
+            true => (claim.with_one(), 1),
+            false => (claim.clone(), 0),
+        })
+        .unzip();
+    let level = level_for(left, &helped, Some(level));
+    let mut parts = deal(left, &helped, level);
+    super::add(&mut parts, first);
+    (parts, level)
+}
+
+/// Every claim's part beyond its floor at this level, in whole units.
+fn deal(capacity: u64, claims: &[Claim<'_>], level: Level) -> Vec<u64> {
+    let (mut parts, remainders): (Vec<u64>, Vec<u64>) =
+        claims.iter().map(|claim| claim.beyond(level)).unzip();
+    if !level.is_full() {
+        let left = super::rest(capacity, &parts);
+        largest_remainders(&mut parts, &remainders, left);
+    }
+    parts
+}
+
+/// One unit for each of the heaviest that have nothing, ties to the earlier.
+fn one_each(capacity: u64, claims: &[Claim<'_>]) -> Vec<u64> {
+    let mut parts: Vec<u64> = claims.iter().map(|_| 0).collect();
+    let keys: Vec<u64> = claims
+        .iter()
+        .map(|claim| match claim.has_nothing() {
+            true => claim.curve.weight().max(1),
+            false => 0,
+        })
+        .collect();
+    largest_remainders(&mut parts, &keys, capacity);
+    parts
+}
+
+/// Gives one of `units` to each of the largest remainders, none to those
+/// without; ties go to the earlier.
+pub(super) fn largest_remainders(parts: &mut [u64], remainders: &[u64], units: u64) {
+    let units = usize::try_from(units).unwrap_or(usize::MAX);
+    let Some(last) = units.checked_sub(1) else {
+        return;
+    };
+    // One word each: the remainder upside down, so that the largest sorts first.
+    let mut order: Vec<(Reverse<u64>, usize)> = remainders
+        .iter()
+        .enumerate()
+        .filter(|&(_, &remainder)| remainder > 0)
+        .map(|(index, &remainder)| (Reverse(remainder), index))
+        .collect();
+    if last < order.len() {
+        order.select_nth_unstable(last);
+    }
+    for &(_, index) in order.iter().take(units) {
+        if let Some(part) = parts.get_mut(index) {
+            *part = part.saturating_add(1);
+        }
+    }
+}

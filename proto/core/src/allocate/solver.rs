@@ -1,0 +1,219 @@
+//! The level of a band in which floors and ceilings bind.
+//!
+//! With floors the sum is no longer concave, so Newton's method may overshoot or
+//! turn in a circle. It is tried first, because it nearly always lands in a few
+//! steps; each step narrows a bracket, and where it does not, the bracket is
+//! halved by the number of bends in it, found by selection, not by sorting.
+
+use crate::demand::{DemandCurve, Level, wide};
+use crate::planted::{self, Bug};
+use alloc::vec::Vec;
+
+/// How many of Newton's steps are tried before every other step halves the
+/// bracket: warm, three do in nearly all cases.
+const NEWTON_STEPS: u32 = 8;
+
+/// What one claimant may take in a band: `max(0, min(D(λ), ceiling) − floor)`.
+#[derive(Clone, Debug)]
+pub(super) struct Claim<'a> {
+    pub(super) curve: &'a DemandCurve,
+    /// What it has already and what counts toward its part here.
+    floor: u64,
+    /// What its part here may not pass, the floor included.
+    ceiling: u64,
+    /// All that it has already, from floors and higher bands.
+    has: u64,
+}
+
+/// Where a claim stands at a level and just above it.
+enum Stand {
+    /// Its floor covers what it would take.
+    Floored,
+    /// It has all that it wants or may have.
+    Met,
+    /// It takes `met + open·λ`.
+    Open { met: u64, open: u64 },
+}
+
+impl<'a> Claim<'a> {
+    pub(super) fn new(curve: &'a DemandCurve, floor: u64, ceiling: u64, has: u64) -> Self {
+        let floor = if planted::is(Bug::FloorOnTop) {
+            0
+        } else {
+            floor
+        };
+        Self {
+            curve,
+            floor,
+            ceiling: ceiling.min(curve.total()),
+            has,
+        }
+    }
+
+    /// All that it could take beyond its floor.
+    fn all(&self) -> u64 {
+        self.ceiling.saturating_sub(self.floor)
+    }
+
+    /// Whether it wants and has nothing yet.
+    pub(super) fn has_nothing(&self) -> bool {
+        self.has == 0 && self.all() > 0
+    }
+
+    /// The same claim with one unit in hand.
+    pub(super) fn with_one(&self) -> Self {
+        Self {
+            floor: self.floor.saturating_add(1),
+            has: self.has.saturating_add(1),
+            ..self.clone()
+        }
+    }
+
+    fn stand(&self, level: Level) -> Stand {
+        if self.ceiling <= self.floor {
+            return Stand::Floored;
+        }
+        let (met, open) = self.curve.sides(level);
+        let takes = DemandCurve::scaled_at(level, met, open);
+        if takes >= wide(self.ceiling, level.weight()) {
+            Stand::Met
+        } else if takes < wide(self.floor, level.weight()) {
+            Stand::Floored
+        } else {
+            Stand::Open { met, open }
+        }
+    }
+
+    /// What it takes beyond its floor, rounded down, and the remainder (out of
+    /// the level's weight).
+    pub(super) fn beyond(&self, level: Level) -> (u64, u64) {
+        if level.is_full() {
+            return (self.all(), 0);
+        }
+        match self.stand(level) {
+            Stand::Floored => (0, 0),
+            Stand::Met => (self.all(), 0),
+            Stand::Open { met, open } => {
+                let (part, remainder) = level.part(open).unwrap_or((0, 0));
+                let takes = met.saturating_add(part);
+                (takes.saturating_sub(self.floor), remainder)
+            }
+        }
+    }
+
+    /// The levels at which it changes its slope.
+    fn bends(&self) -> impl Iterator<Item = Level> {
+        let ends = [self.floor, self.ceiling].map(|amount| self.curve.level_at(amount));
+        let segments = self.curve.segments().iter();
+        segments.map(|segment| segment.breakpoint()).chain(ends)
+    }
+}
+
+/// The greatest level at which all claims together take no more than `capacity`.
+///
+/// The weights must add up to 64 bits, and the floors, with the capacity, too.
+pub(super) fn level_for(capacity: u64, claims: &[Claim<'_>], from: Option<Level>) -> Level {
+    let all: u128 = claims.iter().map(|claim| u128::from(claim.all())).sum();
+    if all <= u128::from(capacity) {
+        return Level::FULL;
+    }
+    let mut search = Search {
+        claims,
+        low: Level::ZERO,
+        high: Level::FULL,
+        bends: None,
+    };
+    let mut level = from.filter(|from| !from.is_full()).unwrap_or(Level::ZERO);
+    let mut steps = 0_u32;
+    loop {
+        let line = Line::through(level, claims, capacity);
+        let root = line.root();
+        if root == Some(level) {
+            return level;
+        }
+        if line.is_within(level) {
+            search.low = search.low.max(level);
+        } else {
+            search.high = search.high.min(level);
+        }
+        steps = steps.saturating_add(1);
+        let newton = root.filter(|&root| search.low < root && root < search.high);
+        level = match newton {
+            Some(root) if steps <= NEWTON_STEPS || !steps.is_multiple_of(2) => root,
+            _ => match search.middle_bend() {
+                Some(bend) => bend,
+                // Straight from here to the upper end, which is too high.
+                None => {
+                    let line = Line::through(search.low, claims, capacity);
+                    return line.root().unwrap_or(search.low);
+                }
+            },
+        };
+    }
+}
+
+/// The bracket: `low` hands out no more than there is, `high` hands out more.
+struct Search<'a> {
+    claims: &'a [Claim<'a>],
+    low: Level,
+    high: Level,
+    bends: Option<Vec<Level>>,
+}
+
+impl Search<'_> {
+    /// The bend in the middle of those strictly inside the bracket.
+    fn middle_bend(&mut self) -> Option<Level> {
+        let bends = self
+            .bends
+            .get_or_insert_with(|| self.claims.iter().flat_map(Claim::bends).collect());
+        bends.retain(|&bend| self.low < bend && bend < self.high);
+        let middle = bends.len().checked_div(2)?;
+        if bends.is_empty() {
+            return None;
+        }
+        bends.select_nth_unstable(middle);
+        bends.get(middle).copied()
+    }
+}
+
+/// What all claims together take at a level and just above it, as a line:
+/// `open·λ ≤ room` is what the capacity allows.
+struct Line {
+    open: u64,
+    /// `None` if the claims that are met take more than there is by themselves.
+    room: Option<u64>,
+}
+
+impl Line {
+    fn through(level: Level, claims: &[Claim<'_>], capacity: u64) -> Self {
+        let (mut open, mut taken, mut floors) = (0_u64, 0_u128, u128::from(capacity));
+        for claim in claims {
+            match claim.stand(level) {
+                Stand::Floored => {}
+                Stand::Met => taken = taken.saturating_add(u128::from(claim.all())),
+                Stand::Open { met, open: weight } => {
+                    taken = taken.saturating_add(u128::from(met));
+                    floors = floors.saturating_add(u128::from(claim.floor));
+                    open = open.saturating_add(weight);
+                }
+            }
+        }
+        let room = floors
+            .checked_sub(taken)
+            .and_then(|room| u64::try_from(room).ok());
+        Self { open, room }
+    }
+
+    /// Where the line meets the capacity, if it does.
+    fn root(&self) -> Option<Level> {
+        self.room
+            .filter(|_| self.open > 0)
+            .map(|room| Level::new(room, self.open))
+    }
+
+    /// Whether the capacity covers this level.
+    fn is_within(&self, level: Level) -> bool {
+        self.room
+            .is_some_and(|room| wide(self.open, level.units()) <= wide(room, level.weight()))
+    }
+}

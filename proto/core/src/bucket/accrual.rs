@@ -1,0 +1,203 @@
+//! How much a rate makes in a time, exactly, without a division.
+
+use super::gcra::Made;
+use crate::planted::{self, Bug};
+use crate::unit::{Rate, Span};
+
+/// Nanoseconds in a second, and so the parts of a grain that matter: a rate of
+/// `r` grains per second makes `r` billionths of a grain per nanosecond.
+const BILLION: u64 = 1_000_000_000;
+
+/// A [`Rate`] prepared for the hot path.
+///
+/// What `r` grains per second make in `dt` nanoseconds, on top of `p`
+/// billionths of a grain, is `⌊(r·dt + p) ÷ 10⁹⌋`. The division is replaced by
+/// a multiplication with the reciprocal, rounded up, in 93 binary places
+/// (Granlund and Montgomery, *Division by invariant integers using
+/// multiplication*, PLDI 1994):
+///
+/// > `mult = ⌈r · 2⁹³ ÷ 10⁹⌉`, `supply(dt) = ⌊dt · mult ÷ 2⁹³⌋`
+///
+/// The product is too great by less than `dt ÷ 2⁹³`; the exact quotient lies
+/// at least 10⁻⁹ below the next whole number; so for `dt ≤ 2⁶³ ns` (292 years),
+/// at **every** rate, the result is the exact quotient rounded down. Longer
+/// spans count as 2⁶³ ns, and what does not fit 64 bits is cut off: both only
+/// ever make less.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accrual {
+    rate: u64,
+    /// `mult`, upper and lower 64 bits.
+    mult: (u64, u64),
+}
+
+impl Accrual {
+    /// The longest span that counts: 2⁶³ ns, or 292 years.
+    pub const SPAN_MAX: Span = Span::from_nanos(1 << 63);
+
+    /// Binary places of `mult`. More would not fit 128 bits at the greatest
+    /// rate; fewer would not be exact up to [`Accrual::SPAN_MAX`].
+    const PLACES: u32 = 93;
+
+    /// The accrual of `rate`.
+    #[must_use]
+    pub fn of(rate: Rate) -> Self {
+        let rate = rate.grains();
+        Self {
+            rate,
+            mult: halves(reciprocal(rate)),
+        }
+    }
+
+    /// The whole grains made in `dt`, rounded down; at most 2⁶⁴ − 1.
+    #[must_use]
+    pub fn supply(self, dt: Span) -> u64 {
+        self.whole(dt.min(Self::SPAN_MAX).nanos(), 0)
+    }
+
+    /// What is made in `dt` on top of `phase` billionths of a grain.
+    #[must_use]
+    pub fn made(self, dt: Span, phase: u32) -> Made {
+        let dt = dt.min(Self::SPAN_MAX).nanos();
+        let whole = self.whole(dt, phase);
+        if whole == u64::MAX {
+            return Made { whole, fraction: 0 };
+        }
+        // Below 10⁹, so the lower 64 bits of each term are enough.
+        let fraction = self
+            .rate
+            .wrapping_mul(dt)
+            .wrapping_add(phase.into())
+            .wrapping_sub(whole.wrapping_mul(BILLION));
+        if planted::is(Bug::SupplyRoundsUp) && fraction > 0 {
+            let whole = whole.saturating_add(1);
+            return Made { whole, fraction: 0 };
+        }
+        let fraction = u32::try_from(fraction).unwrap_or(0);
+        Made { whole, fraction }
+    }
+
+    /// The least span in which `grains` are made on top of `phase` billionths
+    /// of one: the least `dt` with `made(dt, phase).whole ≥ grains`. `None` if
+    /// none up to [`Accrual::SPAN_MAX`] is long enough.
+    #[must_use]
+    pub fn time_until(self, grains: u64, phase: u32) -> Option<Span> {
+        if grains == 0 {
+            return Some(Span::ZERO);
+        }
+        if self.rate == 0 {
+            return None;
+        }
+        let missing = u128::from(grains)
+            .saturating_mul(BILLION.into())
+            .saturating_sub(phase.into());
+        let nanos = u64::try_from(missing.div_ceil(self.rate.into())).ok()?;
+        let span = Span::from_nanos(nanos);
+        (span <= Self::SPAN_MAX).then_some(span)
+    }
+
+    /// `⌊(dt · mult + phase · ⌈2⁹³ ÷ 10⁹⌉) ÷ 2⁹³⌋`, for `dt ≤ 2⁶³`. No sum in it
+    /// reaches 128 bits, so that none of them saturates.
+    fn whole(self, dt: u64, phase: u32) -> u64 {
+        let phase = u128::from(phase).saturating_mul(const { reciprocal(1) });
+        let (upper, lower) = self.mult;
+        let lower = wide(dt, lower).saturating_add(phase);
+        let sum = wide(dt, upper).saturating_add(u128::from(halves(lower).0));
+        let whole = sum.checked_shr(const { Self::PLACES - u64::BITS });
+        whole
+            .and_then(|whole| u64::try_from(whole).ok())
+            .unwrap_or(u64::MAX)
+    }
+}
+
+/// `⌈rate · 2⁹³ ÷ 10⁹⌉`, in two steps, since the dividend has up to 157 bits.
+const fn reciprocal(rate: u64) -> u128 {
+    const FIRST: u32 = 63;
+    const SECOND: u32 = Accrual::PLACES - FIRST;
+    const DIVISOR: u128 = 1_000_000_000;
+    #[expect(
+        clippy::as_conversions,
+        reason = "widening, where `From` is not yet const"
+    )]
+    let dividend = (rate as u128) << FIRST;
+    let rest = (dividend % DIVISOR) << SECOND;
+    // At most 2¹²⁷·² in all: the shift back and the sum stay below 2¹²⁸.
+    ((dividend / DIVISOR) << SECOND).saturating_add(rest.div_ceil(DIVISOR))
+}
+
+fn wide(a: u64, b: u64) -> u128 {
+    u128::from(a).saturating_mul(u128::from(b))
+}
+
+/// The upper and lower 64 bits.
+fn halves(value: u128) -> (u64, u64) {
+    let upper = value.checked_shr(u64::BITS).unwrap_or(0);
+    let lower = value & u128::from(u64::MAX);
+    (
+        u64::try_from(upper).unwrap_or(u64::MAX),
+        u64::try_from(lower).unwrap_or(u64::MAX),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(rate: u64, dt: u64, phase: u32) {
+        let exact = u128::from(rate) * u128::from(dt) + u128::from(phase);
+        let billion = u128::from(BILLION);
+        let made = Accrual::of(Rate::from_grains(rate)).made(Span::from_nanos(dt), phase);
+        if let Ok(whole) = u64::try_from(exact / billion)
+            && whole < u64::MAX
+        {
+            assert_eq!(made.whole, whole, "{rate} for {dt} on {phase}");
+            assert_eq!(u128::from(made.fraction), exact % billion);
+        } else {
+            assert_eq!((made.whole, made.fraction), (u64::MAX, 0));
+        }
+    }
+
+    #[test]
+    fn supply_is_the_exact_quotient_over_the_whole_range() {
+        for rate_bits in 0..64 {
+            for dt_bits in 0..64 {
+                let (rate, dt) = (1_u64 << rate_bits, 1_u64 << dt_bits);
+                for phase in [0, 1, 999_999_999] {
+                    check(rate, dt, phase);
+                    check(rate - 1, dt - 1, phase);
+                    check(u64::MAX >> rate_bits, dt, phase);
+                    check(rate | 1, dt - 1, phase);
+                }
+            }
+        }
+    }
+
+    /// Just below a whole grain, where a product too great would show first.
+    #[test]
+    fn supply_is_exact_next_to_whole_grains_at_the_longest_spans() {
+        for rate in [1, 3, 7, 999_999_937, (1 << 32) + 1, (1 << 36) - 1] {
+            let accrual = Accrual::of(Rate::from_grains(rate));
+            let most = accrual.supply(Accrual::SPAN_MAX);
+            for whole in most - 1_000..=most {
+                let Some(dt) = accrual.time_until(whole, 0) else {
+                    continue;
+                };
+                check(rate, dt.nanos(), 0);
+                check(rate, dt.nanos() - 1, 0);
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_cut_off() {
+        let fastest = Accrual::of(Rate::MAX);
+        assert_eq!(fastest.supply(Span::MAX), u64::MAX);
+        assert_eq!(fastest.made(Span::MAX, 999_999_999).whole, u64::MAX);
+        let slowest = Accrual::of(Rate::from_grains(1));
+        assert_eq!(slowest.supply(Span::MAX), (1 << 63) / BILLION);
+        assert_eq!(slowest.time_until(u64::MAX, 0), None);
+        let never = Accrual::of(Rate::ZERO);
+        assert_eq!(never.supply(Span::MAX), 0);
+        assert_eq!(never.time_until(1, 0), None);
+        assert_eq!(never.made(Span::MAX, 7).fraction, 7);
+    }
+}

@@ -1,0 +1,121 @@
+//! The decision: one word, one comparison.
+
+use crate::unit::Tokens;
+
+/// What a bucket's rate has made since the bucket's base tick.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Made {
+    /// Whole grains.
+    pub whole: u64,
+    /// The part of the next grain, in billionths.
+    pub fraction: u32,
+}
+
+impl Made {
+    /// Whole grains, rounded up, if they fit.
+    fn whole_up(self) -> Option<u64> {
+        self.whole.checked_add(u64::from(self.fraction > 0))
+    }
+}
+
+/// Why a step did not admit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Short {
+    /// More was asked for than the bucket can ever hold.
+    Burst,
+    /// It will be admitted as soon as this much was made since the base tick.
+    Until(u64),
+}
+
+/// One step of the generic cell rate algorithm, in tokens instead of times.
+///
+/// The bucket is one word, its **debt** `D`: all that was ever taken since the
+/// base tick, plus what was missing then. With `S` made since the base tick
+/// and the capacity `B`, the level is `B − (D − S)`, and
+///
+/// > admit `n` iff `max(D, S) + n ≤ S + B`; then `D := max(D, S) + n`.
+///
+/// Classic GCRA (ITU-T I.371) keeps a theoretical arrival *time* and divides
+/// every cost by the rate, which rounds every decision; here costs are added
+/// as they are, and only `S` is ever rounded, once for the whole span.
+///
+/// A full bucket (`D ≤ S`) forgets what overflows, and with it the part of a
+/// grain that is under way: its new debt counts from `S` rounded *up*, else a
+/// later grain would come early, and a window that starts here could admit
+/// almost one grain too many. A caller that can move its base tick does so when
+/// the bucket is full, has no part under way, and loses nothing.
+///
+/// The word would wrap when the debt passes 2⁶⁴ − 1 grains; a step that would
+/// is refused. Whoever owns the base tick moves it well before.
+///
+/// # Errors
+///
+/// [`Short`], and the word stays as it is.
+///
+/// ```
+/// use aliquot_core::bucket::{Made, Short, admit};
+/// use aliquot_core::unit::Tokens;
+///
+/// let (burst, two) = (Tokens::from_grains(3), Tokens::from_grains(2));
+/// let start = Made::default();
+/// let debt = admit(0, burst, two, start)?;
+/// assert_eq!(admit(debt, burst, two, start), Err(Short::Until(1)));
+/// assert_eq!(admit(debt, burst, two, Made { whole: 1, fraction: 0 }), Ok(4));
+/// # Ok::<(), Short>(())
+/// ```
+pub fn admit(debt: u64, burst: Tokens, n: Tokens, made: Made) -> Result<u64, Short> {
+    let (burst, n) = (burst.grains(), n.grains());
+    if n > burst {
+        return Err(Short::Burst);
+    }
+    if debt <= made.whole {
+        return made
+            .whole_up()
+            .and_then(|start| start.checked_add(n))
+            .ok_or(Short::Until(u64::MAX));
+    }
+    let after = debt.checked_add(n).ok_or(Short::Until(u64::MAX))?;
+    let due = after.saturating_sub(burst);
+    if due <= made.whole {
+        Ok(after)
+    } else {
+        Err(Short::Until(due))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(debt: u64, burst: u64, n: u64, made: (u64, u32), expect: Result<u64, Short>) {
+        let (whole, fraction) = made;
+        let (burst, n) = (Tokens::from_grains(burst), Tokens::from_grains(n));
+        assert_eq!(admit(debt, burst, n, Made { whole, fraction }), expect);
+    }
+
+    #[test]
+    fn a_step_compares_the_debt_with_supply_and_burst() {
+        check(0, 3, 3, (0, 0), Ok(3));
+        check(3, 3, 0, (0, 0), Ok(3));
+        check(3, 3, 1, (0, 0), Err(Short::Until(1)));
+        check(3, 3, 1, (1, 0), Ok(4));
+        check(0, 3, 4, (9, 0), Err(Short::Burst));
+        check(4, 3, 0, (0, 0), Err(Short::Until(1)));
+        check(0, 0, 0, (0, 0), Ok(0));
+    }
+
+    #[test]
+    fn a_full_bucket_counts_its_debt_from_the_next_whole_grain() {
+        check(2, 3, 3, (7, 0), Ok(10));
+        check(2, 3, 3, (7, 1), Ok(11));
+        check(7, 3, 3, (7, 1), Ok(11));
+    }
+
+    #[test]
+    fn a_word_never_wraps() {
+        let most = u64::MAX;
+        check(most, most, 1, (0, 0), Err(Short::Until(most)));
+        check(0, 3, 1, (most, 0), Err(Short::Until(most)));
+        check(0, 3, 0, (most, 1), Err(Short::Until(most)));
+    }
+}

@@ -1,0 +1,130 @@
+//! Tokens for later: a reservation takes the level below zero and says when it may act.
+
+use super::{Bucket, Refusal, Short};
+use crate::planted::{self, Bug};
+use crate::unit::{Span, Tick, Tokens};
+
+/// Tokens taken now, to be used at [`Reservation::act_at`].
+///
+/// It cannot be copied: whoever holds it acts on it or gives it back to the
+/// bucket it came from ([`Bucket::cancel`]), once.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "the tokens are taken: act at `act_at`, or cancel"]
+pub struct Reservation {
+    tokens: Tokens,
+    act_at: Tick,
+    /// The tokens of it that were not there when it was made.
+    promised: u64,
+    /// The bucket's count of promised tokens just after it was made.
+    promised_until: u128,
+    /// Which of the bucket's reservations it is, from 1; without limit 0.
+    serial: u64,
+}
+
+impl Reservation {
+    /// The tokens reserved.
+    #[must_use]
+    pub const fn tokens(&self) -> Tokens {
+        self.tokens
+    }
+
+    /// The tick from which its holder may act: the first one at which its tokens
+    /// are made. A later change of the bucket's rate does not move it.
+    ///
+    /// Later reservations do not wait for this one's holder: who acts later than
+    /// the exact instant, be it by the part of a nanosecond that was rounded up,
+    /// acts closer to those that follow by as much.
+    #[must_use]
+    pub const fn act_at(&self) -> Tick {
+        self.act_at
+    }
+
+    /// How long its holder still has to wait.
+    #[must_use]
+    pub const fn delay(&self, now: Tick) -> Span {
+        self.act_at.since(now)
+    }
+}
+
+impl Bucket {
+    /// Takes `n` tokens now for use within `max_wait`, even if they are still
+    /// to be made.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal`], and nothing was taken: `NotYet` says how long the wait
+    /// would have been (or that the bucket owes its utmost already).
+    pub fn reserve(
+        &mut self,
+        n: Tokens,
+        now: Tick,
+        max_wait: Span,
+    ) -> Result<Reservation, Refusal> {
+        if self.is_unlimited() {
+            return Ok(Reservation {
+                tokens: n,
+                act_at: now,
+                promised: 0,
+                promised_until: 0,
+                serial: 0,
+            });
+        }
+        let made = self.advance(now);
+        if n > self.burst {
+            return Err(Refusal::ExceedsBurst { burst: self.burst });
+        }
+        let debt = self.debt.checked_add(n.grains()).ok_or(Refusal::Never)?;
+        let due = debt.saturating_sub(self.burst.grains());
+        let act_at = if due <= made.whole {
+            now
+        } else {
+            let act_at = self.tick_of(due).ok_or(Refusal::Never)?;
+            let owed = due.saturating_sub(made.whole);
+            if act_at.since(now) > max_wait || owed > Self::BURST_MAX.grains() {
+                return Err(self.refusal(Short::Until(due), now));
+            }
+            act_at
+        };
+        let promised = self.book(debt, made);
+        self.reservations = self.reservations.saturating_add(1);
+        Ok(Reservation {
+            tokens: n,
+            act_at,
+            promised,
+            promised_until: self.promised,
+            serial: self.reservations,
+        })
+    }
+
+    /// Takes a reservation back and answers the tokens restored.
+    ///
+    /// A reservation whose tick has passed may have been acted on, and restores
+    /// nothing. Tokens that were promised to later reservations are not
+    /// restored either: those wait for ticks that this one's tokens delayed,
+    /// and if it gave them up to newcomers, both would act at once. As in
+    /// `golang.org/x/time/rate`:
+    ///
+    /// > restored `= max(0, n − tokens promised after it)`
+    pub fn cancel(&mut self, reservation: Reservation, now: Tick) -> Tokens {
+        if self.is_unlimited() {
+            return Tokens::ZERO;
+        }
+        self.advance(now);
+        if reservation.act_at < self.latest {
+            return Tokens::ZERO;
+        }
+        let since = self.promised.saturating_sub(reservation.promised_until);
+        let since = u64::try_from(since).unwrap_or(u64::MAX);
+        if since == 0 && reservation.serial == self.reservations {
+            // The last one, undone as if it had never been: earlier ones need
+            // not make room for it.
+            self.promised = self.promised.saturating_sub(reservation.promised.into());
+            self.reservations = self.reservations.saturating_sub(1);
+        }
+        if planted::is(Bug::CancelRefundsAll) {
+            return self.refund(reservation.tokens, now);
+        }
+        let restored = reservation.tokens.minus_or_zero(Tokens::from_grains(since));
+        self.refund(restored, now)
+    }
+}

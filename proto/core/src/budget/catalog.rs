@@ -1,0 +1,239 @@
+//! Which rule a key falls under.
+
+use super::key::{Key, KeyPattern};
+use crate::planted::{self, Bug};
+use crate::unit::RuleId;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use core::fmt;
+use core::str::Split;
+
+/// The set of rules, by what they apply to.
+///
+/// **Precedence.** Of all patterns that match a key, the rule is the one whose
+/// first segment from the left that differs from the others' is literal. So
+/// an exact key beats every template, `tenant/7/*` beats `tenant/*/reads`, and
+/// the order in which rules were written means nothing. Exactly one rule
+/// applies; rules do not add up.
+///
+/// A lookup walks a tree of segments, literal before `*`. It visits no more
+/// than the 2,517 ways there are of placing up to 4 `*` in 16 segments, however
+/// many rules there are; without templates, one node per segment.
+///
+/// ```
+/// use aliquot_core::budget::{Catalog, Key, KeyPattern};
+/// use aliquot_core::unit::RuleId;
+///
+/// let mut catalog = Catalog::default();
+/// catalog.insert(&KeyPattern::try_from("tenant/*/reads")?, RuleId::new(1))?;
+/// catalog.insert(&KeyPattern::try_from("tenant/7/reads")?, RuleId::new(2))?;
+/// let rule = |key| catalog.resolve(&Key::try_from(key).unwrap());
+/// assert_eq!(rule("tenant/7/reads"), Some(RuleId::new(2)));
+/// assert_eq!(rule("tenant/8/reads"), Some(RuleId::new(1)));
+/// assert_eq!(rule("tenant/8/writes"), None);
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Catalog {
+    root: Node,
+    rules: usize,
+}
+
+/// What follows one segment of the rules that agree so far. As deep as a
+/// pattern has segments, so recursion is bounded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Node {
+    rule: Option<RuleId>,
+    literals: BTreeMap<String, Node>,
+    any: Option<Box<Node>>,
+}
+
+/// A rule for this pattern is there already. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DuplicateRule {
+    /// The rule that is there.
+    pub rule: RuleId,
+}
+
+impl fmt::Display for DuplicateRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "rule {} has this key already; nothing was changed",
+            self.rule
+        )
+    }
+}
+
+impl core::error::Error for DuplicateRule {}
+
+impl Catalog {
+    /// Adds a rule.
+    ///
+    /// # Errors
+    ///
+    /// [`DuplicateRule`] if the very same pattern has a rule.
+    pub fn insert(&mut self, pattern: &KeyPattern, rule: RuleId) -> Result<(), DuplicateRule> {
+        if let Some(rule) = self.get(pattern) {
+            return Err(DuplicateRule { rule });
+        }
+        let mut node = &mut self.root;
+        for segment in pattern.segments() {
+            node = if segment == KeyPattern::ANY {
+                node.any.get_or_insert_default()
+            } else {
+                node.literals.entry(segment.into()).or_default()
+            };
+        }
+        node.rule = Some(rule);
+        self.rules = self.rules.saturating_add(1);
+        Ok(())
+    }
+
+    /// Takes a rule out, and tells which it was.
+    pub fn remove(&mut self, pattern: &KeyPattern) -> Option<RuleId> {
+        let removed = self.root.remove(pattern.segments())?;
+        self.rules = self.rules.saturating_sub(1);
+        Some(removed)
+    }
+
+    /// The rule of this very pattern.
+    #[must_use]
+    pub fn get(&self, pattern: &KeyPattern) -> Option<RuleId> {
+        let mut node = &self.root;
+        for segment in pattern.segments() {
+            node = if segment == KeyPattern::ANY {
+                node.any.as_deref()?
+            } else {
+                node.literals.get(segment)?
+            };
+        }
+        node.rule
+    }
+
+    /// The rule that a key falls under, by the precedence above.
+    #[must_use]
+    pub fn resolve(&self, key: &Key) -> Option<RuleId> {
+        self.root.resolve(key.segments())
+    }
+
+    /// How many rules there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.rules
+    }
+
+    /// Whether there is no rule.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.rules == 0
+    }
+}
+
+impl Node {
+    fn resolve(&self, mut segments: Split<'_, char>) -> Option<RuleId> {
+        let Some(segment) = segments.next() else {
+            return self.rule;
+        };
+        let literal = || self.literals.get(segment)?.resolve(segments.clone());
+        let any = || self.any.as_ref()?.resolve(segments.clone());
+        if planted::is(Bug::TemplateFirst) {
+            any().or_else(literal)
+        } else {
+            literal().or_else(any)
+        }
+    }
+
+    /// Removes the rule and every node that then holds nothing.
+    fn remove(&mut self, mut segments: Split<'_, char>) -> Option<RuleId> {
+        let Some(segment) = segments.next() else {
+            return self.rule.take();
+        };
+        if segment == KeyPattern::ANY {
+            let removed = self.any.as_mut()?.remove(segments)?;
+            self.any.take_if(|node| node.is_bare());
+            return Some(removed);
+        }
+        let node = self.literals.get_mut(segment)?;
+        let removed = node.remove(segments)?;
+        if node.is_bare() {
+            self.literals.remove(segment);
+        }
+        Some(removed)
+    }
+
+    fn is_bare(&self) -> bool {
+        self.rule.is_none() && self.literals.is_empty() && self.any.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn catalog(patterns: &[&str]) -> Catalog {
+        let mut catalog = Catalog::default();
+        for (id, pattern) in (0..).zip(patterns) {
+            let pattern = KeyPattern::try_from(*pattern).unwrap();
+            catalog.insert(&pattern, RuleId::new(id)).unwrap();
+        }
+        catalog
+    }
+
+    #[track_caller]
+    fn check(patterns: &[&str], key: &str, expect: Option<&str>) {
+        let key = Key::try_from(key).unwrap();
+        let rule = |expect| {
+            let place = patterns.iter().position(|pattern| *pattern == expect);
+            RuleId::new(place.unwrap() as u64)
+        };
+        assert_eq!(catalog(patterns).resolve(&key), expect.map(rule));
+    }
+
+    #[test]
+    fn the_first_differing_segment_that_is_literal_wins() {
+        let rules = [
+            "*/*/*",
+            "tenant/*/reads",
+            "tenant/7/*",
+            "*/7/reads",
+            "a",
+            "a/*",
+        ];
+        check(&rules, "tenant/7/reads", Some("tenant/7/*"));
+        check(&rules, "tenant/8/reads", Some("tenant/*/reads"));
+        check(&rules, "tenant/7/writes", Some("tenant/7/*"));
+        check(&rules, "tenant/8/writes", Some("*/*/*"));
+        check(&rules, "shop/7/reads", Some("*/7/reads"));
+        check(&rules, "a", Some("a"));
+        check(&rules, "a/b", Some("a/*"));
+        check(&rules, "a/b/c/d", None);
+        check(&["a/*", "a/b", "*/b"], "a/b", Some("a/b"));
+    }
+
+    #[test]
+    fn a_duplicate_is_refused_and_changes_nothing() {
+        let mut rules = catalog(&["a/*"]);
+        let before = rules.clone();
+        let pattern = KeyPattern::try_from("a/*").unwrap();
+        let refused = DuplicateRule {
+            rule: RuleId::new(0),
+        };
+        assert_eq!(rules.insert(&pattern, RuleId::new(9)), Err(refused));
+        assert_eq!(rules, before);
+    }
+
+    #[test]
+    fn a_removed_rule_leaves_nothing_behind() {
+        let mut rules = catalog(&["a/*/c", "a/b"]);
+        let pattern = |text| KeyPattern::try_from(text).unwrap();
+        assert_eq!(rules.remove(&pattern("a/*")), None);
+        assert_eq!(rules.remove(&pattern("a/*/c")), Some(RuleId::new(0)));
+        assert_eq!(rules.remove(&pattern("a/*/c")), None);
+        assert_eq!(rules.len(), 1);
+        assert_eq!(rules.remove(&pattern("a/b")), Some(RuleId::new(1)));
+        assert_eq!(rules, Catalog::default());
+        assert!(rules.is_empty());
+    }
+}

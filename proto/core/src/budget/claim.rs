@@ -1,0 +1,174 @@
+//! How much each client counts: weights and bands by what it says it is.
+
+use crate::unit::{UnitError, Weight};
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+
+/// What a client says it is: `service = "checkout"`, `zone = "eu-1"`.
+pub type Labels = BTreeMap<String, String>;
+
+/// A priority band. Range: 0 to 9; the default is 5.
+///
+/// **The higher number is served first**: what a band wants, up to its
+/// ceilings, is served before any lower band gets more than its floors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "u8", into = "u8"))]
+pub struct Band(u8);
+
+impl Band {
+    /// The band that is served first.
+    pub const MAX: u8 = 9;
+
+    /// A band.
+    ///
+    /// # Errors
+    ///
+    /// [`UnitError::OutOfRange`] above [`Band::MAX`].
+    pub const fn new(band: u8) -> Result<Self, UnitError> {
+        if band > Self::MAX {
+            return Err(UnitError::OutOfRange { what: "band" });
+        }
+        Ok(Self(band))
+    }
+
+    /// The band as a number.
+    #[must_use]
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+}
+
+impl Default for Band {
+    fn default() -> Self {
+        Self(5)
+    }
+}
+
+impl TryFrom<u8> for Band {
+    type Error = UnitError;
+
+    fn try_from(band: u8) -> Result<Self, UnitError> {
+        Self::new(band)
+    }
+}
+
+impl From<Band> for u8 {
+    fn from(band: Band) -> Self {
+        band.get()
+    }
+}
+
+/// What a client counts for beside others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Claim {
+    /// Its part within its band.
+    pub weight: Weight,
+    /// Its turn.
+    pub band: Band,
+}
+
+/// Which clients a rule means, and what they count for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct WeightRule {
+    /// A glob for each label that matters: `*` stands for any run of
+    /// characters, none included. All must match; a label that the client
+    /// does not have matches nothing. No globs mean every client.
+    pub labels: Labels,
+    /// The weight of such a client.
+    pub weight: Weight,
+    /// Its band, if it is not the budget's.
+    pub band: Option<Band>,
+}
+
+impl WeightRule {
+    /// The most rules of one budget.
+    pub const RULES_MAX: usize = 64;
+    /// The most labels of one rule.
+    pub const LABELS_MAX: usize = 8;
+    /// The most bytes of a label's name, and of a glob.
+    pub const BYTES_MAX: usize = 128;
+
+    /// Whether a client of these labels is meant.
+    #[must_use]
+    pub fn matches(&self, labels: &Labels) -> bool {
+        self.labels.iter().all(|(name, glob)| {
+            labels
+                .get(name)
+                .is_some_and(|text| glob_matches(glob, text))
+        })
+    }
+}
+
+/// Whether `*` in `glob` can be filled in to make `text`. Linear in the text
+/// for each piece: the leftmost place for a piece leaves the most to the rest.
+fn glob_matches(glob: &str, text: &str) -> bool {
+    let Some((first, rest)) = glob.split_once('*') else {
+        return glob == text;
+    };
+    let Some(mut text) = text.strip_prefix(first) else {
+        return false;
+    };
+    let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
+    for piece in middle.split('*') {
+        match text.find(piece).and_then(|at| text.get(at..)) {
+            Some(found) => text = found.strip_prefix(piece).unwrap_or(found),
+            None => return false,
+        }
+    }
+    text.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(glob: &str, matching: &[&str], other: &[&str]) {
+        for text in matching {
+            assert!(glob_matches(glob, text), "{glob} {text}");
+        }
+        for text in other {
+            assert!(!glob_matches(glob, text), "{glob} {text}");
+        }
+    }
+
+    #[test]
+    fn a_star_stands_for_any_run_of_characters() {
+        check("checkout", &["checkout"], &["checkout2", "check", ""]);
+        check("*", &["", "anything"], &[]);
+        check(
+            "checkout-*",
+            &["checkout-", "checkout-eu"],
+            &["checkout", "my-checkout-eu"],
+        );
+        check("*-eu", &["a-eu", "-eu"], &["a-eu-1", "eu"]);
+        check("a*a", &["aa", "aba"], &["a", "ab"]);
+        check("a*b*c", &["abc", "a-b-b-c"], &["acb", "ac", "abcd"]);
+        check("**", &["", "x"], &[]);
+        check("*ab*ab", &["abab", "xabab"], &["ab", "abxa"]);
+    }
+
+    #[test]
+    fn every_label_named_must_match_and_be_there() {
+        let labels = |pairs: &[(&str, &str)]| -> Labels {
+            let pairs = pairs.iter();
+            pairs
+                .map(|&(name, text)| (name.into(), text.into()))
+                .collect()
+        };
+        let rule = |pairs| WeightRule {
+            labels: labels(pairs),
+            weight: Weight::ONE,
+            band: None,
+        };
+        let client = labels(&[("service", "checkout"), ("zone", "eu-1")]);
+        assert!(rule(&[]).matches(&client));
+        assert!(rule(&[("service", "check*")]).matches(&client));
+        assert!(rule(&[("service", "*"), ("zone", "eu-*")]).matches(&client));
+        assert!(!rule(&[("service", "*"), ("zone", "us-*")]).matches(&client));
+        assert!(!rule(&[("cell", "*")]).matches(&client));
+    }
+}

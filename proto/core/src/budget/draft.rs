@@ -1,0 +1,183 @@
+//! A budget as people write it.
+
+use super::Budget;
+use super::claim::Labels;
+use super::error::FieldError;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// A value as it was written: in quotes, or as a bare number or a truth value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(untagged, expecting = "a string, a whole number, or true or false")
+)]
+pub enum Written {
+    /// A truth value, read as `yes` or `no`.
+    Flag(bool),
+    /// A whole number.
+    Whole(u64),
+    /// A negative number, so that what refuses it can quote it.
+    Signed(i64),
+    /// A string.
+    Text(String),
+}
+
+impl fmt::Display for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(true) => f.write_str("yes"),
+            Self::Flag(false) => f.write_str("no"),
+            Self::Whole(number) => write!(f, "{number}"),
+            Self::Signed(number) => write!(f, "{number}"),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl From<&str> for Written {
+    fn from(text: &str) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl From<String> for Written {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<u64> for Written {
+    fn from(number: u64) -> Self {
+        Self::Whole(number)
+    }
+}
+
+/// A budget as people write it, in whatever serde reads. Nothing in it is
+/// checked until [`BudgetDraft::validate`].
+///
+/// Which of `rate`, `quota` and `concurrency` is there says what kind of
+/// budget it is; exactly one must be.
+///
+/// | field | read as | default |
+/// |---|---|---|
+/// | `key` | a [`KeyPattern`](super::KeyPattern) | – |
+/// | `rate` | `1000/s`, `1.5k/s`, `90/min`, `1 per 10 days`; 0 or 1 per 10 days to 10¹² per second | – |
+/// | `burst` | whole tokens, 0 to 2⁵⁶; with `rate` | one second's worth, at least 1 |
+/// | `quota` | `50000 per day` (also `minute`, `hour`, `week`, `month`, `year`: the calendar's), `1M per 36h` (fixed) | – |
+/// | `offset` | `+05:30`; −14:00 to +14:00; with a calendar's `quota` | `+00:00` |
+/// | `align` | how much later each period starts; with `quota` | `0s` |
+/// | `concurrency` | permits, 0 to 2⁵⁶ | – |
+/// | `max_hold` | a span, 1 s to 24 h; with `concurrency` | `60s` |
+/// | `weights` | rules for clients' labels; the first that matches applies | weight 1 |
+/// | `band` | 0 to 9, the higher served first | 5 |
+/// | `floor` | a part for each client session; not with `quota` | none |
+/// | `ceiling` | the most for each client session; not with `quota` | none |
+/// | `on_lease_expiry` | `deny`, `floor`, `keep`, `open`, `{ local = … }` | `deny` |
+/// | `allocation` | `max_min`, `static`, `equal`, `proportional` | `max_min` |
+/// | `forget_after` | a span, 1 s to 30 d | `10m` |
+/// | `headroom` | `yes`, `no` | `yes` |
+/// | `dry_run` | `yes`, `no` | `no` |
+///
+/// The grammar of the values is that of [`grammar`](super::grammar).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
+#[expect(missing_docs, reason = "the table above says each field's meaning")]
+pub struct BudgetDraft {
+    pub key: String,
+    pub rate: Option<Written>,
+    pub burst: Option<Written>,
+    pub quota: Option<Written>,
+    pub offset: Option<Written>,
+    pub align: Option<Written>,
+    pub concurrency: Option<Written>,
+    pub max_hold: Option<Written>,
+    pub weights: Vec<WeightDraft>,
+    pub band: Option<Written>,
+    pub floor: Option<PartDraft>,
+    pub ceiling: Option<PartDraft>,
+    pub on_lease_expiry: Option<ExpiryDraft>,
+    pub allocation: Option<Written>,
+    pub forget_after: Option<Written>,
+    pub headroom: Option<Written>,
+    pub dry_run: Option<Written>,
+}
+
+impl BudgetDraft {
+    /// The budget that is meant.
+    ///
+    /// # Errors
+    ///
+    /// Every field that is wrong, with what was written and what may be.
+    ///
+    /// ```
+    /// use aliquot_core::budget::BudgetDraft;
+    ///
+    /// let draft = BudgetDraft {
+    ///     key: "tenant/*/reads".into(),
+    ///     rate: Some("1000/s".into()),
+    ///     burst: Some("-3".into()),
+    ///     ..BudgetDraft::default()
+    /// };
+    /// let errors = draft.validate().unwrap_err();
+    /// assert_eq!(
+    ///     errors[0].to_string(),
+    ///     r#"burst = "-3": must be a whole number from 0 to 72057594037927936"#
+    /// );
+    /// ```
+    pub fn validate(self) -> Result<Budget, Vec<FieldError>> {
+        Budget::read(&self)
+    }
+}
+
+/// A part of a budget as people write it: `rate` and `burst` for a rate,
+/// `permits` for concurrency.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
+pub struct PartDraft {
+    /// Tokens per span, more than 0.
+    pub rate: Option<Written>,
+    /// Whole tokens, at least 1; by default one second's worth.
+    pub burst: Option<Written>,
+    /// Permits, at least 1.
+    pub permits: Option<Written>,
+}
+
+/// A weight rule as people write it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
+pub struct WeightDraft {
+    /// A glob for each label that matters; all must match.
+    #[cfg_attr(feature = "serde", serde(rename = "match"))]
+    pub labels: Labels,
+    /// 1 to 1,000,000; by default 1.
+    pub weight: Option<Written>,
+    /// 0 to 9; by default the budget's.
+    pub band: Option<Written>,
+}
+
+/// The choice at a lease's expiry as people write it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(
+        untagged,
+        deny_unknown_fields,
+        expecting = r#""deny", "floor", "keep", "open" or { local = { rate, burst } }"#
+    )
+)]
+pub enum ExpiryDraft {
+    /// One word.
+    Word(String),
+    /// `{ local = { rate = "5/s", burst = 10 } }`
+    Local {
+        /// What to go on with.
+        local: PartDraft,
+    },
+}

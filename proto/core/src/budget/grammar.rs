@@ -1,0 +1,349 @@
+//! What people write: numbers, spans, rates, quotas and offsets.
+//!
+//! Every reader here is total: any text gives a value or `None`, and what a
+//! value displays as reads back as the same value.
+//!
+//! ```text
+//! number  = digits [ "." digits ]          "_" may stand between two digits
+//! whole   = number [ "k" | "M" | "G" | "T" ]        1.5k is 1500; exact, or nothing
+//! span    = ( number unit )+                        greatest unit first: 1h30m, 0.5 s
+//! unit    = ns | us | ms | s | m | h | d | w        and their English names
+//! rate    = whole-or-fraction ( "/" | "per" ) ( span | unit )
+//! quota   = whole ( "/" | "per" ) ( span | minute | hour | day | week | month | year )
+//! offset  = "Z" | ( "+" | "-" ) hh ":" mm
+//! ```
+//!
+//! A fraction in a rate is kept exactly: `1.5/s` is 3 tokens per 2 seconds.
+
+use super::calendar::{Calendar, Length, Offset};
+use crate::unit::{Frequency, Span};
+use core::fmt;
+
+/// Reads a whole number, such as `200`, `50_000` or `1.5k`.
+#[must_use]
+pub fn whole(text: &str) -> Option<u64> {
+    let mut rest = Rest::of(text);
+    let number = rest.count()?;
+    rest.done()?;
+    number.whole()
+}
+
+/// Reads a span, such as `60s`, `1h30m`, `0.5 s` or `10 days`.
+#[must_use]
+pub fn span(text: &str) -> Option<Span> {
+    let mut rest = Rest::of(text);
+    let span = rest.span()?;
+    rest.done()?;
+    Some(span)
+}
+
+/// Reads a rate, such as `1000/s`, `1.5k/s`, `90/min` or `1 per 10 days`.
+#[must_use]
+pub fn frequency(text: &str) -> Option<Frequency> {
+    let mut rest = Rest::of(text);
+    let number = rest.count()?;
+    rest.per()?;
+    let span = if rest.at_digit() {
+        rest.span()?
+    } else {
+        Span::from_nanos(unit(rest.word())?)
+    };
+    rest.done()?;
+    // n/d tokens per span are n tokens per d spans.
+    let per = u128::from(span.nanos()).checked_mul(number.denominator)?;
+    let per = Span::from_nanos(u64::try_from(per).ok()?);
+    if number.numerator == 0 {
+        return Some(Frequency::ZERO);
+    }
+    Frequency::new(u64::try_from(number.numerator).ok()?, per).ok()
+}
+
+/// Reads a quota, such as `50000 per day` (a calendar's) or `1M per 36h`.
+#[must_use]
+pub fn quota(text: &str) -> Option<(u64, Length)> {
+    let mut rest = Rest::of(text);
+    let tokens = rest.count()?.whole()?;
+    rest.per()?;
+    let length = if rest.at_digit() {
+        Length::Fixed(rest.span()?)
+    } else {
+        Length::Calendar(Calendar::named(rest.word())?)
+    };
+    rest.done()?;
+    Some((tokens, length))
+}
+
+/// Reads a time zone's offset from UTC, from `-14:00` to `+14:00`, or `Z`.
+#[must_use]
+pub fn offset(text: &str) -> Option<Offset> {
+    let text = text.trim();
+    if text == "Z" {
+        return Some(Offset::UTC);
+    }
+    let (sign, rest) = match (text.strip_prefix('+'), text.strip_prefix('-')) {
+        (Some(rest), _) => (1, rest),
+        (_, Some(rest)) => (-1, rest),
+        _ => return None,
+    };
+    let (hours, minutes) = rest.split_once(':')?;
+    let (hours, minutes) = (two_digits(hours)?, two_digits(minutes)?);
+    if minutes > 59 {
+        return None;
+    }
+    let total = hours.checked_mul(60)?.checked_add(minutes)?;
+    Offset::from_minutes(total.checked_mul(sign)?)
+}
+
+fn two_digits(text: &str) -> Option<i16> {
+    let digits = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| text.parse().ok()).flatten()
+}
+
+/// Nanoseconds in the unit of that name.
+fn unit(name: &str) -> Option<u64> {
+    const SECOND: u64 = 1_000_000_000;
+    Some(match name {
+        "ns" | "nanosecond" | "nanoseconds" => 1,
+        "us" | "µs" | "microsecond" | "microseconds" => 1_000,
+        "ms" | "millisecond" | "milliseconds" => 1_000_000,
+        "s" | "sec" | "secs" | "second" | "seconds" => SECOND,
+        "m" | "min" | "mins" | "minute" | "minutes" => 60 * SECOND,
+        "h" | "hour" | "hours" => 3_600 * SECOND,
+        "d" | "day" | "days" => 86_400 * SECOND,
+        "w" | "week" | "weeks" => 604_800 * SECOND,
+        _ => return None,
+    })
+}
+
+/// An exact fraction in lowest terms.
+#[derive(Clone, Copy)]
+struct Fraction {
+    numerator: u128,
+    denominator: u128,
+}
+
+impl Fraction {
+    fn new(numerator: u128, denominator: u128) -> Option<Self> {
+        let (mut divisor, mut rest) = (numerator, denominator);
+        while rest != 0 {
+            (divisor, rest) = (rest, divisor.checked_rem(rest)?);
+        }
+        Some(Self {
+            numerator: numerator.checked_div(divisor)?,
+            denominator: denominator.checked_div(divisor)?,
+        })
+    }
+
+    fn times(self, factor: u64) -> Option<Self> {
+        Self::new(self.numerator.checked_mul(factor.into())?, self.denominator)
+    }
+
+    fn whole(self) -> Option<u64> {
+        match self.denominator {
+            1 => u64::try_from(self.numerator).ok(),
+            _ => None,
+        }
+    }
+}
+
+/// What is left to read.
+struct Rest<'a>(&'a str);
+
+impl<'a> Rest<'a> {
+    fn of(text: &'a str) -> Self {
+        Self(text.trim())
+    }
+
+    fn done(&self) -> Option<()> {
+        self.0.is_empty().then_some(())
+    }
+
+    fn at_digit(&self) -> bool {
+        self.0.starts_with(|c: char| c.is_ascii_digit())
+    }
+
+    /// Takes the longest prefix of characters that `take` accepts.
+    fn take(&mut self, take: impl Fn(char) -> bool) -> &'a str {
+        let end = self.0.find(|c| !take(c)).unwrap_or(self.0.len());
+        let (taken, rest) = self.0.split_at_checked(end).unwrap_or((self.0, ""));
+        self.0 = rest;
+        taken
+    }
+
+    fn word(&mut self) -> &'a str {
+        let word = self.take(char::is_alphabetic);
+        self.0 = self.0.trim_start();
+        word
+    }
+
+    fn per(&mut self) -> Option<()> {
+        self.0 = self.0.trim_start();
+        if let Some(rest) = self.0.strip_prefix('/') {
+            self.0 = rest.trim_start();
+            return Some(());
+        }
+        (self.word() == "per").then_some(())
+    }
+
+    /// Digits, with single underscores between two of them.
+    fn digits(&mut self, start: u128) -> Option<(u128, u128)> {
+        let digits = self.take(|c| c.is_ascii_digit() || c == '_');
+        let (mut value, mut power) = (start, 1_u128);
+        for group in digits.split('_') {
+            if group.is_empty() {
+                return None;
+            }
+            for digit in group.chars() {
+                value = value.checked_mul(10)?;
+                value = value.checked_add(digit.to_digit(10)?.into())?;
+                power = power.checked_mul(10)?;
+            }
+        }
+        Some((value, power))
+    }
+
+    fn number(&mut self) -> Option<Fraction> {
+        let (value, _) = self.digits(0)?;
+        let Some(rest) = self.0.strip_prefix('.') else {
+            return Fraction::new(value, 1);
+        };
+        self.0 = rest;
+        let (value, power) = self.digits(value)?;
+        Fraction::new(value, power)
+    }
+
+    fn count(&mut self) -> Option<Fraction> {
+        let number = self.number()?;
+        let after = self.0.trim_start();
+        if after.is_empty() || after.starts_with('/') || after.len() < self.0.len() {
+            return Some(number);
+        }
+        let factor = match self.word() {
+            "k" => 1_000,
+            "M" => 1_000_000,
+            "G" => 1_000_000_000,
+            "T" => 1_000_000_000_000,
+            _ => return None,
+        };
+        number.times(factor)
+    }
+
+    fn span(&mut self) -> Option<Span> {
+        let mut total = Span::ZERO;
+        let mut last = u64::MAX;
+        while self.at_digit() {
+            let number = self.number()?;
+            self.0 = self.0.trim_start();
+            let nanos = unit(self.word())?;
+            if nanos >= last {
+                return None;
+            }
+            last = nanos;
+            total = total.plus(Span::from_nanos(number.times(nanos)?.whole()?))?;
+        }
+        (last != u64::MAX).then_some(total)
+    }
+}
+
+/// `1000/s`, `90/m`, `3/2s`: tokens per span, as [`frequency`] reads it.
+impl fmt::Display for Frequency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(Span, &str); 4] = [
+            (Span::from_secs(1), "s"),
+            (Span::from_secs(60), "m"),
+            (Span::from_secs(3_600), "h"),
+            (Span::from_secs(86_400), "d"),
+        ];
+        match UNITS.iter().find(|(span, _)| *span == self.per()) {
+            Some((_, name)) => write!(f, "{}/{name}", self.tokens()),
+            None => write!(f, "{}/{}", self.tokens(), self.per()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[track_caller]
+    fn check_rate(text: &str, expect: Option<(u64, Span)>) {
+        let read = frequency(text);
+        assert_eq!(read.map(|rate| (rate.tokens(), rate.per())), expect);
+    }
+
+    #[test]
+    fn rates_are_read_exactly() {
+        let second = Span::from_secs(1);
+        check_rate("1000/s", Some((1_000, second)));
+        check_rate("1.5k/s", Some((1_500, second)));
+        check_rate(" 90 / min ", Some((90, Span::from_secs(60))));
+        check_rate("1 per 10 days", Some((1, Span::from_secs(864_000))));
+        check_rate("1.5 per second", Some((3, Span::from_secs(2))));
+        check_rate("0.1/1h30m", Some((1, Span::from_secs(54_000))));
+        check_rate("1_000 per 500ms", Some((1_000, Span::from_millis(500))));
+        check_rate("0.0/h", Some((0, second)));
+        check_rate("1T/s", Some((1_000_000_000_000, second)));
+        for wrong in [
+            "",
+            "1",
+            "/s",
+            "1/",
+            "-1/s",
+            "1e3/s",
+            "1./s",
+            ".5/s",
+            "1__0/s",
+            "1/0s",
+            "1/month",
+            "1 per 11 days",
+            "2T/s",
+            "1/s/s",
+            "1 k/s",
+            "1m/s",
+            "0.00000000000000000001/s",
+            "NaN/s",
+        ] {
+            check_rate(wrong, None);
+        }
+    }
+
+    #[test]
+    fn spans_are_read_exactly() {
+        assert_eq!(span("1h30m"), Some(Span::from_secs(5_400)));
+        assert_eq!(span("0.5 s"), Some(Span::from_millis(500)));
+        assert_eq!(span("2 weeks 1 day"), Some(Span::from_secs(15 * 86_400)));
+        assert_eq!(span("7µs"), Some(Span::from_nanos(7_000)));
+        for wrong in [
+            "", "s", "1", "30m1h", "1h1h", "0.5ns", "600y", "9999999d", "1 s x",
+        ] {
+            assert_eq!(span(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn offsets_are_hours_and_minutes_from_utc() {
+        assert_eq!(offset("+05:30").unwrap().minutes(), 330);
+        assert_eq!(offset("-14:00").unwrap().to_string(), "-14:00");
+        assert_eq!(offset("Z"), Some(Offset::UTC));
+        for wrong in [
+            "", "5", "+5:30", "+05:60", "+14:01", "-15:00", "+-1:00", "05:30", "+0530",
+        ] {
+            assert_eq!(offset(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_quota_names_a_calendar_unit_or_a_length() {
+        assert_eq!(
+            quota("50000 per day"),
+            Some((50_000, Length::Calendar(Calendar::Day)))
+        );
+        assert_eq!(
+            quota("1M/24h"),
+            Some((1_000_000, Length::Fixed(Span::from_secs(86_400))))
+        );
+        assert_eq!(quota("5 per d"), None);
+        assert_eq!(quota("0.5 per day"), None);
+    }
+}

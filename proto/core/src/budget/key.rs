@@ -1,0 +1,299 @@
+//! Keys, and the patterns that name them in rules.
+
+use alloc::string::String;
+use core::fmt;
+
+/// Why a text is no key, or no pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// There is no text.
+    Empty,
+    /// There are more than [`Key::BYTES_MAX`] bytes.
+    TooLong {
+        /// How many there are.
+        bytes: usize,
+    },
+    /// There are more than [`Key::SEGMENTS_MAX`] segments.
+    TooManySegments {
+        /// How many there are.
+        segments: usize,
+    },
+    /// Two slashes meet, or one is at an end.
+    EmptySegment {
+        /// Which segment, counted from 1.
+        segment: usize,
+    },
+    /// A character other than visible ASCII, or a `*` where none may stand.
+    Character {
+        /// The byte at which it stands.
+        at: usize,
+        /// The character.
+        character: char,
+    },
+    /// There are more than [`KeyPattern::WILDCARDS_MAX`] `*` segments.
+    TooManyWildcards {
+        /// How many there are.
+        wildcards: usize,
+    },
+}
+
+impl fmt::Display for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at_most = |f: &mut fmt::Formatter<'_>, most: usize, what: &str, there: usize| {
+            write!(f, "must have at most {most} {what} (it has {there})")
+        };
+        match *self {
+            Self::Empty => f.write_str("must have at least one segment"),
+            Self::TooLong { bytes } => at_most(f, Key::BYTES_MAX, "bytes", bytes),
+            Self::TooManySegments { segments } => {
+                at_most(f, Key::SEGMENTS_MAX, "segments", segments)
+            }
+            Self::EmptySegment { segment } => {
+                write!(f, "must have no empty segment (segment {segment} is)")
+            }
+            Self::Character { at, character } => write!(
+                f,
+                "must be visible ASCII in segments separated by \"/\", with \"*\" only as a whole \
+                 segment of a template ({character:?} stands at byte {at})"
+            ),
+            Self::TooManyWildcards { wildcards } => {
+                at_most(f, KeyPattern::WILDCARDS_MAX, "\"*\" segments", wildcards)
+            }
+        }
+    }
+}
+
+impl core::error::Error for KeyError {}
+
+/// What a request is counted under, such as `tenant/7/reads`.
+///
+/// 1 to 256 bytes of visible ASCII other than `*`, in 1 to 16 segments
+/// separated by `/`, none of them empty.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "String", into = "String"))]
+pub struct Key(String);
+
+impl Key {
+    /// The most bytes, in a pattern too.
+    pub const BYTES_MAX: usize = 256;
+
+    /// The most segments, in a pattern too.
+    pub const SEGMENTS_MAX: usize = 16;
+
+    /// The key as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(super) fn segments(&self) -> core::str::Split<'_, char> {
+        self.0.split('/')
+    }
+}
+
+/// What a rule applies to: one key, or by a template with `*` segments every
+/// key of that shape, each with a budget of its own.
+///
+/// `tenant/*/reads` matches `tenant/7/reads` and neither `tenant/reads` nor
+/// `tenant/7/eu/reads`: a `*` stands for exactly one segment. The limits are a
+/// [`Key`]'s, with at most 4 `*` segments.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "String", into = "String"))]
+pub struct KeyPattern(String);
+
+impl KeyPattern {
+    /// The segment that stands for any.
+    pub const ANY: &str = "*";
+
+    /// The most `*` segments: it bounds the ways that a lookup may have to
+    /// try, whatever the rules.
+    pub const WILDCARDS_MAX: usize = 4;
+
+    /// The pattern as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether there is a `*` in it.
+    #[must_use]
+    pub fn is_template(&self) -> bool {
+        self.segments().any(|segment| segment == Self::ANY)
+    }
+
+    /// Whether the pattern names this key.
+    #[must_use]
+    pub fn matches(&self, key: &Key) -> bool {
+        let (mut patterns, mut segments) = (self.segments(), key.segments());
+        loop {
+            match (patterns.next(), segments.next()) {
+                (None, None) => return true,
+                (Some(pattern), Some(segment)) if pattern == Self::ANY || pattern == segment => {}
+                _ => return false,
+            }
+        }
+    }
+
+    /// The segments, from the left.
+    pub fn segments(&self) -> core::str::Split<'_, char> {
+        self.0.split('/')
+    }
+}
+
+/// The rules that keys and patterns share; answers how many `*` segments there are.
+fn check(text: &str) -> Result<usize, KeyError> {
+    if text.is_empty() {
+        return Err(KeyError::Empty);
+    }
+    if text.len() > Key::BYTES_MAX {
+        return Err(KeyError::TooLong { bytes: text.len() });
+    }
+    for (at, character) in text.char_indices() {
+        if !character.is_ascii_graphic() {
+            return Err(KeyError::Character { at, character });
+        }
+    }
+    let segments = text.split('/').count();
+    if segments > Key::SEGMENTS_MAX {
+        return Err(KeyError::TooManySegments { segments });
+    }
+    if let Some((segment, _)) = (1..).zip(text.split('/')).find(|(_, text)| text.is_empty()) {
+        return Err(KeyError::EmptySegment { segment });
+    }
+    let wild = |segment: &&str| *segment == KeyPattern::ANY;
+    Ok(text.split('/').filter(wild).count())
+}
+
+/// The first `*`, for a text that may not have one there.
+fn refuse_star(text: &str, stars: usize) -> Result<(), KeyError> {
+    match text.find('*') {
+        Some(at) if text.matches('*').count() > stars => {
+            Err(KeyError::Character { at, character: '*' })
+        }
+        _ => Ok(()),
+    }
+}
+
+impl TryFrom<String> for Key {
+    type Error = KeyError;
+
+    fn try_from(text: String) -> Result<Self, KeyError> {
+        check(&text)?;
+        refuse_star(&text, 0)?;
+        Ok(Self(text))
+    }
+}
+
+impl TryFrom<String> for KeyPattern {
+    type Error = KeyError;
+
+    fn try_from(text: String) -> Result<Self, KeyError> {
+        let wildcards = check(&text)?;
+        refuse_star(&text, wildcards)?;
+        if wildcards > Self::WILDCARDS_MAX {
+            return Err(KeyError::TooManyWildcards { wildcards });
+        }
+        Ok(Self(text))
+    }
+}
+
+/// Conversions that both have.
+macro_rules! text {
+    ($name:ident) => {
+        impl TryFrom<&str> for $name {
+            type Error = KeyError;
+
+            fn try_from(text: &str) -> Result<Self, KeyError> {
+                Self::try_from(String::from(text))
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(value: $name) -> Self {
+                value.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+text!(Key);
+text!(KeyPattern);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_pattern(text: &str, expect: Option<KeyError>) {
+        assert_eq!(KeyPattern::try_from(text).err(), expect, "{text:?}");
+    }
+
+    #[test]
+    fn patterns_outside_the_limits_are_refused_with_the_place() {
+        let star = |at| Some(KeyError::Character { at, character: '*' });
+        check_pattern("checkout/charge", None);
+        check_pattern("tenant/*/reads", None);
+        check_pattern("*", None);
+        check_pattern("", Some(KeyError::Empty));
+        check_pattern("/a", Some(KeyError::EmptySegment { segment: 1 }));
+        check_pattern("a//b", Some(KeyError::EmptySegment { segment: 2 }));
+        check_pattern("a/b/", Some(KeyError::EmptySegment { segment: 3 }));
+        check_pattern("a/b*", star(3));
+        check_pattern("**", star(0));
+        check_pattern(
+            "a b",
+            Some(KeyError::Character {
+                at: 1,
+                character: ' ',
+            }),
+        );
+        check_pattern(
+            "é",
+            Some(KeyError::Character {
+                at: 0,
+                character: 'é',
+            }),
+        );
+        check_pattern("*/*/*/*", None);
+        check_pattern(
+            "*/*/*/*/*",
+            Some(KeyError::TooManyWildcards { wildcards: 5 }),
+        );
+        check_pattern(&"a".repeat(256), None);
+        check_pattern(&"a".repeat(257), Some(KeyError::TooLong { bytes: 257 }));
+        check_pattern(
+            &"a/".repeat(16),
+            Some(KeyError::TooManySegments { segments: 17 }),
+        );
+    }
+
+    #[test]
+    fn a_key_has_no_star_at_all() {
+        assert!(Key::try_from("tenant/7/reads").is_ok());
+        let refused = KeyError::Character {
+            at: 7,
+            character: '*',
+        };
+        assert_eq!(Key::try_from("tenant/*/reads"), Err(refused));
+    }
+
+    #[test]
+    fn a_star_stands_for_exactly_one_segment() {
+        let pattern = KeyPattern::try_from("tenant/*/reads").unwrap();
+        let matches = |key| pattern.matches(&Key::try_from(key).unwrap());
+        assert!(matches("tenant/7/reads"));
+        assert!(!matches("tenant/reads"));
+        assert!(!matches("tenant/7/8/reads"));
+        assert!(!matches("tenant/7/writes"));
+        assert!(!matches("tenant/7/reads/x"));
+    }
+}

@@ -1,0 +1,378 @@
+//! The periods of a quota: which one runs, and when it starts and ends.
+
+use super::calendar::{Calendar, Length, Offset};
+use super::civil;
+use crate::planted::{self, Bug};
+use crate::unit::{PeriodId, Span};
+use core::fmt;
+
+const MILLIS_PER_MINUTE: i64 = 60_000;
+const MILLIS_PER_HOUR: i64 = 3_600_000;
+const MILLIS_PER_DAY: i64 = 86_400_000;
+const NANOS_PER_MILLI: u64 = 1_000_000;
+
+/// An instant of the world's time, in milliseconds since the Unix epoch
+/// (UTC, no leap seconds).
+///
+/// Only the caller can make one: nothing in this crate reads a clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(transparent))]
+pub struct WallTime(i64);
+
+impl WallTime {
+    /// The end of the year 9999: no period runs at or after it.
+    pub const END: Self = Self(253_402_300_800_000);
+
+    /// That many milliseconds after the Unix epoch.
+    #[must_use]
+    pub const fn from_millis(millis: i64) -> Self {
+        Self(millis)
+    }
+
+    /// Milliseconds since the Unix epoch.
+    #[must_use]
+    pub const fn millis(self) -> i64 {
+        self.0
+    }
+}
+
+/// Why a period could not be made or found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PeriodError {
+    /// A fixed length outside 1 s to 36,525 days, or not in whole milliseconds.
+    Length,
+    /// An alignment not shorter than the shortest period, or not in whole milliseconds.
+    Align,
+    /// An offset for a fixed length, which knows no calendar.
+    Offset,
+    /// A time before 1970 or after the year 9999, or a period that is not between them.
+    OutOfRange,
+}
+
+impl fmt::Display for PeriodError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Length => "a period's length is from 1s to 36525d, in whole milliseconds",
+            Self::Align => "an alignment is shorter than the period, in whole milliseconds",
+            Self::Offset => "an offset belongs to a period of the calendar",
+            Self::OutOfRange => "periods run from the year 1970 to the year 9999",
+        })
+    }
+}
+
+impl core::error::Error for PeriodError {}
+
+/// The rule by which a quota's periods follow one another, without a gap.
+///
+/// The period that runs at the Unix epoch is `p1`, and each next one counts
+/// one more, so ids only grow with time and 0 is no period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Period {
+    length: Length,
+    offset: Offset,
+    align: Span,
+}
+
+/// How periods are counted off in local milliseconds.
+enum Step {
+    /// Each `length` long, one of them starting at `phase`.
+    Millis { length: i64, phase: i64 },
+    /// So many months each, one of them starting in January 1970.
+    Months(i64),
+}
+
+impl Period {
+    /// The longest fixed length: a hundred years.
+    pub const LENGTH_MAX: Span = Span::from_secs(36_525 * 86_400);
+
+    /// Periods of `length`, each starting `align` later than the calendar (or
+    /// the count from the epoch) alone would have it.
+    ///
+    /// # Errors
+    ///
+    /// [`PeriodError`] for a length, an alignment or an offset out of range.
+    pub fn new(length: Length, offset: Offset, align: Span) -> Result<Self, PeriodError> {
+        let period = Self {
+            length,
+            offset,
+            align,
+        };
+        let is_whole = |span: Span| span.nanos().is_multiple_of(NANOS_PER_MILLI);
+        if let Length::Fixed(span) = length {
+            if span < Span::from_secs(1) || span > Self::LENGTH_MAX || !is_whole(span) {
+                return Err(PeriodError::Length);
+            }
+            if offset != Offset::UTC {
+                return Err(PeriodError::Offset);
+            }
+        }
+        if align >= period.shortest() || !is_whole(align) {
+            return Err(PeriodError::Align);
+        }
+        Ok(period)
+    }
+
+    /// How long a period is.
+    #[must_use]
+    pub const fn length(&self) -> Length {
+        self.length
+    }
+
+    /// The offset of the local clock that the calendar follows.
+    #[must_use]
+    pub const fn offset(&self) -> Offset {
+        self.offset
+    }
+
+    /// How much later a period starts.
+    #[must_use]
+    pub const fn align(&self) -> Span {
+        self.align
+    }
+
+    /// The shortest that a period of this rule may be: a month has at least 28 days.
+    #[must_use]
+    pub const fn shortest(&self) -> Span {
+        match self.length {
+            Length::Fixed(span) => span,
+            Length::Calendar(Calendar::Minute) => Span::from_secs(60),
+            Length::Calendar(Calendar::Hour) => Span::from_secs(3_600),
+            Length::Calendar(Calendar::Day) => Span::from_secs(86_400),
+            Length::Calendar(Calendar::Week) => Span::from_secs(7 * 86_400),
+            Length::Calendar(Calendar::Month) => Span::from_secs(28 * 86_400),
+            Length::Calendar(Calendar::Year) => Span::from_secs(365 * 86_400),
+        }
+    }
+
+    /// The period that runs at `at`: its start is not after it, its end is.
+    ///
+    /// # Errors
+    ///
+    /// [`PeriodError::OutOfRange`] before 1970 or after the year 9999.
+    pub fn id_at(&self, at: WallTime) -> Result<PeriodId, PeriodError> {
+        if at < WallTime::default() || at >= WallTime::END {
+            return Err(PeriodError::OutOfRange);
+        }
+        self.id(at.0).ok_or(PeriodError::OutOfRange)
+    }
+
+    /// The instant at which a period starts. That of `p1` may lie before 1970.
+    ///
+    /// # Errors
+    ///
+    /// [`PeriodError::OutOfRange`] for a period that does not run between 1970
+    /// and 9999.
+    pub fn start(&self, id: PeriodId) -> Result<WallTime, PeriodError> {
+        match self.boundary(id) {
+            Some(start) if id.get() > 0 && start < WallTime::END => Ok(start),
+            _ => Err(PeriodError::OutOfRange),
+        }
+    }
+
+    /// The instant at which a period ends and the next one starts.
+    ///
+    /// # Errors
+    ///
+    /// As [`Period::start`].
+    pub fn end(&self, id: PeriodId) -> Result<WallTime, PeriodError> {
+        self.start(id)?;
+        let next = id.next().and_then(|next| self.boundary(next));
+        next.ok_or(PeriodError::OutOfRange)
+    }
+
+    fn id(&self, millis: i64) -> Option<PeriodId> {
+        let index = self.index(millis.checked_add(self.shift()?)?)?;
+        let id = index.checked_sub(self.index_at_epoch()?)?.checked_add(1)?;
+        u64::try_from(id).ok().map(PeriodId::new)
+    }
+
+    fn boundary(&self, id: PeriodId) -> Option<WallTime> {
+        let id = i64::try_from(id.get()).ok()?;
+        let index = id.checked_add(self.index_at_epoch()?)?.checked_sub(1)?;
+        let local = match self.step()? {
+            Step::Millis { length, phase } => index.checked_mul(length)?.checked_add(phase)?,
+            Step::Months(months) => {
+                civil::month_start(index.checked_mul(months)?)?.checked_mul(MILLIS_PER_DAY)?
+            }
+        };
+        local.checked_sub(self.shift()?).map(WallTime)
+    }
+
+    fn index_at_epoch(&self) -> Option<i64> {
+        self.index(self.shift()?)
+    }
+
+    /// Which period runs at a local time, counted from the epoch's.
+    fn index(&self, local: i64) -> Option<i64> {
+        match self.step()? {
+            Step::Millis { length, phase } => local.checked_sub(phase)?.checked_div_euclid(length),
+            Step::Months(months) => {
+                civil::month_at(local.div_euclid(MILLIS_PER_DAY))?.checked_div_euclid(months)
+            }
+        }
+    }
+
+    fn step(&self) -> Option<Step> {
+        let (length, phase) = match self.length {
+            Length::Fixed(span) => (millis(span)?, 0),
+            Length::Calendar(Calendar::Minute) => (MILLIS_PER_MINUTE, 0),
+            Length::Calendar(Calendar::Hour) => (MILLIS_PER_HOUR, 0),
+            Length::Calendar(Calendar::Day) => (MILLIS_PER_DAY, 0),
+            // The epoch was a Thursday; the Monday before it, three days earlier.
+            Length::Calendar(Calendar::Week) => (7 * MILLIS_PER_DAY, -3 * MILLIS_PER_DAY),
+            Length::Calendar(Calendar::Month) => return Some(Step::Months(1)),
+            Length::Calendar(Calendar::Year) => return Some(Step::Months(12)),
+        };
+        Some(Step::Millis { length, phase })
+    }
+
+    /// Local time less world time, in milliseconds.
+    fn shift(&self) -> Option<i64> {
+        let offset = i64::from(self.offset.minutes()).checked_mul(MILLIS_PER_MINUTE)?;
+        let offset = if planted::is(Bug::OffsetSign) {
+            offset.checked_neg()?
+        } else {
+            offset
+        };
+        offset.checked_sub(millis(self.align)?)
+    }
+}
+
+fn millis(span: Span) -> Option<i64> {
+    i64::try_from(span.nanos() / NANOS_PER_MILLI).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000;
+
+    fn calendar(unit: Calendar, minutes: i16, align: Span) -> Period {
+        let offset = Offset::from_minutes(minutes).unwrap();
+        Period::new(Length::Calendar(unit), offset, align).unwrap()
+    }
+
+    #[track_caller]
+    fn check(period: Period, at: i64, start: i64, end: i64) {
+        let id = period.id_at(WallTime(at * SECOND)).unwrap();
+        let found = (period.start(id).unwrap(), period.end(id).unwrap());
+        assert_eq!(found, (WallTime(start * SECOND), WallTime(end * SECOND)));
+    }
+
+    /// Saturday, 29 February 2020, 18:45:30 UTC.
+    const LEAP_DAY: i64 = 1_583_001_930;
+
+    #[test]
+    fn periods_start_where_the_calendar_says() {
+        let none = Span::ZERO;
+        let at = |unit, minutes| calendar(unit, minutes, none);
+        check(
+            at(Calendar::Minute, 0),
+            LEAP_DAY,
+            1_583_001_900,
+            1_583_001_960,
+        );
+        check(
+            at(Calendar::Hour, 0),
+            LEAP_DAY,
+            1_582_999_200,
+            1_583_002_800,
+        );
+        check(
+            at(Calendar::Hour, 330),
+            LEAP_DAY,
+            1_583_001_000,
+            1_583_004_600,
+        );
+        check(at(Calendar::Day, 0), LEAP_DAY, 1_582_934_400, 1_583_020_800);
+        check(
+            at(Calendar::Week, 0),
+            LEAP_DAY,
+            1_582_502_400,
+            1_583_107_200,
+        );
+        check(
+            at(Calendar::Month, 0),
+            LEAP_DAY,
+            1_580_515_200,
+            1_583_020_800,
+        );
+        check(
+            at(Calendar::Year, 0),
+            LEAP_DAY,
+            1_577_836_800,
+            1_609_459_200,
+        );
+        // Five and a half hours east it is March already.
+        check(
+            at(Calendar::Month, 330),
+            LEAP_DAY,
+            1_583_001_000,
+            1_585_679_400,
+        );
+        check(
+            at(Calendar::Day, -300),
+            LEAP_DAY,
+            1_582_952_400,
+            1_583_038_800,
+        );
+    }
+
+    #[test]
+    fn an_alignment_starts_every_period_later() {
+        let days = |days: u64| Span::from_secs(days * 86_400);
+        let billing = calendar(Calendar::Month, 0, days(14));
+        check(billing, LEAP_DAY, 1_581_724_800, 1_584_230_400);
+        let shift = Length::Fixed(Span::from_secs(8 * 3_600));
+        let shift = Period::new(shift, Offset::UTC, Span::from_secs(6 * 3_600)).unwrap();
+        check(shift, LEAP_DAY, 1_582_984_800, 1_583_013_600);
+    }
+
+    #[test]
+    fn the_first_period_is_the_one_that_runs_at_the_epoch() {
+        let week = calendar(Calendar::Week, 0, Span::ZERO);
+        assert_eq!(week.id_at(WallTime(0)), Ok(PeriodId::new(1)));
+        assert_eq!(
+            week.start(PeriodId::new(1)),
+            Ok(WallTime(-3 * MILLIS_PER_DAY))
+        );
+        assert_eq!(week.start(PeriodId::new(0)), Err(PeriodError::OutOfRange));
+        assert_eq!(week.id_at(WallTime(-1)), Err(PeriodError::OutOfRange));
+        assert_eq!(week.id_at(WallTime::END), Err(PeriodError::OutOfRange));
+        let year = calendar(Calendar::Year, 0, Span::ZERO);
+        let last = year.id_at(WallTime(WallTime::END.0 - 1)).unwrap();
+        assert_eq!(last, PeriodId::new(8_030));
+        assert_eq!(year.end(last), Ok(WallTime::END));
+    }
+
+    #[test]
+    fn periods_outside_the_range_are_refused() {
+        let fixed = |span, offset, align| Period::new(Length::Fixed(span), offset, align).err();
+        let (utc, none) = (Offset::UTC, Span::ZERO);
+        let second = Span::from_secs(1);
+        assert_eq!(fixed(second, utc, none), None);
+        assert_eq!(
+            fixed(Span::from_millis(999), utc, none),
+            Some(PeriodError::Length)
+        );
+        let uneven = Span::from_nanos(1_000_000_001);
+        assert_eq!(fixed(uneven, utc, none), Some(PeriodError::Length));
+        assert_eq!(fixed(Period::LENGTH_MAX, utc, none), None);
+        let longer = Period::LENGTH_MAX.plus_or_max(second);
+        assert_eq!(fixed(longer, utc, none), Some(PeriodError::Length));
+        assert_eq!(fixed(second, utc, second), Some(PeriodError::Align));
+        assert_eq!(fixed(second, utc, Span::from_millis(999)), None);
+        assert_eq!(
+            fixed(second, utc, Span::from_nanos(1)),
+            Some(PeriodError::Align)
+        );
+        let east = Offset::from_minutes(60).unwrap();
+        assert_eq!(fixed(second, east, none), Some(PeriodError::Offset));
+        assert_eq!(Offset::from_minutes(841), None);
+        assert_eq!(Offset::from_minutes(-841), None);
+    }
+}

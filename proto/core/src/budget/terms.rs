@@ -1,0 +1,197 @@
+//! A budget's terms in people's units: what a draft says, read field by field.
+
+use super::claim::{Band, WeightRule};
+use super::draft::{BudgetDraft, ExpiryDraft, WeightDraft, Written};
+use super::error::{Gate, choice};
+use super::grammar;
+use super::key::KeyPattern;
+use super::limit::{self, Limit};
+use super::part::Part;
+use super::policy::{self, Allocation, Enforcement, Headroom, OnLeaseExpiry};
+use crate::unit::{Span, Weight};
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+/// Everything that an operator may say, each field right by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Terms {
+    pub(super) key: KeyPattern,
+    pub(super) limit: Limit,
+    pub(super) weights: Vec<WeightRule>,
+    pub(super) band: Band,
+    pub(super) floor: Option<Part>,
+    pub(super) ceiling: Option<Part>,
+    pub(super) on_lease_expiry: OnLeaseExpiry<Part>,
+    pub(super) allocation: Allocation,
+    pub(super) forget_after: Span,
+    pub(super) headroom: Headroom,
+    pub(super) enforcement: Enforcement,
+}
+
+/// How long a reclaimed floor stays booked where nothing is said: longer than
+/// most restarts and network faults last.
+const FORGET_AFTER_DEFAULT: Span = Span::from_secs(600);
+const FORGET_AFTER_MAX: Span = Span::from_secs(30 * 86_400);
+
+const EXPIRY_WORDS: [(&str, OnLeaseExpiry<Part>); 4] = [
+    ("deny", OnLeaseExpiry::Deny),
+    ("floor", OnLeaseExpiry::Floor),
+    ("keep", OnLeaseExpiry::Keep),
+    ("open", OnLeaseExpiry::Open),
+];
+
+impl Terms {
+    /// Reads what can be read and refuses the rest. A field that is refused is
+    /// left at its default here: the gate lets nothing through then.
+    pub(super) fn read(draft: &BudgetDraft, gate: &mut Gate) -> Option<Self> {
+        let key = KeyPattern::try_from(draft.key.as_str());
+        if let Err(error) = &key {
+            gate.refuse("key", &draft.key, said(&error.to_string()));
+        }
+        let limit = Limit::read(draft, gate);
+        let band = read_band("band", draft.band.as_ref(), gate);
+        let weights = read_weights(&draft.weights, gate);
+        let allocation = draft.allocation.as_ref();
+        let allocation = gate.word("allocation", allocation, &Allocation::WORDS);
+        let forget = draft.forget_after.as_ref();
+        let forget = limit::read_span("forget_after", forget, FORGET_AFTER_MAX, gate);
+        let headroom = gate.word("headroom", draft.headroom.as_ref(), &Headroom::WORDS);
+        let enforcement = gate.word("dry_run", draft.dry_run.as_ref(), &Enforcement::WORDS);
+        let on_lease_expiry = read_expiry(draft, limit.as_ref(), gate);
+        // Without a limit nobody can say what a part of it would be.
+        let limit = limit?;
+        let floor = Part::read("floor", draft.floor.as_ref(), &limit, gate);
+        let ceiling = Part::read("ceiling", draft.ceiling.as_ref(), &limit, gate);
+        Some(Self {
+            key: key.ok()?,
+            limit,
+            weights,
+            band: band.unwrap_or_default(),
+            floor,
+            ceiling,
+            on_lease_expiry,
+            allocation: allocation.unwrap_or_default(),
+            forget_after: forget.unwrap_or(FORGET_AFTER_DEFAULT),
+            headroom: headroom.unwrap_or_default(),
+            enforcement: enforcement.unwrap_or_default(),
+        })
+    }
+
+    /// The draft that reads as these terms, with nothing left to a default.
+    pub(super) fn write(&self) -> BudgetDraft {
+        let mut draft = BudgetDraft {
+            key: self.key.to_string(),
+            weights: self.weights.iter().map(write_weight).collect(),
+            band: Some(u64::from(self.band.get()).into()),
+            floor: self.floor.as_ref().map(Part::write),
+            ceiling: self.ceiling.as_ref().map(Part::write),
+            on_lease_expiry: Some(match &self.on_lease_expiry {
+                OnLeaseExpiry::Local(part) => ExpiryDraft::Local {
+                    local: part.write(),
+                },
+                other => ExpiryDraft::Word(policy::word(&EXPIRY_WORDS, *other).into()),
+            }),
+            allocation: Some(policy::word(&Allocation::WORDS, self.allocation).into()),
+            forget_after: Some(self.forget_after.to_string().into()),
+            headroom: Some(policy::word(&Headroom::WORDS, self.headroom).into()),
+            dry_run: Some(policy::word(&Enforcement::WORDS, self.enforcement).into()),
+            ..BudgetDraft::default()
+        };
+        self.limit.write(&mut draft);
+        draft
+    }
+}
+
+/// A key's error reads "must …" by itself; a field's puts "must be" before it.
+fn said(error: &str) -> alloc::string::String {
+    let rest = error.strip_prefix("must ").unwrap_or(error);
+    format!("a key of segments such as checkout/charge or tenant/*/reads: it must {rest}")
+}
+
+fn read_expiry(draft: &BudgetDraft, limit: Option<&Limit>, gate: &mut Gate) -> OnLeaseExpiry<Part> {
+    const FIELD: &str = "on_lease_expiry";
+    match &draft.on_lease_expiry {
+        None => OnLeaseExpiry::Deny,
+        Some(ExpiryDraft::Local { local }) => {
+            let field = format!("{FIELD}.local");
+            let part = limit.and_then(|limit| Part::read(&field, Some(local), limit, gate));
+            part.map_or(OnLeaseExpiry::Deny, OnLeaseExpiry::Local)
+        }
+        Some(ExpiryDraft::Word(word)) => {
+            let known = EXPIRY_WORDS.iter().find(|(name, _)| *name == word.trim());
+            let names = EXPIRY_WORDS.iter().map(|(name, _)| *name);
+            match known {
+                Some((_, OnLeaseExpiry::Floor)) if draft.floor.is_none() => {
+                    let allowed = "another choice, or come with a floor to go on with";
+                    gate.refuse(FIELD, word, allowed);
+                }
+                None => {
+                    let allowed = choice(word, names);
+                    gate.refuse(FIELD, word, format!("{{ local = … }} or {allowed}"));
+                }
+                Some(_) => {}
+            }
+            known.map_or(OnLeaseExpiry::Deny, |(_, policy)| *policy)
+        }
+    }
+}
+
+fn read_band(field: &str, written: Option<&Written>, gate: &mut Gate) -> Option<Band> {
+    let band = |text: &str| Band::new(u8::try_from(grammar::whole(text)?).ok()?).ok();
+    let allowed = "a whole number from 0 to 9 (the higher is served first)";
+    gate.read(field, written, band, allowed)
+}
+
+fn read_weights(drafts: &[WeightDraft], gate: &mut Gate) -> Vec<WeightRule> {
+    if drafts.len() > WeightRule::RULES_MAX {
+        let allowed = format!("at most {} rules", WeightRule::RULES_MAX);
+        gate.refuse("weights", &format!("{} rules", drafts.len()), allowed);
+        return Vec::new();
+    }
+    let numbered = (0_usize..).zip(drafts);
+    let rules =
+        numbered.map(|(index, draft)| read_weight(&format!("weights[{index}]"), draft, gate));
+    rules.collect()
+}
+
+fn read_weight(field: &str, draft: &WeightDraft, gate: &mut Gate) -> WeightRule {
+    let weight = |text: &str| Weight::new(u32::try_from(grammar::whole(text)?).ok()?).ok();
+    let allowed = "a whole number from 1 to 1000000";
+    let weight = gate.read(
+        &format!("{field}.weight"),
+        draft.weight.as_ref(),
+        weight,
+        allowed,
+    );
+    let band = read_band(&format!("{field}.band"), draft.band.as_ref(), gate);
+    let count = draft.labels.len();
+    if count > WeightRule::LABELS_MAX {
+        let allowed = format!("at most {} labels", WeightRule::LABELS_MAX);
+        gate.refuse(
+            &format!("{field}.match"),
+            &format!("{count} labels"),
+            allowed,
+        );
+    }
+    for text in draft.labels.iter().flat_map(|(name, glob)| [name, glob]) {
+        if text.len() > WeightRule::BYTES_MAX {
+            let allowed = format!("at most {} bytes", WeightRule::BYTES_MAX);
+            gate.refuse(&format!("{field}.match"), text, allowed);
+        }
+    }
+    WeightRule {
+        labels: draft.labels.clone(),
+        weight: weight.unwrap_or_default(),
+        band,
+    }
+}
+
+fn write_weight(rule: &WeightRule) -> WeightDraft {
+    WeightDraft {
+        labels: rule.labels.clone(),
+        weight: Some(u64::from(rule.weight.get()).into()),
+        band: rule.band.map(|band| u64::from(band.get()).into()),
+    }
+}

@@ -1,0 +1,128 @@
+//! The limit in force, and the greatest one of late.
+
+use crate::unit::{Rate, Span, Tick, Tokens};
+use alloc::collections::VecDeque;
+
+/// A limit as the checkers see it: a whole of rate `R` and capacity `B`.
+///
+/// For a quota or for concurrency the rate is 0 and the burst is `N`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limit {
+    /// `R`, in grains per second.
+    pub rate: Rate,
+    /// `B`, in grains.
+    pub burst: Tokens,
+}
+
+impl Limit {
+    /// A limit of `rate` and `burst`.
+    #[must_use]
+    pub const fn new(rate: Rate, burst: Tokens) -> Self {
+        Self { rate, burst }
+    }
+
+    /// The greater of both in each component.
+    #[must_use]
+    pub fn join(self, other: Self) -> Self {
+        Self {
+            rate: self.rate.max(other.rate),
+            burst: self.burst.max(other.burst),
+        }
+    }
+}
+
+/// The greatest limit in force during the last `lag`, as limits change.
+///
+/// A lowered limit reaches the last holder only after a lag, so what binds at
+/// the instant `t` is, per component, the greatest limit whose closed time in
+/// force `[set, replaced]` meets `[t − lag, t]`. A raise counts at once.
+///
+/// Memory: one entry per change of the last `lag`.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    lag: Span,
+    since: Tick,
+    current: Limit,
+    /// Replaced limits, each with the last instant at which it still counts.
+    fading: VecDeque<(Tick, Limit)>,
+    greatest: Limit,
+}
+
+impl Limits {
+    /// `limit`, in force since the instant `since`.
+    #[must_use]
+    pub const fn new(since: Tick, limit: Limit, lag: Span) -> Self {
+        Self {
+            lag,
+            since,
+            current: limit,
+            fading: VecDeque::new(),
+            greatest: limit,
+        }
+    }
+
+    /// A limit that was always in force.
+    #[must_use]
+    pub const fn constant(limit: Limit) -> Self {
+        Self::new(Tick::from_nanos(0), limit, Span::ZERO)
+    }
+
+    /// The instant of the last change.
+    #[must_use]
+    pub const fn since(&self) -> Tick {
+        self.since
+    }
+
+    /// What binds, as of the last [`Limits::expire`] or [`Limits::change`].
+    #[must_use]
+    pub const fn greatest(&self) -> Limit {
+        self.greatest
+    }
+
+    /// Replaces the limit in force from the instant `at` on.
+    ///
+    /// The caller first lets everything before `at` expire.
+    pub fn change(&mut self, at: Tick, limit: Limit) {
+        let until = at.after(self.lag);
+        self.fading.push_back((until, self.current));
+        self.current = limit;
+        self.since = at;
+        self.greatest = self.greatest.join(limit);
+    }
+
+    /// Drops the oldest limit that no longer counts at `now`, and answers the
+    /// last instant at which it did, with what binds just after it.
+    ///
+    /// Call until it answers `None`.
+    pub fn expire(&mut self, now: Tick) -> Option<(Tick, Limit)> {
+        let &(until, _) = self.fading.front().filter(|(until, _)| *until < now)?;
+        self.fading.pop_front();
+        self.greatest = self
+            .fading
+            .iter()
+            .fold(self.current, |all, (_, limit)| all.join(*limit));
+        Some((until, self.greatest))
+    }
+
+    /// What binds at `now`.
+    pub fn greatest_at(&mut self, now: Tick) -> Limit {
+        while self.expire(now).is_some() {}
+        self.greatest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lowered_limit_binds_one_lag_later_and_a_raise_at_once() {
+        let limit = |burst| Limit::new(Rate::ZERO, Tokens::from_grains(burst));
+        let mut limits = Limits::new(Tick::from_nanos(0), limit(9), Span::from_nanos(10));
+        limits.change(Tick::from_nanos(100), limit(5));
+        limits.change(Tick::from_nanos(105), limit(7));
+        for (now, burst) in [(100, 9), (110, 9), (111, 7), (500, 7)] {
+            assert_eq!(limits.greatest_at(Tick::from_nanos(now)), limit(burst));
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! What a checker answers.
+
+use crate::unit::Tick;
+use core::fmt;
+
+/// An invariant, by its number in `docs/invariants.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Invariant {
+    /// 1: the contract itself.
+    Envelope,
+    /// 2: believed holdings add up to no more than the limit.
+    Conservation,
+    /// 3: a reclaimed incarnation admits nothing.
+    Disjointness,
+    /// 4: nothing is used before it is committed.
+    CommitBeforeEffect,
+    /// 5: a new leader waits before it proposes a reclaim.
+    Patience,
+    /// 6: counters of an edge only grow.
+    MonotoneEdges,
+    /// 7: a cut-off holder follows its policy.
+    DegradedBound,
+    /// 8: everything recovers once faults stop.
+    Healing,
+    /// 9: what is asked for and allowed is served.
+    WorkConservation,
+    /// 10: shares are max-min fair.
+    Fairness,
+    /// 11: one bucket that saw everything would have admitted as much.
+    Dominance,
+    /// 12: no path of a clock makes tokens.
+    NoMinting,
+    /// 13: memory, queues and retries have bounds.
+    Bounded,
+    /// 14: the same seed gives the same trace.
+    Determinism,
+}
+
+impl Invariant {
+    /// The number and the name, as `docs/invariants.md` has them.
+    #[must_use]
+    pub const fn title(self) -> (u8, &'static str) {
+        match self {
+            Self::Envelope => (1, "envelope"),
+            Self::Conservation => (2, "conservation"),
+            Self::Disjointness => (3, "disjointness"),
+            Self::CommitBeforeEffect => (4, "commit before effect"),
+            Self::Patience => (5, "patience"),
+            Self::MonotoneEdges => (6, "monotone edges"),
+            Self::DegradedBound => (7, "degraded bound"),
+            Self::Healing => (8, "healing"),
+            Self::WorkConservation => (9, "work conservation"),
+            Self::Fairness => (10, "fairness"),
+            Self::Dominance => (11, "dominance"),
+            Self::NoMinting => (12, "no minting"),
+            Self::Bounded => (13, "bounded"),
+            Self::Determinism => (14, "determinism"),
+        }
+    }
+}
+
+impl fmt::Display for Invariant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (number, name) = self.title();
+        write!(f, "invariant {number} ({name})")
+    }
+}
+
+/// When an invariant was broken, in the time the checker was fed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// At one instant.
+    At(Tick),
+    /// Over a closed window.
+    Within {
+        /// The window's first instant.
+        from: Tick,
+        /// The window's last instant.
+        to: Tick,
+    },
+}
+
+impl fmt::Display for When {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::At(at) => write!(f, "at {at:?}"),
+            Self::Within { from, to } => write!(f, "within [{from:?}, {to:?}]"),
+        }
+    }
+}
+
+/// One breach of one invariant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Which invariant.
+    pub invariant: Invariant,
+    /// When.
+    pub when: When,
+    /// By how much, rounded up; at least 1, unless the breach has no size.
+    pub excess: u128,
+    /// What the excess counts: reads after the number, as in "3 permits over
+    /// the limit".
+    pub what: &'static str,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            invariant,
+            when,
+            excess,
+            what,
+        } = self;
+        write!(f, "{invariant} broken {when}: {excess} {what}")
+    }
+}
+
+impl core::error::Error for Violation {}
+
+/// Why a checker cannot say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Doubt {
+    /// An event came with an earlier time than one before it. It was left out.
+    OutOfOrder {
+        /// The time of the event that came too late.
+        at: Tick,
+    },
+    /// A sum left 128 bits. The event was left out.
+    OutOfRange,
+    /// An event that undoes another came without it. It was left out.
+    Unmatched {
+        /// The time of the event.
+        at: Tick,
+    },
+    /// Costs differ, and the invariant speaks of equal ones only.
+    WeightedCosts,
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutOfOrder { at } => write!(f, "an event at {at:?} is older than the last one"),
+            Self::OutOfRange => write!(f, "a sum left 128 bits"),
+            Self::Unmatched { at } => write!(f, "an event at {at:?} undoes what was never done"),
+            Self::WeightedCosts => write!(f, "costs differ: the bound is a reference only"),
+        }
+    }
+}
+
+/// What a checker found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Verdict {
+    /// Nothing in the recorded events breaks the invariant.
+    Pass,
+    /// The invariant was broken, whatever became doubtful later.
+    Fail(Violation),
+    /// No breach was seen, but one may hide in what could not be judged: the
+    /// event of the doubt, and everything after it.
+    Unknown(Doubt),
+}
+
+impl Verdict {
+    /// Both verdicts as one: a failure outweighs a doubt, a doubt a pass; of
+    /// two equals the first stays.
+    pub const fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Fail(_), _) | (Self::Unknown(_), Self::Pass | Self::Unknown(_)) => self,
+            (Self::Unknown(_) | Self::Pass, _) => other,
+        }
+    }
+
+    /// Whether everything was judged and nothing found.
+    #[must_use]
+    pub const fn is_pass(&self) -> bool {
+        matches!(self, Self::Pass)
+    }
+
+    /// The breach, if there is one.
+    #[must_use]
+    pub const fn violation(&self) -> Option<&Violation> {
+        match self {
+            Self::Fail(violation) => Some(violation),
+            Self::Pass | Self::Unknown(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pass => write!(f, "pass"),
+            Self::Fail(violation) => write!(f, "fail: {violation}"),
+            Self::Unknown(doubt) => write!(f, "unknown: {doubt}"),
+        }
+    }
+}
+
+/// What an accumulator remembers for its verdict: the first breach and the
+/// first doubt. After a doubt nothing is judged any more, since what was left
+/// out may have been what makes the rest lawful; a breach before it stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Findings {
+    violation: Option<Violation>,
+    doubt: Option<Doubt>,
+}
+
+impl Findings {
+    pub(super) const NONE: Self = Self {
+        violation: None,
+        doubt: None,
+    };
+
+    pub(super) fn fail(&mut self, violation: Violation) {
+        if self.doubt.is_none() {
+            self.violation.get_or_insert(violation);
+        }
+    }
+
+    pub(super) fn doubt(&mut self, doubt: Doubt) {
+        self.doubt.get_or_insert(doubt);
+    }
+
+    pub(super) const fn is_doubtful(&self) -> bool {
+        self.doubt.is_some()
+    }
+
+    /// Whether `at` is not before `last`; a doubt if it is.
+    pub(super) fn in_order(&mut self, last: Tick, at: Tick) -> bool {
+        if at < last {
+            self.doubt(Doubt::OutOfOrder { at });
+        }
+        at >= last
+    }
+
+    pub(super) fn verdict(&self) -> Verdict {
+        match (self.violation, self.doubt) {
+            (Some(violation), _) => Verdict::Fail(violation),
+            (None, Some(doubt)) => Verdict::Unknown(doubt),
+            (None, None) => Verdict::Pass,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+
+    const BREACH: Verdict = Verdict::Fail(Violation {
+        invariant: Invariant::Envelope,
+        when: When::Within {
+            from: Tick::from_nanos(1_000_000_000),
+            to: Tick::from_nanos(1_500_000_000),
+        },
+        excess: 17,
+        what: "grains admitted over the envelope",
+    });
+    const DOUBT: Verdict = Verdict::Unknown(Doubt::OutOfRange);
+
+    #[test]
+    fn a_violation_says_which_invariant_when_and_by_how_much() {
+        assert_eq!(
+            BREACH.to_string(),
+            "fail: invariant 1 (envelope) broken within [@1s, @1500ms]: \
+             17 grains admitted over the envelope"
+        );
+    }
+
+    #[test]
+    fn a_failure_outweighs_a_doubt_and_a_doubt_a_pass() {
+        for (a, b, both) in [
+            (Verdict::Pass, Verdict::Pass, Verdict::Pass),
+            (Verdict::Pass, DOUBT, DOUBT),
+            (DOUBT, BREACH, BREACH),
+            (Verdict::Pass, BREACH, BREACH),
+        ] {
+            assert_eq!(a.and(b), both);
+            assert_eq!(b.and(a), both);
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! A curve in fewer breakpoints, never above the true one.
+
+use super::{DemandCurve, Level, Segment, wide};
+use crate::planted::{self, Bug};
+use alloc::vec::Vec;
+
+/// The fewest breakpoints that a curve can be compressed to: those who want
+/// nothing, and a chord's two ends.
+pub const BREAKPOINTS_MIN: usize = 3;
+
+/// The spread of a group, and distances from the last level, in 2⁻¹⁶ octaves.
+const OCTAVE: u32 = 1 << 16;
+
+impl DemandCurve {
+    /// The curve in at most `most` breakpoints (and at least
+    /// [`BREAKPOINTS_MIN`]), the total and the weight kept exactly.
+    ///
+    /// Runs of neighbouring breakpoints give way to the chord between their
+    /// ends, so the result is never above the curve: who shares by it hands out
+    /// too little, never too much. Between two neighbouring breakpoints of the
+    /// result, at ratio `q`, it is below the curve by at most
+    ///
+    /// > `(√q − 1) / (√q + 1) · D(λ)`, and `2 + 2·λ` units at its upper end for rounding
+    ///
+    /// (the chord over `[x, q·x]` loses most for a single claimant that is met
+    /// at `√q·x`). Runs are kept short near `near`, the last level, where the
+    /// next one will be looked for, and grow with the distance from it.
+    #[must_use]
+    pub fn compress(&self, most: usize, near: Option<Level>) -> Self {
+        let most = most.max(BREAKPOINTS_MIN);
+        if self.segments().len() <= most {
+            return self.clone();
+        }
+        let scale = Octaves::of(self.segments(), near);
+        // The least tolerance that needs few enough breakpoints, by halving.
+        let (mut low, mut high) = (0_u32, Octaves::TOLERANCE_MAX);
+        while low < high {
+            let middle = low.midpoint(high);
+            if scale.runs(middle).map(breakpoints).sum::<usize>() <= most {
+                high = middle;
+            } else {
+                low = middle.saturating_add(1);
+            }
+        }
+        let mut rest = self.segments();
+        let mut segments = Vec::with_capacity(most);
+        for length in scale.runs(high) {
+            let (run, tail) = rest.split_at_checked(length).unwrap_or((rest, &[]));
+            rest = tail;
+            chord(run, &mut segments);
+        }
+        // Rounding may carry the end of a chord past the next one's beginning.
+        Self::sorted(segments).unwrap_or_default()
+    }
+}
+
+/// How many breakpoints a run of so many leaves.
+fn breakpoints(length: usize) -> usize {
+    length.min(2)
+}
+
+/// Puts the chord over a run in its place: all its weight and demand, moved to
+/// (or by less than a unit beyond) the run's two ends. Spreading demands apart
+/// while their sum stays is what lowers a concave function everywhere.
+fn chord(run: &[Segment], segments: &mut Vec<Segment>) {
+    let (Some(first), Some(last), true) = (run.first(), run.last(), run.len() > 2) else {
+        segments.extend_from_slice(run);
+        return;
+    };
+    let nothing = Segment {
+        demand: 0,
+        weight: 0,
+    };
+    // Parts of a curve whose sums fit: so do these.
+    let sum = run
+        .iter()
+        .try_fold(nothing, |sum, segment| sum.plus(*segment));
+    let ends = sum.and_then(|sum| {
+        if planted::is(Bug::ChordAbove) {
+            return Some([sum, nothing]);
+        }
+        let low = low_end(sum, first.breakpoint(), last.breakpoint())?;
+        let high = Segment {
+            demand: sum.demand.checked_sub(low.demand)?,
+            weight: sum.weight.checked_sub(low.weight)?,
+        };
+        Some([low, high])
+    });
+    match ends {
+        Some(ends) => segments.extend(ends.iter().filter(|end| end.weight > 0)),
+        None => segments.extend_from_slice(run),
+    }
+}
+
+/// How much of a run's demand and weight goes to its lower end, so that the
+/// rest meets the upper: weight `(W·λ₂ − D) / (λ₂ − λ₁)` rounded up, with what
+/// it takes at λ₁ rounded down.
+fn low_end(sum: Segment, low: Level, high: Level) -> Option<Segment> {
+    let weight = split_weight(sum, low, high)?;
+    // At least one grain stays above, or its demand would be met by nobody.
+    let weight = weight.clamp(1, sum.weight.checked_sub(1)?);
+    let at_low = floor(wide(weight, low.units()), low.weight())?;
+    let above = sum.weight.checked_sub(weight)?;
+    let at_high = wide(above, high.units()).div_ceil(u128::from(high.weight()).max(1));
+    let under_high = u128::from(sum.demand).saturating_sub(at_high);
+    Some(Segment {
+        demand: at_low.min(u64::try_from(under_high).ok()?),
+        weight,
+    })
+}
+
+/// The lower end's weight to within two: floating point by hand, because the
+/// exact terms have 192 bits. Being off costs a little of what the chord hands
+/// out and nothing else, since the demand is fitted to whatever weight this is.
+fn split_weight(sum: Segment, low: Level, high: Level) -> Option<u64> {
+    // (W·λ₂ − D) / (λ₂ − λ₁), both sides times the weights of both levels.
+    let above = wide(sum.weight, high.units()).checked_sub(wide(sum.demand, high.weight()))?;
+    let gap = wide(high.units(), low.weight()).checked_sub(wide(low.units(), high.weight()))?;
+    let (above, above_shift) = mantissa(above)?;
+    let (gap, gap_shift) = mantissa(gap)?;
+    let product = wide(above, low.weight());
+    let room = product.leading_zeros();
+    let quotient = product.checked_shl(room)?.checked_div(u128::from(gap))?;
+    let up = above_shift;
+    let down = gap_shift.checked_add(room)?;
+    let weight = match up.checked_sub(down) {
+        Some(up) if up <= quotient.leading_zeros() => quotient.checked_shl(up)?,
+        Some(_) => return None,
+        None => quotient.checked_shr(down.checked_sub(up)?).unwrap_or(0),
+    };
+    Some(u64::try_from(weight).unwrap_or(u64::MAX))
+}
+
+/// The upper 64 bits of a number, and how far they were moved down.
+fn mantissa(number: u128) -> Option<(u64, u32)> {
+    let shift = u64::BITS.saturating_sub(number.leading_zeros());
+    Some((u64::try_from(number.checked_shr(shift)?).ok()?, shift))
+}
+
+fn floor(dividend: u128, divisor: u64) -> Option<u64> {
+    u64::try_from(dividend.checked_div(u128::from(divisor))?).ok()
+}
+
+/// The breakpoints on a logarithmic scale, none for those who want nothing.
+struct Octaves {
+    points: Vec<Option<u32>>,
+    near: Option<u32>,
+}
+
+impl Octaves {
+    /// Wide enough for any run: the whole scale has 128 octaves.
+    const TOLERANCE_MAX: u32 = 128 * OCTAVE;
+
+    fn of(segments: &[Segment], near: Option<Level>) -> Self {
+        Self {
+            points: segments
+                .iter()
+                .map(|segment| position(segment.breakpoint()))
+                .collect(),
+            near: near.and_then(position),
+        }
+    }
+
+    /// The lengths of the runs, in order, if each may spread over `tolerance`
+    /// at the last level, and over as much again for each octave away from it.
+    fn runs(&self, tolerance: u32) -> impl Iterator<Item = usize> {
+        let mut points = self.points.iter().peekable();
+        core::iter::from_fn(move || {
+            let first = *points.next()?;
+            let mut length = 1_usize;
+            while let (Some(start), Some(Some(point))) = (first, points.peek()) {
+                if !self.within(start, *point, tolerance) {
+                    break;
+                }
+                points.next();
+                length = length.saturating_add(1);
+            }
+            Some(length)
+        })
+    }
+
+    fn within(&self, start: u32, end: u32, tolerance: u32) -> bool {
+        let away = match self.near {
+            Some(near) if near < start => start.saturating_sub(near),
+            Some(near) if near > end => near.saturating_sub(end),
+            _ => 0,
+        };
+        let spread = wide(end.saturating_sub(start).into(), OCTAVE.into());
+        spread <= wide(tolerance.into(), OCTAVE.saturating_add(away).into())
+    }
+}
+
+/// The logarithm of a level to base 2, 64 octaves up, straight between the
+/// octaves (Mitchell 1962): it need only rise with the level.
+fn position(level: Level) -> Option<u32> {
+    let ratio = wide(level.units(), 1)
+        .checked_shl(u64::BITS)?
+        .checked_div(u128::from(level.weight()))?;
+    let octave = ratio.checked_ilog2()?;
+    let fraction = ratio
+        .checked_shl(u128::BITS.checked_sub(octave)?)
+        .unwrap_or(0)
+        .checked_shr(u128::BITS.checked_sub(OCTAVE.ilog2())?)?;
+    octave
+        .checked_mul(OCTAVE)?
+        .checked_add(u32::try_from(fraction).ok()?)
+}

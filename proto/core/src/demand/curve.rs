@@ -1,0 +1,336 @@
+//! The demand curve of a subtree.
+
+use super::{Level, wide};
+use crate::unit::Weight;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+use core::fmt;
+
+/// What a weight of one counts in a curve. Weights are kept this much finer so
+/// that compression can divide them; 2⁴⁴ claimants of weight one, or 2²⁴ of the
+/// greatest weight, still add up.
+pub const WEIGHT_ONE: u64 = 1 << 20;
+
+/// How many segments a curve from outside may have: several times what any
+/// sender keeps, and few enough that checking them costs nothing.
+pub const SEGMENTS_MAX: usize = 1_024;
+
+/// Claimants whose demands end at one level: together they take
+/// `min(demand, weight·λ)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Segment {
+    /// What they want, in units.
+    pub demand: u64,
+    /// What they weigh, [`WEIGHT_ONE`] for each weight of one; never 0.
+    pub weight: u64,
+}
+
+impl Segment {
+    /// The level at which they have all that they want.
+    #[must_use]
+    pub const fn breakpoint(&self) -> Level {
+        Level::new(self.demand, self.weight)
+    }
+
+    pub(crate) fn plus(self, other: Self) -> Option<Self> {
+        Some(Self {
+            demand: self.demand.checked_add(other.demand)?,
+            weight: self.weight.checked_add(other.weight)?,
+        })
+    }
+}
+
+/// What all claimants of a subtree would take at each water level:
+/// `D(λ) = Σ min(dᵢ, wᵢ·λ)`.
+///
+/// Concave, piecewise linear, and kept as segments in the order of their
+/// breakpoints `d/w`, no two alike. Adding is exact: the sum of two curves is
+/// the curve of all their claimants, and is the same in whatever order they are
+/// added.
+///
+/// ```
+/// use aliquot_core::demand::{DemandCurve, Level};
+/// use aliquot_core::unit::Weight;
+///
+/// let one = DemandCurve::of(30, Weight::ONE);
+/// let two = DemandCurve::of(100, Weight::ONE);
+/// let both = one.plus(&two).unwrap();
+/// let level = both.level_for(80, None);
+/// assert_eq!((one.at(level), two.at(level)), (30, 50));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(try_from = "Vec<Segment>", into = "Vec<Segment>")
+)]
+pub struct DemandCurve {
+    segments: Vec<Segment>,
+    total: u64,
+    weight: u64,
+}
+
+impl DemandCurve {
+    /// The curve of nobody: the identity of [`DemandCurve::plus`].
+    pub const EMPTY: Self = Self {
+        segments: Vec::new(),
+        total: 0,
+        weight: 0,
+    };
+
+    /// The curve of one claimant.
+    #[must_use]
+    pub fn of(demand: u64, weight: Weight) -> Self {
+        // 10⁶ · 2²⁰ < 2⁴⁰: it never saturates.
+        let weight = u64::from(weight.get()).saturating_mul(WEIGHT_ONE);
+        Self::single(demand, weight)
+    }
+
+    /// The curve of a claimant of this weight (not 0) who wants everything.
+    pub(crate) fn greedy(weight: u64) -> Self {
+        Self::single(u64::MAX, weight)
+    }
+
+    fn single(demand: u64, weight: u64) -> Self {
+        Self {
+            segments: [Segment { demand, weight }].into(),
+            total: demand,
+            weight,
+        }
+    }
+
+    /// The curve with exactly these segments: what a decoder calls.
+    ///
+    /// # Errors
+    ///
+    /// [`CurveError`] if there are too many, one weighs nothing, they are not in
+    /// strictly rising order, or a sum is out of range.
+    pub fn from_segments(segments: Vec<Segment>) -> Result<Self, CurveError> {
+        if segments.len() > SEGMENTS_MAX {
+            return Err(CurveError::TooLong {
+                segments: segments.len(),
+            });
+        }
+        if let Some(index) = segments.iter().position(|segment| segment.weight == 0) {
+            return Err(CurveError::Weightless { index });
+        }
+        let falls = |pair: &[Segment]| match pair {
+            [one, two] => one.breakpoint() >= two.breakpoint(),
+            _ => false,
+        };
+        if let Some(index) = segments.windows(2).position(falls) {
+            return Err(CurveError::Order { index });
+        }
+        Self::trusted(segments).ok_or(CurveError::OutOfRange)
+    }
+
+    /// The curve of claimants in any order; `None` if a sum is out of range.
+    pub(crate) fn sorted(mut segments: Vec<Segment>) -> Option<Self> {
+        segments.sort_by_key(Segment::breakpoint);
+        let mut merged: Vec<Segment> = Vec::with_capacity(segments.len());
+        for segment in segments {
+            push(&mut merged, segment)?;
+        }
+        Self::trusted(merged)
+    }
+
+    fn trusted(segments: Vec<Segment>) -> Option<Self> {
+        let sum = |part: fn(&Segment) -> u64| {
+            segments
+                .iter()
+                .map(part)
+                .try_fold(0_u64, |sum, part| sum.checked_add(part))
+        };
+        let total = sum(|segment| segment.demand)?;
+        let weight = sum(|segment| segment.weight)?;
+        Some(Self {
+            segments,
+            total,
+            weight,
+        })
+    }
+
+    /// The curve of both subtrees together, exactly; `None` if their demands or
+    /// weights add up to more than 64 bits.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Option<Self> {
+        let total = self.total.checked_add(other.total)?;
+        let weight = self.weight.checked_add(other.weight)?;
+        let capacity = self.segments.len().saturating_add(other.segments.len());
+        let mut segments = Vec::with_capacity(capacity);
+        let (mut left, mut right) = (
+            self.segments.iter().peekable(),
+            other.segments.iter().peekable(),
+        );
+        loop {
+            let next = match (left.peek(), right.peek()) {
+                (Some(one), Some(two)) => match one.breakpoint().cmp(&two.breakpoint()) {
+                    Ordering::Greater => right.next(),
+                    Ordering::Less | Ordering::Equal => left.next(),
+                },
+                (Some(_), None) => left.next(),
+                (None, _) => right.next(),
+            };
+            let Some(&segment) = next else { break };
+            push(&mut segments, segment)?;
+        }
+        Some(Self {
+            segments,
+            total,
+            weight,
+        })
+    }
+
+    /// The segments, in the order of their breakpoints.
+    #[must_use]
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// What all claimants want: `D(∞)`.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// What all claimants weigh, [`WEIGHT_ONE`] for each weight of one.
+    #[must_use]
+    pub const fn weight(&self) -> u64 {
+        self.weight
+    }
+
+    /// Whether nobody is below.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    /// `D(λ)`, rounded down.
+    #[must_use]
+    pub fn at(&self, level: Level) -> u64 {
+        let (met, open) = self.sides(level);
+        // Whatever is open takes less than it wants, so the sum is at most the total.
+        match level.part(open) {
+            Some((part, _)) => met.saturating_add(part),
+            None => self.total,
+        }
+    }
+
+    /// What those take who have all that they want, and the weight of the
+    /// others: at this level and just above it, `D(λ) = met + open·λ`.
+    pub(crate) fn sides(&self, level: Level) -> (u64, u64) {
+        let (mut met, mut open) = (0_u64, self.weight);
+        for segment in &self.segments {
+            if !level.meets(segment.demand, segment.weight) {
+                break;
+            }
+            met = met.saturating_add(segment.demand);
+            open = open.saturating_sub(segment.weight);
+        }
+        (met, open)
+    }
+
+    /// The level at which the curve reaches `amount`; full if it never passes it.
+    pub(crate) fn level_at(&self, amount: u64) -> Level {
+        let (mut met, mut open) = (0_u64, self.weight);
+        for segment in &self.segments {
+            let level = match amount.checked_sub(met) {
+                Some(left) => Level::new(left, open),
+                None => Level::ZERO,
+            };
+            if !level.meets(segment.demand, segment.weight) {
+                return level;
+            }
+            met = met.saturating_add(segment.demand);
+            open = open.saturating_sub(segment.weight);
+        }
+        Level::FULL
+    }
+
+    /// The greatest level at which the curve takes no more than `capacity`,
+    /// found from `from`; see [`solve`](super::solve).
+    #[must_use]
+    pub fn level_for(&self, capacity: u64, from: Option<Level>) -> Level {
+        super::solve(capacity, core::slice::from_ref(self), from).unwrap_or(Level::ZERO)
+    }
+
+    /// The same demands on weights divided by `2^shift`, none below one grain:
+    /// for sums of weights beyond any range that this system configures.
+    pub(crate) fn coarser(&self, shift: u32) -> Self {
+        let segments = self.segments.iter().map(|segment| Segment {
+            demand: segment.demand,
+            weight: segment.weight.checked_shr(shift).unwrap_or(0).max(1),
+        });
+        Self::sorted(segments.collect()).unwrap_or_default()
+    }
+
+    /// `D(λ)` times the level's weight, exactly: at most `total · weight`,
+    /// which fits. Meaningless for a full level.
+    pub(crate) fn scaled_at(level: Level, met: u64, open: u64) -> u128 {
+        wide(met, level.weight()).saturating_add(wide(open, level.units()))
+    }
+}
+
+/// Appends a segment that is not below the last one, joining equals.
+fn push(segments: &mut Vec<Segment>, segment: Segment) -> Option<()> {
+    match segments.last_mut() {
+        Some(last) if last.breakpoint() == segment.breakpoint() => *last = last.plus(segment)?,
+        _ => segments.push(segment),
+    }
+    Some(())
+}
+
+impl TryFrom<Vec<Segment>> for DemandCurve {
+    type Error = CurveError;
+
+    fn try_from(segments: Vec<Segment>) -> Result<Self, CurveError> {
+        Self::from_segments(segments)
+    }
+}
+
+impl From<DemandCurve> for Vec<Segment> {
+    fn from(curve: DemandCurve) -> Self {
+        curve.segments
+    }
+}
+
+/// Why segments are not a curve. Nothing was made of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CurveError {
+    /// More than [`SEGMENTS_MAX`] segments.
+    TooLong {
+        /// How many there were.
+        segments: usize,
+    },
+    /// A segment without weight.
+    Weightless {
+        /// The first such segment.
+        index: usize,
+    },
+    /// A segment's breakpoint is not below the next one's.
+    Order {
+        /// The first such segment.
+        index: usize,
+    },
+    /// The demands or the weights add up to more than 64 bits.
+    OutOfRange,
+}
+
+impl fmt::Display for CurveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong { segments } => {
+                write!(f, "a curve has {segments} segments; at most {SEGMENTS_MAX}")
+            }
+            Self::Weightless { index } => write!(f, "segment {index} of a curve weighs nothing"),
+            Self::Order { index } => {
+                write!(f, "segment {index} of a curve does not end before the next")
+            }
+            Self::OutOfRange => write!(f, "a curve's sums are out of range"),
+        }
+    }
+}
+
+impl core::error::Error for CurveError {}

@@ -1,0 +1,125 @@
+//! The water level λ: how much every unit of weight may take.
+
+use core::cmp::Ordering;
+
+/// A water level: an exact ratio of units to weight (in the fine units of
+/// [`WEIGHT_ONE`](super::WEIGHT_ONE)), or full, which is above every demand.
+///
+/// Equality and order are those of the ratio, not of its two terms.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Level {
+    units: u64,
+    weight: u64,
+}
+
+impl Level {
+    /// Nobody takes anything.
+    pub const ZERO: Self = Self {
+        units: 0,
+        weight: 1,
+    };
+
+    /// Everybody takes all that they want.
+    pub const FULL: Self = Self {
+        units: 1,
+        weight: 0,
+    };
+
+    /// So many units for so much weight; no weight at all is [`Level::FULL`].
+    #[must_use]
+    pub const fn new(units: u64, weight: u64) -> Self {
+        if weight == 0 {
+            return Self::FULL;
+        }
+        Self { units, weight }
+    }
+
+    /// The ratio's upper term.
+    #[must_use]
+    pub const fn units(self) -> u64 {
+        self.units
+    }
+
+    /// The ratio's lower term; 0 if the level is full.
+    #[must_use]
+    pub const fn weight(self) -> u64 {
+        self.weight
+    }
+
+    /// Whether the level is above every demand.
+    #[must_use]
+    pub const fn is_full(self) -> bool {
+        self.weight == 0
+    }
+
+    /// Whether a claimant of this demand and weight takes all that it wants:
+    /// `d ≤ w·λ`.
+    #[must_use]
+    #[inline]
+    pub const fn meets(self, demand: u64, weight: u64) -> bool {
+        wide(demand, self.weight) <= wide(self.units, weight)
+    }
+
+    /// `w·λ` rounded down and what was left over (out of [`Level::weight`]);
+    /// `None` if that is out of range.
+    #[must_use]
+    pub fn part(self, weight: u64) -> Option<(u64, u64)> {
+        let product = wide(self.units, weight);
+        let divisor = u128::from(self.weight);
+        Some((
+            u64::try_from(product.checked_div(divisor)?).ok()?,
+            u64::try_from(product.checked_rem(divisor)?).ok()?,
+        ))
+    }
+}
+
+impl PartialEq for Level {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Level {}
+
+impl PartialOrd for Level {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Level {
+    fn cmp(&self, other: &Self) -> Ordering {
+        wide(self.units, other.weight).cmp(&wide(other.units, self.weight))
+    }
+}
+
+/// The product of two 64-bit numbers, which always fits 128.
+#[inline]
+pub(crate) const fn wide(a: u64, b: u64) -> u128 {
+    widen(a).wrapping_mul(widen(b))
+}
+
+#[expect(
+    clippy::as_conversions,
+    reason = "`From` is not const yet; widening loses nothing"
+)]
+#[inline]
+const fn widen(a: u64) -> u128 {
+    a as u128
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_ordered_by_their_ratio() {
+        assert_eq!(Level::new(1, 2), Level::new(2, 4));
+        assert!(Level::ZERO < Level::new(1, u64::MAX));
+        assert!(Level::new(u64::MAX, 1) < Level::FULL);
+        assert_eq!(Level::new(7, 0), Level::FULL);
+        assert_eq!(Level::new(7, 2).part(3), Some((10, 1)));
+        assert_eq!(Level::new(u64::MAX, 1).part(2), None);
+    }
+}

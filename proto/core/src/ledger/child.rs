@@ -1,0 +1,175 @@
+//! One child of a parent, as the parent hears it.
+
+use super::ReportError;
+use super::claim::Claim;
+use crate::message::{AnswerLine, Intent, Report};
+use crate::unit::{BudgetId, Edge, Number, Seq, Span, Term, Tick};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+/// What a parent knows of one child.
+#[derive(Clone, Debug)]
+pub struct Child {
+    edge: Edge,
+    opened: Tick,
+    seq: Seq,
+    received: Tick,
+    heard: Number,
+    number: Number,
+    sent: BTreeMap<Number, Tick>,
+    wall_ms: i64,
+    intent: Intent,
+    muted: bool,
+    /// Its claims, by budget.
+    pub claims: BTreeMap<BudgetId, Claim>,
+}
+
+impl Child {
+    /// So many answers are remembered for the echo: as many as reports by the
+    /// child, since each answer answers one.
+    const REMEMBERED: usize = crate::lease::ChildLease::REMEMBERED;
+
+    pub(super) fn new(edge: Edge, now: Tick) -> Self {
+        Self {
+            edge,
+            opened: now,
+            seq: Seq::new(0),
+            received: now,
+            heard: Number::new(0),
+            number: Number::new(0),
+            sent: BTreeMap::new(),
+            wall_ms: 0,
+            intent: Intent::Stay,
+            muted: false,
+            claims: BTreeMap::new(),
+        }
+    }
+
+    /// The pair of lives.
+    #[must_use]
+    pub const fn edge(&self) -> Edge {
+        self.edge
+    }
+
+    /// The greatest report taken.
+    #[must_use]
+    pub const fn seq(&self) -> Seq {
+        self.seq
+    }
+
+    /// When that report arrived.
+    #[must_use]
+    pub const fn received(&self) -> Tick {
+        self.received
+    }
+
+    /// The wall clock of that report, in milliseconds since the Unix epoch.
+    #[must_use]
+    pub const fn wall_ms(&self) -> i64 {
+        self.wall_ms
+    }
+
+    /// Whether it is leaving.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        self.intent == Intent::Leave
+    }
+
+    /// Whether it gets nothing more: what it holds stays booked until it is reclaimed.
+    #[must_use]
+    pub const fn is_muted(&self) -> bool {
+        self.muted
+    }
+
+    pub(super) fn mute(&mut self) {
+        self.muted = true;
+    }
+
+    pub(super) fn budgets(&self) -> impl Iterator<Item = BudgetId> {
+        self.claims.keys().copied()
+    }
+
+    pub(super) fn take(
+        &mut self,
+        now: Tick,
+        term: Term,
+        report: &Report,
+        dirty: &mut BTreeSet<BudgetId>,
+    ) -> Result<(), ReportError> {
+        if report.seq <= self.seq {
+            return Err(ReportError::Stale);
+        }
+        self.seq = report.seq;
+        self.received = now;
+        self.wall_ms = report.wall_ms;
+        if report.intent != self.intent {
+            self.intent = report.intent;
+            dirty.extend(self.claims.keys());
+        }
+        // An echo of a number that was never sent is no echo.
+        if report.heard.term == term && report.heard.number <= self.number {
+            self.heard = self.heard.max(report.heard.number);
+        }
+        for line in &report.lines {
+            let claim = self.claims.entry(line.budget).or_default();
+            let (before, returned) = (core::mem::take(&mut claim.demand), claim.returned);
+            claim.take(line, now);
+            if claim.demand != before || claim.returned != returned {
+                dirty.insert(line.budget);
+            }
+        }
+        for claim in self.claims.values_mut() {
+            claim.echo(self.heard, now);
+        }
+        Ok(())
+    }
+
+    /// It echoed an answer sent less than `lease` ago, or is younger than that.
+    pub(super) fn hears(&self, now: Tick, lease: Span) -> bool {
+        let echoed = self.sent.get(&self.heard);
+        now.since(self.opened) < lease || echoed.is_some_and(|&sent| now.since(sent) < lease)
+    }
+
+    pub(super) fn is_overdue(&self, now: Tick, patience: impl Fn(BudgetId) -> Span) -> bool {
+        self.claims.iter().any(|(&budget, claim)| {
+            claim
+                .heard_at()
+                .is_some_and(|at| now.since(at) >= patience(budget))
+        })
+    }
+
+    pub(super) fn next_answer(&mut self, now: Tick) -> Option<Number> {
+        self.number = self.number.next()?;
+        self.sent.insert(self.number, now);
+        while self.sent.len() > Self::REMEMBERED {
+            self.sent.pop_first();
+        }
+        Some(self.number)
+    }
+
+    /// The lines of answer `number`: what the child does not know, targets first.
+    pub(super) fn lines(
+        &mut self,
+        number: Number,
+        books: &impl Fn(BudgetId) -> Option<AnswerLine>,
+    ) -> Vec<AnswerLine> {
+        let heard = self.heard;
+        let (mut urgent, mut rest) = (Vec::new(), Vec::new());
+        for (&budget, claim) in &mut self.claims {
+            let Some(mut line) = books(budget) else {
+                continue;
+            };
+            claim.begin(line.period);
+            line.target = claim.target;
+            if claim.must_say(number, heard, &line) {
+                if claim.has_target() {
+                    urgent.push(line);
+                } else {
+                    rest.push(line);
+                }
+            }
+        }
+        urgent.append(&mut rest);
+        urgent
+    }
+}

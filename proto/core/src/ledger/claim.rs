@@ -1,0 +1,111 @@
+//! What one child says of one budget, and what is wanted back from it.
+
+use crate::edge::{Vector, meets};
+use crate::message::{AnswerLine, BandDemand, ReportLine};
+use crate::share::Share;
+use crate::unit::{Number, PeriodId, Tick, Tokens};
+use alloc::vec::Vec;
+
+/// One child's claim on one budget.
+///
+/// A target goes through these states; only the child's echo starts the clock:
+///
+/// ```text
+///  none ──recall──► wanted ──told──► told ──echo──► heard(at) ──returned──► none
+///                                                     │ patience over
+///                                                     ▼
+///                                                  overdue
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Claim {
+    /// Demand per band, highest first.
+    pub demand: Vec<BandDemand>,
+    /// The floors asked for.
+    pub floor: Share,
+    /// The largest cost that waits, and since when.
+    pub waiting: Option<(Tick, Tokens)>,
+    /// The period of `returned`.
+    pub period: PeriodId,
+    /// The greatest `returned` reported.
+    pub returned: Vector,
+    /// What `returned` must reach.
+    pub target: Vector,
+    /// For how many plans what is held has differed from what should be.
+    pub differs: u32,
+    said: Option<(Number, AnswerLine)>,
+    heard: Option<(Tick, Vector)>,
+}
+
+impl Claim {
+    /// Takes what a report says.
+    pub(super) fn take(&mut self, line: &ReportLine, now: Tick) {
+        self.demand.clone_from(&line.demand);
+        self.floor = line.floor;
+        self.waiting = match self.waiting {
+            _ if line.largest_wait.is_zero() => None,
+            Some((since, _)) => Some((since, line.largest_wait)),
+            None => Some((now, line.largest_wait)),
+        };
+        if line.period < self.period {
+            return;
+        }
+        self.begin(line.period);
+        self.returned = self.returned.merge(line.returned);
+    }
+
+    /// Begins a period, if it is later: what was returned and wanted before is void.
+    pub(super) fn begin(&mut self, period: PeriodId) {
+        if period > self.period {
+            self.period = period;
+            self.returned = Vector::ZERO;
+            self.target = Vector::ZERO;
+            self.heard = None;
+        }
+    }
+
+    /// Wants more back.
+    pub(super) fn raise_target(&mut self, target: Vector) {
+        self.target = self.target.merge(target);
+    }
+
+    /// Follows the echo: what the child has heard of starts its clock, what it returned stops it.
+    pub(super) fn echo(&mut self, heard: Number, now: Tick) {
+        if self
+            .heard
+            .is_some_and(|(_, target)| meets(self.returned, target))
+        {
+            self.heard = None;
+        }
+        let Some((number, told)) = self.said.map(|(number, line)| (number, line.target)) else {
+            return;
+        };
+        if self.heard.is_none() && heard >= number && !meets(self.returned, told) {
+            self.heard = Some((now, told));
+        }
+    }
+
+    /// When the child heard of a target that it has not met.
+    pub(super) const fn heard_at(&self) -> Option<Tick> {
+        match self.heard {
+            Some((at, _)) => Some(at),
+            None => None,
+        }
+    }
+
+    /// Whether anything is wanted back.
+    pub(super) fn has_target(&self) -> bool {
+        !meets(self.returned, self.target)
+    }
+
+    /// Whether the child, having heard answer `heard`, must be told `line` in
+    /// answer `number`; remembers that it was.
+    pub(super) fn must_say(&mut self, number: Number, heard: Number, line: &AnswerLine) -> bool {
+        match &self.said {
+            Some((first, said)) if said == line => heard < *first || self.has_target(),
+            _ => {
+                self.said = Some((number, *line));
+                true
+            }
+        }
+    }
+}

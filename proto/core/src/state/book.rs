@@ -1,0 +1,169 @@
+//! Rounds: what moves between the nodes.
+
+use super::{Effect, Phase, State};
+use crate::account::AccountError;
+use crate::command::{Changes, Ending, Movement};
+use crate::message::FloorRelease;
+use crate::planted::{self, Bug};
+use crate::share::{Kind, Share};
+use crate::unit::{BudgetId, Incarnation, PeriodId, RequestId, Span};
+use alloc::vec::Vec;
+
+impl State {
+    pub(super) fn round(&mut self, changes: &Changes, effects: &mut Vec<Effect>) {
+        for &(budget, period) in &changes.stamps {
+            self.stamp(budget, period, effects);
+        }
+        for &(budget, period, age) in &changes.ages {
+            if let Some(generation) = self.budgets.get_mut(&budget)
+                && generation.account.period() == period
+            {
+                generation.age = generation.age.max(age);
+            }
+        }
+        for movement in &changes.releases {
+            self.release(movement, effects);
+        }
+        for floor in &changes.floors {
+            self.release_floor(floor, effects);
+        }
+        for &life in &changes.reclaims {
+            self.reclaim(life, effects);
+        }
+        for &(budget, life) in &changes.forgets {
+            self.forget(budget, life, effects);
+        }
+        for movement in &changes.grants {
+            self.grant(movement, effects);
+        }
+        for ending in &changes.endings {
+            self.end(ending, effects);
+        }
+    }
+
+    fn stamp(&mut self, budget: BudgetId, period: PeriodId, effects: &mut Vec<Effect>) {
+        if let Some(generation) = self.budgets.get_mut(&budget)
+            && generation.account.stamp(period)
+        {
+            generation.age = Span::ZERO;
+            effects.push(Effect::Stamped(budget, period));
+        }
+    }
+
+    pub(super) fn reset_period(
+        &mut self,
+        request: RequestId,
+        budget: BudgetId,
+        period: PeriodId,
+        effects: &mut Vec<Effect>,
+    ) {
+        if !self.is_new(request, effects) {
+            return;
+        }
+        if let Some(generation) = self.budgets.get_mut(&budget) {
+            generation.account.reset_period(period);
+            effects.push(Effect::Stamped(budget, period));
+        }
+    }
+
+    fn release(&mut self, movement: &Movement, effects: &mut Vec<Effect>) {
+        let Some(generation) = self.budgets.get_mut(&movement.budget) else {
+            return;
+        };
+        let released = generation
+            .account
+            .release(movement.child, movement.period, movement.total);
+        match released {
+            Ok(share) => freed(effects, movement.budget, share),
+            Err(error) => refused(effects, movement, error),
+        }
+    }
+
+    fn release_floor(&mut self, floor: &FloorRelease, effects: &mut Vec<Effect>) {
+        if let Some(generation) = self.budgets.get_mut(&floor.budget) {
+            let share = generation.account.release_floor(
+                floor.former.parent,
+                floor.former.child,
+                floor.floor,
+            );
+            freed(effects, floor.budget, share);
+        }
+    }
+
+    fn reclaim(&mut self, life: Incarnation, effects: &mut Vec<Effect>) {
+        if self.members.remove(&life).is_none() {
+            return;
+        }
+        for (&budget, generation) in &mut self.budgets {
+            let share = generation.account.close(life);
+            freed(effects, budget, share);
+        }
+        effects.push(Effect::Reclaimed(life));
+    }
+
+    fn forget(&mut self, budget: BudgetId, life: Incarnation, effects: &mut Vec<Effect>) {
+        if let Some(generation) = self.budgets.get_mut(&budget) {
+            let share = generation.account.forget(life);
+            freed(effects, budget, share);
+        }
+    }
+
+    fn grant(&mut self, movement: &Movement, effects: &mut Vec<Effect>) {
+        let Some(generation) = self.budgets.get_mut(&movement.budget) else {
+            return;
+        };
+        // An edge absent from the book is closed, and one that leaves gets nothing more.
+        let may = self
+            .members
+            .get(&movement.child)
+            .is_some_and(|member| member.phase == Phase::Live || planted::is(Bug::LeaverGranted));
+        let granted = if may {
+            generation
+                .account
+                .grant(movement.child, movement.period, movement.total)
+        } else {
+            Err(AccountError::Closed)
+        };
+        match granted {
+            Ok(_) => effects.push(Effect::Granted(movement.budget, movement.child)),
+            Err(error) => refused(effects, movement, error),
+        }
+    }
+
+    /// Forgets a generation, if nothing of it is booked anywhere. What was
+    /// spent of a quota in its period is booked, too.
+    fn end(&mut self, ending: &Ending, effects: &mut Vec<Effect>) {
+        let Some(generation) = self.budgets.get(&ending.budget) else {
+            return;
+        };
+        let account = &generation.account;
+        let spent = account.kind() == Kind::Quota && !account.spent().is_zero();
+        if (!account.is_clear() || spent) && !planted::is(Bug::BookedForgotten) {
+            return;
+        }
+        let Some(generation) = self.budgets.remove(&ending.budget) else {
+            return;
+        };
+        self.keys.remove(&generation.key);
+        if let Some(rule) = self.rules.get_mut(&generation.rule)
+            && !ending.full
+        {
+            rule.cold = true;
+        }
+        effects.push(Effect::Ended(ending.budget));
+    }
+}
+
+fn freed(effects: &mut Vec<Effect>, budget: BudgetId, share: Share) {
+    if !share.is_empty() {
+        effects.push(Effect::Freed(budget, share));
+    }
+}
+
+fn refused(effects: &mut Vec<Effect>, movement: &Movement, error: AccountError) {
+    effects.push(Effect::MovementRefused(
+        movement.budget,
+        movement.child,
+        error,
+    ));
+}

@@ -1,0 +1,223 @@
+//! Rules and the generations made by them.
+
+use super::{Effect, Generation, Phase, Rule, State};
+use crate::account::Account;
+use crate::budget::{Budget, Key};
+use crate::edge::Vector;
+use crate::message::Terms;
+use crate::planted::{self, Bug};
+use crate::share::{Kind, Share};
+use crate::unit::{BudgetId, Incarnation, RequestId, RuleId, Tokens};
+use alloc::vec::Vec;
+
+impl State {
+    pub(super) fn put_rule(
+        &mut self,
+        request: RequestId,
+        new: &Budget,
+        creator: Option<Incarnation>,
+        effects: &mut Vec<Effect>,
+    ) {
+        if !self.is_new(request, effects) {
+            return;
+        }
+        if let Some(id) = self.catalog.get(new.key()) {
+            self.change_rule(request, id, new, effects);
+            return;
+        }
+        let id = self.next_rule;
+        let Some(next) = id.next() else { return };
+        if self.catalog.insert(new.key(), id).is_err() {
+            return;
+        }
+        self.next_rule = next;
+        let rule = Rule {
+            budget: new.clone(),
+            cold: false,
+        };
+        self.rules.insert(id, rule);
+        effects.push(Effect::RuleChanged(id));
+        if let (false, Ok(key)) = (new.key().is_template(), Key::try_from(new.key().as_str())) {
+            self.instantiate(key, creator, effects);
+        }
+    }
+
+    /// Changes a rule and every generation made by it, or nothing at all.
+    fn change_rule(
+        &mut self,
+        request: RequestId,
+        id: RuleId,
+        new: &Budget,
+        effects: &mut Vec<Effect>,
+    ) {
+        let of_rule = |generation: &&Generation| generation.rule == id;
+        let living = self.budgets.values().filter(of_rule);
+        let old = self.rules.get(&id).map(|rule| &rule.budget);
+        let errors = living
+            .map(|generation| &generation.budget)
+            .chain(old)
+            .find_map(|budget| budget.change_to(new).err());
+        if let Some(errors) = errors {
+            effects.push(Effect::Refused(request, errors));
+            return;
+        }
+        for (&budget, generation) in &mut self.budgets {
+            if generation.rule == id
+                && let Ok(changed) = generation.budget.change_to(new)
+            {
+                generation.set(changed);
+                effects.push(Effect::Changed(budget));
+            }
+        }
+        if let Some(rule) = self.rules.get_mut(&id)
+            && let Ok(changed) = rule.budget.change_to(new)
+        {
+            rule.budget = changed;
+        }
+        effects.push(Effect::RuleChanged(id));
+    }
+
+    /// Withdraws a rule. Its generations are wound up: a limit of 0, and the
+    /// books stay until everything is returned or reclaimed.
+    pub(super) fn delete_rule(
+        &mut self,
+        request: RequestId,
+        id: RuleId,
+        effects: &mut Vec<Effect>,
+    ) {
+        if !self.is_new(request, effects) {
+            return;
+        }
+        let Some(rule) = self.rules.remove(&id) else {
+            return;
+        };
+        self.catalog.remove(rule.budget.key());
+        for (&budget, generation) in &mut self.budgets {
+            if generation.rule == id {
+                generation.wind_up();
+                effects.push(Effect::Changed(budget));
+            }
+        }
+        effects.push(Effect::RuleChanged(id));
+    }
+
+    /// Begins a generation of `key` under the rule it falls under, unless one
+    /// lives. One that is being wound up goes on with the same books: that is
+    /// a raise, and raised capacity arrives empty.
+    pub(super) fn instantiate(
+        &mut self,
+        key: Key,
+        creator: Option<Incarnation>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(rule) = self.catalog.resolve(&key) else {
+            return;
+        };
+        let Some(Rule { budget, cold }) = self.rules.get(&rule).cloned() else {
+            return;
+        };
+        if let Some(id) = self.keys.get(&key).copied()
+            && !(planted::is(Bug::RebornOnNewBooks) && self.is_winding(id))
+        {
+            if self.revive(id, rule, &budget) {
+                effects.push(Effect::Changed(id));
+            }
+            return;
+        }
+        let id = self.next_budget;
+        let Some(next) = id.next() else { return };
+        self.next_budget = next;
+        let linger = Terms::from(&budget).linger();
+        let account = Account::new(budget.kind(), divisible(&budget), linger);
+        let mut generation = Generation {
+            key: key.clone(),
+            rule,
+            budget,
+            account,
+            age: crate::unit::Span::ZERO,
+            winding: false,
+        };
+        let live = |life: &Incarnation| {
+            self.members
+                .get(life)
+                .is_some_and(|member| member.phase == Phase::Live)
+        };
+        let full = !cold || planted::is(Bug::RebornFull);
+        let creator = creator.filter(live).filter(|_| full);
+        let granted = creator.filter(|&creator| generation.give_all(creator));
+        self.keys.insert(key, id);
+        self.budgets.insert(id, generation);
+        effects.push(Effect::Created {
+            budget: id,
+            granted,
+        });
+    }
+
+    fn is_winding(&self, id: BudgetId) -> bool {
+        self.budgets
+            .get(&id)
+            .is_some_and(|generation| generation.winding)
+    }
+
+    /// Takes a winding generation back into use, if the rule is one that its books can serve.
+    fn revive(&mut self, id: BudgetId, rule: RuleId, budget: &Budget) -> bool {
+        let Some(generation) = self.budgets.get_mut(&id) else {
+            return false;
+        };
+        let Ok(changed) = generation.budget.change_to(budget) else {
+            return false;
+        };
+        if !generation.winding {
+            return false;
+        }
+        generation.rule = rule;
+        generation.winding = false;
+        generation.set(changed);
+        true
+    }
+}
+
+impl Generation {
+    fn set(&mut self, budget: Budget) {
+        let linger = Terms::from(&budget).linger();
+        if !self.winding {
+            self.account.set_whole(divisible(&budget), linger);
+        }
+        self.budget = budget;
+    }
+
+    fn wind_up(&mut self) {
+        self.winding = true;
+        let linger = Terms::from(&self.budget).linger();
+        self.account.set_whole(Share::EMPTY, linger);
+    }
+
+    /// The one grant of tokens that no leader's pool ever made: a budget that
+    /// did not exist before is full.
+    fn give_all(&mut self, creator: Incarnation) -> bool {
+        let whole = self.budget.whole();
+        if self.budget.kind() != Kind::Rate {
+            return false;
+        }
+        let all = Vector {
+            rate: whole.rate,
+            burst: whole.burst,
+            tokens: whole.burst,
+            ..Vector::ZERO
+        };
+        let period = self.account.period();
+        self.account.grant(creator, period, all).is_ok()
+    }
+}
+
+/// What a book divides: a rate's level is nobody's until a leader's pool makes it.
+fn divisible(budget: &Budget) -> Share {
+    let whole = budget.whole();
+    match budget.kind() {
+        Kind::Rate | Kind::Concurrency => Share {
+            tokens: Tokens::ZERO,
+            ..whole
+        },
+        Kind::Quota => whole,
+    }
+}
