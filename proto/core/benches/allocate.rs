@@ -1,9 +1,9 @@
 //! How long it takes to divide a capacity, and to add and compress curves.
 #![expect(missing_docs, reason = "criterion's macros make public functions")]
 
-use aliquot_core::allocate::{Band, Claimant, Terms, Warm, allocate, water_fill};
+use aliquot_core::allocate::{Claimant, Terms, Warm, allocate, water_fill};
 use aliquot_core::demand::{DemandCurve, WEIGHT_ONE};
-use aliquot_core::unit::Weight;
+use aliquot_core::unit::{Band, Weight};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use rand::{RngExt, SeedableRng};
 use std::hint::black_box;
@@ -82,7 +82,7 @@ fn dividing(c: &mut Criterion) {
             .zip(&weights)
             .map(|(&demand, &weight)| {
                 let weight = Weight::new((weight / WEIGHT_ONE) as u32).unwrap();
-                Claimant::new(Band(0), DemandCurve::of(demand, weight))
+                Claimant::new(Band::default(), DemandCurve::of(demand, weight))
             })
             .collect();
         let mut warm = Warm::default();

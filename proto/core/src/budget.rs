@@ -23,14 +23,14 @@ mod tests;
 
 pub use calendar::{Calendar, Length, Offset};
 pub use catalog::{Catalog, DuplicateRule};
-pub use claim::{Band, Claim, Labels, WeightRule};
+pub use claim::{Claim, Labels, WeightRule};
 pub use draft::{BudgetDraft, ExpiryDraft, PartDraft, WeightDraft, Written};
 pub use error::FieldError;
 pub use key::{Key, KeyError, KeyPattern};
 pub use limit::Limit;
 pub use part::Part;
 pub use period::{Period, PeriodError, WallTime};
-pub use policy::{Allocation, Enforcement, Headroom, OnLeaseExpiry};
+pub use policy::{Enforcement, OnLeaseExpiry};
 
 use crate::share::{Kind, Share};
 use crate::unit::{Scale, Span, Weight};
@@ -128,27 +128,12 @@ impl Budget {
         self.on_lease_expiry
     }
 
-    /// By what rule it is divided.
-    #[must_use]
-    pub const fn allocation(&self) -> Allocation {
-        self.terms.allocation
-    }
-
     /// How capacity is divided among those who claim it.
     #[must_use]
     pub const fn dividing(&self) -> crate::allocate::Terms {
-        use crate::allocate::{Headroom as Rest, Policy};
         crate::allocate::Terms {
-            policy: match self.terms.allocation {
-                Allocation::MaxMin => Policy::MaxMin,
-                Allocation::Static => Policy::Static,
-                Allocation::Equal => Policy::Equal,
-                Allocation::Proportional => Policy::Proportional,
-            },
-            headroom: match self.terms.headroom {
-                Headroom::Dealt => Rest::ByWeight,
-                Headroom::Withheld => Rest::Kept,
-            },
+            policy: self.terms.allocation,
+            headroom: self.terms.headroom,
         }
     }
 
@@ -156,12 +141,6 @@ impl Budget {
     #[must_use]
     pub const fn forget_after(&self) -> Span {
         self.terms.forget_after
-    }
-
-    /// What becomes of what nobody wants.
-    #[must_use]
-    pub const fn headroom(&self) -> Headroom {
-        self.terms.headroom
     }
 
     /// Whether a refusal refuses.

@@ -13,9 +13,11 @@
 //! ```
 
 mod allotment;
+mod denial;
 mod permits;
 
-pub use allotment::{Allotment, Denial, Mode};
+pub use allotment::{Allotment, Mode};
+pub use denial::Denial;
 pub use permits::{Permit, Permits};
 
 use crate::budget::Claim;

@@ -5,11 +5,11 @@
 //! of them may be lost, doubled, late, or overtaken.
 
 use crate::allocate;
-use crate::budget::{Band, Budget, OnLeaseExpiry};
+use crate::budget::{Budget, OnLeaseExpiry};
 use crate::demand::DemandCurve;
 use crate::edge::Vector;
 use crate::share::{Kind, Share};
-use crate::unit::{BudgetId, Edge, Number, PeriodId, Scale, Seq, Span, Term, Tokens};
+use crate::unit::{Band, BudgetId, Edge, Number, PeriodId, Scale, Seq, Span, Term, Tokens};
 use alloc::vec::Vec;
 
 /// What a child tells its parent.
@@ -78,6 +78,7 @@ pub struct BandDemand {
 
 /// A floor of an ended edge that its owner no longer uses: it came back under a new edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FloorRelease {
     /// The budget.
     pub budget: BudgetId,

@@ -376,7 +376,7 @@ fn add_band(sum: &mut Vec<BandDemand>, band: &BandDemand) {
         }
         None => {
             sum.push(band.clone());
-            sum.sort_by(|left, right| right.band.cmp(&left.band));
+            sum.sort_by_key(|of| core::cmp::Reverse(of.band));
         }
     }
 }

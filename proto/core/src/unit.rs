@@ -5,12 +5,14 @@
 //! saturates is a sum that invents tokens somewhere else.
 
 mod amount;
+mod band;
 mod name;
 mod scale;
 mod time;
 mod weight;
 
 pub use amount::{Rate, Tokens};
+pub use band::Band;
 pub use name::{
     BudgetId, Edge, Incarnation, NodeId, Number, PeriodId, RequestId, Round, RuleId, Seq, Term,
 };

@@ -1,13 +1,13 @@
 //! The laws of allocation.
 
 use aliquot_core::allocate::{
-    Band, Change, Claimant, HELD_BACK_TICKS, Headroom, Policy, Terms, Warm, allocate, damp,
-    held_back, water_fill,
+    Change, Claimant, HELD_BACK_TICKS, Headroom, Policy, Terms, Warm, allocate, damp, held_back,
+    water_fill,
 };
 use aliquot_core::demand::{DemandCurve, Level, Segment, WEIGHT_ONE};
 use aliquot_core::planted::{self, Bug};
 use aliquot_core::share::apportion;
-use aliquot_core::unit::Weight;
+use aliquot_core::unit::{Band, Weight};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
@@ -22,8 +22,12 @@ fn curve(demand: u64, weight: u32) -> DemandCurve {
     DemandCurve::of(demand, Weight::new(weight).unwrap())
 }
 
+fn band(band: u8) -> Band {
+    Band::new(band).unwrap()
+}
+
 fn plain(demand: u64, weight: u32) -> Claimant {
-    Claimant::new(Band(0), curve(demand, weight))
+    Claimant::new(Band::default(), curve(demand, weight))
 }
 
 fn divide(capacity: u64, claimants: &[Claimant], terms: Terms) -> Vec<u64> {
@@ -125,7 +129,7 @@ fn naive(capacity: u64, claimants: &[Claimant]) -> Vec<u64> {
         false => apportion(capacity, &floors),
     };
     let mut rooms: Vec<(u64, u64)> = floors.into_iter().zip(claimants.iter().map(most)).collect();
-    for band in [2, 1, 0].map(Band) {
+    for band in [2, 1, 0].map(band) {
         let left = capacity - parts.iter().sum::<u64>();
         if left == 0 {
             break;
@@ -215,7 +219,7 @@ fn small_curve() -> impl Strategy<Value = DemandCurve> {
 }
 
 fn small_claimant() -> impl Strategy<Value = Claimant> {
-    let demand = prop::collection::btree_map((0..3_u8).prop_map(Band), small_curve(), 0..3);
+    let demand = prop::collection::btree_map((0..3_u8).prop_map(band), small_curve(), 0..3);
     let floor = prop_oneof![Just(0), 0..400_u64];
     (demand, floor, prop::option::of(0..1_500_u64)).prop_map(|(demand, floor, ceiling)| Claimant {
         weight: demand.values().map(DemandCurve::weight).sum(),
@@ -256,7 +260,7 @@ fn hostile() -> impl Strategy<Value = Claimant> {
         segments.sort_by_key(Segment::breakpoint);
         DemandCurve::from_segments(segments).unwrap_or_default()
     });
-    let demand = prop::collection::vec((any::<u8>().prop_map(Band), curve), 0..3);
+    let demand = prop::collection::vec(((0..=Band::MAX).prop_map(band), curve), 0..3);
     (
         demand,
         number(),
@@ -396,7 +400,7 @@ proptest! {
         let sum = |clients: &[(u64, u32)]| clients.iter().fold(DemandCurve::EMPTY, |sum, &(d, w)| sum.plus(&curve(d, w)).unwrap());
         let all: Vec<(u64, u32)> = nodes.concat();
         let level = sum(&all).level_for(capacity, None);
-        let tops: Vec<Claimant> = nodes.iter().map(|clients| Claimant::new(Band(0), sum(clients))).collect();
+        let tops: Vec<Claimant> = nodes.iter().map(|clients| Claimant::new(Band::default(), sum(clients))).collect();
         let shares = divide(capacity, &tops, KEPT);
         let direct = divide(capacity, &claims(&all), KEPT);
         let split = nodes.iter().zip(shares).flat_map(|(clients, share)| divide(share, &claims(clients), KEPT));
@@ -475,7 +479,7 @@ fn a_wobble_is_held_back_while_nobody_needs_it() {
 fn floors_come_first_then_bands_then_headroom() {
     let claimant = |band, wants, floor| Claimant {
         floor,
-        ..Claimant::new(Band(band), curve(wants, 1))
+        ..Claimant::new(self::band(band), curve(wants, 1))
     };
     let world = |wants| {
         [

@@ -1,7 +1,8 @@
 //! One budget at one client: what decides, and what happens when the lease is over.
 
+use super::denial::Denial;
 use super::permits::{Permit, Permits};
-use crate::bucket::{Bucket, Refusal};
+use crate::bucket::Bucket;
 use crate::budget::{Claim, OnLeaseExpiry};
 use crate::demand::{Estimator, Observed};
 use crate::edge::Vector;
@@ -10,40 +11,6 @@ use crate::message::{FloorRelease, Terms};
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
 use crate::unit::{BudgetId, Drift, Edge, PeriodId, Rate, Span, Tick, Tokens};
-use core::fmt;
-
-/// Why a request was refused. Nothing was taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Denial {
-    /// The budget is not claimed here, or of another kind.
-    Unknown,
-    /// Nothing was granted yet.
-    NoShare,
-    /// The lease is over, and the policy denies.
-    Lapsed,
-    /// The bucket says no.
-    Bucket(Refusal),
-    /// The escrow of the quota is spent, or less than asked for.
-    Escrow,
-    /// All permits are in flight.
-    Permits,
-}
-
-impl fmt::Display for Denial {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown => f.write_str("no such budget is claimed"),
-            Self::NoShare => f.write_str("nothing was granted yet"),
-            Self::Lapsed => f.write_str("the lease is over"),
-            Self::Bucket(refusal) => refusal.fmt(f),
-            Self::Escrow => f.write_str("not so much of the quota is held"),
-            Self::Permits => f.write_str("all permits are in flight"),
-        }
-    }
-}
-
-impl core::error::Error for Denial {}
 
 /// By what right requests are admitted.
 #[derive(Clone, Debug)]

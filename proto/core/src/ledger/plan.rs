@@ -141,7 +141,7 @@ impl<'a> Seat<'a> {
             .claim
             .demand
             .iter()
-            .map(|band| (allocate::Band(band.band.get()), band.curve.clone()))
+            .map(|band| (band.band, band.curve.clone()))
             .collect();
         if self.leaving {
             return Claimant {
