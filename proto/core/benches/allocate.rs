@@ -1,5 +1,5 @@
 //! How long it takes to divide a capacity, and to add and compress curves.
-#![expect(missing_docs, reason = "criterion's macros make public functions")]
+#![expect(clippy::unwrap_used, reason = "a benchmark may panic")]
 
 use aliquot_core::allocate::{Band, Claimant, Terms, Warm, allocate, water_fill};
 use aliquot_core::demand::{DemandCurve, Level, WEIGHT_ONE, level_among};
