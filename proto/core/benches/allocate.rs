@@ -1,8 +1,8 @@
 //! How long it takes to divide a capacity, and to add and compress curves.
-#![expect(missing_docs, reason = "criterion's macros make public functions")]
+#![expect(clippy::unwrap_used, reason = "a benchmark may panic")]
 
 use aliquot_core::allocate::{Claimant, Terms, Warm, allocate, water_fill};
-use aliquot_core::demand::{DemandCurve, WEIGHT_ONE};
+use aliquot_core::demand::{DemandCurve, Level, WEIGHT_ONE, level_among};
 use aliquot_core::unit::{Band, Weight};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use rand::{RngExt, SeedableRng};
@@ -55,6 +55,26 @@ fn by_sorting(capacity: u64, demands: &[u64], weights: &[u64]) -> Vec<u64> {
     parts
 }
 
+/// The level alone, by sorting.
+fn level_by_sorting(capacity: u64, demands: &[u64], weights: &[u64]) -> Level {
+    let wide = |a: u64, b: u64| u128::from(a) * u128::from(b);
+    let mut order: Vec<(u64, u64)> = demands
+        .iter()
+        .copied()
+        .zip(weights.iter().copied())
+        .collect();
+    order.sort_unstable_by(|a, b| wide(a.0, b.1).cmp(&wide(b.0, a.1)));
+    let (mut left, mut open) = (capacity, weights.iter().sum::<u64>());
+    for &(demand, weight) in &order {
+        if wide(demand, open) > wide(left, weight) {
+            return Level::new(left, open);
+        }
+        left -= demand;
+        open -= weight;
+    }
+    Level::FULL
+}
+
 fn dividing(c: &mut Criterion) {
     for count in [10, 100, 1_000, 10_000] {
         let (capacity, demands, weights) = world(count);
@@ -62,6 +82,18 @@ fn dividing(c: &mut Criterion) {
         assert_eq!(parts, by_sorting(capacity, &demands, &weights));
         let mut group = c.benchmark_group("allocate");
         group.throughput(Throughput::Elements(count as u64));
+        assert_eq!(level, level_by_sorting(capacity, &demands, &weights));
+        group.bench_function(BenchmarkId::new("level_sort", count), |b| {
+            b.iter(|| level_by_sorting(capacity, black_box(&demands), &weights));
+        });
+        let mut step = 0;
+        group.bench_function(BenchmarkId::new("level_newton_warm", count), |b| {
+            b.iter(|| {
+                step = (step + 7) % 100;
+                let capacity = capacity - capacity / 10_000 * step;
+                level_among(capacity, black_box(&demands), &weights, Some(level))
+            });
+        });
         group.bench_function(BenchmarkId::new("sort", count), |b| {
             b.iter(|| by_sorting(capacity, black_box(&demands), &weights));
         });

@@ -1,4 +1,5 @@
 //! The laws of allocation.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use aliquot_core::allocate::{
     Change, Claimant, HELD_BACK_TICKS, Headroom, Policy, Terms, Warm, allocate, damp, held_back,

@@ -1,4 +1,5 @@
 //! The laws of demand curves.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use aliquot_core::demand::{
     BREAKPOINTS_MIN, CurveError, DemandCurve, Level, SEGMENTS_MAX, Segment, solve,

@@ -30,7 +30,21 @@ pub fn solve(capacity: u64, curves: &[DemandCurve], from: Option<Level>) -> Opti
     Some(level_of(capacity, &demands, &weights, from))
 }
 
-/// [`solve`] for claimants side by side. The weights must add up to 64 bits;
+/// [`solve`] for claimants side by side, each a demand and a weight. `None` if
+/// the weights add up to more than 64 bits.
+#[must_use]
+pub fn level_among(
+    capacity: u64,
+    demands: &[u64],
+    weights: &[u64],
+    from: Option<Level>,
+) -> Option<Level> {
+    let sum: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
+    u64::try_from(sum).ok()?;
+    Some(level_of(capacity, demands, weights, from))
+}
+
+/// [`level_among`] without its check. The weights must add up to 64 bits;
 /// who has no weight must want nothing.
 pub(crate) fn level_of(
     capacity: u64,
