@@ -157,7 +157,7 @@ impl Warm {
 /// ```
 /// use aliquot_core::allocate::{Claimant, Terms, Warm, allocate};
 /// use aliquot_core::demand::DemandCurve;
-/// use aliquot_core::unit::Weight;
+/// use aliquot_core::unit::{Band, Weight};
 ///
 /// let claimant = |wants| Claimant::new(Band::default(), DemandCurve::of(wants, Weight::ONE));
 /// let claimants = [claimant(10), claimant(500), claimant(700)];

@@ -241,7 +241,7 @@ impl Client {
             return self.holder.is_some();
         }
         self.tick(now);
-        self.is_leased(now)
+        self.is_leased(now) && !self.holder.as_ref().is_some_and(Holder::is_leaving)
     }
 
     /// Somebody waits for `n` tokens: says so with the next report.

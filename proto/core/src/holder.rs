@@ -172,6 +172,12 @@ impl Holder {
         self.intent = Intent::Leave;
     }
 
+    /// Whether it is leaving.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        self.intent == Intent::Leave
+    }
+
     /// Lets time pass. [`Output::Lapsed`] once, when the lease has run out.
     pub fn tick(&mut self, now: Tick) -> Option<Output> {
         self.lease.expire(now).then_some(Output::Lapsed)

@@ -150,7 +150,7 @@ impl Leader {
         if planted::is(Bug::OldPoolKept) {
             self.pools = pools;
         }
-        let mut leadership = Leadership::elected(term, state.lease());
+        let mut leadership = Leadership::elected(term, state.patience());
         self.ledger = Ledger::new(term);
         for (life, _) in state.members() {
             leadership.begin(life, now);
@@ -185,7 +185,9 @@ impl Leader {
             Ok(()) => {}
             Err(ReportError::Stale) => return None,
             Err(ReportError::Closed) => {
-                return self.in_office().then(|| self.ledger.refuse(report));
+                // A life that this replica never heard of may have begun under a later leader.
+                let over = self.in_office() && state.has_issued(life);
+                return over.then(|| self.ledger.refuse(report));
             }
         }
         for &floor in &report.floors {

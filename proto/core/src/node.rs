@@ -59,6 +59,7 @@ pub enum NodeOutput {
 pub struct Node {
     holder: Holder,
     drift: Drift,
+    lease: Span,
     ledger: Ledger,
     desks: BTreeMap<BudgetId, Desk>,
     sessions: BTreeMap<Incarnation, Session>,
@@ -85,6 +86,7 @@ impl Node {
         Self {
             holder: Holder::new(edge),
             drift,
+            lease: crate::state::State::LEASE_DEFAULT,
             ledger: Ledger::new(Term::new(0)),
             desks: BTreeMap::new(),
             sessions: BTreeMap::new(),
@@ -131,6 +133,11 @@ impl Node {
     /// The cluster's bound on drift changed.
     pub fn set_drift(&mut self, drift: Drift) {
         self.drift = self.drift.max(drift);
+    }
+
+    /// The cluster's lease changed: how long a client may be deaf.
+    pub const fn set_lease(&mut self, lease: Span) {
+        self.lease = lease;
     }
 
     /// What to send, in order. Drained by the call.

@@ -23,6 +23,7 @@ impl Leader {
         };
         let own = leadership.term() == term;
         if own && leadership.office().is_none() {
+            leadership.extend_patience(state.patience());
             leadership.take_office(now, state.members().map(|(life, _)| life));
             self.enter_office(state, now);
             // The entry that begins the office is the office's first: what it
@@ -108,7 +109,7 @@ impl Leader {
             }
             Effect::Configured => {
                 if let Some(leadership) = &mut self.leadership {
-                    leadership.extend_patience(state.lease());
+                    leadership.extend_patience(state.patience());
                 }
             }
             Effect::Repeated(_) | Effect::Refused(..) | Effect::RuleChanged(_) => {}

@@ -7,7 +7,7 @@ use crate::ledger::{WholeView, Wish};
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
 use crate::state::{Generation, State};
-use crate::unit::{BudgetId, Tick, Tokens, time_to_make};
+use crate::unit::{BudgetId, Incarnation, Span, Tick, Tokens, time_to_make};
 use alloc::vec::Vec;
 
 impl Leader {
@@ -66,7 +66,7 @@ impl Leader {
 
     /// What was kept of closed lives, once this leader has waited for as long
     /// as anything under it may last.
-    fn forgets(&mut self, state: &State, now: Tick) -> Vec<(BudgetId, crate::unit::Incarnation)> {
+    fn forgets(&mut self, state: &State, now: Tick) -> Vec<(BudgetId, Incarnation)> {
         let mut forgets = Vec::new();
         let mut seen = alloc::collections::BTreeMap::new();
         for (budget, generation) in state.budgets() {
@@ -89,7 +89,7 @@ impl Leader {
             let Some(generation) = state.budget(budget) else {
                 continue;
             };
-            let view = view(generation);
+            let view = view(generation, self.pace.report.times_or_max(3));
             let plan = self.ledger.plan(budget, &generation.account, &view, now);
             self.told.extend(plan.recalled);
             for wish in plan.wishes {
@@ -138,7 +138,7 @@ impl Leader {
             let whole = generation.budget.whole();
             let refill = match generation.budget.kind() {
                 Kind::Rate => time_to_make(whole.burst, whole.rate),
-                Kind::Quota | Kind::Concurrency => Some(crate::unit::Span::ZERO),
+                Kind::Quota | Kind::Concurrency => Some(Span::ZERO),
             };
             let refilled = refill.is_some_and(|refill| {
                 now.since(since) > crate::lease::parent_span(refill, state.drift())
@@ -152,7 +152,7 @@ impl Leader {
 }
 
 /// How a budget is divided among nodes.
-fn view(generation: &Generation) -> WholeView {
+fn view(generation: &Generation, silence: Span) -> WholeView {
     let account = &generation.account;
     let ghosts = account.ghosts();
     let whole = account.whole();
@@ -169,5 +169,6 @@ fn view(generation: &Generation) -> WholeView {
             tokens: Tokens::ZERO,
             ..floors
         },
+        silence,
     }
 }

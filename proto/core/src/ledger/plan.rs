@@ -6,7 +6,7 @@ use crate::account::Account;
 use crate::allocate::{self, Burst, Change, Claimant, Headroom, Warm};
 use crate::edge::Vector;
 use crate::share::{Kind, Share, apportion};
-use crate::unit::{BudgetId, Incarnation, Rate, Scale, Tick, Tokens};
+use crate::unit::{BudgetId, Incarnation, Rate, Scale, Span, Tick, Tokens};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -23,6 +23,9 @@ pub struct WholeView {
     pub ceiling: Option<Share>,
     /// What floors may add up to.
     pub floors: Share,
+    /// Who has been silent for so long is neither granted nor recalled:
+    /// nobody knows what it wants, and it may be gone.
+    pub silence: Span,
 }
 
 /// What should move.
@@ -69,9 +72,17 @@ pub(super) fn plan(
     let mut seats = Vec::new();
     for (&id, child) in children.iter_mut() {
         let (muted, leaving) = (child.is_muted(), child.is_leaving());
-        if muted {
-            reserved = reserved.plus(account.holding(id)).unwrap_or(account.held());
-        } else if let Some(claim) = child.claims.get_mut(&budget) {
+        let holding = account.holding(id);
+        if muted || child.is_silent(now, view.silence) {
+            reserved = reserved.plus(holding).unwrap_or(account.held());
+            continue;
+        }
+        // Who holds has a seat, whether it ever asked or not: it must be told, and may be recalled.
+        let claim = match holding.is_zero() {
+            true => child.claims.get_mut(&budget),
+            false => Some(child.claims.entry(budget).or_default()),
+        };
+        if let Some(claim) = claim {
             claim.begin(account.period());
             seats.push(Seat::new(id, claim, account, leaving));
         }

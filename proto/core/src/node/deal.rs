@@ -4,9 +4,13 @@ use super::Node;
 use crate::edge::Vector;
 use crate::ledger::{WholeView, Wish};
 use crate::share::{Kind, Share};
-use crate::unit::{BudgetId, Tick, Tokens};
+use crate::unit::{BudgetId, Span, Tick, Tokens};
 
 impl Node {
+    /// A client that has not reported for so long gets nothing more and is
+    /// asked for nothing: five reports at the usual 200 ms.
+    const SILENCE: Span = Span::from_secs(1);
+
     /// Deals every budget in which something changed. A grant is booked before
     /// anybody is told of it.
     pub(super) fn deal(&mut self, now: Tick) {
@@ -39,6 +43,7 @@ impl Node {
                 burst: holding.floor_burst,
                 tokens: Tokens::ZERO,
             },
+            silence: Self::SILENCE,
         })
     }
 

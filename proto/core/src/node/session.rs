@@ -150,8 +150,8 @@ impl Node {
     }
 
     /// A client's lease is at most the node's; so is the parent's patience.
-    pub(super) fn patience(&self) -> Span {
-        crate::state::State::LEASE_DEFAULT
+    pub(super) const fn patience(&self) -> Span {
+        self.lease
     }
 
     /// Ends a session at `now`: all it held is free, except floors and permits.
