@@ -174,7 +174,9 @@ impl Terms {
     pub fn linger(&self) -> Span {
         match self.kind {
             Kind::Rate => self.forget_after,
-            Kind::Concurrency => self.max_hold.max(self.forget_after),
+            // The last permit may be taken as the floor ends.
+            Kind::Concurrency if self.floor.is_empty() => self.max_hold,
+            Kind::Concurrency => self.forget_after.plus_or_max(self.max_hold),
             Kind::Quota => Span::ZERO,
         }
     }

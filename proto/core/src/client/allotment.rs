@@ -187,10 +187,9 @@ impl Allotment {
                 self.escrow = self.escrow.minus_or_zero(back.tokens);
             }
             Some(Kind::Concurrency) => {
-                let yielded = self.permits.yield_up(owed.burst);
-                back.burst = yielded;
                 back.floor_burst = owed.floor_burst.min(self.floor.burst);
                 self.lower_floor(back);
+                back.burst = self.permits.yield_up(owed.burst, self.floor.burst);
             }
             None => {}
         }
@@ -349,8 +348,12 @@ impl Allotment {
         if leased {
             self.mode = Mode::Leased;
         }
-        if !matches!(self.mode, Mode::Leased | Mode::Kept) {
-            return Err(Denial::Lapsed);
+        let floor = self.floor.burst.grains();
+        match self.mode {
+            Mode::Leased | Mode::Kept => {}
+            Mode::Floor(until) if now < until && self.permits.in_flight() < floor => {}
+            Mode::Floor(until) if now < until => return Err(Denial::Permits),
+            _ => return Err(Denial::Lapsed),
         }
         self.permits
             .take(terms.max_hold, drift, now)

@@ -79,9 +79,10 @@ impl Permits {
             .is_some_and(|flight| now < flight.until)
     }
 
-    /// Lowers what is held by up to `owed`: only what is not in flight.
-    pub(super) fn yield_up(&mut self, owed: Tokens) -> Tokens {
-        let idle = self.held.saturating_sub(self.in_flight());
+    /// Lowers what is held by up to `owed`: only what is neither in flight nor floor.
+    pub(super) fn yield_up(&mut self, owed: Tokens, floor: Tokens) -> Tokens {
+        let pinned = self.in_flight().max(floor.grains());
+        let idle = self.held.saturating_sub(pinned);
         let back = owed.grains().min(idle);
         self.held = self.held.saturating_sub(back);
         Tokens::from_grains(back)
