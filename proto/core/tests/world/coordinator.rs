@@ -327,6 +327,11 @@ impl World {
     fn follow(&mut self, node: usize, command: Option<&Command>, effects: &[Effect]) {
         let done = |asked: &(RequestId, Command)| Some(&asked.1) == command;
         self.admin.asked.retain(|asked| !done(asked));
+        let host = &mut self.nodes[node];
+        if let (true, Some(machine)) = (effects.contains(&Effect::Configured), &mut host.node) {
+            machine.set_drift(host.state.drift());
+            machine.set_lease(host.state.lease());
+        }
         for effect in effects {
             let Effect::Joined { node: of, incarnation, request } = effect else {
                 continue;
@@ -334,7 +339,9 @@ impl World {
             self.lives.insert(*incarnation, of.get() as usize - 1);
             let host = &mut self.nodes[node];
             if *request == host.join {
-                host.node = Some(Node::new(*incarnation, host.state.drift()));
+                let mut machine = Node::new(*incarnation, host.state.drift());
+                machine.set_lease(host.state.lease());
+                host.node = Some(machine);
                 host.sessions.clear();
             }
         }

@@ -13,14 +13,28 @@ impl World {
         let node = self
             .nodes
             .iter()
-            .filter_map(|host| host.node.as_ref())
-            .find(|node| node.life() == edge.parent);
-        let Some(account) = node.and_then(|node| node.account(budget)) else {
+            .filter_map(|host| Some((host.clock.read(self.now), host.node.as_ref()?)))
+            .find(|(_, node)| node.life() == edge.parent);
+        let Some((node, account)) = node.and_then(|(now, node)| {
+            let lease = node.holder().lease();
+            Some(((lease.until().since(now), now.since(lease.until()), lease.state()), node.account(budget)?))
+        }) else {
             return;
         };
-        if account.holding(edge.child).is_zero() {
+        // A floor of a former edge goes on until the new one gives something.
+        let held = self.services[of].client.holder().map(|holder| holder.holding(budget));
+        if account.holding(edge.child).is_zero() && held.is_some_and(|held| !held.is_zero()) {
+            let service = &self.services[of];
+            let now = service.clock.read(self.now);
             self.judge.fail("disjointness", self.now, || {
-                format!("client {of} admitted on {edge}, of which its node booked nothing")
+                let held = service.client.holder().map(|holder| holder.holding(budget));
+                let until = service.client.holder().map(|holder| holder.lease().until().since(now));
+                format!(
+                    "client {of} admitted on {edge}, of which its node booked nothing: {:?}; \
+                     it holds {held:?} for {until:?}; node's lease {node:?}; {:?}",
+                    account.counters(edge.child),
+                    self.plan
+                )
             });
         }
     }
