@@ -27,17 +27,16 @@ fn summary(seeds: u64) -> Summary {
 fn judge(seeds: u64) {
     let summary = summary(seeds);
     println!("{summary}");
-    let breaches: Vec<String> = summary.breaches().collect();
+    let mut breaches: Vec<String> = summary.breaches().collect();
+    let slow = summary
+        .seeds
+        .iter()
+        .filter(|(_, seen)| seen.breach.is_none() && seen.healed < 0.99)
+        .map(|(seed, seen)| format!("seed {seed} admitted {:.4} of R once healed", seen.healed));
+    breaches.extend(slow);
     assert!(breaches.is_empty(), "{}\n{summary}", breaches.join("\n"));
     assert!(summary.faults_least() >= 10.0, "too few faults\n{summary}");
     assert!(summary.median(|seen| seen.utilisation) >= 0.70, "a world that refuses everything proves nothing\n{summary}");
-    let slow: Vec<String> = summary
-        .seeds
-        .iter()
-        .filter(|(_, seen)| seen.healed < 0.99)
-        .map(|(seed, seen)| format!("seed {seed} admitted {:.4} of R once healed", seen.healed))
-        .collect();
-    assert!(slow.is_empty(), "{}\n{summary}", slow.join("\n"));
 }
 
 #[test]

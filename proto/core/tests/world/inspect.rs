@@ -21,9 +21,7 @@ impl World {
         }) else {
             return;
         };
-        // A floor of a former edge goes on until the new one gives something.
-        let held = self.services[of].client.holder().map(|holder| holder.holding(budget));
-        if account.holding(edge.child).is_zero() && held.is_some_and(|held| !held.is_zero()) {
+        if account.holding(edge.child).is_zero() {
             let service = &self.services[of];
             let now = service.clock.read(self.now);
             self.judge.fail("disjointness", self.now, || {

@@ -82,7 +82,10 @@ impl World {
         match decision {
             Ok(_) => {
                 let leased = service.client.is_leased(now);
-                let edge = service.client.edge();
+                // A floor of a former edge is not of this one: it goes on until this one gives.
+                let holder = service.client.holder();
+                let holds = holder.is_some_and(|holder| !holder.holding(budget).is_zero());
+                let edge = service.client.edge().filter(|_| holds);
                 self.note(3, of as u64);
                 self.judge.admitted(self.now, edge, cost);
                 self.inspect_admission(of, edge.filter(|_| leased), budget);
