@@ -133,6 +133,8 @@ bugs! {
     FloorUnclipped,
     /// Periods begin by the fastest wall clock.
     LeaderWallTrusted,
+    /// A life that an inherited entry ended before the new leader took office is confirmed on.
+    InheritedReclaimMissed,
 }
 
 #[cfg(feature = "planted")]
