@@ -32,7 +32,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// A client's machine: one process, whatever edges it goes through.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Client {
     drift: Drift,
     holder: Option<Holder>,

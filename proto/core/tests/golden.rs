@@ -1,0 +1,116 @@
+//! Golden scenarios: the core's interleavings as stories with numbers.
+//!
+//! Each file of `golden/scenarios` is a script and what it says: a line that
+//! starts a column is a command or a comment, an indented one what the command
+//! answered. `UPDATE_EXPECT=1 cargo test --test golden` writes the answers
+//! anew. A file names the planted bugs that re-open its story; each of them
+//! must make some line say BROKEN that says nothing of the kind without it.
+
+#[path = "golden/entries.rs"]
+mod entries;
+#[path = "golden/expect.rs"]
+mod expect;
+#[path = "golden/judge.rs"]
+mod judge;
+#[path = "golden/lease.rs"]
+mod lease;
+#[path = "golden/say.rs"]
+mod say;
+#[path = "golden/script.rs"]
+mod script;
+#[path = "golden/stage.rs"]
+mod stage;
+#[path = "golden/wire.rs"]
+mod wire;
+
+use aliquot_core::planted::{self, Bug};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// So many interleavings are named in the design, the golden tests' own list.
+const INTERLEAVINGS: usize = 28;
+
+fn scenarios() -> Vec<(String, PathBuf)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/scenarios");
+    let mut found: Vec<(String, PathBuf)> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .map(|path| (path.file_stem().unwrap().to_string_lossy().into(), path))
+        .collect();
+    found.sort();
+    if let Ok(only) = std::env::var("SCENARIO") {
+        found.retain(|(name, _)| name.contains(&only));
+    }
+    found
+}
+
+/// The scenario with what its commands answer now.
+fn play(text: &str) -> String {
+    let mut stage = stage::Stage::default();
+    let mut out = String::new();
+    for line in text.lines().filter(|line| !line.starts_with("  ")) {
+        out.push_str(line);
+        out.push('\n');
+        if !line.is_empty() && !line.starts_with('#') {
+            for said in stage.command(line) {
+                out.push_str(&format!("  {said}\n"));
+            }
+        }
+    }
+    out
+}
+
+/// The bugs named in a scenario's `# re-opened by:` lines.
+fn bugs(text: &str) -> Vec<Bug> {
+    let named = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# re-opened by: "));
+    named
+        .flat_map(|names| names.split(", "))
+        .map(|name| {
+            let found = Bug::ALL.iter().find(|bug| format!("{bug:?}") == name);
+            *found.unwrap_or_else(|| panic!("no such bug: {name}"))
+        })
+        .collect()
+}
+
+#[test]
+fn every_scenario_reads_as_it_is_written() {
+    for (name, path) in scenarios() {
+        let text = fs::read_to_string(&path).unwrap();
+        let played = play(&text);
+        assert!(
+            !played.contains("cannot:") || std::env::var("UPDATE_EXPECT").is_ok(),
+            "{name} says what cannot be done"
+        );
+        expect_test::expect_file![path].assert_eq(&played);
+        assert!(!played.contains("BROKEN"), "{name} is broken:\n{played}");
+        assert!(played.contains("\ncheck\n"), "{name} checks nothing");
+    }
+}
+
+#[test]
+fn every_interleaving_has_a_bug_that_it_catches() {
+    let mut caught = 0;
+    let mut missed = Vec::new();
+    let mut table = String::new();
+    for (name, path) in scenarios() {
+        let text = fs::read_to_string(&path).unwrap();
+        let bugs = bugs(&text);
+        for &bug in &bugs {
+            let played = planted::with(Some(bug), || play(&text));
+            let broken = played.lines().find(|line| line.contains("BROKEN"));
+            if broken.is_none() {
+                missed.push(format!("{name} | {bug:?}"));
+            }
+            let what = broken.map_or("nothing", str::trim_start);
+            table.push_str(&format!("{name} | {bug:?} | {what}\n"));
+        }
+        caught += usize::from(!bugs.is_empty());
+    }
+    eprintln!("scenario | bug | what broke\n{table}");
+    assert!(missed.is_empty(), "not caught: {missed:#?}");
+    if std::env::var("SCENARIO").is_err() {
+        assert_eq!(caught, INTERLEAVINGS);
+    }
+}

@@ -1,0 +1,412 @@
+//! The script's commands.
+//!
+//! | command | what it does |
+//! |---|---|
+//! | `nodes n1 n2` | nodes join |
+//! | `elect n1`, `elect n1 raw`, `depose n1` | a term begins with its own entry, or before it; an office ends |
+//! | `budget key=b rate=100/s …`, `delete b`, `instance t/a at n1` | a rule is written (`at=n1`: who gets the first burst), withdrawn, used |
+//! | `client c1 at n1`, `move c1 n2`, `leave c1`, `crash c1`, `fork c1 c2` | processes |
+//! | `restart n2`, `remove n2`, `alone n1`, `rejoin n1` | nodes: another life; removal; hearing of the log |
+//! | `clock n2 +1000ppm`, `wall n1 +3650d` | clocks |
+//! | `run 2s`, `load c1 10`, `load c1 10x400`, `wants c1 4000` | time; attempts per 100 ms; a cost that waits |
+//! | `c1 acquire 5 x80`, `c1 permit x10`, `c1 done x2` | decisions |
+//! | `cut A>B`, `hold A>B`, `delay A>B 700ms`, `heal` | links; `*` ends a prefix; `hold log`, `hold acks` |
+//! | `deliver m1`, `deliver m1 to n3`, `drop m1`, `dup m1`, `commit e1`, `ack a1` | what was held |
+//! | `report n2`, `route n2 n3`, `deaf c1` | a report now; to whom; a client that sees no recall |
+//! | `entry …` | a hand-written entry |
+//! | `show`, `check`, `expect …` | what is, whether the invariants hold, what must be |
+
+use super::stage::{MILLI, Process, STEP, Stage};
+use super::wire::Rule;
+use aliquot_core::budget::{Labels, grammar};
+use aliquot_core::client::Client;
+use aliquot_core::command::Command;
+use aliquot_core::node::Node;
+use aliquot_core::unit::{Term, Tokens};
+
+pub(super) type Done = Result<(), String>;
+
+impl Stage {
+    /// Carries out one line and answers what it said.
+    pub(super) fn command(&mut self, line: &str) -> Vec<String> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let Err(error) = self.carry_out(&words) {
+            self.say(format!("cannot: {error}"));
+        }
+        if !matches!(words.first(), Some(&("show" | "check" | "expect"))) {
+            self.pump();
+            self.observe();
+        }
+        std::mem::take(&mut self.out)
+    }
+
+    fn carry_out(&mut self, words: &[&str]) -> Done {
+        match words {
+            ["nodes", names @ ..] => {
+                for name in names {
+                    self.add_node(name);
+                }
+            }
+            ["elect", name, raw @ ..] => self.elect(name, !raw.is_empty())?,
+            ["depose", name] => self.host(name)?.leader.deposed(),
+            ["budget", fields @ ..] => super::entries::budget(self, fields)?,
+            ["delete", key] => super::entries::delete(self, key)?,
+            ["instance", key, "at", name] => super::entries::instance(self, key, name)?,
+            ["entry", entry @ ..] => super::entries::raw(self, entry)?,
+            ["client", name, "at", home] => self.add_client(name, home),
+            ["run", span] => {
+                let span = grammar::span(span).ok_or("no span")?;
+                self.run(span.nanos());
+            }
+            ["load", name, load] => self.process(name)?.load = load_of(load),
+            ["wants", name, n] => self.process(name)?.wants = n.parse().ok(),
+            ["hold", "log"] => self.hold_log = true,
+            ["hold", "acks"] => self.hold_acks = true,
+            ["cut", pattern] => self.wire.set(pattern, Rule::Cut),
+            ["hold", pattern] => self.wire.set(pattern, Rule::Hold),
+            ["delay", pattern, by] => {
+                let by = grammar::span(by).ok_or("no span")?;
+                self.wire.set(pattern, Rule::Delay(by.nanos()));
+            }
+            ["heal", rest @ ..] => {
+                self.wire.clear(rest.first().copied());
+                if rest.is_empty() {
+                    (self.hold_log, self.hold_acks) = (false, false);
+                }
+            }
+            ["deliver", message, to @ ..] => self.deliver_held(message, to.get(1).copied(), true)?,
+            ["dup", message] => self.deliver_held(message, None, false)?,
+            ["drop", message] => {
+                self.wire.held.remove(&number(message)?);
+            }
+            ["commit", entry] => {
+                let found = self.proposals.remove(&number(entry)?);
+                let (_, term, command) = found.ok_or("no such proposal")?;
+                self.append(term, Some(command));
+            }
+            ["ack", name] => {
+                let (leader, barrier) =
+                    self.acks.remove(&number(name)?).ok_or("no such barrier")?;
+                self.acknowledge(&leader, barrier);
+            }
+            ["report", name] if self.hosts.contains_key(*name) => self.node_report(name),
+            ["report", name] => self.client_report(name),
+            ["tick"] => self.tick_leaders(),
+            ["route", name, to] => {
+                self.routes.insert((*name).into(), (*to).into());
+            }
+            _ => return self.more(words),
+        }
+        Ok(())
+    }
+
+    fn more(&mut self, words: &[&str]) -> Done {
+        match words {
+            ["alone", name] => self.host(name)?.alone = true,
+            ["rejoin", name] => {
+                self.host(name)?.alone = false;
+                self.catch_up(name, false);
+            }
+            ["restart", name] => {
+                self.host(name)?.node = None;
+                self.join(name);
+            }
+            ["remove", name] => self.remove(name)?,
+            ["clock", name, ppm] => {
+                let ppm = ppm.trim_end_matches("ppm").parse().map_err(|_| "no ppm")?;
+                match self.hosts.get_mut(*name) {
+                    Some(host) => host.clock.ppm = ppm,
+                    None => self.process(name)?.clock.ppm = ppm,
+                }
+            }
+            ["wall", name, days] => {
+                let days: i64 = days.trim_end_matches('d').parse().map_err(|_| "no days")?;
+                self.host(name)?.clock.wall_ms = days * 86_400_000;
+            }
+            ["move", name, home] => {
+                let process = self.process(name)?;
+                process.home = (*home).into();
+                self.hang_up(name)?;
+            }
+            ["leave", name] => {
+                let now = self.now;
+                let process = self.process(name)?;
+                (process.load, process.wants) = (None, None);
+                process.client.leave(process.clock.at(now));
+                self.client_report(name);
+            }
+            ["crash", name] => {
+                self.clients.remove(*name);
+            }
+            ["fork", name, copy] => self.fork(name, copy)?,
+            ["deaf", name] => self.process(name)?.deaf_to_recalls = true,
+            [name, "acquire", n, times @ ..] => self.acquire(name, n, times)?,
+            [name, "permit", times @ ..] => self.permit(name, times)?,
+            [name, "done", times @ ..] => self.done(name, times)?,
+            ["show"] => self.show(),
+            ["check"] => {
+                for line in self.verdicts() {
+                    self.say(line);
+                }
+            }
+            ["expect", what @ ..] => super::expect::expect(self, what)?,
+            _ => return Err("no such command".into()),
+        }
+        Ok(())
+    }
+
+    fn host(&mut self, name: &str) -> Result<&mut super::stage::Host, String> {
+        self.hosts
+            .get_mut(name)
+            .ok_or_else(|| format!("no node {name}"))
+    }
+
+    pub(super) fn process(&mut self, name: &str) -> Result<&mut Process, String> {
+        self.clients
+            .get_mut(name)
+            .ok_or_else(|| format!("no client {name}"))
+    }
+
+    fn elect(&mut self, name: &str, raw: bool) -> Done {
+        self.term += 1;
+        let (term, now) = (Term::new(self.term), self.now);
+        let host = self.host(name)?;
+        let tick = host.clock.at(now);
+        host.leader.elected(term, &host.state, tick);
+        self.lead = name.into();
+        if !raw {
+            self.append(term, None);
+        }
+        let office = if raw { "not in office" } else { "in office" };
+        self.say(format!("{name} is elected in {term}, {office}"));
+        Ok(())
+    }
+
+    fn remove(&mut self, name: &str) -> Done {
+        let id = self.host(name)?.id;
+        let lead = self.lead.clone();
+        let host = self.host(&lead)?;
+        let command = host.leader.remove(id, &host.state);
+        let (command, term) = (command.ok_or("not in office")?, self.term);
+        self.hold_or_append(&lead, Term::new(term), command);
+        Ok(())
+    }
+
+    fn hold_or_append(&mut self, lead: &str, term: Term, command: Command) {
+        self.judge_proposal(lead, &command);
+        if self.hold_log {
+            self.counter += 1;
+            let (number, what) = (self.counter, super::say::command(self, &command));
+            self.say(format!("{lead} proposes e{number}: {what}; held"));
+            self.proposals.insert(number, (lead.into(), term, command));
+        } else {
+            self.append(term, Some(command));
+        }
+    }
+
+    fn add_client(&mut self, name: &str, home: &str) {
+        let mut client = Client::new(self.drift());
+        for watch in self.judge.watches.values() {
+            for &id in &watch.ids {
+                let claim = watch.budget.claim(&Labels::default());
+                client.claim(id, claim, aliquot_core::unit::Tick::from_nanos(self.now));
+            }
+        }
+        let process = Process {
+            client,
+            home: home.into(),
+            clock: super::stage::Clock::default(),
+            load: None,
+            wants: None,
+            permits: Vec::new(),
+            admitted: 0,
+            denied: 0,
+            reason: String::new(),
+            leased: false,
+            deaf_to_recalls: false,
+        };
+        self.clients.insert(name.into(), process);
+        self.client_report(name);
+    }
+
+    /// A client gives up its session and opens another when it next reports.
+    fn hang_up(&mut self, name: &str) -> Done {
+        let now = self.now;
+        let home = self.process(name)?.home.clone();
+        let tick = self.host(&home)?.clock.at(now);
+        let node: Option<&mut Node> = self.host(&home)?.node.as_mut();
+        let edge = node.and_then(|node| node.open_session(tick));
+        let process = self.process(name)?;
+        if let Some(edge) = edge {
+            process.client.open(edge, process.clock.at(now));
+        }
+        Ok(())
+    }
+
+    fn fork(&mut self, name: &str, copy: &str) -> Done {
+        let process = self.process(name)?;
+        let mut client = process.client.clone();
+        client.forked();
+        let twin = Process {
+            client,
+            home: process.home.clone(),
+            clock: process.clock,
+            load: process.load,
+            wants: None,
+            permits: Vec::new(),
+            admitted: 0,
+            denied: 0,
+            reason: String::new(),
+            leased: false,
+            deaf_to_recalls: false,
+        };
+        self.clients.insert(copy.into(), twin);
+        Ok(())
+    }
+
+    fn deliver_held(&mut self, message: &str, to: Option<&str>, once: bool) -> Done {
+        let number = number(message)?;
+        let held = match once {
+            true => self.wire.held.remove(&number),
+            false => self.wire.held.get(&number).cloned(),
+        };
+        let (from, addressee, body) = held.ok_or("no such message")?;
+        self.deliver(&from, to.unwrap_or(&addressee), body);
+        self.tick_leaders();
+        Ok(())
+    }
+
+    pub(super) fn loads(&mut self) {
+        let names: Vec<String> = self.clients.keys().cloned().collect();
+        for name in names {
+            let process = &self.clients[&name];
+            if let Some((attempts, cost)) = process.load {
+                self.attempt(&name, cost, attempts);
+            }
+            if let Some(n) = self.clients[&name].wants {
+                let before = self.clients[&name].admitted;
+                self.attempt(&name, n, 1);
+                if self.clients[&name].admitted > before {
+                    self.say(format!("{name}: {n} tokens at once are admitted"));
+                    if let Some(process) = self.clients.get_mut(&name) {
+                        process.wants = None;
+                    }
+                } else {
+                    self.wait(&name, n);
+                }
+            }
+        }
+    }
+
+    fn wait(&mut self, name: &str, n: u64) {
+        let (now, Some(id)) = (self.now, self.budget) else {
+            return;
+        };
+        let per = self
+            .scale_of(id)
+            .map_or(1, |(scale, _)| scale.grains_per_token());
+        if let Some(process) = self.clients.get_mut(name) {
+            let tick = process.clock.at(now);
+            process
+                .client
+                .waits(id, Tokens::from_grains(n * per), tick);
+        }
+    }
+
+    fn attempt(&mut self, name: &str, n: u64, times: u64) {
+        let (now, Some(id)) = (self.now, self.budget) else {
+            return;
+        };
+        let Some((scale, _)) = self.scale_of(id) else {
+            return;
+        };
+        let tokens = Tokens::from_grains(n * scale.grains_per_token());
+        for _ in 0..times {
+            let Some(process) = self.clients.get_mut(name) else {
+                return;
+            };
+            let tick = process.clock.at(now);
+            match process.client.try_acquire_at(id, tokens, tick) {
+                Ok(period) => {
+                    process.admitted += n;
+                    self.judge_admission(id, tokens, period, name);
+                }
+                Err(denial) => {
+                    process.denied += n;
+                    process.reason = denial.to_string();
+                }
+            }
+        }
+    }
+
+    fn acquire(&mut self, name: &str, n: &str, times: &[&str]) -> Done {
+        let n = n.parse().map_err(|_| "no number")?;
+        let process = self.process(name)?;
+        let before = std::mem::take(&mut process.admitted);
+        let denied = std::mem::take(&mut process.denied);
+        self.attempt(name, n, count(times));
+        let process = self.process(name)?;
+        let why = match process.denied {
+            0 => String::new(),
+            denied => format!(", denied {denied}: {}", process.reason),
+        };
+        let text = format!("{name}: admitted {}{why}", process.admitted);
+        (process.admitted, process.denied) = (before, denied);
+        self.say(text);
+        Ok(())
+    }
+
+    fn permit(&mut self, name: &str, times: &[&str]) -> Done {
+        let (now, id) = (self.now, self.budget.ok_or("no budget")?);
+        let (mut taken, mut why) = (0, String::new());
+        for _ in 0..count(times) {
+            self.counter += 1;
+            let number = self.counter;
+            let process = self.process(name)?;
+            let tick = process.clock.at(now);
+            match process.client.try_permit_at(id, tick) {
+                Ok(permit) => {
+                    process.permits.push((number, permit));
+                    taken += 1;
+                    self.judge_permit(id, name, number, true);
+                }
+                Err(denial) => why = format!("; then: {denial}"),
+            }
+        }
+        self.say(format!("{name}: {taken} permits{why}"));
+        Ok(())
+    }
+
+    fn done(&mut self, name: &str, times: &[&str]) -> Done {
+        let (now, id) = (self.now, self.budget.ok_or("no budget")?);
+        for _ in 0..count(times) {
+            let process = self.process(name)?;
+            let Some((number, permit)) = process.permits.pop() else {
+                break;
+            };
+            let tick = process.clock.at(now);
+            process.client.release_permit(id, permit, tick);
+            self.judge_permit(id, name, number, false);
+        }
+        Ok(())
+    }
+}
+
+/// `x80`, or once.
+fn count(times: &[&str]) -> u64 {
+    let times = times.first().and_then(|times| times.strip_prefix('x'));
+    times.and_then(|times| times.parse().ok()).unwrap_or(1)
+}
+
+fn load_of(text: &str) -> Option<(u64, u64)> {
+    let (attempts, cost) = text.split_once('x').unwrap_or((text, "1"));
+    Some((attempts.parse().ok()?, cost.parse().ok()?))
+}
+
+/// The number in `m7`, `e7` or `a7`.
+pub(super) fn number(name: &str) -> Result<u64, String> {
+    let digits = name.get(1..).unwrap_or_default();
+    digits.parse().map_err(|_| format!("no number in {name}"))
+}
+
+const _: () = assert!(STEP % MILLI == 0, "a step is whole milliseconds");
