@@ -15,6 +15,8 @@
 //! quota: `held + spent`) pass the whole. Lowering the whole may leave more
 //! held than there is; then nothing is free until enough came back.
 
+mod restore;
+
 use crate::edge::{Counters, EdgeError, Vector};
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
