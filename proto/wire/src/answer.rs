@@ -111,11 +111,19 @@ fn read_expiry(choice: i32, local: Option<pb::Share>) -> Result<OnLeaseExpiry, W
         (pb::OnLeaseExpiry::Unspecified, _) => return Err(refused()),
         (pb::OnLeaseExpiry::Local, Some(part)) => OnLeaseExpiry::Local(part.into()),
         (pb::OnLeaseExpiry::Local, None) => {
-            return Err(WireError::field("local", "nothing", "given with the choice 4 (local)"));
+            return Err(WireError::field(
+                "local",
+                "nothing",
+                "given with the choice 4 (local)",
+            ));
         }
         (_, Some(part)) => {
             let part = aliquot_core::share::Share::from(part);
-            return Err(WireError::field("local", part, "left out without the choice 4 (local)"));
+            return Err(WireError::field(
+                "local",
+                part,
+                "left out without the choice 4 (local)",
+            ));
         }
         (pb::OnLeaseExpiry::Deny, None) => OnLeaseExpiry::Deny,
         (pb::OnLeaseExpiry::Floor, None) => OnLeaseExpiry::Floor,

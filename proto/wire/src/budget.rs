@@ -181,7 +181,13 @@ impl TryFrom<pb::ExpiryDraft> for ExpiryDraft {
             Some(Choice::Local(local)) => Self::Local {
                 local: read::required(Some(local), "local")?,
             },
-            None => return Err(WireError::field("choice", "nothing", "a word or a local part")),
+            None => {
+                return Err(WireError::field(
+                    "choice",
+                    "nothing",
+                    "a word or a local part",
+                ));
+            }
         })
     }
 }

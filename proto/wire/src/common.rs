@@ -8,7 +8,14 @@ use aliquot_core::edge::Vector;
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{Drift, Edge, Incarnation, Rate, Scale, Tokens};
 
-choice!(Kind, Kind, "1 (rate), 2 (quota) or 3 (concurrency)", Rate, Quota, Concurrency);
+choice!(
+    Kind,
+    Kind,
+    "1 (rate), 2 (quota) or 3 (concurrency)",
+    Rate,
+    Quota,
+    Concurrency
+);
 
 impl From<&Edge> for pb::Edge {
     fn from(edge: &Edge) -> Self {
@@ -92,7 +99,12 @@ pub(crate) fn or_nothing<M, T: From<M> + Default>(message: Option<M>) -> T {
 
 pub(crate) fn scale(grains_per_token: u64) -> Result<Scale, WireError> {
     let scale = Scale::try_from(grains_per_token);
-    read::checked(scale, "grains_per_token", grains_per_token, "1 to 72057594037927936")
+    read::checked(
+        scale,
+        "grains_per_token",
+        grains_per_token,
+        "1 to 72057594037927936",
+    )
 }
 
 pub(crate) fn drift(ppm: u32) -> Result<Drift, WireError> {
@@ -120,7 +132,11 @@ pub(crate) fn read_labels(labels: Vec<pb::Label>, most: usize) -> Result<Labels,
     for (index, (name, value)) in pairs.into_iter().enumerate() {
         if labels.contains_key(&name) {
             let path = format!("{FIELD}[{index}].name");
-            return Err(WireError::field(path, name, "a name that no other label has"));
+            return Err(WireError::field(
+                path,
+                name,
+                "a name that no other label has",
+            ));
         }
         labels.insert(name, value);
     }

@@ -127,7 +127,10 @@ impl Record {
         if said == self.head {
             return Ok(sealed);
         }
-        let (there, allowed) = (format!("{:?}", self.head), format!("the payload's, {said:?}"));
+        let (there, allowed) = (
+            format!("{:?}", self.head),
+            format!("the payload's, {said:?}"),
+        );
         Err(WireError::field("Record.head", there, allowed))
     }
 }

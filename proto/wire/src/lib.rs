@@ -40,7 +40,10 @@ pub mod limits;
 pub mod log;
 #[expect(
     unused_qualifications,
-    reason = "generated code spells every path out"
+    clippy::allow_attributes,
+    clippy::allow_attributes_without_reason,
+    clippy::large_enum_variant,
+    reason = "generated code spells paths out and silences lints in its own way"
 )]
 pub mod pb;
 pub mod session;

@@ -11,9 +11,7 @@ use crate::read;
 use aliquot_core::budget::Key;
 use aliquot_core::command::Command;
 use aliquot_core::state::Snapshot;
-use aliquot_core::unit::{
-    BudgetId, Incarnation, NodeId, PeriodId, RequestId, RuleId, Span,
-};
+use aliquot_core::unit::{BudgetId, Incarnation, NodeId, PeriodId, RequestId, RuleId, Span};
 use bytes::Bytes;
 
 /// The version of the rules of applying that this code follows. Raise it with

@@ -35,7 +35,9 @@ where
     T: TryFrom<M, Error: Into<WireError>>,
 {
     at_most(messages.len(), field, most)?;
-    each(messages, field, |message| T::try_from(message).map_err(Into::into))
+    each(messages, field, |message| {
+        T::try_from(message).map_err(Into::into)
+    })
 }
 
 /// A list read element by element.
@@ -84,7 +86,11 @@ pub(crate) fn text(text: String, field: &str, most: usize) -> Result<String, Wir
     if text.len() <= most {
         return Ok(text);
     }
-    Err(WireError::field(field, text, format!("at most {most} bytes")))
+    Err(WireError::field(
+        field,
+        text,
+        format!("at most {most} bytes"),
+    ))
 }
 
 /// A value that a constructor of the core checked.

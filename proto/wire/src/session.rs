@@ -111,13 +111,16 @@ impl TryFrom<pb::ClientMessage> for ClientMessage {
     fn try_from(message: pb::ClientMessage) -> Result<Self, WireError> {
         use pb::client_message::Kind;
         Ok(match message.kind {
-            Some(Kind::Open(open)) => {
-                Self::Open(open.try_into().map_err(|error: WireError| error.within("open"))?)
-            }
+            Some(Kind::Open(open)) => Self::Open(
+                open.try_into()
+                    .map_err(|error: WireError| error.within("open"))?,
+            ),
             Some(Kind::Intern(intern)) => Self::Intern(read_keys(intern.keys, "intern.keys")?),
-            Some(Kind::Report(report)) => {
-                Self::Report(report.try_into().map_err(|error: WireError| error.within("report"))?)
-            }
+            Some(Kind::Report(report)) => Self::Report(
+                report
+                    .try_into()
+                    .map_err(|error: WireError| error.within("report"))?,
+            ),
             None => return Err(unknown("open, intern or report")),
         })
     }
@@ -143,15 +146,19 @@ impl TryFrom<pb::NodeMessage> for NodeMessage {
     fn try_from(message: pb::NodeMessage) -> Result<Self, WireError> {
         use pb::node_message::Kind;
         Ok(match message.kind {
-            Some(Kind::Opened(opened)) => {
-                Self::Opened(opened.try_into().map_err(|error: WireError| error.within("opened"))?)
-            }
+            Some(Kind::Opened(opened)) => Self::Opened(
+                opened
+                    .try_into()
+                    .map_err(|error: WireError| error.within("opened"))?,
+            ),
             Some(Kind::Interned(interned)) => {
                 Self::Interned(read::list(interned.keys, "interned.keys", LINES_MAX)?)
             }
-            Some(Kind::Answer(answer)) => {
-                Self::Answer(answer.try_into().map_err(|error: WireError| error.within("answer"))?)
-            }
+            Some(Kind::Answer(answer)) => Self::Answer(
+                answer
+                    .try_into()
+                    .map_err(|error: WireError| error.within("answer"))?,
+            ),
             None => return Err(unknown("opened, interned or answer")),
         })
     }
@@ -159,7 +166,11 @@ impl TryFrom<pb::NodeMessage> for NodeMessage {
 
 /// The error for a message of a kind that this version does not know.
 fn unknown(kinds: &str) -> WireError {
-    WireError::field("kind", "nothing", format!("a kind that is known here: {kinds}"))
+    WireError::field(
+        "kind",
+        "nothing",
+        format!("a kind that is known here: {kinds}"),
+    )
 }
 
 impl From<&SessionOpen> for pb::SessionOpen {
@@ -233,7 +244,13 @@ impl TryFrom<pb::InternedKey> for Interned {
         let budget = match interned.outcome {
             Some(Outcome::Budget(budget)) => Ok(BudgetId::new(budget)),
             Some(Outcome::Refusal(refusal)) => Err(read::chosen(refusal, "refusal")?),
-            None => return Err(WireError::field("outcome", "nothing", "a budget or a refusal")),
+            None => {
+                return Err(WireError::field(
+                    "outcome",
+                    "nothing",
+                    "a budget or a refusal",
+                ));
+            }
         };
         let key = read_key(interned.key).map_err(|error| error.within("key"))?;
         Ok(Self { key, budget })

@@ -36,7 +36,9 @@ impl From<&Snapshot> for pb::Snapshot {
             members: members.collect(),
             removed: snapshot.removed.iter().copied().map(NodeId::get).collect(),
             rules: rules.collect(),
-            budgets: budgets.map(|(id, generation)| write(*id, generation)).collect(),
+            budgets: budgets
+                .map(|(id, generation)| write(*id, generation))
+                .collect(),
             requests: requests.map(RequestId::get).collect(),
         }
     }

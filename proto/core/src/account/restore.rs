@@ -84,7 +84,9 @@ mod tests {
     #[test]
     fn no_life_is_both_open_and_closed() {
         let book = book();
-        let kept = book.kept().map(|(_, kept)| (Incarnation::new(1), kept.clone()));
+        let kept = book
+            .kept()
+            .map(|(_, kept)| (Incarnation::new(1), kept.clone()));
         assert_eq!(again(&book, kept.collect()), None);
     }
 }

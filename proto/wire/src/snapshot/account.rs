@@ -21,7 +21,12 @@ impl From<&Account> for pb::Account {
             life: life.get(),
             holding: vector(&kept.holding),
             linger_ns: kept.linger.nanos(),
-            released: kept.released.iter().copied().map(Incarnation::get).collect(),
+            released: kept
+                .released
+                .iter()
+                .copied()
+                .map(Incarnation::get)
+                .collect(),
         });
         Self {
             kind: pb::Kind::from(account.kind()).into(),
