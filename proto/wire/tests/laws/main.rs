@@ -1,0 +1,9 @@
+//! The laws of the wire: what is written is read, what is no message is
+//! refused by name, and what a newer version wrote survives an older one.
+
+mod envelope;
+mod hostile;
+mod refused;
+mod roundtrip;
+mod schema;
+mod strategies;
