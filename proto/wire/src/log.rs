@@ -12,7 +12,6 @@ use aliquot_core::budget::Key;
 use aliquot_core::command::Command;
 use aliquot_core::state::Snapshot;
 use aliquot_core::unit::{BudgetId, Incarnation, NodeId, PeriodId, RequestId, RuleId, Span};
-use bytes::Bytes;
 
 /// The version of the rules of applying that this code follows. Raise it with
 /// every change after which the same entry or snapshot means something else,
@@ -54,7 +53,7 @@ impl TryFrom<pb::LogEntry> for LogEntry {
 
     fn try_from(entry: pb::LogEntry) -> Result<Self, WireError> {
         understood(entry.needs)?;
-        let command = entry.command.map(|bytes| inner(bytes, "command"));
+        let command = entry.command.map(|bytes| read::encoded(bytes, "command"));
         Ok(Self {
             command: command.transpose()?,
         })
@@ -75,7 +74,7 @@ impl TryFrom<pb::SnapshotFile> for SnapshotFile {
 
     fn try_from(file: pb::SnapshotFile) -> Result<Self, WireError> {
         understood(file.needs)?;
-        let snapshot = inner(file.snapshot, "snapshot")?;
+        let snapshot = read::encoded(file.snapshot, "snapshot")?;
         Ok(Self { snapshot })
     }
 }
@@ -87,10 +86,6 @@ fn understood(needs: u32) -> Result<(), WireError> {
     }
     let allowed = format!("1 to {APPLY_VERSION}, the versions of the log that are known here");
     Err(WireError::field("needs", needs, allowed))
-}
-
-fn inner<T: Wire>(bytes: Bytes, field: &str) -> Result<T, WireError> {
-    T::from_bytes(bytes).map_err(|error| error.within(field))
 }
 
 impl From<&Command> for pb::Command {

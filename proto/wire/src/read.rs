@@ -1,6 +1,8 @@
 //! Reading fields, each failure with its place.
 
+use crate::codec::Wire;
 use crate::error::WireError;
+use bytes::Bytes;
 use std::fmt::Display;
 
 /// A message that must be there.
@@ -27,6 +29,11 @@ where
     T: TryFrom<M, Error: Into<WireError>>,
 {
     T::try_from(message).map_err(|error| error.into().within(field))
+}
+
+/// A message within a field of bytes.
+pub(crate) fn encoded<T: Wire>(bytes: Bytes, field: &str) -> Result<T, WireError> {
+    T::from_bytes(bytes).map_err(|error| error.within(field))
 }
 
 /// A list of messages, no more than `most`.

@@ -3,7 +3,7 @@
 //! Keys are spelled out once: a node answers each with the generation of its
 //! budget, and from then on reports and answers name that.
 
-use crate::codec::wire;
+use crate::codec::{Wire, wire};
 use crate::common::{drift, read_labels, write_labels};
 use crate::error::WireError;
 use crate::limits::{FORMER_MAX, LABELS_MAX, LINES_MAX, MESSAGE_BYTES_MAX};
@@ -99,7 +99,7 @@ impl From<&ClientMessage> for pb::ClientMessage {
             ClientMessage::Intern(keys) => Kind::Intern(pb::InternKeys {
                 keys: write_keys(keys),
             }),
-            ClientMessage::Report(report) => Kind::Report(report.into()),
+            ClientMessage::Report(report) => Kind::Report(report.to_bytes()),
         };
         Self { kind: Some(kind) }
     }
@@ -116,11 +116,7 @@ impl TryFrom<pb::ClientMessage> for ClientMessage {
                     .map_err(|error: WireError| error.within("open"))?,
             ),
             Some(Kind::Intern(intern)) => Self::Intern(read_keys(intern.keys, "intern.keys")?),
-            Some(Kind::Report(report)) => Self::Report(
-                report
-                    .try_into()
-                    .map_err(|error: WireError| error.within("report"))?,
-            ),
+            Some(Kind::Report(report)) => Self::Report(read::encoded(report, "report")?),
             None => return Err(unknown("open, intern or report")),
         })
     }
@@ -134,7 +130,7 @@ impl From<&NodeMessage> for pb::NodeMessage {
             NodeMessage::Interned(keys) => Kind::Interned(pb::InternedKeys {
                 keys: keys.iter().map(Into::into).collect(),
             }),
-            NodeMessage::Answer(answer) => Kind::Answer(answer.into()),
+            NodeMessage::Answer(answer) => Kind::Answer(answer.to_bytes()),
         };
         Self { kind: Some(kind) }
     }
@@ -154,11 +150,7 @@ impl TryFrom<pb::NodeMessage> for NodeMessage {
             Some(Kind::Interned(interned)) => {
                 Self::Interned(read::list(interned.keys, "interned.keys", LINES_MAX)?)
             }
-            Some(Kind::Answer(answer)) => Self::Answer(
-                answer
-                    .try_into()
-                    .map_err(|error: WireError| error.within("answer"))?,
-            ),
+            Some(Kind::Answer(answer)) => Self::Answer(read::encoded(answer, "answer")?),
             None => return Err(unknown("opened, interned or answer")),
         })
     }

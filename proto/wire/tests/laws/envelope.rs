@@ -131,7 +131,7 @@ fn versions_of_one_name_replace_by_maximum() {
             number,
             payload: Bytes::new(),
         };
-        Record::try_from(entry).unwrap().head
+        Record::from(entry).head
     };
     assert!(head(1, 2, 1).replaces(&head(1, 1, 9)));
     assert!(head(1, 2, 2).replaces(&head(1, 2, 1)));

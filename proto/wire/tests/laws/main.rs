@@ -1,5 +1,9 @@
 //! The laws of the wire: what is written is read, what is no message is
 //! refused by name, and what a newer version wrote survives an older one.
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, which stop where they cannot go on"
+)]
 
 mod envelope;
 mod hostile;

@@ -199,17 +199,29 @@ fn a_snapshot_that_contradicts_itself_is_refused() {
     check::<Snapshot>(snapshot, "Snapshot.members[1] = 3: must be greater than 3");
 }
 
+/// Behind the elements stands what no decoder takes: an edge that is a number.
+/// The refusal speaks of the elements, so nothing was decoded.
 #[test]
 fn too_many_elements_are_refused_before_they_are_decoded() {
-    let lines = vec![pb::ReportLine::default(); LINES_MAX + 1];
-    check::<Report>(
-        report(lines),
-        "Report.lines = 16385 elements: must be at most 16384",
-    );
+    let mut bytes = [0x32, 0x00].repeat(LINES_MAX + 1);
+    bytes.extend([0x08, 0x01]);
+    let bytes = Bytes::from(bytes);
+    let expect = "Report.lines = 16385 elements: must be at most 16384";
+    let error = Report::from_bytes(bytes.clone()).unwrap_err();
+    assert_eq!(error.to_string(), expect);
+    let message = pb::ClientMessage {
+        kind: Some(pb::client_message::Kind::Report(bytes)),
+    };
+    check::<session::ClientMessage>(message, &format!("ClientMessage.report.{expect}"));
+}
+
+#[test]
+fn too_many_elements_are_refused() {
     let drafts = vec![pb::BudgetDraft::default(); PAGE_MAX + 1];
     let apply = pb::ApplyBudgetsRequest {
+        request: 1,
+        mode: pb::Mode::Commit.into(),
         budgets: drafts,
-        ..pb::ApplyBudgetsRequest::default()
     };
     check::<admin::ApplyBudgets>(
         apply,
