@@ -6,6 +6,7 @@
 )]
 
 mod envelope;
+mod golden;
 mod hostile;
 mod refused;
 mod roundtrip;
