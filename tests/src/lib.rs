@@ -1,1 +1,3 @@
 //! Shared pieces of the tests that look at Aliquot from the outside.
+
+pub mod tidy;

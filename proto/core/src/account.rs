@@ -15,75 +15,18 @@
 //! quota: `held + spent`) pass the whole. Lowering the whole may leave more
 //! held than there is; then nothing is free until enough came back.
 
+mod error;
 mod restore;
+mod slot;
+
+pub use error::AccountError;
+pub use slot::{Kept, Slot};
 
 use crate::edge::{Counters, EdgeError, Vector};
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
 use crate::unit::{Incarnation, PeriodId, Span, Tokens};
 use alloc::collections::{BTreeMap, BTreeSet};
-use core::fmt;
-
-/// Why the book did not change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum AccountError {
-    /// The edge is closed; nothing said on it counts.
-    Closed,
-    /// The whole has not so much left.
-    NotFree,
-    /// Tokens were to travel without the capacity they fill, or a floor without its rate and burst.
-    Unaccompanied,
-    /// The counters belong to another period.
-    OtherPeriod,
-    /// The snapshot contradicts the edge.
-    Edge(EdgeError),
-}
-
-impl fmt::Display for AccountError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Closed => f.write_str("the edge is closed"),
-            Self::NotFree => f.write_str("the budget has not so much left"),
-            Self::Unaccompanied => {
-                f.write_str("tokens travel only with capacity, a floor with its share")
-            }
-            Self::OtherPeriod => f.write_str("the counters belong to another period"),
-            Self::Edge(error) => error.fmt(f),
-        }
-    }
-}
-
-impl core::error::Error for AccountError {}
-
-impl From<EdgeError> for AccountError {
-    fn from(error: EdgeError) -> Self {
-        Self::Edge(error)
-    }
-}
-
-/// One open edge in the book.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Slot {
-    /// The edge's counters.
-    pub counters: Counters,
-    /// The longest that anything of this edge may outlive its lease: the
-    /// greatest maximum hold, or `forget_after`, that was in force while it lived.
-    pub linger: Span,
-}
-
-/// What stays booked of a closed edge: floors, and permits that may be in flight.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Kept {
-    /// How much.
-    pub holding: Vector,
-    /// How long after the lease it must stay booked.
-    pub linger: Span,
-    /// The clients of the closed edge whose floors were already released.
-    pub released: BTreeSet<Incarnation>,
-}
 
 /// The book.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -37,14 +37,9 @@ pub use hysteresis::{Change, HELD_BACK_PER_MILLE, HELD_BACK_TICKS, damp, held_ba
 pub use plain::water_fill;
 
 use crate::demand::{DemandCurve, Level};
+use crate::unit::Band;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-
-/// A class of importance: higher bands are served first, and completely.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(transparent))]
-pub struct Band(pub u8);
 
 /// One who claims a part of the capacity: a client at a node, a node at the leader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -127,6 +122,7 @@ pub enum Headroom {
 
 /// How a capacity is divided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Terms {
     /// The rule.
     pub policy: Policy,
@@ -159,11 +155,11 @@ impl Warm {
 /// Divides `capacity` among the claimants: one part for each, in their order.
 ///
 /// ```
-/// use aliquot_core::allocate::{Band, Claimant, Terms, Warm, allocate};
+/// use aliquot_core::allocate::{Claimant, Terms, Warm, allocate};
 /// use aliquot_core::demand::DemandCurve;
-/// use aliquot_core::unit::Weight;
+/// use aliquot_core::unit::{Band, Weight};
 ///
-/// let claimant = |wants| Claimant::new(Band(0), DemandCurve::of(wants, Weight::ONE));
+/// let claimant = |wants| Claimant::new(Band::default(), DemandCurve::of(wants, Weight::ONE));
 /// let claimants = [claimant(10), claimant(500), claimant(700)];
 /// let parts = allocate(100, &claimants, Terms::default(), &mut Warm::default());
 /// assert_eq!(parts, [10, 45, 45]);

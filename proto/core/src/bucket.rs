@@ -77,6 +77,8 @@ pub struct Bucket {
     latest: Tick,
     /// Tokens ever promised for later: taken from below a level of zero.
     promised: u128,
+    /// Reservations made, less those that were the last when they were cancelled.
+    reservations: u64,
 }
 
 /// Whether a bucket limits at all.
@@ -109,6 +111,7 @@ impl Bucket {
             debt: burst.minus_or_zero(share.tokens).grains(),
             latest: now,
             promised: 0,
+            reservations: 0,
         }
     }
 

@@ -5,6 +5,7 @@
 //! ever half applied, and no text panics. A [`Catalog`] says which rule a
 //! [`Key`] falls under, and a [`Period`] which of a quota's periods runs.
 
+mod calendar;
 mod catalog;
 mod civil;
 mod claim;
@@ -17,16 +18,19 @@ mod part;
 mod period;
 mod policy;
 mod terms;
+#[cfg(test)]
+mod tests;
 
+pub use calendar::{Calendar, Length, Offset};
 pub use catalog::{Catalog, DuplicateRule};
-pub use claim::{Band, Claim, Labels, WeightRule};
+pub use claim::{Claim, Labels, WeightRule};
 pub use draft::{BudgetDraft, ExpiryDraft, PartDraft, WeightDraft, Written};
 pub use error::FieldError;
 pub use key::{Key, KeyError, KeyPattern};
 pub use limit::Limit;
 pub use part::Part;
-pub use period::{Calendar, Length, Offset, Period, PeriodError, WallTime};
-pub use policy::{Allocation, Enforcement, Headroom, OnLeaseExpiry};
+pub use period::{Period, PeriodError, WallTime};
+pub use policy::{Enforcement, OnLeaseExpiry};
 
 use crate::share::{Kind, Share};
 use crate::unit::{Scale, Span, Weight};
@@ -124,22 +128,19 @@ impl Budget {
         self.on_lease_expiry
     }
 
-    /// By what rule it is divided.
+    /// How capacity is divided among those who claim it.
     #[must_use]
-    pub const fn allocation(&self) -> Allocation {
-        self.terms.allocation
+    pub const fn dividing(&self) -> crate::allocate::Terms {
+        crate::allocate::Terms {
+            policy: self.terms.allocation,
+            headroom: self.terms.headroom,
+        }
     }
 
     /// How long a reclaimed floor stays booked.
     #[must_use]
     pub const fn forget_after(&self) -> Span {
         self.terms.forget_after
-    }
-
-    /// What becomes of what nobody wants.
-    #[must_use]
-    pub const fn headroom(&self) -> Headroom {
-        self.terms.headroom
     }
 
     /// Whether a refusal refuses.

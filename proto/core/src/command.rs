@@ -78,6 +78,8 @@ pub struct Changes {
     pub round: Round,
     /// Periods that begin.
     pub stamps: Vec<(BudgetId, PeriodId)>,
+    /// How long running periods have lasted so far, at least, by boot clocks.
+    pub ages: Vec<(BudgetId, PeriodId, Span)>,
     /// What came back.
     pub releases: Vec<Movement>,
     /// Floors that their owners no longer use.
@@ -121,6 +123,7 @@ impl Changes {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.stamps.is_empty()
+            && self.ages.is_empty()
             && self.releases.is_empty()
             && self.floors.is_empty()
             && self.reclaims.is_empty()

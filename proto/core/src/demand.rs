@@ -21,7 +21,7 @@ pub use compress::BREAKPOINTS_MIN;
 pub use curve::{CurveError, DemandCurve, SEGMENTS_MAX, Segment, WEIGHT_ONE};
 pub use estimator::{Estimator, Observed};
 pub use level::Level;
-pub use newton::solve;
+pub use newton::{level_among, solve};
 
 pub(crate) use level::wide;
-pub(crate) use newton::level_of;
+pub(crate) use newton::{level_of, mask};

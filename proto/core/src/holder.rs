@@ -29,6 +29,10 @@ use alloc::vec::Vec;
 
 /// What the owner must do, at once and in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all outputs are adjustments, and each is dropped as soon as it is carried out"
+)]
 pub enum Output {
     /// The lease ran out: stop using what is held, apply each budget's policy,
     /// and give back all that is provably unused.
@@ -166,6 +170,12 @@ impl Holder {
     /// Leaves: from the next report on, the parent is asked for nothing.
     pub fn leave(&mut self) {
         self.intent = Intent::Leave;
+    }
+
+    /// Whether it is leaving.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        self.intent == Intent::Leave
     }
 
     /// Lets time pass. [`Output::Lapsed`] once, when the lease has run out.

@@ -1,1 +1,313 @@
-//! (to be written)
+//! The parent of the nodes: leadership, a ledger, and the term's pool.
+//!
+//! One lives on every coordinator node and sleeps until that node is elected.
+//! Reports come in, answers go out; what is to change goes through the log,
+//! one round at a time, and is booked when it is applied, never before:
+//!
+//! ```text
+//!  report ─► ledger ─► arrived ─► barrier ─► confirmed ─► answer (lease)
+//!               │
+//!               └─► plan ─► round proposed ─► committed ─► applied ─► answer (given)
+//!                             pool debited                 pool credited
+//! ```
+
+mod office;
+mod periods;
+mod rounds;
+
+use crate::command::{Changes, Command};
+use crate::leadership::{Barrier, Leadership};
+use crate::lease::child_span;
+use crate::ledger::{Ledger, ReportError};
+use crate::message::{Answer, AnswerLine, FloorRelease, Report, Terms};
+use crate::planted::{self, Bug};
+use crate::pool::Pool;
+use crate::state::{Generation, State};
+use crate::unit::{BudgetId, Edge, Incarnation, NodeId, Round, Seq, Span, Term, Tick};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+/// How a leader paces itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// At most one round is proposed in this time.
+    pub round: Span,
+    /// How often a node reports: what a target may be overdue by.
+    pub report: Span,
+}
+
+impl Default for Pace {
+    /// A round every 100 ms, a report every 500 ms.
+    fn default() -> Self {
+        Self {
+            round: Span::from_millis(100),
+            report: Span::from_millis(500),
+        }
+    }
+}
+
+/// What the shell must do for a leader.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a handful per tick, each consumed at once"
+)]
+pub enum LeaderOutput {
+    /// Ask a quorum whether this node still leads, starting now.
+    Barrier(Barrier),
+    /// Append this to the log.
+    Propose(Command),
+}
+
+/// What a quorum last said about a life, so that it can be said again.
+#[derive(Clone, Copy, Debug)]
+struct Said {
+    seq: Seq,
+    lease: Span,
+}
+
+/// The leader's machine.
+#[derive(Debug)]
+pub struct Leader {
+    pace: Pace,
+    leadership: Option<Leadership>,
+    ledger: Ledger,
+    pools: BTreeMap<BudgetId, Pool>,
+    proposed: Option<Changes>,
+    round: Round,
+    planned: Tick,
+    said: BTreeMap<Incarnation, Said>,
+    floors: Vec<FloorRelease>,
+    /// Since when this leader has been waiting for what is kept of a closed life.
+    ghosts: BTreeMap<(BudgetId, Incarnation), Tick>,
+    /// Since when this leader has seen a wound-up budget clear.
+    clear: BTreeMap<BudgetId, Tick>,
+    removing: BTreeSet<NodeId>,
+    told: BTreeSet<Incarnation>,
+    periods: periods::Ages,
+}
+
+impl Leader {
+    /// So many floor releases may wait for a round; a client that finds no
+    /// room says it again with its next report.
+    const FLOORS_MAX: usize = 10_000;
+
+    /// A machine that leads nothing.
+    #[must_use]
+    pub fn new(pace: Pace) -> Self {
+        Self {
+            pace,
+            leadership: None,
+            ledger: Ledger::default(),
+            pools: BTreeMap::new(),
+            proposed: None,
+            round: Round::new(0),
+            planned: Tick::from_nanos(0),
+            said: BTreeMap::new(),
+            floors: Vec::new(),
+            ghosts: BTreeMap::new(),
+            clear: BTreeMap::new(),
+            removing: BTreeSet::new(),
+            told: BTreeSet::new(),
+            periods: periods::Ages::default(),
+        }
+    }
+
+    /// Whether the leader is in office.
+    #[must_use]
+    pub fn in_office(&self) -> bool {
+        self.office().is_some()
+    }
+
+    fn office(&self) -> Option<Tick> {
+        self.leadership.as_ref().and_then(Leadership::office)
+    }
+
+    /// The term led, if any.
+    #[must_use]
+    pub fn term(&self) -> Option<Term> {
+        self.leadership.as_ref().map(Leadership::term)
+    }
+
+    /// The ledger, to look at.
+    #[must_use]
+    pub const fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// The undealt part of a budget, to look at.
+    #[must_use]
+    pub fn pool(&self, budget: BudgetId) -> Option<&Pool> {
+        self.pools.get(&budget)
+    }
+
+    /// This node was elected in `term`. It is not in office before an entry of
+    /// that term is applied: see [`Leader::applied`].
+    pub fn elected(&mut self, term: Term, state: &State, now: Tick) {
+        let pools = core::mem::take(&mut self.pools);
+        let pace = self.pace;
+        *self = Self::new(pace);
+        if planted::is(Bug::OldPoolKept) {
+            self.pools = pools;
+        }
+        let mut leadership = Leadership::elected(term, state.patience());
+        self.ledger = Ledger::new(term);
+        for (life, _) in state.members() {
+            leadership.begin(life, now);
+            self.listen(life, now);
+        }
+        self.leadership = Some(leadership);
+    }
+
+    /// Another node leads, or may lead: nothing is confirmed or proposed any more.
+    pub fn deposed(&mut self) {
+        self.leadership = None;
+        self.proposed = None;
+        if !planted::is(Bug::OldPoolKept) {
+            self.pools.clear();
+        }
+    }
+
+    fn listen(&mut self, life: Incarnation, now: Tick) {
+        let edge = Edge {
+            parent: State::CLUSTER,
+            child: life,
+        };
+        self.ledger.open(edge, now);
+    }
+
+    /// A report arrived at `now`. An answer comes at once only where the edge
+    /// is closed; a lease needs a barrier.
+    pub fn handle_report(&mut self, report: &Report, state: &State, now: Tick) -> Option<Answer> {
+        let life = report.edge.child;
+        let (patience, pace) = (self.leadership.as_ref()?.patience(), self.pace);
+        match self.ledger.take(now, report) {
+            Ok(()) => {}
+            Err(ReportError::Stale) => return None,
+            Err(ReportError::Closed) => {
+                // A life that this replica never heard of may have begun under a later leader.
+                let over = self.in_office() && state.has_issued(life);
+                return over.then(|| self.ledger.refuse(report));
+            }
+        }
+        for &floor in &report.floors {
+            if self.floors.len() < Self::FLOORS_MAX {
+                self.floors.push(floor);
+            }
+        }
+        let overdue = self.ledger.is_overdue(life, now, |budget| {
+            let hold = state
+                .budget(budget)
+                .map_or(Span::ZERO, |generation| generation.budget.max_hold());
+            patience
+                .times_or_max(2)
+                .plus_or_max(pace.report.times_or_max(2))
+                .plus_or_max(hold)
+        });
+        if self.ledger.hears(life, now, patience)
+            && !overdue
+            && let Some(leadership) = &mut self.leadership
+        {
+            leadership.arrived(life, report.seq, now);
+        }
+        None
+    }
+
+    /// A quorum acknowledged a barrier: the answers that carry the leases.
+    pub fn acknowledged(&mut self, barrier: Barrier, state: &State, now: Tick) -> Vec<Answer> {
+        let Some(leadership) = &mut self.leadership else {
+            return Vec::new();
+        };
+        let lease = child_span(state.lease(), state.drift());
+        let mut answers = Vec::new();
+        for confirmed in leadership.acknowledged(barrier) {
+            let (child, seq) = (confirmed.child, confirmed.seq);
+            self.said.insert(child, Said { seq, lease });
+            self.told.remove(&child);
+            answers.extend(self.answer(child, Said { seq, lease }, state, now));
+        }
+        answers
+    }
+
+    /// A barrier failed; its reports wait for the next.
+    pub fn failed(&mut self, barrier: Barrier) {
+        if let Some(leadership) = &mut self.leadership {
+            leadership.failed(barrier);
+        }
+    }
+
+    /// Answers for those whose holdings changed since they were last told.
+    pub fn poll_answers(&mut self, state: &State, now: Tick) -> Vec<Answer> {
+        let told = core::mem::take(&mut self.told);
+        let mut answers = Vec::new();
+        if !self.in_office() {
+            return answers;
+        }
+        for child in told {
+            let live = self
+                .leadership
+                .as_ref()
+                .is_some_and(|leadership| leadership.is_live(child));
+            if let (true, Some(&said)) = (live, self.said.get(&child)) {
+                answers.extend(self.answer(child, said, state, now));
+            }
+        }
+        answers
+    }
+
+    fn answer(
+        &mut self,
+        child: Incarnation,
+        said: Said,
+        state: &State,
+        now: Tick,
+    ) -> Option<Answer> {
+        let books = |budget| state.budget(budget).map(|of| line(budget, of, child));
+        self.ledger.answer(child, now, said.seq, said.lease, &books)
+    }
+
+    /// Proposes to remove a node: from this moment it is not confirmed and not granted to.
+    pub fn remove(&mut self, node: NodeId, state: &State) -> Option<Command> {
+        self.office()?;
+        self.removing.insert(node);
+        let lives = state.members().filter(|(_, member)| member.node == node);
+        for (life, _) in lives {
+            if !planted::is(Bug::RemovedConfirmed) {
+                self.doom(life);
+            }
+        }
+        Some(Command::Remove { node })
+    }
+
+    /// Lets time pass: barriers for what arrived, and a round if something is
+    /// to change.
+    pub fn tick(&mut self, state: &State, now: Tick) -> Vec<LeaderOutput> {
+        let mut outputs = Vec::new();
+        let Some(leadership) = &mut self.leadership else {
+            return outputs;
+        };
+        outputs.extend(leadership.start_barrier().map(LeaderOutput::Barrier));
+        let due = now.since(self.planned) >= self.pace.round;
+        if leadership.office().is_some() && self.proposed.is_none() && due {
+            self.planned = now;
+            let changes = self.next_round(state, now);
+            if !changes.is_empty() {
+                self.proposed = Some(changes.clone());
+                outputs.push(LeaderOutput::Propose(Command::Round(changes)));
+            }
+        }
+        outputs
+    }
+}
+
+/// What a life is told of a budget, out of the book.
+fn line(budget: BudgetId, generation: &Generation, child: Incarnation) -> AnswerLine {
+    let counters = generation.account.counters(child);
+    AnswerLine {
+        budget,
+        period: generation.account.period(),
+        given: counters.given,
+        target: crate::edge::Vector::ZERO,
+        terms: Terms::from(&generation.budget),
+    }
+}

@@ -104,6 +104,11 @@ impl Leadership {
         self.patience
     }
 
+    /// The nodes' lease changed. Promises made before hold on, so the wait never shrinks.
+    pub fn extend_patience(&mut self, lease: Span) {
+        self.patience = self.patience.max(lease);
+    }
+
     /// The first entry of the own term was applied at `now`: every life in the
     /// book gets a whole lease from here, whatever the last leader thought.
     pub fn take_office(&mut self, now: Tick, lives: impl Iterator<Item = Incarnation>) {

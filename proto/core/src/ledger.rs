@@ -2,7 +2,7 @@
 //!
 //! A ledger listens to the children of one parent and keeps what a book
 //! cannot: demand, echoes, targets. It never changes an
-//! [`Account`](crate::account::Account); it proposes, and its owner books: a
+//! [`Account`]; it proposes, and its owner books: a
 //! node at once, a leader through the log. Reports come in with
 //! [`Ledger::take`]; what should move comes out of [`Ledger::plan`]; what a
 //! child is told comes out of [`Ledger::answer`].

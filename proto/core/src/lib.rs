@@ -9,7 +9,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`unit`] | tokens, rates, spans, ticks, weights and names, with checked arithmetic |
+//! | [`mod@unit`] | tokens, rates, spans, ticks, weights and names, with checked arithmetic |
 //! | [`share`] | a part of a budget; split, merge, spend, refund |
 //! | [`bucket`] | a share that time refills: the decision itself |
 //! | [`edge`] | what a parent gave and a child returned: counters that only grow |
@@ -18,6 +18,7 @@
 //! | [`budget`] | what an operator writes, parsed and validated |
 //! | [`message`] | what parent and child say to each other |
 //! | [`account`] | the book of one budget at one level |
+//! | [`pool`] | the part that is not dealt |
 //! | [`ledger`] | the one decision maker of both levels |
 //! | [`command`], [`state`] | what the log carries and what applying it means |
 //! | [`leadership`] | what a leader may confirm and reclaim, and when |
@@ -58,6 +59,7 @@ pub mod message;
 
 pub mod account;
 pub mod command;
+pub mod pool;
 
 pub mod holder;
 pub mod leadership;

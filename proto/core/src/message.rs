@@ -4,11 +4,12 @@
 //! the leader. Every message is a snapshot of counters that only grow, so any
 //! of them may be lost, doubled, late, or overtaken.
 
-use crate::budget::{Band, Budget, OnLeaseExpiry};
+use crate::allocate;
+use crate::budget::{Budget, OnLeaseExpiry};
 use crate::demand::DemandCurve;
 use crate::edge::Vector;
 use crate::share::{Kind, Share};
-use crate::unit::{BudgetId, Edge, Number, PeriodId, Scale, Seq, Span, Term, Tokens};
+use crate::unit::{Band, BudgetId, Edge, Number, PeriodId, Scale, Seq, Span, Term, Tokens};
 use alloc::vec::Vec;
 
 /// What a child tells its parent.
@@ -77,6 +78,7 @@ pub struct BandDemand {
 
 /// A floor of an ended edge that its owner no longer uses: it came back under a new edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FloorRelease {
     /// The budget.
     pub budget: BudgetId,
@@ -142,6 +144,12 @@ pub struct Terms {
     pub max_hold: Span,
     /// How long a floor outlives its lease.
     pub forget_after: Span,
+    /// The floor of each session.
+    pub floor: Share,
+    /// The most that one session gets.
+    pub ceiling: Option<Share>,
+    /// How it is divided among those who claim it.
+    pub dividing: allocate::Terms,
 }
 
 impl From<&Budget> for Terms {
@@ -152,6 +160,9 @@ impl From<&Budget> for Terms {
             on_lease_expiry: budget.on_lease_expiry(),
             max_hold: budget.max_hold(),
             forget_after: budget.forget_after(),
+            floor: budget.floor(),
+            ceiling: budget.ceiling(),
+            dividing: budget.dividing(),
         }
     }
 }
@@ -163,7 +174,9 @@ impl Terms {
     pub fn linger(&self) -> Span {
         match self.kind {
             Kind::Rate => self.forget_after,
-            Kind::Concurrency => self.max_hold.max(self.forget_after),
+            // The last permit may be taken as the floor ends.
+            Kind::Concurrency if self.floor.is_empty() => self.max_hold,
+            Kind::Concurrency => self.forget_after.plus_or_max(self.max_hold),
             Kind::Quota => Span::ZERO,
         }
     }

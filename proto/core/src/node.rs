@@ -1,1 +1,389 @@
-//! (to be written)
+//! A coordinator node: a holder above, a ledger below.
+//!
+//! What the log granted to the node it deals on to its clients' sessions, out
+//! of its own memory. A client's lease rides on the node's: it ends with it,
+//! scaled for drift, and so needs no quorum of its own. When the node's lease
+//! lapses, every session's has lapsed before; the node then closes them all
+//! and gives back what is provably unused.
+//!
+//! ```text
+//!   leader ── answer ─► holder ─► account.whole ─► pool ─► grants ─► client
+//!          ◄─ report ──        ◄─ give back ◄───── pool ◄─ returns ◄─
+//! ```
+
+mod deal;
+mod session;
+
+use crate::account::Account;
+use crate::edge::Vector;
+use crate::holder::{Holder, Output, Wants};
+use crate::lease::{LeaseState, child_span};
+use crate::ledger::Ledger;
+use crate::message::{Answer, BandDemand, FloorRelease, Report, Terms};
+use crate::planted::{self, Bug};
+use crate::pool::Pool;
+use crate::share::{Kind, Share};
+use crate::unit::{BudgetId, Drift, Edge, Incarnation, Seq, Span, Term, Tick, Tokens};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+/// One budget at this node.
+#[derive(Debug)]
+struct Desk {
+    terms: Terms,
+    account: Account,
+    pool: Option<Pool>,
+}
+
+/// One client's session.
+#[derive(Clone, Copy, Debug)]
+struct Session {
+    /// Until when, on the node's clock, the client's lease may run: the
+    /// greatest end of the node's own lease that any of its leases rode on.
+    promised: Tick,
+    /// The report that the last lease answered, and the lease.
+    said: Option<(Seq, Span)>,
+}
+
+/// What the shell must do for a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodeOutput {
+    /// Send this to a client.
+    Answer(Answer),
+    /// The node's own edge is closed: it must join again, as another life.
+    Rejoin,
+}
+
+/// The node's machine, for one life.
+#[derive(Debug)]
+pub struct Node {
+    holder: Holder,
+    drift: Drift,
+    lease: Span,
+    ledger: Ledger,
+    desks: BTreeMap<BudgetId, Desk>,
+    sessions: BTreeMap<Incarnation, Session>,
+    /// Until when something kept of a closed session must stay booked.
+    kept_until: BTreeMap<(BudgetId, Incarnation), Tick>,
+    next_client: Incarnation,
+    /// Floors of edges elsewhere that clients here took back, with the first report that said so.
+    floors: Vec<(FloorRelease, Seq)>,
+    outputs: Vec<NodeOutput>,
+    told: BTreeSet<Incarnation>,
+}
+
+impl Node {
+    /// So many breakpoints of demand go up per budget and band.
+    pub const BREAKPOINTS: usize = 16;
+
+    /// A node that has just joined as `life`, with nothing in hand.
+    #[must_use]
+    pub fn new(life: Incarnation, drift: Drift) -> Self {
+        let edge = Edge {
+            parent: crate::state::State::CLUSTER,
+            child: life,
+        };
+        Self {
+            holder: Holder::new(edge),
+            drift,
+            lease: crate::state::State::LEASE_DEFAULT,
+            ledger: Ledger::new(Term::new(0)),
+            desks: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            kept_until: BTreeMap::new(),
+            next_client: Incarnation::new(1),
+            floors: Vec::new(),
+            outputs: Vec::new(),
+            told: BTreeSet::new(),
+        }
+    }
+
+    /// The life that this machine is.
+    #[must_use]
+    pub const fn life(&self) -> Incarnation {
+        self.holder.edge().child
+    }
+
+    /// The edge to the log, to look at.
+    #[must_use]
+    pub const fn holder(&self) -> &Holder {
+        &self.holder
+    }
+
+    /// The clients' ledger, to look at.
+    #[must_use]
+    pub const fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// The book of a budget among the clients, to look at.
+    #[must_use]
+    pub fn account(&self, budget: BudgetId) -> Option<&Account> {
+        self.desks.get(&budget).map(|desk| &desk.account)
+    }
+
+    /// The undealt part of a budget with its level at `now`, to look at.
+    #[must_use]
+    pub fn undealt(&self, budget: BudgetId, now: Tick) -> Share {
+        let desk = self.desks.get(&budget);
+        desk.and_then(|desk| desk.pool.as_ref())
+            .map_or(Share::EMPTY, |pool| pool.share_at(now))
+    }
+
+    /// The cluster's bound on drift changed.
+    pub fn set_drift(&mut self, drift: Drift) {
+        self.drift = self.drift.max(drift);
+    }
+
+    /// The cluster's lease changed: how long a client may be deaf.
+    pub const fn set_lease(&mut self, lease: Span) {
+        self.lease = lease;
+    }
+
+    /// What to send, in order. Drained by the call.
+    #[must_use]
+    pub fn poll_outputs(&mut self) -> Vec<NodeOutput> {
+        core::mem::take(&mut self.outputs)
+    }
+
+    /// Takes an answer of a leader, however it came here.
+    pub fn handle_answer(&mut self, answer: &Answer, now: Tick) {
+        for output in self.holder.handle_answer(now, answer) {
+            self.carry_out(&output, now);
+        }
+    }
+
+    /// The machine's clocks disagree about how much time passed.
+    pub fn clock_jumped(&mut self, now: Tick) {
+        if let Some(output) = self.holder.clock_jumped() {
+            self.carry_out(&output, now);
+        }
+    }
+
+    fn carry_out(&mut self, output: &Output, now: Tick) {
+        match output {
+            Output::Lapsed => self.lapse(now),
+            Output::Closed => {
+                self.lapse(now);
+                self.outputs.push(NodeOutput::Rejoin);
+            }
+            Output::Void { budget, period } => {
+                if let Some(desk) = self.desks.get_mut(budget) {
+                    desk.account.stamp(*period);
+                }
+                self.told.extend(self.sessions.keys());
+                self.ledger.touch(*budget);
+            }
+            Output::Adjust {
+                budget,
+                terms,
+                gift,
+                owed,
+            } => self.adjust(*budget, terms, *gift, *owed, now),
+        }
+    }
+
+    /// Takes a gift in, then gives back what is owed as far as it is not dealt.
+    fn adjust(&mut self, budget: BudgetId, terms: &Terms, gift: Vector, owed: Vector, now: Tick) {
+        let desk = self.desks.entry(budget).or_insert_with(|| Desk {
+            terms: *terms,
+            account: Account::new(terms.kind, Share::EMPTY, terms.linger()),
+            pool: (terms.kind == Kind::Rate).then(|| Pool::empty(Share::EMPTY, now)),
+        });
+        desk.terms = *terms;
+        if let Some(pool) = &mut desk.pool {
+            pool.credit(gift.share(), now);
+        }
+        self.refit(budget, now);
+        self.give_back(budget, owed, now);
+        self.ledger.touch(budget);
+    }
+
+    /// The whole is what the node's edge holds; the pool is what of it is free.
+    fn refit(&mut self, budget: BudgetId, now: Tick) {
+        let Some(desk) = self.desks.get_mut(&budget) else {
+            return;
+        };
+        let counters = self
+            .holder
+            .counters()
+            .find_map(|(id, counters)| (id == budget).then_some(*counters))
+            .unwrap_or_default();
+        let mut whole = self.holder.holding(budget).share();
+        if desk.terms.kind == Kind::Quota {
+            // The account takes off what is spent by itself.
+            whole.tokens = counters
+                .given
+                .tokens
+                .minus_or_zero(counters.returned.tokens);
+            desk.account.stamp(counters.period);
+        }
+        desk.account.set_whole(whole, desk.terms.linger());
+        if let Some(pool) = &mut desk.pool {
+            pool.fit(desk.account.free(), now);
+        }
+    }
+
+    /// Gives back as much of `want` as is free here, at once.
+    fn give_back(&mut self, budget: BudgetId, want: Vector, now: Tick) {
+        let Some(desk) = self.desks.get_mut(&budget) else {
+            return;
+        };
+        let holding = self.holder.holding(budget);
+        let held = desk.account.held();
+        let unfloored = holding.ahead_of(held);
+        let mut back = Vector {
+            floor_rate: want.floor_rate.min(unfloored.floor_rate),
+            floor_burst: want.floor_burst.min(unfloored.floor_burst),
+            ..want.meet(Vector::of(desk.account.free()))
+        };
+        // A floor never stays behind without its share.
+        let floors = holding.ahead_of(back);
+        back.rate = back.rate.min(holding.rate.minus_or_zero(floors.floor_rate));
+        back.burst = back
+            .burst
+            .min(holding.burst.minus_or_zero(floors.floor_burst));
+        if planted::is(Bug::GhostFloorsReturned) {
+            back = want.meet(holding);
+        }
+        if let Some(pool) = &mut desk.pool {
+            back.tokens = pool.draw(back.rate, back.burst, now).tokens;
+        }
+        if back.is_zero() || self.holder.give_back(budget, back).is_err() {
+            return;
+        }
+        self.refit(budget, now);
+    }
+
+    /// Everything that is not a floor or a permit in flight comes back.
+    fn lapse(&mut self, now: Tick) {
+        let until = self.holder.lease().until().min(now);
+        let sessions: Vec<Incarnation> = self.sessions.keys().copied().collect();
+        for client in sessions {
+            self.close_session(client, until);
+        }
+        let budgets: Vec<BudgetId> = self.desks.keys().copied().collect();
+        for budget in budgets {
+            self.report_spent(budget);
+            let all = self.holder.holding(budget);
+            self.give_back(budget, all, until);
+        }
+    }
+
+    /// What clients spent of a quota, and what the dead never reported, is spent.
+    fn report_spent(&mut self, budget: BudgetId) {
+        let Some(desk) = self.desks.get(&budget) else {
+            return;
+        };
+        if desk.terms.kind != Kind::Quota {
+            return;
+        }
+        let reported = self
+            .holder
+            .counters()
+            .find_map(|(id, counters)| (id == budget).then_some(counters.returned.spent))
+            .unwrap_or(Tokens::ZERO);
+        let spent = desk.account.spent().minus_or_zero(reported);
+        let vector = Vector {
+            spent,
+            ..Vector::ZERO
+        };
+        // More than was given can only be a client's lie: it is not passed on.
+        let _ = self.holder.give_back(budget, vector);
+    }
+
+    /// Lets time pass: the node's lease, the sessions' silence, what was kept,
+    /// and what is to be dealt.
+    pub fn tick(&mut self, now: Tick) {
+        if let Some(output) = self.holder.tick(now) {
+            self.carry_out(&output, now);
+        }
+        self.expire_sessions(now);
+        self.expire_kept(now);
+        if self.holder.lease().holds(now) {
+            self.deal(now);
+        }
+        self.push_answers(now);
+    }
+
+    /// Makes the node's own report: the sum of its clients' demand, and what came back.
+    ///
+    /// `None` once the node's edge is closed.
+    pub fn report(&mut self, now: Tick, wall_ms: i64) -> Option<Report> {
+        if let Some(output) = self.holder.tick(now) {
+            self.carry_out(&output, now);
+        }
+        let budgets: Vec<BudgetId> = self.desks.keys().copied().collect();
+        for budget in budgets {
+            self.report_spent(budget);
+            let owed = self.holder.owed(budget);
+            self.give_back(budget, owed, now);
+        }
+        let wants = self.wants(now);
+        let answered = self.holder.answered();
+        let next = self.holder.lease().last_sent().next()?;
+        self.floors
+            .retain(|&(_, first)| first == Seq::new(0) || first > answered);
+        for (_, first) in &mut self.floors {
+            if *first == Seq::new(0) {
+                *first = next;
+            }
+        }
+        let floors = self.floors.iter().map(|&(floor, _)| floor).collect();
+        self.holder.report(now, wall_ms, wants, floors)
+    }
+
+    /// What all clients below want, per budget: demand curves add.
+    fn wants(&self, _now: Tick) -> BTreeMap<BudgetId, Wants> {
+        let mut wants: BTreeMap<BudgetId, Wants> = BTreeMap::new();
+        for child in self.ledger.children().filter(|child| !child.is_leaving()) {
+            for (&budget, claim) in &child.claims {
+                let sum = wants.entry(budget).or_default();
+                for band in &claim.demand {
+                    add_band(&mut sum.demand, band);
+                }
+                sum.floor = sum.floor.merge(claim.floor).unwrap_or(sum.floor);
+                let waits = claim.waiting.map_or(Tokens::ZERO, |(_, cost)| cost);
+                sum.largest_wait = sum.largest_wait.max(waits);
+            }
+        }
+        for wants in wants.values_mut() {
+            for band in &mut wants.demand {
+                band.curve = band.curve.compress(Self::BREAKPOINTS, None);
+            }
+        }
+        wants
+    }
+
+    /// Whether the node's lease holds at `now`.
+    #[must_use]
+    pub fn is_leased(&self, now: Tick) -> bool {
+        self.holder.lease().state() == LeaseState::Held && self.holder.lease().holds(now)
+    }
+
+    /// What of the node's lease a client may count, from the arrival of its report.
+    fn ride(&self, received: Tick) -> (Span, Tick) {
+        let until = self.holder.lease().until();
+        let rest = until.since(received);
+        if planted::is(Bug::ClientOutlivesNode) {
+            return (rest.plus_or_max(rest), until);
+        }
+        (child_span(rest, self.drift), until)
+    }
+}
+
+fn add_band(sum: &mut Vec<BandDemand>, band: &BandDemand) {
+    match sum.iter_mut().find(|of| of.band == band.band) {
+        // A sum out of range is more than any budget: the larger part stands for it.
+        Some(of) => {
+            of.curve = of
+                .curve
+                .plus(&band.curve)
+                .unwrap_or_else(|| of.curve.clone())
+        }
+        None => {
+            sum.push(band.clone());
+            sum.sort_by_key(|of| core::cmp::Reverse(of.band));
+        }
+    }
+}

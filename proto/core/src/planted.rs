@@ -113,6 +113,26 @@ bugs! {
     RebornOnNewBooks,
     /// An instance that was forgotten too early is born full all the same.
     RebornFull,
+    /// A leader that comes back to office goes on with the pool of its last term.
+    OldPoolKept,
+    /// A node goes on being confirmed while its removal is under way.
+    RemovedConfirmed,
+    /// A wound-up budget ends as soon as it is clear, before it would be full again.
+    EndedBeforeFull,
+    /// A node gives back floors that a closed session's client may still use.
+    GhostFloorsReturned,
+    /// A client's lease is longer than what remains of its node's.
+    ClientOutlivesNode,
+    /// What is reclaimed of a silent client comes back full instead of empty.
+    ReclaimCarriesTokens,
+    /// A forked process goes on under the edge that it inherited.
+    ForkKeepsEdge,
+    /// A decision does not look at the lease.
+    LeaseUnchecked,
+    /// A bucket that becomes a floor keeps the level it had.
+    FloorUnclipped,
+    /// Periods begin by the fastest wall clock.
+    LeaderWallTrusted,
 }
 
 #[cfg(feature = "planted")]

@@ -63,6 +63,8 @@ pub struct Generation {
     pub budget: Budget,
     /// Who holds what.
     pub account: Account,
+    /// How long the running period has lasted, at least, by boot clocks.
+    pub age: Span,
     /// Whether it is being wound up: the limit is 0, and the books stay until they are clear.
     pub winding: bool,
 }
@@ -119,6 +121,7 @@ pub struct State {
     applied: u64,
     drift: Drift,
     lease: Span,
+    patience: Span,
     next_incarnation: Incarnation,
     next_budget: BudgetId,
     next_rule: RuleId,
@@ -145,6 +148,7 @@ impl State {
             applied: 0,
             drift: Drift::default(),
             lease: Self::LEASE_DEFAULT,
+            patience: Self::LEASE_DEFAULT,
             next_incarnation: Incarnation::new(1),
             next_budget: BudgetId::new(1),
             next_rule: RuleId::new(1),
@@ -173,10 +177,23 @@ impl State {
         self.drift
     }
 
-    /// How long the leader waits for a silent node.
+    /// The nodes' lease, as the leader counts it: what promises are made of.
     #[must_use]
     pub const fn lease(&self) -> Span {
         self.lease
+    }
+
+    /// How long the leader waits for a silent node: the longest lease that was
+    /// ever in force, because a promise of it may still be held.
+    #[must_use]
+    pub const fn patience(&self) -> Span {
+        self.patience
+    }
+
+    /// Whether a life was ever issued, as far as this replica knows.
+    #[must_use]
+    pub fn has_issued(&self, life: Incarnation) -> bool {
+        life < self.next_incarnation
     }
 
     /// All lives that are not over.
@@ -243,6 +260,7 @@ impl State {
             Command::Remove { node } => self.remove(*node, effects),
             Command::Configure { drift, lease } => {
                 (self.drift, self.lease) = (*drift, *lease);
+                self.patience = self.patience.max(*lease);
                 effects.push(Effect::Configured);
             }
             Command::PutRule {

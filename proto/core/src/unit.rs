@@ -5,18 +5,22 @@
 //! saturates is a sum that invents tokens somewhere else.
 
 mod amount;
+mod band;
 mod name;
 mod scale;
 mod time;
 mod weight;
 
 pub use amount::{Rate, Tokens};
+pub use band::Band;
 pub use name::{
     BudgetId, Edge, Incarnation, NodeId, Number, PeriodId, RequestId, Round, RuleId, Seq, Term,
 };
 pub use scale::{Frequency, Scale};
 pub use time::{Drift, Span, Tick};
 pub use weight::Weight;
+
+pub(crate) use scale::time_to_make;
 
 use core::fmt;
 

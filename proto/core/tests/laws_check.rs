@@ -1,5 +1,9 @@
 //! Laws of the checkers: each equals its slow definition. Numbers are those
 //! of `docs/invariants.md`.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a law that cannot be set up must fail loudly"
+)]
 
 use aliquot_core::check::{
     ConcurrencyCheck, Dominance, Doubt, Envelope, LaggedEnvelope, Limit, Limits, Minting,

@@ -14,7 +14,7 @@ fn limit(rate: u64, burst: u64) -> Limit {
 }
 
 fn drift(ppm: u32) -> Drift {
-    Drift::from_ppm(ppm).unwrap()
+    Drift::from_ppm(ppm).expect("a drift in range")
 }
 
 const fn at(nanos: u64) -> Tick {

@@ -41,7 +41,7 @@ fn world(ops: &[(usize, usize, u64, u64)], arrives: Arrives) -> [Verdict; 2] {
         if from == to {
             if parts[from].2 >= amount * PARTS {
                 parts[from].2 -= amount * PARTS;
-                let cost = Tokens::from_grains(u64::try_from(amount).unwrap());
+                let cost = Tokens::from_grains(u64::try_from(amount).expect("in range"));
                 envelope.admit(Tick::from_nanos(now), cost);
                 account.spend(Tick::from_nanos(now), cost);
             }
@@ -63,7 +63,7 @@ fn world(ops: &[(usize, usize, u64, u64)], arrives: Arrives) -> [Verdict; 2] {
         let levels: i128 = parts.iter().map(|part| part.2).sum();
         account.observe(
             Tick::from_nanos(now),
-            u128::try_from(levels.div_euclid(PARTS)).unwrap(),
+            u128::try_from(levels.div_euclid(PARTS)).expect("in range"),
         );
     }
     [envelope.verdict(), account.verdict()]

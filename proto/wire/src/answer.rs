@@ -1,11 +1,12 @@
 //! Answers: what a parent tells its child.
 
 use crate::codec::wire;
-use crate::common::{or_nothing, scale, vector};
+use crate::common::{or_nothing, scale, share, vector};
 use crate::error::WireError;
 use crate::limits::{LINES_MAX, MESSAGE_BYTES_MAX};
 use crate::pb;
 use crate::read::{self, choice};
+use aliquot_core::allocate::{self, Headroom, Policy};
 use aliquot_core::budget::OnLeaseExpiry;
 use aliquot_core::message::{Answer, AnswerLine, Terms, Verdict};
 use aliquot_core::unit::{BudgetId, PeriodId, Seq, Span};
@@ -13,6 +14,23 @@ use aliquot_core::unit::{BudgetId, PeriodId, Seq, Span};
 wire!(Answer, Answer, MESSAGE_BYTES_MAX, [(6, "lines", LINES_MAX)]);
 
 choice!(Verdict, Verdict, "1 (open) or 2 (closed)", Open, Closed);
+
+choice!(
+    Policy,
+    Policy,
+    "1 (max-min), 2 (static), 3 (equal) or 4 (proportional)",
+    MaxMin,
+    Static,
+    Equal,
+    Proportional
+);
+choice!(
+    Headroom,
+    Headroom,
+    "1 (by weight) or 2 (kept)",
+    ByWeight,
+    Kept
+);
 
 impl From<&Answer> for pb::Answer {
     fn from(answer: &Answer) -> Self {
@@ -84,6 +102,10 @@ impl From<&Terms> for pb::Terms {
             local,
             max_hold_ns: terms.max_hold.nanos(),
             forget_after_ns: terms.forget_after.nanos(),
+            floor: share(&terms.floor),
+            ceiling: terms.ceiling.as_ref().map(Into::into),
+            policy: pb::Policy::from(terms.dividing.policy).into(),
+            headroom: pb::Headroom::from(terms.dividing.headroom).into(),
         }
     }
 }
@@ -98,6 +120,12 @@ impl TryFrom<pb::Terms> for Terms {
             on_lease_expiry: read_expiry(terms.on_lease_expiry, terms.local)?,
             max_hold: Span::from_nanos(terms.max_hold_ns),
             forget_after: Span::from_nanos(terms.forget_after_ns),
+            floor: or_nothing(terms.floor),
+            ceiling: terms.ceiling.map(Into::into),
+            dividing: allocate::Terms {
+                policy: read::chosen(terms.policy, "policy")?,
+                headroom: read::chosen(terms.headroom, "headroom")?,
+            },
         })
     }
 }

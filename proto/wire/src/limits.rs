@@ -4,7 +4,8 @@
 //! message at the bound costs its reader milliseconds and megabytes, not the
 //! process.
 
-use aliquot_core::budget::{Band, Key};
+use aliquot_core::budget::Key;
+use aliquot_core::unit::Band;
 
 /// The most bytes of a session's or a gossip message: what gRPC stacks accept
 /// unless told otherwise, so that both ends agree without being configured.

@@ -6,9 +6,9 @@ use crate::error::WireError;
 use crate::limits::{BANDS_MAX, LINES_MAX, MESSAGE_BYTES_MAX};
 use crate::pb;
 use crate::read::{self, choice};
-use aliquot_core::budget::Band;
 use aliquot_core::demand::{CurveError, DemandCurve, SEGMENTS_MAX, Segment};
 use aliquot_core::message::{BandDemand, FloorRelease, Heard, Intent, Report, ReportLine};
+use aliquot_core::unit::Band;
 use aliquot_core::unit::{BudgetId, Number, PeriodId, Seq, Term, Tokens};
 
 wire!(

@@ -40,6 +40,7 @@ impl From<&Snapshot> for pb::Snapshot {
                 .map(|(id, generation)| write(*id, generation))
                 .collect(),
             requests: requests.map(RequestId::get).collect(),
+            patience_ns: snapshot.patience.nanos(),
         }
     }
 }
@@ -58,6 +59,7 @@ impl TryFrom<pb::Snapshot> for Snapshot {
             applied: snapshot.applied,
             drift: drift(snapshot.drift_ppm)?,
             lease: Span::from_nanos(snapshot.lease_ns),
+            patience: Span::from_nanos(snapshot.patience_ns),
             next_incarnation: Incarnation::new(snapshot.next_incarnation),
             next_budget: BudgetId::new(snapshot.next_budget),
             next_rule: RuleId::new(snapshot.next_rule),
@@ -90,6 +92,7 @@ fn write(id: BudgetId, generation: &Generation) -> pb::Generation {
         budget: Some((&generation.budget).into()),
         account: Some((&generation.account).into()),
         winding: generation.winding,
+        age_ns: generation.age.nanos(),
     }
 }
 
@@ -100,6 +103,7 @@ fn read_generation(generation: pb::Generation) -> Result<(BudgetId, Generation),
         budget: read::required(generation.budget, "budget")?,
         account: read::required(generation.account, "account")?,
         winding: generation.winding,
+        age: Span::from_nanos(generation.age_ns),
     };
     Ok((BudgetId::new(generation.id), read))
 }

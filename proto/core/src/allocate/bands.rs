@@ -1,10 +1,11 @@
 //! Max-min fairness: floors, then bands from high to low, then headroom.
 
 use super::solver::Claim;
-use super::{Band, Claimant, Headroom, Warm, add, fill, plain, rest};
+use super::{Claimant, Headroom, Warm, add, fill, plain, rest};
 use crate::demand::DemandCurve;
 use crate::planted::{self, Bug};
 use crate::share::apportion;
+use crate::unit::Band;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 

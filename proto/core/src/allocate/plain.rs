@@ -2,7 +2,7 @@
 //! side by side, and no sorting of claimants.
 
 use super::fill::largest_remainders;
-use crate::demand::{Level, level_of, wide};
+use crate::demand::{Level, level_of, mask, wide};
 use alloc::vec::Vec;
 
 /// Divides `capacity` by weighted max-min fairness: claimant `i` gets
@@ -68,26 +68,24 @@ pub(super) fn fill(
     }
     let divide = Quotient::by(level);
     let mut left = capacity;
-    let mut starved = Starved::Nobody;
+    let mut starved = false;
     let mut parts = Vec::with_capacity(demands.len());
     let mut remainders = Vec::with_capacity(demands.len());
     for (&demand, &weight) in demands.iter().zip(weights) {
         let (quotient, remainder) = divide.part(weight);
         // Who is not met wants more than the quotient, so one unit more is
         // wanted too.
-        let (part, remainder) = if demand <= quotient {
-            (demand, 0)
-        } else {
-            (quotient, remainder)
-        };
-        if part == 0 && demand > 0 {
-            starved = Starved::Somebody;
-        }
+        let part = demand.min(quotient);
+        starved |= (part == 0) & (demand > 0);
         left = left.saturating_sub(part);
         parts.push(part);
-        remainders.push(remainder);
+        remainders.push(remainder & mask(demand > quotient));
     }
     largest_remainders(&mut parts, &remainders, left);
+    let starved = match starved {
+        true => Starved::Somebody,
+        false => Starved::Nobody,
+    };
     (parts, level, starved)
 }
 

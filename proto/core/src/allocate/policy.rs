@@ -1,9 +1,10 @@
 //! The other rules: fixed parts, equal parts, and Doorman's.
 
 use super::bands::{deal_headroom, fitted, floors, max_min};
-use super::{Band, Claimant, Headroom, Warm, add, rest};
+use super::{Claimant, Headroom, Warm, add, rest};
 use crate::demand::{DemandCurve, WEIGHT_ONE};
 use crate::share::apportion;
+use crate::unit::Band;
 use alloc::vec::Vec;
 
 /// Each claimant's fixed part, within its floor and ceiling.

@@ -17,6 +17,8 @@ pub struct Reservation {
     promised: u64,
     /// The bucket's count of promised tokens just after it was made.
     promised_until: u128,
+    /// Which of the bucket's reservations it is, from 1; without limit 0.
+    serial: u64,
 }
 
 impl Reservation {
@@ -26,8 +28,12 @@ impl Reservation {
         self.tokens
     }
 
-    /// The tick from which its holder may act. A later change of the bucket's
-    /// rate does not move it.
+    /// The tick from which its holder may act: the first one at which its tokens
+    /// are made. A later change of the bucket's rate does not move it.
+    ///
+    /// Later reservations do not wait for this one's holder: who acts later than
+    /// the exact instant, be it by the part of a nanosecond that was rounded up,
+    /// acts closer to those that follow by as much.
     #[must_use]
     pub const fn act_at(&self) -> Tick {
         self.act_at
@@ -60,6 +66,7 @@ impl Bucket {
                 act_at: now,
                 promised: 0,
                 promised_until: 0,
+                serial: 0,
             });
         }
         let made = self.advance(now);
@@ -78,11 +85,14 @@ impl Bucket {
             }
             act_at
         };
+        let promised = self.book(debt, made);
+        self.reservations = self.reservations.saturating_add(1);
         Ok(Reservation {
             tokens: n,
             act_at,
-            promised: self.book(debt, made),
+            promised,
             promised_until: self.promised,
+            serial: self.reservations,
         })
     }
 
@@ -96,14 +106,20 @@ impl Bucket {
     ///
     /// > restored `= max(0, n − tokens promised after it)`
     pub fn cancel(&mut self, reservation: Reservation, now: Tick) -> Tokens {
-        if self.is_unlimited() || reservation.act_at < now.max(self.latest) {
+        if self.is_unlimited() {
+            return Tokens::ZERO;
+        }
+        self.advance(now);
+        if reservation.act_at < self.latest {
             return Tokens::ZERO;
         }
         let since = self.promised.saturating_sub(reservation.promised_until);
         let since = u64::try_from(since).unwrap_or(u64::MAX);
-        if since == 0 {
-            // As if it had never been: earlier ones need not make room for it.
+        if since == 0 && reservation.serial == self.reservations {
+            // The last one, undone as if it had never been: earlier ones need
+            // not make room for it.
             self.promised = self.promised.saturating_sub(reservation.promised.into());
+            self.reservations = self.reservations.saturating_sub(1);
         }
         if planted::is(Bug::CancelRefundsAll) {
             return self.refund(reservation.tokens, now);

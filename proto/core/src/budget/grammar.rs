@@ -15,7 +15,7 @@
 //!
 //! A fraction in a rate is kept exactly: `1.5/s` is 3 tokens per 2 seconds.
 
-use super::period::{Calendar, Length, Offset};
+use super::calendar::{Calendar, Length, Offset};
 use crate::unit::{Frequency, Span};
 use core::fmt;
 

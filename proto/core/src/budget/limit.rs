@@ -1,9 +1,10 @@
 //! What a budget allows, as one of three kinds.
 
+use super::calendar::{Length, Offset};
 use super::draft::{BudgetDraft, Written};
 use super::error::{FieldError, Gate};
 use super::grammar;
-use super::period::{Length, Offset, Period};
+use super::period::Period;
 use crate::share::{Kind, Share};
 use crate::unit::{Frequency, Rate, Scale, Span, Tokens};
 use alloc::format;
@@ -123,17 +124,16 @@ impl Limit {
 
     pub(super) fn read(draft: &BudgetDraft, gate: &mut Gate) -> Option<Self> {
         let (rate, quota) = (draft.rate.is_some(), draft.quota.is_some());
-        match (rate, quota, draft.concurrency.is_some()) {
-            (false, false, false) => {
-                let allowed = "given, unless quota or concurrency is: it says what is limited";
-                gate.refuse("rate", "", allowed);
-            }
-            (true, true, _) => gate.only_with("quota", draft.quota.as_ref(), "a key without rate"),
-            (_, _, true) if rate || quota => {
-                let other = "a key without rate and quota";
-                gate.only_with("concurrency", draft.concurrency.as_ref(), other);
-            }
-            _ => {}
+        if !rate && !quota && draft.concurrency.is_none() {
+            let allowed = "given, unless quota or concurrency is: it says what is limited";
+            gate.refuse("rate", "", allowed);
+        }
+        if rate {
+            gate.only_with("quota", draft.quota.as_ref(), "a key without a rate");
+        }
+        if rate || quota {
+            let other = "a key without a rate or a quota";
+            gate.only_with("concurrency", draft.concurrency.as_ref(), other);
         }
         if !rate {
             gate.only_with("burst", draft.burst.as_ref(), "a rate");

@@ -1,5 +1,6 @@
 //! The periods of a quota: which one runs, and when it starts and ends.
 
+use super::calendar::{Calendar, Length, Offset};
 use super::civil;
 use crate::planted::{self, Bug};
 use crate::unit::{PeriodId, Span};
@@ -33,110 +34,6 @@ impl WallTime {
     #[must_use]
     pub const fn millis(self) -> i64 {
         self.0
-    }
-}
-
-/// A unit of the civil calendar. A week begins on Monday.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
-pub enum Calendar {
-    /// 60 seconds.
-    Minute,
-    /// 60 minutes.
-    Hour,
-    /// From midnight to midnight.
-    Day,
-    /// From Monday's midnight to the next.
-    Week,
-    /// From the first of a month to the first of the next.
-    Month,
-    /// From the first of January to the next.
-    Year,
-}
-
-impl Calendar {
-    const NAMES: [(&str, Self); 6] = [
-        ("minute", Self::Minute),
-        ("hour", Self::Hour),
-        ("day", Self::Day),
-        ("week", Self::Week),
-        ("month", Self::Month),
-        ("year", Self::Year),
-    ];
-
-    /// The unit of that name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        let mut names = Self::NAMES.iter();
-        names.find(|(word, _)| *word == name).map(|(_, unit)| *unit)
-    }
-}
-
-impl fmt::Display for Calendar {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut names = Self::NAMES.iter();
-        let name = names.find(|(_, unit)| unit == self).map(|(name, _)| *name);
-        f.write_str(name.unwrap_or_default())
-    }
-}
-
-/// How long a period is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
-pub enum Length {
-    /// Always the same; counted from the Unix epoch.
-    Fixed(Span),
-    /// A unit of the calendar.
-    Calendar(Calendar),
-}
-
-/// `24h` for a fixed length, `day` for the calendar's.
-impl fmt::Display for Length {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Fixed(span) => fmt::Display::fmt(span, f),
-            Self::Calendar(unit) => fmt::Display::fmt(unit, f),
-        }
-    }
-}
-
-/// How far a local clock is ahead of UTC. Range: −14:00 to +14:00.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(transparent))]
-pub struct Offset(i16);
-
-impl Offset {
-    /// No offset.
-    pub const UTC: Self = Self(0);
-
-    /// Fourteen hours.
-    pub const MINUTES_MAX: i16 = 14 * 60;
-
-    /// An offset of `minutes`, east of Greenwich positive; `None` out of range.
-    #[must_use]
-    pub const fn from_minutes(minutes: i16) -> Option<Self> {
-        match minutes {
-            -840..=Self::MINUTES_MAX => Some(Self(minutes)),
-            _ => None,
-        }
-    }
-
-    /// The offset in minutes.
-    #[must_use]
-    pub const fn minutes(self) -> i16 {
-        self.0
-    }
-}
-
-/// `+05:30`.
-impl fmt::Display for Offset {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sign = if self.0 < 0 { '-' } else { '+' };
-        let minutes = self.0.unsigned_abs();
-        write!(f, "{sign}{:02}:{:02}", minutes / 60, minutes % 60)
     }
 }
 
@@ -334,7 +231,7 @@ impl Period {
 
     /// Local time less world time, in milliseconds.
     fn shift(&self) -> Option<i64> {
-        let offset = i64::from(self.offset.0).checked_mul(MILLIS_PER_MINUTE)?;
+        let offset = i64::from(self.offset.minutes()).checked_mul(MILLIS_PER_MINUTE)?;
         let offset = if planted::is(Bug::OffsetSign) {
             offset.checked_neg()?
         } else {
@@ -346,4 +243,136 @@ impl Period {
 
 fn millis(span: Span) -> Option<i64> {
     i64::try_from(span.nanos() / NANOS_PER_MILLI).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000;
+
+    fn calendar(unit: Calendar, minutes: i16, align: Span) -> Period {
+        let offset = Offset::from_minutes(minutes).unwrap();
+        Period::new(Length::Calendar(unit), offset, align).unwrap()
+    }
+
+    #[track_caller]
+    fn check(period: Period, at: i64, start: i64, end: i64) {
+        let id = period.id_at(WallTime(at * SECOND)).unwrap();
+        let found = (period.start(id).unwrap(), period.end(id).unwrap());
+        assert_eq!(found, (WallTime(start * SECOND), WallTime(end * SECOND)));
+    }
+
+    /// Saturday, 29 February 2020, 18:45:30 UTC.
+    const LEAP_DAY: i64 = 1_583_001_930;
+
+    #[test]
+    fn periods_start_where_the_calendar_says() {
+        let none = Span::ZERO;
+        let at = |unit, minutes| calendar(unit, minutes, none);
+        check(
+            at(Calendar::Minute, 0),
+            LEAP_DAY,
+            1_583_001_900,
+            1_583_001_960,
+        );
+        check(
+            at(Calendar::Hour, 0),
+            LEAP_DAY,
+            1_582_999_200,
+            1_583_002_800,
+        );
+        check(
+            at(Calendar::Hour, 330),
+            LEAP_DAY,
+            1_583_001_000,
+            1_583_004_600,
+        );
+        check(at(Calendar::Day, 0), LEAP_DAY, 1_582_934_400, 1_583_020_800);
+        check(
+            at(Calendar::Week, 0),
+            LEAP_DAY,
+            1_582_502_400,
+            1_583_107_200,
+        );
+        check(
+            at(Calendar::Month, 0),
+            LEAP_DAY,
+            1_580_515_200,
+            1_583_020_800,
+        );
+        check(
+            at(Calendar::Year, 0),
+            LEAP_DAY,
+            1_577_836_800,
+            1_609_459_200,
+        );
+        // Five and a half hours east it is March already.
+        check(
+            at(Calendar::Month, 330),
+            LEAP_DAY,
+            1_583_001_000,
+            1_585_679_400,
+        );
+        check(
+            at(Calendar::Day, -300),
+            LEAP_DAY,
+            1_582_952_400,
+            1_583_038_800,
+        );
+    }
+
+    #[test]
+    fn an_alignment_starts_every_period_later() {
+        let days = |days: u64| Span::from_secs(days * 86_400);
+        let billing = calendar(Calendar::Month, 0, days(14));
+        check(billing, LEAP_DAY, 1_581_724_800, 1_584_230_400);
+        let shift = Length::Fixed(Span::from_secs(8 * 3_600));
+        let shift = Period::new(shift, Offset::UTC, Span::from_secs(6 * 3_600)).unwrap();
+        check(shift, LEAP_DAY, 1_582_984_800, 1_583_013_600);
+    }
+
+    #[test]
+    fn the_first_period_is_the_one_that_runs_at_the_epoch() {
+        let week = calendar(Calendar::Week, 0, Span::ZERO);
+        assert_eq!(week.id_at(WallTime(0)), Ok(PeriodId::new(1)));
+        assert_eq!(
+            week.start(PeriodId::new(1)),
+            Ok(WallTime(-3 * MILLIS_PER_DAY))
+        );
+        assert_eq!(week.start(PeriodId::new(0)), Err(PeriodError::OutOfRange));
+        assert_eq!(week.id_at(WallTime(-1)), Err(PeriodError::OutOfRange));
+        assert_eq!(week.id_at(WallTime::END), Err(PeriodError::OutOfRange));
+        let year = calendar(Calendar::Year, 0, Span::ZERO);
+        let last = year.id_at(WallTime(WallTime::END.0 - 1)).unwrap();
+        assert_eq!(last, PeriodId::new(8_030));
+        assert_eq!(year.end(last), Ok(WallTime::END));
+    }
+
+    #[test]
+    fn periods_outside_the_range_are_refused() {
+        let fixed = |span, offset, align| Period::new(Length::Fixed(span), offset, align).err();
+        let (utc, none) = (Offset::UTC, Span::ZERO);
+        let second = Span::from_secs(1);
+        assert_eq!(fixed(second, utc, none), None);
+        assert_eq!(
+            fixed(Span::from_millis(999), utc, none),
+            Some(PeriodError::Length)
+        );
+        let uneven = Span::from_nanos(1_000_000_001);
+        assert_eq!(fixed(uneven, utc, none), Some(PeriodError::Length));
+        assert_eq!(fixed(Period::LENGTH_MAX, utc, none), None);
+        let longer = Period::LENGTH_MAX.plus_or_max(second);
+        assert_eq!(fixed(longer, utc, none), Some(PeriodError::Length));
+        assert_eq!(fixed(second, utc, second), Some(PeriodError::Align));
+        assert_eq!(fixed(second, utc, Span::from_millis(999)), None);
+        assert_eq!(
+            fixed(second, utc, Span::from_nanos(1)),
+            Some(PeriodError::Align)
+        );
+        let east = Offset::from_minutes(60).unwrap();
+        assert_eq!(fixed(second, east, none), Some(PeriodError::Offset));
+        assert_eq!(Offset::from_minutes(841), None);
+        assert_eq!(Offset::from_minutes(-841), None);
+    }
 }

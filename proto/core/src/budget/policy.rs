@@ -1,5 +1,6 @@
 //! The choices that an operator makes by a word.
 
+use crate::allocate::{Headroom, Policy};
 use crate::share::Share;
 
 /// What a holder does when its lease has run out.
@@ -37,46 +38,17 @@ impl<T> OnLeaseExpiry<T> {
     }
 }
 
-/// By what rule a budget is divided.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
-pub enum Allocation {
-    /// Weighted max-min fairness in bands.
-    #[default]
-    MaxMin,
-    /// Fixed parts by weight, whatever the demand.
-    Static,
-    /// The same for all who ask, and the rest to those who want more.
-    Equal,
-    /// In proportion to demand.
-    Proportional,
-}
+/// The words for the rules by which a budget is divided.
+pub(super) const POLICIES: [(&str, Policy); 4] = [
+    ("max_min", Policy::MaxMin),
+    ("static", Policy::Static),
+    ("equal", Policy::Equal),
+    ("proportional", Policy::Proportional),
+];
 
-impl Allocation {
-    pub(super) const WORDS: [(&str, Self); 4] = [
-        ("max_min", Self::MaxMin),
-        ("static", Self::Static),
-        ("equal", Self::Equal),
-        ("proportional", Self::Proportional),
-    ];
-}
-
-/// What becomes of the part of a limit that nobody wants.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
-pub enum Headroom {
-    /// It is dealt by weight, so that an idle client can start without asking.
-    #[default]
-    Dealt,
-    /// It stays unassigned until somebody asks.
-    Withheld,
-}
-
-impl Headroom {
-    pub(super) const WORDS: [(&str, Self); 2] = [("yes", Self::Dealt), ("no", Self::Withheld)];
-}
+/// The words for whether what nobody wants is dealt all the same.
+pub(super) const HEADROOMS: [(&str, Headroom); 2] =
+    [("yes", Headroom::ByWeight), ("no", Headroom::Kept)];
 
 /// Whether a refusal refuses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

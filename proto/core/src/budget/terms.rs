@@ -1,13 +1,15 @@
 //! A budget's terms in people's units: what a draft says, read field by field.
 
-use super::claim::{Band, WeightRule};
+use super::claim::WeightRule;
 use super::draft::{BudgetDraft, ExpiryDraft, WeightDraft, Written};
 use super::error::{Gate, choice};
 use super::grammar;
 use super::key::KeyPattern;
 use super::limit::{self, Limit};
 use super::part::Part;
-use super::policy::{self, Allocation, Enforcement, Headroom, OnLeaseExpiry};
+use super::policy::{self, Enforcement, OnLeaseExpiry};
+use crate::allocate::{Headroom, Policy};
+use crate::unit::Band;
 use crate::unit::{Span, Weight};
 use alloc::format;
 use alloc::string::ToString;
@@ -24,7 +26,7 @@ pub(super) struct Terms {
     pub(super) floor: Option<Part>,
     pub(super) ceiling: Option<Part>,
     pub(super) on_lease_expiry: OnLeaseExpiry<Part>,
-    pub(super) allocation: Allocation,
+    pub(super) allocation: Policy,
     pub(super) forget_after: Span,
     pub(super) headroom: Headroom,
     pub(super) enforcement: Enforcement,
@@ -54,10 +56,10 @@ impl Terms {
         let band = read_band("band", draft.band.as_ref(), gate);
         let weights = read_weights(&draft.weights, gate);
         let allocation = draft.allocation.as_ref();
-        let allocation = gate.word("allocation", allocation, &Allocation::WORDS);
+        let allocation = gate.word("allocation", allocation, &policy::POLICIES);
         let forget = draft.forget_after.as_ref();
         let forget = limit::read_span("forget_after", forget, FORGET_AFTER_MAX, gate);
-        let headroom = gate.word("headroom", draft.headroom.as_ref(), &Headroom::WORDS);
+        let headroom = gate.word("headroom", draft.headroom.as_ref(), &policy::HEADROOMS);
         let enforcement = gate.word("dry_run", draft.dry_run.as_ref(), &Enforcement::WORDS);
         let on_lease_expiry = read_expiry(draft, limit.as_ref(), gate);
         // Without a limit nobody can say what a part of it would be.
@@ -93,9 +95,9 @@ impl Terms {
                 },
                 other => ExpiryDraft::Word(policy::word(&EXPIRY_WORDS, *other).into()),
             }),
-            allocation: Some(policy::word(&Allocation::WORDS, self.allocation).into()),
+            allocation: Some(policy::word(&policy::POLICIES, self.allocation).into()),
             forget_after: Some(self.forget_after.to_string().into()),
-            headroom: Some(policy::word(&Headroom::WORDS, self.headroom).into()),
+            headroom: Some(policy::word(&policy::HEADROOMS, self.headroom).into()),
             dry_run: Some(policy::word(&Enforcement::WORDS, self.enforcement).into()),
             ..BudgetDraft::default()
         };

@@ -93,7 +93,7 @@ fn chord(run: &[Segment], segments: &mut Vec<Segment>) {
 }
 
 /// How much of a run's demand and weight goes to its lower end, so that the
-/// rest meets the upper: weight `(W·λ₂ − D) / (λ₂ − λ₁)` rounded up, with what
+/// rest meets the upper: weight `(W·λ₂ − D) / (λ₂ − λ₁)`, rounded up, with what
 /// it takes at λ₁ rounded down.
 fn low_end(sum: Segment, low: Level, high: Level) -> Option<Segment> {
     let weight = split_weight(sum, low, high)?;
@@ -109,9 +109,10 @@ fn low_end(sum: Segment, low: Level, high: Level) -> Option<Segment> {
     })
 }
 
-/// The lower end's weight to within two: floating point by hand, because the
-/// exact terms have 192 bits. Being off costs a little of what the chord hands
-/// out and nothing else, since the demand is fitted to whatever weight this is.
+/// The lower end's weight, at most a few grains too great: floating point by
+/// hand, because the exact terms have 192 bits. Being off costs a little of what
+/// the chord hands out and nothing else, since the demand is fitted to whatever
+/// weight this is; too great costs a few `λ`, too small would cost as many `λ₂`.
 fn split_weight(sum: Segment, low: Level, high: Level) -> Option<u64> {
     // (W·λ₂ − D) / (λ₂ − λ₁), both sides times the weights of both levels.
     let above = wide(sum.weight, high.units()).checked_sub(wide(sum.demand, high.weight()))?;
@@ -128,7 +129,7 @@ fn split_weight(sum: Segment, low: Level, high: Level) -> Option<u64> {
         Some(_) => return None,
         None => quotient.checked_shr(down.checked_sub(up)?).unwrap_or(0),
     };
-    Some(u64::try_from(weight).unwrap_or(u64::MAX))
+    Some(u64::try_from(weight).unwrap_or(u64::MAX).saturating_add(2))
 }
 
 /// The upper 64 bits of a number, and how far they were moved down.
@@ -151,6 +152,9 @@ impl Octaves {
     /// Wide enough for any run: the whole scale has 128 octaves.
     const TOLERANCE_MAX: u32 = 128 * OCTAVE;
 
+    /// A sixteenth of an octave, 4 %: what the level moves by from round to round.
+    const NEAR: u32 = OCTAVE / 16;
+
     fn of(segments: &[Segment], near: Option<Level>) -> Self {
         Self {
             points: segments
@@ -162,7 +166,8 @@ impl Octaves {
     }
 
     /// The lengths of the runs, in order, if each may spread over `tolerance`
-    /// at the last level, and over as much again for each octave away from it.
+    /// at the last level, and over as much again for each [`Octaves::NEAR`]
+    /// between that and the run.
     fn runs(&self, tolerance: u32) -> impl Iterator<Item = usize> {
         let mut points = self.points.iter().peekable();
         core::iter::from_fn(move || {
@@ -185,8 +190,8 @@ impl Octaves {
             Some(near) if near > end => near.saturating_sub(end),
             _ => 0,
         };
-        let spread = wide(end.saturating_sub(start).into(), OCTAVE.into());
-        spread <= wide(tolerance.into(), OCTAVE.saturating_add(away).into())
+        let spread = wide(end.saturating_sub(start).into(), Self::NEAR.into());
+        spread <= wide(tolerance.into(), Self::NEAR.saturating_add(away).into())
     }
 }
 

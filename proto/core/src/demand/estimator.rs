@@ -176,9 +176,9 @@ mod tests {
             estimator.observe(wanted(0, 0, 8), at(millis));
             assert_eq!(estimator.rate_at(at(millis)), 80);
         }
-        assert_eq!(estimator.rate_at(at(400)), 70);
         assert_eq!(estimator.largest_waiting_at(at(300)), 8);
         assert_eq!(estimator.largest_waiting_at(at(400)), 0);
+        assert_eq!(estimator.rate_at(at(400)), 70);
     }
 
     #[test]

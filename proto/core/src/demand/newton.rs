@@ -30,7 +30,21 @@ pub fn solve(capacity: u64, curves: &[DemandCurve], from: Option<Level>) -> Opti
     Some(level_of(capacity, &demands, &weights, from))
 }
 
-/// [`solve`] for claimants side by side. The weights must add up to 64 bits;
+/// [`solve`] for claimants side by side, each a demand and a weight. `None` if
+/// the weights add up to more than 64 bits.
+#[must_use]
+pub fn level_among(
+    capacity: u64,
+    demands: &[u64],
+    weights: &[u64],
+    from: Option<Level>,
+) -> Option<Level> {
+    let sum: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
+    u64::try_from(sum).ok()?;
+    Some(level_of(capacity, demands, weights, from))
+}
+
+/// [`level_among`] without its check. The weights must add up to 64 bits;
 /// who has no weight must want nothing.
 pub(crate) fn level_of(
     capacity: u64,
@@ -45,12 +59,8 @@ pub(crate) fn level_of(
             return Level::FULL;
         }
         let next = pass.root(capacity);
-        let settled = if planted::is(Bug::OldLevelTrusted) {
-            next >= level && level > Level::ZERO
-        } else {
-            next == level
-        };
-        if settled {
+        let trusted = planted::is(Bug::OldLevelTrusted) && Level::ZERO < level && level < next;
+        if next == level || trusted {
             return level;
         }
         level = next;
@@ -71,11 +81,12 @@ impl Pass {
     fn at(level: Level, demands: &[u64], weights: &[u64]) -> Self {
         let (mut total, mut met, mut open) = (0_u128, 0_u128, 0_u64);
         // Sums of 64-bit numbers fit 128 bits, and the weights fit 64 by contract.
+        // Masks, because who is met is as good as random to a branch predictor.
         for (&demand, &weight) in demands.iter().zip(weights) {
-            let is_met = level.meets(demand, weight);
+            let is_met = mask(level.meets(demand, weight));
             total = total.wrapping_add(u128::from(demand));
-            met = met.wrapping_add(u128::from(if is_met { demand } else { 0 }));
-            open = open.wrapping_add(if is_met { 0 } else { weight });
+            met = met.wrapping_add(u128::from(demand & is_met));
+            open = open.wrapping_add(weight & !is_met);
         }
         Self { total, met, open }
     }
@@ -91,4 +102,10 @@ impl Pass {
             _ => Level::ZERO,
         }
     }
+}
+
+/// All ones if `condition` holds, else all zeros.
+#[inline]
+pub(crate) fn mask(condition: bool) -> u64 {
+    0_u64.wrapping_sub(u64::from(condition))
 }

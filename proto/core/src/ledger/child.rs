@@ -81,6 +81,12 @@ impl Child {
         self.muted
     }
 
+    /// Whether no report tells what it wants now: nothing was heard of it in
+    /// this ledger, or for too long.
+    pub(super) fn is_silent(&self, now: Tick, silence: Span) -> bool {
+        self.seq == Seq::new(0) || now.since(self.received) > silence
+    }
+
     pub(super) fn mute(&mut self) {
         self.muted = true;
     }
@@ -113,12 +119,15 @@ impl Child {
         for line in &report.lines {
             let claim = self.claims.entry(line.budget).or_default();
             let (before, returned) = (core::mem::take(&mut claim.demand), claim.returned);
-            claim.take(line, now);
+            claim.take(line, report.seq, now);
             if claim.demand != before || claim.returned != returned {
                 dirty.insert(line.budget);
             }
         }
-        for claim in self.claims.values_mut() {
+        for (&budget, claim) in &mut self.claims {
+            if claim.fall_silent(report.seq) {
+                dirty.insert(budget);
+            }
             claim.echo(self.heard, now);
         }
         Ok(())

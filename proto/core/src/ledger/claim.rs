@@ -3,7 +3,7 @@
 use crate::edge::{Vector, meets};
 use crate::message::{AnswerLine, BandDemand, ReportLine};
 use crate::share::Share;
-use crate::unit::{Number, PeriodId, Tick, Tokens};
+use crate::unit::{Number, PeriodId, Seq, Tick, Tokens};
 use alloc::vec::Vec;
 
 /// One child's claim on one budget.
@@ -32,13 +32,18 @@ pub struct Claim {
     pub target: Vector,
     /// For how many plans what is held has differed from what should be.
     pub differs: u32,
+    /// The last report that had a line of this budget.
+    pub(super) reported: Seq,
     said: Option<(Number, AnswerLine)>,
+    /// The first answer that carried a target which the child has not echoed yet.
+    pending: Option<(Number, Vector)>,
     heard: Option<(Tick, Vector)>,
 }
 
 impl Claim {
     /// Takes what a report says.
-    pub(super) fn take(&mut self, line: &ReportLine, now: Tick) {
+    pub(super) fn take(&mut self, line: &ReportLine, seq: Seq, now: Tick) {
+        self.reported = seq;
         self.demand.clone_from(&line.demand);
         self.floor = line.floor;
         self.waiting = match self.waiting {
@@ -53,6 +58,17 @@ impl Claim {
         self.returned = self.returned.merge(line.returned);
     }
 
+    /// A report had no line of this budget: nothing is wanted of it any more.
+    pub(super) fn fall_silent(&mut self, seq: Seq) -> bool {
+        let silent = self.reported != seq && !(self.demand.is_empty() && self.floor.is_empty());
+        if silent {
+            self.demand.clear();
+            self.floor = Share::EMPTY;
+            self.waiting = None;
+        }
+        silent
+    }
+
     /// Begins a period, if it is later: what was returned and wanted before is void.
     pub(super) fn begin(&mut self, period: PeriodId) {
         if period > self.period {
@@ -60,6 +76,7 @@ impl Claim {
             self.returned = Vector::ZERO;
             self.target = Vector::ZERO;
             self.heard = None;
+            self.pending = None;
         }
     }
 
@@ -68,7 +85,9 @@ impl Claim {
         self.target = self.target.merge(target);
     }
 
-    /// Follows the echo: what the child has heard of starts its clock, what it returned stops it.
+    /// Follows the echo: what the child has heard of starts its clock, what it
+    /// returned stops it. A target that was raised meanwhile does not stop
+    /// the clock of the one before.
     pub(super) fn echo(&mut self, heard: Number, now: Tick) {
         if self
             .heard
@@ -76,12 +95,19 @@ impl Claim {
         {
             self.heard = None;
         }
-        let Some((number, told)) = self.said.map(|(number, line)| (number, line.target)) else {
+        let Some((number, told)) = self.pending else {
             return;
         };
-        if self.heard.is_none() && heard >= number && !meets(self.returned, told) {
+        if self.heard.is_some() || heard < number {
+            return;
+        }
+        if !meets(self.returned, told) {
             self.heard = Some((now, told));
         }
+        self.pending = self.said.and_then(|(number, line)| {
+            let later = !meets(told.merge(self.returned), line.target);
+            later.then_some((number, line.target))
+        });
     }
 
     /// When the child heard of a target that it has not met.
@@ -104,6 +130,9 @@ impl Claim {
             Some((first, said)) if said == line => heard < *first || self.has_target(),
             _ => {
                 self.said = Some((number, *line));
+                if self.pending.is_none() && self.has_target() {
+                    self.pending = Some((number, self.target));
+                }
                 true
             }
         }

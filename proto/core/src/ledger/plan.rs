@@ -6,7 +6,7 @@ use crate::account::Account;
 use crate::allocate::{self, Burst, Change, Claimant, Headroom, Warm};
 use crate::edge::Vector;
 use crate::share::{Kind, Share, apportion};
-use crate::unit::{BudgetId, Incarnation, Rate, Scale, Tick, Tokens};
+use crate::unit::{BudgetId, Incarnation, Rate, Scale, Span, Tick, Tokens};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -23,6 +23,9 @@ pub struct WholeView {
     pub ceiling: Option<Share>,
     /// What floors may add up to.
     pub floors: Share,
+    /// Who has been silent for so long is neither granted nor recalled:
+    /// nobody knows what it wants, and it may be gone.
+    pub silence: Span,
 }
 
 /// What should move.
@@ -30,6 +33,8 @@ pub struct WholeView {
 pub struct Plan {
     /// What should be granted, within what is free; a rate's tokens are for the owner to add.
     pub wishes: Vec<Wish>,
+    /// Children of whom something more is wanted back.
+    pub recalled: Vec<Incarnation>,
     /// Whether time alone can change the plan: a small difference is being held back.
     pub unsettled: bool,
     /// Children whose waiting cost no gathering of burst can ever serve.
@@ -67,9 +72,17 @@ pub(super) fn plan(
     let mut seats = Vec::new();
     for (&id, child) in children.iter_mut() {
         let (muted, leaving) = (child.is_muted(), child.is_leaving());
-        if muted {
-            reserved = reserved.plus(account.holding(id)).unwrap_or(account.held());
-        } else if let Some(claim) = child.claims.get_mut(&budget) {
+        let holding = account.holding(id);
+        if muted || child.is_silent(now, view.silence) {
+            reserved = reserved.plus(holding).unwrap_or(account.held());
+            continue;
+        }
+        // Who holds has a seat, whether it ever asked or not: it must be told, and may be recalled.
+        let claim = match holding.is_zero() {
+            true => child.claims.get_mut(&budget),
+            false => Some(child.claims.entry(budget).or_default()),
+        };
+        if let Some(claim) = claim {
             claim.begin(account.period());
             seats.push(Seat::new(id, claim, account, leaving));
         }
@@ -81,7 +94,7 @@ pub(super) fn plan(
         Kind::Quota => quota_parts(&seats, &room, view, warm),
         Kind::Concurrency => permit_parts(&seats, &room, view, warm),
     };
-    plan.wishes = settle(&mut seats, &wanted, account, view);
+    plan.wishes = settle(&mut seats, &wanted, account, view, &mut plan.recalled);
     plan
 }
 
@@ -139,7 +152,7 @@ impl<'a> Seat<'a> {
             .claim
             .demand
             .iter()
-            .map(|band| (allocate::Band(band.band.get()), band.curve.clone()))
+            .map(|band| (band.band, band.curve.clone()))
             .collect();
         if self.leaving {
             return Claimant {
@@ -300,6 +313,7 @@ fn settle(
     wanted: &[Vector],
     account: &Account,
     view: &WholeView,
+    recalled: &mut Vec<Incarnation>,
 ) -> Vec<Wish> {
     let mut lacking = Vec::with_capacity(seats.len());
     for (seat, &want) in seats.iter_mut().zip(wanted) {
@@ -312,6 +326,7 @@ fn settle(
                 }
             }
             seat.claim.raise_target(Vector::from_array(target));
+            recalled.push(seat.child);
         }
         lacking.push(want.ahead_of(seat.kept));
     }

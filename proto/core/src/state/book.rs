@@ -6,13 +6,20 @@ use crate::command::{Changes, Ending, Movement};
 use crate::message::FloorRelease;
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
-use crate::unit::{BudgetId, Incarnation, PeriodId, RequestId};
+use crate::unit::{BudgetId, Incarnation, PeriodId, RequestId, Span};
 use alloc::vec::Vec;
 
 impl State {
     pub(super) fn round(&mut self, changes: &Changes, effects: &mut Vec<Effect>) {
         for &(budget, period) in &changes.stamps {
             self.stamp(budget, period, effects);
+        }
+        for &(budget, period, age) in &changes.ages {
+            if let Some(generation) = self.budgets.get_mut(&budget)
+                && generation.account.period() == period
+            {
+                generation.age = generation.age.max(age);
+            }
         }
         for movement in &changes.releases {
             self.release(movement, effects);
@@ -38,6 +45,7 @@ impl State {
         if let Some(generation) = self.budgets.get_mut(&budget)
             && generation.account.stamp(period)
         {
+            generation.age = Span::ZERO;
             effects.push(Effect::Stamped(budget, period));
         }
     }

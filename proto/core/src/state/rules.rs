@@ -134,6 +134,7 @@ impl State {
             rule,
             budget,
             account,
+            age: crate::unit::Span::ZERO,
             winding: false,
         };
         let live = |life: &Incarnation| {

@@ -17,6 +17,8 @@ pub struct Snapshot {
     pub drift: Drift,
     /// The nodes' lease.
     pub lease: Span,
+    /// The longest lease that was ever in force.
+    pub patience: Span,
     /// The next life to be issued.
     pub next_incarnation: Incarnation,
     /// The next generation to be issued.
@@ -75,6 +77,7 @@ impl State {
             applied: self.applied,
             drift: self.drift,
             lease: self.lease,
+            patience: self.patience,
             next_incarnation: self.next_incarnation,
             next_budget: self.next_budget,
             next_rule: self.next_rule,
@@ -125,6 +128,7 @@ impl State {
             applied: snapshot.applied,
             drift: snapshot.drift,
             lease: snapshot.lease,
+            patience: snapshot.patience.max(snapshot.lease),
             next_incarnation: snapshot.next_incarnation,
             next_budget: snapshot.next_budget,
             next_rule: snapshot.next_rule,

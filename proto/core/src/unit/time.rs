@@ -109,8 +109,11 @@ impl fmt::Display for Span {
             (1_000_000, "ms"),
             (1_000, "us"),
         ] {
-            if self.0 >= nanos && self.0.is_multiple_of(nanos) {
-                return write!(f, "{}{name}", self.0 / nanos);
+            match self.0.checked_div(nanos) {
+                Some(whole) if whole > 0 && self.0.is_multiple_of(nanos) => {
+                    return write!(f, "{whole}{name}");
+                }
+                _ => {}
             }
         }
         write!(f, "{}ns", self.0)

@@ -48,6 +48,8 @@ fn terms(change: impl FnOnce(&mut pb::Terms)) -> pb::Answer {
         kind: pb::Kind::Rate.into(),
         grains_per_token: 1,
         on_lease_expiry: pb::OnLeaseExpiry::Deny.into(),
+        policy: pb::Policy::MaxMin.into(),
+        headroom: pb::Headroom::Kept.into(),
         ..pb::Terms::default()
     };
     change(&mut terms);
@@ -101,6 +103,11 @@ fn an_answer_is_refused_by_the_term_that_is_wrong() {
     check::<Answer>(
         terms(|terms| terms.kind = 0),
         "Answer.lines[0].terms.kind = 0: must be 1 (rate), 2 (quota) or 3 (concurrency)",
+    );
+    check::<Answer>(
+        terms(|terms| terms.policy = 5),
+        "Answer.lines[0].terms.policy = 5: \
+         must be 1 (max-min), 2 (static), 3 (equal) or 4 (proportional)",
     );
     check::<Answer>(
         terms(|terms| terms.on_lease_expiry = pb::OnLeaseExpiry::Local.into()),

@@ -6,13 +6,15 @@ mod log;
 pub(crate) use budgets::{budget, draft, field_error, key, labels, pattern};
 pub(crate) use log::{command, snapshot};
 
-use aliquot_core::budget::{Band, OnLeaseExpiry};
+use aliquot_core::allocate::{self, Headroom, Policy};
+use aliquot_core::budget::OnLeaseExpiry;
 use aliquot_core::demand::DemandCurve;
 use aliquot_core::edge::Vector;
 use aliquot_core::message::{
     Answer, AnswerLine, BandDemand, FloorRelease, Heard, Intent, Report, ReportLine, Terms, Verdict,
 };
 use aliquot_core::share::{Kind, Share};
+use aliquot_core::unit::Band;
 use aliquot_core::unit::{
     BudgetId, Drift, Edge, Incarnation, Number, PeriodId, Rate, Scale, Seq, Span, Term, Tokens,
     Weight,
@@ -132,12 +134,28 @@ pub(crate) fn on_lease_expiry() -> BoxedStrategy<OnLeaseExpiry> {
     .boxed()
 }
 
+fn dividing() -> impl Strategy<Value = allocate::Terms> {
+    let policies = vec![
+        Policy::MaxMin,
+        Policy::Static,
+        Policy::Equal,
+        Policy::Proportional,
+    ];
+    let headrooms = vec![Headroom::ByWeight, Headroom::Kept];
+    let both = (
+        prop::sample::select(policies),
+        prop::sample::select(headrooms),
+    );
+    both.prop_map(|(policy, headroom)| allocate::Terms { policy, headroom })
+}
+
 prop_compose! {
     pub(crate) fn terms()(
         kind in kind(), scale in scale(), on_lease_expiry in on_lease_expiry(),
         max_hold in span(), forget_after in span(),
+        floor in share(), ceiling in proptest::option::of(share()), dividing in dividing(),
     ) -> Terms {
-        Terms { kind, scale, on_lease_expiry, max_hold, forget_after }
+        Terms { kind, scale, on_lease_expiry, max_hold, forget_after, floor, ceiling, dividing }
     }
 }
 

@@ -29,6 +29,7 @@ prop_compose! {
     fn changes()(
         round in named(Round::new),
         stamps in vec((named(BudgetId::new), named(PeriodId::new)), 0..3),
+        ages in vec((named(BudgetId::new), named(PeriodId::new), span()), 0..3),
         releases in vec(movement(), 0..3), floors in vec(floor_release().boxed(), 0..3),
         reclaims in vec(life(), 0..3),
         forgets in vec((named(BudgetId::new), life()), 0..3),
@@ -37,7 +38,7 @@ prop_compose! {
     ) -> Changes {
         let ending = |(budget, full)| Ending { budget, full };
         let endings = endings.into_iter().map(ending).collect();
-        Changes { round, stamps, releases, floors, reclaims, forgets, grants, endings }
+        Changes { round, stamps, ages, releases, floors, reclaims, forgets, grants, endings }
     }
 }
 
@@ -117,14 +118,15 @@ fn account() -> BoxedStrategy<Account> {
 }
 
 fn generation() -> BoxedStrategy<Generation> {
-    let names = (key(), named(RuleId::new), any::<bool>());
+    let names = (key(), named(RuleId::new), any::<bool>(), span());
     (names, budget(), account())
-        .prop_map(|((key, rule, winding), budget, account)| Generation {
+        .prop_map(|((key, rule, winding, age), budget, account)| Generation {
             key,
             rule,
             budget,
             account,
             winding,
+            age,
         })
         .boxed()
 }
@@ -141,7 +143,7 @@ fn listed<K: Ord, V>(map: BTreeMap<K, V>) -> Vec<(K, V)> {
 
 prop_compose! {
     pub(crate) fn snapshot()(
-        applied in number(), drift in drift(), lease in span(),
+        applied in number(), drift in drift(), lease in span(), patience in span(),
         next in (life(), named(BudgetId::new), named(RuleId::new)),
         members in btree_map(life(), member(), 0..3),
         removed in btree_set(named(NodeId::new), 0..3),
@@ -152,7 +154,7 @@ prop_compose! {
         let rules = listed(rules).into_iter();
         let rules = rules.map(|(id, (budget, cold))| (id, Rule { budget, cold })).collect();
         Snapshot {
-            applied, drift, lease, rules, requests,
+            applied, drift, lease, patience, rules, requests,
             next_incarnation: next.0, next_budget: next.1, next_rule: next.2,
             members: listed(members), removed: removed.into_iter().collect(),
             budgets: listed(budgets),

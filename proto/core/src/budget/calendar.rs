@@ -1,0 +1,108 @@
+//! The calendar's units, and the local clocks that they follow.
+
+use crate::unit::Span;
+use core::fmt;
+
+/// A unit of the civil calendar. A week begins on Monday.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+pub enum Calendar {
+    /// 60 seconds.
+    Minute,
+    /// 60 minutes.
+    Hour,
+    /// From midnight to midnight.
+    Day,
+    /// From Monday's midnight to the next.
+    Week,
+    /// From the first of a month to the first of the next.
+    Month,
+    /// From the first of January to the next.
+    Year,
+}
+
+impl Calendar {
+    const NAMES: [(&str, Self); 6] = [
+        ("minute", Self::Minute),
+        ("hour", Self::Hour),
+        ("day", Self::Day),
+        ("week", Self::Week),
+        ("month", Self::Month),
+        ("year", Self::Year),
+    ];
+
+    /// The unit of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let mut names = Self::NAMES.iter();
+        names.find(|(word, _)| *word == name).map(|(_, unit)| *unit)
+    }
+}
+
+impl fmt::Display for Calendar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut names = Self::NAMES.iter();
+        let name = names.find(|(_, unit)| unit == self).map(|(name, _)| *name);
+        f.write_str(name.unwrap_or_default())
+    }
+}
+
+/// How long a period is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+pub enum Length {
+    /// Always the same; counted from the Unix epoch.
+    Fixed(Span),
+    /// A unit of the calendar.
+    Calendar(Calendar),
+}
+
+/// `24h` for a fixed length, `day` for the calendar's.
+impl fmt::Display for Length {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(span) => fmt::Display::fmt(span, f),
+            Self::Calendar(unit) => fmt::Display::fmt(unit, f),
+        }
+    }
+}
+
+/// How far a local clock is ahead of UTC. Range: −14:00 to +14:00.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(transparent))]
+pub struct Offset(i16);
+
+impl Offset {
+    /// No offset.
+    pub const UTC: Self = Self(0);
+
+    /// Fourteen hours.
+    pub const MINUTES_MAX: i16 = 14 * 60;
+
+    /// An offset of `minutes`, east of Greenwich positive; `None` out of range.
+    #[must_use]
+    pub const fn from_minutes(minutes: i16) -> Option<Self> {
+        match minutes {
+            -840..=Self::MINUTES_MAX => Some(Self(minutes)),
+            _ => None,
+        }
+    }
+
+    /// The offset in minutes.
+    #[must_use]
+    pub const fn minutes(self) -> i16 {
+        self.0
+    }
+}
+
+/// `+05:30`.
+impl fmt::Display for Offset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.0 < 0 { '-' } else { '+' };
+        let minutes = self.0.unsigned_abs();
+        write!(f, "{sign}{:02}:{:02}", minutes / 60, minutes % 60)
+    }
+}

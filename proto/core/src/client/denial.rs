@@ -1,0 +1,37 @@
+//! What a client says when it says no.
+
+use crate::bucket::Refusal;
+use core::fmt;
+
+/// Why a request was refused. Nothing was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Denial {
+    /// The budget is not claimed here, or of another kind.
+    Unknown,
+    /// Nothing was granted yet.
+    NoShare,
+    /// The lease is over, and the policy denies.
+    Lapsed,
+    /// The bucket says no.
+    Bucket(Refusal),
+    /// The escrow of the quota is spent, or less than asked for.
+    Escrow,
+    /// All permits are in flight.
+    Permits,
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown => f.write_str("no such budget is claimed"),
+            Self::NoShare => f.write_str("nothing was granted yet"),
+            Self::Lapsed => f.write_str("the lease is over"),
+            Self::Bucket(refusal) => refusal.fmt(f),
+            Self::Escrow => f.write_str("not so much of the quota is held"),
+            Self::Permits => f.write_str("all permits are in flight"),
+        }
+    }
+}
+
+impl core::error::Error for Denial {}

@@ -1,0 +1,140 @@
+//! Following the log: how a term's office begins, and what each entry does to
+//! what the leader keeps beside the state.
+
+use super::Leader;
+use crate::command::Command;
+use crate::pool::Pool;
+use crate::share::Kind;
+use crate::state::{Effect, Phase, State};
+use crate::unit::{Incarnation, Term, Tick};
+
+impl Leader {
+    /// An entry of `term` was applied to `state` at `now`, with these effects.
+    pub fn applied(
+        &mut self,
+        term: Term,
+        command: Option<&Command>,
+        effects: &[Effect],
+        state: &State,
+        now: Tick,
+    ) {
+        let Some(leadership) = &mut self.leadership else {
+            return;
+        };
+        let own = leadership.term() == term;
+        if own && leadership.office().is_none() {
+            leadership.extend_patience(state.patience());
+            leadership.take_office(now, state.members().map(|(life, _)| life));
+            self.enter_office(state, now);
+            // The entry that begins the office is the office's first: what it
+            // freed was nobody's in this term.
+            return;
+        }
+        if leadership.office().is_none() {
+            return;
+        }
+        if let (Some(Command::Round(changes)), Some(mine)) = (command, &self.proposed)
+            && own
+            && changes.round == mine.round
+        {
+            self.proposed = None;
+        }
+        for effect in effects {
+            self.follow(effect, state, now);
+        }
+        self.fit_pools(state, now);
+    }
+
+    /// Every pool starts empty with the office, and every life gets a whole lease.
+    fn enter_office(&mut self, state: &State, now: Tick) {
+        for (life, member) in state.members() {
+            self.ledger.close(life);
+            self.listen(life, now);
+            if member.phase == Phase::Leaving {
+                self.doom(life);
+            }
+        }
+        for (id, generation) in state.budgets() {
+            self.ledger.touch(id);
+            if generation.budget.kind() == Kind::Rate {
+                let pool = Pool::empty(generation.account.free(), now);
+                self.pools.entry(id).or_insert(pool);
+            }
+        }
+    }
+
+    pub(super) fn doom(&mut self, life: Incarnation) {
+        if let Some(leadership) = &mut self.leadership {
+            leadership.doom(life);
+        }
+        self.ledger.mute(life);
+    }
+
+    fn follow(&mut self, effect: &Effect, state: &State, now: Tick) {
+        match effect {
+            Effect::Joined { incarnation, .. } => {
+                if let Some(leadership) = &mut self.leadership {
+                    leadership.begin(*incarnation, now);
+                }
+                self.listen(*incarnation, now);
+            }
+            Effect::Leaving(life) => self.doom(*life),
+            Effect::Reclaimed(life) => {
+                if let Some(leadership) = &mut self.leadership {
+                    leadership.end(*life);
+                }
+                self.ledger.close(*life);
+                self.said.remove(life);
+                for (id, _) in state.budgets() {
+                    self.ledger.touch(id);
+                }
+            }
+            Effect::Created { budget, granted } => {
+                self.told.extend(*granted);
+                self.ledger.touch(*budget);
+            }
+            Effect::Freed(budget, share) => {
+                if let Some(pool) = self.pools.get_mut(budget) {
+                    pool.credit(*share, now);
+                }
+                self.ledger.touch(*budget);
+            }
+            Effect::Granted(budget, life) | Effect::MovementRefused(budget, life, _) => {
+                self.told.insert(*life);
+                self.ledger.touch(*budget);
+            }
+            Effect::Changed(budget) | Effect::Stamped(budget, _) => self.ledger.touch(*budget),
+            Effect::Ended(budget) => {
+                self.pools.remove(budget);
+            }
+            Effect::Configured => {
+                if let Some(leadership) = &mut self.leadership {
+                    leadership.extend_patience(state.patience());
+                }
+            }
+            Effect::Repeated(_) | Effect::Refused(..) | Effect::RuleChanged(_) => {}
+        }
+    }
+
+    /// The pools hold what the book says is free, less what is proposed.
+    fn fit_pools(&mut self, state: &State, now: Tick) {
+        for (id, generation) in state.budgets() {
+            if generation.budget.kind() != Kind::Rate {
+                continue;
+            }
+            let mut free = generation.account.free();
+            for grant in self.proposed.iter().flat_map(|changes| &changes.grants) {
+                if grant.budget == id {
+                    let before = generation.account.counters(grant.child).given;
+                    let more = grant.total.ahead_of(before);
+                    free.rate = free.rate.minus_or_zero(more.rate);
+                    free.burst = free.burst.minus_or_zero(more.burst);
+                }
+            }
+            self.pools
+                .entry(id)
+                .or_insert_with(|| Pool::empty(free, now))
+                .fit(free, now);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What goes into a round.
+
+use super::Leader;
+use crate::command::{Changes, Ending, Movement};
+use crate::edge::Vector;
+use crate::ledger::{WholeView, Wish};
+use crate::planted::{self, Bug};
+use crate::share::{Kind, Share};
+use crate::state::{Generation, State};
+use crate::unit::{BudgetId, Incarnation, Span, Tick, Tokens, time_to_make};
+use alloc::vec::Vec;
+
+impl Leader {
+    /// The changes since the last round, or none.
+    pub(super) fn next_round(&mut self, state: &State, now: Tick) -> Changes {
+        let mut changes = Changes {
+            round: self.round.next().unwrap_or(self.round),
+            ..Changes::default()
+        };
+        changes.stamps = self.stamps(state, now, &mut changes.ages);
+        changes.releases = self.releases(state);
+        changes.floors = core::mem::take(&mut self.floors);
+        changes.floors.retain(|floor| {
+            state.budget(floor.budget).is_some_and(|generation| {
+                let mut kept = generation.account.kept();
+                kept.any(|(life, _)| life == floor.former.parent)
+            })
+        });
+        if let Some(leadership) = &mut self.leadership {
+            changes.reclaims = leadership.reclaimable(now).into_iter().collect();
+        }
+        for &life in &changes.reclaims {
+            self.ledger.mute(life);
+        }
+        changes.forgets = self.forgets(state, now);
+        changes.grants = self.grants(state, now);
+        changes.endings = self.endings(state, now);
+        if !changes.is_empty() {
+            self.round = changes.round;
+        }
+        changes
+    }
+
+    /// What children reported returned and the book does not know yet.
+    fn releases(&self, state: &State) -> Vec<Movement> {
+        let mut releases = Vec::new();
+        for child in self.ledger.children() {
+            let life = child.edge().child;
+            for (&budget, claim) in &child.claims {
+                let Some(generation) = state.budget(budget) else {
+                    continue;
+                };
+                let counters = generation.account.counters(life);
+                if claim.period == counters.period && !counters.returned.covers(claim.returned) {
+                    releases.push(Movement {
+                        child: life,
+                        budget,
+                        period: claim.period,
+                        total: claim.returned,
+                    });
+                }
+            }
+        }
+        releases
+    }
+
+    /// What was kept of closed lives, once this leader has waited for as long
+    /// as anything under it may last.
+    fn forgets(&mut self, state: &State, now: Tick) -> Vec<(BudgetId, Incarnation)> {
+        let mut forgets = Vec::new();
+        let mut seen = alloc::collections::BTreeMap::new();
+        for (budget, generation) in state.budgets() {
+            for (life, kept) in generation.account.kept() {
+                let since = self.ghosts.get(&(budget, life)).copied().unwrap_or(now);
+                seen.insert((budget, life), since);
+                if now.since(since) > kept.linger {
+                    forgets.push((budget, life));
+                }
+            }
+        }
+        self.ghosts = seen;
+        forgets
+    }
+
+    /// Grants by plan, each booked out of the pool as it is proposed.
+    fn grants(&mut self, state: &State, now: Tick) -> Vec<Movement> {
+        let mut grants = Vec::new();
+        for budget in self.ledger.take_dirty() {
+            let Some(generation) = state.budget(budget) else {
+                continue;
+            };
+            let view = view(generation, self.pace.report.times_or_max(3));
+            let plan = self.ledger.plan(budget, &generation.account, &view, now);
+            self.told.extend(plan.recalled);
+            for wish in plan.wishes {
+                grants.extend(self.grant(budget, generation, wish, now));
+            }
+        }
+        grants
+    }
+
+    fn grant(
+        &mut self,
+        budget: BudgetId,
+        generation: &Generation,
+        wish: Wish,
+        now: Tick,
+    ) -> Option<Movement> {
+        let mut more = wish.more;
+        if generation.budget.kind() == Kind::Rate {
+            let pool = self.pools.get_mut(&budget)?;
+            let drawn = pool.draw(more.rate, more.burst, now);
+            more = Vector {
+                floor_rate: more.floor_rate,
+                floor_burst: more.floor_burst,
+                ..Vector::of(drawn)
+            };
+        }
+        let before = generation.account.counters(wish.child).given;
+        Some(Movement {
+            child: wish.child,
+            budget,
+            period: generation.account.period(),
+            total: before.plus(more)?,
+        })
+    }
+
+    /// Budgets that are wound up and clear, once they would be full again: a
+    /// generation that begins anew is full, and must not be fuller than that.
+    fn endings(&mut self, state: &State, now: Tick) -> Vec<Ending> {
+        let mut endings = Vec::new();
+        for (budget, generation) in state.budgets() {
+            if !generation.winding || !generation.account.is_clear() {
+                self.clear.remove(&budget);
+                continue;
+            }
+            let since = *self.clear.entry(budget).or_insert(now);
+            let whole = generation.budget.whole();
+            let refill = match generation.budget.kind() {
+                Kind::Rate => time_to_make(whole.burst, whole.rate),
+                Kind::Quota | Kind::Concurrency => Some(Span::ZERO),
+            };
+            let refilled = refill.is_some_and(|refill| {
+                now.since(since) > crate::lease::parent_span(refill, state.drift())
+            });
+            if refilled || planted::is(Bug::EndedBeforeFull) {
+                endings.push(Ending { budget, full: true });
+            }
+        }
+        endings
+    }
+}
+
+/// How a budget is divided among nodes.
+fn view(generation: &Generation, silence: Span) -> WholeView {
+    let account = &generation.account;
+    let ghosts = account.ghosts();
+    let whole = account.whole();
+    // Floors of the dead may block this much of a budget; beyond it, newcomers get none.
+    let half = |amount: u64| amount.checked_div(2).unwrap_or(0);
+    let room = ghosts.floor_rate.grains() <= half(whole.rate.grains());
+    let floors = if room { whole } else { Share::EMPTY };
+    WholeView {
+        terms: generation.budget.dividing(),
+        scale: generation.budget.scale(),
+        owed: Vector::ZERO,
+        ceiling: None,
+        floors: Share {
+            tokens: Tokens::ZERO,
+            ..floors
+        },
+        silence,
+    }
+}

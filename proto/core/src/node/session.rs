@@ -1,0 +1,261 @@
+//! Sessions: how a client's edge begins, is renewed, and ends.
+
+use super::{Node, NodeOutput, Session};
+use crate::ledger::ReportError;
+use crate::message::{Answer, AnswerLine, FloorRelease, Report};
+use crate::planted::{self, Bug};
+use crate::unit::{BudgetId, Edge, Incarnation, Seq, Span, Tick};
+use alloc::vec::Vec;
+
+impl Node {
+    /// So many floor releases may wait to be passed on; one that finds no room
+    /// is said again by its client.
+    const FLOORS_MAX: usize = 10_000;
+
+    /// Opens a session. `None` once all incarnations are issued.
+    pub fn open_session(&mut self, now: Tick) -> Option<Edge> {
+        let client = self.next_client;
+        self.next_client = client.next()?;
+        let edge = Edge {
+            parent: self.life(),
+            child: client,
+        };
+        let session = Session {
+            promised: now,
+            said: None,
+        };
+        self.sessions.insert(client, session);
+        self.ledger.open(edge, now);
+        Some(edge)
+    }
+
+    /// Takes a client's report that arrived at `now`. The answer follows with
+    /// the outputs.
+    pub fn handle_report(&mut self, report: &Report, now: Tick) {
+        if let Some(output) = self.holder.tick(now) {
+            self.carry_out(&output, now);
+        }
+        let client = report.edge.child;
+        match self.ledger.take(now, report) {
+            Ok(()) => {}
+            Err(ReportError::Stale) => return,
+            Err(ReportError::Closed) => {
+                self.outputs
+                    .push(NodeOutput::Answer(self.ledger.refuse(report)));
+                return;
+            }
+        }
+        for line in &report.lines {
+            self.release(client, line.budget, line.period, line.returned, now);
+        }
+        for floor in &report.floors {
+            self.release_floor(floor, now);
+        }
+        if self
+            .ledger
+            .child(client)
+            .is_some_and(crate::ledger::Child::is_leaving)
+            && self.holds_nothing(client)
+        {
+            self.close_session(client, now);
+            self.outputs
+                .push(NodeOutput::Answer(self.ledger.refuse(report)));
+            return;
+        }
+        self.renew(client, report.seq, now);
+    }
+
+    fn release(
+        &mut self,
+        client: Incarnation,
+        budget: BudgetId,
+        period: crate::unit::PeriodId,
+        returned: crate::edge::Vector,
+        now: Tick,
+    ) {
+        let Some(desk) = self.desks.get_mut(&budget) else {
+            return;
+        };
+        if returned.is_zero() {
+            return;
+        }
+        if let Ok(share) = desk.account.release(client, period, returned)
+            && !share.is_empty()
+        {
+            if let Some(pool) = &mut desk.pool {
+                pool.credit(share, now);
+            }
+            self.refit(budget, now);
+            let owed = self.holder.owed(budget);
+            self.give_back(budget, owed, now);
+            self.ledger.touch(budget);
+        }
+    }
+
+    /// A floor of a closed edge is no longer used: freed here if the edge was
+    /// this node's, passed on to the log if it was another's.
+    fn release_floor(&mut self, floor: &FloorRelease, now: Tick) {
+        if floor.former.parent != self.life() {
+            let known = self.floors.iter().any(|(known, _)| known == floor);
+            if !known && self.floors.len() < Self::FLOORS_MAX {
+                self.floors.push((*floor, Seq::new(0)));
+            }
+            return;
+        }
+        let Some(desk) = self.desks.get_mut(&floor.budget) else {
+            return;
+        };
+        let client = floor.former.child;
+        let share = desk.account.release_floor(client, client, floor.floor);
+        if share.is_empty() {
+            return;
+        }
+        if let Some(pool) = &mut desk.pool {
+            pool.credit(share, now);
+        }
+        self.refit(floor.budget, now);
+        self.ledger.touch(floor.budget);
+    }
+
+    fn holds_nothing(&self, client: Incarnation) -> bool {
+        self.desks
+            .values()
+            .all(|desk| desk.account.holding(client).is_zero())
+    }
+
+    /// Renews a session's lease, if its client hears and squats on nothing.
+    /// Either way it is answered.
+    fn renew(&mut self, client: Incarnation, seq: Seq, now: Tick) {
+        let lease = self.holder.lease();
+        let (rest, until) = self.ride(now);
+        let full = lease.until().since(now);
+        let hears = self.ledger.hears(client, now, self.patience());
+        let overdue = self.ledger.is_overdue(client, now, |budget| {
+            let hold = self
+                .desks
+                .get(&budget)
+                .map_or(Span::ZERO, |desk| desk.terms.max_hold);
+            self.patience().plus_or_max(hold)
+        });
+        if hears
+            && !overdue
+            && !full.is_zero()
+            && self.is_leased(now)
+            && let Some(session) = self.sessions.get_mut(&client)
+        {
+            session.promised = session.promised.max(until);
+            session.said = Some((seq, rest));
+        }
+        self.told.insert(client);
+    }
+
+    /// A client's lease is at most the node's; so is the parent's patience.
+    pub(super) const fn patience(&self) -> Span {
+        self.lease
+    }
+
+    /// Ends a session at `now`: all it held is free, except floors and permits.
+    pub(super) fn close_session(&mut self, client: Incarnation, now: Tick) {
+        let Some(session) = self.sessions.remove(&client) else {
+            return;
+        };
+        self.ledger.close(client);
+        self.told.remove(&client);
+        let budgets: Vec<BudgetId> = self.desks.keys().copied().collect();
+        for budget in budgets {
+            let Some(desk) = self.desks.get_mut(&budget) else {
+                continue;
+            };
+            let freed = desk.account.close(client);
+            let linger = desk
+                .account
+                .kept()
+                .find_map(|(life, kept)| (life == client).then_some(kept.linger));
+            if let Some(linger) = linger {
+                let until = session.promised.after(linger);
+                self.kept_until.insert((budget, client), until);
+            }
+            if freed.is_empty() && linger.is_none() {
+                continue;
+            }
+            if let Some(pool) = &mut desk.pool
+                && planted::is(Bug::ReclaimCarriesTokens)
+            {
+                let tokens = freed.burst;
+                pool.credit(crate::share::Share { tokens, ..freed }, now);
+            }
+            self.refit(budget, now);
+            self.ledger.touch(budget);
+        }
+    }
+
+    /// Closes the sessions whose every lease is over.
+    pub(super) fn expire_sessions(&mut self, now: Tick) {
+        let over: Vec<Incarnation> = self
+            .sessions
+            .iter()
+            .filter(|(_, session)| now >= session.promised && session.said.is_some())
+            .map(|(&client, _)| client)
+            .collect();
+        for client in over {
+            self.close_session(client, now);
+        }
+        // A session that never had a lease holds nothing; it may wait a while for its first.
+        let silent = self.patience().times_or_max(2);
+        let idle: Vec<Incarnation> = self
+            .sessions
+            .iter()
+            .filter(|(_, session)| session.said.is_none() && now.since(session.promised) > silent)
+            .map(|(&client, _)| client)
+            .collect();
+        for client in idle {
+            self.close_session(client, now);
+        }
+    }
+
+    /// Forgets what was kept of closed sessions, once its wait is over.
+    pub(super) fn expire_kept(&mut self, now: Tick) {
+        let over: Vec<(BudgetId, Incarnation)> = self
+            .kept_until
+            .iter()
+            .filter(|&(_, &until)| now > until)
+            .map(|(&kept, _)| kept)
+            .collect();
+        for (budget, client) in over {
+            self.kept_until.remove(&(budget, client));
+            if let Some(desk) = self.desks.get_mut(&budget) {
+                desk.account.forget(client);
+            }
+            self.refit(budget, now);
+            self.ledger.touch(budget);
+        }
+    }
+
+    /// Answers everybody who reported, or whose holdings or targets changed.
+    pub(super) fn push_answers(&mut self, now: Tick) {
+        for client in core::mem::take(&mut self.told) {
+            let Some(session) = self.sessions.get(&client) else {
+                continue;
+            };
+            let (seq, lease) = session.said.unwrap_or((Seq::new(0), Span::ZERO));
+            if let Some(answer) = self.answer(client, seq, lease, now) {
+                self.outputs.push(NodeOutput::Answer(answer));
+            }
+        }
+    }
+
+    fn answer(&mut self, client: Incarnation, seq: Seq, lease: Span, now: Tick) -> Option<Answer> {
+        let desks = &self.desks;
+        let books = |budget| {
+            let desk = desks.get(&budget)?;
+            Some(AnswerLine {
+                budget,
+                period: desk.account.period(),
+                given: desk.account.counters(client).given,
+                target: crate::edge::Vector::ZERO,
+                terms: desk.terms,
+            })
+        };
+        self.ledger.answer(client, now, seq, lease, &books)
+    }
+}

@@ -1,0 +1,81 @@
+//! Style as a test: rules that read the tree and answer with findings.
+//!
+//! A rule is a function from a [`Tree`] to [`Finding`]s. A tree is a map of
+//! paths to texts, so each rule is shown a bad one too: a test that cannot
+//! fail is worthless. Where reality still falls short of a rule, an
+//! [`Allowed`] entry says by how much; the list can only shrink.
+
+pub mod allowed;
+pub mod banned;
+pub mod dead;
+pub mod floors;
+pub mod modules;
+pub mod pure;
+pub mod size;
+pub mod source;
+pub mod tree;
+pub mod words;
+
+pub use allowed::Allowed;
+pub use tree::Tree;
+
+use std::fmt;
+
+/// Something that a rule does not like, and where.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    path: String,
+    line: usize,
+    what: String,
+}
+
+impl Finding {
+    /// A finding at `line` of `path`, counted from 1.
+    pub fn at(path: &str, line: usize, what: impl Into<String>) -> Self {
+        Self {
+            path: path.to_owned(),
+            line,
+            what: what.into(),
+        }
+    }
+
+    /// A finding about a file as a whole.
+    pub fn of(path: &str, what: impl Into<String>) -> Self {
+        Self::at(path, 1, what)
+    }
+}
+
+/// `path:line: what`, which terminals and editors can follow.
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.what)
+    }
+}
+
+/// Fails with every finding, one per line.
+///
+/// # Panics
+///
+/// If there is a finding.
+#[track_caller]
+pub fn assert_none(findings: &[Finding]) {
+    let lines: Vec<String> = findings.iter().map(|f| format!("  {f}\n")).collect();
+    assert!(lines.is_empty(), "untidy:\n{}", lines.concat());
+}
+
+/// Asserts what a rule says of a small tree: each finding must contain the
+/// text expected of it, in order.
+#[cfg(test)]
+#[track_caller]
+pub(crate) fn check(rule: impl Fn(&Tree) -> Vec<Finding>, files: &[(&str, &str)], expect: &[&str]) {
+    let said: Vec<String> = rule(&Tree::of(files))
+        .iter()
+        .map(Finding::to_string)
+        .collect();
+    let as_expected = said.len() == expect.len()
+        && said
+            .iter()
+            .zip(expect)
+            .all(|(said, expect)| said.contains(expect));
+    assert!(as_expected, "said {said:#?}, expected {expect:#?}");
+}

@@ -1,0 +1,91 @@
+//! The shrinking list of what is not yet as it should be: `tests/tidy.toml`.
+
+use std::collections::BTreeMap;
+use toml::{Table, Value};
+
+/// What the list says.
+#[derive(Clone, Debug, Default)]
+pub struct Allowed {
+    /// Files that are too long, and how long exactly.
+    pub file_lines: BTreeMap<String, usize>,
+    /// Functions that are too long, as `path::name`, and how long exactly.
+    pub function_lines: BTreeMap<String, usize>,
+    /// Documents that others link to before they are written.
+    pub unwritten: Vec<String>,
+    banned: Vec<(String, String)>,
+}
+
+impl Allowed {
+    /// Where the list is kept.
+    pub const PATH: &'static str = "tests/tidy.toml";
+
+    /// Reads the list.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, in words.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let table: Table = text.parse().map_err(|error| format!("{error}"))?;
+        let known = ["file_lines", "function_lines", "unwritten", "banned"];
+        if let Some(key) = table.keys().find(|key| !known.contains(&key.as_str())) {
+            return Err(format!("no such section: `{key}`"));
+        }
+        Ok(Self {
+            file_lines: lengths(&table, "file_lines")?,
+            function_lines: lengths(&table, "function_lines")?,
+            unwritten: unwritten(&table)?,
+            banned: banned(&table)?,
+        })
+    }
+
+    /// Whether `path` has a reason to make a banned call.
+    #[must_use]
+    pub fn excuses(&self, path: &str, call: &str) -> bool {
+        self.excused().any(|excused| excused == (path, call))
+    }
+
+    /// Every (path, call) that has a reason.
+    pub fn excused(&self) -> impl Iterator<Item = (&str, &str)> {
+        let pairs = self.banned.iter();
+        pairs.map(|(path, call)| (path.as_str(), call.as_str()))
+    }
+}
+
+fn lengths(table: &Table, key: &str) -> Result<BTreeMap<String, usize>, String> {
+    let section = table.get(key).and_then(Value::as_table);
+    let entries = section.into_iter().flatten();
+    entries
+        .map(|(name, value)| {
+            let lines = value.as_integer().and_then(|n| usize::try_from(n).ok());
+            let lines = lines.ok_or_else(|| format!("{key}.{name} must be a number of lines"))?;
+            Ok((name.clone(), lines))
+        })
+        .collect()
+}
+
+fn unwritten(table: &Table) -> Result<Vec<String>, String> {
+    let Some(value) = table.get("unwritten") else {
+        return Ok(Vec::new());
+    };
+    let paths = value.as_array().ok_or("`unwritten` must be a list")?;
+    let text = |path: &Value| path.as_str().map(str::to_owned);
+    let paths: Option<_> = paths.iter().map(text).collect();
+    paths.ok_or_else(|| "`unwritten` must be a list of paths".into())
+}
+
+fn banned(table: &Table) -> Result<Vec<(String, String)>, String> {
+    let entries = table.get("banned").and_then(Value::as_array);
+    let entries = entries.into_iter().flatten();
+    entries
+        .map(|entry| {
+            let field = |name: &str| {
+                let value = entry.get(name).and_then(Value::as_str);
+                value.filter(|value| !value.is_empty()).map(str::to_owned)
+            };
+            match (field("path"), field("call"), field("reason")) {
+                (Some(path), Some(call), Some(_)) => Ok((path, call)),
+                _ => Err("a `banned` entry needs path, call and reason".into()),
+            }
+        })
+        .collect()
+}
