@@ -18,7 +18,6 @@
 mod error;
 mod restore;
 mod slot;
-
 pub use error::AccountError;
 pub use slot::{Kept, Slot};
 

@@ -106,10 +106,13 @@ fn an_answer_has_these_bytes() {
         verdict: Verdict::Open,
         lines: vec![line],
     };
-    check(&answer, "0a 04 08 01 10 02 12 04 08 03 10 04 18 05 20 06 28 01 32 42 08 01 10 02 1a \
+    check(
+        &answer,
+        "0a 04 08 01 10 02 12 04 08 03 10 04 18 05 20 06 28 01 32 42 08 01 10 02 1a \
          0c 08 01 10 02 18 03 20 04 28 05 30 06 22 0c 08 06 10 05 18 04 20 03 28 02 \
          30 01 2a 20 08 03 10 01 18 04 22 06 08 01 10 02 18 03 28 07 30 08 3a 06 08 \
-         01 10 02 18 03 42 00 48 01 50 01");
+         01 10 02 18 03 42 00 48 01 50 01",
+    );
 }
 
 #[test]
@@ -135,10 +138,13 @@ fn an_entry_of_the_log_has_these_bytes() {
         }],
     };
     let command = Some(Command::Round(changes));
-    check(&LogEntry { command }, "08 01 12 4f 3a 4d 08 01 12 04 08 02 10 03 1a 06 08 03 10 04 18 05 22 14 08 \
+    check(
+        &LogEntry { command },
+        "08 01 12 4f 3a 4d 08 01 12 04 08 02 10 03 1a 06 08 03 10 04 18 05 22 14 08 \
          02 10 03 18 04 22 0c 08 05 10 05 18 05 20 05 28 05 30 05 32 03 06 ac 02 3a \
          04 08 07 10 08 42 14 08 02 10 03 18 04 22 0c 08 09 10 09 18 09 20 09 28 09 \
-         30 09 4a 04 08 0a 10 01");
+         30 09 4a 04 08 0a 10 01",
+    );
     let command = Some(Command::ResetPeriod {
         request: RequestId::new(1),
         budget: BudgetId::new(2),
