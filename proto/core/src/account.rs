@@ -16,8 +16,8 @@
 //! held than there is; then nothing is free until enough came back.
 
 mod error;
+mod restore;
 mod slot;
-
 pub use error::AccountError;
 pub use slot::{Kept, Slot};
 
