@@ -178,9 +178,7 @@ impl World {
     fn begin(&mut self) {
         // First of all: a bound on drift that rises is no promise about leases given before.
         self.configure();
-        for host in 0..NODES + Plan::CLIENTS {
-            self.tune_clock(host);
-        }
+        self.tune_clocks(self.plan.rho);
         for node in 0..NODES {
             self.start_node(node);
         }
@@ -341,9 +339,15 @@ impl World {
         (until > self.now).then_some(until)
     }
 
+    /// Another rate for every clock.
+    fn tune_clocks(&mut self, rho: u32) {
+        for host in 0..NODES + Plan::CLIENTS {
+            self.tune_clock(host, i64::from(rho));
+        }
+    }
+
     /// Another rate for a host's clock, often as far off as it may be.
-    fn tune_clock(&mut self, host: usize) {
-        let rho = i64::from(self.plan.rho);
+    fn tune_clock(&mut self, host: usize, rho: i64) {
         let ppm = match self.rng.range(0, 4) {
             0 => rho,
             1 => -rho,
