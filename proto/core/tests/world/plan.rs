@@ -22,6 +22,10 @@ pub struct Plan {
     pub calm: bool,
     /// How many requests come at once.
     pub batch: u64,
+    /// How long a replica takes to apply an entry, at most.
+    pub apply_ms: u64,
+    /// Whether a leader that hears no quorum goes on for long.
+    pub stubborn: bool,
     pub faults_from: u64,
     pub faults_to: u64,
 }
@@ -43,7 +47,9 @@ impl Plan {
             (true, _) => 60,
             (false, _) => 250,
         };
-        let burst = rng.range(least, rate.max(least) + 50).max(rate / 10);
+        // Bursts of many seconds tell of tokens that a lease's silence would hide.
+        let most = if rng.chance(250) { rate * 12 } else { rate };
+        let burst = rng.range(least, most.max(least) + 50).max(rate / 10);
         let rho = match rng.range(0, 10) {
             0 => 0,
             1 | 2 => 50_000,
@@ -60,6 +66,8 @@ impl Plan {
             cost,
             calm,
             batch: if patient && rng.chance(400) { rng.range(2, 8) } else { 1 },
+            apply_ms: if rng.chance(150) { 150 } else { 10 },
+            stubborn: rng.chance(500),
             faults_from: 4 * SEC,
             faults_to: 20 * SEC,
         }
@@ -83,7 +91,18 @@ impl Plan {
 
     /// No limit of this world is greater.
     pub fn greatest(&self) -> (u64, u64) {
-        (self.rate * 2, self.burst * 2)
+        let times = if self.changes_limits() { 2 } else { 1 };
+        (self.rate * times, self.burst * times)
+    }
+
+    pub fn changes_limits(&self) -> bool {
+        self.seed.is_multiple_of(2)
+    }
+
+    /// Deletes its budget and makes it again, sometimes on the old books and
+    /// sometimes, when these are done, on new ones.
+    pub fn deletes(&self) -> bool {
+        self.seed % 8 == 5
     }
 
     /// The budget at so many per cent of its size.
