@@ -364,14 +364,18 @@ fn settle(
         .collect()
 }
 
-/// Rate never comes without burst, and a floor never without its share.
+/// Rate never comes without burst, and a floor never without its share: the
+/// share that is left when every target is met, or the floor would pin what
+/// the child was already asked to return.
 fn accompanied(seat: &Seat<'_>, account: &Account, mut more: Vector) -> Vector {
     let held = account.holding(seat.child);
     let burst = held.burst.plus(more.burst).unwrap_or(held.burst);
     if burst.is_zero() {
         more.rate = Rate::ZERO;
     }
-    let rate = held.rate.plus(more.rate).unwrap_or(held.rate);
+    let kept = seat.kept;
+    let rate = kept.rate.plus(more.rate).unwrap_or(kept.rate);
+    let burst = kept.burst.plus(more.burst).unwrap_or(kept.burst);
     more.floor_rate = more.floor_rate.min(rate.minus_or_zero(held.floor_rate));
     more.floor_burst = more.floor_burst.min(burst.minus_or_zero(held.floor_burst));
     more
