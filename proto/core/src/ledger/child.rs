@@ -118,9 +118,7 @@ impl Child {
         }
         for line in &report.lines {
             let claim = self.claims.entry(line.budget).or_default();
-            let (before, returned) = (core::mem::take(&mut claim.demand), claim.returned);
-            claim.take(line, report.seq, now);
-            if claim.demand != before || claim.returned != returned {
+            if claim.take(line, report.seq, now) {
                 dirty.insert(line.budget);
             }
         }
