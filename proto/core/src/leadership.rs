@@ -110,9 +110,13 @@ impl Leadership {
     }
 
     /// The first entry of the own term was applied at `now`: every life in the
-    /// book gets a whole lease from here, whatever the last leader thought.
+    /// book gets a whole lease from here, whatever the last leader thought. A
+    /// life that an inherited entry ended since the election is none of them.
     pub fn take_office(&mut self, now: Tick, lives: impl Iterator<Item = Incarnation>) {
         self.office = Some(now);
+        let lives: BTreeSet<Incarnation> = lives.collect();
+        self.members.retain(|child, _| lives.contains(child));
+        self.arrived.retain(|child, _| lives.contains(child));
         for child in lives {
             self.begin(child, now);
         }

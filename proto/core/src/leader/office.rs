@@ -3,6 +3,7 @@
 
 use super::Leader;
 use crate::command::Command;
+use crate::ledger::Ledger;
 use crate::pool::Pool;
 use crate::share::Kind;
 use crate::state::{Effect, Phase, State};
@@ -47,8 +48,10 @@ impl Leader {
 
     /// Every pool starts empty with the office, and every life gets a whole lease.
     fn enter_office(&mut self, state: &State, now: Tick) {
+        if let Some(term) = self.term() {
+            self.ledger = Ledger::new(term);
+        }
         for (life, member) in state.members() {
-            self.ledger.close(life);
             self.listen(life, now);
             if member.phase == Phase::Leaving {
                 self.doom(life);
