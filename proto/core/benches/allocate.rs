@@ -1,7 +1,9 @@
 //! How long it takes to divide a capacity, and to add and compress curves.
 #![expect(clippy::unwrap_used, reason = "a benchmark may panic")]
 
-use aliquot_core::allocate::{Claimant, Terms, Warm, allocate, water_fill};
+use aliquot_core::allocate::{
+    Claimant, Scratch, Terms, Warm, allocate, water_fill, water_fill_into,
+};
 use aliquot_core::demand::{DemandCurve, Level, WEIGHT_ONE, level_among};
 use aliquot_core::unit::{Band, Weight};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
@@ -100,13 +102,22 @@ fn dividing(c: &mut Criterion) {
         group.bench_function(BenchmarkId::new("newton_cold", count), |b| {
             b.iter(|| water_fill(capacity, black_box(&demands), &weights, None));
         });
+        let (mut scratch, mut parts) = (Scratch::default(), Vec::new());
         // Each time the capacity has moved by up to 1 % since the level was found.
         let mut step = 0;
         group.bench_function(BenchmarkId::new("newton_warm", count), |b| {
             b.iter(|| {
                 step = (step + 7) % 100;
                 let capacity = capacity - capacity / 10_000 * step;
-                water_fill(capacity, black_box(&demands), &weights, Some(level))
+                let demands = black_box(&demands);
+                water_fill_into(
+                    capacity,
+                    demands,
+                    &weights,
+                    Some(level),
+                    &mut scratch,
+                    &mut parts,
+                )
             });
         });
         let claimants: Vec<Claimant> = demands

@@ -16,8 +16,8 @@
 //! held than there is; then nothing is free until enough came back.
 
 mod error;
+mod restore;
 mod slot;
-
 pub use error::AccountError;
 pub use slot::{Kept, Slot};
 
@@ -244,7 +244,9 @@ impl Account {
         let before = slot.counters.holding(self.kind);
         slot.counters.returned = merged;
         let after = slot.counters.holding(self.kind);
-        self.spent = self.spent.plus(back.spent).unwrap_or(Tokens::MAX);
+        if self.kind == Kind::Quota {
+            self.spent = self.spent.plus(back.spent).unwrap_or(Tokens::MAX);
+        }
         self.rebook(before, after);
         let tokens = match self.kind {
             Kind::Rate => back.tokens.min(back.burst),
@@ -259,7 +261,7 @@ impl Account {
 
     /// Closes an edge whose lease is over: all it held is free, except floors
     /// and permits, which stay until [`Account::forget`]. A quota's tokens
-    /// that it never reported count as spent.
+    /// that it never reported count as spent. What came free, without tokens.
     pub fn close(&mut self, child: Incarnation) -> Share {
         let Some(slot) = self.open.remove(&child) else {
             return Share::EMPTY;
@@ -296,7 +298,11 @@ impl Account {
             self.kept.insert(child, kept);
         }
         self.rebook(before, after);
-        before.ahead_of(after).share()
+        // The dead bring no tokens: a quota's are spent, a rate's are lost.
+        Share {
+            tokens: Tokens::ZERO,
+            ..before.ahead_of(after).share()
+        }
     }
 
     /// Frees what was kept of a closed edge, its wait being over.
@@ -357,7 +363,7 @@ impl Account {
 
     fn rebook(&mut self, before: Vector, after: Vector) {
         let held = self.held.ahead_of(before);
-        self.held = Vector::from_array(added(held.to_array(), after.to_array()));
+        self.held = slot::added(held, after);
         self.invariants();
     }
 
@@ -382,10 +388,7 @@ impl Account {
             .values()
             .map(|slot| slot.counters.holding(self.kind));
         let kept = self.kept.values().map(|kept| kept.holding);
-        let sum = open.chain(kept).fold(Vector::ZERO, |sum, part| {
-            Vector::from_array(added(sum.to_array(), part.to_array()))
-        });
-        sum == self.held
+        open.chain(kept).fold(Vector::ZERO, slot::added) == self.held
     }
 
     /// The state invariants above, in debug builds after every change.
@@ -399,17 +402,7 @@ impl Account {
     /// What is kept of closed edges, all together: no plan can move it.
     #[must_use]
     pub fn ghosts(&self) -> Vector {
-        self.kept.values().fold(Vector::ZERO, |sum, kept| {
-            Vector::from_array(added(sum.to_array(), kept.holding.to_array()))
-        })
+        let holdings = self.kept.values().map(|kept| kept.holding);
+        holdings.fold(Vector::ZERO, slot::added)
     }
-}
-
-/// Component-wise sum. Holdings add up to at most a whole, which is far below
-/// the range; a sum that left it would be our bug, and books too much, never too little.
-fn added<const N: usize>(mut left: [u64; N], right: [u64; N]) -> [u64; N] {
-    for (slot, right) in left.iter_mut().zip(right) {
-        *slot = slot.saturating_add(right);
-    }
-    left
 }

@@ -30,11 +30,12 @@ mod fill;
 mod hysteresis;
 mod plain;
 mod policy;
+mod remainder;
 mod solver;
 
 pub use burst::{Burst, Gathering, Holder, deal_burst, gather};
 pub use hysteresis::{Change, HELD_BACK_PER_MILLE, HELD_BACK_TICKS, damp, held_back};
-pub use plain::water_fill;
+pub use plain::{Scratch, water_fill, water_fill_into};
 
 use crate::demand::{DemandCurve, Level};
 use crate::unit::Band;
@@ -135,6 +136,9 @@ pub struct Terms {
 #[derive(Clone, Debug, Default)]
 pub struct Warm {
     levels: BTreeMap<Band, Level>,
+    scratch: Scratch,
+    demands: Vec<u64>,
+    weights: Vec<u64>,
 }
 
 impl Warm {

@@ -203,6 +203,18 @@ impl Budget {
         Self::assemble(new.terms.clone(), self.scale)
     }
 
+    /// The budget that was written as `draft`, in the scale of its generation:
+    /// what a decoder calls.
+    ///
+    /// # Errors
+    ///
+    /// Every field that is wrong, or that the scale cannot express.
+    pub fn restore(draft: &BudgetDraft, scale: Scale) -> Result<Self, Vec<FieldError>> {
+        let mut gate = Gate::default();
+        let terms = Terms::read(draft, &mut gate);
+        Self::assemble(gate.pass(terms)?, scale)
+    }
+
     fn read(draft: &BudgetDraft) -> Result<Self, Vec<FieldError>> {
         let mut gate = Gate::default();
         let terms = Terms::read(draft, &mut gate);

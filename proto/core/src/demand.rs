@@ -15,7 +15,10 @@ mod compress;
 mod curve;
 mod estimator;
 mod level;
+mod near;
 mod newton;
+mod quotient;
+mod range;
 
 pub use compress::BREAKPOINTS_MIN;
 pub use curve::{CurveError, DemandCurve, SEGMENTS_MAX, Segment, WEIGHT_ONE};
@@ -25,3 +28,5 @@ pub use newton::{level_among, solve};
 
 pub(crate) use level::wide;
 pub(crate) use newton::{level_of, mask};
+pub(crate) use quotient::Quotient;
+pub(crate) use range::Range;

@@ -68,8 +68,8 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// So many barriers may be under way; the oldest is given up for a newer
-    /// one, which covers at least as much.
+    /// So many barriers may be under way; then the oldest is given up, and what
+    /// it covered is left to the next.
     const BARRIERS_MAX: usize = 16;
 
     /// Elected in `term`; not in office. `patience` is the nodes' lease.
@@ -110,13 +110,9 @@ impl Leadership {
     }
 
     /// The first entry of the own term was applied at `now`: every life in the
-    /// book gets a whole lease from here, whatever the last leader thought. A
-    /// life that an inherited entry ended since the election is none of them.
+    /// book gets a whole lease from here, whatever the last leader thought.
     pub fn take_office(&mut self, now: Tick, lives: impl Iterator<Item = Incarnation>) {
         self.office = Some(now);
-        let lives: BTreeSet<Incarnation> = lives.collect();
-        self.members.retain(|child, _| lives.contains(child));
-        self.arrived.retain(|child, _| lives.contains(child));
         for child in lives {
             self.begin(child, now);
         }
@@ -191,8 +187,10 @@ impl Leadership {
         self.next_barrier = self.next_barrier.checked_add(1)?;
         let covered = core::mem::take(&mut self.arrived).into_values().collect();
         self.barriers.insert(barrier, covered);
-        while self.barriers.len() > Self::BARRIERS_MAX {
-            self.barriers.pop_first();
+        if self.barriers.len() > Self::BARRIERS_MAX
+            && let Some(&oldest) = self.barriers.keys().next()
+        {
+            self.failed(oldest);
         }
         Some(barrier)
     }

@@ -94,7 +94,7 @@ impl LeaseState {
 /// from there.
 ///
 /// State invariant: `until` is the greatest `sent(seq) + span` of all
-/// confirmations received; it never goes back while the edge lives.
+/// confirmations received since the clocks last jumped; nothing else moves it back.
 #[derive(Clone, Debug)]
 pub struct ChildLease {
     state: LeaseState,
@@ -195,13 +195,12 @@ impl ChildLease {
     /// Ends a lease that is held, because the machine's clocks disagree about
     /// the time that passed. Whether one was held.
     pub fn jump(&mut self) -> bool {
+        // What was sent before the jump was timed by a clock that missed some
+        // of it: a confirmation still under way would hold for too long.
+        self.sent.clear();
+        self.until = Tick::from_nanos(0);
         let held = self.state == LeaseState::Held;
-        if held {
-            self.state = self.state.after(LeaseEvent::Expire);
-            self.until = Tick::from_nanos(0);
-            // What was sent before the jump was timed by a clock that missed some of it.
-            self.sent.clear();
-        }
+        self.state = self.state.after(LeaseEvent::Expire);
         held
     }
 

@@ -145,6 +145,8 @@ bugs! {
     ReturnCrossesStamps,
     /// A node gives back permits that a closed session's client may still run.
     GhostPermitsReturned,
+    /// A life that an inherited entry ended before the new leader took office is confirmed on.
+    InheritedReclaimMissed,
 }
 
 #[cfg(feature = "planted")]

@@ -1,1 +1,53 @@
-//! Protobuf messages of Aliquot and their total conversions to and from the core's types.
+//! Protobuf messages of Aliquot and their total conversions to and from the
+//! core's types.
+//!
+//! Any bytes give a value or a [`WireError`] that names the field, what stood
+//! there and what may; none panics. [`Wire`] says which values travel and as
+//! what; [`Sealed`] keeps the bytes beside the value, for whoever stores or
+//! relays what a newer version may have written.
+//!
+//! | module | what travels |
+//! |---|---|
+//! | [`pb`] | the messages, generated from `proto/aliquot/v1` |
+//! | [`session`] | how a session begins, and what its stream carries |
+//! | [`gossip`] | reports and answers that any node relays |
+//! | [`log`] | entries and snapshots in their envelopes |
+//! | [`admin`] | what an operator asks, and the answers |
+//! | [`limits`] | how much a message may hold |
+//!
+//! # Upgrades
+//!
+//! A field may be added anywhere: older readers skip it. It survives them
+//! wherever one passes on what another wrote, because there it travels as bytes:
+//! a gossip record is relayed by its head, and an entry of the log or a snapshot
+//! is kept in its envelope. A field that would change what applying an entry
+//! means must not be skipped: it raises the number in the envelope
+//! ([`log::APPLY_VERSION`]), and an older replica stops there.
+
+mod answer;
+mod budget;
+mod codec;
+mod common;
+mod error;
+mod read;
+mod report;
+mod sealed;
+mod snapshot;
+
+pub mod admin;
+pub mod gossip;
+pub mod limits;
+pub mod log;
+#[expect(
+    unused_qualifications,
+    clippy::allow_attributes,
+    clippy::allow_attributes_without_reason,
+    clippy::large_enum_variant,
+    reason = "generated code spells paths out and silences lints in its own way"
+)]
+pub mod pb;
+pub mod session;
+
+pub use codec::Wire;
+pub use error::WireError;
+pub use sealed::Sealed;

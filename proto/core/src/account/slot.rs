@@ -26,3 +26,13 @@ pub struct Kept {
     /// The clients of the closed edge whose floors were already released.
     pub released: BTreeSet<Incarnation>,
 }
+
+/// Component-wise sum. Holdings add up to at most a whole, which is far below
+/// the range; a sum that left it would be our bug, and books too much, never too little.
+pub(super) fn added(left: Vector, right: Vector) -> Vector {
+    let mut sum = left.to_array();
+    for (slot, right) in sum.iter_mut().zip(right.to_array()) {
+        *slot = slot.saturating_add(right);
+    }
+    Vector::from_array(sum)
+}

@@ -2,12 +2,13 @@
 
 use super::solver::Claim;
 use super::{Claimant, Headroom, Warm, add, fill, plain, rest};
-use crate::demand::DemandCurve;
+use crate::demand::{DemandCurve, Range};
 use crate::planted::{self, Bug};
 use crate::share::apportion;
 use crate::unit::Band;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
+use core::mem::take;
 
 /// See the module above, whose formula this is.
 pub(super) fn max_min(
@@ -68,8 +69,9 @@ pub(super) fn deal_headroom(capacity: u64, claimants: &[Claimant], parts: &mut [
 /// floors. `None` if this is another case.
 fn plainly(capacity: u64, claimants: &[Claimant], warm: &mut Warm) -> Option<Vec<u64>> {
     let mut of = None;
-    let mut demands = Vec::with_capacity(claimants.len());
-    let mut weights = Vec::with_capacity(claimants.len());
+    let (mut demands, mut weights) = (take(&mut warm.demands), take(&mut warm.weights));
+    demands.clear();
+    weights.clear();
     for claimant in claimants {
         let [(band, curve)] = claimant.demand.as_slice() else {
             return None;
@@ -84,9 +86,21 @@ fn plainly(capacity: u64, claimants: &[Claimant], warm: &mut Warm) -> Option<Vec
         weights.push(segment.weight);
     }
     let band = of?;
-    let (parts, level, starved) = plain::fill(capacity, &demands, &weights, warm.level(band));
+    let (all, from) = ((demands.as_slice(), weights.as_slice()), warm.level(band));
+    let range = Range::of(&demands, &weights);
+    let mut parts = Vec::new();
+    let level = plain::fill(
+        capacity,
+        all,
+        range.as_ref(),
+        from,
+        &mut warm.scratch,
+        &mut parts,
+    );
+    let starved = plain::starves(level, all);
     warm.keep(band, level);
-    (starved == plain::Starved::Nobody).then_some(parts)
+    (warm.demands, warm.weights) = (demands, weights);
+    (!starved).then_some(parts)
 }
 
 /// What is still open of a claimant as the bands are served.

@@ -1,9 +1,18 @@
 //! Many claimants, one band, neither floors nor ceilings: nothing but numbers
 //! side by side, and no sorting of claimants.
 
-use super::fill::largest_remainders;
-use crate::demand::{Level, level_of, mask, wide};
+use super::remainder::{COUNTED_FROM, Counts, Order, deal, largest_remainders};
+use crate::demand::{Level, Quotient, Range, level_of, mask};
 use alloc::vec::Vec;
+
+/// Room to work in, kept from one allocation to the next so that none asks for
+/// memory. It holds nothing that a result depends on.
+#[derive(Clone, Debug, Default)]
+pub struct Scratch {
+    near: Vec<(u64, u64)>,
+    remainders: Vec<u64>,
+    order: Order,
+}
 
 /// Divides `capacity` by weighted max-min fairness: claimant `i` gets
 /// `min(dᵢ, wᵢ·λ)` at the greatest level λ that the capacity covers, in whole
@@ -23,17 +32,29 @@ pub fn water_fill(
     weights: &[u64],
     from: Option<Level>,
 ) -> (Vec<u64>, Level) {
-    let sum: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
-    let in_range = sum <= u128::from(u64::MAX);
-    if in_range && demands.len() == weights.len() && !weights.contains(&0) {
-        let (parts, level, _) = fill(capacity, demands, weights, from);
-        return (parts, level);
+    let (mut parts, mut scratch) = (Vec::new(), Scratch::default());
+    let level = water_fill_into(capacity, demands, weights, from, &mut scratch, &mut parts);
+    (parts, level)
+}
+
+/// [`water_fill`] into `parts`, whose old content is dropped.
+pub fn water_fill_into(
+    capacity: u64,
+    demands: &[u64],
+    weights: &[u64],
+    from: Option<Level>,
+    scratch: &mut Scratch,
+    parts: &mut Vec<u64>,
+) -> Level {
+    if let Some(range) = Range::of(demands, weights) {
+        let all = (demands, weights);
+        return fill(capacity, all, Some(&range), from, scratch, parts);
     }
+    let sum: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
     // Room for one grain more per claimant, which rounding up may add.
-    let shift = if in_range {
-        0
-    } else {
-        sum.ilog2().saturating_sub(61)
+    let shift = match sum <= u128::from(u64::MAX) {
+        true => 0,
+        false => sum.ilog2().saturating_sub(61),
     };
     let (demands, weights): (Vec<u64>, Vec<u64>) = demands
         .iter()
@@ -43,112 +64,103 @@ pub fn water_fill(
             _ => (demand, weight.checked_shr(shift).unwrap_or(0).max(1)),
         })
         .unzip();
-    let (parts, level, _) = fill(capacity, &demands, &weights, from);
-    (parts, level)
+    fill(capacity, (&demands, &weights), None, from, scratch, parts)
 }
 
-/// Whether somebody who wants would be rounded down to nothing.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Starved {
-    Nobody,
-    Somebody,
-}
-
-/// [`water_fill`] for weights that add up to 64 bits, where who has no weight
+/// [`water_fill_into`] for weights that add up to 64 bits, where who has no weight
 /// wants nothing.
 pub(super) fn fill(
     capacity: u64,
-    demands: &[u64],
-    weights: &[u64],
+    all: (&[u64], &[u64]),
+    range: Option<&Range>,
     from: Option<Level>,
-) -> (Vec<u64>, Level, Starved) {
-    let level = level_of(capacity, demands, weights, from);
+    scratch: &mut Scratch,
+    parts: &mut Vec<u64>,
+) -> Level {
+    let level = level_of(capacity, all, range, from, &mut scratch.near);
+    parts.clear();
     if level.is_full() {
-        return (demands.to_vec(), level, Starved::Nobody);
+        parts.extend_from_slice(all.0);
+        return level;
     }
-    let divide = Quotient::by(level);
+    let times = range.and_then(|range| {
+        let times = Quotient::by(level)?;
+        times
+            .is_exact(range.bits, range.zeros)
+            .then_some((times, range.zeros))
+    });
+    match times {
+        Some((times, zeros)) => deal_narrow(capacity, all, times, zeros, scratch, parts),
+        None => deal_wide(capacity, all, level, scratch, parts),
+    }
+    level
+}
+
+/// Whether somebody who wants would be rounded down to nothing at this level.
+pub(super) fn starves(level: Level, (demands, weights): (&[u64], &[u64])) -> bool {
+    if level.is_full() {
+        return false;
+    }
+    // w·λ < 1 if and only if w is less than this.
+    if level.units() == 0 {
+        return demands.iter().any(|&demand| demand > 0);
+    }
+    let least = level.weight().div_ceil(level.units());
+    let starved = |(&demand, &weight): (&u64, &u64)| (demand > 0) & (weight < least);
+    least > 1
+        && demands
+            .iter()
+            .zip(weights)
+            .fold(false, |any, one| any | starved(one))
+}
+
+/// Everybody's part at a level, by multiplication.
+fn deal_narrow(
+    capacity: u64,
+    (demands, weights): (&[u64], &[u64]),
+    times: Quotient,
+    zeros: u32,
+    scratch: &mut Scratch,
+    parts: &mut Vec<u64>,
+) {
+    let remainders = &mut scratch.remainders;
+    remainders.resize(demands.len(), 0);
+    parts.resize(demands.len(), 0);
     let mut left = capacity;
-    let mut starved = false;
-    let mut parts = Vec::with_capacity(demands.len());
-    let mut remainders = Vec::with_capacity(demands.len());
-    for (&demand, &weight) in demands.iter().zip(weights) {
-        let (quotient, remainder) = divide.part(weight);
+    let mut counts = Counts::new();
+    let takers = parts.iter_mut().zip(remainders.iter_mut());
+    for ((&demand, &weight), (part, remainder)) in demands.iter().zip(weights).zip(takers) {
+        let (quotient, fraction) = times.part(weight);
         // Who is not met wants more than the quotient, so one unit more is
         // wanted too.
+        *part = demand.min(quotient);
+        *remainder = fraction & mask(demand > quotient);
+        left = left.wrapping_sub(*part);
+        counts.add(*remainder);
+    }
+    let counts = (parts.len() > COUNTED_FROM).then_some(&counts);
+    let exact = |fraction| times.remainder(fraction, zeros);
+    deal(parts, remainders, left, counts, &mut scratch.order, exact);
+}
+
+/// Everybody's part at a level, by division, for numbers of any size.
+fn deal_wide(
+    capacity: u64,
+    (demands, weights): (&[u64], &[u64]),
+    level: Level,
+    scratch: &mut Scratch,
+    parts: &mut Vec<u64>,
+) {
+    let remainders = &mut scratch.remainders;
+    remainders.clear();
+    let mut left = capacity;
+    for (&demand, &weight) in demands.iter().zip(weights) {
+        // Whose quotient is out of range is met.
+        let (quotient, remainder) = level.part(weight).unwrap_or((u64::MAX, 0));
         let part = demand.min(quotient);
-        starved |= (part == 0) & (demand > 0);
         left = left.saturating_sub(part);
         parts.push(part);
         remainders.push(remainder & mask(demand > quotient));
     }
-    largest_remainders(&mut parts, &remainders, left);
-    let starved = match starved {
-        true => Starved::Somebody,
-        false => Starved::Nobody,
-    };
-    (parts, level, starved)
-}
-
-/// `w·λ` for many weights and one level, without a division for each.
-struct Quotient {
-    units: u64,
-    weight: u64,
-    whole: u64,
-    /// 2⁶⁴ times the fraction of λ, rounded down.
-    fraction: u64,
-}
-
-impl Quotient {
-    fn by(level: Level) -> Self {
-        let (units, weight) = (level.units(), level.weight());
-        let whole = units.checked_div(weight).unwrap_or(0);
-        let rest = units.checked_rem(weight).unwrap_or(0);
-        let fraction = wide(rest, 1)
-            .wrapping_shl(u64::BITS)
-            .checked_div(u128::from(weight))
-            .and_then(|fraction| u64::try_from(fraction).ok())
-            .unwrap_or(0);
-        Self {
-            units,
-            weight,
-            whole,
-            fraction,
-        }
-    }
-
-    /// The quotient, or the greatest number if it has more than 64 bits, and
-    /// what is left of the product.
-    ///
-    /// The fraction is short by less than 2⁻⁶⁴, times a weight by less than one
-    /// unit: the estimate is the quotient or one less, and the remainder tells.
-    #[inline]
-    fn part(&self, weight: u64) -> (u64, u64) {
-        let Some(whole) = self.whole.checked_mul(weight) else {
-            return (u64::MAX, 0);
-        };
-        let fraction = high_half(wide(self.fraction, weight));
-        let Some(quotient) = whole.checked_add(fraction) else {
-            return (u64::MAX, 0);
-        };
-        let rest = wide(self.units, weight).wrapping_sub(wide(quotient, self.weight));
-        match rest.checked_sub(u128::from(self.weight)) {
-            Some(less) => (quotient.saturating_add(1), low_half(less)),
-            None => (quotient, low_half(rest)),
-        }
-    }
-}
-
-#[expect(clippy::as_conversions, reason = "the upper half of 128 bits has 64")]
-#[inline]
-const fn high_half(number: u128) -> u64 {
-    (number >> 64) as u64
-}
-
-#[expect(
-    clippy::as_conversions,
-    reason = "a remainder is below its 64-bit divisor"
-)]
-#[inline]
-const fn low_half(number: u128) -> u64 {
-    number as u64
+    largest_remainders(parts, remainders, left);
 }

@@ -9,7 +9,8 @@
 //! about 128; from the last level there are one to three, and no claimant is
 //! ever sorted.
 
-use super::{DemandCurve, Level};
+use super::near;
+use super::{DemandCurve, Level, Range};
 use crate::planted::{self, Bug};
 use alloc::vec::Vec;
 
@@ -27,7 +28,7 @@ pub fn solve(capacity: u64, curves: &[DemandCurve], from: Option<Level>) -> Opti
     let segments = || curves.iter().flat_map(DemandCurve::segments);
     let demands: Vec<u64> = segments().map(|segment| segment.demand).collect();
     let weights: Vec<u64> = segments().map(|segment| segment.weight).collect();
-    Some(level_of(capacity, &demands, &weights, from))
+    level_among(capacity, &demands, &weights, from)
 }
 
 /// [`solve`] for claimants side by side, each a demand and a weight. `None` if
@@ -39,19 +40,37 @@ pub fn level_among(
     weights: &[u64],
     from: Option<Level>,
 ) -> Option<Level> {
-    let sum: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
-    u64::try_from(sum).ok()?;
-    Some(level_of(capacity, demands, weights, from))
+    let range = Range::of(demands, weights);
+    if range.is_none() {
+        let sum: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
+        u64::try_from(sum).ok()?;
+    }
+    let (all, near) = ((demands, weights), &mut Vec::new());
+    Some(level_of(capacity, all, range.as_ref(), from, near))
 }
 
 /// [`level_among`] without its check. The weights must add up to 64 bits;
-/// who has no weight must want nothing.
+/// who has no weight must want nothing. `near` is room to work in.
 pub(crate) fn level_of(
     capacity: u64,
-    demands: &[u64],
-    weights: &[u64],
+    all: (&[u64], &[u64]),
+    range: Option<&Range>,
     from: Option<Level>,
+    near: &mut Vec<(u64, u64)>,
 ) -> Level {
+    if let Some(range) = range {
+        if range.total <= capacity {
+            return Level::FULL;
+        }
+        if let Some(level) = near::search(capacity, all, range, from, near) {
+            return level;
+        }
+    }
+    widely(capacity, all, from)
+}
+
+/// The search for numbers of any size, looking at everybody in each step.
+fn widely(capacity: u64, (demands, weights): (&[u64], &[u64]), from: Option<Level>) -> Level {
     let mut level = from.unwrap_or(Level::ZERO);
     loop {
         let pass = Pass::at(level, demands, weights);

@@ -3,11 +3,12 @@
 
 use super::Leader;
 use crate::command::Command;
-use crate::ledger::Ledger;
+use crate::planted::{self, Bug};
 use crate::pool::Pool;
 use crate::share::Kind;
 use crate::state::{Effect, Phase, State};
 use crate::unit::{Incarnation, Term, Tick};
+use alloc::vec::Vec;
 
 impl Leader {
     /// An entry of `term` was applied to `state` at `now`, with these effects.
@@ -46,12 +47,13 @@ impl Leader {
         self.fit_pools(state, now);
     }
 
-    /// Every pool starts empty with the office, and every life gets a whole lease.
+    /// Every pool starts empty with the office, and every life gets a whole
+    /// lease: every life in the book, that is. One that an inherited entry
+    /// ended between election and office is over, and is never heard again.
     fn enter_office(&mut self, state: &State, now: Tick) {
-        if let Some(term) = self.term() {
-            self.ledger = Ledger::new(term);
-        }
+        self.bury_the_dead(state);
         for (life, member) in state.members() {
+            self.ledger.close(life);
             self.listen(life, now);
             if member.phase == Phase::Leaving {
                 self.doom(life);
@@ -62,6 +64,20 @@ impl Leader {
             if generation.budget.kind() == Kind::Rate {
                 let pool = Pool::empty(generation.account.free(), now);
                 self.pools.entry(id).or_insert(pool);
+            }
+        }
+    }
+
+    fn bury_the_dead(&mut self, state: &State) {
+        if planted::is(Bug::InheritedReclaimMissed) {
+            return;
+        }
+        let known = self.ledger.children().map(|child| child.edge().child);
+        let dead: Vec<Incarnation> = known.filter(|&life| state.member(life).is_none()).collect();
+        for life in dead {
+            self.ledger.close(life);
+            if let Some(leadership) = &mut self.leadership {
+                leadership.end(life);
             }
         }
     }

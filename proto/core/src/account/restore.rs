@@ -1,0 +1,92 @@
+//! A book from what was written down of it.
+
+use super::{Account, Kept, Slot};
+use crate::edge::Vector;
+use crate::unit::{Incarnation, PeriodId, Span, Tokens};
+use alloc::collections::BTreeMap;
+
+impl Account {
+    /// How long anything of a new edge may outlive its lease.
+    #[must_use]
+    pub const fn linger(&self) -> Span {
+        self.linger
+    }
+
+    /// This empty book with these edges in it: what a decoder calls. The sum
+    /// of what is held is taken anew. `None` if it leaves the range of the
+    /// counters, or if a life is both open and closed.
+    #[must_use]
+    pub fn restore(
+        self,
+        period: PeriodId,
+        spent: Tokens,
+        open: BTreeMap<Incarnation, Slot>,
+        kept: BTreeMap<Incarnation, Kept>,
+    ) -> Option<Self> {
+        if open.keys().any(|life| kept.contains_key(life)) {
+            return None;
+        }
+        let holdings = open.values().map(|slot| slot.counters.holding(self.kind));
+        let ghosts = kept.values().map(|kept| kept.holding);
+        let held = holdings
+            .chain(ghosts)
+            .try_fold(Vector::ZERO, Vector::plus)?;
+        Some(Self {
+            period,
+            spent,
+            open,
+            kept,
+            held,
+            ..self
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::share::{Kind, Share};
+
+    fn book() -> Account {
+        let mut book = Account::new(Kind::Concurrency, whole(), Span::from_secs(1));
+        for life in 1..=3 {
+            let given = Vector {
+                burst: Tokens::from_grains(2),
+                ..Vector::ZERO
+            };
+            let granted = book.grant(Incarnation::new(life), PeriodId::new(0), given);
+            assert!(granted.is_ok());
+        }
+        book.close(Incarnation::new(3));
+        book
+    }
+
+    fn whole() -> Share {
+        Share {
+            burst: Tokens::from_grains(10),
+            ..Share::EMPTY
+        }
+    }
+
+    fn again(book: &Account, kept: BTreeMap<Incarnation, Kept>) -> Option<Account> {
+        let open = book.open().map(|(life, slot)| (life, *slot)).collect();
+        let empty = Account::new(book.kind(), book.whole(), book.linger());
+        empty.restore(book.period(), book.spent(), open, kept)
+    }
+
+    #[test]
+    fn a_book_comes_back_from_its_edges() {
+        let book = book();
+        let kept = book.kept().map(|(life, kept)| (life, kept.clone()));
+        assert_eq!(again(&book, kept.collect()), Some(book));
+    }
+
+    #[test]
+    fn no_life_is_both_open_and_closed() {
+        let book = book();
+        let kept = book
+            .kept()
+            .map(|(_, kept)| (Incarnation::new(1), kept.clone()));
+        assert_eq!(again(&book, kept.collect()), None);
+    }
+}

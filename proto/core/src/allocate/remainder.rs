@@ -1,0 +1,124 @@
+//! Who gets the units that rounding down has left over.
+
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+/// Remainders that are compared at the last, the greatest first, with whose they are.
+pub(super) type Order = Vec<(Reverse<u64>, usize)>;
+
+/// Gives one of `units` to each of the largest remainders, none to those
+/// without; ties go to the earlier.
+pub(super) fn largest_remainders(parts: &mut [u64], remainders: &[u64], units: u64) {
+    if units == 0 {
+        return;
+    }
+    let greatest = remainders.iter().fold(0, |all, &remainder| all | remainder);
+    let counts = match remainders.len() {
+        ..=COUNTED_FROM => None,
+        _ => Some(Counts::of(remainders, greatest)),
+    };
+    deal(
+        parts,
+        remainders,
+        units,
+        counts.as_ref(),
+        &mut Vec::new(),
+        |it| it,
+    );
+}
+
+/// Fewer remainders than this are compared without counting.
+pub(super) const COUNTED_FROM: usize = 48;
+
+/// [`largest_remainders`] of remainders that are counted already.
+///
+/// `exact` tells, of remainders in one order, which are equal.
+pub(super) fn deal(
+    parts: &mut [u64],
+    remainders: &[u64],
+    units: u64,
+    counts: Option<&Counts>,
+    order: &mut Order,
+    exact: impl Fn(u64) -> u64,
+) {
+    // Whoever is above the bucket in which the units run out gets one.
+    let (least, most, above) = match counts {
+        Some(counts) => counts.last(units),
+        None => (1, u64::MAX, 0),
+    };
+    order.clear();
+    for ((index, &remainder), part) in remainders.iter().enumerate().zip(parts.iter_mut()) {
+        *part = part.wrapping_add(u64::from(remainder > most));
+        if least <= remainder && remainder <= most {
+            order.push((Reverse(exact(remainder)), index));
+        }
+    }
+    let units = usize::try_from(units.saturating_sub(above)).unwrap_or(usize::MAX);
+    if units > 0 && units < order.len() {
+        order.select_nth_unstable(units.saturating_sub(1));
+    }
+    for &(_, index) in order.iter().take(units) {
+        if let Some(part) = parts.get_mut(index) {
+            *part = part.saturating_add(1);
+        }
+    }
+}
+
+/// How many remainders there are by their upper bits, so that only those of the
+/// one bucket in which the units run out are ever compared.
+pub(super) struct Counts {
+    buckets: [u32; BUCKETS],
+    /// How many bits a remainder's bucket leaves out.
+    shift: u32,
+}
+
+const BUCKET_BITS: u32 = 6;
+const BUCKETS: usize = 1 << BUCKET_BITS;
+
+impl Counts {
+    /// No remainders yet, of numbers up to all 64 bits.
+    pub(super) const fn new() -> Self {
+        Self {
+            buckets: [0; BUCKETS],
+            shift: u64::BITS - BUCKET_BITS,
+        }
+    }
+
+    fn of(remainders: &[u64], greatest: u64) -> Self {
+        let bits = u64::BITS.saturating_sub(greatest.leading_zeros());
+        let mut counts = Self {
+            shift: bits.saturating_sub(BUCKET_BITS),
+            ..Self::new()
+        };
+        for &remainder in remainders {
+            counts.add(remainder);
+        }
+        counts
+    }
+
+    #[inline]
+    pub(super) fn add(&mut self, remainder: u64) {
+        let bucket = usize::try_from(remainder.wrapping_shr(self.shift)).unwrap_or(0);
+        if let Some(count) = self.buckets.get_mut(bucket % BUCKETS) {
+            *count = count.wrapping_add(1);
+        }
+    }
+
+    /// The least (not 0) and the greatest remainder of the bucket in which the
+    /// units run out, and how many remainders are above it.
+    fn last(&self, units: u64) -> (u64, u64, u64) {
+        let mut above = 0_u64;
+        let mut bucket = 1_u64 << BUCKET_BITS;
+        for &count in self.buckets.iter().rev() {
+            bucket = bucket.wrapping_sub(1);
+            let with = above.saturating_add(count.into());
+            if with >= units || bucket == 0 {
+                let least = bucket.wrapping_shl(self.shift);
+                let width = 1_u64.wrapping_shl(self.shift).wrapping_sub(1);
+                return (least.max(1), least | width, above);
+            }
+            above = with;
+        }
+        (1, u64::MAX, 0)
+    }
+}

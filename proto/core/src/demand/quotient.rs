@@ -1,0 +1,140 @@
+//! `w·λ` for many weights and one level, without a division for each.
+
+use super::{Level, wide};
+
+/// A level as a whole number and a fraction in 2⁻⁶⁴, rounded up.
+///
+/// The fraction is too great by less than one, so a product with a weight `w` is
+/// too great by less than `w`, in 2⁻⁶⁴: it is told by one multiplication, and
+/// [`Quotient::is_exact`] says when its rounding down is still the right one
+/// (Granlund & Montgomery, *Division by invariant integers using
+/// multiplication*, 1994, use the same bound).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Quotient {
+    whole: u64,
+    fraction: u64,
+    weight: u64,
+}
+
+impl Quotient {
+    /// The multiplier for a level; `None` if it is full.
+    pub(crate) fn by(level: Level) -> Option<Self> {
+        let (units, weight) = (level.units(), level.weight());
+        let whole = units.checked_div(weight)?;
+        // Below the weight, so the fraction is at most 2⁶⁴ − 1 even rounded up.
+        let rest = units.checked_rem(weight)?;
+        let fraction = match rest {
+            0 => 0,
+            _ => upper(rest)
+                .wrapping_sub(1)
+                .checked_div(u128::from(weight))
+                .and_then(|floor| u64::try_from(floor).ok())?
+                .checked_add(1)?,
+        };
+        Some(Self {
+            whole,
+            fraction,
+            weight,
+        })
+    }
+
+    /// Whether `w·λ` has less than 62 bits for every weight of `bits` bits.
+    pub(crate) const fn fits(&self, bits: u32) -> bool {
+        // `fraction < 1`, so the product is below `(whole + 1)·w`.
+        u64::BITS
+            .saturating_sub(self.whole.leading_zeros())
+            .saturating_add(bits)
+            < 62
+    }
+
+    /// Whether [`Quotient::part`] is exact for weights of up to `bits` bits, all
+    /// of them multiples of `2^zeros`.
+    ///
+    /// Then remainders are multiples of `2^zeros` too, out of the level's weight
+    /// `W`, and two that differ do so by `2^zeros/W` or more; the error is below
+    /// `w/2⁶⁴`, which is less if `w·W < 2^(64 + zeros)`. So neither does a
+    /// quotient reach the next whole number nor a remainder the next remainder.
+    pub(crate) fn is_exact(&self, bits: u32, zeros: u32) -> bool {
+        let terms = u64::BITS.saturating_sub(self.weight.leading_zeros());
+        let zeros = zeros.min(self.weight.trailing_zeros());
+        self.fits(bits) && bits.saturating_add(terms).saturating_sub(zeros) <= u64::BITS
+    }
+
+    /// `w·λ` in whole units, or one more. Means nothing unless it
+    /// [`fits`](Quotient::fits).
+    #[inline]
+    pub(crate) const fn about(&self, weight: u64) -> u64 {
+        self.part(weight).0
+    }
+
+    /// `w·λ` rounded down, and its fraction in 2⁻⁶⁴, too great by less than `w`.
+    /// Means nothing unless it [`is_exact`](Quotient::is_exact).
+    #[inline]
+    pub(crate) const fn part(&self, weight: u64) -> (u64, u64) {
+        let product = wide(self.fraction, weight);
+        let whole = self.whole.wrapping_mul(weight);
+        (whole.wrapping_add(high_half(product)), low_half(product))
+    }
+
+    /// The multiple of `2^zeros` that a fraction stands for, over `2^zeros`:
+    /// equal remainders have equal ones, though their fractions differ.
+    pub(crate) fn remainder(&self, fraction: u64, zeros: u32) -> u64 {
+        let zeros = zeros.min(self.weight.trailing_zeros());
+        let terms = self.weight.checked_shr(zeros).unwrap_or(0);
+        high_half(wide(fraction, terms))
+    }
+}
+
+/// The number as the upper half of 128 bits.
+const fn upper(number: u64) -> u128 {
+    wide(number, 1).wrapping_shl(u64::BITS)
+}
+
+#[expect(clippy::as_conversions, reason = "the upper half of 128 bits has 64")]
+#[inline]
+const fn high_half(number: u128) -> u64 {
+    (number >> 64) as u64
+}
+
+#[expect(clippy::as_conversions, reason = "the lower half is what is wanted")]
+#[inline]
+const fn low_half(number: u128) -> u64 {
+    number as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(units: u64, of: u64, weight: u64) {
+        let times = Quotient::by(Level::new(units, of)).unwrap();
+        let (bits, zeros) = (64 - weight.leading_zeros(), weight.trailing_zeros());
+        assert!(times.is_exact(bits, zeros), "{units}/{of} by {weight}");
+        let (quotient, fraction) = times.part(weight);
+        let (whole, rest) = Level::new(units, of).part(weight).unwrap();
+        assert_eq!(quotient, whole);
+        let zeros = zeros.min(of.trailing_zeros());
+        assert_eq!(times.remainder(fraction, zeros), rest >> zeros);
+    }
+
+    #[test]
+    fn a_quotient_by_multiplication_is_the_quotient() {
+        for of in [1, 2, 3, 7, 10, 255, 1 << 20, (1 << 32) - 1, 3 << 20] {
+            for weight in [1, 2, 3, of, of + 1, 5 << 20, (1 << 31) - 1] {
+                for units in [0, 1, of - 1, of, of + 1, 12_345_678] {
+                    check(units, of, weight);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_not_exact() {
+        let times = |units, of| Quotient::by(Level::new(units, of)).unwrap();
+        assert!(!times(1, 1 << 40).is_exact(40, 0));
+        assert!(times(1, 1 << 40).is_exact(40, 20));
+        assert!(!times(1 << 40, 1).is_exact(30, 0));
+        assert!(Quotient::by(Level::FULL).is_none());
+    }
+}

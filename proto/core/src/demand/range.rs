@@ -1,0 +1,60 @@
+//! Whether 64 bits are enough for the sums over some claimants.
+
+/// Bounds of claimants whose numbers are far enough from the ends of 64 bits
+/// for plain arithmetic on their sums.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Range {
+    /// What all of them want.
+    pub(crate) total: u64,
+    /// What all of them weigh.
+    pub(crate) weight: u64,
+    /// No weight has more bits than this.
+    pub(crate) bits: u32,
+    /// Every weight is a multiple of 2 to this power.
+    pub(crate) zeros: u32,
+}
+
+impl Range {
+    /// What holds for all claimants; `None` if their demands or weights could add
+    /// up to more than 62 bits, or if one has no weight.
+    pub(crate) fn of(demands: &[u64], weights: &[u64]) -> Option<Self> {
+        let (mut total, mut weight) = (0_u64, 0_u64);
+        // Ors instead of greatest values: these go two to an instruction.
+        let (mut demand_bits, mut weight_bits, mut empty) = (0, 0, 0);
+        for (&demand, &weighs) in demands.iter().zip(weights) {
+            total = total.wrapping_add(demand);
+            weight = weight.wrapping_add(weighs);
+            demand_bits |= demand;
+            weight_bits |= weighs;
+            // Only nothing less one has an upper bit that it had not before.
+            empty |= weighs.wrapping_sub(1) & !weighs;
+        }
+        let bits = |all: u64| u64::BITS.saturating_sub(all.leading_zeros());
+        let count = u64::try_from(demands.len()).ok()?;
+        let narrow = |all| bits(all).saturating_add(bits(count)) <= 62;
+        let fits = narrow(demand_bits) && narrow(weight_bits) && empty.leading_zeros() > 0;
+        (fits && demands.len() == weights.len()).then_some(Self {
+            total,
+            weight,
+            bits: bits(weight_bits),
+            zeros: weight_bits.trailing_zeros(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_out_of_range_are_told() {
+        let range = Range::of(&[3, 4], &[12, 8]).unwrap();
+        assert_eq!((range.total, range.weight), (7, 20));
+        assert_eq!((range.bits, range.zeros), (4, 2));
+        assert!(Range::of(&[0, 1 << 60], &[1, 1]).is_none());
+        assert!(Range::of(&[0, 1], &[1, 1 << 60]).is_none());
+        assert!(Range::of(&[1, 1], &[1, 0]).is_none());
+        assert!(Range::of(&[1, 1], &[1]).is_none());
+        assert!(Range::of(&[], &[]).is_some());
+    }
+}

@@ -1,0 +1,69 @@
+//! The theorem, exercised: three nodes, fifty clients, everything goes wrong,
+//! and together they never admit more than one bucket would (invariants 1, 2,
+//! 3, 6, 9, 11 and 14 of `docs/invariants.md`).
+//!
+//! `ALIQUOT_SEEDS` sets how many seeds are lived through, `ALIQUOT_SEED` one
+//! seed to tell step by step.
+
+#[path = "world/kernel.rs"]
+mod kernel;
+
+use kernel::report::{self, Summary};
+use kernel::{Plan, World};
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[expect(clippy::disallowed_methods, reason = "the figures say how long they took")]
+fn summary(seeds: u64) -> Summary {
+    let since = std::time::Instant::now();
+    let seeds = report::run(0..number("ALIQUOT_SEEDS").unwrap_or(seeds), false);
+    let wall = since.elapsed();
+    Summary { seeds, wall }
+}
+
+#[expect(clippy::print_stdout, reason = "the figures are what CI prints")]
+fn judge(seeds: u64) {
+    let summary = summary(seeds);
+    println!("{summary}");
+    let mut breaches: Vec<String> = summary.breaches().collect();
+    let slow = summary
+        .seeds
+        .iter()
+        .filter(|(_, seen)| seen.breach.is_none() && seen.healed < 0.99)
+        .map(|(seed, seen)| format!("seed {seed} admitted {:.4} of R once healed", seen.healed));
+    breaches.extend(slow);
+    assert!(breaches.is_empty(), "{}\n{summary}", breaches.join("\n"));
+    assert!(summary.faults_least() >= 10.0, "too few faults\n{summary}");
+    assert!(summary.median(|seen| seen.utilisation) >= 0.70, "a world that refuses everything proves nothing\n{summary}");
+}
+
+#[test]
+fn the_fleet_admits_no_more_than_one_bucket_would_whatever_happens() {
+    judge(40);
+}
+
+#[test]
+#[ignore = "minutes: CI runs it in the sim profile"]
+fn two_thousand_worlds_keep_the_contract() {
+    judge(2_000);
+}
+
+#[test]
+fn a_seed_is_a_world_and_the_same_one_every_time() {
+    let trace = |seed| World::new(Plan::draw(seed, false)).run().trace;
+    for seed in [1, 2, 3] {
+        assert_eq!(trace(seed), trace(seed));
+    }
+    assert_ne!(trace(1), trace(2));
+}
+
+#[test]
+#[ignore = "for reading: ALIQUOT_SEED says which"]
+fn one_world_told_step_by_step() {
+    let mut world = World::new(Plan::draw(number("ALIQUOT_SEED").unwrap_or(0), false));
+    world.verbose = true;
+    let seen = world.run();
+    assert_eq!(seen.breach, None, "{seen:?}");
+}

@@ -1,0 +1,281 @@
+//! What befalls a world. Every fault that takes effect is counted, and all of
+//! them are over at the plan's `faults_to`.
+
+use super::clock::{MS, SEC};
+use super::net::NODES;
+use super::plan::Plan;
+use super::rng::Rng;
+use super::{Event, World};
+use aliquot_core::command::Command;
+use aliquot_core::node::Node;
+
+#[derive(Clone, Copy, Debug)]
+pub enum Fault {
+    NodeCrash { node: usize, down: u64 },
+    LeaderKill { down: u64 },
+    NodePause { node: usize, span: u64 },
+    Isolate { node: usize, span: u64 },
+    /// Messages go one way only.
+    OneWay { from: usize, to: usize, span: u64 },
+    /// Two nodes do not reach each other; the third reaches both.
+    Partial { one: usize, other: usize, span: u64 },
+    ClientCrash { client: usize, down: u64 },
+    ClientPause { client: usize, span: u64 },
+    ClientCut { client: usize, span: u64 },
+    /// The client is heard and hears nothing, or the reverse.
+    ClientDeaf { client: usize, span: u64, mute: bool },
+    ClientMove { client: usize, to: usize },
+    ClientLeave { client: usize, away: u64 },
+    Loss { per_mille: u64, span: u64 },
+    Late { per_mille: u64, span: u64 },
+    Limit { per_cent: u64 },
+    Delete { back: u64 },
+    // What is no fault, and happens all the same.
+    Shift,
+    ClockRates,
+}
+
+/// How a fault ends.
+#[derive(Clone, Debug)]
+pub enum Mending {
+    StartNode(usize),
+    StartClient(usize),
+    Links(Vec<(usize, usize)>),
+    Loss(u64),
+    Late(u64),
+    Limit,
+    Calm,
+}
+
+pub fn draw(plan: &Plan, rng: &mut Rng) -> Vec<(u64, Fault)> {
+    let mut faults = Vec::new();
+    let mut at = plan.faults_from;
+    while at < plan.faults_to {
+        let left = plan.faults_to - at;
+        let (fault, gap) = match plan.calm {
+            true => (rng.pick(&[Fault::Shift, Fault::ClockRates]), SEC),
+            false => (one(plan, rng, left), rng.range(150 * MS, 1_000 * MS)),
+        };
+        faults.push((at, fault));
+        at += gap;
+    }
+    faults
+}
+
+fn one(plan: &Plan, rng: &mut Rng, left: u64) -> Fault {
+    let (node, client) = (rng.index(NODES), rng.index(Plan::CLIENTS));
+    let other = (node + 1 + rng.index(NODES - 1)) % NODES;
+    let span = rng.range(200 * MS, 5 * SEC).min(left);
+    let short = rng.range(50 * MS, 2 * SEC).min(left);
+    let mute = rng.chance(500);
+    match rng.range(0, 100) {
+        0..4 => Fault::NodeCrash { node, down: short },
+        4..6 => Fault::LeaderKill { down: short },
+        6..11 => Fault::NodePause { node, span },
+        11..15 => Fault::Isolate { node, span },
+        15..21 => Fault::OneWay { from: node, to: other, span },
+        21..25 => Fault::Partial { one: node, other, span },
+        25..35 => Fault::ClientCrash { client, down: short },
+        35..45 => Fault::ClientPause { client, span },
+        45..53 => Fault::ClientCut { client, span },
+        53..61 => Fault::ClientDeaf { client, span, mute },
+        61..69 => Fault::ClientMove { client, to: node },
+        69..73 => Fault::ClientLeave { client, away: short },
+        73..77 => Fault::Loss { per_mille: rng.range(50, 400), span },
+        77..83 => Fault::Late { per_mille: rng.range(20, 400), span },
+        83..88 if plan.seed.is_multiple_of(2) => Fault::Limit { per_cent: rng.pick(&[40, 60, 80, 100, 130, 200]) },
+        88..89 if plan.seed.is_multiple_of(4) => Fault::Delete { back: short },
+        89..93 => Fault::ClockRates,
+        93..96 => Fault::Shift,
+        _ => Fault::ClientCrash { client, down: 0 },
+    }
+}
+
+impl World {
+    pub(super) fn befall(&mut self, index: usize) {
+        let fault = self.faults[index].1;
+        let took = self.strike(fault);
+        self.say(|| format!("fault {fault:?} {took}"));
+        self.note(5, index as u64);
+        self.seen.faults += u64::from(took);
+        if index + 1 == self.faults.len() {
+            let end = self.plan.faults_to.max(self.now);
+            self.at(end, Event::Mend(Mending::Limit));
+            self.at(end, Event::Mend(Mending::Calm));
+        }
+    }
+
+    fn strike(&mut self, fault: Fault) -> bool {
+        match fault {
+            Fault::NodeCrash { node, down } => self.crash_node(node, down),
+            Fault::LeaderKill { down } => {
+                let leader = (0..NODES).find(|&node| self.nodes[node].leader.in_office());
+                leader.is_some_and(|node| self.crash_node(node, down))
+            }
+            Fault::NodePause { node, span } => self.pause(node, span),
+            Fault::ClientPause { client, span } => self.pause(NODES + client, span),
+            Fault::Isolate { node, span } => {
+                let others = (0..NODES).filter(|&other| other != node);
+                let links = others.flat_map(|other| [(node, other), (other, node)]);
+                let links = links.collect();
+                self.cut(links, span)
+            }
+            Fault::OneWay { from, to, span } => self.cut(vec![(from, to)], span),
+            Fault::Partial { one, other, span } => self.cut(vec![(one, other), (other, one)], span),
+            Fault::ClientCut { client, span } => {
+                let (host, home) = (NODES + client, self.services[client].home);
+                self.cut(vec![(host, home), (home, host)], span)
+            }
+            Fault::ClientDeaf { client, span, mute } => {
+                let (host, home) = (NODES + client, self.services[client].home);
+                let link = if mute { (host, home) } else { (home, host) };
+                self.cut(vec![link], span)
+            }
+            Fault::ClientCrash { client, down } => self.crash_client(client, down),
+            Fault::ClientMove { client, to } => {
+                let moves = self.services[client].process.up && self.services[client].home != to;
+                if moves {
+                    self.move_service(client, to);
+                }
+                moves
+            }
+            Fault::ClientLeave { client, away } => self.leave(client, away),
+            Fault::Loss { per_mille, span } => {
+                self.net.loss += per_mille;
+                self.net.doubled += per_mille;
+                self.after(span, Event::Mend(Mending::Loss(per_mille)));
+                true
+            }
+            Fault::Late { per_mille, span } => {
+                self.net.late += per_mille;
+                self.after(span, Event::Mend(Mending::Late(per_mille)));
+                true
+            }
+            Fault::Limit { per_cent } => self.limit(per_cent),
+            Fault::Delete { back } => self.delete(back),
+            Fault::Shift => {
+                let calm = self.plan.calm;
+                self.load.shift(&self.plan, &mut self.rng, calm);
+                false
+            }
+            Fault::ClockRates => {
+                for host in 0..NODES + Plan::CLIENTS {
+                    self.tune_clock(host);
+                }
+                false
+            }
+        }
+    }
+
+    fn crash_node(&mut self, node: usize, down: u64) -> bool {
+        let process = &mut self.nodes[node].process;
+        if !process.up {
+            return false;
+        }
+        process.up = false;
+        process.paused_until = 0;
+        self.nodes[node].leader.deposed();
+        self.nodes[node].node = None;
+        self.after(down, Event::Mend(Mending::StartNode(node)));
+        true
+    }
+
+    fn crash_client(&mut self, client: usize, down: u64) -> bool {
+        let process = &mut self.services[client].process;
+        if !process.up {
+            return false;
+        }
+        process.up = false;
+        process.paused_until = 0;
+        self.after(down, Event::Mend(Mending::StartClient(client)));
+        true
+    }
+
+    fn leave(&mut self, client: usize, away: u64) -> bool {
+        let service = &mut self.services[client];
+        if !service.process.up || service.leaving || service.process.paused_until > self.now {
+            return false;
+        }
+        let now = service.clock.read(self.now);
+        service.leaving = true;
+        service.client.leave(now);
+        let back = away.max(MS);
+        self.after(back, Event::Mend(Mending::StartClient(client)));
+        true
+    }
+
+    fn pause(&mut self, host: usize, span: u64) -> bool {
+        let now = self.now;
+        let process = match host {
+            _ if host < NODES => &mut self.nodes[host].process,
+            _ => &mut self.services[host - NODES].process,
+        };
+        let takes = process.up && process.paused_until <= now;
+        if takes {
+            process.paused_until = super::clock::quantised(now + span);
+        }
+        takes
+    }
+
+    fn cut(&mut self, links: Vec<(usize, usize)>, span: u64) -> bool {
+        let takes = links.iter().any(|&(from, to)| self.net.reaches(from, to));
+        for &(from, to) in &links {
+            self.net.cut(from, to);
+        }
+        self.after(span, Event::Mend(Mending::Links(links)));
+        takes
+    }
+
+    fn limit(&mut self, per_cent: u64) -> bool {
+        if self.load.budget_asked.is_none() {
+            return false;
+        }
+        let budget = self.plan.budget(per_cent);
+        let creator = self.nodes[0].node.as_ref().map(Node::life);
+        self.ask(|request| Command::PutRule {
+            request,
+            budget,
+            creator,
+        });
+        true
+    }
+
+    fn delete(&mut self, back: u64) -> bool {
+        let rule = self.nodes[0].state.rules().next().map(|(id, _)| id);
+        let Some(rule) = rule else { return false };
+        self.ask(|request| Command::DeleteRule { request, rule });
+        self.after(back, Event::Mend(Mending::Limit));
+        true
+    }
+
+    pub(super) fn mend(&mut self, mending: Mending) {
+        match mending {
+            Mending::StartNode(node) => {
+                let process = &mut self.nodes[node].process;
+                process.up = true;
+                process.number += 1;
+                self.start_node(node);
+            }
+            Mending::StartClient(client) => {
+                let process = &mut self.services[client].process;
+                process.up = true;
+                process.number += 1;
+                self.start_service(client);
+            }
+            Mending::Links(links) => {
+                for (from, to) in links {
+                    self.net.mend(from, to);
+                }
+            }
+            Mending::Loss(per_mille) => {
+                self.net.loss -= per_mille;
+                self.net.doubled -= per_mille;
+            }
+            Mending::Late(per_mille) => self.net.late -= per_mille,
+            Mending::Limit => {
+                self.limit(100);
+            }
+            Mending::Calm => self.load.shift(&self.plan, &mut self.rng, true),
+        }
+    }
+}

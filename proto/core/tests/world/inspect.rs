@@ -1,0 +1,113 @@
+//! Where to look for what must never be: at instants, over all hosts at once.
+
+use super::net::NODES;
+use super::{Plan, World};
+use aliquot_core::client::Mode;
+use aliquot_core::share::Share;
+use aliquot_core::unit::{BudgetId, Edge, Tick};
+
+impl World {
+    /// An admission under a lease is one of a session that its node still has open.
+    pub(super) fn inspect_admission(&mut self, of: usize, edge: Option<Edge>, budget: BudgetId) {
+        let Some(edge) = edge else { return };
+        let node = self
+            .nodes
+            .iter()
+            .filter_map(|host| Some((host.clock.read(self.now), host.node.as_ref()?)))
+            .find(|(_, node)| node.life() == edge.parent);
+        let Some((node, account)) = node.and_then(|(now, node)| {
+            let lease = node.holder().lease();
+            Some(((lease.until().since(now), now.since(lease.until()), lease.state()), node.account(budget)?))
+        }) else {
+            return;
+        };
+        if account.holding(edge.child).is_zero() {
+            let service = &self.services[of];
+            let now = service.clock.read(self.now);
+            self.judge.fail("disjointness", self.now, || {
+                let held = service.client.holder().map(|holder| holder.holding(budget));
+                let until = service.client.holder().map(|holder| holder.lease().until().since(now));
+                format!(
+                    "client {of} admitted on {edge}, of which its node booked nothing: {:?}; \
+                     it holds {held:?} for {until:?}; node's lease {node:?}; {:?}",
+                    account.counters(edge.child),
+                    self.plan
+                )
+            });
+        }
+    }
+
+    pub(super) fn look(&mut self) {
+        let state = &self.nodes[self.most_applied()].state;
+        let Some((budget, _)) = state.budgets().last() else {
+            return;
+        };
+        let mut parts = Vec::with_capacity(NODES + Plan::CLIENTS);
+        for host in &self.nodes {
+            let now = host.clock.read(self.now);
+            if let Some(node) = host.node.as_ref().filter(|node| host.process.up && node.is_leased(now)) {
+                parts.push(node.undealt(budget, now));
+            }
+        }
+        for service in self.services.iter().filter(|service| service.process.up) {
+            let now = service.clock.read(self.now);
+            parts.push(usable(&service.client, budget, now));
+        }
+        let pool = self.pool(budget);
+        let now = self.now;
+        self.judge.believed(now, &parts, pool);
+        self.look_at_edges();
+    }
+
+    fn most_applied(&self) -> usize {
+        (0..NODES)
+            .max_by_key(|&node| self.nodes[node].state.applied())
+            .unwrap_or(0)
+    }
+
+    /// The pool of the latest leader in office, if its book is the latest too.
+    fn pool(&self, budget: BudgetId) -> Share {
+        let latest = self.nodes[self.most_applied()].state.applied();
+        let leading = self.nodes.iter().filter(|host| {
+            host.process.up && host.leader.in_office() && host.state.applied() == latest
+        });
+        leading
+            .max_by_key(|host| host.leader.term())
+            .and_then(|host| {
+                let now = host.clock.read(self.now);
+                host.leader.pool(budget).map(|pool| pool.share_at(now))
+            })
+            .unwrap_or(Share::EMPTY)
+    }
+
+    fn look_at_edges(&mut self) {
+        let now = self.now;
+        for host in &self.nodes {
+            let holder = host.node.as_ref().map(|node| node.holder());
+            for (budget, counters) in holder.iter().flat_map(|holder| holder.counters()) {
+                let edge = holder.map(|holder| holder.edge()).unwrap_or_default();
+                self.judge.edge(now, edge, budget, counters);
+            }
+        }
+        for service in &self.services {
+            let holder = service.client.holder();
+            for (budget, counters) in holder.iter().flat_map(|holder| holder.counters()) {
+                let edge = holder.map(|holder| holder.edge()).unwrap_or_default();
+                self.judge.edge(now, edge, budget, counters);
+            }
+        }
+    }
+}
+
+/// What a client would admit by at this instant.
+fn usable(client: &aliquot_core::client::Client, budget: BudgetId, now: Tick) -> Share {
+    let found = client.allotments().find(|&(id, _)| id == budget);
+    let Some((_, allotment)) = found else {
+        return Share::EMPTY;
+    };
+    match allotment.mode() {
+        Mode::Leased if client.is_leased(now) => allotment.share_at(now),
+        Mode::Floor(until) if now < *until => allotment.share_at(now),
+        _ => Share::EMPTY,
+    }
+}

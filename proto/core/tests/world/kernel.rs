@@ -1,0 +1,387 @@
+//! A deterministic two-level world over the core alone: three coordinator
+//! nodes with a replicated log, fifty clients, one thread, no clock.
+//!
+//! Every event has a true time; every host sees only its own clock. The same
+//! seed gives the same events in the same order, hence the same trace.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `plan` | what a seed is, drawn before it begins |
+//! | `clock`, `net`, `raft` | time, links, and the replicated log |
+//! | `coordinator`, `fleet` | the hosts: what a shell does around the machines |
+//! | `load`, `faults` | what is asked of them, and what befalls them |
+//! | `judge`, `inspect` | what must never happen, and where to look for it |
+//! | `report` | the figures of many seeds |
+
+mod clock;
+mod coordinator;
+mod faults;
+mod fleet;
+mod inspect;
+mod judge;
+mod load;
+mod net;
+mod plan;
+mod raft;
+pub mod report;
+mod rng;
+
+pub use judge::Breach;
+pub use plan::Plan;
+
+use aliquot_core::message::{Answer, Report};
+use aliquot_core::unit::{Edge, Incarnation};
+use clock::{MS, SEC};
+use coordinator::Coordinator;
+use faults::Mending;
+use fleet::Service;
+use judge::Judge;
+use net::{NODES, Net};
+use raft::RaftMessage;
+use rng::Rng;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::rc::Rc;
+
+/// What hosts say to each other.
+#[derive(Clone, Debug)]
+enum Message {
+    Raft(RaftMessage),
+    /// A node's report, on its way to whoever leads, through whoever hears it.
+    Report { report: Rc<Report>, relayed: bool },
+    /// A leader's answer, on its way to its node.
+    Answer { answer: Rc<Answer>, relayed: bool },
+    Open { nonce: u64 },
+    Opened { nonce: u64, edge: Edge },
+    ClientReport(Report),
+    ClientAnswer(Answer),
+}
+
+/// What happens. Timers carry the process that set them: another one's are void.
+#[derive(Clone, Debug)]
+enum Event {
+    Deliver { from: usize, to: usize, message: Box<Message> },
+    Timer { host: usize, process: u64, timer: Timer },
+    Fault(usize),
+    Mend(Mending),
+    Admin,
+    Look,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Timer {
+    NodeTick,
+    NodeReport,
+    RaftTick,
+    Apply,
+    ClientReport,
+    Arrival,
+    Retry,
+}
+
+#[derive(Debug)]
+struct Due {
+    at: u64,
+    id: u64,
+    event: Event,
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl Eq for Due {}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Due {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.at, other.id).cmp(&(self.at, self.id))
+    }
+}
+
+/// A seed being lived through.
+#[derive(Debug)]
+pub struct World {
+    plan: Plan,
+    now: u64,
+    next: u64,
+    queue: BinaryHeap<Due>,
+    rng: Rng,
+    net: Net,
+    nodes: Vec<Coordinator>,
+    services: Vec<Service>,
+    judge: Judge,
+    admin: coordinator::Admin,
+    faults: Vec<(u64, faults::Fault)>,
+    load: load::Load,
+    /// Which node each life belongs to: where the answers to it go.
+    lives: BTreeMap<Incarnation, usize>,
+    trace: u64,
+    pub seen: Seen,
+    /// Prints what happens.
+    pub verbose: bool,
+}
+
+/// What came of a seed.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    pub events: u64,
+    pub faults: u64,
+    pub utilisation: f64,
+    pub healed: f64,
+    pub slack: i128,
+    pub trace: u64,
+    pub simulated: f64,
+    pub breach: Option<Breach>,
+    pub tokens_per_grain: f64,
+}
+
+impl World {
+    pub fn new(plan: Plan) -> Self {
+        let mut rng = Rng::new(plan.seed ^ 0xa11_0c07);
+        let hosts = NODES + Plan::CLIENTS;
+        let net = Net::new(hosts, &mut rng);
+        let load = load::Load::draw(&plan, &mut rng);
+        let faults = faults::draw(&plan, &mut rng);
+        let judge = Judge::new(plan.drift(), plan.cost == 1, plan.greatest());
+        let mut world = Self {
+            nodes: (0..NODES).map(|me| Coordinator::new(me, &mut rng)).collect(),
+            services: (0..Plan::CLIENTS)
+                .map(|me| Service::new(me, plan.drift(), &mut rng))
+                .collect(),
+            admin: coordinator::Admin::default(),
+            plan,
+            now: 0,
+            next: 0,
+            queue: BinaryHeap::new(),
+            rng,
+            net,
+            judge,
+            faults,
+            load,
+            lives: BTreeMap::new(),
+            trace: 0xcbf2_9ce4_8422_2325,
+            seen: Seen::default(),
+            verbose: false,
+        };
+        world.begin();
+        world
+    }
+
+    fn begin(&mut self) {
+        // First of all: a bound on drift that rises is no promise about leases given before.
+        self.configure();
+        for host in 0..NODES + Plan::CLIENTS {
+            self.tune_clock(host);
+        }
+        for node in 0..NODES {
+            self.start_node(node);
+        }
+        for client in 0..Plan::CLIENTS {
+            self.start_service(client);
+        }
+        for index in 0..self.faults.len() {
+            let at = self.faults[index].0;
+            self.at(at, Event::Fault(index));
+        }
+        self.at(0, Event::Admin);
+        self.at(SEC, Event::Look);
+    }
+
+    /// Lives the seed through, or up to its first breach.
+    pub fn run(mut self) -> Seen {
+        let (from, healed, end) = (self.plan.faults_from, self.plan.healed_from(), self.plan.end());
+        let storm = self.run_until(from).and_then(|()| {
+            let before = self.meter();
+            self.run_until(self.plan.faults_to)?;
+            let after = self.meter();
+            self.seen.utilisation = (after.0 - before.0) / (after.1 - before.1);
+            self.run_until(healed)?;
+            let before = self.meter();
+            self.run_until(end)?;
+            let after = self.meter();
+            self.seen.healed = (after.0 - before.0) / (after.1 - before.1);
+            Some(())
+        });
+        let _ = storm;
+        let mut seen = self.seen;
+        seen.slack = self.judge.slack;
+        seen.trace = self.trace;
+        seen.simulated = self.now as f64 / SEC as f64;
+        seen.breach = self.judge.breach;
+        let per_token = self.judge.scale.map_or(1, |scale| scale.grains_per_token());
+        seen.tokens_per_grain = 1.0 / per_token as f64;
+        seen
+    }
+
+    /// Tokens admitted, and made by the limit, so far.
+    fn meter(&mut self) -> (f64, f64) {
+        self.judge.account_until(self.now);
+        (self.judge.admitted, self.judge.made)
+    }
+
+    fn run_until(&mut self, end: u64) -> Option<()> {
+        while let Some(due) = self.queue.pop() {
+            if due.at > end {
+                self.queue.push(due);
+                break;
+            }
+            self.now = due.at;
+            self.seen.events += 1;
+            self.handle(due.event);
+            if self.judge.breach.is_some() {
+                return None;
+            }
+        }
+        self.now = end;
+        Some(())
+    }
+
+    fn handle(&mut self, event: Event) {
+        let host = match &event {
+            Event::Deliver { to, .. } => Some(*to),
+            Event::Timer { host, .. } => Some(*host),
+            _ => None,
+        };
+        if let Some(until) = host.and_then(|host| self.paused(host)) {
+            // A process that does not run finds everything waiting when it does.
+            self.at(until, event);
+            return;
+        }
+        match event {
+            Event::Deliver { from, to, message } => {
+                self.note(1, (from * 64 + to) as u64);
+                self.deliver(from, to, *message);
+            }
+            Event::Timer { host, process, timer } => {
+                self.note(2, (host * 8 + timer as usize) as u64);
+                if self.process(host) == Some(process) {
+                    self.timer(host, timer);
+                }
+            }
+            Event::Fault(index) => self.befall(index),
+            Event::Mend(mending) => self.mend(mending),
+            Event::Admin => {
+                self.administer();
+                self.after(100 * MS, Event::Admin);
+            }
+            Event::Look => {
+                self.look();
+                self.after(50 * MS, Event::Look);
+            }
+        }
+    }
+
+    fn deliver(&mut self, from: usize, to: usize, message: Message) {
+        if self.process(to).is_none() {
+            return;
+        }
+        if to < NODES {
+            self.node_hears(from, to, message);
+        } else {
+            self.service_hears(from, to - NODES, message);
+        }
+    }
+
+    fn timer(&mut self, host: usize, timer: Timer) {
+        if host < NODES {
+            self.node_timer(host, timer);
+        } else {
+            self.service_timer(host - NODES, timer);
+        }
+    }
+
+    fn at(&mut self, at: u64, event: Event) {
+        let id = self.next;
+        self.next += 1;
+        let at = clock::quantised(at.max(self.now));
+        self.queue.push(Due { at, id, event });
+    }
+
+    fn after(&mut self, span: u64, event: Event) {
+        self.at(self.now + span, event);
+    }
+
+    /// Sets a timer of the present process of `host`.
+    fn set(&mut self, host: usize, span: u64, timer: Timer) {
+        if let Some(process) = self.process(host) {
+            self.after(span, Event::Timer { host, process, timer });
+        }
+    }
+
+    fn send(&mut self, from: usize, to: usize, message: Message) {
+        let copies = self.net.send(from, to, &mut self.rng);
+        for delay in copies.into_iter().flatten() {
+            let message = Box::new(message.clone());
+            self.after(delay, Event::Deliver { from, to, message });
+        }
+    }
+
+    /// The process that runs on a host, if one does.
+    fn process(&self, host: usize) -> Option<u64> {
+        let process = match host {
+            _ if host < NODES => &self.nodes[host].process,
+            _ => &self.services[host - NODES].process,
+        };
+        process.up.then_some(process.number)
+    }
+
+    fn paused(&self, host: usize) -> Option<u64> {
+        let until = match host {
+            _ if host < NODES => self.nodes[host].process.paused_until,
+            _ => self.services[host - NODES].process.paused_until,
+        };
+        (until > self.now).then_some(until)
+    }
+
+    /// Another rate for a host's clock, often as far off as it may be.
+    fn tune_clock(&mut self, host: usize) {
+        let rho = i64::from(self.plan.rho);
+        let ppm = match self.rng.range(0, 4) {
+            0 => rho,
+            1 => -rho,
+            _ => self.rng.range(0, 2 * rho as u64 + 1) as i64 - rho,
+        };
+        let now = self.now;
+        let clock = match host {
+            _ if host < NODES => &mut self.nodes[host].clock,
+            _ => &mut self.services[host - NODES].clock,
+        };
+        clock.set_rate(now, ppm);
+    }
+
+    fn note(&mut self, kind: u64, what: u64) {
+        for word in [self.now, kind, what] {
+            self.trace = (self.trace ^ word).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+
+    fn say(&self, what: impl FnOnce() -> String) {
+        if self.verbose {
+            eprintln!("{:>9.4} {}", self.now as f64 / SEC as f64, what());
+        }
+    }
+}
+
+/// A process on a host.
+#[derive(Clone, Copy, Debug)]
+struct Process {
+    number: u64,
+    up: bool,
+    paused_until: u64,
+}
+
+impl Process {
+    const FIRST: Self = Self {
+        number: 1,
+        up: true,
+        paused_until: 0,
+    };
+}

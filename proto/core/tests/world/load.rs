@@ -1,0 +1,116 @@
+//! What callers ask for: more than there is, unevenly, and shifting.
+
+use super::clock::{MS, SEC};
+use super::net::NODES;
+use super::plan::Plan;
+use super::rng::Rng;
+use super::{Timer, World};
+use aliquot_core::bucket::Refusal;
+use aliquot_core::client::Denial;
+use aliquot_core::unit::{RequestId, Tokens};
+
+#[derive(Debug)]
+pub struct Load {
+    pub budget_asked: Option<RequestId>,
+    /// Mean time between arrivals per client, in nanoseconds.
+    gaps: Vec<f64>,
+}
+
+impl Load {
+    pub fn draw(plan: &Plan, rng: &mut Rng) -> Self {
+        let mut load = Self {
+            budget_asked: None,
+            gaps: Vec::new(),
+        };
+        load.shift(plan, rng, true);
+        load
+    }
+
+    /// Four times the rate, spread over the clients anew; in calm, such that
+    /// every client wants more than a fair part.
+    pub fn shift(&mut self, plan: &Plan, rng: &mut Rng, calm: bool) {
+        let weights: Vec<f64> = (0..Plan::CLIENTS)
+            .map(|_| match (calm, rng.range(0, 10)) {
+                (true, _) => 1.0 + 2.0 * rng.unit(),
+                (false, 0 | 1) => 0.05,
+                (false, 2 | 3) => 8.0,
+                (false, _) => 0.5 + 2.0 * rng.unit(),
+            })
+            .collect();
+        let sum: f64 = weights.iter().sum();
+        let costs = (1.0 + plan.cost as f64) / 2.0;
+        let arrivals = 4.0 * plan.rate as f64 / plan.batch as f64 / costs;
+        self.gaps = weights
+            .iter()
+            .map(|weight| SEC as f64 * sum / weight / arrivals)
+            .collect();
+    }
+}
+
+impl World {
+    pub(super) fn arrive(&mut self, of: usize) {
+        for _ in 0..self.plan.batch {
+            self.decide(of);
+        }
+        let gap = self.rng.exponential(self.load.gaps[of]) as u64;
+        // No gap is so long that a shift of the load would be slept through.
+        let gap = gap.min(4 * SEC);
+        self.set(NODES + of, gap, Timer::Arrival);
+    }
+
+    pub(super) fn retry(&mut self, of: usize) {
+        self.services[of].retrying = false;
+        self.decide(of);
+    }
+
+    /// One request at one client, decided there.
+    fn decide(&mut self, of: usize) {
+        let cost = match self.plan.cost {
+            1 => 1,
+            most => self.rng.range(1, most + 1),
+        };
+        let service = &mut self.services[of];
+        let (Some(budget), Some(scale)) = (service.budget, self.judge.scale) else {
+            return;
+        };
+        if service.leaving {
+            return;
+        }
+        let cost = Tokens::from_grains(scale.grains_per_token() * cost);
+        let now = service.clock.read(self.now);
+        let decision = service.client.try_acquire_at(budget, cost, now);
+        match decision {
+            Ok(_) => {
+                let leased = service.client.is_leased(now);
+                // A floor of a former edge is not of this one: it goes on until this one gives.
+                let holder = service.client.holder();
+                let holds = holder.is_some_and(|holder| !holder.holding(budget).is_zero());
+                let edge = service.client.edge().filter(|_| holds);
+                self.note(3, of as u64);
+                self.judge.admitted(self.now, edge, cost);
+                self.inspect_admission(of, edge.filter(|_| leased), budget);
+            }
+            Err(denial) => {
+                self.note(4, of as u64);
+                self.judge.refused(self.now, cost);
+                self.wait(of, denial);
+            }
+        }
+    }
+
+    /// One caller at a time waits and tries again, once the token may be there.
+    fn wait(&mut self, of: usize, denial: Denial) {
+        let service = &mut self.services[of];
+        let Denial::Bucket(Refusal::NotYet { retry_after }) = denial else {
+            return;
+        };
+        if self.plan.patient && !service.retrying {
+            service.retrying = true;
+            let wait = retry_after.nanos();
+            let ppm = u64::from(self.plan.rho);
+            // The clock may be slow: then the true wait is longer by ρ.
+            let wait = wait + (wait as f64 * ppm as f64 / 1e6) as u64;
+            self.set(NODES + of, wait.min(500 * MS), Timer::Retry);
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Who reaches whom, how late, how often.
+
+use super::clock::{MS, quantised};
+use super::rng::Rng;
+
+/// Hosts `0..NODES` are coordinator nodes, the others clients.
+pub const NODES: usize = 3;
+
+#[derive(Debug)]
+pub struct Net {
+    hosts: usize,
+    /// How many faults cut the link from one host to another.
+    cuts: Vec<u16>,
+    /// Per mille of messages lost, doubled, and late by seconds.
+    pub loss: u64,
+    pub doubled: u64,
+    pub late: u64,
+    /// The usual one-way delay, in nanoseconds.
+    delay: u64,
+}
+
+impl Net {
+    pub fn new(hosts: usize, rng: &mut Rng) -> Self {
+        Self {
+            hosts,
+            cuts: vec![0; hosts * hosts],
+            loss: 0,
+            doubled: 0,
+            late: 0,
+            delay: rng.range(1, 15) * MS,
+        }
+    }
+
+    pub fn cut(&mut self, from: usize, to: usize) {
+        self.cuts[from * self.hosts + to] += 1;
+    }
+
+    pub fn mend(&mut self, from: usize, to: usize) {
+        self.cuts[from * self.hosts + to] -= 1;
+    }
+
+    pub fn reaches(&self, from: usize, to: usize) -> bool {
+        self.cuts[from * self.hosts + to] == 0
+    }
+
+    /// After how long each copy of a message arrives; none if it is lost.
+    pub fn send(&self, from: usize, to: usize, rng: &mut Rng) -> [Option<u64>; 2] {
+        if from == to {
+            return [Some(quantised(1)), None];
+        }
+        if !self.reaches(from, to) || rng.chance(self.loss) {
+            return [None, None];
+        }
+        let second = rng.chance(self.doubled).then(|| self.delay(rng));
+        [Some(self.delay(rng)), second]
+    }
+
+    /// Each copy draws its own: they overtake each other.
+    fn delay(&self, rng: &mut Rng) -> u64 {
+        let mut delay = self.delay / 2 + rng.range(0, self.delay);
+        if rng.chance(20) {
+            delay += rng.range(0, 100 * MS);
+        }
+        if rng.chance(self.late) {
+            delay += rng.range(100 * MS, 2_500 * MS);
+        }
+        quantised(delay)
+    }
+}

@@ -1,0 +1,249 @@
+//! Reports and answers that any node relays.
+//!
+//! A [`Record`] is a head and a payload. The head names it (topic and life) and
+//! says which version of it this is; of two records of one name the greater
+//! version replaces the other, so records merge in any order, by maximum.
+//! Relays keep and forward [`Sealed<Record>`], and look into the payload only
+//! where they are its reader.
+
+use crate::codec::{Wire, wire};
+use crate::error::WireError;
+use crate::limits::{DIGEST_MAX, MESSAGE_BYTES_MAX, RECORD_BYTES_MAX, RECORDS_MAX};
+use crate::pb;
+use crate::read;
+use crate::sealed::Sealed;
+use aliquot_core::message::{Answer, Heard, Report};
+use aliquot_core::unit::{Incarnation, Number, Term};
+use bytes::Bytes;
+
+/// What a record is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Topic {
+    /// What the life reports.
+    Report,
+    /// What the leader answers to the life.
+    Answer,
+    /// What a later version knows: kept and relayed as it is.
+    Other(OtherTopic),
+}
+
+/// The number of a topic that this version does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OtherTopic(u32);
+
+impl Topic {
+    /// The topic of this number; every number is one.
+    #[must_use]
+    pub const fn of_number(number: u32) -> Self {
+        match number {
+            1 => Self::Report,
+            2 => Self::Answer,
+            other => Self::Other(OtherTopic(other)),
+        }
+    }
+
+    /// The number of the topic.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        match self {
+            Self::Report => 1,
+            Self::Answer => 2,
+            Self::Other(OtherTopic(other)) => other,
+        }
+    }
+}
+
+/// The head of a record: its name and its version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Head {
+    /// What it is about.
+    pub topic: Topic,
+    /// The life that reports, or that is answered.
+    pub life: Incarnation,
+    /// Its version: the seq of a report in term 0, or the number of an answer.
+    pub version: Heard,
+}
+
+impl Head {
+    /// Whether a record of this head replaces one of the other.
+    #[must_use]
+    pub fn replaces(&self, other: &Self) -> bool {
+        (self.topic, self.life) == (other.topic, other.life) && self.version > other.version
+    }
+}
+
+/// Something said, as its origin wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Its name and version.
+    pub head: Head,
+    /// An encoded [`Report`] or [`Answer`].
+    pub payload: Bytes,
+}
+
+impl Record {
+    /// The record of a report.
+    #[must_use]
+    pub fn of_report(report: &Sealed<Report>) -> Self {
+        Self {
+            head: report_head(report.value()),
+            payload: report.bytes().clone(),
+        }
+    }
+
+    /// The record of an answer.
+    #[must_use]
+    pub fn of_answer(answer: &Sealed<Answer>) -> Self {
+        Self {
+            head: answer_head(answer.value()),
+            payload: answer.bytes().clone(),
+        }
+    }
+
+    /// The report in it.
+    ///
+    /// # Errors
+    ///
+    /// [`WireError`] if it holds no report, or another than its head says: then
+    /// whoever wrote the head is not whoever wrote the payload.
+    pub fn report(&self) -> Result<Sealed<Report>, WireError> {
+        self.payload(report_head)
+    }
+
+    /// The answer in it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::report`].
+    pub fn answer(&self) -> Result<Sealed<Answer>, WireError> {
+        self.payload(answer_head)
+    }
+
+    fn payload<T: Wire>(&self, head: fn(&T) -> Head) -> Result<Sealed<T>, WireError> {
+        let sealed = Sealed::open(self.payload.clone());
+        let sealed = sealed.map_err(|error: WireError| error.within("Record.payload"))?;
+        let said = head(sealed.value());
+        if said == self.head {
+            return Ok(sealed);
+        }
+        let (there, allowed) = (
+            format!("{:?}", self.head),
+            format!("the payload's, {said:?}"),
+        );
+        Err(WireError::field("Record.head", there, allowed))
+    }
+}
+
+fn report_head(report: &Report) -> Head {
+    Head {
+        topic: Topic::Report,
+        life: report.edge.child,
+        version: Heard {
+            term: Term::new(0),
+            number: Number::new(report.seq.get()),
+        },
+    }
+}
+
+fn answer_head(answer: &Answer) -> Head {
+    Head {
+        topic: Topic::Answer,
+        life: answer.edge.child,
+        version: answer.number,
+    }
+}
+
+/// One side of an exchange.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GossipMessage {
+    /// Who speaks.
+    pub sender: Incarnation,
+    /// What it has, or in an answer what it lacks. At most [`DIGEST_MAX`].
+    pub digest: Vec<Head>,
+    /// Records, those with targets first. At most [`RECORDS_MAX`].
+    pub records: Vec<Sealed<Record>>,
+}
+
+wire!(Record, Record, RECORD_BYTES_MAX);
+wire!(
+    GossipMessage,
+    GossipMessage,
+    MESSAGE_BYTES_MAX,
+    [(2, "digest", DIGEST_MAX), (3, "records", RECORDS_MAX)]
+);
+
+impl From<&Head> for pb::DigestEntry {
+    fn from(head: &Head) -> Self {
+        Self {
+            topic: head.topic.number(),
+            life: head.life.get(),
+            term: head.version.term.get(),
+            number: head.version.number.get(),
+        }
+    }
+}
+
+impl From<pb::DigestEntry> for Head {
+    fn from(entry: pb::DigestEntry) -> Self {
+        Self {
+            topic: Topic::of_number(entry.topic),
+            life: Incarnation::new(entry.life),
+            version: Heard {
+                term: Term::new(entry.term),
+                number: Number::new(entry.number),
+            },
+        }
+    }
+}
+
+impl From<&Record> for pb::Record {
+    fn from(record: &Record) -> Self {
+        Self {
+            topic: record.head.topic.number(),
+            life: record.head.life.get(),
+            term: record.head.version.term.get(),
+            number: record.head.version.number.get(),
+            payload: record.payload.clone(),
+        }
+    }
+}
+
+impl From<pb::Record> for Record {
+    fn from(record: pb::Record) -> Self {
+        let head = pb::DigestEntry {
+            topic: record.topic,
+            life: record.life,
+            term: record.term,
+            number: record.number,
+        };
+        Self {
+            head: head.into(),
+            payload: record.payload,
+        }
+    }
+}
+
+impl From<&GossipMessage> for pb::GossipMessage {
+    fn from(message: &GossipMessage) -> Self {
+        let records = message.records.iter();
+        Self {
+            sender: message.sender.get(),
+            digest: message.digest.iter().map(Into::into).collect(),
+            records: records.map(|record| record.bytes().clone()).collect(),
+        }
+    }
+}
+
+impl TryFrom<pb::GossipMessage> for GossipMessage {
+    type Error = WireError;
+
+    fn try_from(message: pb::GossipMessage) -> Result<Self, WireError> {
+        read::at_most(message.records.len(), "records", RECORDS_MAX)?;
+        Ok(Self {
+            sender: Incarnation::new(message.sender),
+            digest: read::list(message.digest, "digest", DIGEST_MAX)?,
+            records: read::each(message.records, "records", Sealed::open)?,
+        })
+    }
+}

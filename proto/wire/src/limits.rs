@@ -1,0 +1,64 @@
+//! How much a message may hold.
+//!
+//! Every bound is far above what an honest sender needs and low enough that a
+//! message at the bound costs its reader milliseconds and megabytes, not the
+//! process.
+
+use aliquot_core::budget::Key;
+use aliquot_core::unit::Band;
+
+/// The most bytes of a session's or a gossip message: what gRPC stacks accept
+/// unless told otherwise, so that both ends agree without being configured.
+pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
+
+/// The most lines of a report or an answer, and keys of a message: a holder
+/// with more budgets says the hot ones first and the rest in the next message.
+/// At a common line's 256 bytes they fill a message.
+pub const LINES_MAX: usize = 16_384;
+
+const _: () = assert!(LINES_MAX * 256 <= MESSAGE_BYTES_MAX);
+
+/// The most records of an exchange: a report of every life of a large cluster,
+/// many times over.
+pub const RECORDS_MAX: usize = 16_384;
+
+/// The most entries of a digest. An entry of four full counters takes 42
+/// bytes with its frame, so that a digest leaves room for records.
+pub const DIGEST_MAX: usize = 65_536;
+
+const _: () = assert!(DIGEST_MAX * 42 <= MESSAGE_BYTES_MAX);
+
+/// The most bytes of a record: half a message, so that a full one still
+/// travels beside others.
+pub const RECORD_BYTES_MAX: usize = MESSAGE_BYTES_MAX / 2;
+
+/// The most bands of a line: each band once.
+pub const BANDS_MAX: usize = Band::MAX as usize + 1;
+
+/// The most labels of a client.
+pub const LABELS_MAX: usize = 32;
+
+/// The most former edges that a client may name.
+pub const FORMER_MAX: usize = 64;
+
+/// The most elements of a list in a round. A leader that has more to say makes
+/// another round.
+pub const CHANGES_MAX: usize = 65_536;
+
+/// The most bytes of an entry of the log. A movement with every counter full
+/// takes 104 bytes with its frame: two full lists of them fit.
+pub const ENTRY_BYTES_MAX: usize = 16 << 20;
+
+const _: () = assert!(2 * CHANGES_MAX * 104 <= ENTRY_BYTES_MAX);
+
+/// The most bytes of a snapshot: some millions of booked edges.
+pub const SNAPSHOT_BYTES_MAX: usize = 1 << 30;
+
+/// The most bytes of a text that an operator wrote: several times a key, so
+/// that the gate for budgets can refuse it by its field and quote it.
+pub const TEXT_BYTES_MAX: usize = 1_024;
+
+const _: () = assert!(Key::BYTES_MAX < TEXT_BYTES_MAX);
+
+/// The most budgets of an operator's request, and elements of a page.
+pub const PAGE_MAX: usize = 1_024;

@@ -1,0 +1,178 @@
+//! Entries of the log and snapshots, in their envelopes.
+
+mod changes;
+
+use crate::codec::{Wire, wire};
+use crate::common::drift;
+use crate::error::WireError;
+use crate::limits::{ENTRY_BYTES_MAX, SNAPSHOT_BYTES_MAX};
+use crate::pb;
+use crate::read;
+use aliquot_core::budget::Key;
+use aliquot_core::command::Command;
+use aliquot_core::state::Snapshot;
+use aliquot_core::unit::{BudgetId, Incarnation, NodeId, PeriodId, RequestId, RuleId, Span};
+
+/// The version of the rules of applying that this code follows. Raise it with
+/// every change after which the same entry or snapshot means something else,
+/// or a new kind of command may stand in one.
+pub const APPLY_VERSION: u32 = 1;
+
+/// An entry of the log as it is stored and shipped. Keep it as a
+/// [`Sealed`](crate::Sealed) one, so that the bytes stay those of its author.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogEntry {
+    /// What it does; nothing in the empty entry that begins a term.
+    pub command: Option<Command>,
+}
+
+/// A snapshot as it is stored and shipped. Keep it as a
+/// [`Sealed`](crate::Sealed) one, so that the bytes stay those of its author.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SnapshotFile {
+    /// What it holds.
+    pub snapshot: Snapshot,
+}
+
+wire!(Command, Command, ENTRY_BYTES_MAX);
+wire!(LogEntry, LogEntry, ENTRY_BYTES_MAX);
+wire!(Snapshot, Snapshot, SNAPSHOT_BYTES_MAX);
+wire!(SnapshotFile, SnapshotFile, SNAPSHOT_BYTES_MAX);
+
+impl From<&LogEntry> for pb::LogEntry {
+    fn from(entry: &LogEntry) -> Self {
+        Self {
+            needs: APPLY_VERSION,
+            command: entry.command.as_ref().map(Wire::to_bytes),
+        }
+    }
+}
+
+impl TryFrom<pb::LogEntry> for LogEntry {
+    type Error = WireError;
+
+    fn try_from(entry: pb::LogEntry) -> Result<Self, WireError> {
+        understood(entry.needs)?;
+        let command = entry.command.map(|bytes| read::encoded(bytes, "command"));
+        Ok(Self {
+            command: command.transpose()?,
+        })
+    }
+}
+
+impl From<&SnapshotFile> for pb::SnapshotFile {
+    fn from(file: &SnapshotFile) -> Self {
+        Self {
+            needs: APPLY_VERSION,
+            snapshot: file.snapshot.to_bytes(),
+        }
+    }
+}
+
+impl TryFrom<pb::SnapshotFile> for SnapshotFile {
+    type Error = WireError;
+
+    fn try_from(file: pb::SnapshotFile) -> Result<Self, WireError> {
+        understood(file.needs)?;
+        let snapshot = read::encoded(file.snapshot, "snapshot")?;
+        Ok(Self { snapshot })
+    }
+}
+
+/// Refuses what only a later version can apply, before any of it is read.
+fn understood(needs: u32) -> Result<(), WireError> {
+    if (1..=APPLY_VERSION).contains(&needs) {
+        return Ok(());
+    }
+    let allowed = format!("1 to {APPLY_VERSION}, the versions of the log that are known here");
+    Err(WireError::field("needs", needs, allowed))
+}
+
+impl From<&Command> for pb::Command {
+    fn from(command: &Command) -> Self {
+        use pb::command::Kind;
+        let kind = match command {
+            Command::Join { node, request } => Kind::Join(pb::Join {
+                node: node.get(),
+                request: request.get(),
+            }),
+            Command::Remove { node } => Kind::Remove(pb::Remove { node: node.get() }),
+            Command::Configure { drift, lease } => Kind::Configure(pb::Configure {
+                drift_ppm: drift.ppm(),
+                lease_ns: lease.nanos(),
+            }),
+            Command::PutRule {
+                request,
+                budget,
+                creator,
+            } => Kind::PutRule(pb::PutRule {
+                request: request.get(),
+                budget: Some(budget.into()),
+                creator: creator.map(Incarnation::get),
+            }),
+            Command::DeleteRule { request, rule } => Kind::DeleteRule(pb::DeleteRule {
+                request: request.get(),
+                rule: rule.get(),
+            }),
+            Command::Instantiate { key, creator } => Kind::Instantiate(pb::Instantiate {
+                key: key.clone(),
+                creator: creator.map(Incarnation::get),
+            }),
+            Command::Round(changes) => Kind::Round(changes.into()),
+            Command::ResetPeriod {
+                request,
+                budget,
+                period,
+            } => Kind::ResetPeriod(pb::ResetPeriod {
+                request: request.get(),
+                budget: budget.get(),
+                period: period.get(),
+            }),
+        };
+        Self { kind: Some(kind) }
+    }
+}
+
+impl TryFrom<pb::Command> for Command {
+    type Error = WireError;
+
+    fn try_from(command: pb::Command) -> Result<Self, WireError> {
+        use pb::command::Kind;
+        let Some(kind) = command.kind else {
+            let allowed = "a kind of command that is known here";
+            return Err(WireError::field("kind", "nothing", allowed));
+        };
+        Ok(match kind {
+            Kind::Join(join) => Self::Join {
+                node: NodeId::new(join.node),
+                request: RequestId::new(join.request),
+            },
+            Kind::Remove(remove) => Self::Remove {
+                node: NodeId::new(remove.node),
+            },
+            Kind::Configure(configure) => Self::Configure {
+                drift: drift(configure.drift_ppm).map_err(|error| error.within("configure"))?,
+                lease: Span::from_nanos(configure.lease_ns),
+            },
+            Kind::PutRule(put) => Self::PutRule {
+                request: RequestId::new(put.request),
+                budget: read::required(put.budget, "put_rule.budget")?,
+                creator: put.creator.map(Incarnation::new),
+            },
+            Kind::DeleteRule(delete) => Self::DeleteRule {
+                request: RequestId::new(delete.request),
+                rule: RuleId::new(delete.rule),
+            },
+            Kind::Instantiate(instantiate) => Self::Instantiate {
+                key: read::text(instantiate.key, "instantiate.key", Key::BYTES_MAX)?,
+                creator: instantiate.creator.map(Incarnation::new),
+            },
+            Kind::Round(changes) => Self::Round(read::required(Some(changes), "round")?),
+            Kind::ResetPeriod(reset) => Self::ResetPeriod {
+                request: RequestId::new(reset.request),
+                budget: BudgetId::new(reset.budget),
+                period: PeriodId::new(reset.period),
+            },
+        })
+    }
+}

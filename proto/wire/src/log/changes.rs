@@ -1,0 +1,110 @@
+//! Rounds.
+
+use crate::common::{or_nothing, vector};
+use crate::error::WireError;
+use crate::limits::CHANGES_MAX;
+use crate::pb;
+use crate::read;
+use aliquot_core::command::{Changes, Ending, Movement};
+use aliquot_core::unit::{BudgetId, Incarnation, PeriodId, Round, Span};
+
+impl From<&Changes> for pb::Changes {
+    fn from(changes: &Changes) -> Self {
+        let stamps = changes.stamps.iter().map(|(budget, period)| pb::Stamp {
+            budget: budget.get(),
+            period: period.get(),
+        });
+        let ages = changes.ages.iter().map(|(budget, period, age)| pb::Age {
+            budget: budget.get(),
+            period: period.get(),
+            age_ns: age.nanos(),
+        });
+        let forgets = changes.forgets.iter().map(|(budget, life)| pb::Forget {
+            budget: budget.get(),
+            life: life.get(),
+        });
+        let reclaims = changes.reclaims.iter().copied();
+        Self {
+            round: changes.round.get(),
+            stamps: stamps.collect(),
+            ages: ages.collect(),
+            releases: changes.releases.iter().map(Into::into).collect(),
+            floors: changes.floors.iter().map(Into::into).collect(),
+            reclaims: reclaims.map(Incarnation::get).collect(),
+            forgets: forgets.collect(),
+            grants: changes.grants.iter().map(Into::into).collect(),
+            endings: changes.endings.iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl TryFrom<pb::Changes> for Changes {
+    type Error = WireError;
+
+    fn try_from(changes: pb::Changes) -> Result<Self, WireError> {
+        read::at_most(changes.stamps.len(), "stamps", CHANGES_MAX)?;
+        read::at_most(changes.ages.len(), "ages", CHANGES_MAX)?;
+        read::at_most(changes.reclaims.len(), "reclaims", CHANGES_MAX)?;
+        read::at_most(changes.forgets.len(), "forgets", CHANGES_MAX)?;
+        let stamp = |stamp: pb::Stamp| (BudgetId::new(stamp.budget), PeriodId::new(stamp.period));
+        let forget =
+            |forget: pb::Forget| (BudgetId::new(forget.budget), Incarnation::new(forget.life));
+        let reclaims = changes.reclaims.into_iter();
+        Ok(Self {
+            round: Round::new(changes.round),
+            stamps: changes.stamps.into_iter().map(stamp).collect(),
+            ages: changes.ages.into_iter().map(read_age).collect(),
+            releases: read::list(changes.releases, "releases", CHANGES_MAX)?,
+            floors: read::list(changes.floors, "floors", CHANGES_MAX)?,
+            reclaims: reclaims.map(Incarnation::new).collect(),
+            forgets: changes.forgets.into_iter().map(forget).collect(),
+            grants: read::list(changes.grants, "grants", CHANGES_MAX)?,
+            endings: read::list(changes.endings, "endings", CHANGES_MAX)?,
+        })
+    }
+}
+
+fn read_age(age: pb::Age) -> (BudgetId, PeriodId, Span) {
+    let (budget, period) = (BudgetId::new(age.budget), PeriodId::new(age.period));
+    (budget, period, Span::from_nanos(age.age_ns))
+}
+
+impl From<&Movement> for pb::Movement {
+    fn from(movement: &Movement) -> Self {
+        Self {
+            child: movement.child.get(),
+            budget: movement.budget.get(),
+            period: movement.period.get(),
+            total: vector(&movement.total),
+        }
+    }
+}
+
+impl From<pb::Movement> for Movement {
+    fn from(movement: pb::Movement) -> Self {
+        Self {
+            child: Incarnation::new(movement.child),
+            budget: BudgetId::new(movement.budget),
+            period: PeriodId::new(movement.period),
+            total: or_nothing(movement.total),
+        }
+    }
+}
+
+impl From<&Ending> for pb::Ending {
+    fn from(ending: &Ending) -> Self {
+        Self {
+            budget: ending.budget.get(),
+            full: ending.full,
+        }
+    }
+}
+
+impl From<pb::Ending> for Ending {
+    fn from(ending: pb::Ending) -> Self {
+        Self {
+            budget: BudgetId::new(ending.budget),
+            full: ending.full,
+        }
+    }
+}

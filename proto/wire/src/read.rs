@@ -1,0 +1,150 @@
+//! Reading fields, each failure with its place.
+
+use crate::codec::Wire;
+use crate::error::WireError;
+use bytes::Bytes;
+use std::fmt::Display;
+
+/// A message that must be there.
+pub(crate) fn required<M, T>(message: Option<M>, field: &str) -> Result<T, WireError>
+where
+    T: TryFrom<M, Error: Into<WireError>>,
+{
+    match message {
+        Some(message) => one(message, field),
+        None => Err(WireError::field(field, "nothing", "given")),
+    }
+}
+
+/// A message that may be left out.
+pub(crate) fn optional<M, T>(message: Option<M>, field: &str) -> Result<Option<T>, WireError>
+where
+    T: TryFrom<M, Error: Into<WireError>>,
+{
+    message.map(|message| one(message, field)).transpose()
+}
+
+fn one<M, T>(message: M, field: &str) -> Result<T, WireError>
+where
+    T: TryFrom<M, Error: Into<WireError>>,
+{
+    T::try_from(message).map_err(|error| error.into().within(field))
+}
+
+/// A message within a field of bytes.
+pub(crate) fn encoded<T: Wire>(bytes: Bytes, field: &str) -> Result<T, WireError> {
+    T::from_bytes(bytes).map_err(|error| error.within(field))
+}
+
+/// A list of messages, no more than `most`.
+pub(crate) fn list<M, T>(messages: Vec<M>, field: &str, most: usize) -> Result<Vec<T>, WireError>
+where
+    T: TryFrom<M, Error: Into<WireError>>,
+{
+    at_most(messages.len(), field, most)?;
+    each(messages, field, |message| {
+        T::try_from(message).map_err(Into::into)
+    })
+}
+
+/// A list read element by element.
+pub(crate) fn each<M, T>(
+    messages: impl IntoIterator<Item = M>,
+    field: &str,
+    read: impl Fn(M) -> Result<T, WireError>,
+) -> Result<Vec<T>, WireError> {
+    let numbered = messages.into_iter().enumerate();
+    numbered
+        .map(|(index, message)| {
+            read(message).map_err(|error| error.within(format_args!("{field}[{index}]")))
+        })
+        .collect()
+}
+
+/// Refuses a list that is too long.
+pub(crate) fn at_most(count: usize, field: &str, most: usize) -> Result<(), WireError> {
+    if count <= most {
+        return Ok(());
+    }
+    let (there, allowed) = (format!("{count} elements"), format!("at most {most}"));
+    Err(WireError::field(field, there, allowed))
+}
+
+/// Refuses a list whose names do not rise: each stands once, in one order.
+pub(crate) fn rising<T: Ord + Display>(
+    names: impl IntoIterator<Item = T>,
+    field: &str,
+) -> Result<(), WireError> {
+    let mut last: Option<T> = None;
+    for (index, name) in names.into_iter().enumerate() {
+        if let Some(last) = &last
+            && *last >= name
+        {
+            let (path, allowed) = (format!("{field}[{index}]"), format!("greater than {last}"));
+            return Err(WireError::field(path, name, allowed));
+        }
+        last = Some(name);
+    }
+    Ok(())
+}
+
+/// A text of no more than `most` bytes.
+pub(crate) fn text(text: String, field: &str, most: usize) -> Result<String, WireError> {
+    if text.len() <= most {
+        return Ok(text);
+    }
+    Err(WireError::field(
+        field,
+        text,
+        format!("at most {most} bytes"),
+    ))
+}
+
+/// A value that a constructor of the core checked.
+pub(crate) fn checked<T, E: Display>(
+    result: Result<T, E>,
+    field: &str,
+    value: impl Display,
+    allowed: &str,
+) -> Result<T, WireError> {
+    result.map_err(|_| WireError::field(field, value, allowed))
+}
+
+/// A choice that travels as the number of an enum.
+pub(crate) trait Choice: Sized {
+    /// What may be chosen, to be read after "must be".
+    const ALLOWED: &'static str;
+
+    /// The choice of this number.
+    fn of_number(number: i32) -> Option<Self>;
+}
+
+/// Reads a choice.
+pub(crate) fn chosen<T: Choice>(number: i32, field: &str) -> Result<T, WireError> {
+    T::of_number(number).ok_or_else(|| WireError::field(field, number, T::ALLOWED))
+}
+
+/// Pairs a core enum with a generated one of the same words.
+macro_rules! choice {
+    ($core:ty, $message:ident, $allowed:literal, $($word:ident),+) => {
+        impl $crate::read::Choice for $core {
+            const ALLOWED: &'static str = $allowed;
+
+            fn of_number(number: i32) -> Option<Self> {
+                match $crate::pb::$message::try_from(number) {
+                    $(Ok($crate::pb::$message::$word) => Some(Self::$word),)+
+                    Ok($crate::pb::$message::Unspecified) | Err(_) => None,
+                }
+            }
+        }
+
+        impl From<$core> for $crate::pb::$message {
+            fn from(choice: $core) -> Self {
+                match choice {
+                    $(<$core>::$word => Self::$word,)+
+                }
+            }
+        }
+    };
+}
+pub(crate) use choice;

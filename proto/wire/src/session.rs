@@ -1,0 +1,267 @@
+//! How a session begins, and what its stream carries.
+//!
+//! Keys are spelled out once: a node answers each with the generation of its
+//! budget, and from then on reports and answers name that.
+
+use crate::codec::{Wire, wire};
+use crate::common::{drift, read_labels, write_labels};
+use crate::error::WireError;
+use crate::limits::{FORMER_MAX, LABELS_MAX, LINES_MAX, MESSAGE_BYTES_MAX};
+use crate::pb;
+use crate::read::{self, choice};
+use aliquot_core::budget::{Key, Labels};
+use aliquot_core::message::{Answer, Report};
+use aliquot_core::unit::{BudgetId, Drift, Edge, Span};
+
+/// What a client sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientMessage {
+    /// The first message of a session, and only the first.
+    Open(SessionOpen),
+    /// Keys that it wants names for.
+    Intern(Vec<Key>),
+    /// What it returned and wants.
+    Report(Report),
+}
+
+/// What a node sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodeMessage {
+    /// The answer to the first message, once.
+    Opened(SessionOpened),
+    /// What keys are called from now on.
+    Interned(Vec<Interned>),
+    /// What it gives and wants back.
+    Answer(Answer),
+}
+
+/// How a session begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionOpen {
+    /// What the client says it is. At most [`LABELS_MAX`].
+    pub labels: Labels,
+    /// The keys that it starts with. At most [`LINES_MAX`].
+    pub keys: Vec<Key>,
+    /// Edges of its former lives, whose floors it no longer uses. At most [`FORMER_MAX`].
+    pub former: Vec<Edge>,
+}
+
+/// What a session begins with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionOpened {
+    /// The new edge: the node's life and the one it issues to the client.
+    pub edge: Edge,
+    /// The bound on any clock's drift.
+    pub drift: Drift,
+    /// How often the client should report; never zero.
+    pub report_every: Span,
+    /// What its keys are called on this edge.
+    pub keys: Vec<Interned>,
+}
+
+/// What a key is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interned {
+    /// The key.
+    pub key: Key,
+    /// The generation of its budget, or why there is none.
+    pub budget: Result<BudgetId, KeyRefusal>,
+}
+
+/// Why a key has no budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyRefusal {
+    /// No rule names it.
+    NoRule,
+    /// Its template has as many instances as it may have.
+    TooManyInstances,
+    /// The budget is not there yet; ask again.
+    NotYet,
+}
+
+wire!(ClientMessage, ClientMessage, MESSAGE_BYTES_MAX);
+wire!(NodeMessage, NodeMessage, MESSAGE_BYTES_MAX);
+
+choice!(
+    KeyRefusal,
+    KeyRefusal,
+    "1 (no rule), 2 (too many instances) or 3 (not yet)",
+    NoRule,
+    TooManyInstances,
+    NotYet
+);
+
+impl From<&ClientMessage> for pb::ClientMessage {
+    fn from(message: &ClientMessage) -> Self {
+        use pb::client_message::Kind;
+        let kind = match message {
+            ClientMessage::Open(open) => Kind::Open(open.into()),
+            ClientMessage::Intern(keys) => Kind::Intern(pb::InternKeys {
+                keys: write_keys(keys),
+            }),
+            ClientMessage::Report(report) => Kind::Report(report.to_bytes()),
+        };
+        Self { kind: Some(kind) }
+    }
+}
+
+impl TryFrom<pb::ClientMessage> for ClientMessage {
+    type Error = WireError;
+
+    fn try_from(message: pb::ClientMessage) -> Result<Self, WireError> {
+        use pb::client_message::Kind;
+        Ok(match message.kind {
+            Some(Kind::Open(open)) => Self::Open(
+                open.try_into()
+                    .map_err(|error: WireError| error.within("open"))?,
+            ),
+            Some(Kind::Intern(intern)) => Self::Intern(read_keys(intern.keys, "intern.keys")?),
+            Some(Kind::Report(report)) => Self::Report(read::encoded(report, "report")?),
+            None => return Err(unknown("open, intern or report")),
+        })
+    }
+}
+
+impl From<&NodeMessage> for pb::NodeMessage {
+    fn from(message: &NodeMessage) -> Self {
+        use pb::node_message::Kind;
+        let kind = match message {
+            NodeMessage::Opened(opened) => Kind::Opened(opened.into()),
+            NodeMessage::Interned(keys) => Kind::Interned(pb::InternedKeys {
+                keys: keys.iter().map(Into::into).collect(),
+            }),
+            NodeMessage::Answer(answer) => Kind::Answer(answer.to_bytes()),
+        };
+        Self { kind: Some(kind) }
+    }
+}
+
+impl TryFrom<pb::NodeMessage> for NodeMessage {
+    type Error = WireError;
+
+    fn try_from(message: pb::NodeMessage) -> Result<Self, WireError> {
+        use pb::node_message::Kind;
+        Ok(match message.kind {
+            Some(Kind::Opened(opened)) => Self::Opened(
+                opened
+                    .try_into()
+                    .map_err(|error: WireError| error.within("opened"))?,
+            ),
+            Some(Kind::Interned(interned)) => {
+                Self::Interned(read::list(interned.keys, "interned.keys", LINES_MAX)?)
+            }
+            Some(Kind::Answer(answer)) => Self::Answer(read::encoded(answer, "answer")?),
+            None => return Err(unknown("opened, interned or answer")),
+        })
+    }
+}
+
+/// The error for a message of a kind that this version does not know.
+fn unknown(kinds: &str) -> WireError {
+    WireError::field(
+        "kind",
+        "nothing",
+        format!("a kind that is known here: {kinds}"),
+    )
+}
+
+impl From<&SessionOpen> for pb::SessionOpen {
+    fn from(open: &SessionOpen) -> Self {
+        Self {
+            labels: write_labels(&open.labels),
+            keys: write_keys(&open.keys),
+            former: open.former.iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl TryFrom<pb::SessionOpen> for SessionOpen {
+    type Error = WireError;
+
+    fn try_from(open: pb::SessionOpen) -> Result<Self, WireError> {
+        Ok(Self {
+            labels: read_labels(open.labels, LABELS_MAX)?,
+            keys: read_keys(open.keys, "keys")?,
+            former: read::list(open.former, "former", FORMER_MAX)?,
+        })
+    }
+}
+
+impl From<&SessionOpened> for pb::SessionOpened {
+    fn from(opened: &SessionOpened) -> Self {
+        Self {
+            edge: Some((&opened.edge).into()),
+            drift_ppm: opened.drift.ppm(),
+            report_every_ns: opened.report_every.nanos(),
+            keys: opened.keys.iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl TryFrom<pb::SessionOpened> for SessionOpened {
+    type Error = WireError;
+
+    fn try_from(opened: pb::SessionOpened) -> Result<Self, WireError> {
+        if opened.report_every_ns == 0 {
+            return Err(WireError::field("report_every_ns", 0, "at least 1"));
+        }
+        Ok(Self {
+            edge: read::required(opened.edge, "edge")?,
+            drift: drift(opened.drift_ppm)?,
+            report_every: Span::from_nanos(opened.report_every_ns),
+            keys: read::list(opened.keys, "keys", LINES_MAX)?,
+        })
+    }
+}
+
+impl From<&Interned> for pb::InternedKey {
+    fn from(interned: &Interned) -> Self {
+        use pb::interned_key::Outcome;
+        let outcome = match interned.budget {
+            Ok(budget) => Outcome::Budget(budget.get()),
+            Err(refusal) => Outcome::Refusal(pb::KeyRefusal::from(refusal).into()),
+        };
+        Self {
+            key: interned.key.to_string(),
+            outcome: Some(outcome),
+        }
+    }
+}
+
+impl TryFrom<pb::InternedKey> for Interned {
+    type Error = WireError;
+
+    fn try_from(interned: pb::InternedKey) -> Result<Self, WireError> {
+        use pb::interned_key::Outcome;
+        let budget = match interned.outcome {
+            Some(Outcome::Budget(budget)) => Ok(BudgetId::new(budget)),
+            Some(Outcome::Refusal(refusal)) => Err(read::chosen(refusal, "refusal")?),
+            None => {
+                return Err(WireError::field(
+                    "outcome",
+                    "nothing",
+                    "a budget or a refusal",
+                ));
+            }
+        };
+        let key = read_key(interned.key).map_err(|error| error.within("key"))?;
+        Ok(Self { key, budget })
+    }
+}
+
+fn write_keys(keys: &[Key]) -> Vec<String> {
+    keys.iter().map(ToString::to_string).collect()
+}
+
+fn read_keys(keys: Vec<String>, field: &str) -> Result<Vec<Key>, WireError> {
+    read::at_most(keys.len(), field, LINES_MAX)?;
+    read::each(keys, field, read_key)
+}
+
+/// A key; the error's path is empty, to be placed by the caller.
+pub(crate) fn read_key(text: String) -> Result<Key, WireError> {
+    Key::try_from(text.as_str()).map_err(|error| {
+        let allowed = format!("a key, which {error}");
+        WireError::field("", format_args!("{text:?}"), allowed)
+    })
+}

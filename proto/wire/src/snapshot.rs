@@ -1,0 +1,109 @@
+//! Snapshots of the replicated state.
+
+mod account;
+
+use crate::common::drift;
+use crate::error::WireError;
+use crate::pb;
+use crate::read::{self, choice};
+use crate::session::read_key;
+use aliquot_core::state::{Generation, Member, Phase, Rule, Snapshot, State};
+use aliquot_core::unit::{BudgetId, Incarnation, NodeId, RequestId, RuleId, Span};
+
+choice!(Phase, Phase, "1 (live) or 2 (leaving)", Live, Leaving);
+
+impl From<&Snapshot> for pb::Snapshot {
+    fn from(snapshot: &Snapshot) -> Self {
+        let members = snapshot.members.iter().map(|(life, member)| pb::Member {
+            life: life.get(),
+            node: member.node.get(),
+            phase: pb::Phase::from(member.phase).into(),
+        });
+        let rules = snapshot.rules.iter().map(|(id, rule)| pb::Rule {
+            id: id.get(),
+            budget: Some((&rule.budget).into()),
+            cold: rule.cold,
+        });
+        let budgets = snapshot.budgets.iter();
+        let requests = snapshot.requests.iter().copied();
+        Self {
+            applied: snapshot.applied,
+            drift_ppm: snapshot.drift.ppm(),
+            lease_ns: snapshot.lease.nanos(),
+            next_incarnation: snapshot.next_incarnation.get(),
+            next_budget: snapshot.next_budget.get(),
+            next_rule: snapshot.next_rule.get(),
+            members: members.collect(),
+            removed: snapshot.removed.iter().copied().map(NodeId::get).collect(),
+            rules: rules.collect(),
+            budgets: budgets
+                .map(|(id, generation)| write(*id, generation))
+                .collect(),
+            requests: requests.map(RequestId::get).collect(),
+            patience_ns: snapshot.patience.nanos(),
+        }
+    }
+}
+
+impl TryFrom<pb::Snapshot> for Snapshot {
+    type Error = WireError;
+
+    fn try_from(snapshot: pb::Snapshot) -> Result<Self, WireError> {
+        read::rising(snapshot.members.iter().map(|member| member.life), "members")?;
+        read::rising(snapshot.removed.iter(), "removed")?;
+        read::rising(snapshot.rules.iter().map(|rule| rule.id), "rules")?;
+        read::rising(snapshot.budgets.iter().map(|budget| budget.id), "budgets")?;
+        read::at_most(snapshot.requests.len(), "requests", State::REQUESTS_MAX)?;
+        let requests = snapshot.requests.into_iter();
+        Ok(Self {
+            applied: snapshot.applied,
+            drift: drift(snapshot.drift_ppm)?,
+            lease: Span::from_nanos(snapshot.lease_ns),
+            patience: Span::from_nanos(snapshot.patience_ns),
+            next_incarnation: Incarnation::new(snapshot.next_incarnation),
+            next_budget: BudgetId::new(snapshot.next_budget),
+            next_rule: RuleId::new(snapshot.next_rule),
+            members: read::each(snapshot.members, "members", read_member)?,
+            removed: snapshot.removed.into_iter().map(NodeId::new).collect(),
+            rules: read::each(snapshot.rules, "rules", read_rule)?,
+            budgets: read::each(snapshot.budgets, "budgets", read_generation)?,
+            requests: requests.map(RequestId::new).collect(),
+        })
+    }
+}
+
+fn read_member(member: pb::Member) -> Result<(Incarnation, Member), WireError> {
+    let phase = read::chosen(member.phase, "phase")?;
+    let node = NodeId::new(member.node);
+    Ok((Incarnation::new(member.life), Member { node, phase }))
+}
+
+fn read_rule(rule: pb::Rule) -> Result<(RuleId, Rule), WireError> {
+    let budget = read::required(rule.budget, "budget")?;
+    let cold = rule.cold;
+    Ok((RuleId::new(rule.id), Rule { budget, cold }))
+}
+
+fn write(id: BudgetId, generation: &Generation) -> pb::Generation {
+    pb::Generation {
+        id: id.get(),
+        key: generation.key.to_string(),
+        rule: generation.rule.get(),
+        budget: Some((&generation.budget).into()),
+        account: Some((&generation.account).into()),
+        winding: generation.winding,
+        age_ns: generation.age.nanos(),
+    }
+}
+
+fn read_generation(generation: pb::Generation) -> Result<(BudgetId, Generation), WireError> {
+    let read = Generation {
+        key: read_key(generation.key).map_err(|error| error.within("key"))?,
+        rule: RuleId::new(generation.rule),
+        budget: read::required(generation.budget, "budget")?,
+        account: read::required(generation.account, "account")?,
+        winding: generation.winding,
+        age: Span::from_nanos(generation.age_ns),
+    };
+    Ok((BudgetId::new(generation.id), read))
+}

@@ -1,0 +1,159 @@
+//! The very bytes: what was stored once must be read for ever, so a change
+//! here is a change of the format and breaks running clusters.
+
+use aliquot_core::allocate;
+use aliquot_core::budget::OnLeaseExpiry;
+use aliquot_core::command::{Changes, Command, Ending, Movement};
+use aliquot_core::edge::Vector;
+use aliquot_core::message::{
+    Answer, AnswerLine, FloorRelease, Heard, Intent, Report, Terms, Verdict,
+};
+use aliquot_core::share::{Kind, Share};
+use aliquot_core::unit::{
+    BudgetId, Edge, Incarnation, Number, PeriodId, Rate, RequestId, Round, Scale, Seq, Span, Term,
+    Tokens,
+};
+use aliquot_wire::gossip::Record;
+use aliquot_wire::log::LogEntry;
+use aliquot_wire::{Sealed, Wire};
+
+#[track_caller]
+fn check<T: Wire>(value: &T, expect: &str) {
+    let bytes = value.to_bytes();
+    let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(hex.join(" "), expect);
+}
+
+fn edge() -> Edge {
+    Edge {
+        parent: Incarnation::new(1),
+        child: Incarnation::new(2),
+    }
+}
+
+fn share() -> Share {
+    Share {
+        rate: Rate::from_grains(1),
+        burst: Tokens::from_grains(2),
+        tokens: Tokens::from_grains(3),
+    }
+}
+
+fn report() -> Report {
+    Report {
+        edge: edge(),
+        seq: Seq::new(3),
+        heard: Heard {
+            term: Term::new(4),
+            number: Number::new(5),
+        },
+        wall_ms: 6,
+        intent: Intent::Leave,
+        lines: Vec::new(),
+        floors: vec![FloorRelease {
+            budget: BudgetId::new(7),
+            former: edge(),
+            floor: share(),
+        }],
+    }
+}
+
+#[test]
+fn a_report_has_these_bytes() {
+    check(
+        &report(),
+        "0a 04 08 01 10 02 10 03 1a 04 08 04 10 05 20 06 28 02 3a 10 08 07 12 04 08 \
+         01 10 02 1a 06 08 01 10 02 18 03",
+    );
+}
+
+#[test]
+fn a_record_has_these_bytes() {
+    let record = Record::of_report(&Sealed::seal(&report()).unwrap());
+    check(
+        &record,
+        "08 01 10 02 20 03 2a 24 0a 04 08 01 10 02 10 03 1a 04 08 04 10 05 20 06 28 \
+         02 3a 10 08 07 12 04 08 01 10 02 1a 06 08 01 10 02 18 03",
+    );
+}
+
+#[test]
+fn an_answer_has_these_bytes() {
+    let line = AnswerLine {
+        budget: BudgetId::new(1),
+        period: PeriodId::new(2),
+        given: Vector::from_array([1, 2, 3, 4, 5, 6]),
+        target: Vector::from_array([6, 5, 4, 3, 2, 1]),
+        terms: Terms {
+            kind: Kind::Concurrency,
+            scale: Scale::WHOLE,
+            on_lease_expiry: OnLeaseExpiry::Local(share()),
+            max_hold: Span::from_nanos(7),
+            forget_after: Span::from_nanos(8),
+            floor: share(),
+            ceiling: Some(Share::EMPTY),
+            dividing: allocate::Terms::default(),
+        },
+    };
+    let answer = Answer {
+        edge: edge(),
+        number: Heard {
+            term: Term::new(3),
+            number: Number::new(4),
+        },
+        answers: Seq::new(5),
+        lease: Span::from_nanos(6),
+        verdict: Verdict::Open,
+        lines: vec![line],
+    };
+    check(
+        &answer,
+        "0a 04 08 01 10 02 12 04 08 03 10 04 18 05 20 06 28 01 32 42 08 01 10 02 1a \
+         0c 08 01 10 02 18 03 20 04 28 05 30 06 22 0c 08 06 10 05 18 04 20 03 28 02 \
+         30 01 2a 20 08 03 10 01 18 04 22 06 08 01 10 02 18 03 28 07 30 08 3a 06 08 \
+         01 10 02 18 03 42 00 48 01 50 01",
+    );
+}
+
+#[test]
+fn an_entry_of_the_log_has_these_bytes() {
+    let movement = |total| Movement {
+        child: Incarnation::new(2),
+        budget: BudgetId::new(3),
+        period: PeriodId::new(4),
+        total: Vector::from_array([total; 6]),
+    };
+    let changes = Changes {
+        round: Round::new(1),
+        stamps: vec![(BudgetId::new(2), PeriodId::new(3))],
+        ages: vec![(BudgetId::new(3), PeriodId::new(4), Span::from_nanos(5))],
+        releases: vec![movement(5)],
+        floors: Vec::new(),
+        reclaims: vec![Incarnation::new(6), Incarnation::new(300)],
+        forgets: vec![(BudgetId::new(7), Incarnation::new(8))],
+        grants: vec![movement(9)],
+        endings: vec![Ending {
+            budget: BudgetId::new(10),
+            full: true,
+        }],
+    };
+    let command = Some(Command::Round(changes));
+    check(
+        &LogEntry { command },
+        "08 01 12 4f 3a 4d 08 01 12 04 08 02 10 03 1a 06 08 03 10 04 18 05 22 14 08 \
+         02 10 03 18 04 22 0c 08 05 10 05 18 05 20 05 28 05 30 05 32 03 06 ac 02 3a \
+         04 08 07 10 08 42 14 08 02 10 03 18 04 22 0c 08 09 10 09 18 09 20 09 28 09 \
+         30 09 4a 04 08 0a 10 01",
+    );
+    let command = Some(Command::ResetPeriod {
+        request: RequestId::new(1),
+        budget: BudgetId::new(2),
+        period: PeriodId::new(3),
+    });
+    check(&LogEntry { command }, "08 01 12 08 42 06 08 01 10 02 18 03");
+}
+
+#[test]
+fn the_empty_entry_has_these_bytes() {
+    check(&LogEntry { command: None }, "08 01");
+}

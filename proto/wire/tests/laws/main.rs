@@ -1,0 +1,14 @@
+//! The laws of the wire: what is written is read, what is no message is
+//! refused by name, and what a newer version wrote survives an older one.
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, which stop where they cannot go on"
+)]
+
+mod envelope;
+mod golden;
+mod hostile;
+mod refused;
+mod roundtrip;
+mod schema;
+mod strategies;

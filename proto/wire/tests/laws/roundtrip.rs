@@ -1,0 +1,190 @@
+//! What is written is read, and is written in one way only.
+
+use crate::strategies as any;
+use aliquot_core::budget::{BudgetDraft, Written};
+use aliquot_core::command::Command;
+use aliquot_core::state::State;
+use aliquot_core::unit::{
+    BudgetId, Incarnation, NodeId, PeriodId, RequestId, RuleId, Span, Term, Tokens,
+};
+use aliquot_wire::admin::{
+    ApplyBudgets, BudgetsOutcome, Cluster, DeleteBudget, Deleted, DiffBudgets, Difference,
+    GetBudget, GetUsage, Holder, Holders, ListBudgets, ListHolders, Mode, NodeView, Refusal,
+    RuleView, Rules, Usage,
+};
+use aliquot_wire::gossip::{GossipMessage, Record};
+use aliquot_wire::log::{LogEntry, SnapshotFile};
+use aliquot_wire::session::{
+    ClientMessage, Interned, KeyRefusal, NodeMessage, SessionOpen, SessionOpened,
+};
+use aliquot_wire::{Sealed, Wire};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use std::fmt::Debug;
+
+/// `decode(encode(x)) == x`, and the encoding of what was read is the same.
+fn check<T: Wire + PartialEq + Debug>(value: &T) {
+    let bytes = value.to_bytes();
+    let read = T::from_bytes(bytes.clone());
+    assert_eq!(read.as_ref(), Ok(value));
+    assert_eq!(read.unwrap().to_bytes(), bytes);
+    assert_eq!(Sealed::seal(value).unwrap().into_bytes(), bytes);
+}
+
+fn interned() -> impl Strategy<Value = Interned> {
+    let refusals = vec![
+        KeyRefusal::NoRule,
+        KeyRefusal::TooManyInstances,
+        KeyRefusal::NotYet,
+    ];
+    let budget = prop_oneof![
+        any::named(BudgetId::new).prop_map(Ok),
+        prop::sample::select(refusals).prop_map(Err)
+    ];
+    (any::key(), budget).prop_map(|(key, budget)| Interned { key, budget })
+}
+
+fn mode() -> impl Strategy<Value = Mode> {
+    prop::sample::select(vec![Mode::Commit, Mode::DryRun])
+}
+
+fn request() -> impl Strategy<Value = RequestId> {
+    (1..=u64::MAX).prop_map(RequestId::new)
+}
+
+proptest! {
+    #[test]
+    fn a_report_is_read_as_it_was_written(report in any::report().boxed()) {
+        check(&report);
+        check(&ClientMessage::Report(report));
+    }
+
+    #[test]
+    fn an_answer_is_read_as_it_was_written(answer in any::answer().boxed()) {
+        check(&answer);
+        check(&NodeMessage::Answer(answer));
+    }
+
+    #[test]
+    fn a_session_begins_as_it_was_written(
+        labels in any::labels(), keys in vec(any::key(), 0..4), former in vec(any::edge(), 0..3),
+        edge in any::edge(), drift in any::drift(), every in 1..u64::MAX,
+        interned in vec(interned(), 0..4),
+    ) {
+        check(&ClientMessage::Intern(keys.clone()));
+        check(&ClientMessage::Open(SessionOpen { labels, keys, former }));
+        check(&NodeMessage::Interned(interned.clone()));
+        let report_every = Span::from_nanos(every);
+        check(&NodeMessage::Opened(SessionOpened { edge, drift, report_every, keys: interned }));
+    }
+
+    #[test]
+    fn gossip_is_read_as_it_was_written(
+        report in any::report().boxed(), answer in any::answer().boxed(), sender in any::named(Incarnation::new),
+    ) {
+        let (report, answer) = (Sealed::seal(&report).unwrap(), Sealed::seal(&answer).unwrap());
+        let records = [Record::of_report(&report), Record::of_answer(&answer)];
+        prop_assert_eq!(records[0].report().unwrap(), report);
+        prop_assert_eq!(records[1].answer().unwrap(), answer);
+        check(&records[0]);
+        let digest = records.iter().map(|record| record.head).collect();
+        let records = records.iter().map(|record| Sealed::seal(record).unwrap()).collect();
+        check(&GossipMessage { sender, digest, records });
+    }
+
+    #[test]
+    fn a_command_is_read_as_it_was_written(command in any::command()) {
+        check(&command);
+        check(&LogEntry { command: Some(command) });
+    }
+
+    #[test]
+    fn a_snapshot_is_read_as_it_was_written(snapshot in any::snapshot().boxed()) {
+        check(&snapshot);
+        check(&SnapshotFile { snapshot });
+    }
+
+    #[test]
+    fn a_budget_is_read_as_it_was_written(budget in any::budget(), draft in any::draft().boxed()) {
+        check(&budget);
+        check(&draft);
+    }
+
+    #[test]
+    fn what_an_operator_asks_is_read_as_it_was_written(
+        request in request(), mode in mode(), budgets in vec(any::draft().boxed(), 0..3),
+        pattern in any::pattern(), key in any::key(),
+        after in any::named(RuleId::new), limit in 1..=1024_u32,
+    ) {
+        check(&DiffBudgets { budgets: budgets.clone() });
+        check(&ApplyBudgets { request, mode, budgets });
+        check(&DeleteBudget { request, mode, key: pattern.clone() });
+        check(&GetBudget { key: pattern });
+        check(&ListBudgets { after, limit });
+        check(&GetUsage { key: key.clone() });
+        check(&ListHolders { key });
+    }
+
+    #[test]
+    fn what_became_of_budgets_is_read_as_it_was_written(
+        index in any::<u32>(), errors in vec(any::field_error(), 0..3), key in any::pattern(),
+        before in option::of(any::draft().boxed()), after in option::of(any::draft().boxed()),
+        found in any::<bool>(), instances in any::number(),
+    ) {
+        let refusals = vec![Refusal { index, errors }];
+        let differences = vec![Difference { key, before, after }];
+        check(&BudgetsOutcome { refusals, differences });
+        check(&Deleted { found, instances });
+    }
+
+    #[test]
+    fn what_an_operator_is_shown_is_read_as_it_was_written(
+        key in any::key(), limit in any::budget(), held in any::share(), floor in any::share(),
+        numbers in prop::array::uniform6(any::number()), flag in any::<bool>(),
+        drift in any::drift(), address in "\\PC{0,30}",
+        maybe in option::of(any::number()),
+    ) {
+        let [one, two, three, four, five, six] = numbers;
+        let rule = RuleId::new(one);
+        let view = RuleView { rule, budget: limit.clone(), instances: two };
+        check(&view);
+        check(&Rules { rules: vec![view], more: flag });
+        check(&Usage {
+            key, rule, budget: maybe.map(BudgetId::new), limit, held,
+            spent: Tokens::from_grains(two), period: PeriodId::new(three), demand: four,
+            winding: flag,
+        });
+        let (life, node) = (Incarnation::new(five), NodeId::new(six));
+        check(&Holders { holders: vec![Holder { life, node, held, floor, closed: flag }] });
+        let heard_ago = maybe.map(Span::from_nanos);
+        check(&Cluster {
+            term: Term::new(one), leader: maybe.map(NodeId::new), applied: two, drift,
+            lease: Span::from_nanos(three),
+            nodes: vec![NodeView { node, life, address, leaving: flag, heard_ago, sessions: four }],
+        });
+    }
+
+    /// Invariant 2 of `docs/invariants.md` must hold on the other side too:
+    /// whatever a log led to, a replica restored from bytes is the same one.
+    #[test]
+    fn a_replica_restored_from_bytes_is_the_same(commands in vec(any::command(), 0..24)) {
+        let mut state = State::new();
+        for (index, command) in (1..).zip(&commands) {
+            let read = Command::from_bytes(command.to_bytes()).unwrap();
+            state.apply(index, Some(&read));
+        }
+        let file = SnapshotFile { snapshot: state.snapshot() };
+        let read = SnapshotFile::from_bytes(file.to_bytes()).unwrap();
+        prop_assert_eq!(State::restore(read.snapshot), Ok(state));
+    }
+}
+
+#[test]
+fn the_empty_entry_and_an_empty_text_travel() {
+    check(&LogEntry { command: None });
+    check(&BudgetDraft {
+        rate: Some(Written::from("")),
+        ..BudgetDraft::default()
+    });
+}

@@ -1,0 +1,163 @@
+//! What the log carries, and what a snapshot holds.
+
+use super::{
+    budget, drift, floor_release, key, kind, life, named, number, share, span, tokens, vector,
+};
+use aliquot_core::account::{Account, Kept, Slot};
+use aliquot_core::command::{Changes, Command, Ending, Movement};
+use aliquot_core::edge::{Counters, Vector};
+use aliquot_core::state::{Generation, Member, Phase, Rule, Snapshot};
+use aliquot_core::unit::{BudgetId, NodeId, PeriodId, RequestId, Round, RuleId};
+use proptest::collection::{btree_map, btree_set, vec};
+use proptest::option;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+fn movement() -> BoxedStrategy<Movement> {
+    let movement = (life(), named(BudgetId::new), named(PeriodId::new), vector());
+    movement
+        .prop_map(|(child, budget, period, total)| Movement {
+            child,
+            budget,
+            period,
+            total,
+        })
+        .boxed()
+}
+
+prop_compose! {
+    fn changes()(
+        round in named(Round::new),
+        stamps in vec((named(BudgetId::new), named(PeriodId::new)), 0..3),
+        ages in vec((named(BudgetId::new), named(PeriodId::new), span()), 0..3),
+        releases in vec(movement(), 0..3), floors in vec(floor_release().boxed(), 0..3),
+        reclaims in vec(life(), 0..3),
+        forgets in vec((named(BudgetId::new), life()), 0..3),
+        grants in vec(movement(), 0..3),
+        endings in vec((named(BudgetId::new), any::<bool>()), 0..3),
+    ) -> Changes {
+        let ending = |(budget, full)| Ending { budget, full };
+        let endings = endings.into_iter().map(ending).collect();
+        Changes { round, stamps, ages, releases, floors, reclaims, forgets, grants, endings }
+    }
+}
+
+pub(crate) fn command() -> BoxedStrategy<Command> {
+    let request = || named(RequestId::new);
+    prop_oneof![
+        (named(NodeId::new), request()).prop_map(|(node, request)| Command::Join { node, request }),
+        named(NodeId::new).prop_map(|node| Command::Remove { node }),
+        (drift(), span()).prop_map(|(drift, lease)| Command::Configure { drift, lease }),
+        (request(), budget(), option::of(life())).prop_map(|(request, budget, creator)| {
+            Command::PutRule {
+                request,
+                budget,
+                creator,
+            }
+        }),
+        (request(), named(RuleId::new))
+            .prop_map(|(request, rule)| Command::DeleteRule { request, rule }),
+        ("\\PC{0,20}", option::of(life()))
+            .prop_map(|(key, creator)| Command::Instantiate { key, creator }),
+        changes().boxed().prop_map(Command::Round),
+        (request(), named(BudgetId::new), named(PeriodId::new)).prop_map(
+            |(request, budget, period)| Command::ResetPeriod {
+                request,
+                budget,
+                period,
+            }
+        ),
+    ]
+    .boxed()
+}
+
+/// Vectors of which any few add up.
+fn modest() -> BoxedStrategy<Vector> {
+    prop::array::uniform6(0..1_u64 << 57)
+        .prop_map(Vector::from_array)
+        .boxed()
+}
+
+fn slot() -> BoxedStrategy<Slot> {
+    let counters = (named(PeriodId::new), modest(), modest());
+    (counters, span())
+        .prop_map(|((period, given, returned), linger)| Slot {
+            counters: Counters {
+                period,
+                given,
+                returned,
+            },
+            linger,
+        })
+        .boxed()
+}
+
+fn kept() -> BoxedStrategy<Kept> {
+    (modest(), span(), btree_set(life(), 0..3))
+        .prop_map(|(holding, linger, released)| Kept {
+            holding,
+            linger,
+            released,
+        })
+        .boxed()
+}
+
+fn account() -> BoxedStrategy<Account> {
+    let head = (kind(), share(), span(), named(PeriodId::new), tokens());
+    let edges = (
+        btree_map(life(), slot(), 0..4),
+        btree_map(life(), kept(), 0..3),
+    );
+    (head, edges)
+        .prop_map(|((kind, whole, linger, period, spent), (open, mut kept))| {
+            kept.retain(|life, _| !open.contains_key(life));
+            let empty = Account::new(kind, whole, linger);
+            empty.restore(period, spent, open, kept).unwrap()
+        })
+        .boxed()
+}
+
+fn generation() -> BoxedStrategy<Generation> {
+    let names = (key(), named(RuleId::new), any::<bool>(), span());
+    (names, budget(), account())
+        .prop_map(|((key, rule, winding, age), budget, account)| Generation {
+            key,
+            rule,
+            budget,
+            account,
+            winding,
+            age,
+        })
+        .boxed()
+}
+
+fn member() -> impl Strategy<Value = Member> {
+    let phase = prop::sample::select(vec![Phase::Live, Phase::Leaving]);
+    (named(NodeId::new), phase).prop_map(|(node, phase)| Member { node, phase })
+}
+
+/// A list in the order of its names, each once.
+fn listed<K: Ord, V>(map: BTreeMap<K, V>) -> Vec<(K, V)> {
+    map.into_iter().collect()
+}
+
+prop_compose! {
+    pub(crate) fn snapshot()(
+        applied in number(), drift in drift(), lease in span(), patience in span(),
+        next in (life(), named(BudgetId::new), named(RuleId::new)),
+        members in btree_map(life(), member(), 0..3),
+        removed in btree_set(named(NodeId::new), 0..3),
+        rules in btree_map(named(RuleId::new), (budget(), any::<bool>()), 0..3),
+        budgets in btree_map(named(BudgetId::new), generation(), 0..3),
+        requests in vec(named(RequestId::new), 0..5),
+    ) -> Snapshot {
+        let rules = listed(rules).into_iter();
+        let rules = rules.map(|(id, (budget, cold))| (id, Rule { budget, cold })).collect();
+        Snapshot {
+            applied, drift, lease, patience, rules, requests,
+            next_incarnation: next.0, next_budget: next.1, next_rule: next.2,
+            members: listed(members), removed: removed.into_iter().collect(),
+            budgets: listed(budgets),
+        }
+    }
+}
