@@ -139,10 +139,25 @@ impl Account {
     pub fn set_whole(&mut self, whole: Share, linger: Span) {
         self.whole = whole;
         self.linger = linger;
+        if planted::is(Bug::LoweringForgets) {
+            self.count_excess_as_returned();
+        }
         for slot in self.open.values_mut() {
             slot.linger = slot.linger.max(linger);
         }
         self.invariants();
+    }
+
+    /// Used by a planted bug alone.
+    fn count_excess_as_returned(&mut self) {
+        let (kind, whole) = (self.kind, Vector::of(self.whole));
+        for slot in self.open.values_mut() {
+            let before = slot.counters.holding(kind);
+            let returned = slot.counters.returned.plus(before.ahead_of(whole));
+            slot.counters.returned = returned.unwrap_or(slot.counters.returned);
+            let after = slot.counters.holding(kind);
+            self.held = self.held.ahead_of(before.ahead_of(after));
+        }
     }
 
     /// Books that `child` was given `given` in all. The difference to before, as a share.

@@ -190,6 +190,9 @@ impl Leader {
                 return over.then(|| self.ledger.refuse(report));
             }
         }
+        if planted::is(Bug::CreditedBeforeBooked) {
+            self.credit_early(report, state, now);
+        }
         for &floor in &report.floors {
             if self.floors.len() < Self::FLOORS_MAX {
                 self.floors.push(floor);

@@ -110,7 +110,7 @@ impl Ledger {
         let child = self
             .children
             .get_mut(&report.edge.child)
-            .filter(|child| child.edge() == report.edge)
+            .filter(|child| child.edge() == report.edge || planted::is(Bug::ReportNotFenced))
             .ok_or(ReportError::Closed)?;
         child.take(now, term, report, &mut self.dirty)
     }

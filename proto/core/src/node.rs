@@ -216,7 +216,9 @@ impl Node {
                 .given
                 .tokens
                 .minus_or_zero(counters.returned.tokens);
-            desk.account.stamp(counters.period);
+            if counters.period > desk.account.period() {
+                desk.account.stamp(counters.period);
+            }
         }
         desk.account.set_whole(whole, desk.terms.linger());
         if let Some(pool) = &mut desk.pool {
@@ -243,7 +245,10 @@ impl Node {
         back.burst = back
             .burst
             .min(holding.burst.minus_or_zero(floors.floor_burst));
-        if planted::is(Bug::GhostFloorsReturned) {
+        let permits = desk.terms.kind == Kind::Concurrency;
+        if planted::is(Bug::GhostFloorsReturned)
+            || (permits && planted::is(Bug::GhostPermitsReturned))
+        {
             back = want.meet(holding);
         }
         if let Some(pool) = &mut desk.pool {
@@ -343,7 +348,10 @@ impl Node {
                     add_band(&mut sum.demand, band);
                 }
                 sum.floor = sum.floor.merge(claim.floor).unwrap_or(sum.floor);
-                let waits = claim.waiting.map_or(Tokens::ZERO, |(_, cost)| cost);
+                let waits = match claim.waiting {
+                    Some((_, cost)) if !planted::is(Bug::WaitNotPassedOn) => cost,
+                    _ => Tokens::ZERO,
+                };
                 sum.largest_wait = sum.largest_wait.max(waits);
             }
         }

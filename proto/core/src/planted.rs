@@ -133,6 +133,18 @@ bugs! {
     FloorUnclipped,
     /// Periods begin by the fastest wall clock.
     LeaderWallTrusted,
+    /// A parent takes a report by its child's number alone, whatever life of its own it was meant for.
+    ReportNotFenced,
+    /// What came back is credited as soon as it is reported, and booked a round later.
+    CreditedBeforeBooked,
+    /// What a lowered limit takes away counts as returned at once.
+    LoweringForgets,
+    /// A node does not pass on the largest cost that waits below it.
+    WaitNotPassedOn,
+    /// A ledger takes what was returned of an older period for the running one's.
+    ReturnCrossesStamps,
+    /// A node gives back permits that a closed session's client may still run.
+    GhostPermitsReturned,
     /// A life that an inherited entry ended before the new leader took office is confirmed on.
     InheritedReclaimMissed,
 }

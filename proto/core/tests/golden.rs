@@ -100,6 +100,9 @@ fn every_interleaving_has_a_bug_that_it_catches() {
         for &bug in &bugs {
             let played = planted::with(Some(bug), || play(&text));
             let broken = played.lines().find(|line| line.contains("BROKEN"));
+            if std::env::var("SHOW").is_ok() {
+                eprintln!("{name} under {bug:?}:\n{played}");
+            }
             if broken.is_none() {
                 missed.push(format!("{name} | {bug:?}"));
             }

@@ -4,6 +4,7 @@ use super::Leader;
 use crate::command::{Changes, Ending, Movement};
 use crate::edge::Vector;
 use crate::ledger::{WholeView, Wish};
+use crate::message::Report;
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
 use crate::state::{Generation, State};
@@ -34,6 +35,9 @@ impl Leader {
         }
         changes.forgets = self.forgets(state, now);
         changes.grants = self.grants(state, now);
+        if planted::is(Bug::CreditedBeforeBooked) && !changes.grants.is_empty() {
+            changes.releases.clear();
+        }
         changes.endings = self.endings(state, now);
         if !changes.is_empty() {
             self.round = changes.round;
@@ -62,6 +66,17 @@ impl Leader {
             }
         }
         releases
+    }
+
+    /// Used by a planted bug alone.
+    pub(super) fn credit_early(&mut self, report: &Report, state: &State, now: Tick) {
+        for line in &report.lines {
+            let generation = state.budget(line.budget);
+            if let (Some(pool), Some(of)) = (self.pools.get_mut(&line.budget), generation) {
+                let booked = of.account.counters(report.edge.child).returned;
+                pool.credit(line.returned.ahead_of(booked).share(), now);
+            }
+        }
     }
 
     /// What was kept of closed lives, once this leader has waited for as long

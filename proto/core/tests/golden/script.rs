@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `nodes n1 n2` | nodes join |
 //! | `elect n1`, `elect n1 raw`, `depose n1` | a term begins with its own entry, or before it; an office ends |
+//! | `office` | the entry that begins the term is committed |
 //! | `budget key=b rate=100/s …`, `delete b`, `instance t/a at n1` | a rule is written (`at=n1`: who gets the first burst), withdrawn, used |
 //! | `client c1 at n1`, `move c1 n2`, `leave c1`, `crash c1`, `fork c1 c2` | processes |
 //! | `restart n2`, `remove n2`, `alone n1`, `rejoin n1` | nodes: another life; removal; hearing of the log |
@@ -12,7 +13,7 @@
 //! | `c1 acquire 5 x80`, `c1 permit x10`, `c1 done x2` | decisions |
 //! | `cut A>B`, `hold A>B`, `delay A>B 700ms`, `heal` | links; `*` ends a prefix; `hold log`, `hold acks` |
 //! | `deliver m1`, `deliver m1 to n3`, `drop m1`, `dup m1`, `commit e1`, `ack a1` | what was held |
-//! | `report n2`, `route n2 n3`, `deaf c1` | a report now; to whom; a client that sees no recall |
+//! | `report n2`, `route n2 n3`, `routes`, `deaf c1` | a report now; to whom, or to the leader again; a client that sees no recall |
 //! | `entry …` | a hand-written entry |
 //! | `show`, `check`, `expect …` | what is, whether the invariants hold, what must be |
 
@@ -48,6 +49,7 @@ impl Stage {
                 }
             }
             ["elect", name, raw @ ..] => self.elect(name, !raw.is_empty())?,
+            ["office"] => self.append(Term::new(self.term), None),
             ["depose", name] => self.host(name)?.leader.deposed(),
             ["budget", fields @ ..] => super::entries::budget(self, fields)?,
             ["delete", key] => super::entries::delete(self, key)?,
@@ -92,6 +94,7 @@ impl Stage {
             ["report", name] if self.hosts.contains_key(*name) => self.node_report(name),
             ["report", name] => self.client_report(name),
             ["tick"] => self.tick_leaders(),
+            ["routes"] => self.routes.clear(),
             ["route", name, to] => {
                 self.routes.insert((*name).into(), (*to).into());
             }
@@ -134,6 +137,7 @@ impl Stage {
                 (process.load, process.wants) = (None, None);
                 process.client.leave(process.clock.at(now));
                 self.client_report(name);
+                self.process(name)?.home.clear();
             }
             ["crash", name] => {
                 self.clients.remove(*name);

@@ -9,7 +9,7 @@ use aliquot_core::leader::{Leader, LeaderOutput, Pace};
 use aliquot_core::leadership::Barrier;
 use aliquot_core::node::{Node, NodeOutput};
 use aliquot_core::state::{Effect, State};
-use aliquot_core::unit::{BudgetId, Drift, NodeId, RequestId, Span, Term, Tick};
+use aliquot_core::unit::{BudgetId, Drift, NodeId, RequestId, Term, Tick};
 use std::collections::BTreeMap;
 
 pub(super) const MILLI: u64 = 1_000_000;
@@ -206,15 +206,39 @@ impl Stage {
         if whole {
             self.loads();
         }
-        if now.is_multiple_of(5 * STEP) {
+        if now.is_multiple_of(2 * STEP) {
             self.client_reports();
             self.pump();
+        }
+        if now.is_multiple_of(5 * STEP) {
             self.node_reports();
             self.pump();
         }
         self.tick_leaders();
         self.pump();
+        self.cancel_overheld();
         self.observe();
+    }
+
+    /// A permit that was held for too long is over, whatever its client does.
+    fn cancel_overheld(&mut self) {
+        let Some(id) = self.budget else { return };
+        let mut over = Vec::new();
+        for (name, process) in &mut self.clients {
+            let tick = process.clock.at(self.now);
+            let mut allotments = process.client.allotments();
+            let Some((_, allotment)) = allotments.find(|(of, _)| *of == id) else {
+                continue;
+            };
+            let permits = allotment.permits();
+            let valid = |permit| permits.is_valid(permit, tick);
+            let ended = process.permits.iter().filter(|(_, of)| !valid(*of));
+            over.extend(ended.map(|(number, _)| (name.clone(), *number)));
+            process.permits.retain(|(_, of)| valid(*of));
+        }
+        for (name, number) in over {
+            self.judge_permit(id, &name, number, false);
+        }
     }
 
     pub(super) fn client_reports(&mut self) {
@@ -426,9 +450,5 @@ impl Stage {
 
     pub(super) fn drift(&self) -> Drift {
         Drift::default()
-    }
-
-    pub(super) fn patience(&self) -> Span {
-        State::LEASE_DEFAULT
     }
 }
