@@ -133,10 +133,14 @@ fn deal_narrow(
         let (quotient, fraction) = times.part(weight);
         // Who is not met wants more than the quotient, so one unit more is
         // wanted too.
-        *part = demand.min(quotient);
-        *remainder = fraction & mask(demand > quotient);
-        left = left.wrapping_sub(*part);
-        counts.add(*remainder);
+        let is_open = demand > quotient;
+        let takes = demand.min(quotient);
+        *part = takes;
+        *remainder = fraction & mask(is_open);
+        left = left.wrapping_sub(takes);
+        // Counting the met by their fractions too, but as none, keeps the
+        // counts from waiting for each other in one bucket.
+        counts.add(fraction, u32::from(is_open));
     }
     let counts = (parts.len() > COUNTED_FROM).then_some(&counts);
     let exact = |fraction| times.remainder(fraction, zeros);

@@ -47,11 +47,14 @@ pub(super) fn deal(
         None => (1, u64::MAX, 0),
     };
     order.clear();
-    for ((index, &remainder), part) in remainders.iter().enumerate().zip(parts.iter_mut()) {
+    let width = most.wrapping_sub(least);
+    let mut index = 0_usize;
+    for (part, &remainder) in parts.iter_mut().zip(remainders) {
         *part = part.wrapping_add(u64::from(remainder > most));
-        if least <= remainder && remainder <= most {
+        if remainder.wrapping_sub(least) <= width {
             order.push((Reverse(exact(remainder)), index));
         }
+        index = index.wrapping_add(1);
     }
     let units = usize::try_from(units.saturating_sub(above)).unwrap_or(usize::MAX);
     if units > 0 && units < order.len() {
@@ -91,16 +94,17 @@ impl Counts {
             ..Self::new()
         };
         for &remainder in remainders {
-            counts.add(remainder);
+            counts.add(remainder, 1);
         }
         counts
     }
 
+    /// Counts one remainder, or `one` times: not at all if that is 0.
     #[inline]
-    pub(super) fn add(&mut self, remainder: u64) {
+    pub(super) fn add(&mut self, remainder: u64, one: u32) {
         let bucket = usize::try_from(remainder.wrapping_shr(self.shift)).unwrap_or(0);
         if let Some(count) = self.buckets.get_mut(bucket % BUCKETS) {
-            *count = count.wrapping_add(1);
+            *count = count.wrapping_add(one);
         }
     }
 
