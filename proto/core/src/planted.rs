@@ -133,6 +133,10 @@ bugs! {
     FloorUnclipped,
     /// Periods begin by the fastest wall clock.
     LeaderWallTrusted,
+    /// Equal remainders are told apart by how their approximations were rounded.
+    TiesByRounding,
+    /// A level that was found by looking at few is kept though others might have changed sides.
+    FarRootTrusted,
 }
 
 #[cfg(feature = "planted")]

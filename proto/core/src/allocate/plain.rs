@@ -78,8 +78,8 @@ pub(super) fn fill(
     parts: &mut Vec<u64>,
 ) -> Level {
     let level = level_of(capacity, all, range, from, &mut scratch.near);
-    parts.clear();
     if level.is_full() {
+        parts.clear();
         parts.extend_from_slice(all.0);
         return level;
     }
@@ -124,6 +124,7 @@ fn deal_narrow(
     parts: &mut Vec<u64>,
 ) {
     let remainders = &mut scratch.remainders;
+    // Whatever is in there is overwritten.
     remainders.resize(demands.len(), 0);
     parts.resize(demands.len(), 0);
     let mut left = capacity;
@@ -157,6 +158,7 @@ fn deal_wide(
 ) {
     let remainders = &mut scratch.remainders;
     remainders.clear();
+    parts.clear();
     let mut left = capacity;
     for (&demand, &weight) in demands.iter().zip(weights) {
         // Whose quotient is out of range is met.

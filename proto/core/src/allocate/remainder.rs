@@ -75,7 +75,7 @@ pub(super) struct Counts {
     shift: u32,
 }
 
-const BUCKET_BITS: u32 = 6;
+const BUCKET_BITS: u32 = 5;
 const BUCKETS: usize = 1 << BUCKET_BITS;
 
 impl Counts {
@@ -115,7 +115,7 @@ impl Counts {
         let mut bucket = 1_u64 << BUCKET_BITS;
         for &count in self.buckets.iter().rev() {
             bucket = bucket.wrapping_sub(1);
-            let with = above.saturating_add(count.into());
+            let with = above.wrapping_add(count.into());
             if with >= units || bucket == 0 {
                 let least = bucket.wrapping_shl(self.shift);
                 let width = 1_u64.wrapping_shl(self.shift).wrapping_sub(1);

@@ -59,7 +59,7 @@ pub(super) fn search(
         if trusted {
             return Some(level);
         }
-        if is_near(level, root) {
+        if is_near(level, root) || planted::is(Bug::FarRootTrusted) {
             return Some(root);
         }
         level = root;

@@ -1,6 +1,7 @@
 //! `w·λ` for many weights and one level, without a division for each.
 
 use super::{Level, wide};
+use crate::planted::{self, Bug};
 
 /// A level as a whole number and a fraction in 2⁻⁶⁴, rounded up.
 ///
@@ -79,6 +80,9 @@ impl Quotient {
     /// The multiple of `2^zeros` that a fraction stands for, over `2^zeros`:
     /// equal remainders have equal ones, though their fractions differ.
     pub(crate) fn remainder(&self, fraction: u64, zeros: u32) -> u64 {
+        if planted::is(Bug::TiesByRounding) {
+            return fraction;
+        }
         let zeros = zeros.min(self.weight.trailing_zeros());
         let terms = self.weight.checked_shr(zeros).unwrap_or(0);
         high_half(wide(fraction, terms))
