@@ -1,5 +1,6 @@
 //! Who gets the units that rounding down has left over.
 
+use crate::demand::Quotient;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
@@ -75,7 +76,9 @@ pub(super) struct Counts {
     shift: u32,
 }
 
-const BUCKET_BITS: u32 = 5;
+/// Few enough that finding the last bucket costs little, and enough that not
+/// many remainders share it.
+const BUCKET_BITS: u32 = Quotient::BUCKET_BITS;
 const BUCKETS: usize = 1 << BUCKET_BITS;
 
 impl Counts {

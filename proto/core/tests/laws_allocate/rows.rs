@@ -1,8 +1,12 @@
 //! Single cases with their numbers.
 
 use super::{KEPT, band, curve, divide, plain};
-use aliquot_core::allocate::{Change, Claimant, Headroom, Policy, Terms, damp, held_back};
+use aliquot_core::allocate::{
+    Change, Claimant, HELD_BACK_TICKS, Headroom, Policy, Terms, damp, held_back,
+};
+use aliquot_core::leader::Pace;
 use aliquot_core::planted::{self, Bug};
+use aliquot_core::state::State;
 
 #[test]
 fn a_newcomer_that_wants_one_percent_is_not_held_back() {
@@ -116,4 +120,11 @@ fn fixed_and_equal_parts_do_not_ask_who_wants() {
     assert_eq!(divide(100, &world, fixed), [20, 30, 10]);
     assert_eq!(divide(30, &world, fixed), [10, 15, 5]);
     assert_eq!(divide(100, &world, equal), [45, 45, 10]);
+}
+
+/// Invariant 8: no difference waits longer than a lease.
+#[test]
+fn what_is_held_back_is_put_right_before_a_lease_ends() {
+    let seen_and_waited = u64::from(HELD_BACK_TICKS) + 1;
+    assert!(Pace::default().report.times_or_max(seen_and_waited) < State::LEASE_DEFAULT);
 }

@@ -94,7 +94,7 @@ pub(crate) struct Side {
 /// Few and many claimants with numbers of the usual sizes, ties among them.
 pub(crate) fn side_by_side() -> impl Strategy<Value = Side> {
     let demand = prop_oneof![0..50_u64, 0..5_000_u64, any::<u32>().prop_map(u64::from)];
-    let weight = prop_oneof![Just(6), 1..9_u64, 1..1_000_u64];
+    let weight = prop_oneof![Just(6), 1..9_u64, 1..1_000_u64, 1..=1_000_000_u64];
     let shift = prop_oneof![Just(0_u32), Just(20)];
     let claimants = prop_oneof![
         prop::collection::vec((demand.clone(), weight.clone()), 0..12),
