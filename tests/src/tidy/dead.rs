@@ -1,6 +1,6 @@
 //! Files that nothing leads to.
 
-use super::source::Source;
+use super::source::{Source, Token};
 use super::tree::parent;
 use super::{Allowed, Finding, Tree};
 use std::collections::BTreeSet;
@@ -55,26 +55,35 @@ fn reach(tree: &Tree, path: &str, dir: &str, reached: &mut BTreeSet<String>) {
 }
 
 /// The modules that a file declares without a body, as paths through the
-/// inline modules around them.
+/// inline modules around them; one with a path of its own is not among them.
 fn declared(source: &Source) -> Vec<String> {
     let mut inline: Vec<&str> = Vec::new();
     let mut declared = Vec::new();
-    for window in source.tokens().windows(3) {
+    let mut elsewhere = false;
+    let tokens = source.tokens();
+    for (index, window) in tokens.windows(3).enumerate() {
         let [keyword, name, after] = window else {
             continue;
         };
+        elsewhere |= is_path_attribute(&tokens[index..]);
         if keyword.text != "mod" {
             continue;
         }
         inline.truncate(keyword.nesting);
         if after.text == "{" {
             inline.push(&name.text);
-        } else if after.text == ";" {
+        } else if after.text == ";" && !elsewhere {
             let path = inline.iter().copied().chain([name.text.as_str()]);
             declared.push(path.collect::<Vec<_>>().join("/"));
         }
+        elsewhere = false;
     }
     declared
+}
+
+fn is_path_attribute(tokens: &[Token]) -> bool {
+    let texts = tokens.iter().map(|token| token.text.as_str());
+    texts.take(4).eq(["#", "[", "path", "="])
 }
 
 /// The files that `#[path = "…"]` names, relative to the file that says so.
@@ -211,7 +220,10 @@ mod tests {
                 "a/tests/t.rs",
                 "mod help;\n#[path = \"t/far.rs\"]\nmod far;",
             ),
-            ("a/tests/t/far.rs", "x!();"),
+            ("a/tests/far.rs", "mod lost_too;"),
+            ("a/tests/far/lost_too.rs", "x!();"),
+            ("a/tests/t/near.rs", "x!();"),
+            ("a/tests/t/far.rs", "mod near;"),
             ("a/tests/help.rs", "x!();"),
             ("a/tests/help/lost.rs", "x!();"),
             ("lost.rs", "x!();"),
@@ -219,6 +231,7 @@ mod tests {
         let expect = [
             "a/src/b/lost.rs",
             "a/src/lost.rs",
+            "a/tests/far/lost_too.rs",
             "a/tests/help/lost.rs",
             "lost.rs:1",
         ];
