@@ -116,17 +116,25 @@ impl Child {
         if report.heard.term == term && report.heard.number <= self.number {
             self.heard = self.heard.max(report.heard.number);
         }
+        let mut said = 0_usize;
         for line in &report.lines {
             let claim = self.claims.entry(line.budget).or_default();
+            if claim.reported != report.seq {
+                said = said.saturating_add(1);
+            }
             if claim.take(line, report.seq, now) {
                 dirty.insert(line.budget);
             }
-        }
-        for (&budget, claim) in &mut self.claims {
-            if claim.fall_silent(report.seq) {
-                dirty.insert(budget);
-            }
             claim.echo(self.heard, now);
+        }
+        // Mostly every claim was spoken of, and there is none left to look for.
+        if said < self.claims.len() {
+            for (&budget, claim) in &mut self.claims {
+                if claim.fall_silent(report.seq) {
+                    dirty.insert(budget);
+                }
+                claim.echo(self.heard, now);
+            }
         }
         Ok(())
     }

@@ -378,6 +378,9 @@ fn settle(
 /// Rate never comes without burst, and a floor never without its share: as
 /// the book has it now, and as it will be when all targets are met.
 fn accompanied(seat: &Seat<'_>, account: &Account, mut more: Vector) -> Vector {
+    if more.is_zero() {
+        return more;
+    }
     if seat.kept.burst.is_zero() && more.burst.is_zero() {
         more.rate = Rate::ZERO;
     }
