@@ -52,7 +52,7 @@ impl Claim {
             Some((since, _)) => Some((since, line.largest_wait)),
             None => Some((now, line.largest_wait)),
         };
-        if line.period < self.period && !planted::is(Bug::ReturnCrossesStamps) {
+        if line.period < self.period {
             return;
         }
         self.begin(line.period);
@@ -74,7 +74,9 @@ impl Claim {
     pub(super) fn begin(&mut self, period: PeriodId) {
         if period > self.period {
             self.period = period;
-            self.returned = Vector::ZERO;
+            if !planted::is(Bug::ReturnCrossesStamps) {
+                self.returned = Vector::ZERO;
+            }
             self.target = Vector::ZERO;
             self.heard = None;
             self.pending = None;

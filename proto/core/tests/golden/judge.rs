@@ -225,7 +225,13 @@ impl Stage {
     /// A period begins at its start by some honest clock, not years before.
     fn judge_stamp(&mut self, id: BudgetId, period: PeriodId) {
         let wall = super::stage::DAWN + i64::try_from(self.now / MILLI).unwrap_or(0);
-        let honest = |watch: &Watch| watch.budget.period()?.id_at(WallTime::from_millis(wall)).ok();
+        let honest = |watch: &Watch| {
+            watch
+                .budget
+                .period()?
+                .id_at(WallTime::from_millis(wall))
+                .ok()
+        };
         let latest = self.watch_of(id).and_then(|watch| honest(watch));
         if latest.is_some_and(|latest| period.get() > latest.get() + 1) {
             self.breaks(format!(
@@ -311,7 +317,9 @@ impl Stage {
             parts.extend(node.map(|node| {
                 let kind = node.account(id).map(|account| account.kind());
                 match kind {
-                    Some(Kind::Concurrency) => node.account(id).map(|of| of.free()).unwrap_or_default(),
+                    Some(Kind::Concurrency) => {
+                        node.account(id).map(|of| of.free()).unwrap_or_default()
+                    }
                     _ => node.undealt(id, tick),
                 }
             }));

@@ -22,5 +22,6 @@ fn a_lease_moves_by_this_table_and_nothing_else() {
         Held     Held     Lapsed   Closed   None
         Lapsed   Held     Lapsed   Closed   None
         Closed   Closed   Closed   Closed   None
-    "#]].assert_eq(&table);
+    "#]]
+    .assert_eq(&table);
 }

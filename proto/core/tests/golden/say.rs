@@ -138,7 +138,11 @@ impl Stage {
             let tick = host.clock.at(now);
             let leased = host.node.as_ref().is_some_and(|node| node.is_leased(tick));
             if leased != host.leased {
-                let lapsed = if leased { "has a lease" } else { "has no lease" };
+                let lapsed = if leased {
+                    "has a lease"
+                } else {
+                    "has no lease"
+                };
                 news.push(format!("{name} {lapsed}"));
                 host.leased = leased;
             }
@@ -146,7 +150,11 @@ impl Stage {
         for (name, process) in &mut self.clients {
             let leased = process.client.is_leased(process.clock.at(now));
             if leased != process.leased {
-                let lapsed = if leased { "has a lease" } else { "has no lease" };
+                let lapsed = if leased {
+                    "has a lease"
+                } else {
+                    "has no lease"
+                };
                 news.push(format!("{name} {lapsed}"));
                 process.leased = leased;
             }
@@ -192,7 +200,10 @@ impl Stage {
                 parts.push(format!("{} {of}", self.name_of(life)));
             }
             for (life, kept) in account.kept() {
-                parts.push(format!("kept of {life} {}", held(kept.holding, scale, kind)));
+                parts.push(format!(
+                    "kept of {life} {}",
+                    held(kept.holding, scale, kind)
+                ));
             }
             if kind == Kind::Quota {
                 let spent = amount(account.spent().grains(), scale);
@@ -210,9 +221,9 @@ impl Stage {
         for (name, process) in &self.clients {
             let tick = process.clock.at(self.now);
             let client = &process.client;
-            let rest = client.holder().map_or(Span::ZERO, |holder| {
-                holder.lease().until().since(tick)
-            });
+            let rest = client
+                .holder()
+                .map_or(Span::ZERO, |holder| holder.lease().until().since(tick));
             let mut text = format!("{name}: lease {}", millis(rest));
             for (_, of) in client.allotments().filter(|(of, _)| *of == id) {
                 let level = of.share_at(tick);

@@ -76,7 +76,9 @@ impl Stage {
                     (self.hold_log, self.hold_acks) = (false, false);
                 }
             }
-            ["deliver", message, to @ ..] => self.deliver_held(message, to.get(1).copied(), true)?,
+            ["deliver", message, to @ ..] => {
+                self.deliver_held(message, to.get(1).copied(), true)?
+            }
             ["dup", message] => self.deliver_held(message, None, false)?,
             ["drop", message] => {
                 self.wire.held.remove(&number(message)?);
@@ -311,9 +313,7 @@ impl Stage {
             .map_or(1, |(scale, _)| scale.grains_per_token());
         if let Some(process) = self.clients.get_mut(name) {
             let tick = process.clock.at(now);
-            process
-                .client
-                .waits(id, Tokens::from_grains(n * per), tick);
+            process.client.waits(id, Tokens::from_grains(n * per), tick);
         }
     }
 
