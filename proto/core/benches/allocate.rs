@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a benchmark may panic")]
 
 use aliquot_core::allocate::{
-    Claimant, Scratch, Terms, Warm, allocate, water_fill, water_fill_into,
+    Claimant, Scratch, Terms, Warm, allocate_into, water_fill, water_fill_into,
 };
 use aliquot_core::demand::{DemandCurve, Level, WEIGHT_ONE, level_among};
 use aliquot_core::unit::{Band, Weight};
@@ -130,7 +130,13 @@ fn dividing(c: &mut Criterion) {
             .collect();
         let mut warm = Warm::default();
         group.bench_function(BenchmarkId::new("claimants_warm", count), |b| {
-            b.iter(|| allocate(capacity, black_box(&claimants), Terms::default(), &mut warm));
+            let mut step = 0;
+            b.iter(|| {
+                step = (step + 7) % 100;
+                let capacity = capacity - capacity / 10_000 * step;
+                let claimants = black_box(&claimants);
+                allocate_into(capacity, claimants, Terms::default(), &mut warm, &mut parts);
+            });
         });
         group.finish();
     }

@@ -170,11 +170,26 @@ impl Warm {
 /// ```
 #[must_use]
 pub fn allocate(capacity: u64, claimants: &[Claimant], terms: Terms, warm: &mut Warm) -> Vec<u64> {
+    let mut parts = Vec::new();
+    allocate_into(capacity, claimants, terms, warm, &mut parts);
+    parts
+}
+
+/// [`allocate`] into `parts`, whose old content is dropped: in the common case
+/// (one band, one demand each, no floors) and in a steady state without asking
+/// for memory.
+pub fn allocate_into(
+    capacity: u64,
+    claimants: &[Claimant],
+    terms: Terms,
+    warm: &mut Warm,
+    parts: &mut Vec<u64>,
+) {
     match terms.policy {
-        Policy::MaxMin => bands::max_min(capacity, claimants, terms.headroom, warm),
-        Policy::Static => policy::fixed(capacity, claimants),
-        Policy::Equal => policy::equal(capacity, claimants),
-        Policy::Proportional => policy::proportional(capacity, claimants, terms.headroom),
+        Policy::MaxMin => bands::max_min(capacity, claimants, terms.headroom, warm, parts),
+        Policy::Static => *parts = policy::fixed(capacity, claimants),
+        Policy::Equal => *parts = policy::equal(capacity, claimants),
+        Policy::Proportional => *parts = policy::proportional(capacity, claimants, terms.headroom),
     }
 }
 

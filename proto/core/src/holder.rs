@@ -204,10 +204,11 @@ impl Holder {
         if !self.lease.confirm(answer.answers, answer.lease, now) {
             return outputs;
         }
+        let latest = answer.number >= self.heard;
         self.heard = self.heard.max(answer.number);
         self.answered = self.answered.max(answer.answers);
         for line in &answer.lines {
-            self.take_line(line, &mut outputs);
+            self.take_line(line, latest, &mut outputs);
         }
         outputs
     }
@@ -219,7 +220,7 @@ impl Holder {
         edge == self.edge
     }
 
-    fn take_line(&mut self, line: &AnswerLine, outputs: &mut Vec<Output>) {
+    fn take_line(&mut self, line: &AnswerLine, latest: bool, outputs: &mut Vec<Output>) {
         let entry = self.entries.entry(line.budget).or_insert_with(|| Entry {
             counters: Counters::new(line.period),
             target: Vector::ZERO,
@@ -239,7 +240,10 @@ impl Holder {
         let gift = line.given.ahead_of(entry.counters.given);
         entry.counters.given = entry.counters.given.merge(line.given);
         entry.target = entry.target.merge(line.target);
-        entry.terms = line.terms;
+        // Counters merge; terms do not, so an answer that was overtaken has none to give.
+        if latest {
+            entry.terms = line.terms;
+        }
         let owed = if planted::is(Bug::RecallIgnored) {
             Vector::ZERO
         } else {
@@ -248,7 +252,7 @@ impl Holder {
         if !gift.is_zero() || !owed.is_zero() {
             outputs.push(Output::Adjust {
                 budget: line.budget,
-                terms: line.terms,
+                terms: entry.terms,
                 gift,
                 owed,
             });

@@ -355,6 +355,19 @@ impl Node {
                 sum.largest_wait = sum.largest_wait.max(waits);
             }
         }
+        // Floors of closed sessions stay booked here, so they must stay granted:
+        // a recall of them could not be met before they are forgotten.
+        for (&budget, desk) in &self.desks {
+            let ghosts = desk.account.ghosts();
+            if let Some(sum) = wants.get_mut(&budget) {
+                let kept = Share {
+                    rate: ghosts.floor_rate,
+                    burst: ghosts.floor_burst,
+                    tokens: Tokens::ZERO,
+                };
+                sum.floor = sum.floor.merge(kept).unwrap_or(sum.floor);
+            }
+        }
         for wants in wants.values_mut() {
             for band in &mut wants.demand {
                 band.curve = band.curve.compress(Self::BREAKPOINTS, None);

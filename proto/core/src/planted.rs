@@ -147,6 +147,10 @@ bugs! {
     GhostPermitsReturned,
     /// A life that an inherited entry ended before the new leader took office is confirmed on.
     InheritedReclaimMissed,
+    /// Equal remainders are told apart by how their approximations were rounded.
+    TiesByRounding,
+    /// A level that was found by looking at few is kept though others might have changed sides.
+    FarRootTrusted,
 }
 
 #[cfg(feature = "planted")]

@@ -1,16 +1,24 @@
 //! The laws of allocation.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "laws_allocate/model.rs"]
+mod model;
+#[path = "laws_allocate/rows.rs"]
+mod rows;
+#[path = "laws_allocate/worlds.rs"]
+mod worlds;
+
 use aliquot_core::allocate::{
-    Change, Claimant, HELD_BACK_TICKS, Headroom, Policy, Terms, Warm, allocate, damp, held_back,
-    water_fill,
+    Change, Claimant, HELD_BACK_TICKS, Headroom, Policy, Scratch, Terms, Warm, allocate, damp,
+    water_fill, water_fill_into,
 };
-use aliquot_core::demand::{DemandCurve, Level, Segment, WEIGHT_ONE};
+use aliquot_core::demand::{DemandCurve, Level};
 use aliquot_core::planted::{self, Bug};
-use aliquot_core::share::apportion;
 use aliquot_core::unit::{Band, Weight};
+use model::{naive, naive_plain};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
+use worlds::{Side, hostile, side_by_side, small_claimant, small_world, terms};
 
 type Law = Result<(), TestCaseError>;
 
@@ -35,260 +43,6 @@ fn divide(capacity: u64, claimants: &[Claimant], terms: Terms) -> Vec<u64> {
     allocate(capacity, claimants, terms, &mut Warm::default())
 }
 
-/// Water-filling as the textbook has it: by rising `d/w`, each gets the lesser
-/// of its demand and its part of what is left.
-fn naive_plain(capacity: u64, claimants: &[(u64, u64)]) -> Vec<u64> {
-    let mut order: Vec<usize> = (0..claimants.len()).collect();
-    let wide = |a: u64, b: u64| u128::from(a) * u128::from(b);
-    order.sort_by(|&i, &j| {
-        wide(claimants[i].0, claimants[j].1).cmp(&wide(claimants[j].0, claimants[i].1))
-    });
-    let mut parts = vec![0; claimants.len()];
-    let mut left = capacity;
-    let mut open: u64 = claimants.iter().map(|&(_, weight)| weight).sum();
-    for (met, &i) in order.iter().enumerate() {
-        let (demand, weight) = claimants[i];
-        if wide(demand, open) > wide(left, weight) {
-            let mut rest = order[met..].to_vec();
-            rest.sort();
-            let weights: Vec<u64> = rest.iter().map(|&i| claimants[i].1).collect();
-            for (&i, part) in rest.iter().zip(apportion(left, &weights)) {
-                parts[i] = part;
-            }
-            return parts;
-        }
-        parts[i] = demand;
-        left -= demand;
-        open -= weight;
-    }
-    parts
-}
-
-/// One claimant of the naive rule with floors, ceilings and several segments.
-struct Naive {
-    segments: Vec<(i128, i128)>,
-    floor: i128,
-    ceiling: i128,
-}
-
-impl Naive {
-    /// What it takes beyond its floor at level `num/den`, times `den`.
-    fn beyond(&self, (num, den): (i128, i128)) -> i128 {
-        let takes: i128 = self
-            .segments
-            .iter()
-            .map(|&(d, w)| (d * den).min(w * num))
-            .sum();
-        (takes.min(self.ceiling * den) - self.floor * den).max(0)
-    }
-}
-
-/// The level of the module's formula by trying every line between two bends.
-fn naive_level(capacity: i128, all: &[Naive]) -> Option<(i128, i128)> {
-    let sum = |level| all.iter().map(|one| one.beyond(level)).sum::<i128>();
-    let far = 1 << 60;
-    if sum((far, 1)) <= capacity {
-        return None;
-    }
-    let mut bends = vec![(0, 1), (far, 1)];
-    for one in all {
-        let mut ends = one.segments.clone();
-        ends.sort_by(|a, b| (a.0 * b.1).cmp(&(b.0 * a.1)));
-        bends.extend(&ends);
-        let (mut met, mut open) = (0, ends.iter().map(|end| end.1).sum::<i128>());
-        for (demand, weight) in ends {
-            bends.extend([one.floor, one.ceiling].map(|amount| ((amount - met).max(0), open)));
-            met += demand;
-            open -= weight;
-        }
-    }
-    bends.retain(|bend| bend.1 > 0);
-    bends.sort_by(|a, b| (a.0 * b.1).cmp(&(b.0 * a.1)));
-    let upper = bends
-        .iter()
-        .position(|&bend| sum(bend) > capacity * bend.1)
-        .unwrap();
-    let ((n0, d0), (n1, d1)) = (bends[upper - 1], bends[upper]);
-    // Straight from (λ₀, s₀) to (λ₁, s₁): λ = λ₀ + (C − s₀)·(λ₁ − λ₀)/(s₁ − s₀).
-    let (s0, s1) = (sum((n0, d0)), sum((n1, d1)));
-    let (rise, run) = (s1 * d0 - s0 * d1, n1 * d0 - n0 * d1);
-    let num = n0 * rise + (capacity * d0 - s0) * run;
-    let common = gcd(num, rise * d0);
-    Some((num / common, rise * d0 / common))
-}
-
-fn gcd(a: i128, b: i128) -> i128 {
-    if b == 0 { a } else { gcd(b, a % b) }
-}
-
-/// The whole rule, naively, without headroom.
-fn naive(capacity: u64, claimants: &[Claimant]) -> Vec<u64> {
-    let most = |claimant: &Claimant| claimant.ceiling.unwrap_or(1 << 40);
-    let floors: Vec<u64> = claimants.iter().map(|c| c.floor.min(most(c))).collect();
-    let mut parts = match floors.iter().sum::<u64>() <= capacity {
-        true => floors.clone(),
-        false => apportion(capacity, &floors),
-    };
-    let mut rooms: Vec<(u64, u64)> = floors.into_iter().zip(claimants.iter().map(most)).collect();
-    for band in [2, 1, 0].map(band) {
-        let left = capacity - parts.iter().sum::<u64>();
-        if left == 0 {
-            break;
-        }
-        let mut members = Vec::new();
-        for (index, claimant) in claimants.iter().enumerate() {
-            if let Some((_, curve)) = claimant.demand.iter().find(|(of, _)| *of == band) {
-                members.push((index, curve));
-            }
-        }
-        let scale = i128::from(WEIGHT_ONE);
-        let mut all: Vec<Naive> = members
-            .iter()
-            .map(|&(index, curve)| Naive {
-                segments: curve
-                    .segments()
-                    .iter()
-                    .map(|s| (s.demand.into(), i128::from(s.weight) / scale))
-                    .collect(),
-                floor: rooms[index].0.into(),
-                ceiling: rooms[index].1.min(curve.total()).into(),
-            })
-            .collect();
-        let more = naive_units(left, &mut all, |member| parts[members[member].0] == 0);
-        for (&(index, curve), more) in members.iter().zip(more) {
-            parts[index] += more;
-            let used = curve.total().min(rooms[index].1);
-            rooms[index].0 = rooms[index].0.saturating_sub(used);
-            rooms[index].1 -= used;
-        }
-    }
-    parts
-}
-
-/// One band in whole units, the first for everybody who has nothing.
-fn naive_units(capacity: u64, all: &mut [Naive], empty: impl Fn(usize) -> bool) -> Vec<u64> {
-    let capacity = i128::from(capacity);
-    let needy: Vec<bool> = all
-        .iter()
-        .enumerate()
-        .map(|(i, one)| empty(i) && one.ceiling > one.floor)
-        .collect();
-    let count = needy.iter().filter(|&&needy| needy).count() as i128;
-    let mut parts = vec![0_i128; all.len()];
-    let mut left = capacity;
-    if count > capacity {
-        let mut order: Vec<usize> = (0..all.len()).filter(|&i| needy[i]).collect();
-        let weight = |i: &usize| all[*i].segments.iter().map(|s| s.1).sum::<i128>();
-        order.sort_by_key(|i| -weight(i));
-        for &i in order.iter().take(capacity as usize) {
-            parts[i] = 1;
-        }
-        return parts.into_iter().map(|part| part as u64).collect();
-    }
-    for (i, one) in all.iter_mut().enumerate() {
-        if needy[i] {
-            one.floor += 1;
-            parts[i] = 1;
-            left -= 1;
-        }
-    }
-    match naive_level(left, all) {
-        None => {
-            for (part, one) in parts.iter_mut().zip(all.iter()) {
-                *part += (one.ceiling - one.floor).max(0);
-            }
-        }
-        Some((num, den)) => {
-            let beyond: Vec<i128> = all.iter().map(|one| one.beyond((num, den))).collect();
-            left -= beyond.iter().map(|beyond| beyond / den).sum::<i128>();
-            let mut order: Vec<usize> = (0..all.len()).collect();
-            order.sort_by_key(|&i| -(beyond[i] % den));
-            for (rank, &i) in order.iter().enumerate() {
-                parts[i] += beyond[i] / den + i128::from((rank as i128) < left);
-            }
-        }
-    }
-    parts.into_iter().map(|part| part as u64).collect()
-}
-
-fn small_curve() -> impl Strategy<Value = DemandCurve> {
-    let one = (prop_oneof![Just(0), 1..2_000_u64], 1..6_u32);
-    prop::collection::vec(one, 1..4).prop_map(|all| {
-        let curves = all.iter().map(|&(demand, weight)| curve(demand, weight));
-        curves.fold(DemandCurve::EMPTY, |sum, curve| sum.plus(&curve).unwrap())
-    })
-}
-
-fn small_claimant() -> impl Strategy<Value = Claimant> {
-    let demand = prop::collection::btree_map((0..3_u8).prop_map(band), small_curve(), 0..3);
-    let floor = prop_oneof![Just(0), 0..400_u64];
-    (demand, floor, prop::option::of(0..1_500_u64)).prop_map(|(demand, floor, ceiling)| Claimant {
-        weight: demand.values().map(DemandCurve::weight).sum(),
-        demand: demand.into_iter().collect(),
-        floor,
-        ceiling,
-        fixed: floor / 2,
-    })
-}
-
-fn small_world() -> impl Strategy<Value = (u64, Vec<Claimant>)> {
-    (
-        0..12_000_u64,
-        prop::collection::vec(small_claimant(), 0..12),
-    )
-}
-
-/// Anything at all that the types admit.
-fn hostile() -> impl Strategy<Value = Claimant> {
-    let number = || {
-        prop_oneof![
-            Just(0),
-            Just(1),
-            Just(u64::MAX),
-            any::<u64>(),
-            0..1_u64 << 40
-        ]
-    };
-    let segments = prop::collection::vec((number(), number()), 0..4);
-    let curve = segments.prop_map(|all| {
-        let mut segments: Vec<Segment> = all
-            .into_iter()
-            .map(|(demand, weight)| Segment {
-                demand,
-                weight: weight.max(1),
-            })
-            .collect();
-        segments.sort_by_key(Segment::breakpoint);
-        DemandCurve::from_segments(segments).unwrap_or_default()
-    });
-    let demand = prop::collection::vec(((0..=Band::MAX).prop_map(band), curve), 0..3);
-    (
-        demand,
-        number(),
-        number(),
-        prop::option::of(number()),
-        number(),
-    )
-        .prop_map(|(demand, weight, floor, ceiling, fixed)| Claimant {
-            demand,
-            weight,
-            floor,
-            ceiling,
-            fixed,
-        })
-}
-
-fn terms() -> impl Strategy<Value = Terms> {
-    let policy = prop_oneof![
-        Just(Policy::MaxMin),
-        Just(Policy::Static),
-        Just(Policy::Equal),
-        Just(Policy::Proportional),
-    ];
-    let headroom = prop_oneof![Just(Headroom::ByWeight), Just(Headroom::Kept)];
-    (policy, headroom).prop_map(|(policy, headroom)| Terms { policy, headroom })
-}
-
 /// Invariant 10: shares are weighted max-min, by the formula, to the unit.
 fn it_is_naive_water_filling((capacity, claimants): (u64, Vec<Claimant>)) -> Law {
     prop_assert_eq!(
@@ -307,6 +61,22 @@ fn warmth_changes_nothing(
     let parts = allocate(capacity, &claimants, KEPT, &mut warm);
     prop_assert_eq!(&parts, &divide(capacity, &claimants, KEPT));
     prop_assert_eq!(&parts, &allocate(capacity, &claimants, KEPT, &mut warm));
+    Ok(())
+}
+
+/// Invariants 10 and 14: the bare rule, warm or not, in new or in used buffers.
+fn side_by_side_it_is_naive_water_filling((before, now): (Side, Side)) -> Law {
+    let (mut scratch, mut parts) = (Scratch::default(), Vec::new());
+    let mut fill = |side: &Side, from| {
+        let (demands, weights): (Vec<u64>, Vec<u64>) = side.claimants.iter().copied().unzip();
+        let (capacity, room) = (side.capacity, &mut scratch);
+        let level = water_fill_into(capacity, &demands, &weights, from, room, &mut parts);
+        (parts.clone(), level)
+    };
+    let (_, level) = fill(&before, None);
+    let (warm, found) = fill(&now, Some(level));
+    prop_assert_eq!(&warm, &naive_plain(now.capacity, &now.claimants));
+    prop_assert_eq!((warm, found), fill(&now, None));
     Ok(())
 }
 
@@ -330,6 +100,13 @@ proptest! {
         let from = from.map(|(units, weight)| Level::new(units, weight));
         let (parts, _) = water_fill(capacity, &demands, &weights, from);
         prop_assert_eq!(parts, naive_plain(capacity, &claimants));
+    }
+
+    #[test]
+    fn many_claimants_side_by_side_are_naive_water_filling_to_the_unit(
+        before in side_by_side(), now in side_by_side(),
+    ) {
+        side_by_side_it_is_naive_water_filling((before, now))?;
     }
 
     #[test]
@@ -431,120 +208,6 @@ proptest! {
     }
 }
 
-#[test]
-fn a_newcomer_that_wants_one_percent_is_not_held_back() {
-    let run = || {
-        // Two hold all of 1,000; a third wants 10. Their cuts are half a percent each.
-        let claimants = [plain(9_999, 1), plain(9_999, 1), plain(10, 1)];
-        let targets = divide(1_000, &claimants, KEPT);
-        let changes = [500, 500, 0].into_iter().zip(targets);
-        let changes: Vec<Change> = changes
-            .map(|(held, target)| Change {
-                held,
-                target,
-                ticks: 1,
-            })
-            .collect();
-        assert!(held_back(changes[0]), "by itself, a wobble");
-        damp(1_000, &changes)
-    };
-    assert_eq!(run(), [495, 495, 10]);
-    assert_eq!(
-        planted::with(Some(Bug::NewcomerHeldBack), run),
-        [500, 500, 0]
-    );
-}
-
-#[test]
-fn a_wobble_is_held_back_while_nobody_needs_it() {
-    let change = |held, target, ticks| Change {
-        held,
-        target,
-        ticks,
-    };
-    assert_eq!(
-        damp(1_000, &[change(500, 480, 1), change(300, 310, 1)]),
-        [500, 300]
-    );
-    assert_eq!(
-        damp(1_000, &[change(500, 480, 5), change(300, 310, 5)]),
-        [480, 310]
-    );
-    assert_eq!(
-        damp(1_000, &[change(500, 474, 1), change(0, 1, 0)]),
-        [474, 1]
-    );
-}
-
-#[test]
-fn floors_come_first_then_bands_then_headroom() {
-    let claimant = |band, wants, floor| Claimant {
-        floor,
-        ..Claimant::new(self::band(band), curve(wants, 1))
-    };
-    let world = |wants| {
-        [
-            claimant(0, wants, 30),
-            claimant(1, 50, 0),
-            claimant(1, 80, 20),
-        ]
-    };
-    assert_eq!(
-        divide(20, &world(90), KEPT),
-        [12, 0, 8],
-        "floors that do not fit"
-    );
-    assert_eq!(
-        divide(120, &world(90), KEPT),
-        [30, 45, 45],
-        "the floor counts toward the part"
-    );
-    assert_eq!(divide(200, &world(90), KEPT), [70, 50, 80]);
-    assert_eq!(divide(200, &world(10), KEPT), [30, 50, 80]);
-    assert_eq!(divide(200, &world(10), Terms::default()), [44, 63, 93]);
-}
-
-#[test]
-fn doormans_proportional_share_is_doormans() {
-    let terms = Terms {
-        policy: Policy::Proportional,
-        headroom: Headroom::Kept,
-    };
-    let check = |capacity, wants: &[u64], parts: &[u64]| {
-        let claimants: Vec<Claimant> = wants.iter().map(|&wants| plain(wants, 1)).collect();
-        assert_eq!(divide(capacity, &claimants, terms), parts);
-    };
-    // 40 + 960 · 30/970 = 69.69, 40 + 10 · 30/970 = 40.31, 10.
-    check(120, &[1_000, 50, 10], &[70, 40, 10]);
-    check(120, &[1_000, 60, 10], &[69, 41, 10]);
-    check(120, &[50, 60, 10], &[50, 60, 10]);
-}
-
-#[test]
-fn fixed_and_equal_parts_do_not_ask_who_wants() {
-    let claimant = |wants, fixed, ceiling| Claimant {
-        fixed,
-        ceiling,
-        ..plain(wants, 3)
-    };
-    let world = [
-        claimant(0, 20, None),
-        claimant(900, 30, None),
-        claimant(900, 50, Some(10)),
-    ];
-    let fixed = Terms {
-        policy: Policy::Static,
-        ..KEPT
-    };
-    let equal = Terms {
-        policy: Policy::Equal,
-        ..KEPT
-    };
-    assert_eq!(divide(100, &world, fixed), [20, 30, 10]);
-    assert_eq!(divide(30, &world, fixed), [10, 15, 5]);
-    assert_eq!(divide(100, &world, equal), [45, 45, 10]);
-}
-
 /// Whether the law fails for some case of a fixed sequence while the bug is on.
 fn catches<S: Strategy>(bug: Bug, cases: &S, law: impl Fn(S::Value) -> Law) -> bool {
     planted::with(Some(bug), || {
@@ -587,4 +250,12 @@ fn the_law_of_warmth_catches_an_old_level_kept_too_long() {
         &(world(), world()),
         warmth_changes_nothing
     ));
+}
+
+#[test]
+fn naive_water_filling_catches_errors_of_the_multiplication() {
+    for bug in [Bug::TiesByRounding, Bug::FarRootTrusted] {
+        let cases = (side_by_side(), side_by_side());
+        assert!(catches(bug, &cases, side_by_side_it_is_naive_water_filling));
+    }
 }

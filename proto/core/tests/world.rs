@@ -67,3 +67,13 @@ fn one_world_told_step_by_step() {
     let seen = world.run();
     assert_eq!(seen.breach, None, "{seen:?}");
 }
+
+#[test]
+#[ignore = "diagnostics"]
+fn diag() {
+    let calm = number("ALIQUOT_CALM").is_some();
+    for (seed, seen) in report::run(0..number("ALIQUOT_SEEDS").unwrap_or(100), calm) {
+        let p = Plan::draw(seed, calm);
+        eprintln!("{:.4} util {:.3} seed {seed} rate {} burst {} floors {} patient {} cost {} batch {} rho {}", seen.healed, seen.utilisation, p.rate, p.burst, p.floors, p.patient, p.cost, p.batch, p.rho);
+    }
+}

@@ -16,20 +16,19 @@ pub(super) fn max_min(
     claimants: &[Claimant],
     headroom: Headroom,
     warm: &mut Warm,
-) -> Vec<u64> {
+    parts: &mut Vec<u64>,
+) {
     let shift = excess_weight(claimants);
     if shift > 0 {
-        return max_min(capacity, &coarser(claimants, shift), headroom, warm);
+        return max_min(capacity, &coarser(claimants, shift), headroom, warm, parts);
     }
-    let mut parts = match plainly(capacity, claimants, warm) {
-        Some(parts) => parts,
-        None => by_bands(capacity, claimants, warm),
-    };
+    if !plainly(capacity, claimants, warm, parts) {
+        *parts = by_bands(capacity, claimants, warm);
+    }
     match headroom {
-        Headroom::ByWeight => deal_headroom(capacity, claimants, &mut parts),
+        Headroom::ByWeight => deal_headroom(capacity, claimants, parts),
         Headroom::Kept => {}
     }
-    parts
 }
 
 /// The floors, cut to the ceilings, and scaled down together if they do not fit.
@@ -66,10 +65,31 @@ pub(super) fn deal_headroom(capacity: u64, claimants: &[Claimant], parts: &mut [
 }
 
 /// The common case, by numbers side by side: one band, one demand each, no
-/// floors. `None` if this is another case.
-fn plainly(capacity: u64, claimants: &[Claimant], warm: &mut Warm) -> Option<Vec<u64>> {
-    let mut of = None;
+/// floors. Whether it is this case; if not, `parts` mean nothing.
+fn plainly(capacity: u64, claimants: &[Claimant], warm: &mut Warm, parts: &mut Vec<u64>) -> bool {
     let (mut demands, mut weights) = (take(&mut warm.demands), take(&mut warm.weights));
+    let band = side_by_side(claimants, &mut demands, &mut weights);
+    let mut starved = false;
+    if let Some(band) = band {
+        let all = (demands.as_slice(), weights.as_slice());
+        let (range, from) = (Range::of(all.0, all.1), warm.level(band));
+        let scratch = &mut warm.scratch;
+        let level = plain::fill(capacity, all, range.as_ref(), from, scratch, parts);
+        starved = plain::starves(level, all);
+        warm.keep(band, level);
+    }
+    (warm.demands, warm.weights) = (demands, weights);
+    band.is_some() && !starved
+}
+
+/// The demands and weights of claimants of one band, one demand each and no
+/// floors, and that band; `None` for others.
+fn side_by_side(
+    claimants: &[Claimant],
+    demands: &mut Vec<u64>,
+    weights: &mut Vec<u64>,
+) -> Option<Band> {
+    let mut of = None;
     demands.clear();
     weights.clear();
     for claimant in claimants {
@@ -85,22 +105,7 @@ fn plainly(capacity: u64, claimants: &[Claimant], warm: &mut Warm) -> Option<Vec
         demands.push(segment.demand.min(claimant.most()));
         weights.push(segment.weight);
     }
-    let band = of?;
-    let (all, from) = ((demands.as_slice(), weights.as_slice()), warm.level(band));
-    let range = Range::of(&demands, &weights);
-    let mut parts = Vec::new();
-    let level = plain::fill(
-        capacity,
-        all,
-        range.as_ref(),
-        from,
-        &mut warm.scratch,
-        &mut parts,
-    );
-    let starved = plain::starves(level, all);
-    warm.keep(band, level);
-    (warm.demands, warm.weights) = (demands, weights);
-    (!starved).then_some(parts)
+    of
 }
 
 /// What is still open of a claimant as the bands are served.

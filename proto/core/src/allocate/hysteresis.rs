@@ -9,8 +9,13 @@ use core::cmp::Reverse;
 /// twice the noise of a Poisson stream of 1,600 requests per report.
 pub const HELD_BACK_PER_MILLE: u64 = 50;
 
-/// A difference of more ticks than this is no wobble, however small. At the
-/// usual 500 ms a tick it is put right within two seconds, before a lease ends.
+/// A difference of more ticks than this is no wobble, however small. A tick is
+/// one plan of the parent's, of which there is one per report at least.
+///
+/// It must be put right before a lease ends: one report until it is first seen
+/// and this many more, 2.5 s of the usual 500 ms each, are less than the usual
+/// 3 s. Both lengths belong to floors above this one, so that the relation is
+/// a test of this crate instead of an assertion here.
 pub const HELD_BACK_TICKS: u32 = 4;
 
 /// A part that is held, and the part that should be.

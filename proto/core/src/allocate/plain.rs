@@ -4,6 +4,7 @@
 use super::remainder::{COUNTED_FROM, Counts, Order, deal, largest_remainders};
 use crate::demand::{Level, Quotient, Range, level_of, mask};
 use alloc::vec::Vec;
+use core::mem::take;
 
 /// Room to work in, kept from one allocation to the next so that none asks for
 /// memory. It holds nothing that a result depends on.
@@ -12,6 +13,7 @@ pub struct Scratch {
     near: Vec<(u64, u64)>,
     remainders: Vec<u64>,
     order: Order,
+    weights: Vec<u64>,
 }
 
 /// Divides `capacity` by weighted max-min fairness: claimant `i` gets
@@ -78,22 +80,49 @@ pub(super) fn fill(
     parts: &mut Vec<u64>,
 ) -> Level {
     let level = level_of(capacity, all, range, from, &mut scratch.near);
-    parts.clear();
     if level.is_full() {
+        parts.clear();
         parts.extend_from_slice(all.0);
         return level;
     }
-    let times = range.and_then(|range| {
-        let times = Quotient::by(level)?;
-        times
-            .is_exact(range.bits, range.zeros)
-            .then_some((times, range.zeros))
-    });
-    match times {
-        Some((times, zeros)) => deal_narrow(capacity, all, times, zeros, scratch, parts),
+    match range.and_then(|range| Narrow::of(level, range)) {
+        Some(Narrow::Straight(times, zeros)) => {
+            deal_narrow(capacity, all, (times, zeros), scratch, parts);
+        }
+        Some(Narrow::Shifted(times, zeros)) => {
+            let mut weights = take(&mut scratch.weights);
+            weights.clear();
+            weights.extend(all.1.iter().map(|weight| weight.wrapping_shr(zeros)));
+            deal_narrow(capacity, (all.0, &weights), (times, 0), scratch, parts);
+            scratch.weights = weights;
+        }
         None => deal_wide(capacity, all, level, scratch, parts),
     }
     level
+}
+
+/// How parts are told by multiplication.
+enum Narrow {
+    /// With the weights as they are, all multiples of this power of two.
+    Straight(Quotient, u32),
+    /// With every weight divided by this power of two, which divides them all.
+    Shifted(Quotient, u32),
+}
+
+impl Narrow {
+    fn of(level: Level, range: &Range) -> Option<Self> {
+        let times = Quotient::by(level)?;
+        let zeros = range.zeros.min(level.weight().trailing_zeros());
+        if times.is_exact(range.bits, zeros) {
+            return Some(Self::Straight(times, zeros));
+        }
+        let weight = level.weight().checked_shr(zeros)?;
+        let times = Quotient::by(Level::new(level.units(), weight))?;
+        let bits = range.bits.saturating_sub(zeros);
+        times
+            .is_exact(bits, 0)
+            .then_some(Self::Shifted(times, zeros))
+    }
 }
 
 /// Whether somebody who wants would be rounded down to nothing at this level.
@@ -118,12 +147,12 @@ pub(super) fn starves(level: Level, (demands, weights): (&[u64], &[u64])) -> boo
 fn deal_narrow(
     capacity: u64,
     (demands, weights): (&[u64], &[u64]),
-    times: Quotient,
-    zeros: u32,
+    (times, zeros): (Quotient, u32),
     scratch: &mut Scratch,
     parts: &mut Vec<u64>,
 ) {
     let remainders = &mut scratch.remainders;
+    // Whatever is in there is overwritten.
     remainders.resize(demands.len(), 0);
     parts.resize(demands.len(), 0);
     let mut left = capacity;
@@ -133,10 +162,14 @@ fn deal_narrow(
         let (quotient, fraction) = times.part(weight);
         // Who is not met wants more than the quotient, so one unit more is
         // wanted too.
-        *part = demand.min(quotient);
-        *remainder = fraction & mask(demand > quotient);
-        left = left.wrapping_sub(*part);
-        counts.add(*remainder);
+        let is_open = demand > quotient;
+        let takes = demand.min(quotient);
+        *part = takes;
+        *remainder = fraction & mask(is_open);
+        left = left.wrapping_sub(takes);
+        // Counting the met by their fractions too, but as none, keeps the
+        // counts from waiting for each other in one bucket.
+        counts.add(fraction, u32::from(is_open));
     }
     let counts = (parts.len() > COUNTED_FROM).then_some(&counts);
     let exact = |fraction| times.remainder(fraction, zeros);
@@ -153,6 +186,7 @@ fn deal_wide(
 ) {
     let remainders = &mut scratch.remainders;
     remainders.clear();
+    parts.clear();
     let mut left = capacity;
     for (&demand, &weight) in demands.iter().zip(weights) {
         // Whose quotient is out of range is met.

@@ -34,7 +34,9 @@ pub(super) fn equal(capacity: u64, claimants: &[Claimant]) -> Vec<u64> {
             ..Claimant::new(Band::default(), everything.clone())
         })
         .collect();
-    max_min(capacity, &alike, Headroom::Kept, &mut Warm::default())
+    let (mut warm, mut parts) = (Warm::default(), Vec::new());
+    max_min(capacity, &alike, Headroom::Kept, &mut warm, &mut parts);
+    parts
 }
 
 /// Doorman's proportional share (`PROPORTIONAL_SHARE` in youtube/doorman,

@@ -1,5 +1,6 @@
 //! Who gets the units that rounding down has left over.
 
+use crate::demand::Quotient;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
@@ -47,11 +48,14 @@ pub(super) fn deal(
         None => (1, u64::MAX, 0),
     };
     order.clear();
-    for ((index, &remainder), part) in remainders.iter().enumerate().zip(parts.iter_mut()) {
+    let width = most.wrapping_sub(least);
+    let mut index = 0_usize;
+    for (part, &remainder) in parts.iter_mut().zip(remainders) {
         *part = part.wrapping_add(u64::from(remainder > most));
-        if least <= remainder && remainder <= most {
+        if remainder.wrapping_sub(least) <= width {
             order.push((Reverse(exact(remainder)), index));
         }
+        index = index.wrapping_add(1);
     }
     let units = usize::try_from(units.saturating_sub(above)).unwrap_or(usize::MAX);
     if units > 0 && units < order.len() {
@@ -72,7 +76,9 @@ pub(super) struct Counts {
     shift: u32,
 }
 
-const BUCKET_BITS: u32 = 6;
+/// Few enough that finding the last bucket costs little, and enough that not
+/// many remainders share it.
+const BUCKET_BITS: u32 = Quotient::BUCKET_BITS;
 const BUCKETS: usize = 1 << BUCKET_BITS;
 
 impl Counts {
@@ -91,16 +97,17 @@ impl Counts {
             ..Self::new()
         };
         for &remainder in remainders {
-            counts.add(remainder);
+            counts.add(remainder, 1);
         }
         counts
     }
 
+    /// Counts one remainder, or `one` times: not at all if that is 0.
     #[inline]
-    pub(super) fn add(&mut self, remainder: u64) {
+    pub(super) fn add(&mut self, remainder: u64, one: u32) {
         let bucket = usize::try_from(remainder.wrapping_shr(self.shift)).unwrap_or(0);
         if let Some(count) = self.buckets.get_mut(bucket % BUCKETS) {
-            *count = count.wrapping_add(1);
+            *count = count.wrapping_add(one);
         }
     }
 
@@ -111,7 +118,7 @@ impl Counts {
         let mut bucket = 1_u64 << BUCKET_BITS;
         for &count in self.buckets.iter().rev() {
             bucket = bucket.wrapping_sub(1);
-            let with = above.saturating_add(count.into());
+            let with = above.wrapping_add(count.into());
             if with >= units || bucket == 0 {
                 let least = bucket.wrapping_shl(self.shift);
                 let width = 1_u64.wrapping_shl(self.shift).wrapping_sub(1);

@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 
 /// Near is within this power of two of the level: 1/16. A report seldom moves
 /// the level by more, and few claimants' breakpoints are so close to it.
-const NEAR: u32 = 4;
+const NEAR: u32 = 5;
 
 /// More than the errors of all roundings that decide on which side one is.
 const SLACK: u64 = 3;
@@ -49,16 +49,17 @@ pub(super) fn search(
             level = lowest;
             continue;
         };
-        let above = range
-            .weight
-            .wrapping_sub(sides.met_weight)
-            .wrapping_sub(sides.near_weight);
-        let root = root(room, above, near, level);
+        let root = root(
+            room,
+            range.weight.wrapping_sub(sides.met_weight),
+            sides.near,
+            level,
+        );
         let trusted = planted::is(Bug::OldLevelTrusted) && from == Some(level) && level < root;
         if trusted {
             return Some(level);
         }
-        if is_near(level, root) {
+        if is_near(level, root) || planted::is(Bug::FarRootTrusted) {
             return Some(root);
         }
         level = root;
@@ -66,48 +67,60 @@ pub(super) fn search(
 }
 
 /// Who is below, near and above a level.
-struct Sides {
+struct Sides<'a> {
+    /// What those below want.
     met: u64,
+    /// What those below weigh.
     met_weight: u64,
-    near_weight: u64,
+    /// Demands and weights of those who are near.
+    near: &'a [(u64, u64)],
 }
 
-impl Sides {
-    /// `near` is filled with the demands and weights of those who are.
-    fn at(times: Quotient, demands: &[u64], weights: &[u64], near: &mut Vec<(u64, u64)>) -> Self {
-        let (mut met, mut met_weight, mut near_weight) = (0_u64, 0_u64, 0_u64);
-        near.clear();
+impl<'a> Sides<'a> {
+    fn at(
+        times: Quotient,
+        demands: &[u64],
+        weights: &[u64],
+        near: &'a mut Vec<(u64, u64)>,
+    ) -> Self {
+        let (mut met, mut met_weight, mut count) = (0_u64, 0_u64, 0_usize);
+        if near.len() < demands.len() {
+            near.resize(demands.len(), (0, 0));
+        }
         // All numbers have less than 63 bits and the sums too: nothing wraps.
         for (&demand, &weight) in demands.iter().zip(weights) {
             let takes = times.about(weight);
             let margin = takes.wrapping_shr(NEAR).wrapping_add(SLACK);
-            let wants = demand.wrapping_add(margin);
-            let is_met = mask(wants <= takes);
+            let is_met = mask(demand.wrapping_add(margin) <= takes);
             met = met.wrapping_add(demand & is_met);
             met_weight = met_weight.wrapping_add(weight & is_met);
-            if demand.abs_diff(takes) < margin {
-                near_weight = near_weight.wrapping_add(weight);
-                near.push((demand, weight));
+            if demand.abs_diff(takes) < margin
+                && let Some(slot) = near.get_mut(count)
+            {
+                *slot = (demand, weight);
+                count = count.wrapping_add(1);
             }
         }
+        let near = near.get(..count).unwrap_or_default();
         Self {
             met,
             met_weight,
-            near_weight,
+            near,
         }
     }
 }
 
-/// Where those who are near and the weight `above` take `room`, by Newton's
-/// method: from whatever level, the second step is a lower bound of the root.
-fn root(room: u64, above: u64, near: &[(u64, u64)], from: Level) -> Level {
+/// Where those who are near and those above, of this weight together, take
+/// `room`, by Newton's method: from whatever level, the second step is a lower
+/// bound of the root.
+fn root(room: u64, weight: u64, near: &[(u64, u64)], from: Level) -> Level {
     let mut level = from;
     loop {
-        let (mut met, mut open) = (0_u64, above);
+        let (mut met, mut open) = (0_u64, weight);
         for &(demand, weight) in near {
             let is_met = mask(level.meets(demand, weight));
             met = met.wrapping_add(demand & is_met);
-            open = open.wrapping_add(weight & !is_met);
+            open = open.wrapping_sub(weight & is_met);
         }
         let next = match room.checked_sub(met) {
             Some(left) if open > 0 => Level::new(left, open),

@@ -118,12 +118,7 @@ impl Child {
         }
         for line in &report.lines {
             let claim = self.claims.entry(line.budget).or_default();
-            let asked = |claim: &Claim| (claim.floor, claim.waiting.map(|(_, cost)| cost));
-            let (before, returned) = (core::mem::take(&mut claim.demand), claim.returned);
-            let besides = asked(claim);
-            claim.take(line, report.seq, now);
-            let changed = claim.demand != before || asked(claim) != besides;
-            if changed || claim.returned != returned {
+            if claim.take(line, report.seq, now) {
                 dirty.insert(line.budget);
             }
         }

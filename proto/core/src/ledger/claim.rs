@@ -42,26 +42,33 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Takes what a report says.
-    pub(super) fn take(&mut self, line: &ReportLine, seq: Seq, now: Tick) {
+    /// Takes what a report says. Whether a plan must look at it.
+    pub(super) fn take(&mut self, line: &ReportLine, seq: Seq, now: Tick) -> bool {
         self.reported = seq;
-        self.demand.clone_from(&line.demand);
-        self.floor = line.floor;
-        self.waiting = match self.waiting {
+        let mut changed = self.demand != line.demand;
+        if changed {
+            self.demand.clone_from(&line.demand);
+        }
+        let waiting = match self.waiting {
             _ if line.largest_wait.is_zero() => None,
             Some((since, _)) => Some((since, line.largest_wait)),
             None => Some((now, line.largest_wait)),
         };
+        changed |= self.floor != line.floor || self.waiting != waiting;
+        (self.floor, self.waiting) = (line.floor, waiting);
         if line.period < self.period {
-            return;
+            return changed;
         }
+        let before = self.returned;
         self.begin(line.period);
         self.returned = self.returned.merge(line.returned);
+        changed || self.returned != before
     }
 
     /// A report had no line of this budget: nothing is wanted of it any more.
     pub(super) fn fall_silent(&mut self, seq: Seq) -> bool {
-        let silent = self.reported != seq && !(self.demand.is_empty() && self.floor.is_empty());
+        let wants = !self.demand.is_empty() || !self.floor.is_empty() || self.waiting.is_some();
+        let silent = self.reported != seq && wants;
         if silent {
             self.demand.clear();
             self.floor = Share::EMPTY;

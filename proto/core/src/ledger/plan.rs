@@ -270,19 +270,29 @@ fn quota_parts(seats: &[Seat<'_>], room: &Room, view: &WholeView, warm: &mut War
         headroom: Headroom::Kept,
         ..view.terms
     };
-    allocate::allocate(room.tokens, &claimants, terms, warm)
-        .into_iter()
+    let wants = allocate::allocate(room.tokens, &claimants, terms, warm);
+    let settled: Vec<u64> = wants
+        .iter()
         .zip(seats)
-        .map(|(want, seat)| {
+        .map(|(&want, seat)| {
             let kept = seat.kept.tokens.grains();
             let settled = kept > want.div_ceil(2) && kept <= want.saturating_mul(2);
-            let part = if settled { kept } else { want };
-            Vector {
-                tokens: Tokens::from_grains(part),
-                ..Vector::ZERO
-            }
+            if settled { kept } else { want }
         })
-        .collect()
+        .collect();
+    // Leaving well alone may come to more than there is: then wants count.
+    let sum = settled
+        .iter()
+        .try_fold(0_u64, |sum, &part| sum.checked_add(part));
+    let parts = match sum {
+        Some(sum) if sum <= room.tokens => settled,
+        _ => wants,
+    };
+    let escrow = |part| Vector {
+        tokens: Tokens::from_grains(part),
+        ..Vector::ZERO
+    };
+    parts.into_iter().map(escrow).collect()
 }
 
 /// Permits by demand.
@@ -329,6 +339,7 @@ fn settle(
             recalled.push(seat.child);
         }
         lacking.push(want.ahead_of(seat.kept));
+        seat.kept = seat.kept.meet(want);
     }
     let free = account.free();
     let floors = view.floors.rate.minus_or_zero(account.held().floor_rate);
@@ -364,15 +375,17 @@ fn settle(
         .collect()
 }
 
-/// Rate never comes without burst, and a floor never without its share.
+/// Rate never comes without burst, and a floor never without its share: as
+/// the book has it now, and as it will be when all targets are met.
 fn accompanied(seat: &Seat<'_>, account: &Account, mut more: Vector) -> Vector {
-    let held = account.holding(seat.child);
-    let burst = held.burst.plus(more.burst).unwrap_or(held.burst);
-    if burst.is_zero() {
+    if seat.kept.burst.is_zero() && more.burst.is_zero() {
         more.rate = Rate::ZERO;
     }
-    let rate = held.rate.plus(more.rate).unwrap_or(held.rate);
-    more.floor_rate = more.floor_rate.min(rate.minus_or_zero(held.floor_rate));
-    more.floor_burst = more.floor_burst.min(burst.minus_or_zero(held.floor_burst));
+    for held in [account.holding(seat.child), seat.kept] {
+        let rate = held.rate.plus(more.rate).unwrap_or(held.rate);
+        let burst = held.burst.plus(more.burst).unwrap_or(held.burst);
+        more.floor_rate = more.floor_rate.min(rate.minus_or_zero(held.floor_rate));
+        more.floor_burst = more.floor_burst.min(burst.minus_or_zero(held.floor_burst));
+    }
     more
 }

@@ -46,7 +46,7 @@ pub enum RestoreError {
         /// What it names.
         what: &'static str,
     },
-    /// A book does not add up.
+    /// A book does not add up, is of another kind than its budget, or names a holder that is no life.
     Book(BudgetId),
     /// Two rules for one key, or two generations of one key.
     Duplicate {
@@ -60,7 +60,10 @@ impl fmt::Display for RestoreError {
         match self {
             Self::Name { what } => write!(f, "the snapshot names a {what} that was never issued"),
             Self::Book(budget) => {
-                write!(f, "the snapshot's book of budget {budget} does not add up")
+                write!(
+                    f,
+                    "the snapshot's book of budget {budget} contradicts the rest"
+                )
             }
             Self::Duplicate { what } => write!(f, "the snapshot holds two {what}"),
         }
@@ -95,34 +98,24 @@ impl State {
     ///
     /// [`RestoreError`] if it contradicts itself.
     pub fn restore(snapshot: Snapshot) -> Result<Self, RestoreError> {
-        let mut catalog = Catalog::default();
-        for (id, rule) in &snapshot.rules {
-            if *id >= snapshot.next_rule {
-                return Err(RestoreError::Name { what: "rule" });
-            }
-            catalog
-                .insert(rule.budget.key(), *id)
-                .map_err(|_| RestoreError::Duplicate {
-                    what: "rules of one key",
-                })?;
+        let catalog = snapshot.catalog()?;
+        let keys = snapshot.keys()?;
+        let issued = |life: Incarnation| life < snapshot.next_incarnation;
+        let members: BTreeMap<Incarnation, Member> = snapshot.members.iter().copied().collect();
+        if !members.keys().all(|&life| issued(life)) {
+            return Err(RestoreError::Name { what: "life" });
         }
-        let mut keys: BTreeMap<Key, BudgetId> = BTreeMap::new();
+        if members.len() != snapshot.members.len() {
+            return Err(RestoreError::Duplicate { what: "lives" });
+        }
         for (id, generation) in &snapshot.budgets {
-            if *id >= snapshot.next_budget {
-                return Err(RestoreError::Name { what: "budget" });
-            }
-            if !generation.account.adds_up() {
+            let account = &generation.account;
+            let held = account.open().all(|(life, _)| members.contains_key(&life));
+            let kept = account.kept().all(|(life, _)| issued(life));
+            let kind = account.kind() == generation.budget.kind();
+            if !(held && kept && kind && account.adds_up()) {
                 return Err(RestoreError::Book(*id));
             }
-            if keys.insert(generation.key.clone(), *id).is_some() {
-                return Err(RestoreError::Duplicate {
-                    what: "generations of one key",
-                });
-            }
-        }
-        let issued = |(life, _): &(Incarnation, Member)| *life < snapshot.next_incarnation;
-        if !snapshot.members.iter().all(issued) {
-            return Err(RestoreError::Name { what: "life" });
         }
         Ok(Self {
             applied: snapshot.applied,
@@ -132,7 +125,7 @@ impl State {
             next_incarnation: snapshot.next_incarnation,
             next_budget: snapshot.next_budget,
             next_rule: snapshot.next_rule,
-            members: snapshot.members.into_iter().collect(),
+            members,
             removed: BTreeSet::from_iter(snapshot.removed),
             rules: snapshot.rules.into_iter().collect(),
             catalog,
@@ -140,5 +133,39 @@ impl State {
             budgets: snapshot.budgets.into_iter().collect(),
             requests: snapshot.requests.into(),
         })
+    }
+}
+
+impl Snapshot {
+    /// Which rule a key falls under: one for each pattern, and each named once.
+    fn catalog(&self) -> Result<Catalog, RestoreError> {
+        let (mut catalog, mut names) = (Catalog::default(), BTreeSet::new());
+        for (id, rule) in &self.rules {
+            if *id >= self.next_rule {
+                return Err(RestoreError::Name { what: "rule" });
+            }
+            let what = "rules of one key or name";
+            let inserted = catalog.insert(rule.budget.key(), *id);
+            if inserted.is_err() || !names.insert(*id) {
+                return Err(RestoreError::Duplicate { what });
+            }
+        }
+        Ok(catalog)
+    }
+
+    /// The generation of each key: one, and each named once.
+    fn keys(&self) -> Result<BTreeMap<Key, BudgetId>, RestoreError> {
+        let (mut keys, mut names) = (BTreeMap::new(), BTreeSet::new());
+        for (id, generation) in &self.budgets {
+            if *id >= self.next_budget {
+                return Err(RestoreError::Name { what: "budget" });
+            }
+            let former = keys.insert(generation.key.clone(), *id);
+            if former.is_some() || !names.insert(*id) {
+                let what = "generations of one key or name";
+                return Err(RestoreError::Duplicate { what });
+            }
+        }
+        Ok(keys)
     }
 }

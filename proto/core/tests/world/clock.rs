@@ -40,9 +40,10 @@ impl Clock {
         self.ppm = ppm / Self::PPM_STEP * Self::PPM_STEP;
     }
 
-    /// How much true time may pass until the clock has counted `local`, at most and a little more.
+    /// How much true time passes, at least, until the clock has counted `local`.
     pub fn true_span(&self, local: u64) -> u64 {
-        local + local / 8 + QUANTUM
+        let rate = (1_000_000 + self.ppm) as u128;
+        quantised((u128::from(local) * 1_000_000).div_ceil(rate) as u64)
     }
 }
 

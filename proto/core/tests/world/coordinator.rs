@@ -5,14 +5,14 @@ use super::clock::{Clock, MS, SEC};
 use super::net::NODES;
 use super::raft::{Raft, RaftMessage};
 use super::rng::Rng;
-use super::{Message, Process, Timer, World};
+use super::{Message, Plan, Process, Timer, World};
 use aliquot_core::command::Command;
 use aliquot_core::leader::{Leader, LeaderOutput, Pace};
 use aliquot_core::leadership::Barrier;
 use aliquot_core::message::Answer;
 use aliquot_core::node::{Node, NodeOutput};
 use aliquot_core::state::{Effect, State};
-use aliquot_core::unit::{Incarnation, NodeId, RequestId, Span, Term};
+use aliquot_core::unit::{Incarnation, NodeId, RequestId, Span, Term, Tick};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -23,6 +23,8 @@ pub struct Coordinator {
     pub raft: Raft,
     pub state: State,
     pub leader: Leader,
+    /// Since when it is in office, by its own clock.
+    office: Option<Tick>,
     leads: Option<u64>,
     barriers: Vec<(Barrier, u64)>,
     pub node: Option<Node>,
@@ -33,11 +35,16 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    pub fn new(me: usize, rng: &mut Rng) -> Self {
+    pub fn new(me: usize, plan: &Plan, rng: &mut Rng) -> Self {
+        let mut raft = Raft::new(me);
+        if plan.stubborn {
+            raft.doubt = 10 * SEC;
+        }
         Self {
             clock: Clock::new(rng.range(1, 1_000 * SEC)),
             process: Process::FIRST,
-            raft: Raft::new(me),
+            raft,
+            office: None,
             state: State::new(),
             leader: Leader::new(Pace::default()),
             leads: None,
@@ -105,9 +112,14 @@ impl World {
         host.sessions.clear();
         // A restart replays the end of the log; that must change nothing.
         let applied = host.state.applied();
+        let mut effects = Vec::new();
         for index in applied.saturating_sub(8) + 1..=applied {
             let entry = host.raft.log[index as usize - 1].clone();
-            let _ = host.state.apply(index, entry.command.as_deref());
+            effects.extend(host.state.apply(index, entry.command.as_deref()));
+        }
+        if !effects.is_empty() {
+            let what = || format!("a replayed entry had an effect: {effects:?}");
+            self.judge.fail("replay", now, what);
         }
         self.nodes[node].join = self.ask(|request| Command::Join { node: id, request });
         let jitter = self.rng.range(0, 30 * MS);
@@ -145,6 +157,10 @@ impl World {
         let host = &mut self.nodes[node];
         let now = host.clock.read(self.now);
         let outputs = host.leader.tick(&host.state, now);
+        for output in &outputs {
+            self.watch_reclaims(node, output);
+        }
+        let host = &mut self.nodes[node];
         for output in outputs {
             match output {
                 LeaderOutput::Barrier(barrier) => {
@@ -162,6 +178,32 @@ impl World {
         self.settle_raft(node);
         self.tell_nodes(node);
         self.drain_node(node);
+    }
+
+    /// No leader proposes a reclaim before it has been in office for a lease
+    /// (invariant 5). And some of those who are about to be reclaimed come back.
+    fn watch_reclaims(&mut self, node: usize, output: &LeaderOutput) {
+        let LeaderOutput::Propose(Command::Round(changes)) = output else {
+            return;
+        };
+        let host = &self.nodes[node];
+        let now = host.clock.read(self.now);
+        let since = host.office.map(|office| now.since(office));
+        if changes.reclaims.is_empty() {
+            return;
+        }
+        if since.is_none_or(|since| since < host.state.lease()) {
+            let what = || format!("{:?} reclaimed {since:?} into the office", changes.reclaims);
+            self.judge.fail("patience", self.now, what);
+        }
+        if std::mem::take(&mut self.trap) {
+            for life in &changes.reclaims {
+                if let Some(&of) = self.lives.get(life) {
+                    self.net.open[of] = self.now + SEC;
+                }
+            }
+            self.net.slow_log = self.now + 600 * MS;
+        }
     }
 
     /// Whether the node is leased and holds something.
@@ -276,7 +318,7 @@ impl World {
                 host.leader.deposed();
             }
             host.barriers.clear();
-            host.leads = leads;
+            (host.leads, host.office) = (leads, None);
             if let Some(term) = leads {
                 host.leader.elected(Term::new(term), &host.state, now);
                 self.say(|| format!("node {node} elected in term {term}"));
@@ -300,7 +342,7 @@ impl World {
             self.tell(node, answer);
         }
         if apply {
-            let span = self.rng.range(1, 10) * MS;
+            let span = self.rng.range(1, self.plan.apply_ms) * MS;
             self.set(node, span, Timer::Apply);
         }
     }
@@ -317,6 +359,9 @@ impl World {
         let effects = host.state.apply(index, command);
         let now = host.clock.read(self.now);
         host.leader.applied(Term::new(entry.term), command, &effects, &host.state, now);
+        if host.leader.in_office() && host.office.is_none() {
+            host.office = Some(now);
+        }
         self.judge.applied(self.now, index, &self.nodes[node].state, &effects);
         self.say(|| format!("node {node} applied {index} of term {}: {command:?} -> {effects:?}", entry.term));
         self.follow(node, command, &effects);

@@ -28,6 +28,11 @@ pub enum Fault {
     ClientLeave { client: usize, away: u64 },
     Loss { per_mille: u64, span: u64 },
     Late { per_mille: u64, span: u64 },
+    /// What the leader is told comes late, then it hears nothing: it goes on
+    /// believing that it leads.
+    Adrift { span: u64 },
+    /// A node is cut off until its reclaim is proposed, and back before that commits.
+    Comeback { node: usize, span: u64 },
     Limit { per_cent: u64 },
     Delete { back: u64 },
     // What is no fault, and happens all the same.
@@ -43,6 +48,8 @@ pub enum Mending {
     Links(Vec<(usize, usize)>),
     Loss(u64),
     Late(u64),
+    /// The second half of a leader's going adrift.
+    Adrift { node: usize, span: u64 },
     Limit,
     Calm,
 }
@@ -83,10 +90,12 @@ fn one(plan: &Plan, rng: &mut Rng, left: u64) -> Fault {
         69..73 => Fault::ClientLeave { client, away: short },
         73..77 => Fault::Loss { per_mille: rng.range(50, 400), span },
         77..83 => Fault::Late { per_mille: rng.range(20, 400), span },
-        83..88 if plan.seed.is_multiple_of(2) => Fault::Limit { per_cent: rng.pick(&[40, 60, 80, 100, 130, 200]) },
-        88..89 if plan.seed.is_multiple_of(4) => Fault::Delete { back: short },
-        89..93 => Fault::ClockRates,
-        93..96 => Fault::Shift,
+        83..85 => Fault::Adrift { span: (6 * SEC).min(left) },
+        85..87 => Fault::Comeback { node, span: (6 * SEC).min(left) },
+        87..92 if plan.changes_limits() => Fault::Limit { per_cent: rng.pick(&[40, 60, 80, 100, 130, 200]) },
+        87..89 if plan.deletes() => Fault::Delete { back: rng.range(MS, 8 * SEC).min(left) },
+        92..95 => Fault::ClockRates,
+        95..98 => Fault::Shift,
         _ => Fault::ClientCrash { client, down: 0 },
     }
 }
@@ -114,12 +123,7 @@ impl World {
             }
             Fault::NodePause { node, span } => self.pause(node, span),
             Fault::ClientPause { client, span } => self.pause(NODES + client, span),
-            Fault::Isolate { node, span } => {
-                let others = (0..NODES).filter(|&other| other != node);
-                let links = others.flat_map(|other| [(node, other), (other, node)]);
-                let links = links.collect();
-                self.cut(links, span)
-            }
+            Fault::Isolate { node, span } => self.isolate(node, span),
             Fault::OneWay { from, to, span } => self.cut(vec![(from, to)], span),
             Fault::Partial { one, other, span } => self.cut(vec![(one, other), (other, one)], span),
             Fault::ClientCut { client, span } => {
@@ -151,6 +155,11 @@ impl World {
                 self.after(span, Event::Mend(Mending::Late(per_mille)));
                 true
             }
+            Fault::Adrift { span } => self.set_adrift(span),
+            Fault::Comeback { node, span } => {
+                self.trap = true;
+                self.isolate(node, span)
+            }
             Fault::Limit { per_cent } => self.limit(per_cent),
             Fault::Delete { back } => self.delete(back),
             Fault::Shift => {
@@ -159,9 +168,7 @@ impl World {
                 false
             }
             Fault::ClockRates => {
-                for host in 0..NODES + Plan::CLIENTS {
-                    self.tune_clock(host);
-                }
+                self.tune_clocks(self.plan.rho);
                 false
             }
         }
@@ -215,6 +222,22 @@ impl World {
             process.paused_until = super::clock::quantised(now + span);
         }
         takes
+    }
+
+    fn isolate(&mut self, node: usize, span: u64) -> bool {
+        let others = (0..NODES).filter(|&other| other != node);
+        let links = others.flat_map(|other| [(node, other), (other, node)]);
+        self.cut(links.collect(), span)
+    }
+
+    fn set_adrift(&mut self, span: u64) -> bool {
+        let leader = (0..NODES).find(|&node| self.nodes[node].leader.in_office());
+        let Some(node) = leader.filter(|_| self.net.adrift.is_none()) else {
+            return false;
+        };
+        self.net.adrift = Some(node);
+        self.after((200 * MS).min(span), Event::Mend(Mending::Adrift { node, span }));
+        true
     }
 
     fn cut(&mut self, links: Vec<(usize, usize)>, span: u64) -> bool {
@@ -272,10 +295,18 @@ impl World {
                 self.net.doubled -= per_mille;
             }
             Mending::Late(per_mille) => self.net.late -= per_mille,
+            Mending::Adrift { node, span } => {
+                self.net.adrift = None;
+                self.isolate(node, span.saturating_sub(200 * MS));
+            }
             Mending::Limit => {
                 self.limit(100);
             }
-            Mending::Calm => self.load.shift(&self.plan, &mut self.rng, true),
+            Mending::Calm => {
+                self.load.shift(&self.plan, &mut self.rng, true);
+                // Of R, measured in true time, a slow clock cannot give 99 %.
+                self.tune_clocks(self.plan.rho.min(1_000));
+            }
         }
     }
 }

@@ -21,6 +21,8 @@ pub struct Service {
     /// True time of the last sign of life of its node.
     heard: u64,
     pub budget: Option<BudgetId>,
+    /// Callers that wait, and whether the first of them is to try again.
+    pub waiting: u64,
     pub retrying: bool,
     pub leaving: bool,
 }
@@ -35,6 +37,7 @@ impl Service {
             nonce: None,
             heard: 0,
             budget: None,
+            waiting: 0,
             retrying: false,
             leaving: false,
         }
@@ -50,6 +53,7 @@ impl World {
         service.client = Client::new(drift);
         (service.nonce, service.budget) = (None, None);
         (service.retrying, service.leaving) = (false, false);
+        service.waiting = 0;
         service.heard = now;
         let jitter = self.rng.range(0, 200 * MS);
         self.set(NODES + of, jitter, Timer::ClientReport);
@@ -128,7 +132,6 @@ impl World {
                 service.nonce = None;
                 service.heard = self.now;
                 service.client.open(edge, now);
-                self.set(NODES + of, MS, Timer::Retry);
             }
             Message::ClientAnswer(answer) => {
                 if from == service.home && service.client.edge() == Some(answer.edge) {

@@ -54,6 +54,15 @@ impl World {
             parts.push(usable(&service.client, budget, now));
         }
         let pool = self.pool(budget);
+        for (node, host) in self.nodes.iter().enumerate().filter(|_| self.verbose) {
+            if let Some(machine) = &host.node
+                && !machine.holder().owed(budget).is_zero()
+            {
+                let (owed, held) = (machine.holder().owed(budget), machine.holder().holding(budget));
+                let booked = machine.account(budget).map(|account| (account.held(), account.ghosts()));
+                self.say(|| format!("node {node} owes {owed} of {held}; its clients and ghosts have {booked:?}"));
+            }
+        }
         let now = self.now;
         self.judge.believed(now, &parts, pool);
         self.look_at_edges();

@@ -124,6 +124,8 @@ pub struct World {
     /// Which node each life belongs to: where the answers to it go.
     lives: BTreeMap<Incarnation, usize>,
     trace: u64,
+    /// The next reclaim that is proposed meets its node's comeback.
+    trap: bool,
     pub seen: Seen,
     /// Prints what happens.
     pub verbose: bool,
@@ -152,7 +154,7 @@ impl World {
         let faults = faults::draw(&plan, &mut rng);
         let judge = Judge::new(plan.drift(), plan.cost == 1, plan.greatest());
         let mut world = Self {
-            nodes: (0..NODES).map(|me| Coordinator::new(me, &mut rng)).collect(),
+            nodes: (0..NODES).map(|me| Coordinator::new(me, &plan, &mut rng)).collect(),
             services: (0..Plan::CLIENTS)
                 .map(|me| Service::new(me, plan.drift(), &mut rng))
                 .collect(),
@@ -168,6 +170,7 @@ impl World {
             load,
             lives: BTreeMap::new(),
             trace: 0xcbf2_9ce4_8422_2325,
+            trap: false,
             seen: Seen::default(),
             verbose: false,
         };
@@ -178,9 +181,7 @@ impl World {
     fn begin(&mut self) {
         // First of all: a bound on drift that rises is no promise about leases given before.
         self.configure();
-        for host in 0..NODES + Plan::CLIENTS {
-            self.tune_clock(host);
-        }
+        self.tune_clocks(self.plan.rho);
         for node in 0..NODES {
             self.start_node(node);
         }
@@ -317,8 +318,11 @@ impl World {
     }
 
     fn send(&mut self, from: usize, to: usize, message: Message) {
-        let copies = self.net.send(from, to, &mut self.rng);
+        let slow = matches!(message, Message::Raft(_)) && self.now < self.net.slow_log;
+        let slow = if slow && from != to { 300 * MS } else { 0 };
+        let copies = self.net.send(from, to, self.now, &mut self.rng);
         for delay in copies.into_iter().flatten() {
+            let delay = delay + slow;
             let message = Box::new(message.clone());
             self.after(delay, Event::Deliver { from, to, message });
         }
@@ -341,9 +345,15 @@ impl World {
         (until > self.now).then_some(until)
     }
 
+    /// Another rate for every clock.
+    fn tune_clocks(&mut self, rho: u32) {
+        for host in 0..NODES + Plan::CLIENTS {
+            self.tune_clock(host, i64::from(rho));
+        }
+    }
+
     /// Another rate for a host's clock, often as far off as it may be.
-    fn tune_clock(&mut self, host: usize) {
-        let rho = i64::from(self.plan.rho);
+    fn tune_clock(&mut self, host: usize, rho: i64) {
         let ppm = match self.rng.range(0, 4) {
             0 => rho,
             1 => -rho,

@@ -48,6 +48,9 @@ impl Load {
 }
 
 impl World {
+    /// So many callers wait at one client; more go away.
+    const WAITING: u64 = 8;
+
     pub(super) fn arrive(&mut self, of: usize) {
         for _ in 0..self.plan.batch {
             self.decide(of);
@@ -58,9 +61,13 @@ impl World {
         self.set(NODES + of, gap, Timer::Arrival);
     }
 
+    /// The first of those who wait tries again.
     pub(super) fn retry(&mut self, of: usize) {
         self.services[of].retrying = false;
-        self.decide(of);
+        if self.services[of].waiting > 0 {
+            self.services[of].waiting -= 1;
+            self.decide(of);
+        }
     }
 
     /// One request at one client, decided there.
@@ -89,6 +96,7 @@ impl World {
                 self.note(3, of as u64);
                 self.judge.admitted(self.now, edge, cost);
                 self.inspect_admission(of, edge.filter(|_| leased), budget);
+                self.try_later(of, 0);
             }
             Err(denial) => {
                 self.note(4, of as u64);
@@ -98,18 +106,23 @@ impl World {
         }
     }
 
-    /// One caller at a time waits and tries again, once the token may be there.
+    /// A caller waits, if not too many do, and tries again once the token may be there.
     fn wait(&mut self, of: usize, denial: Denial) {
         let service = &mut self.services[of];
         let Denial::Bucket(Refusal::NotYet { retry_after }) = denial else {
             return;
         };
-        if self.plan.patient && !service.retrying {
+        if self.plan.patient && service.waiting < Self::WAITING {
+            service.waiting += 1;
+            self.try_later(of, retry_after.nanos());
+        }
+    }
+
+    fn try_later(&mut self, of: usize, local: u64) {
+        let service = &mut self.services[of];
+        if service.waiting > 0 && !service.retrying {
             service.retrying = true;
-            let wait = retry_after.nanos();
-            let ppm = u64::from(self.plan.rho);
-            // The clock may be slow: then the true wait is longer by ρ.
-            let wait = wait + (wait as f64 * ppm as f64 / 1e6) as u64;
+            let wait = service.clock.true_span(local);
             self.set(NODES + of, wait.min(500 * MS), Timer::Retry);
         }
     }

@@ -17,6 +17,12 @@ pub struct Net {
     pub late: u64,
     /// The usual one-way delay, in nanoseconds.
     delay: u64,
+    /// What is sent to this host arrives seconds late.
+    pub adrift: Option<usize>,
+    /// Until this true time no cut holds a host's messages up, and until the
+    /// other one what the log says is slow.
+    pub open: [u64; NODES],
+    pub slow_log: u64,
 }
 
 impl Net {
@@ -28,6 +34,9 @@ impl Net {
             doubled: 0,
             late: 0,
             delay: rng.range(1, 15) * MS,
+            adrift: None,
+            open: [0; NODES],
+            slow_log: 0,
         }
     }
 
@@ -44,12 +53,20 @@ impl Net {
     }
 
     /// After how long each copy of a message arrives; none if it is lost.
-    pub fn send(&self, from: usize, to: usize, rng: &mut Rng) -> [Option<u64>; 2] {
+    pub fn send(&self, from: usize, to: usize, now: u64, rng: &mut Rng) -> [Option<u64>; 2] {
         if from == to {
             return [Some(quantised(1)), None];
         }
-        if !self.reaches(from, to) || rng.chance(self.loss) {
+        let open = |host: usize| self.open.get(host).is_some_and(|&until| now < until);
+        if open(from) && open(to) {
+            return [Some(self.delay(rng)), None];
+        }
+        let passes = self.reaches(from, to) || open(from) || open(to);
+        if !passes || rng.chance(self.loss) {
             return [None, None];
+        }
+        if self.adrift == Some(to) {
+            return [Some(rng.range(1_000, 2_900) * MS), None];
         }
         let second = rng.chance(self.doubled).then(|| self.delay(rng));
         [Some(self.delay(rng)), second]

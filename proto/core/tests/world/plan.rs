@@ -14,7 +14,7 @@ pub struct Plan {
     pub rate: u64,
     pub burst: u64,
     pub floors: bool,
-    /// One caller in each client waits for its token: small bursts then lose nothing.
+    /// Callers wait for their tokens, so many at most: small bursts then lose nothing.
     pub patient: bool,
     /// The greatest cost of a request, in tokens.
     pub cost: u64,
@@ -22,6 +22,10 @@ pub struct Plan {
     pub calm: bool,
     /// How many requests come at once.
     pub batch: u64,
+    /// How long a replica takes to apply an entry, at most.
+    pub apply_ms: u64,
+    /// Whether a leader that hears no quorum goes on for long.
+    pub stubborn: bool,
     pub faults_from: u64,
     pub faults_to: u64,
 }
@@ -29,14 +33,23 @@ pub struct Plan {
 impl Plan {
     pub const CLIENTS: usize = 50;
     pub const HEALED: u64 = 20 * SEC;
+    const FORGET: u64 = 2 * SEC;
 
     pub fn draw(seed: u64, calm: bool) -> Self {
         let mut rng = Rng::new(seed);
         let rate = rng.pick(&[50, 60, 80, 100, 100, 150, 200, 200, 300, 400, 600, 1_000]);
         let rate = if rng.chance(10) { 5_000 } else { rate };
         let patient = rng.chance(700);
-        let least = if patient { 60 } else { 250 };
-        let burst = rng.range(least, rate.max(least) + 50).max(rate / 10);
+        let cost = if rng.chance(50) { 3 } else { 1 };
+        // Every client's part must be able to hold what it is asked for at once.
+        let least = match (patient, cost) {
+            (_, 3) => 600,
+            (true, _) => 60,
+            (false, _) => 250,
+        };
+        // Bursts of many seconds tell of tokens that a lease's silence would hide.
+        let most = if rng.chance(250) { rate * 12 } else { rate };
+        let burst = rng.range(least, most.max(least) + 50).max(rate / 10);
         let rho = match rng.range(0, 10) {
             0 => 0,
             1 | 2 => 50_000,
@@ -50,9 +63,11 @@ impl Plan {
             burst,
             floors: rng.chance(200),
             patient,
-            cost: if rng.chance(50) { 3 } else { 1 },
+            cost,
             calm,
-            batch: if rng.chance(300) { rng.range(2, 8) } else { 1 },
+            batch: if patient && rng.chance(400) { rng.range(2, 8) } else { 1 },
+            apply_ms: if rng.chance(150) { 150 } else { 10 },
+            stubborn: rng.chance(500),
             faults_from: 4 * SEC,
             faults_to: 20 * SEC,
         }
@@ -62,18 +77,32 @@ impl Plan {
         Drift::from_ppm(self.rho).unwrap_or_default()
     }
 
-    /// When everything must be well again, and when the world ends.
+    /// When everything must be well again. What floors of the dead pin is
+    /// free only `forget_after` later, by design.
     pub fn healed_from(&self) -> u64 {
-        self.faults_to + self.lease_ms * MS + SEC
+        let ghosts = if self.floors { Self::FORGET } else { 0 };
+        self.faults_to + self.lease_ms * MS + SEC + ghosts
     }
 
+    /// When the world ends.
     pub fn end(&self) -> u64 {
         self.healed_from() + Self::HEALED
     }
 
     /// No limit of this world is greater.
     pub fn greatest(&self) -> (u64, u64) {
-        (self.rate * 2, self.burst * 2)
+        let times = if self.changes_limits() { 2 } else { 1 };
+        (self.rate * times, self.burst * times)
+    }
+
+    pub fn changes_limits(&self) -> bool {
+        self.seed.is_multiple_of(2)
+    }
+
+    /// Deletes its budget and makes it again, sometimes on the old books and
+    /// sometimes, when these are done, on new ones.
+    pub fn deletes(&self) -> bool {
+        self.seed % 8 == 5
     }
 
     /// The budget at so many per cent of its size.

@@ -73,11 +73,13 @@ pub struct Raft {
     probe: u64,
     heard: u64,
     patience: u64,
+    /// How long a leader goes on that hears no quorum.
+    pub doubt: u64,
     pub out: Vec<(usize, RaftMessage)>,
 }
 
 impl Raft {
-    const ELECTION: u64 = 400 * MS;
+    const ELECTION: u64 = 250 * MS;
     const BATCH: usize = 64;
 
     pub fn new(me: usize) -> Self {
@@ -92,6 +94,7 @@ impl Raft {
             probe: 0,
             heard: 0,
             patience: Self::ELECTION,
+            doubt: 1_200 * MS,
             out: Vec::new(),
         }
     }
@@ -164,7 +167,7 @@ impl Raft {
         if let Role::Leader(peers) = &self.role {
             let deaf = self
                 .others()
-                .filter(|&node| now - peers.heard[node] < 3 * Self::ELECTION)
+                .filter(|&node| now - peers.heard[node] < self.doubt)
                 .count();
             if deaf + 1 < MAJORITY {
                 self.role = Role::Follower;

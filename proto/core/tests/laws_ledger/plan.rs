@@ -1,0 +1,378 @@
+//! One budget, a few children, and plans that are carried out.
+
+use super::{TERM, demand, edge, report, share};
+use aliquot_core::account::Account;
+use aliquot_core::allocate;
+use aliquot_core::edge::Vector;
+use aliquot_core::ledger::{Ledger, Plan, WholeView};
+use aliquot_core::message::{Heard, Intent, ReportLine};
+use aliquot_core::share::{Kind, Share};
+use aliquot_core::unit::{BudgetId, Incarnation, PeriodId, Scale, Span, Tick, Tokens};
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
+
+const KINDS: [Kind; 3] = [Kind::Rate, Kind::Quota, Kind::Concurrency];
+const BUDGET: BudgetId = BudgetId::new(1);
+const CHILDREN: u64 = 4;
+
+#[derive(Clone, Debug)]
+enum Op {
+    /// What a child wants, its floor, and its waiting cost.
+    Say(u64, u64, u64, u64),
+    /// A child returns so many quarters of what is wanted back; the book knows, or not yet.
+    Return(u64, u64, bool),
+    /// A child of a quota spends so many quarters of what it holds.
+    Spend(u64, u64),
+    Whole(u64, u64),
+    Leave(u64),
+    Mute(u64),
+    Die(u64),
+    Plan,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Case {
+    kind: Kind,
+    scale: u64,
+    whole: (u64, u64),
+    owed: u64,
+    ops: Vec<Op>,
+}
+
+pub(super) fn any_case() -> impl Strategy<Value = Case> {
+    let child = || 1..=CHILDREN;
+    let amount = || prop_oneof![0..12_u64, 0..200_u64];
+    let op = prop_oneof![
+        6 => (child(), amount(), 0..6_u64, prop_oneof![3 => Just(0), 1 => 0..60_u64])
+            .prop_map(|(child, wanted, floor, wait)| Op::Say(child, wanted, floor, wait)),
+        4 => (child(), 0..5_u64, any::<bool>())
+            .prop_map(|(child, quarters, booked)| Op::Return(child, quarters, booked)),
+        2 => (child(), 0..5_u64).prop_map(|(child, quarters)| Op::Spend(child, quarters)),
+        2 => (0..120_u64, 0..60_u64).prop_map(|(rate, burst)| Op::Whole(rate, burst)),
+        1 => child().prop_map(Op::Leave),
+        1 => child().prop_map(Op::Mute),
+        1 => child().prop_map(Op::Die),
+        6 => Just(Op::Plan),
+    ];
+    let ops = prop::collection::vec(op, 1..40);
+    (
+        prop::sample::select(&KINDS),
+        prop::sample::select(&[1_u64, 1, 3, 7]),
+        (0..120_u64, 0..60_u64),
+        prop_oneof![Just(0), 0..20_u64],
+        ops,
+    )
+        .prop_map(|(kind, scale, whole, owed, ops)| Case {
+            kind,
+            scale,
+            whole,
+            owed,
+            ops,
+        })
+}
+
+fn whole(kind: Kind, (rate, burst): (u64, u64)) -> Share {
+    match kind {
+        Kind::Rate => share(rate, burst, 0),
+        Kind::Quota => share(0, 0, rate),
+        Kind::Concurrency => share(0, burst, 0),
+    }
+}
+
+/// A child as the plan's owner sees it: honest, and slow at will.
+#[derive(Debug, Default)]
+struct Kid {
+    seq: u64,
+    wanted: u64,
+    floor: u64,
+    wait: u64,
+    leaving: bool,
+    muted: bool,
+    gone: bool,
+    returned: Vector,
+}
+
+struct Table {
+    kind: Kind,
+    scale: Scale,
+    owed: u64,
+    ledger: Ledger,
+    account: Account,
+    kids: Vec<Kid>,
+    now: u64,
+}
+
+impl Table {
+    fn new(case: &Case) -> Self {
+        let mut ledger = Ledger::new(TERM);
+        let account = Account::new(case.kind, whole(case.kind, case.whole), Span::from_secs(1));
+        let kids = (1..=CHILDREN).map(|child| {
+            ledger.open(edge(child), Tick::from_nanos(0));
+            Kid::default()
+        });
+        let mut table = Self {
+            kind: case.kind,
+            scale: Scale::try_from(case.scale).unwrap(),
+            owed: case.owed,
+            account,
+            kids: kids.collect(),
+            ledger,
+            now: 0,
+        };
+        for child in 1..=CHILDREN {
+            table.say(child);
+        }
+        table
+    }
+
+    fn kid(&mut self, child: u64) -> &mut Kid {
+        &mut self.kids[child as usize - 1]
+    }
+
+    fn say(&mut self, child: u64) {
+        let rated = self.kind != Kind::Quota;
+        let kid = self.kid(child);
+        if kid.gone {
+            return;
+        }
+        kid.seq += 1;
+        let floor = if rated && !kid.leaving { kid.floor } else { 0 };
+        let line = ReportLine {
+            budget: BUDGET,
+            period: PeriodId::new(0),
+            returned: kid.returned,
+            demand: demand(if kid.leaving { 0 } else { kid.wanted }),
+            floor: share(floor, floor, 0),
+            largest_wait: Tokens::from_grains(if kid.leaving { 0 } else { kid.wait }),
+        };
+        let mut report = report(child, kid.seq, Heard::default(), vec![line]);
+        if kid.leaving {
+            report.intent = Intent::Leave;
+        }
+        self.ledger
+            .take(Tick::from_nanos(self.now), &report)
+            .unwrap();
+    }
+
+    /// What is held once what is said to be returned and what is wanted back is gone.
+    fn kept(&self, child: u64) -> Vector {
+        let life = Incarnation::new(child);
+        let counters = self.account.counters(life);
+        let claim = self
+            .ledger
+            .child(life)
+            .and_then(|child| child.claims.get(&BUDGET));
+        let (returned, target) = claim.map_or_else(Default::default, |c| (c.returned, c.target));
+        let mut gone = counters.returned.merge(returned);
+        gone.tokens = gone.tokens.plus(gone.spent).unwrap();
+        let mut kept = counters.given.ahead_of(gone.merge(target));
+        kept.spent = Tokens::ZERO;
+        kept
+    }
+
+    fn give_back(&mut self, child: u64, quarters: u64, booked: bool) {
+        let life = Incarnation::new(child);
+        if self.kid(child).gone {
+            return;
+        }
+        let claims = &self.ledger.child(life).unwrap().claims;
+        let target = claims
+            .get(&BUDGET)
+            .map_or(Vector::ZERO, |claim| claim.target);
+        let kid = self.kid(child);
+        let owed = aliquot_core::edge::owed(kid.returned, target).to_array();
+        let part = owed.map(|owed| (owed * quarters).div_ceil(4));
+        kid.returned = kid.returned.plus(Vector::from_array(part)).unwrap();
+        self.say(child);
+        self.book(child, booked);
+    }
+
+    fn spend(&mut self, child: u64, quarters: u64) {
+        let held = self
+            .account
+            .holding(Incarnation::new(child))
+            .tokens
+            .grains();
+        let quota = self.kind == Kind::Quota;
+        let kid = self.kid(child);
+        let unbooked = kid.returned.tokens.grains() + kid.returned.spent.grains();
+        if quota && !kid.gone && unbooked == 0 {
+            self.kid(child).returned.spent = Tokens::from_grains(held * quarters / 4);
+            self.say(child);
+            self.book(child, true);
+        }
+    }
+
+    fn book(&mut self, child: u64, booked: bool) {
+        let (life, returned) = (Incarnation::new(child), self.kid(child).returned);
+        if booked && !returned.is_zero() {
+            let released = self.account.release(life, PeriodId::new(0), returned);
+            assert!(released.is_ok(), "{released:?}");
+        }
+    }
+
+    fn view(&self) -> WholeView {
+        let owed = match self.kind {
+            Kind::Rate => share(self.owed, self.owed, 0),
+            Kind::Quota => share(0, 0, self.owed),
+            Kind::Concurrency => share(0, self.owed, 0),
+        };
+        WholeView {
+            terms: allocate::Terms::default(),
+            scale: self.scale,
+            owed: Vector::of(owed),
+            ceiling: None,
+            floors: self.account.whole(),
+            silence: Span::MAX,
+        }
+    }
+
+    fn plan(&mut self) -> Plan {
+        self.now += 1_000_000_000;
+        let (view, now) = (self.view(), Tick::from_nanos(self.now));
+        self.ledger.plan(BUDGET, &self.account, &view, now)
+    }
+
+    /// Books the wishes: each must be acceptable as it is.
+    fn carry_out(&mut self, plan: &Plan) -> TestCaseResult {
+        for wish in &plan.wishes {
+            let before = self.account.counters(wish.child).given;
+            let given = before.plus(wish.more).unwrap();
+            let granted = self.account.grant(wish.child, PeriodId::new(0), given);
+            prop_assert!(
+                granted.is_ok(),
+                "{granted:?} for {wish:?} of {:?}",
+                self.account
+            );
+        }
+        Ok(())
+    }
+
+    fn check(&self, plan: &Plan) -> TestCaseResult {
+        let (whole, free, view) = (self.account.whole(), self.account.free(), self.view());
+        let mut sum = Vector::ZERO;
+        for wish in &plan.wishes {
+            sum = sum.plus(wish.more).unwrap();
+            let kid = &self.kids[wish.child.get() as usize - 1];
+            prop_assert!(
+                !kid.muted && !kid.gone && !kid.leaving,
+                "{wish:?} of {kid:?}"
+            );
+            let burst = self.kept(wish.child.get()).burst.plus(wish.more.burst);
+            let bare = !wish.more.rate.is_zero() && burst == Some(Tokens::ZERO);
+            prop_assert!(!bare, "rate without burst: {wish:?}");
+            let end = self.kept(wish.child.get()).plus(wish.more).unwrap();
+            let floors = !wish.more.floor_rate.is_zero() || !wish.more.floor_burst.is_zero();
+            let carried = end.floor_rate <= end.rate && end.floor_burst <= end.burst;
+            prop_assert!(!floors || carried, "a floor without its share: {wish:?}");
+        }
+        prop_assert!(sum.rate <= free.rate && sum.burst <= free.burst && sum.tokens <= free.tokens);
+        let held = self.account.held();
+        let floors = held.floor_rate.plus(sum.floor_rate).unwrap();
+        prop_assert!(floors <= view.floors.rate.max(held.floor_rate));
+        // What is kept in the end, of everybody, beside what the parent owes.
+        let mut kept = self.account.ghosts().plus(sum).unwrap();
+        for child in 1..=CHILDREN {
+            let kid = &self.kids[child as usize - 1];
+            let holding = self.account.holding(Incarnation::new(child));
+            kept = kept
+                .plus(if kid.muted { holding } else { self.kept(child) })
+                .unwrap();
+        }
+        // What cannot be moved may alone be more than there is.
+        let stuck = (1..=CHILDREN).filter(|&child| self.kids[child as usize - 1].muted);
+        let pinned = stuck.fold(self.account.ghosts(), |sum, child| {
+            sum.plus(self.account.holding(Incarnation::new(child)))
+                .unwrap()
+        });
+        let rate = whole.rate.minus_or_zero(view.owed.rate).max(pinned.rate);
+        let burst = whole.burst.minus_or_zero(view.owed.burst).max(pinned.burst);
+        let spent = self.account.spent();
+        let tokens = whole
+            .tokens
+            .minus_or_zero(spent)
+            .minus_or_zero(view.owed.tokens);
+        prop_assert!(
+            kept.rate <= rate,
+            "{:?} of {rate:?} in {:?}",
+            kept.rate,
+            self.account
+        );
+        prop_assert!(kept.burst <= burst, "{:?} of {burst:?}", kept.burst);
+        let tokens = tokens.max(pinned.tokens);
+        prop_assert!(
+            self.kind == Kind::Rate || kept.tokens <= tokens,
+            "{kept:?} of {tokens:?}"
+        );
+        Ok(())
+    }
+
+    fn step(&mut self, op: &Op) -> TestCaseResult {
+        match *op {
+            Op::Say(child, wanted, floor, wait) => {
+                let kid = self.kid(child);
+                (kid.wanted, kid.floor, kid.wait) = (wanted, floor, wait);
+                self.say(child);
+            }
+            Op::Return(child, quarters, booked) => self.give_back(child, quarters, booked),
+            Op::Spend(child, quarters) => self.spend(child, quarters),
+            Op::Whole(rate, burst) => {
+                let whole = whole(self.kind, (rate, burst));
+                self.account.set_whole(whole, Span::from_secs(1));
+            }
+            Op::Leave(child) => {
+                self.kid(child).leaving = true;
+                self.say(child);
+            }
+            Op::Mute(child) => {
+                self.kid(child).muted = true;
+                self.ledger.mute(Incarnation::new(child));
+            }
+            Op::Die(child) => {
+                self.kid(child).gone = true;
+                self.ledger.close(Incarnation::new(child));
+                self.account.close(Incarnation::new(child));
+            }
+            Op::Plan => {
+                let plan = self.plan();
+                self.check(&plan)?;
+                self.carry_out(&plan)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is kept once every target is met, and what is wished for, fits the
+/// whole; wishes fit what is free, and the book takes each as it is.
+pub(super) fn every_plan_fits(case: &Case) -> TestCaseResult {
+    let mut table = Table::new(case);
+    for op in &case.ops {
+        table.step(op)?;
+    }
+    table.step(&Op::Plan)
+}
+
+/// When nothing changes any more and all return what is wanted, soon nothing
+/// is wished for and nothing is wanted back.
+pub(super) fn plans_come_to_rest(case: &Case) -> TestCaseResult {
+    let mut table = Table::new(case);
+    for op in &case.ops {
+        table.step(op)?;
+    }
+    for _ in 0..30 {
+        for child in 1..=CHILDREN {
+            table.give_back(child, 4, true);
+        }
+        table.step(&Op::Plan)?;
+    }
+    let plan = table.plan();
+    prop_assert!(plan.wishes.is_empty(), "{:?} of {:?}", plan, table.account);
+    prop_assert!(
+        plan.recalled.is_empty(),
+        "{:?} of {:?}",
+        plan,
+        table.account
+    );
+    Ok(())
+}
