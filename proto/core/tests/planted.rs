@@ -35,7 +35,9 @@ fn which_bugs_does_the_world_catch() {
             scope.spawn(|| {
                 loop {
                     let index = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                    let Some(&bug) = Bug::ALL.get(index) else { return };
+                    let Some(&bug) = Bug::ALL.get(index) else {
+                        return;
+                    };
                     let storm = shows(bug, seeds, false);
                     let calm = storm.as_ref().and_then(|_| shows(bug, 6, true));
                     eprintln!("TABLE {bug:?} {storm:?} calm {calm:?}");
