@@ -30,9 +30,13 @@ mod wire;
 use aliquot_core::planted::{self, Bug};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// So many interleavings are named in the design, the golden tests' own list.
 const INTERLEAVINGS: usize = 28;
+
+/// Held while the files are read or rewritten: one test at a time.
+static FILES: Mutex<()> = Mutex::new(());
 
 fn scenarios() -> Vec<(String, PathBuf)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/scenarios");
@@ -83,6 +87,7 @@ fn bugs(text: &str) -> Vec<Bug> {
 
 #[test]
 fn every_scenario_reads_as_it_is_written() {
+    let _files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
     for (name, path) in scenarios() {
         let text = fs::read_to_string(&path).expect("a scenario is text");
         let played = play(&text);
@@ -98,6 +103,7 @@ fn every_scenario_reads_as_it_is_written() {
 
 #[test]
 fn every_interleaving_has_a_bug_that_it_catches() {
+    let _files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
     let mut caught = 0;
     let mut missed = Vec::new();
     let mut table = String::new();
