@@ -46,7 +46,8 @@ pub enum Output {
         /// The period that begins.
         period: PeriodId,
     },
-    /// Take `gift` in, then lower by `owed` as far as possible, and give that back.
+    /// Go on under `terms`, take `gift` in, then lower by `owed` as far as
+    /// possible, and give that back. Either may be nothing.
     Adjust {
         /// The budget.
         budget: BudgetId,
@@ -221,6 +222,7 @@ impl Holder {
     }
 
     fn take_line(&mut self, line: &AnswerLine, latest: bool, outputs: &mut Vec<Output>) {
+        let before = self.entries.get(&line.budget).map(|entry| entry.terms);
         let entry = self.entries.entry(line.budget).or_insert_with(|| Entry {
             counters: Counters::new(line.period),
             target: Vector::ZERO,
@@ -249,7 +251,9 @@ impl Holder {
         } else {
             entry.owed()
         };
-        if !gift.is_zero() || !owed.is_zero() {
+        // Terms alone are news, too: a floor can be asked for only by who knows of it.
+        let news = before != Some(entry.terms);
+        if news || !gift.is_zero() || !owed.is_zero() {
             outputs.push(Output::Adjust {
                 budget: line.budget,
                 terms: entry.terms,

@@ -141,7 +141,7 @@ bugs! {
     LoweringForgets,
     /// A node does not pass on the largest cost that waits below it.
     WaitNotPassedOn,
-    /// A ledger takes what was returned of an older period for the running one's.
+    /// What a ledger heard returned is not void when a period begins.
     ReturnCrossesStamps,
     /// A node gives back permits that a closed session's client may still run.
     GhostPermitsReturned,

@@ -6,6 +6,10 @@
 //! anew. A file names the planted bugs that re-open its story; each of them
 //! must make some line say BROKEN that says nothing of the kind without it.
 
+#[path = "golden/deeds.rs"]
+mod deeds;
+#[path = "golden/drive.rs"]
+mod drive;
 #[path = "golden/entries.rs"]
 mod entries;
 #[path = "golden/expect.rs"]
@@ -26,16 +30,23 @@ mod wire;
 use aliquot_core::planted::{self, Bug};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// So many interleavings are named in the design, the golden tests' own list.
 const INTERLEAVINGS: usize = 28;
 
+/// Held while the files are read or rewritten: one test at a time.
+static FILES: Mutex<()> = Mutex::new(());
+
 fn scenarios() -> Vec<(String, PathBuf)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/scenarios");
     let mut found: Vec<(String, PathBuf)> = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .map(|path| (path.file_stem().unwrap().to_string_lossy().into(), path))
+        .expect("the scenarios are beside this test")
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .map(|path| {
+            let name = path.file_stem().unwrap_or_default();
+            (name.to_string_lossy().into(), path)
+        })
         .collect();
     found.sort();
     if let Ok(only) = std::env::var("SCENARIO") {
@@ -76,8 +87,9 @@ fn bugs(text: &str) -> Vec<Bug> {
 
 #[test]
 fn every_scenario_reads_as_it_is_written() {
+    let _files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
     for (name, path) in scenarios() {
-        let text = fs::read_to_string(&path).unwrap();
+        let text = fs::read_to_string(&path).expect("a scenario is text");
         let played = play(&text);
         assert!(
             !played.contains("cannot:") || std::env::var("UPDATE_EXPECT").is_ok(),
@@ -91,11 +103,12 @@ fn every_scenario_reads_as_it_is_written() {
 
 #[test]
 fn every_interleaving_has_a_bug_that_it_catches() {
+    let _files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
     let mut caught = 0;
     let mut missed = Vec::new();
     let mut table = String::new();
     for (name, path) in scenarios() {
-        let text = fs::read_to_string(&path).unwrap();
+        let text = fs::read_to_string(&path).expect("a scenario is text");
         let bugs = bugs(&text);
         for &bug in &bugs {
             let played = planted::with(Some(bug), || play(&text));

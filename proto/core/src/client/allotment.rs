@@ -147,6 +147,9 @@ impl Allotment {
     ) -> Option<FloorRelease> {
         self.terms = Some(*terms);
         self.begin(period);
+        if gift.is_zero() {
+            return None;
+        }
         let _ = self.bucket.deposit(gift.share(), now);
         match terms.kind {
             Kind::Rate => {}
@@ -324,6 +327,7 @@ impl Allotment {
 
     fn spend(&mut self, kind: Kind, n: Tokens, now: Tick) -> Result<PeriodId, Denial> {
         match kind {
+            Kind::Rate if self.bucket.burst().is_zero() => Err(Denial::NoShare),
             Kind::Rate => acquire(&mut self.bucket, n, now),
             Kind::Quota => {
                 self.escrow = self.escrow.minus(n).ok_or(Denial::Escrow)?;

@@ -9,7 +9,7 @@ use core::fmt;
 pub enum Denial {
     /// The budget is not claimed here, or of another kind.
     Unknown,
-    /// Nothing was granted yet.
+    /// Nothing is held: not granted yet, or all of it recalled.
     NoShare,
     /// The lease is over, and the policy denies.
     Lapsed,
@@ -25,7 +25,7 @@ impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown => f.write_str("no such budget is claimed"),
-            Self::NoShare => f.write_str("nothing was granted yet"),
+            Self::NoShare => f.write_str("nothing of it is held"),
             Self::Lapsed => f.write_str("the lease is over"),
             Self::Bucket(refusal) => refusal.fmt(f),
             Self::Escrow => f.write_str("not so much of the quota is held"),

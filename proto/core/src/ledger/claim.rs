@@ -56,7 +56,7 @@ impl Claim {
         };
         changed |= self.floor != line.floor || self.waiting != waiting;
         (self.floor, self.waiting) = (line.floor, waiting);
-        if line.period < self.period && !planted::is(Bug::ReturnCrossesStamps) {
+        if line.period < self.period {
             return changed;
         }
         let before = self.returned;
@@ -81,7 +81,9 @@ impl Claim {
     pub(super) fn begin(&mut self, period: PeriodId) {
         if period > self.period {
             self.period = period;
-            self.returned = Vector::ZERO;
+            if !planted::is(Bug::ReturnCrossesStamps) {
+                self.returned = Vector::ZERO;
+            }
             self.target = Vector::ZERO;
             self.heard = None;
             self.pending = None;

@@ -5,7 +5,7 @@ use super::stage::Stage;
 use aliquot_core::share::Kind;
 
 /// `expect c1 rate >= 90`: of a client `rate`, `burst`, `level`, `permits` or
-/// `lease` (ms); of a node `lease`, `rate` or `burst`; of the book `free`.
+/// `lease` (ms); of a node `lease`, `rate`, `burst` or `floor`; of the book `free`.
 pub(super) fn expect(stage: &mut Stage, words: &[&str]) -> Done {
     let [who, what, relation, bound] = words else {
         return Err("expect who what relation bound".into());
@@ -62,6 +62,7 @@ fn value(stage: &mut Stage, who: &str, what: &str) -> Option<u64> {
     Some(match what {
         "rate" => whole(holding.rate.grains()),
         "burst" => whole(holding.burst.grains()),
+        "floor" => whole(holding.floor_rate.grains()),
         "lease" => {
             let tick = host.clock.at(now);
             let until = node.holder().lease().until();
