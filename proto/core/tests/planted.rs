@@ -17,7 +17,11 @@ fn shows(bug: Bug, seeds: u64, calm: bool) -> Option<(u64, String)> {
         (0..seeds).find_map(|seed| {
             let world = || World::new(Plan::draw(seed, calm)).run();
             let by = match std::panic::catch_unwind(world) {
-                Ok(seen) => seen.breach.map(|breach| breach.by.into()),
+                Ok(seen) => match seen.breach {
+                    Some(breach) => Some(breach.by.into()),
+                    // Every seed heals by itself: a bug that holds a budget up is no small bug.
+                    None => (seen.healed < 0.9).then(|| "work conservation".into()),
+                },
                 Err(_) => Some("an assertion of the core".into()),
             };
             by.map(|by| (seed, by))
@@ -35,7 +39,9 @@ fn which_bugs_does_the_world_catch() {
             scope.spawn(|| {
                 loop {
                     let index = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                    let Some(&bug) = Bug::ALL.get(index) else { return };
+                    let Some(&bug) = Bug::ALL.get(index) else {
+                        return;
+                    };
                     let storm = shows(bug, seeds, false);
                     let calm = storm.as_ref().and_then(|_| shows(bug, 6, true));
                     eprintln!("TABLE {bug:?} {storm:?} calm {calm:?}");

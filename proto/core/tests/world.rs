@@ -15,7 +15,10 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-#[expect(clippy::disallowed_methods, reason = "the figures say how long they took")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the figures say how long they took"
+)]
 fn summary(seeds: u64) -> Summary {
     let since = std::time::Instant::now();
     let seeds = report::run(0..number("ALIQUOT_SEEDS").unwrap_or(seeds), false);
@@ -36,7 +39,10 @@ fn judge(seeds: u64) {
     breaches.extend(slow);
     assert!(breaches.is_empty(), "{}\n{summary}", breaches.join("\n"));
     assert!(summary.faults_least() >= 10.0, "too few faults\n{summary}");
-    assert!(summary.median(|seen| seen.utilisation) >= 0.70, "a world that refuses everything proves nothing\n{summary}");
+    assert!(
+        summary.median(|seen| seen.utilisation) >= 0.70,
+        "a world that refuses everything proves nothing\n{summary}"
+    );
 }
 
 #[test]
@@ -74,6 +80,17 @@ fn diag() {
     let calm = number("ALIQUOT_CALM").is_some();
     for (seed, seen) in report::run(0..number("ALIQUOT_SEEDS").unwrap_or(100), calm) {
         let p = Plan::draw(seed, calm);
-        eprintln!("{:.4} util {:.3} seed {seed} rate {} burst {} floors {} patient {} cost {} batch {} rho {}", seen.healed, seen.utilisation, p.rate, p.burst, p.floors, p.patient, p.cost, p.batch, p.rho);
+        eprintln!(
+            "{:.4} util {:.3} seed {seed} rate {} burst {} floors {} patient {} cost {} batch {} rho {}",
+            seen.healed,
+            seen.utilisation,
+            p.rate,
+            p.burst,
+            p.floors,
+            p.patient,
+            p.cost,
+            p.batch,
+            p.rho
+        );
     }
 }

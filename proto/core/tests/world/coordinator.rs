@@ -90,7 +90,13 @@ impl World {
                 creator,
             }));
         }
-        let first: Vec<Command> = self.admin.asked.iter().take(4).map(|(_, command)| command.clone()).collect();
+        let first: Vec<Command> = self
+            .admin
+            .asked
+            .iter()
+            .take(4)
+            .map(|(_, command)| command.clone())
+            .collect();
         for node in 0..NODES {
             if self.process(node).is_some() && self.paused(node).is_none() {
                 for command in &first {
@@ -220,7 +226,14 @@ impl World {
             let report = Rc::new(report);
             for to in 0..NODES {
                 let report = Rc::clone(&report);
-                self.send(node, to, Message::Report { report, relayed: false });
+                self.send(
+                    node,
+                    to,
+                    Message::Report {
+                        report,
+                        relayed: false,
+                    },
+                );
             }
         }
         self.drain_node(node);
@@ -242,7 +255,14 @@ impl World {
                         self.tell(node, answer);
                     }
                 } else if let (false, Some(to)) = (relayed, host.raft.hint) {
-                    self.send(node, to, Message::Report { report, relayed: true });
+                    self.send(
+                        node,
+                        to,
+                        Message::Report {
+                            report,
+                            relayed: true,
+                        },
+                    );
                 }
             }
             Message::Answer { answer, relayed } => {
@@ -255,13 +275,23 @@ impl World {
                     }
                     self.drain_node(node);
                 } else if let (false, Some(to)) = (relayed, target) {
-                    self.send(node, to, Message::Answer { answer, relayed: true });
+                    self.send(
+                        node,
+                        to,
+                        Message::Answer {
+                            answer,
+                            relayed: true,
+                        },
+                    );
                 }
             }
             Message::Open { nonce } => {
                 let host = &mut self.nodes[node];
                 let now = host.clock.read(self.now);
-                let edge = host.node.as_mut().and_then(|machine| machine.open_session(now));
+                let edge = host
+                    .node
+                    .as_mut()
+                    .and_then(|machine| machine.open_session(now));
                 if let Some(edge) = edge {
                     host.sessions.insert(edge.child, from);
                     self.send(node, from, Message::Opened { nonce, edge });
@@ -326,7 +356,10 @@ impl World {
         }
         let host = &mut self.nodes[node];
         let probed = host.raft.probed();
-        let (done, waiting) = host.barriers.iter().partition::<Vec<_>, _>(|(_, probe)| *probe <= probed);
+        let (done, waiting) = host
+            .barriers
+            .iter()
+            .partition::<Vec<_>, _>(|(_, probe)| *probe <= probed);
         host.barriers = waiting;
         let mut answers: Vec<Answer> = Vec::new();
         for (barrier, _) in done {
@@ -342,7 +375,9 @@ impl World {
             self.tell(node, answer);
         }
         if apply {
-            let span = self.rng.range(1, self.plan.apply_ms) * MS;
+            let stormy = self.now < self.plan.faults_to;
+            let most = if stormy { self.plan.apply_ms } else { 10 };
+            let span = self.rng.range(1, most) * MS;
             self.set(node, span, Timer::Apply);
         }
     }
@@ -358,12 +393,19 @@ impl World {
         let command = entry.command.as_deref();
         let effects = host.state.apply(index, command);
         let now = host.clock.read(self.now);
-        host.leader.applied(Term::new(entry.term), command, &effects, &host.state, now);
+        host.leader
+            .applied(Term::new(entry.term), command, &effects, &host.state, now);
         if host.leader.in_office() && host.office.is_none() {
             host.office = Some(now);
         }
-        self.judge.applied(self.now, index, &self.nodes[node].state, &effects);
-        self.say(|| format!("node {node} applied {index} of term {}: {command:?} -> {effects:?}", entry.term));
+        self.judge
+            .applied(self.now, index, &self.nodes[node].state, &effects);
+        self.say(|| {
+            format!(
+                "node {node} applied {index} of term {}: {command:?} -> {effects:?}",
+                entry.term
+            )
+        });
         self.follow(node, command, &effects);
         self.settle_raft(node);
         self.tell_nodes(node);
@@ -378,7 +420,12 @@ impl World {
             machine.set_lease(host.state.lease());
         }
         for effect in effects {
-            let Effect::Joined { node: of, incarnation, request } = effect else {
+            let Effect::Joined {
+                node: of,
+                incarnation,
+                request,
+            } = effect
+            else {
                 continue;
             };
             self.lives.insert(*incarnation, of.get() as usize - 1);
@@ -405,7 +452,14 @@ impl World {
         let answer = Rc::new(answer);
         for to in 0..NODES {
             let answer = Rc::clone(&answer);
-            self.send(leader, to, Message::Answer { answer, relayed: false });
+            self.send(
+                leader,
+                to,
+                Message::Answer {
+                    answer,
+                    relayed: false,
+                },
+            );
         }
     }
 }

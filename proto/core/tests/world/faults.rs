@@ -11,30 +11,83 @@ use aliquot_core::node::Node;
 
 #[derive(Clone, Copy, Debug)]
 pub enum Fault {
-    NodeCrash { node: usize, down: u64 },
-    LeaderKill { down: u64 },
-    NodePause { node: usize, span: u64 },
-    Isolate { node: usize, span: u64 },
+    NodeCrash {
+        node: usize,
+        down: u64,
+    },
+    LeaderKill {
+        down: u64,
+    },
+    NodePause {
+        node: usize,
+        span: u64,
+    },
+    Isolate {
+        node: usize,
+        span: u64,
+    },
     /// Messages go one way only.
-    OneWay { from: usize, to: usize, span: u64 },
+    OneWay {
+        from: usize,
+        to: usize,
+        span: u64,
+    },
     /// Two nodes do not reach each other; the third reaches both.
-    Partial { one: usize, other: usize, span: u64 },
-    ClientCrash { client: usize, down: u64 },
-    ClientPause { client: usize, span: u64 },
-    ClientCut { client: usize, span: u64 },
+    Partial {
+        one: usize,
+        other: usize,
+        span: u64,
+    },
+    ClientCrash {
+        client: usize,
+        down: u64,
+    },
+    ClientPause {
+        client: usize,
+        span: u64,
+    },
+    ClientCut {
+        client: usize,
+        span: u64,
+    },
     /// The client is heard and hears nothing, or the reverse.
-    ClientDeaf { client: usize, span: u64, mute: bool },
-    ClientMove { client: usize, to: usize },
-    ClientLeave { client: usize, away: u64 },
-    Loss { per_mille: u64, span: u64 },
-    Late { per_mille: u64, span: u64 },
+    ClientDeaf {
+        client: usize,
+        span: u64,
+        mute: bool,
+    },
+    ClientMove {
+        client: usize,
+        to: usize,
+    },
+    ClientLeave {
+        client: usize,
+        away: u64,
+    },
+    Loss {
+        per_mille: u64,
+        span: u64,
+    },
+    Late {
+        per_mille: u64,
+        span: u64,
+    },
     /// What the leader is told comes late, then it hears nothing: it goes on
     /// believing that it leads.
-    Adrift { span: u64 },
+    Adrift {
+        span: u64,
+    },
     /// A node is cut off until its reclaim is proposed, and back before that commits.
-    Comeback { node: usize, span: u64 },
-    Limit { per_cent: u64 },
-    Delete { back: u64 },
+    Comeback {
+        node: usize,
+        span: u64,
+    },
+    Limit {
+        per_cent: u64,
+    },
+    Delete {
+        back: u64,
+    },
     // What is no fault, and happens all the same.
     Shift,
     ClockRates,
@@ -49,7 +102,10 @@ pub enum Mending {
     Loss(u64),
     Late(u64),
     /// The second half of a leader's going adrift.
-    Adrift { node: usize, span: u64 },
+    Adrift {
+        node: usize,
+        span: u64,
+    },
     Limit,
     Calm,
 }
@@ -61,7 +117,7 @@ pub fn draw(plan: &Plan, rng: &mut Rng) -> Vec<(u64, Fault)> {
         let left = plan.faults_to - at;
         let (fault, gap) = match plan.calm {
             true => (rng.pick(&[Fault::Shift, Fault::ClockRates]), SEC),
-            false => (one(plan, rng, left), rng.range(150 * MS, 1_000 * MS)),
+            false => (one(plan, rng, left), rng.range(250 * MS, 1_250 * MS)),
         };
         faults.push((at, fault));
         at += gap;
@@ -73,6 +129,8 @@ fn one(plan: &Plan, rng: &mut Rng, left: u64) -> Fault {
     let (node, client) = (rng.index(NODES), rng.index(Plan::CLIENTS));
     let other = (node + 1 + rng.index(NODES - 1)) % NODES;
     let span = rng.range(200 * MS, 5 * SEC).min(left);
+    // What is late is over when the last of it has arrived.
+    let lag = left.saturating_sub(3 * SEC);
     let short = rng.range(50 * MS, 2 * SEC).min(left);
     let mute = rng.chance(500);
     match rng.range(0, 100) {
@@ -80,20 +138,49 @@ fn one(plan: &Plan, rng: &mut Rng, left: u64) -> Fault {
         4..6 => Fault::LeaderKill { down: short },
         6..11 => Fault::NodePause { node, span },
         11..15 => Fault::Isolate { node, span },
-        15..21 => Fault::OneWay { from: node, to: other, span },
-        21..25 => Fault::Partial { one: node, other, span },
-        25..35 => Fault::ClientCrash { client, down: short },
+        15..21 => Fault::OneWay {
+            from: node,
+            to: other,
+            span,
+        },
+        21..25 => Fault::Partial {
+            one: node,
+            other,
+            span,
+        },
+        25..35 => Fault::ClientCrash {
+            client,
+            down: short,
+        },
         35..45 => Fault::ClientPause { client, span },
         45..53 => Fault::ClientCut { client, span },
         53..61 => Fault::ClientDeaf { client, span, mute },
         61..69 => Fault::ClientMove { client, to: node },
-        69..73 => Fault::ClientLeave { client, away: short },
-        73..77 => Fault::Loss { per_mille: rng.range(50, 400), span },
-        77..83 => Fault::Late { per_mille: rng.range(20, 400), span },
-        83..85 => Fault::Adrift { span: (6 * SEC).min(left) },
-        85..87 => Fault::Comeback { node, span: (6 * SEC).min(left) },
-        87..92 if plan.changes_limits() => Fault::Limit { per_cent: rng.pick(&[40, 60, 80, 100, 130, 200]) },
-        87..89 if plan.deletes() => Fault::Delete { back: rng.range(MS, 8 * SEC).min(left) },
+        69..73 => Fault::ClientLeave {
+            client,
+            away: short,
+        },
+        73..77 => Fault::Loss {
+            per_mille: rng.range(50, 400),
+            span,
+        },
+        77..83 => Fault::Late {
+            per_mille: rng.range(20, 400),
+            span: span.min(lag),
+        },
+        83..85 if lag > 0 => Fault::Adrift {
+            span: (6 * SEC).min(left),
+        },
+        85..87 => Fault::Comeback {
+            node,
+            span: (6 * SEC).min(left),
+        },
+        87..92 if plan.changes_limits() => Fault::Limit {
+            per_cent: rng.pick(&[40, 60, 80, 100, 130, 200]),
+        },
+        87..89 if plan.deletes() => Fault::Delete {
+            back: rng.range(MS, 8 * SEC).min(left),
+        },
         92..95 => Fault::ClockRates,
         95..98 => Fault::Shift,
         _ => Fault::ClientCrash { client, down: 0 },
@@ -236,7 +323,10 @@ impl World {
             return false;
         };
         self.net.adrift = Some(node);
-        self.after((200 * MS).min(span), Event::Mend(Mending::Adrift { node, span }));
+        self.after(
+            (200 * MS).min(span),
+            Event::Mend(Mending::Adrift { node, span }),
+        );
         true
     }
 

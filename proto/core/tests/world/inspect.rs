@@ -17,7 +17,14 @@ impl World {
             .find(|(_, node)| node.life() == edge.parent);
         let Some((node, account)) = node.and_then(|(now, node)| {
             let lease = node.holder().lease();
-            Some(((lease.until().since(now), now.since(lease.until()), lease.state()), node.account(budget)?))
+            Some((
+                (
+                    lease.until().since(now),
+                    now.since(lease.until()),
+                    lease.state(),
+                ),
+                node.account(budget)?,
+            ))
         }) else {
             return;
         };
@@ -26,7 +33,10 @@ impl World {
             let now = service.clock.read(self.now);
             self.judge.fail("disjointness", self.now, || {
                 let held = service.client.holder().map(|holder| holder.holding(budget));
-                let until = service.client.holder().map(|holder| holder.lease().until().since(now));
+                let until = service
+                    .client
+                    .holder()
+                    .map(|holder| holder.lease().until().since(now));
                 format!(
                     "client {of} admitted on {edge}, of which its node booked nothing: {:?}; \
                      it holds {held:?} for {until:?}; node's lease {node:?}; {:?}",
@@ -45,7 +55,11 @@ impl World {
         let mut parts = Vec::with_capacity(NODES + Plan::CLIENTS);
         for host in &self.nodes {
             let now = host.clock.read(self.now);
-            if let Some(node) = host.node.as_ref().filter(|node| host.process.up && node.is_leased(now)) {
+            if let Some(node) = host
+                .node
+                .as_ref()
+                .filter(|node| host.process.up && node.is_leased(now))
+            {
                 parts.push(node.undealt(budget, now));
             }
         }
@@ -58,10 +72,22 @@ impl World {
             if let Some(machine) = &host.node
                 && !machine.holder().owed(budget).is_zero()
             {
-                let (owed, held) = (machine.holder().owed(budget), machine.holder().holding(budget));
-                let booked = machine.account(budget).map(|account| (account.held(), account.ghosts()));
-                self.say(|| format!("node {node} owes {owed} of {held}; its clients and ghosts have {booked:?}"));
+                let (owed, held) = (
+                    machine.holder().owed(budget),
+                    machine.holder().holding(budget),
+                );
+                let booked = machine
+                    .account(budget)
+                    .map(|account| (account.held(), account.ghosts()));
+                self.say(|| {
+                    format!(
+                        "node {node} owes {owed} of {held}; its clients and ghosts have {booked:?}"
+                    )
+                });
             }
+        }
+        if self.verbose && self.now.is_multiple_of(1_000_000_000) {
+            self.tell_of_clients(budget);
         }
         let now = self.now;
         self.judge.believed(now, &parts, pool);
@@ -87,6 +113,23 @@ impl World {
                 host.leader.pool(budget).map(|pool| pool.share_at(now))
             })
             .unwrap_or(Share::EMPTY)
+    }
+
+    /// Those who are not well: without a lease, in debt to their node, or without a share.
+    fn tell_of_clients(&self, budget: BudgetId) {
+        for (of, service) in self.services.iter().enumerate() {
+            let now = service.clock.read(self.now);
+            let holder = service.client.holder();
+            let owes = holder.map(|holder| holder.owed(budget)).unwrap_or_default();
+            let holds = holder
+                .map(|holder| holder.holding(budget))
+                .unwrap_or_default();
+            let leased = service.client.is_leased(now);
+            if !leased || !owes.is_zero() || holds.is_zero() {
+                let (edge, home) = (service.client.edge(), service.home);
+                self.say(|| format!("client {of} of node {home} on {edge:?}: leased {leased}, holds {holds}, owes {owes}"));
+            }
+        }
     }
 
     fn look_at_edges(&mut self) {

@@ -119,14 +119,18 @@ impl Judge {
                 self.disjoint.reclaimed(tick(now), *life, floors);
             }
         }
-        let living = state.budgets().find(|(_, of)| of.budget.kind() == Kind::Rate);
+        let living = state
+            .budgets()
+            .find(|(_, of)| of.budget.kind() == Kind::Rate);
         let Some((id, generation)) = living else {
             self.account_until(now);
             self.bench = None;
             return;
         };
         if !generation.account.adds_up() {
-            self.fail("conservation", now, || format!("a book that does not add up: {:?}", generation.account));
+            self.fail("conservation", now, || {
+                format!("a book that does not add up: {:?}", generation.account)
+            });
         }
         self.follow(now, id, generation);
     }
@@ -170,7 +174,9 @@ impl Judge {
     pub fn admitted(&mut self, now: u64, edge: Option<Edge>, cost: Tokens) {
         let at = tick(now);
         let Some(scale) = self.scale else {
-            self.fail("envelope", now, || "admitted before there was a budget".into());
+            self.fail("envelope", now, || {
+                "admitted before there was a budget".into()
+            });
             return;
         };
         self.admitted += cost.grains() as f64 / scale.grains_per_token() as f64;
@@ -185,7 +191,9 @@ impl Judge {
             self.hear("disjointness", now, verdict);
         }
         let Some(bench) = &mut self.bench else {
-            self.fail("envelope", now, || "admitted of a budget that had ended".into());
+            self.fail("envelope", now, || {
+                "admitted of a budget that had ended".into()
+            });
             return;
         };
         bench.envelope.admit(at, cost);

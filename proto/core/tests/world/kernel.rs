@@ -48,11 +48,22 @@ use std::rc::Rc;
 enum Message {
     Raft(RaftMessage),
     /// A node's report, on its way to whoever leads, through whoever hears it.
-    Report { report: Rc<Report>, relayed: bool },
+    Report {
+        report: Rc<Report>,
+        relayed: bool,
+    },
     /// A leader's answer, on its way to its node.
-    Answer { answer: Rc<Answer>, relayed: bool },
-    Open { nonce: u64 },
-    Opened { nonce: u64, edge: Edge },
+    Answer {
+        answer: Rc<Answer>,
+        relayed: bool,
+    },
+    Open {
+        nonce: u64,
+    },
+    Opened {
+        nonce: u64,
+        edge: Edge,
+    },
     ClientReport(Report),
     ClientAnswer(Answer),
 }
@@ -60,8 +71,16 @@ enum Message {
 /// What happens. Timers carry the process that set them: another one's are void.
 #[derive(Clone, Debug)]
 enum Event {
-    Deliver { from: usize, to: usize, message: Box<Message> },
-    Timer { host: usize, process: u64, timer: Timer },
+    Deliver {
+        from: usize,
+        to: usize,
+        message: Box<Message>,
+    },
+    Timer {
+        host: usize,
+        process: u64,
+        timer: Timer,
+    },
     Fault(usize),
     Mend(Mending),
     Admin,
@@ -154,7 +173,9 @@ impl World {
         let faults = faults::draw(&plan, &mut rng);
         let judge = Judge::new(plan.drift(), plan.cost == 1, plan.greatest());
         let mut world = Self {
-            nodes: (0..NODES).map(|me| Coordinator::new(me, &plan, &mut rng)).collect(),
+            nodes: (0..NODES)
+                .map(|me| Coordinator::new(me, &plan, &mut rng))
+                .collect(),
             services: (0..Plan::CLIENTS)
                 .map(|me| Service::new(me, plan.drift(), &mut rng))
                 .collect(),
@@ -198,7 +219,11 @@ impl World {
 
     /// Lives the seed through, or up to its first breach.
     pub fn run(mut self) -> Seen {
-        let (from, healed, end) = (self.plan.faults_from, self.plan.healed_from(), self.plan.end());
+        let (from, healed, end) = (
+            self.plan.faults_from,
+            self.plan.healed_from(),
+            self.plan.end(),
+        );
         let storm = self.run_until(from).and_then(|()| {
             let before = self.meter();
             self.run_until(self.plan.faults_to)?;
@@ -261,7 +286,11 @@ impl World {
                 self.note(1, (from * 64 + to) as u64);
                 self.deliver(from, to, *message);
             }
-            Event::Timer { host, process, timer } => {
+            Event::Timer {
+                host,
+                process,
+                timer,
+            } => {
                 self.note(2, (host * 8 + timer as usize) as u64);
                 if self.process(host) == Some(process) {
                     self.timer(host, timer);
@@ -313,7 +342,14 @@ impl World {
     /// Sets a timer of the present process of `host`.
     fn set(&mut self, host: usize, span: u64, timer: Timer) {
         if let Some(process) = self.process(host) {
-            self.after(span, Event::Timer { host, process, timer });
+            self.after(
+                span,
+                Event::Timer {
+                    host,
+                    process,
+                    timer,
+                },
+            );
         }
     }
 

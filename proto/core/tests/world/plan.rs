@@ -65,7 +65,11 @@ impl Plan {
             patient,
             cost,
             calm,
-            batch: if patient && rng.chance(400) { rng.range(2, 8) } else { 1 },
+            batch: if patient && rng.chance(400) {
+                rng.range(2, 8)
+            } else {
+                1
+            },
             apply_ms: if rng.chance(150) { 150 } else { 10 },
             stubborn: rng.chance(500),
             faults_from: 4 * SEC,

@@ -270,7 +270,8 @@ impl Raft {
 
     fn asked(&mut self, from: usize, term: u64, last: (u64, u64), trial: bool, now: u64) {
         // Who hears a leader lets nobody else stand.
-        let content = self.is_leader() || (self.hint.is_some() && now - self.heard < Self::ELECTION);
+        let content =
+            self.is_leader() || (self.hint.is_some() && now - self.heard < Self::ELECTION);
         if content || term < self.term {
             let term = self.term;
             self.out.push((from, RaftMessage::Newer { term }));

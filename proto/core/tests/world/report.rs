@@ -36,7 +36,10 @@ pub fn run(seeds: std::ops::Range<u64>, calm: bool) -> Vec<(u64, Seen)> {
 
 impl Summary {
     fn least(&self, of: impl Fn(&Seen) -> f64) -> f64 {
-        self.seeds.iter().map(|(_, seen)| of(seen)).fold(f64::MAX, f64::min)
+        self.seeds
+            .iter()
+            .map(|(_, seen)| of(seen))
+            .fold(f64::MAX, f64::min)
     }
 
     pub fn median(&self, of: impl Fn(&Seen) -> f64) -> f64 {
@@ -57,12 +60,18 @@ impl Summary {
         self.seeds.iter().filter_map(|(seed, seen)| {
             let breach = seen.breach.as_ref()?;
             let at = breach.at as f64 / 1e9;
-            Some(format!("seed {seed} at {at:.4} s, {}: {}", breach.by, breach.what))
+            Some(format!(
+                "seed {seed} at {at:.4} s, {}: {}",
+                breach.by, breach.what
+            ))
         })
     }
 
     fn count(&self, by: &str) -> usize {
-        let breaches = self.seeds.iter().filter_map(|(_, seen)| seen.breach.as_ref());
+        let breaches = self
+            .seeds
+            .iter()
+            .filter_map(|(_, seen)| seen.breach.as_ref());
         breaches.filter(|breach| breach.by == by).count()
     }
 }
@@ -75,12 +84,40 @@ impl std::fmt::Display for Summary {
         let slack = self.least(|seen| seen.slack as f64 * seen.tokens_per_grain);
         writeln!(f, "seeds                      {:>12}", self.seeds.len())?;
         writeln!(f, "simulated seconds          {simulated:>12.0}")?;
-        writeln!(f, "events                     {events:>12}   ({:.2} M/s)", events as f64 / wall / 1e6)?;
-        writeln!(f, "faults that took effect    {:>12}   per seed at least, {} in the median", self.faults_least(), self.median(|seen| seen.faults as f64))?;
-        writeln!(f, "utilisation during faults  {:>11.1}%   in the median, {:.1}% at least", 100.0 * self.median(|seen| seen.utilisation), 100.0 * self.least(|seen| seen.utilisation))?;
-        writeln!(f, "admitted once healed       {:>11.2}%   of R at least, {:.2}% in the median", 100.0 * self.healed_least(), 100.0 * self.median(|seen| seen.healed))?;
-        writeln!(f, "least slack                {slack:>12.6}   tokens under the envelope")?;
-        for by in ["envelope", "dominance", "conservation", "disjointness", "monotone edges"] {
+        writeln!(
+            f,
+            "events                     {events:>12}   ({:.2} M/s)",
+            events as f64 / wall / 1e6
+        )?;
+        writeln!(
+            f,
+            "faults that took effect    {:>12}   per seed at least, {} in the median",
+            self.faults_least(),
+            self.median(|seen| seen.faults as f64)
+        )?;
+        writeln!(
+            f,
+            "utilisation during faults  {:>11.1}%   in the median, {:.1}% at least",
+            100.0 * self.median(|seen| seen.utilisation),
+            100.0 * self.least(|seen| seen.utilisation)
+        )?;
+        writeln!(
+            f,
+            "admitted once healed       {:>11.2}%   of R at least, {:.2}% in the median",
+            100.0 * self.healed_least(),
+            100.0 * self.median(|seen| seen.healed)
+        )?;
+        writeln!(
+            f,
+            "least slack                {slack:>12.6}   tokens under the envelope"
+        )?;
+        for by in [
+            "envelope",
+            "dominance",
+            "conservation",
+            "disjointness",
+            "monotone edges",
+        ] {
             writeln!(f, "broken: {by:<18} {:>12}", self.count(by))?;
         }
         write!(f, "wall time                  {wall:>12.1} s")
