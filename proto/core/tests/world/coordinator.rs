@@ -375,7 +375,9 @@ impl World {
             self.tell(node, answer);
         }
         if apply {
-            let span = self.rng.range(1, self.plan.apply_ms) * MS;
+            let stormy = self.now < self.plan.faults_to;
+            let most = if stormy { self.plan.apply_ms } else { 10 };
+            let span = self.rng.range(1, most) * MS;
             self.set(node, span, Timer::Apply);
         }
     }

@@ -86,6 +86,9 @@ impl World {
                 });
             }
         }
+        if self.verbose && self.now.is_multiple_of(1_000_000_000) {
+            self.tell_of_clients(budget);
+        }
         let now = self.now;
         self.judge.believed(now, &parts, pool);
         self.look_at_edges();
@@ -110,6 +113,23 @@ impl World {
                 host.leader.pool(budget).map(|pool| pool.share_at(now))
             })
             .unwrap_or(Share::EMPTY)
+    }
+
+    /// Those who are not well: without a lease, in debt to their node, or without a share.
+    fn tell_of_clients(&self, budget: BudgetId) {
+        for (of, service) in self.services.iter().enumerate() {
+            let now = service.clock.read(self.now);
+            let holder = service.client.holder();
+            let owes = holder.map(|holder| holder.owed(budget)).unwrap_or_default();
+            let holds = holder
+                .map(|holder| holder.holding(budget))
+                .unwrap_or_default();
+            let leased = service.client.is_leased(now);
+            if !leased || !owes.is_zero() || holds.is_zero() {
+                let (edge, home) = (service.client.edge(), service.home);
+                self.say(|| format!("client {of} of node {home} on {edge:?}: leased {leased}, holds {holds}, owes {owes}"));
+            }
+        }
     }
 
     fn look_at_edges(&mut self) {

@@ -12,6 +12,8 @@ use aliquot_core::unit::{RequestId, Tokens};
 #[derive(Debug)]
 pub struct Load {
     pub budget_asked: Option<RequestId>,
+    /// How many requests come at once.
+    batch: u64,
     /// Mean time between arrivals per client, in nanoseconds.
     gaps: Vec<f64>,
 }
@@ -20,14 +22,15 @@ impl Load {
     pub fn draw(plan: &Plan, rng: &mut Rng) -> Self {
         let mut load = Self {
             budget_asked: None,
+            batch: 1,
             gaps: Vec::new(),
         };
-        load.shift(plan, rng, true);
+        load.shift(plan, rng, plan.calm);
         load
     }
 
-    /// Four times the rate, spread over the clients anew; in calm, such that
-    /// every client wants more than a fair part.
+    /// Four times the rate, spread over the clients anew; in calm one by one,
+    /// and such that every client wants more than a fair part.
     pub fn shift(&mut self, plan: &Plan, rng: &mut Rng, calm: bool) {
         let weights: Vec<f64> = (0..Plan::CLIENTS)
             .map(|_| match (calm, rng.range(0, 10)) {
@@ -38,8 +41,9 @@ impl Load {
             })
             .collect();
         let sum: f64 = weights.iter().sum();
+        self.batch = if calm { 1 } else { plan.batch };
         let costs = (1.0 + plan.cost as f64) / 2.0;
-        let arrivals = 4.0 * plan.rate as f64 / plan.batch as f64 / costs;
+        let arrivals = 4.0 * plan.rate as f64 / self.batch as f64 / costs;
         self.gaps = weights
             .iter()
             .map(|weight| SEC as f64 * sum / weight / arrivals)
@@ -52,7 +56,7 @@ impl World {
     const WAITING: u64 = 8;
 
     pub(super) fn arrive(&mut self, of: usize) {
-        for _ in 0..self.plan.batch {
+        for _ in 0..self.load.batch {
             self.decide(of);
         }
         let gap = self.rng.exponential(self.load.gaps[of]) as u64;
