@@ -34,7 +34,9 @@ fn judge(seeds: u64) {
     let slow = summary
         .seeds
         .iter()
-        .filter(|(_, seen)| seen.breach.is_none() && seen.healed < 0.99)
+        .filter(|(seed, seen)| {
+            seen.breach.is_none() && seen.healed < Plan::draw(*seed, false).least_healed()
+        })
         .map(|(seed, seen)| format!("seed {seed} admitted {:.4} of R once healed", seen.healed));
     breaches.extend(slow);
     assert!(breaches.is_empty(), "{}\n{summary}", breaches.join("\n"));
@@ -75,22 +77,16 @@ fn one_world_told_step_by_step() {
 }
 
 #[test]
-#[ignore = "diagnostics"]
-fn diag() {
-    let calm = number("ALIQUOT_CALM").is_some();
-    for (seed, seen) in report::run(0..number("ALIQUOT_SEEDS").unwrap_or(100), calm) {
-        let p = Plan::draw(seed, calm);
-        eprintln!(
-            "{:.4} util {:.3} seed {seed} rate {} burst {} floors {} patient {} cost {} batch {} rho {}",
-            seen.healed,
-            seen.utilisation,
-            p.rate,
-            p.burst,
-            p.floors,
-            p.patient,
-            p.cost,
-            p.batch,
-            p.rho
-        );
+#[ignore = "for reading: the figures of ALIQUOT_SEEDS seeds, one by one"]
+fn worlds_one_by_one() {
+    for (seed, seen) in report::run(0..number("ALIQUOT_SEEDS").unwrap_or(100), false) {
+        let (healed, utilisation) = (seen.healed, seen.utilisation);
+        let plan = Plan::draw(seed, false);
+        let slow = if healed < plan.least_healed() {
+            "SLOW"
+        } else {
+            "well"
+        };
+        eprintln!("{slow} healed {healed:.4} utilisation {utilisation:.3} {plan:?}");
     }
 }

@@ -113,16 +113,36 @@ pub enum Mending {
 pub fn draw(plan: &Plan, rng: &mut Rng) -> Vec<(u64, Fault)> {
     let mut faults = Vec::new();
     let mut at = plan.faults_from;
-    while at < plan.faults_to {
-        let left = plan.faults_to - at;
+    // Where everything befalls leaders, the last election counts as the last fault.
+    let end = plan.faults_to - if plan.palace { SEC } else { 0 };
+    while at < end {
+        let left = end - at;
         let (fault, gap) = match plan.calm {
             true => (rng.pick(&[Fault::Shift, Fault::ClockRates]), SEC),
+            false if plan.palace => (of_leaders(rng, left), rng.range(500 * MS, 1_500 * MS)),
             false => (one(plan, rng, left), rng.range(250 * MS, 1_250 * MS)),
         };
         faults.push((at, fault));
         at += gap;
     }
     faults
+}
+
+/// Leaders go adrift and come back, and so do nodes that they are about to reclaim.
+fn of_leaders(rng: &mut Rng, left: u64) -> Fault {
+    let node = rng.index(NODES);
+    let span = (6 * SEC).min(left);
+    let down = rng.range(50 * MS, 2 * SEC).min(left);
+    match rng.range(0, 100) {
+        0..25 if left > 3 * SEC => Fault::Adrift { span },
+        25..65 => Fault::Comeback { node, span },
+        65..75 => Fault::LeaderKill { down },
+        75..80 => Fault::NodeCrash { node, down },
+        _ => Fault::ClientMove {
+            client: rng.index(Plan::CLIENTS),
+            to: node,
+        },
+    }
 }
 
 fn one(plan: &Plan, rng: &mut Rng, left: u64) -> Fault {

@@ -24,6 +24,8 @@ pub struct Plan {
     pub batch: u64,
     /// How long a replica takes to apply an entry, at most.
     pub apply_ms: u64,
+    /// Whether all that befalls it befalls leaders and those they count on.
+    pub palace: bool,
     /// Whether a leader that hears no quorum goes on for long.
     pub stubborn: bool,
     pub faults_from: u64,
@@ -70,7 +72,12 @@ impl Plan {
             } else {
                 1
             },
-            apply_ms: if rng.chance(150) { 150 } else { 10 },
+            apply_ms: if rng.chance(150) || Self::is_palace(seed) {
+                150
+            } else {
+                10
+            },
+            palace: Self::is_palace(seed),
             stubborn: rng.chance(500),
             faults_from: 4 * SEC,
             faults_to: 20 * SEC,
@@ -97,6 +104,21 @@ impl Plan {
     pub fn greatest(&self) -> (u64, u64) {
         let times = if self.changes_limits() { 2 } else { 1 };
         (self.rate * times, self.burst * times)
+    }
+
+    /// The least part of R that is admitted once healed. A burst of many
+    /// seconds fills and empties by more than 1 % of what 20 seconds make.
+    pub fn least_healed(&self) -> f64 {
+        if self.burst <= 4 * self.rate {
+            0.99
+        } else {
+            0.97
+        }
+    }
+
+    /// One seed in eight.
+    pub fn is_palace(seed: u64) -> bool {
+        seed % 8 == 3
     }
 
     pub fn changes_limits(&self) -> bool {
