@@ -329,7 +329,7 @@ impl Account {
     /// Puts a quota into `period`, earlier or later, and keeps what was spent:
     /// an operator's way out of a period that a wrong clock began.
     pub fn reset_period(&mut self, period: PeriodId) {
-        if self.kind == Kind::Quota && period != self.period {
+        if self.kind == Kind::Quota {
             let outstanding = self.held.tokens;
             self.spent = self.spent.plus(outstanding).unwrap_or(Tokens::MAX);
             self.period = period;

@@ -181,6 +181,18 @@ impl Budget {
             let allowed = format!("{}: another key is another budget", self.key());
             gate.refuse("key", new.key().as_str(), allowed);
         }
+        gate.pass(Some(()))?;
+        self.adopt(new)
+    }
+
+    /// This generation of the budget under another rule that its key falls
+    /// under: like [`Budget::change_to`], whatever key the rule names.
+    ///
+    /// # Errors
+    ///
+    /// As [`Budget::change_to`], but for the key. Nothing is changed.
+    pub fn adopt(&self, new: &Self) -> Result<Self, Vec<FieldError>> {
+        let mut gate = Gate::default();
         if self.kind() != new.kind() {
             let (now, then) = (kind_field(self.kind()), kind_field(new.kind()));
             let allowed =

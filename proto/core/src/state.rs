@@ -103,6 +103,14 @@ pub enum Effect {
     Changed(BudgetId),
     /// A generation ended.
     Ended(BudgetId),
+    /// A quota's period was taken back: its generation goes on under another
+    /// name, with edges at zero, and what was spent or out is spent.
+    Restarted {
+        /// The name that means nothing any more.
+        former: BudgetId,
+        /// The generation.
+        budget: BudgetId,
+    },
     /// A period began.
     Stamped(BudgetId, PeriodId),
     /// Part of a budget came back and is free, with the tokens that came along.

@@ -122,7 +122,9 @@ impl Leader {
                 self.told.insert(*life);
                 self.ledger.touch(*budget);
             }
-            Effect::Changed(budget) | Effect::Stamped(budget, _) => self.ledger.touch(*budget),
+            Effect::Changed(budget)
+            | Effect::Stamped(budget, _)
+            | Effect::Restarted { budget, .. } => self.ledger.touch(*budget),
             Effect::Ended(budget) => {
                 self.pools.remove(budget);
             }

@@ -1,6 +1,6 @@
 //! Rounds: what moves between the nodes.
 
-use super::{Effect, Phase, State};
+use super::{Effect, Generation, Phase, State};
 use crate::account::AccountError;
 use crate::command::{Changes, Ending, Movement};
 use crate::message::FloorRelease;
@@ -60,10 +60,26 @@ impl State {
         if !self.is_new(request, effects) {
             return;
         }
-        if let Some(generation) = self.budgets.get_mut(&budget) {
-            generation.account.reset_period(period);
-            effects.push(Effect::Stamped(budget, period));
+        let (id, Some(next)) = (self.next_budget, self.next_budget.next()) else {
+            return;
+        };
+        let quota = |generation: &Generation| generation.budget.kind() == Kind::Quota;
+        if !self.budgets.get(&budget).is_some_and(quota) {
+            return;
         }
+        // Periods only grow on an edge, so an earlier one needs edges at zero: another generation.
+        let Some(mut generation) = self.budgets.remove(&budget) else {
+            return;
+        };
+        generation.account.reset_period(period);
+        generation.age = Span::ZERO;
+        self.next_budget = next;
+        self.keys.insert(generation.key.clone(), id);
+        self.budgets.insert(id, generation);
+        effects.push(Effect::Restarted {
+            former: budget,
+            budget: id,
+        });
     }
 
     fn release(&mut self, movement: &Movement, effects: &mut Vec<Effect>) {

@@ -38,8 +38,32 @@ impl State {
         self.rules.insert(id, rule);
         effects.push(Effect::RuleChanged(id));
         if let (false, Ok(key)) = (new.key().is_template(), Key::try_from(new.key().as_str())) {
+            self.take_over(&key, id, new, effects);
             self.instantiate(key, creator, effects);
         }
+    }
+
+    /// An exact rule is written for a key that lives as a template's instance:
+    /// the books go on under the new rule. Where they cannot serve it, they are
+    /// wound up, and the key begins anew once that is done.
+    fn take_over(&mut self, key: &Key, rule: RuleId, new: &Budget, effects: &mut Vec<Effect>) {
+        let id = self.keys.get(key).copied();
+        let Some((id, generation)) =
+            id.and_then(|id| self.budgets.get_mut(&id).map(|generation| (id, generation)))
+        else {
+            return;
+        };
+        if generation.winding {
+            return;
+        }
+        match generation.budget.adopt(new) {
+            Ok(adopted) => {
+                generation.rule = rule;
+                generation.set(adopted);
+            }
+            Err(_) => generation.wind_up(),
+        }
+        effects.push(Effect::Changed(id));
     }
 
     /// Changes a rule and every generation made by it, or nothing at all.
@@ -164,7 +188,7 @@ impl State {
         let Some(generation) = self.budgets.get_mut(&id) else {
             return false;
         };
-        let Ok(changed) = generation.budget.change_to(budget) else {
+        let Ok(changed) = generation.budget.adopt(budget) else {
             return false;
         };
         if !generation.winding {

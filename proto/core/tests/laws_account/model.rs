@@ -234,7 +234,7 @@ impl Model {
     }
 
     pub(crate) fn reset(&mut self, period: PeriodId) {
-        if self.kind == Kind::Quota && period != self.period {
+        if self.kind == Kind::Quota {
             self.spent += self.held()[TOKENS];
             self.period = period;
             self.open.clear();

@@ -1,0 +1,128 @@
+//! What operators do to rules while their budgets live, step by step.
+
+use aliquot_core::budget::{Budget, BudgetDraft, Key};
+use aliquot_core::command::{Changes, Command, Movement};
+use aliquot_core::edge::Vector;
+use aliquot_core::state::{Effect, State};
+use aliquot_core::unit::{BudgetId, Incarnation, NodeId, PeriodId, RequestId, Tokens};
+
+fn rule(key: &str, field: &str, limit: &str) -> Budget {
+    let mut draft = BudgetDraft {
+        key: key.into(),
+        ..BudgetDraft::default()
+    };
+    match field {
+        "rate" => draft.rate = Some(limit.into()),
+        _ => draft.quota = Some(limit.into()),
+    }
+    draft.validate().expect("a rule of the test")
+}
+
+/// Applies commands to a state in which one node has joined as the first life.
+struct Log {
+    state: State,
+    life: Incarnation,
+}
+
+impl Log {
+    fn new() -> Self {
+        let mut log = Self {
+            state: State::new(),
+            life: Incarnation::new(1),
+        };
+        let (node, request) = (NodeId::new(1), RequestId::new(1_000));
+        log.apply(Command::Join { node, request });
+        log
+    }
+
+    fn apply(&mut self, command: Command) -> Vec<Effect> {
+        self.state.apply(self.state.applied() + 1, Some(&command))
+    }
+
+    fn put(&mut self, request: u64, budget: Budget) -> Vec<Effect> {
+        self.apply(Command::PutRule {
+            request: RequestId::new(request),
+            budget,
+            creator: Some(self.life),
+        })
+    }
+
+    fn key(&self, key: &str) -> BudgetId {
+        let key = Key::try_from(key).expect("a key of the test");
+        self.state.budget_of(&key).expect("the key lives")
+    }
+}
+
+#[test]
+fn an_exact_rule_takes_over_the_instance_that_lives_under_its_key() {
+    let mut log = Log::new();
+    log.put(1, rule("tenant/*/reads", "rate", "100/s"));
+    let (key, creator) = ("tenant/7/reads".into(), Some(log.life));
+    log.apply(Command::Instantiate { key, creator });
+    let id = log.key("tenant/7/reads");
+    log.put(2, rule("tenant/7/reads", "rate", "300/s"));
+    assert_eq!(log.key("tenant/7/reads"), id, "the books go on");
+    let generation = log.state.budget(id).expect("it lives");
+    let scale = generation.budget.scale().grains_per_token();
+    assert_eq!(generation.account.whole().rate.grains(), 300 * scale);
+    assert!(!generation.winding);
+}
+
+#[test]
+fn an_exact_rule_of_another_kind_waits_until_the_instance_is_wound_up() {
+    let mut log = Log::new();
+    log.put(1, rule("tenant/*/reads", "rate", "100/s"));
+    let (key, creator) = ("tenant/7/reads".into(), Some(log.life));
+    log.apply(Command::Instantiate { key, creator });
+    let id = log.key("tenant/7/reads");
+    let effects = log.put(2, rule("tenant/7/reads", "quota", "50 per hour"));
+    assert!(effects.contains(&Effect::Changed(id)));
+    let generation = log.state.budget(id).expect("it lives on, to be wound up");
+    assert!(generation.winding && generation.account.whole().is_empty());
+}
+
+#[test]
+fn a_period_that_a_wrong_clock_began_can_be_taken_back_and_what_was_spent_stays() {
+    let mut log = Log::new();
+    log.put(1, rule("mail", "quota", "50 per hour"));
+    let (old, life) = (log.key("mail"), log.life);
+    let far = PeriodId::new(9_000_000);
+    let tokens = |tokens| Vector {
+        tokens: Tokens::from_grains(tokens),
+        ..Vector::ZERO
+    };
+    log.apply(Command::Round(Changes {
+        stamps: vec![(old, far)],
+        grants: vec![Movement {
+            child: life,
+            budget: old,
+            period: far,
+            total: tokens(20),
+        }],
+        ..Changes::default()
+    }));
+    let (request, period) = (RequestId::new(2), PeriodId::new(400_000));
+    log.apply(Command::ResetPeriod {
+        request,
+        budget: old,
+        period,
+    });
+    let new = log.key("mail");
+    assert_ne!(new, old, "edges begin at zero");
+    let account = &log.state.budget(new).expect("it lives").account;
+    assert_eq!(account.period(), period);
+    assert_eq!(account.spent().grains(), 20, "what was out counts as spent");
+    let effects = log.apply(Command::Round(Changes {
+        grants: vec![Movement {
+            child: life,
+            budget: new,
+            period,
+            total: tokens(31),
+        }],
+        ..Changes::default()
+    }));
+    assert!(
+        !effects.contains(&Effect::Granted(new, life)),
+        "31 of 30 are refused"
+    );
+}
