@@ -187,9 +187,9 @@ proptest! {
 
     #[test]
     fn a_squatter_is_overdue_however_many_reports_are_under_way(
-        flight in 0..6_usize, wobble in prop::bool::ANY,
+        flight in 0..6_usize, wobble in any::<bool>(), ahead in any::<bool>(),
     ) {
-        world::a_squatter_is_overdue(flight, wobble)?;
+        world::a_squatter_is_overdue(flight, wobble, ahead)?;
     }
 
     #[test]
@@ -211,6 +211,6 @@ fn the_laws_of_the_ledger_notice_what_they_should() {
     catches(
         Bug::SquattersRenewed,
         (0..6_usize, Just(false)),
-        |(flight, wobble)| world::a_squatter_is_overdue(flight, wobble),
+        |(flight, wobble)| world::a_squatter_is_overdue(flight, wobble, false),
     );
 }

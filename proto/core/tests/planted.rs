@@ -58,12 +58,14 @@ fn shows(bug: Bug, seeds: u64, calm: bool) -> Option<(u64, String)> {
         let wanted = |seed: &u64| calm || !OF_LEADERS.contains(&bug) || Plan::is_palace(*seed);
         let all = (0..seeds * 8).filter(wanted);
         all.take(seeds as usize).find_map(|seed| {
-            let world = || World::new(Plan::draw(seed, calm)).run();
+            let plan = Plan::draw(seed, calm);
+            let least = plan.least_healed() - 0.09;
+            let world = || World::new(plan).run();
             let by = match std::panic::catch_unwind(world) {
                 Ok(seen) => match seen.breach {
                     Some(breach) => Some(breach.by.into()),
-                    // Without a bug every seed heals to 99 %.
-                    None => (seen.healed < 0.9).then(|| "work conservation".into()),
+                    // Without a bug every seed heals by more.
+                    None => (seen.healed < least).then(|| "work conservation".into()),
                 },
                 Err(_) => Some("an assertion of the core".into()),
             };
@@ -170,7 +172,6 @@ fn table(bugs: &[Bug]) -> Vec<Row> {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "the table is what CI prints")]
 fn planted_bugs_are_caught() {
     let rows = table(Bug::ALL);
     let mut missed = Vec::new();

@@ -7,9 +7,11 @@
 
 #[path = "world/kernel.rs"]
 mod kernel;
+#[path = "world/report.rs"]
+mod report;
 
-use kernel::report::{self, Summary};
 use kernel::{Plan, World};
+use report::Summary;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()

@@ -56,11 +56,12 @@ impl Claim {
         };
         changed |= self.floor != line.floor || self.waiting != waiting;
         (self.floor, self.waiting) = (line.floor, waiting);
-        if line.period < self.period {
+        // Only the parent's book begins periods: a child that names a later one
+        // would be rid of its targets.
+        if line.period != self.period {
             return changed;
         }
         let before = self.returned;
-        self.begin(line.period);
         self.returned = self.returned.merge(line.returned);
         changed || self.returned != before
     }
@@ -77,9 +78,9 @@ impl Claim {
         silent
     }
 
-    /// Begins a period, if it is later: what was returned and wanted before is void.
+    /// Begins the book's period, if it is another: what was returned and wanted before is void.
     pub(super) fn begin(&mut self, period: PeriodId) {
-        if period > self.period {
+        if period != self.period {
             self.period = period;
             if !planted::is(Bug::ReturnCrossesStamps) {
                 self.returned = Vector::ZERO;

@@ -300,8 +300,9 @@ pub(super) fn overdue_is_what_was_heard_and_kept(steps: &[Step]) -> TestCaseResu
 
 /// A child that echoes everything and returns nothing is overdue a patience
 /// and a round trip later, however many reports are under way, and even if
-/// the parent wants something else with every plan.
-pub(super) fn a_squatter_is_overdue(flight: usize, wobble: bool) -> TestCaseResult {
+/// the parent wants something else with every plan, or the child speaks of
+/// periods that never began.
+pub(super) fn a_squatter_is_overdue(flight: usize, wobble: bool, ahead: bool) -> TestCaseResult {
     let mut world = World::new();
     world.step(&Step::Want(1, 90));
     for _ in 0..3 {
@@ -322,7 +323,10 @@ pub(super) fn a_squatter_is_overdue(flight: usize, wobble: bool) -> TestCaseResu
         world.now += step;
         world.step(&Step::Send);
         if world.up.len() > flight {
-            let report = world.up.remove(0);
+            let mut report = world.up.remove(0);
+            for line in report.lines.iter_mut().filter(|_| ahead) {
+                line.period = PeriodId::new(round);
+            }
             world.arrive(&report);
         }
         if world.down.len() > flight {

@@ -5,29 +5,29 @@ use aliquot_core::unit::Tick;
 /// True time comes in steps of this many nanoseconds and rates in steps of
 /// [`Clock::PPM_STEP`], so that every reading is exact: a reading that was
 /// rounded up would be a clock that runs faster than it may.
-pub const QUANTUM: u64 = 10_000;
+pub(crate) const QUANTUM: u64 = 10_000;
 
-pub const MS: u64 = 1_000_000;
-pub const SEC: u64 = 1_000 * MS;
+pub(crate) const MS: u64 = 1_000_000;
+pub(crate) const SEC: u64 = 1_000 * MS;
 
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
+pub(crate) struct Clock {
     /// True time and reading at the last change of rate.
     anchor: (u64, u64),
     ppm: i64,
 }
 
 impl Clock {
-    pub const PPM_STEP: i64 = 100;
+    pub(crate) const PPM_STEP: i64 = 100;
 
-    pub fn new(offset: u64) -> Self {
+    pub(crate) fn new(offset: u64) -> Self {
         Self {
             anchor: (0, offset),
             ppm: 0,
         }
     }
 
-    pub fn read(&self, now: u64) -> Tick {
+    pub(crate) fn read(&self, now: u64) -> Tick {
         debug_assert!(now.is_multiple_of(QUANTUM));
         let elapsed = now - self.anchor.0;
         let extra = elapsed as i64 / QUANTUM as i64 * (self.ppm / Self::PPM_STEP);
@@ -35,19 +35,19 @@ impl Clock {
     }
 
     /// From `now` on the clock runs this much faster than true time.
-    pub fn set_rate(&mut self, now: u64, ppm: i64) {
+    pub(crate) fn set_rate(&mut self, now: u64, ppm: i64) {
         self.anchor = (now, self.read(now).nanos());
         self.ppm = ppm / Self::PPM_STEP * Self::PPM_STEP;
     }
 
     /// How much true time passes, at least, until the clock has counted `local`.
-    pub fn true_span(&self, local: u64) -> u64 {
+    pub(crate) fn true_span(&self, local: u64) -> u64 {
         let rate = (1_000_000 + self.ppm) as u128;
         quantised((u128::from(local) * 1_000_000).div_ceil(rate) as u64)
     }
 }
 
 /// Rounds up to the quantum of true time.
-pub fn quantised(nanos: u64) -> u64 {
+pub(crate) fn quantised(nanos: u64) -> u64 {
     nanos.div_ceil(QUANTUM) * QUANTUM
 }

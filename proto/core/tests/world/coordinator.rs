@@ -17,17 +17,17 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 #[derive(Debug)]
-pub struct Coordinator {
-    pub clock: Clock,
-    pub process: Process,
-    pub raft: Raft,
-    pub state: State,
-    pub leader: Leader,
+pub(crate) struct Coordinator {
+    pub(crate) clock: Clock,
+    pub(crate) process: Process,
+    pub(crate) raft: Raft,
+    pub(crate) state: State,
+    pub(crate) leader: Leader,
     /// Since when it is in office, by its own clock.
     office: Option<Tick>,
     leads: Option<u64>,
     barriers: Vec<(Barrier, u64)>,
-    pub node: Option<Node>,
+    pub(crate) node: Option<Node>,
     join: RequestId,
     applying: bool,
     /// Which client each session belongs to.
@@ -35,7 +35,7 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    pub fn new(me: usize, plan: &Plan, rng: &mut Rng) -> Self {
+    pub(crate) fn new(me: usize, plan: &Plan, rng: &mut Rng) -> Self {
         let mut raft = Raft::new(me);
         if plan.stubborn {
             raft.doubt = 10 * SEC;
@@ -59,9 +59,9 @@ impl Coordinator {
 
 /// What operators and joining nodes ask of the log, again until it is done.
 #[derive(Debug, Default)]
-pub struct Admin {
+pub(crate) struct Admin {
     next: u64,
-    pub asked: Vec<(RequestId, Command)>,
+    pub(crate) asked: Vec<(RequestId, Command)>,
 }
 
 impl World {

@@ -10,7 +10,7 @@ use aliquot_core::command::Command;
 use aliquot_core::node::Node;
 
 #[derive(Clone, Copy, Debug)]
-pub enum Fault {
+pub(crate) enum Fault {
     NodeCrash {
         node: usize,
         down: u64,
@@ -95,7 +95,7 @@ pub enum Fault {
 
 /// How a fault ends.
 #[derive(Clone, Debug)]
-pub enum Mending {
+pub(crate) enum Mending {
     StartNode(usize),
     StartClient(usize),
     Links(Vec<(usize, usize)>),
@@ -110,7 +110,7 @@ pub enum Mending {
     Calm,
 }
 
-pub fn draw(plan: &Plan, rng: &mut Rng) -> Vec<(u64, Fault)> {
+pub(crate) fn draw(plan: &Plan, rng: &mut Rng) -> Vec<(u64, Fault)> {
     let mut faults = Vec::new();
     let mut at = plan.faults_from;
     // Where everything befalls leaders, the last election counts as the last fault.

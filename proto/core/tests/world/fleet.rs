@@ -10,25 +10,25 @@ use aliquot_core::client::Client;
 use aliquot_core::unit::{BudgetId, Drift};
 
 #[derive(Debug)]
-pub struct Service {
-    pub clock: Clock,
-    pub process: Process,
-    pub client: Client,
+pub(crate) struct Service {
+    pub(crate) clock: Clock,
+    pub(crate) process: Process,
+    pub(crate) client: Client,
     /// The node it goes to.
-    pub home: usize,
+    pub(crate) home: usize,
     /// The handshake under way.
     nonce: Option<u64>,
     /// True time of the last sign of life of its node.
     heard: u64,
-    pub budget: Option<BudgetId>,
+    pub(crate) budget: Option<BudgetId>,
     /// Callers that wait, and whether the first of them is to try again.
-    pub waiting: u64,
-    pub retrying: bool,
-    pub leaving: bool,
+    pub(crate) waiting: u64,
+    pub(crate) retrying: bool,
+    pub(crate) leaving: bool,
 }
 
 impl Service {
-    pub fn new(me: usize, drift: Drift, rng: &mut Rng) -> Self {
+    pub(crate) fn new(me: usize, drift: Drift, rng: &mut Rng) -> Self {
         Self {
             clock: Clock::new(rng.range(1, 1_000 * SEC)),
             process: Process::FIRST,

@@ -17,11 +17,11 @@ use aliquot_core::unit::{BudgetId, Drift, Edge, Incarnation, Rate, Scale, Span, 
 
 /// The first breach of a world.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Breach {
+pub(crate) struct Breach {
     /// Which check found it.
-    pub by: &'static str,
-    pub at: u64,
-    pub what: String,
+    pub(crate) by: &'static str,
+    pub(crate) at: u64,
+    pub(crate) what: String,
 }
 
 /// The checkers of one generation of the budget.
@@ -35,9 +35,9 @@ struct Bench {
 }
 
 #[derive(Debug)]
-pub struct Judge {
+pub(crate) struct Judge {
     drift: Drift,
-    pub scale: Option<Scale>,
+    pub(crate) scale: Option<Scale>,
     uniform: bool,
     bench: Option<Bench>,
     /// Over all generations: the greatest limit that the plan of the world ever sets.
@@ -47,11 +47,11 @@ pub struct Judge {
     edges: Monotone<(Edge, BudgetId), 12>,
     /// The last entry that any replica has applied.
     applied: u64,
-    pub breach: Option<Breach>,
-    pub slack: i128,
+    pub(crate) breach: Option<Breach>,
+    pub(crate) slack: i128,
     // Tokens: admitted, and what the limit made, until `since`.
-    pub admitted: f64,
-    pub made: f64,
+    pub(crate) admitted: f64,
+    pub(crate) made: f64,
     since: u64,
 }
 
@@ -61,7 +61,7 @@ fn tick(now: u64) -> Tick {
 
 impl Judge {
     /// `greatest`: tokens per second and tokens that no limit of the plan passes.
-    pub fn new(drift: Drift, uniform: bool, greatest: (u64, u64)) -> Self {
+    pub(crate) fn new(drift: Drift, uniform: bool, greatest: (u64, u64)) -> Self {
         Self {
             drift,
             scale: None,
@@ -80,7 +80,7 @@ impl Judge {
         }
     }
 
-    pub fn fail(&mut self, by: &'static str, at: u64, what: impl FnOnce() -> String) {
+    pub(crate) fn fail(&mut self, by: &'static str, at: u64, what: impl FnOnce() -> String) {
         if self.breach.is_none() {
             let what = what();
             self.breach = Some(Breach { by, at, what });
@@ -94,7 +94,7 @@ impl Judge {
     }
 
     /// Adds up what the limit made until `now`.
-    pub fn account_until(&mut self, now: u64) {
+    pub(crate) fn account_until(&mut self, now: u64) {
         if let (Some(bench), Some(scale)) = (&self.bench, self.scale) {
             let rate = bench.limit.rate.grains() as f64 / scale.grains_per_token() as f64;
             self.made += rate * (now - self.since) as f64 / SEC as f64;
@@ -103,7 +103,7 @@ impl Judge {
     }
 
     /// An entry was applied; only the first replica's word counts.
-    pub fn applied(&mut self, now: u64, index: u64, state: &State, effects: &[Effect]) {
+    pub(crate) fn applied(&mut self, now: u64, index: u64, state: &State, effects: &[Effect]) {
         if index <= self.applied {
             return;
         }
@@ -171,7 +171,7 @@ impl Judge {
         }
     }
 
-    pub fn admitted(&mut self, now: u64, edge: Option<Edge>, cost: Tokens) {
+    pub(crate) fn admitted(&mut self, now: u64, edge: Option<Edge>, cost: Tokens) {
         let at = tick(now);
         let Some(scale) = self.scale else {
             self.fail("envelope", now, || {
@@ -210,14 +210,14 @@ impl Judge {
         self.hear("dominance", now, dominance);
     }
 
-    pub fn refused(&mut self, now: u64, cost: Tokens) {
+    pub(crate) fn refused(&mut self, now: u64, cost: Tokens) {
         if let (true, Some(bench)) = (self.uniform, &mut self.bench) {
             bench.dominance.refused(tick(now), cost);
         }
     }
 
     /// What all believe that they may use at this instant, and the levels of it.
-    pub fn believed(&mut self, now: u64, parts: &[Share], pool: Share) {
+    pub(crate) fn believed(&mut self, now: u64, parts: &[Share], pool: Share) {
         let Some(bench) = &mut self.bench else {
             return;
         };
@@ -231,7 +231,7 @@ impl Judge {
     }
 
     /// The counters of an edge as its child knows them.
-    pub fn edge(&mut self, now: u64, edge: Edge, budget: BudgetId, counters: &Counters) {
+    pub(crate) fn edge(&mut self, now: u64, edge: Edge, budget: BudgetId, counters: &Counters) {
         let (given, returned) = (counters.given.to_array(), counters.returned.to_array());
         let mut all = [0; 12];
         for (slot, value) in all.iter_mut().zip(given.into_iter().chain(returned)) {

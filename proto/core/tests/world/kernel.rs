@@ -11,7 +11,7 @@
 //! | `coordinator`, `fleet` | the hosts: what a shell does around the machines |
 //! | `load`, `faults` | what is asked of them, and what befalls them |
 //! | `judge`, `inspect` | what must never happen, and where to look for it |
-//! | `report` | the figures of many seeds |
+//! | `report` (beside the kernel) | the figures of many seeds |
 
 mod clock;
 mod coordinator;
@@ -23,11 +23,10 @@ mod load;
 mod net;
 mod plan;
 mod raft;
-pub mod report;
 mod rng;
 
-pub use judge::Breach;
-pub use plan::Plan;
+pub(crate) use judge::Breach;
+pub(crate) use plan::Plan;
 
 use aliquot_core::message::{Answer, Report};
 use aliquot_core::unit::{Edge, Incarnation};
@@ -127,7 +126,7 @@ impl Ord for Due {
 
 /// A seed being lived through.
 #[derive(Debug)]
-pub struct World {
+pub(crate) struct World {
     plan: Plan,
     now: u64,
     next: u64,
@@ -145,27 +144,27 @@ pub struct World {
     trace: u64,
     /// The next reclaim that is proposed meets its node's comeback.
     trap: bool,
-    pub seen: Seen,
+    pub(crate) seen: Seen,
     /// Prints what happens.
-    pub verbose: bool,
+    pub(crate) verbose: bool,
 }
 
 /// What came of a seed.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
-    pub events: u64,
-    pub faults: u64,
-    pub utilisation: f64,
-    pub healed: f64,
-    pub slack: i128,
-    pub trace: u64,
-    pub simulated: f64,
-    pub breach: Option<Breach>,
-    pub tokens_per_grain: f64,
+pub(crate) struct Seen {
+    pub(crate) events: u64,
+    pub(crate) faults: u64,
+    pub(crate) utilisation: f64,
+    pub(crate) healed: f64,
+    pub(crate) slack: i128,
+    pub(crate) trace: u64,
+    pub(crate) simulated: f64,
+    pub(crate) breach: Option<Breach>,
+    pub(crate) tokens_per_grain: f64,
 }
 
 impl World {
-    pub fn new(plan: Plan) -> Self {
+    pub(crate) fn new(plan: Plan) -> Self {
         let mut rng = Rng::new(plan.seed ^ 0xa11_0c07);
         let hosts = NODES + Plan::CLIENTS;
         let net = Net::new(hosts, &mut rng);
@@ -218,7 +217,7 @@ impl World {
     }
 
     /// Lives the seed through, or up to its first breach.
-    pub fn run(mut self) -> Seen {
+    pub(crate) fn run(mut self) -> Seen {
         let (from, healed, end) = (
             self.plan.faults_from,
             self.plan.healed_from(),

@@ -10,8 +10,8 @@ use aliquot_core::client::Denial;
 use aliquot_core::unit::{RequestId, Tokens};
 
 #[derive(Debug)]
-pub struct Load {
-    pub budget_asked: Option<RequestId>,
+pub(crate) struct Load {
+    pub(crate) budget_asked: Option<RequestId>,
     /// How many requests come at once.
     batch: u64,
     /// Mean time between arrivals per client, in nanoseconds.
@@ -19,7 +19,7 @@ pub struct Load {
 }
 
 impl Load {
-    pub fn draw(plan: &Plan, rng: &mut Rng) -> Self {
+    pub(crate) fn draw(plan: &Plan, rng: &mut Rng) -> Self {
         let mut load = Self {
             budget_asked: None,
             batch: 1,
@@ -31,7 +31,7 @@ impl Load {
 
     /// Four times the rate, spread over the clients anew; in calm one by one,
     /// and such that every client wants more than a fair part.
-    pub fn shift(&mut self, plan: &Plan, rng: &mut Rng, calm: bool) {
+    pub(crate) fn shift(&mut self, plan: &Plan, rng: &mut Rng, calm: bool) {
         let weights: Vec<f64> = (0..Plan::CLIENTS)
             .map(|_| match (calm, rng.range(0, 10)) {
                 (true, _) => 1.0 + 2.0 * rng.unit(),

@@ -4,29 +4,29 @@ use super::clock::{MS, quantised};
 use super::rng::Rng;
 
 /// Hosts `0..NODES` are coordinator nodes, the others clients.
-pub const NODES: usize = 3;
+pub(crate) const NODES: usize = 3;
 
 #[derive(Debug)]
-pub struct Net {
+pub(crate) struct Net {
     hosts: usize,
     /// How many faults cut the link from one host to another.
     cuts: Vec<u16>,
     /// Per mille of messages lost, doubled, and late by seconds.
-    pub loss: u64,
-    pub doubled: u64,
-    pub late: u64,
+    pub(crate) loss: u64,
+    pub(crate) doubled: u64,
+    pub(crate) late: u64,
     /// The usual one-way delay, in nanoseconds.
     delay: u64,
     /// What is sent to this host arrives seconds late.
-    pub adrift: Option<usize>,
+    pub(crate) adrift: Option<usize>,
     /// Until this true time no cut holds a host's messages up, and until the
     /// other one what the log says is slow.
-    pub open: [u64; NODES],
-    pub slow_log: u64,
+    pub(crate) open: [u64; NODES],
+    pub(crate) slow_log: u64,
 }
 
 impl Net {
-    pub fn new(hosts: usize, rng: &mut Rng) -> Self {
+    pub(crate) fn new(hosts: usize, rng: &mut Rng) -> Self {
         Self {
             hosts,
             cuts: vec![0; hosts * hosts],
@@ -40,20 +40,20 @@ impl Net {
         }
     }
 
-    pub fn cut(&mut self, from: usize, to: usize) {
+    pub(crate) fn cut(&mut self, from: usize, to: usize) {
         self.cuts[from * self.hosts + to] += 1;
     }
 
-    pub fn mend(&mut self, from: usize, to: usize) {
+    pub(crate) fn mend(&mut self, from: usize, to: usize) {
         self.cuts[from * self.hosts + to] -= 1;
     }
 
-    pub fn reaches(&self, from: usize, to: usize) -> bool {
+    pub(crate) fn reaches(&self, from: usize, to: usize) -> bool {
         self.cuts[from * self.hosts + to] == 0
     }
 
     /// After how long each copy of a message arrives; none if it is lost.
-    pub fn send(&self, from: usize, to: usize, now: u64, rng: &mut Rng) -> [Option<u64>; 2] {
+    pub(crate) fn send(&self, from: usize, to: usize, now: u64, rng: &mut Rng) -> [Option<u64>; 2] {
         if from == to {
             return [Some(quantised(1)), None];
         }

@@ -6,38 +6,38 @@ use aliquot_core::budget::{Budget, BudgetDraft, ExpiryDraft, PartDraft};
 use aliquot_core::unit::Drift;
 
 #[derive(Clone, Debug)]
-pub struct Plan {
-    pub seed: u64,
-    pub rho: u32,
-    pub lease_ms: u64,
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) rho: u32,
+    pub(crate) lease_ms: u64,
     /// Tokens per second, and tokens.
-    pub rate: u64,
-    pub burst: u64,
-    pub floors: bool,
+    pub(crate) rate: u64,
+    pub(crate) burst: u64,
+    pub(crate) floors: bool,
     /// Callers wait for their tokens, so many at most: small bursts then lose nothing.
-    pub patient: bool,
+    pub(crate) patient: bool,
     /// The greatest cost of a request, in tokens.
-    pub cost: u64,
+    pub(crate) cost: u64,
     /// No faults at all, for the control.
-    pub calm: bool,
+    pub(crate) calm: bool,
     /// How many requests come at once.
-    pub batch: u64,
+    pub(crate) batch: u64,
     /// How long a replica takes to apply an entry, at most.
-    pub apply_ms: u64,
+    pub(crate) apply_ms: u64,
     /// Whether all that befalls it befalls leaders and those they count on.
-    pub palace: bool,
+    pub(crate) palace: bool,
     /// Whether a leader that hears no quorum goes on for long.
-    pub stubborn: bool,
-    pub faults_from: u64,
-    pub faults_to: u64,
+    pub(crate) stubborn: bool,
+    pub(crate) faults_from: u64,
+    pub(crate) faults_to: u64,
 }
 
 impl Plan {
-    pub const CLIENTS: usize = 50;
-    pub const HEALED: u64 = 20 * SEC;
+    pub(crate) const CLIENTS: usize = 50;
+    pub(crate) const HEALED: u64 = 20 * SEC;
     const FORGET: u64 = 2 * SEC;
 
-    pub fn draw(seed: u64, calm: bool) -> Self {
+    pub(crate) fn draw(seed: u64, calm: bool) -> Self {
         let mut rng = Rng::new(seed);
         let rate = rng.pick(&[50, 60, 80, 100, 100, 150, 200, 200, 300, 400, 600, 1_000]);
         let rate = if rng.chance(10) { 5_000 } else { rate };
@@ -63,7 +63,8 @@ impl Plan {
             lease_ms: 3_000,
             rate,
             burst,
-            floors: rng.chance(200),
+            // All floors together are a quarter of the rate.
+            floors: rng.chance(250) && rate >= 200,
             patient,
             cost,
             calm,
@@ -84,31 +85,31 @@ impl Plan {
         }
     }
 
-    pub fn drift(&self) -> Drift {
+    pub(crate) fn drift(&self) -> Drift {
         Drift::from_ppm(self.rho).unwrap_or_default()
     }
 
     /// When everything must be well again. What floors of the dead pin is
     /// free only `forget_after` later, by design.
-    pub fn healed_from(&self) -> u64 {
+    pub(crate) fn healed_from(&self) -> u64 {
         let ghosts = if self.floors { Self::FORGET } else { 0 };
         self.faults_to + self.lease_ms * MS + SEC + ghosts
     }
 
     /// When the world ends.
-    pub fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.healed_from() + Self::HEALED
     }
 
     /// No limit of this world is greater.
-    pub fn greatest(&self) -> (u64, u64) {
+    pub(crate) fn greatest(&self) -> (u64, u64) {
         let times = if self.changes_limits() { 2 } else { 1 };
         (self.rate * times, self.burst * times)
     }
 
     /// The least part of R that is admitted once healed. A burst of many
     /// seconds fills and empties by more than 1 % of what 20 seconds make.
-    pub fn least_healed(&self) -> f64 {
+    pub(crate) fn least_healed(&self) -> f64 {
         if self.burst <= 4 * self.rate {
             0.99
         } else {
@@ -117,22 +118,22 @@ impl Plan {
     }
 
     /// One seed in eight.
-    pub fn is_palace(seed: u64) -> bool {
+    pub(crate) fn is_palace(seed: u64) -> bool {
         seed % 8 == 3
     }
 
-    pub fn changes_limits(&self) -> bool {
+    pub(crate) fn changes_limits(&self) -> bool {
         self.seed.is_multiple_of(2)
     }
 
     /// Deletes its budget and makes it again, sometimes on the old books and
     /// sometimes, when these are done, on new ones.
-    pub fn deletes(&self) -> bool {
+    pub(crate) fn deletes(&self) -> bool {
         self.seed % 8 == 5
     }
 
     /// The budget at so many per cent of its size.
-    pub fn budget(&self, per_cent: u64) -> Budget {
+    pub(crate) fn budget(&self, per_cent: u64) -> Budget {
         let (rate, burst) = (self.rate * per_cent / 100, self.burst * per_cent / 100);
         let mut draft = BudgetDraft {
             key: "world".into(),

@@ -7,16 +7,16 @@ use super::rng::Rng;
 use aliquot_core::command::Command;
 use std::rc::Rc;
 
-pub const MAJORITY: usize = NODES / 2 + 1;
+pub(crate) const MAJORITY: usize = NODES / 2 + 1;
 
 #[derive(Clone, Debug)]
-pub struct Entry {
-    pub term: u64,
-    pub command: Option<Rc<Command>>,
+pub(crate) struct Entry {
+    pub(crate) term: u64,
+    pub(crate) command: Option<Rc<Command>>,
 }
 
 #[derive(Clone, Debug)]
-pub enum RaftMessage {
+pub(crate) enum RaftMessage {
     /// A candidate asks; a `trial` changes nobody's term.
     Ask {
         term: u64,
@@ -45,7 +45,7 @@ pub enum RaftMessage {
 }
 
 #[derive(Clone, Debug)]
-pub enum Role {
+pub(crate) enum Role {
     Follower,
     Candidate { trial: bool, votes: [bool; NODES] },
     Leader(Peers),
@@ -53,7 +53,7 @@ pub enum Role {
 
 /// What a leader knows of the others.
 #[derive(Clone, Debug)]
-pub struct Peers {
+pub(crate) struct Peers {
     next: [u64; NODES],
     matched: [u64; NODES],
     probed: [u64; NODES],
@@ -62,27 +62,27 @@ pub struct Peers {
 
 /// One node's part. The log, the term and the vote survive a crash.
 #[derive(Debug)]
-pub struct Raft {
+pub(crate) struct Raft {
     me: usize,
-    pub term: u64,
+    pub(crate) term: u64,
     voted: Option<usize>,
-    pub log: Vec<Entry>,
-    pub commit: u64,
-    pub role: Role,
-    pub hint: Option<usize>,
+    pub(crate) log: Vec<Entry>,
+    pub(crate) commit: u64,
+    pub(crate) role: Role,
+    pub(crate) hint: Option<usize>,
     probe: u64,
     heard: u64,
     patience: u64,
     /// How long a leader goes on that hears no quorum.
-    pub doubt: u64,
-    pub out: Vec<(usize, RaftMessage)>,
+    pub(crate) doubt: u64,
+    pub(crate) out: Vec<(usize, RaftMessage)>,
 }
 
 impl Raft {
     const ELECTION: u64 = 250 * MS;
     const BATCH: usize = 64;
 
-    pub fn new(me: usize) -> Self {
+    pub(crate) fn new(me: usize) -> Self {
         Self {
             me,
             term: 0,
@@ -99,12 +99,12 @@ impl Raft {
         }
     }
 
-    pub fn is_leader(&self) -> bool {
+    pub(crate) fn is_leader(&self) -> bool {
         matches!(self.role, Role::Leader(_))
     }
 
     /// A new process on the same disk.
-    pub fn restart(&mut self, now: u64) {
+    pub(crate) fn restart(&mut self, now: u64) {
         self.role = Role::Follower;
         self.hint = None;
         self.heard = now;
@@ -132,7 +132,7 @@ impl Raft {
     }
 
     /// Appends to the log, if this node believes that it leads.
-    pub fn propose(&mut self, command: Command) -> bool {
+    pub(crate) fn propose(&mut self, command: Command) -> bool {
         if !self.is_leader() {
             return false;
         }
@@ -145,14 +145,14 @@ impl Raft {
     }
 
     /// Starts a round trip to a quorum, and names it.
-    pub fn probe(&mut self) -> u64 {
+    pub(crate) fn probe(&mut self) -> u64 {
         self.probe += 1;
         self.replicate();
         self.probe
     }
 
     /// The latest round trip that a quorum has answered, in this term.
-    pub fn probed(&self) -> u64 {
+    pub(crate) fn probed(&self) -> u64 {
         let Role::Leader(peers) = &self.role else {
             return 0;
         };
@@ -163,7 +163,7 @@ impl Raft {
     }
 
     /// Heartbeats, elections, and a leader that hears no quorum gives up.
-    pub fn tick(&mut self, now: u64, rng: &mut Rng) {
+    pub(crate) fn tick(&mut self, now: u64, rng: &mut Rng) {
         if let Role::Leader(peers) = &self.role {
             let deaf = self
                 .others()
@@ -227,7 +227,7 @@ impl Raft {
         }
     }
 
-    pub fn handle(&mut self, from: usize, message: RaftMessage, now: u64) {
+    pub(crate) fn handle(&mut self, from: usize, message: RaftMessage, now: u64) {
         match message {
             RaftMessage::Ask { term, last, trial } => self.asked(from, term, last, trial, now),
             RaftMessage::Vote { term, trial } => self.elect(from, term, trial, now),

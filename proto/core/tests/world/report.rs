@@ -1,18 +1,18 @@
 //! Many seeds, two at a time, and their figures.
 
-use super::{Plan, Seen, World};
+use crate::kernel::{Plan, Seen, World};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The figures of a run.
 #[derive(Debug, Default)]
-pub struct Summary {
-    pub seeds: Vec<(u64, Seen)>,
-    pub wall: Duration,
+pub(crate) struct Summary {
+    pub(crate) seeds: Vec<(u64, Seen)>,
+    pub(crate) wall: Duration,
 }
 
 /// Lives every seed through, on two threads.
-pub fn run(seeds: std::ops::Range<u64>, calm: bool) -> Vec<(u64, Seen)> {
+pub(crate) fn run(seeds: std::ops::Range<u64>, calm: bool) -> Vec<(u64, Seen)> {
     let next = AtomicU64::new(seeds.start);
     let work = || {
         let mut seen = Vec::new();
@@ -42,21 +42,21 @@ impl Summary {
             .fold(f64::MAX, f64::min)
     }
 
-    pub fn median(&self, of: impl Fn(&Seen) -> f64) -> f64 {
+    pub(crate) fn median(&self, of: impl Fn(&Seen) -> f64) -> f64 {
         let mut all: Vec<f64> = self.seeds.iter().map(|(_, seen)| of(seen)).collect();
         all.sort_by(f64::total_cmp);
         all.get(all.len() / 2).copied().unwrap_or(0.0)
     }
 
-    pub fn faults_least(&self) -> f64 {
+    pub(crate) fn faults_least(&self) -> f64 {
         self.least(|seen| seen.faults as f64)
     }
 
-    pub fn healed_least(&self) -> f64 {
+    pub(crate) fn healed_least(&self) -> f64 {
         self.least(|seen| seen.healed)
     }
 
-    pub fn breaches(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn breaches(&self) -> impl Iterator<Item = String> {
         self.seeds.iter().filter_map(|(seed, seen)| {
             let breach = seen.breach.as_ref()?;
             let at = breach.at as f64 / 1e9;

@@ -2,16 +2,16 @@
 
 /// A generator; the same seed gives the same numbers on every machine.
 #[derive(Clone, Debug)]
-pub struct Rng(u64);
+pub(crate) struct Rng(u64);
 
 impl Rng {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let mut rng = Self(seed ^ 0x5851_f42d_4c95_7f2d);
         let _ = rng.next();
         rng
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -20,29 +20,29 @@ impl Rng {
     }
 
     /// A number of `from..to`.
-    pub fn range(&mut self, from: u64, to: u64) -> u64 {
+    pub(crate) fn range(&mut self, from: u64, to: u64) -> u64 {
         from + self.next() % (to - from).max(1)
     }
 
-    pub fn index(&mut self, len: usize) -> usize {
+    pub(crate) fn index(&mut self, len: usize) -> usize {
         (self.next() % len as u64) as usize
     }
 
     /// Whether something of this many per mille happened.
-    pub fn chance(&mut self, per_mille: u64) -> bool {
+    pub(crate) fn chance(&mut self, per_mille: u64) -> bool {
         self.next() % 1_000 < per_mille
     }
 
-    pub fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// An exponential variate of this mean.
-    pub fn exponential(&mut self, mean: f64) -> f64 {
+    pub(crate) fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.unit()).ln()
     }
 
-    pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.index(of.len())]
     }
 }
