@@ -337,6 +337,11 @@ impl Table {
                 let plan = self.plan();
                 self.check(&plan)?;
                 self.carry_out(&plan)?;
+                // A cost that can never be served is refused where it waits.
+                for child in plan.hopeless {
+                    self.kid(child.get()).wait = 0;
+                    self.say(child.get());
+                }
             }
         }
         Ok(())
