@@ -80,7 +80,7 @@ pub struct Leader {
     floors: Vec<FloorRelease>,
     /// Since when this leader has been waiting for what is kept of a closed life.
     ghosts: BTreeMap<(BudgetId, Incarnation), Tick>,
-    /// Since when this leader has seen a wound-up budget clear.
+    /// Since when this leader has seen a budget clear that may end.
     clear: BTreeMap<BudgetId, Tick>,
     removing: BTreeSet<NodeId>,
     told: BTreeSet<Incarnation>,

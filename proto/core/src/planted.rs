@@ -151,6 +151,8 @@ bugs! {
     TiesByRounding,
     /// A level that was found by looking at few is kept though others might have changed sides.
     FarRootTrusted,
+    /// An idle instance of a template is forgotten as soon as it is clear, full or not.
+    IdleEndedBeforeFull,
 }
 
 #[cfg(feature = "planted")]

@@ -122,7 +122,7 @@ fn every_interleaving_has_a_bug_that_it_catches() {
             let what = broken.map_or("nothing", str::trim_start);
             table.push_str(&format!("{name} | {bug:?} | {what}\n"));
         }
-        caught += usize::from(!bugs.is_empty());
+        caught += usize::from(!bugs.is_empty() && name < format!("{}", INTERLEAVINGS + 1));
     }
     eprintln!("scenario | bug | what broke\n{table}");
     assert!(missed.is_empty(), "not caught: {missed:#?}");

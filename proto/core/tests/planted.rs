@@ -129,6 +129,18 @@ fn law(bug: Bug, sources: &[(String, String)]) -> Option<String> {
     })
 }
 
+/// The golden scenario that says it is re-opened by the bug; that it is, `golden.rs` tests.
+fn scenario(bug: Bug, sources: &[(String, String)]) -> Option<String> {
+    let named = format!("{bug:?}");
+    sources.iter().find_map(|(name, text)| {
+        let mut bugs = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# re-opened by: "))
+            .flat_map(|bugs| bugs.split(", "));
+        bugs.any(|bug| bug == named).then(|| name.clone())
+    })
+}
+
 /// One line of the table.
 struct Row {
     bug: Bug,
@@ -150,7 +162,9 @@ fn row(bug: Bug, sources: &[(String, String)]) -> Row {
     Row {
         bug,
         silent: None,
-        caught: law(bug, sources).map(|law| (law, None)),
+        caught: law(bug, sources)
+            .or_else(|| scenario(bug, sources))
+            .map(|by| (by, None)),
     }
 }
 

@@ -2,6 +2,7 @@
 //! what the leader keeps beside the state.
 
 use super::Leader;
+use crate::budget::Key;
 use crate::command::Command;
 use crate::planted::{self, Bug};
 use crate::pool::Pool;
@@ -40,6 +41,13 @@ impl Leader {
             && changes.round == mine.round
         {
             self.proposed = None;
+        }
+        // A key that is asked for is not idle, whether it lives already or not.
+        if let Some(Command::Instantiate { key, .. }) = command
+            && let Ok(key) = Key::try_from(key.as_str())
+            && let Some(budget) = state.budget_of(&key)
+        {
+            self.clear.remove(&budget);
         }
         for effect in effects {
             self.follow(effect, state, now);
@@ -127,6 +135,7 @@ impl Leader {
             | Effect::Restarted { budget, .. } => self.ledger.touch(*budget),
             Effect::Ended(budget) => {
                 self.pools.remove(budget);
+                self.clear.remove(budget);
             }
             Effect::Configured => {
                 if let Some(leadership) = &mut self.leadership {

@@ -140,12 +140,14 @@ impl Leader {
         })
     }
 
-    /// Budgets that are wound up and clear, once they would be full again: a
-    /// generation that begins anew is full, and must not be fuller than that.
+    /// Budgets that are wound up, and instances of templates that nobody uses,
+    /// once they are clear and would be full again: a generation that begins
+    /// anew is full, and must not be fuller than that.
     fn endings(&mut self, state: &State, now: Tick) -> Vec<Ending> {
         let mut endings = Vec::new();
         for (budget, generation) in state.budgets() {
-            if !generation.winding || !generation.account.is_clear() {
+            let may_end = generation.winding || is_instance(generation, state);
+            if !may_end || !generation.account.is_clear() {
                 self.clear.remove(&budget);
                 continue;
             }
@@ -155,15 +157,33 @@ impl Leader {
                 Kind::Rate => time_to_make(whole.burst, whole.rate),
                 Kind::Quota | Kind::Concurrency => Some(Span::ZERO),
             };
+            // An instance that is only idle may be asked for again: a lease longer.
+            let idle = match generation.winding {
+                true => Span::ZERO,
+                false => state.patience(),
+            };
+            let refill = refill.map(|refill| refill.plus_or_max(idle));
             let refilled = refill.is_some_and(|refill| {
                 now.since(since) > crate::lease::parent_span(refill, state.drift())
             });
-            if refilled || planted::is(Bug::EndedBeforeFull) {
+            let early = match generation.winding {
+                true => planted::is(Bug::EndedBeforeFull),
+                false => planted::is(Bug::IdleEndedBeforeFull),
+            };
+            if refilled || early {
                 endings.push(Ending { budget, full: true });
             }
         }
         endings
     }
+}
+
+/// Whether a generation may be forgotten when nobody uses it: its template
+/// makes another. A quota's spent count is not forgotten with it.
+fn is_instance(generation: &Generation, state: &State) -> bool {
+    let rule = state.rule_of(&generation.key);
+    rule.is_some_and(|(_, rule)| rule.budget.key().is_template())
+        && generation.budget.kind() != Kind::Quota
 }
 
 /// How a budget is divided among nodes.
