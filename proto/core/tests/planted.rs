@@ -26,7 +26,6 @@ const IN_THE_WORLD: &[Bug] = &[
     Bug::CloseFreesAll,
     Bug::PairNotFenced,
     Bug::BarrierCoversLate,
-    Bug::ConfirmsBeforeOffice,
     Bug::DoomedConfirmed,
     Bug::PatienceLags,
     Bug::RebornOnNewBooks,
@@ -41,7 +40,6 @@ const IN_THE_WORLD: &[Bug] = &[
 /// Bugs of a leader's office: looked for where everything befalls leaders.
 const OF_LEADERS: &[Bug] = &[
     Bug::BarrierCoversLate,
-    Bug::ConfirmsBeforeOffice,
     Bug::DoomedConfirmed,
     Bug::InheritedReclaimMissed,
 ];
