@@ -25,9 +25,6 @@ const IN_THE_WORLD: &[Bug] = &[
     Bug::ShortGrantWins,
     Bug::CloseFreesAll,
     Bug::PairNotFenced,
-    Bug::BarrierCoversLate,
-    Bug::ConfirmsBeforeOffice,
-    Bug::DoomedConfirmed,
     Bug::PatienceLags,
     Bug::RebornOnNewBooks,
     Bug::GhostFloorsReturned,
@@ -39,12 +36,7 @@ const IN_THE_WORLD: &[Bug] = &[
 ];
 
 /// Bugs of a leader's office: looked for where everything befalls leaders.
-const OF_LEADERS: &[Bug] = &[
-    Bug::BarrierCoversLate,
-    Bug::ConfirmsBeforeOffice,
-    Bug::DoomedConfirmed,
-    Bug::InheritedReclaimMissed,
-];
+const OF_LEADERS: &[Bug] = &[Bug::InheritedReclaimMissed];
 
 /// So many seeds are tried.
 const SEEDS: u64 = 150;

@@ -12,7 +12,7 @@ use aliquot_core::leadership::Barrier;
 use aliquot_core::message::Answer;
 use aliquot_core::node::{Node, NodeOutput};
 use aliquot_core::state::{Effect, State};
-use aliquot_core::unit::{Incarnation, NodeId, RequestId, Span, Term, Tick};
+use aliquot_core::unit::{Incarnation, NodeId, RequestId, Term, Tick};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -24,7 +24,7 @@ pub(crate) struct Coordinator {
     pub(crate) state: State,
     pub(crate) leader: Leader,
     /// Since when it is in office, by its own clock.
-    office: Option<Tick>,
+    pub(crate) office: Option<Tick>,
     leads: Option<u64>,
     barriers: Vec<(Barrier, u64)>,
     pub(crate) node: Option<Node>,
@@ -57,56 +57,7 @@ impl Coordinator {
     }
 }
 
-/// What operators and joining nodes ask of the log, again until it is done.
-#[derive(Debug, Default)]
-pub(crate) struct Admin {
-    next: u64,
-    pub(crate) asked: Vec<(RequestId, Command)>,
-}
-
 impl World {
-    pub(super) fn ask(&mut self, command: impl FnOnce(RequestId) -> Command) -> RequestId {
-        self.admin.next += 1;
-        let request = RequestId::new(self.admin.next);
-        self.admin.asked.push((request, command(request)));
-        request
-    }
-
-    pub(super) fn configure(&mut self) {
-        let (drift, lease) = (self.plan.drift(), Span::from_millis(self.plan.lease_ms));
-        self.ask(|_| Command::Configure { drift, lease });
-    }
-
-    /// Hands what is not done to whoever believes that it leads.
-    pub(super) fn administer(&mut self) {
-        // The budget is made once all nodes have joined, and one of them gets its tokens.
-        let joined = self.nodes.iter().all(|node| node.node.is_some());
-        if joined && self.load.budget_asked.is_none() {
-            let budget = self.plan.budget(100);
-            let creator = self.nodes[0].node.as_ref().map(Node::life);
-            self.load.budget_asked = Some(self.ask(|request| Command::PutRule {
-                request,
-                budget,
-                creator,
-            }));
-        }
-        let first: Vec<Command> = self
-            .admin
-            .asked
-            .iter()
-            .take(4)
-            .map(|(_, command)| command.clone())
-            .collect();
-        for node in 0..NODES {
-            if self.process(node).is_some() && self.paused(node).is_none() {
-                for command in &first {
-                    self.nodes[node].raft.propose(command.clone());
-                }
-                self.settle_raft(node);
-            }
-        }
-    }
-
     pub(super) fn start_node(&mut self, node: usize) {
         let id = NodeId::new(node as u64 + 1);
         let now = self.now;
@@ -184,32 +135,6 @@ impl World {
         self.settle_raft(node);
         self.tell_nodes(node);
         self.drain_node(node);
-    }
-
-    /// No leader proposes a reclaim before it has been in office for a lease
-    /// (invariant 5). And some of those who are about to be reclaimed come back.
-    fn watch_reclaims(&mut self, node: usize, output: &LeaderOutput) {
-        let LeaderOutput::Propose(Command::Round(changes)) = output else {
-            return;
-        };
-        let host = &self.nodes[node];
-        let now = host.clock.read(self.now);
-        let since = host.office.map(|office| now.since(office));
-        if changes.reclaims.is_empty() {
-            return;
-        }
-        if since.is_none_or(|since| since < host.state.lease()) {
-            let what = || format!("{:?} reclaimed {since:?} into the office", changes.reclaims);
-            self.judge.fail("patience", self.now, what);
-        }
-        if std::mem::take(&mut self.trap) {
-            for life in &changes.reclaims {
-                if let Some(&of) = self.lives.get(life) {
-                    self.net.open[of] = self.now + SEC;
-                }
-            }
-            self.net.slow_log = self.now + 600 * MS;
-        }
     }
 
     /// Whether the node is leased and holds something.

@@ -2,6 +2,7 @@
 //! them are over at the plan's `faults_to`.
 
 use super::clock::{MS, SEC};
+use super::mending::Mending;
 use super::net::NODES;
 use super::plan::Plan;
 use super::rng::Rng;
@@ -93,23 +94,6 @@ pub(crate) enum Fault {
     ClockRates,
 }
 
-/// How a fault ends.
-#[derive(Clone, Debug)]
-pub(crate) enum Mending {
-    StartNode(usize),
-    StartClient(usize),
-    Links(Vec<(usize, usize)>),
-    Loss(u64),
-    Late(u64),
-    /// The second half of a leader's going adrift.
-    Adrift {
-        node: usize,
-        span: u64,
-    },
-    Limit,
-    Calm,
-}
-
 pub(crate) fn draw(plan: &Plan, rng: &mut Rng) -> Vec<(u64, Fault)> {
     let mut faults = Vec::new();
     let mut at = plan.faults_from;
@@ -119,7 +103,7 @@ pub(crate) fn draw(plan: &Plan, rng: &mut Rng) -> Vec<(u64, Fault)> {
         let left = end - at;
         let (fault, gap) = match plan.calm {
             true => (rng.pick(&[Fault::Shift, Fault::ClockRates]), SEC),
-            false if plan.palace => (of_leaders(rng, left), rng.range(500 * MS, 1_500 * MS)),
+            false if plan.palace => (of_leaders(rng, left), rng.range(200 * MS, 800 * MS)),
             false => (one(plan, rng, left), rng.range(250 * MS, 1_250 * MS)),
         };
         faults.push((at, fault));
@@ -138,9 +122,9 @@ fn of_leaders(rng: &mut Rng, left: u64) -> Fault {
         25..65 => Fault::Comeback { node, span },
         65..75 => Fault::LeaderKill { down },
         75..80 => Fault::NodeCrash { node, down },
-        _ => Fault::ClientMove {
+        _ => Fault::ClientCrash {
             client: rng.index(Plan::CLIENTS),
-            to: node,
+            down: 0,
         },
     }
 }
@@ -331,7 +315,7 @@ impl World {
         takes
     }
 
-    fn isolate(&mut self, node: usize, span: u64) -> bool {
+    pub(super) fn isolate(&mut self, node: usize, span: u64) -> bool {
         let others = (0..NODES).filter(|&other| other != node);
         let links = others.flat_map(|other| [(node, other), (other, node)]);
         self.cut(links.collect(), span)
@@ -359,7 +343,7 @@ impl World {
         takes
     }
 
-    fn limit(&mut self, per_cent: u64) -> bool {
+    pub(super) fn limit(&mut self, per_cent: u64) -> bool {
         if self.load.budget_asked.is_none() {
             return false;
         }
@@ -379,44 +363,5 @@ impl World {
         self.ask(|request| Command::DeleteRule { request, rule });
         self.after(back, Event::Mend(Mending::Limit));
         true
-    }
-
-    pub(super) fn mend(&mut self, mending: Mending) {
-        match mending {
-            Mending::StartNode(node) => {
-                let process = &mut self.nodes[node].process;
-                process.up = true;
-                process.number += 1;
-                self.start_node(node);
-            }
-            Mending::StartClient(client) => {
-                let process = &mut self.services[client].process;
-                process.up = true;
-                process.number += 1;
-                self.start_service(client);
-            }
-            Mending::Links(links) => {
-                for (from, to) in links {
-                    self.net.mend(from, to);
-                }
-            }
-            Mending::Loss(per_mille) => {
-                self.net.loss -= per_mille;
-                self.net.doubled -= per_mille;
-            }
-            Mending::Late(per_mille) => self.net.late -= per_mille,
-            Mending::Adrift { node, span } => {
-                self.net.adrift = None;
-                self.isolate(node, span.saturating_sub(200 * MS));
-            }
-            Mending::Limit => {
-                self.limit(100);
-            }
-            Mending::Calm => {
-                self.load.shift(&self.plan, &mut self.rng, true);
-                // Of R, measured in true time, a slow clock cannot give 99 %.
-                self.tune_clocks(self.plan.rho.min(1_000));
-            }
-        }
     }
 }

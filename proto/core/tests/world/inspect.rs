@@ -1,12 +1,41 @@
 //! Where to look for what must never be: at instants, over all hosts at once.
 
+use super::clock::{MS, SEC};
 use super::net::NODES;
 use super::{Plan, World};
 use aliquot_core::client::Mode;
+use aliquot_core::command::Command;
+use aliquot_core::leader::LeaderOutput;
 use aliquot_core::share::Share;
 use aliquot_core::unit::{BudgetId, Edge, Tick};
 
 impl World {
+    /// No leader proposes a reclaim before it has been in office for a lease
+    /// (invariant 5). And some of those who are about to be reclaimed come back.
+    pub(super) fn watch_reclaims(&mut self, node: usize, output: &LeaderOutput) {
+        let LeaderOutput::Propose(Command::Round(changes)) = output else {
+            return;
+        };
+        let host = &self.nodes[node];
+        let now = host.clock.read(self.now);
+        let since = host.office.map(|office| now.since(office));
+        if changes.reclaims.is_empty() {
+            return;
+        }
+        if since.is_none_or(|since| since < host.state.lease()) {
+            let what = || format!("{:?} reclaimed {since:?} into the office", changes.reclaims);
+            self.judge.fail("patience", self.now, what);
+        }
+        if std::mem::take(&mut self.trap) {
+            for life in &changes.reclaims {
+                if let Some(&of) = self.lives.get(life) {
+                    self.net.open[of] = self.now + SEC;
+                }
+            }
+            self.net.slow_log = self.now + 600 * MS;
+        }
+    }
+
     /// An admission under a lease is one of a session that its node still has open.
     pub(super) fn inspect_admission(&mut self, of: usize, edge: Option<Edge>, budget: BudgetId) {
         let Some(edge) = edge else { return };

@@ -13,13 +13,16 @@
 //! | `judge`, `inspect` | what must never happen, and where to look for it |
 //! | `report` (beside the kernel) | the figures of many seeds |
 
+mod admin;
 mod clock;
 mod coordinator;
+mod event;
 mod faults;
 mod fleet;
 mod inspect;
 mod judge;
 mod load;
+mod mending;
 mod net;
 mod plan;
 mod raft;
@@ -28,101 +31,15 @@ mod rng;
 pub(crate) use judge::Breach;
 pub(crate) use plan::Plan;
 
-use aliquot_core::message::{Answer, Report};
-use aliquot_core::unit::{Edge, Incarnation};
+use aliquot_core::unit::Incarnation;
 use clock::{MS, SEC};
 use coordinator::Coordinator;
-use faults::Mending;
+use event::{Due, Event, Message, Timer};
 use fleet::Service;
 use judge::Judge;
 use net::{NODES, Net};
-use raft::RaftMessage;
 use rng::Rng;
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::rc::Rc;
-
-/// What hosts say to each other.
-#[derive(Clone, Debug)]
-enum Message {
-    Raft(RaftMessage),
-    /// A node's report, on its way to whoever leads, through whoever hears it.
-    Report {
-        report: Rc<Report>,
-        relayed: bool,
-    },
-    /// A leader's answer, on its way to its node.
-    Answer {
-        answer: Rc<Answer>,
-        relayed: bool,
-    },
-    Open {
-        nonce: u64,
-    },
-    Opened {
-        nonce: u64,
-        edge: Edge,
-    },
-    ClientReport(Report),
-    ClientAnswer(Answer),
-}
-
-/// What happens. Timers carry the process that set them: another one's are void.
-#[derive(Clone, Debug)]
-enum Event {
-    Deliver {
-        from: usize,
-        to: usize,
-        message: Box<Message>,
-    },
-    Timer {
-        host: usize,
-        process: u64,
-        timer: Timer,
-    },
-    Fault(usize),
-    Mend(Mending),
-    Admin,
-    Look,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Timer {
-    NodeTick,
-    NodeReport,
-    RaftTick,
-    Apply,
-    ClientReport,
-    Arrival,
-    Retry,
-}
-
-#[derive(Debug)]
-struct Due {
-    at: u64,
-    id: u64,
-    event: Event,
-}
-
-impl PartialEq for Due {
-    fn eq(&self, other: &Self) -> bool {
-        self.id == other.id
-    }
-}
-
-impl Eq for Due {}
-
-impl PartialOrd for Due {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Due {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (other.at, other.id).cmp(&(self.at, self.id))
-    }
-}
 
 /// A seed being lived through.
 #[derive(Debug)]
@@ -136,7 +53,7 @@ pub(crate) struct World {
     nodes: Vec<Coordinator>,
     services: Vec<Service>,
     judge: Judge,
-    admin: coordinator::Admin,
+    admin: admin::Admin,
     faults: Vec<(u64, faults::Fault)>,
     load: load::Load,
     /// Which node each life belongs to: where the answers to it go.
@@ -178,7 +95,7 @@ impl World {
             services: (0..Plan::CLIENTS)
                 .map(|me| Service::new(me, plan.drift(), &mut rng))
                 .collect(),
-            admin: coordinator::Admin::default(),
+            admin: admin::Admin::default(),
             plan,
             now: 0,
             next: 0,
