@@ -92,6 +92,9 @@ pub struct Changes {
     pub grants: Vec<Movement>,
     /// Budgets that are wound up, and instances that are provably full again.
     pub endings: Vec<Ending>,
+    /// Templates of which no instance that was forgotten too early can still
+    /// be missing tokens: their instances are born full again.
+    pub thaws: Vec<RuleId>,
 }
 
 /// Counters of one life that moved: absolute, so that a repeat moves nothing.
@@ -130,5 +133,6 @@ impl Changes {
             && self.forgets.is_empty()
             && self.grants.is_empty()
             && self.endings.is_empty()
+            && self.thaws.is_empty()
     }
 }

@@ -23,7 +23,7 @@ use crate::message::{Answer, AnswerLine, FloorRelease, Report, Terms};
 use crate::planted::{self, Bug};
 use crate::pool::Pool;
 use crate::state::{Generation, State};
-use crate::unit::{BudgetId, Edge, Incarnation, NodeId, Round, Seq, Span, Term, Tick};
+use crate::unit::{BudgetId, Edge, Incarnation, NodeId, Round, RuleId, Seq, Span, Term, Tick};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
@@ -82,6 +82,8 @@ pub struct Leader {
     ghosts: BTreeMap<(BudgetId, Incarnation), Tick>,
     /// Since when this leader has seen a budget clear that may end.
     clear: BTreeMap<BudgetId, Tick>,
+    /// Since when this leader has seen a template cold.
+    cold: BTreeMap<RuleId, Tick>,
     removing: BTreeSet<NodeId>,
     told: BTreeSet<Incarnation>,
     periods: periods::Ages,
@@ -107,6 +109,7 @@ impl Leader {
             floors: Vec::new(),
             ghosts: BTreeMap::new(),
             clear: BTreeMap::new(),
+            cold: BTreeMap::new(),
             removing: BTreeSet::new(),
             told: BTreeSet::new(),
             periods: periods::Ages::default(),

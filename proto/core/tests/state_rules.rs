@@ -1,7 +1,7 @@
 //! What operators do to rules while their budgets live, step by step.
 
 use aliquot_core::budget::{Budget, BudgetDraft, Key};
-use aliquot_core::command::{Changes, Command, Movement};
+use aliquot_core::command::{Changes, Command, Ending, Movement};
 use aliquot_core::edge::Vector;
 use aliquot_core::state::{Effect, State};
 use aliquot_core::unit::{BudgetId, Incarnation, NodeId, PeriodId, RequestId, Tokens};
@@ -45,6 +45,14 @@ impl Log {
             budget,
             creator: Some(self.life),
         })
+    }
+
+    /// Asks for a key; whether its budget is born, and full.
+    fn ask(&mut self, key: &str) -> bool {
+        let (key, creator) = (key.into(), Some(self.life));
+        let effects = self.apply(Command::Instantiate { key, creator });
+        let full = |effect: &Effect| matches!(effect, Effect::Created { granted, .. } if granted.is_some());
+        effects.iter().any(full)
     }
 
     fn key(&self, key: &str) -> BudgetId {
@@ -125,4 +133,30 @@ fn a_period_that_a_wrong_clock_began_can_be_taken_back_and_what_was_spent_stays(
         !effects.contains(&Effect::Granted(new, life)),
         "31 of 30 are refused"
     );
+}
+
+#[test]
+fn a_template_is_cold_after_an_early_end_until_it_is_thawed() {
+    let mut log = Log::new();
+    log.put(1, rule("tenant/*/reads", "rate", "100/s"));
+    assert!(log.ask("tenant/1/reads"), "the first is born full");
+    let (budget, life) = (log.key("tenant/1/reads"), log.life);
+    let rule = log.state.budget(budget).expect("it lives").rule;
+    log.apply(Command::Round(Changes {
+        reclaims: vec![life],
+        endings: vec![Ending {
+            budget,
+            full: false,
+        }],
+        ..Changes::default()
+    }));
+    let (node, request) = (NodeId::new(1), RequestId::new(1_001));
+    log.apply(Command::Join { node, request });
+    log.life = Incarnation::new(2);
+    assert!(!log.ask("tenant/2/reads"), "the next is born empty");
+    log.apply(Command::Round(Changes {
+        thaws: vec![rule],
+        ..Changes::default()
+    }));
+    assert!(log.ask("tenant/3/reads"), "and full again after the thaw");
 }

@@ -42,6 +42,12 @@ impl Leader {
         {
             self.proposed = None;
         }
+        if let Some(Command::Round(changes)) = command
+            && changes.endings.iter().any(|ending| !ending.full)
+        {
+            // The wait is for the latest of them.
+            self.cold.clear();
+        }
         // A key that is asked for is not idle, whether it lives already or not.
         if let Some(Command::Instantiate { key, .. }) = command
             && let Ok(key) = Key::try_from(key.as_str())

@@ -1,6 +1,7 @@
 //! What goes into a round.
 
 use super::Leader;
+use crate::budget::Budget;
 use crate::command::{Changes, Ending, Movement};
 use crate::edge::Vector;
 use crate::ledger::{WholeView, Wish};
@@ -8,7 +9,7 @@ use crate::message::Report;
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
 use crate::state::{Generation, State};
-use crate::unit::{BudgetId, Incarnation, Span, Tick, Tokens, time_to_make};
+use crate::unit::{BudgetId, Incarnation, RuleId, Span, Tick, Tokens, time_to_make};
 use alloc::vec::Vec;
 
 impl Leader {
@@ -39,6 +40,7 @@ impl Leader {
             changes.releases.clear();
         }
         changes.endings = self.endings(state, now);
+        changes.thaws = self.thaws(state, now);
         if !changes.is_empty() {
             self.round = changes.round;
         }
@@ -140,6 +142,24 @@ impl Leader {
         })
     }
 
+    /// Cold templates, once an instance that was forgotten too early would be
+    /// full again even if it had been empty.
+    fn thaws(&mut self, state: &State, now: Tick) -> Vec<RuleId> {
+        let cold = |id| state.rules().any(|(of, rule)| of == id && rule.cold);
+        self.cold.retain(|&id, _| cold(id));
+        let mut thaws = Vec::new();
+        for (id, rule) in state.rules().filter(|(_, rule)| rule.cold) {
+            let since = *self.cold.entry(id).or_insert(now);
+            let wait = refill(&rule.budget).map(|refill| {
+                crate::lease::parent_span(refill.plus_or_max(state.patience()), state.drift())
+            });
+            if wait.is_some_and(|wait| now.since(since) > wait) {
+                thaws.push(id);
+            }
+        }
+        thaws
+    }
+
     /// Budgets that are wound up, and instances of templates that nobody uses,
     /// once they are clear and would be full again: a generation that begins
     /// anew is full, and must not be fuller than that.
@@ -152,18 +172,13 @@ impl Leader {
                 continue;
             }
             let since = *self.clear.entry(budget).or_insert(now);
-            let whole = generation.budget.whole();
-            let refill = match generation.budget.kind() {
-                Kind::Rate => time_to_make(whole.burst, whole.rate),
-                Kind::Quota | Kind::Concurrency => Some(Span::ZERO),
-            };
             // An instance that is only idle may be asked for again: a lease longer.
             let idle = match generation.winding {
                 true => Span::ZERO,
                 false => state.patience(),
             };
-            let refill = refill.map(|refill| refill.plus_or_max(idle));
-            let refilled = refill.is_some_and(|refill| {
+            let refilled = refill(&generation.budget).map(|refill| refill.plus_or_max(idle));
+            let refilled = refilled.is_some_and(|refill| {
                 now.since(since) > crate::lease::parent_span(refill, state.drift())
             });
             let early = match generation.winding {
@@ -184,6 +199,15 @@ fn is_instance(generation: &Generation, state: &State) -> bool {
     let rule = state.rule_of(&generation.key);
     rule.is_some_and(|(_, rule)| rule.budget.key().is_template())
         && generation.budget.kind() != Kind::Quota
+}
+
+/// The time in which an empty budget fills up; `None` if it never does.
+fn refill(budget: &Budget) -> Option<Span> {
+    let whole = budget.whole();
+    match budget.kind() {
+        Kind::Rate => time_to_make(whole.burst, whole.rate),
+        Kind::Quota | Kind::Concurrency => Some(Span::ZERO),
+    }
 }
 
 /// How a budget is divided among nodes.

@@ -36,6 +36,12 @@ impl State {
         for movement in &changes.grants {
             self.grant(movement, effects);
         }
+        for &rule in &changes.thaws {
+            if let Some(rule) = self.rules.get_mut(&rule) {
+                rule.cold = false;
+            }
+        }
+        // An instance that ends too early in the same round makes its template cold again.
         for ending in &changes.endings {
             self.end(ending, effects);
         }

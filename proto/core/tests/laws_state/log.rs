@@ -337,6 +337,10 @@ fn parts(changes: &Changes) -> Vec<Changes> {
         .endings
         .iter()
         .for_each(|&it| part(&|part| part.endings.push(it)));
+    changes
+        .thaws
+        .iter()
+        .for_each(|&it| part(&|part| part.thaws.push(it)));
     parts
 }
 

@@ -6,7 +6,7 @@ use crate::limits::CHANGES_MAX;
 use crate::pb;
 use crate::read;
 use aliquot_core::command::{Changes, Ending, Movement};
-use aliquot_core::unit::{BudgetId, Incarnation, PeriodId, Round, Span};
+use aliquot_core::unit::{BudgetId, Incarnation, PeriodId, Round, RuleId, Span};
 
 impl From<&Changes> for pb::Changes {
     fn from(changes: &Changes) -> Self {
@@ -34,6 +34,7 @@ impl From<&Changes> for pb::Changes {
             forgets: forgets.collect(),
             grants: changes.grants.iter().map(Into::into).collect(),
             endings: changes.endings.iter().map(Into::into).collect(),
+            thaws: changes.thaws.iter().map(|rule| rule.get()).collect(),
         }
     }
 }
@@ -46,6 +47,7 @@ impl TryFrom<pb::Changes> for Changes {
         read::at_most(changes.ages.len(), "ages", CHANGES_MAX)?;
         read::at_most(changes.reclaims.len(), "reclaims", CHANGES_MAX)?;
         read::at_most(changes.forgets.len(), "forgets", CHANGES_MAX)?;
+        read::at_most(changes.thaws.len(), "thaws", CHANGES_MAX)?;
         let stamp = |stamp: pb::Stamp| (BudgetId::new(stamp.budget), PeriodId::new(stamp.period));
         let forget =
             |forget: pb::Forget| (BudgetId::new(forget.budget), Incarnation::new(forget.life));
@@ -60,6 +62,7 @@ impl TryFrom<pb::Changes> for Changes {
             forgets: changes.forgets.into_iter().map(forget).collect(),
             grants: read::list(changes.grants, "grants", CHANGES_MAX)?,
             endings: read::list(changes.endings, "endings", CHANGES_MAX)?,
+            thaws: changes.thaws.into_iter().map(RuleId::new).collect(),
         })
     }
 }

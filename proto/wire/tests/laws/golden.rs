@@ -10,8 +10,8 @@ use aliquot_core::message::{
 };
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{
-    BudgetId, Edge, Incarnation, Number, PeriodId, Rate, RequestId, Round, Scale, Seq, Span, Term,
-    Tokens,
+    BudgetId, Edge, Incarnation, Number, PeriodId, Rate, RequestId, Round, RuleId, Scale, Seq,
+    Span, Term, Tokens,
 };
 use aliquot_wire::gossip::Record;
 use aliquot_wire::log::LogEntry;
@@ -136,14 +136,15 @@ fn an_entry_of_the_log_has_these_bytes() {
             budget: BudgetId::new(10),
             full: true,
         }],
+        thaws: vec![RuleId::new(11)],
     };
     let command = Some(Command::Round(changes));
     check(
         &LogEntry { command },
-        "08 01 12 4f 3a 4d 08 01 12 04 08 02 10 03 1a 06 08 03 10 04 18 05 22 14 08 \
+        "08 01 12 52 3a 50 08 01 12 04 08 02 10 03 1a 06 08 03 10 04 18 05 22 14 08 \
          02 10 03 18 04 22 0c 08 05 10 05 18 05 20 05 28 05 30 05 32 03 06 ac 02 3a \
          04 08 07 10 08 42 14 08 02 10 03 18 04 22 0c 08 09 10 09 18 09 20 09 28 09 \
-         30 09 4a 04 08 0a 10 01",
+         30 09 4a 04 08 0a 10 01 52 01 0b",
     );
     let command = Some(Command::ResetPeriod {
         request: RequestId::new(1),

@@ -35,10 +35,11 @@ prop_compose! {
         forgets in vec((named(BudgetId::new), life()), 0..3),
         grants in vec(movement(), 0..3),
         endings in vec((named(BudgetId::new), any::<bool>()), 0..3),
+        thaws in vec(named(RuleId::new), 0..3),
     ) -> Changes {
         let ending = |(budget, full)| Ending { budget, full };
         let endings = endings.into_iter().map(ending).collect();
-        Changes { round, stamps, ages, releases, floors, reclaims, forgets, grants, endings }
+        Changes { round, stamps, ages, releases, floors, reclaims, forgets, grants, endings, thaws }
     }
 }
 
