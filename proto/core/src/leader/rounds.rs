@@ -145,7 +145,11 @@ impl Leader {
     fn endings(&mut self, state: &State, now: Tick) -> Vec<Ending> {
         let mut endings = Vec::new();
         for (budget, generation) in state.budgets() {
-            if !generation.winding || !generation.account.is_clear() {
+            // What was spent of a quota is booked until its period is over.
+            let spent = generation.budget.kind() == Kind::Quota
+                && !generation.account.spent().is_zero()
+                && !planted::is(Bug::SpentEndedInVain);
+            if !generation.winding || !generation.account.is_clear() || spent {
                 self.clear.remove(&budget);
                 continue;
             }
