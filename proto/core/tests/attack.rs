@@ -6,7 +6,10 @@ use aliquot_core::command::{Changes, Command, Movement};
 use aliquot_core::edge::Vector;
 use aliquot_core::leader::{Leader, LeaderOutput, Pace};
 use aliquot_core::leadership::Leadership;
-use aliquot_core::message::{Answer, AnswerLine, Heard, Intent, Report, Terms, Verdict};
+use aliquot_core::ledger::Ledger;
+use aliquot_core::message::{
+    Answer, AnswerLine, Heard, Intent, Report, ReportLine, Terms, Verdict,
+};
 use aliquot_core::node::{Node, NodeOutput};
 use aliquot_core::planted::{self, Bug};
 use aliquot_core::state::State;
@@ -453,4 +456,95 @@ fn a_barrier_of_an_earlier_term_confirms_nothing() {
     let (mut leadership, new) = barrier_of(2);
     assert!(leadership.acknowledged(old).is_empty());
     assert_eq!(leadership.acknowledged(new).len(), 1);
+}
+
+fn line(budget: u64, returned: Vector) -> ReportLine {
+    ReportLine {
+        budget: BudgetId::new(budget),
+        period: PeriodId::new(0),
+        returned,
+        demand: Vec::new(),
+        floor: aliquot_core::share::Share::EMPTY,
+        largest_wait: Tokens::from_grains(1),
+    }
+}
+
+fn says(seq: u64, lines: Vec<ReportLine>) -> Report {
+    Report {
+        edge: edge(1, 1),
+        seq: Seq::new(seq),
+        heard: Heard::default(),
+        wall_ms: 0,
+        intent: Intent::Stay,
+        lines,
+        floors: Vec::new(),
+    }
+}
+
+/// Invariant 13: a client that names budgets at random leaves nothing behind.
+#[test]
+fn budgets_that_nobody_knows_are_forgotten_with_the_next_report() {
+    let mut ledger = Ledger::default();
+    ledger.open(edge(1, 1), at(0));
+    for seq in 1..100 {
+        let lines = (0..10).map(|of| line(seq * 10 + of, Vector::ZERO));
+        let taken = ledger.take(at(seq), &says(seq, lines.collect()));
+        assert_eq!(taken, Ok(()));
+        let child = ledger.child(Incarnation::new(1)).expect("a child");
+        assert!(child.claims.len() <= 10, "{} claims", child.claims.len());
+    }
+}
+
+/// Invariant 8: who was silent during a plan is planned for when it is heard again.
+#[test]
+fn a_child_that_was_silent_is_planned_for_when_it_speaks() {
+    let budget = rate(ExpiryDraft::Word("deny".into()));
+    let (mut node, mut client) = node_with_client(&budget, given(&budget, [100, 100, 100, 0]));
+    assert!(node.report(at(500), 0).is_some());
+    let mut more = answer(
+        edge(0, 1),
+        2,
+        &budget,
+        0,
+        given(&budget, [200, 200, 100, 0]),
+    );
+    more.lease = Span::from_secs(3);
+    // The gift arrives while the client has not been heard for more than a second.
+    node.handle_answer(&more, at(2_000));
+    node.tick(at(2_000));
+    let _ = node.poll_outputs();
+    let report = client.report(at(2_050), 0).expect("a report");
+    let before = node.account(B).map(|book| book.held().rate);
+    // The same demand as in its last report: nothing else calls for a plan.
+    let mut same = report;
+    let child = node.ledger().child(client.edge().expect("an edge").child);
+    let claim = child
+        .and_then(|child| child.claims.get(&B))
+        .expect("a claim");
+    same.lines[0].demand.clone_from(&claim.demand);
+    same.lines[0].largest_wait = Tokens::ZERO;
+    node.handle_report(&same, at(2_100));
+    node.tick(at(2_100));
+    assert!(node.account(B).map(|book| book.held().rate) > before);
+}
+
+/// A lie about what was returned gives no right to more.
+#[test]
+fn who_claims_to_have_returned_more_than_it_has_gets_no_more_for_it() {
+    let budget = rate(ExpiryDraft::Word("deny".into()));
+    let (mut node, client) = node_with_client(&budget, given(&budget, [100, 100, 100, 0]));
+    let other = node.open_session(at(500)).expect("a session");
+    let mut lie = says(9, vec![line(1, Vector::from_array([1 << 60; 6]))]);
+    lie.edge = client.edge().expect("an edge");
+    let child = node.ledger().child(lie.edge.child).expect("a child");
+    lie.lines[0].demand.clone_from(&child.claims[&B].demand);
+    let mut honest = says(1, vec![line(1, Vector::ZERO)]);
+    honest.edge = other;
+    honest.lines[0].demand.clone_from(&lie.lines[0].demand);
+    node.handle_report(&honest, at(510));
+    node.handle_report(&lie, at(520));
+    node.tick(at(520));
+    // The liar's share is seen, and half of it is wanted back.
+    let child = node.ledger().child(lie.edge.child).expect("a child");
+    assert!(child.claims[&B].target.rate > Rate::ZERO);
 }
