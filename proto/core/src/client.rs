@@ -145,6 +145,10 @@ impl Client {
 
     /// Takes an answer.
     pub fn handle_answer(&mut self, answer: &Answer, now: Tick) {
+        // What a lapse returns counts on the period and the gifts it was held under.
+        if !planted::is(Bug::AnswerBeforeLapse) {
+            self.tick(now);
+        }
         let Some(holder) = &mut self.holder else {
             return;
         };
@@ -292,7 +296,7 @@ impl Client {
         let owed = if leased {
             holder.owed(budget)
         } else {
-            holder.holding(budget)
+            allotment.idle_after_lapse(holder.holding(budget))
         };
         let back = allotment.yield_up(owed, now);
         give_back(holder, budget, back);

@@ -204,7 +204,7 @@ impl Leader {
         let overdue = self.ledger.is_overdue(life, now, |budget| {
             let hold = state
                 .budget(budget)
-                .map_or(Span::ZERO, |generation| generation.budget.max_hold());
+                .map_or(Span::ZERO, |of| of.account.hold_of(life));
             patience
                 .times_or_max(2)
                 .plus_or_max(pace.report.times_or_max(2))

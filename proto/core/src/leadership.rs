@@ -31,9 +31,9 @@ pub struct Confirmation {
     pub received: Tick,
 }
 
-/// Names a barrier within a term.
+/// Names a barrier. An acknowledgement of one term's says nothing in another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Barrier(u64);
+pub struct Barrier(Term, u64);
 
 /// How a life stands with this leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,7 +183,7 @@ impl Leadership {
         {
             return None;
         }
-        let barrier = Barrier(self.next_barrier);
+        let barrier = Barrier(self.term, self.next_barrier);
         self.next_barrier = self.next_barrier.checked_add(1)?;
         let covered = core::mem::take(&mut self.arrived).into_values().collect();
         self.barriers.insert(barrier, covered);

@@ -149,16 +149,26 @@ impl Node {
 
     /// Takes an answer of a leader, however it came here.
     pub fn handle_answer(&mut self, answer: &Answer, now: Tick) {
+        // What a lapse returns counts on the period and the gifts it was held under.
+        if let Some(output) = self.holder.tick(now) {
+            self.carry_out(&output, now);
+        }
         for output in self.holder.handle_answer(now, answer) {
             self.carry_out(&output, now);
         }
     }
 
-    /// The machine's clocks disagree about how much time passed.
+    /// The machine's clocks disagree about how much time passed. The node's
+    /// lease is over at once; its clients' clocks did not jump, so that what
+    /// they hold stays booked until their own leases are over.
     pub fn clock_jumped(&mut self, now: Tick) {
-        if let Some(output) = self.holder.clock_jumped() {
-            self.carry_out(&output, now);
+        if self.holder.clock_jumped().is_none() {
+            return;
         }
+        if planted::is(Bug::JumpEndsSessions) {
+            self.lapse(now);
+        }
+        self.return_undealt(now);
     }
 
     fn carry_out(&mut self, output: &Output, now: Tick) {
@@ -268,6 +278,12 @@ impl Node {
         for client in sessions {
             self.close_session(client, until);
         }
+        self.return_undealt(now);
+    }
+
+    /// What is not dealt comes back, with what the lease's time made of it.
+    fn return_undealt(&mut self, now: Tick) {
+        let until = self.holder.lease().until().min(now);
         let budgets: Vec<BudgetId> = self.desks.keys().copied().collect();
         for budget in budgets {
             self.report_spent(budget);

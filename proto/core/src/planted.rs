@@ -153,6 +153,16 @@ bugs! {
     FarRootTrusted,
     /// An idle instance of a template is forgotten as soon as it is clear, full or not.
     IdleEndedBeforeFull,
+    /// A lapse is carried out after the answer that renews the lease, on the new counters.
+    AnswerBeforeLapse,
+    /// A jump of the node's clock frees what its clients still hold under leases.
+    JumpEndsSessions,
+    /// The last share that a client kept goes on beside what its next edge gives.
+    KeptMerges,
+    /// A deleted quota's end is proposed in every round though its spent tokens forbid it.
+    SpentEndedInVain,
+    /// A floor that no session claims any more is not asked for, and so recalled in vain.
+    LastFloorUnasked,
 }
 
 #[cfg(feature = "planted")]

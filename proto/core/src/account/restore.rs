@@ -2,6 +2,7 @@
 
 use super::{Account, Kept, Slot};
 use crate::edge::Vector;
+use crate::share::Kind;
 use crate::unit::{Incarnation, PeriodId, Span, Tokens};
 use alloc::collections::BTreeMap;
 
@@ -10,6 +11,17 @@ impl Account {
     #[must_use]
     pub const fn linger(&self) -> Span {
         self.linger
+    }
+
+    /// How long a permit of an open edge may keep it from returning what is
+    /// wanted: the greatest maximum hold that was in force while it lived.
+    #[must_use]
+    pub fn hold_of(&self, child: Incarnation) -> Span {
+        let slot = self.open.get(&child);
+        match self.kind {
+            Kind::Concurrency => slot.map_or(self.linger, |slot| slot.linger),
+            Kind::Rate | Kind::Quota => Span::ZERO,
+        }
     }
 
     /// This empty book with these edges in it: what a decoder calls. The sum
@@ -45,7 +57,7 @@ impl Account {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::share::{Kind, Share};
+    use crate::share::Share;
 
     fn book() -> Account {
         let mut book = Account::new(Kind::Concurrency, whole(), Span::from_secs(1));

@@ -199,6 +199,19 @@ impl Allotment {
         back
     }
 
+    /// What of `held` goes back when a permit ends without a lease: all but
+    /// what the policy lets go on.
+    pub(super) const fn idle_after_lapse(&self, held: Vector) -> Vector {
+        match self.mode {
+            Mode::Kept => Vector::ZERO,
+            _ => Vector {
+                floor_rate: Rate::ZERO,
+                floor_burst: Tokens::ZERO,
+                ..held
+            },
+        }
+    }
+
     fn lower_floor(&mut self, by: Vector) {
         self.floor.rate = self.floor.rate.minus_or_zero(by.floor_rate);
         self.floor.burst = self.floor.burst.minus_or_zero(by.floor_burst);
@@ -254,7 +267,8 @@ impl Allotment {
                 Mode::Floor(until.after(child_span(terms.forget_after, drift)))
             }
             OnLeaseExpiry::Local(share) => {
-                let tokens = share.burst;
+                // The switch makes no token.
+                let tokens = share.burst.min(unused.tokens);
                 Mode::Local(Bucket::new(Share { tokens, ..share }, now))
             }
             OnLeaseExpiry::Open => Mode::Open,
@@ -292,6 +306,10 @@ impl Allotment {
                 bucket,
                 until,
             });
+        }
+        // The last share goes on apart: the next edge's gifts must not add to it.
+        if matches!(self.mode, Mode::Kept) && !planted::is(Bug::KeptMerges) {
+            self.mode = Mode::Local(self.bucket.clone());
         }
         if !matches!(self.mode, Mode::Kept) {
             self.bucket = Bucket::new(Share::EMPTY, now);

@@ -68,12 +68,18 @@ impl Leader {
     /// have reached, by their latest reports.
     fn quorum_wall(&self, state: &State, now: Tick) -> Option<WallTime> {
         let lease = state.lease();
-        let mut walls: Vec<i64> = self
+        // A node that began another life has one clock all the same: its latest life's.
+        let fresh = self
             .ledger
             .children()
-            .filter(|child| child.wall_ms() > 0 && now.since(child.received()) < lease)
-            .map(crate::ledger::Child::wall_ms)
+            .filter(|child| child.wall_ms() > 0 && now.since(child.received()) < lease);
+        let by_node: BTreeMap<_, i64> = fresh
+            .filter_map(|child| {
+                let life = child.edge().child;
+                Some((state.member(life)?.node, child.wall_ms()))
+            })
             .collect();
+        let mut walls: Vec<i64> = by_node.into_values().collect();
         walls.sort_unstable_by(|left, right| right.cmp(left));
         let nodes: alloc::collections::BTreeSet<_> =
             state.members().map(|(_, member)| member.node).collect();

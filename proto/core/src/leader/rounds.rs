@@ -167,7 +167,11 @@ impl Leader {
         let mut endings = Vec::new();
         for (budget, generation) in state.budgets() {
             let may_end = generation.winding || is_instance(generation, state);
-            if !may_end || !generation.account.is_clear() {
+            // What was spent of a quota is booked until its period is over.
+            let spent = generation.budget.kind() == Kind::Quota
+                && !generation.account.spent().is_zero()
+                && !planted::is(Bug::SpentEndedInVain);
+            if !may_end || !generation.account.is_clear() || spent {
                 self.clear.remove(&budget);
                 continue;
             }

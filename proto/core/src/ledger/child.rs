@@ -20,6 +20,8 @@ pub struct Child {
     wall_ms: i64,
     intent: Intent,
     muted: bool,
+    /// A plan was made without it, because it was silent.
+    skipped: bool,
     /// Its claims, by budget.
     pub claims: BTreeMap<BudgetId, Claim>,
 }
@@ -41,6 +43,7 @@ impl Child {
             wall_ms: 0,
             intent: Intent::Stay,
             muted: false,
+            skipped: false,
             claims: BTreeMap::new(),
         }
     }
@@ -85,6 +88,10 @@ impl Child {
     /// this ledger, or for too long.
     pub(super) fn is_silent(&self, now: Tick, silence: Span) -> bool {
         self.seq == Seq::new(0) || now.since(self.received) > silence
+    }
+
+    pub(super) const fn skip(&mut self) {
+        self.skipped = true;
     }
 
     pub(super) fn mute(&mut self) {
@@ -135,6 +142,17 @@ impl Child {
                 }
                 claim.echo(self.heard, now);
             }
+            // Budgets that nobody knows leave nothing behind.
+            self.claims.retain(|&budget, claim| {
+                let forgotten = claim.is_forgotten(report.seq);
+                if forgotten {
+                    dirty.insert(budget);
+                }
+                !forgotten
+            });
+        }
+        if core::mem::take(&mut self.skipped) {
+            dirty.extend(self.claims.keys());
         }
         Ok(())
     }

@@ -78,6 +78,13 @@ impl Claim {
         silent
     }
 
+    /// Whether it was spoken of before, is no more, and was never answered:
+    /// no parent knows such a budget.
+    pub(super) fn is_forgotten(&self, seq: Seq) -> bool {
+        let spoken = self.reported > Seq::new(0) && self.reported != seq;
+        spoken && self.said.is_none() && self.returned.is_zero() && self.target.is_zero()
+    }
+
     /// Begins the book's period, if it is another: what was returned and wanted before is void.
     pub(super) fn begin(&mut self, period: PeriodId) {
         if period != self.period {

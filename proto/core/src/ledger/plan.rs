@@ -74,6 +74,7 @@ pub(super) fn plan(
         let (muted, leaving) = (child.is_muted(), child.is_leaving());
         let holding = account.holding(id);
         if muted || child.is_silent(now, view.silence) {
+            child.skip();
             reserved = reserved.plus(holding).unwrap_or(account.held());
             continue;
         }
@@ -131,6 +132,10 @@ impl<'a> Seat<'a> {
     fn new(child: Incarnation, claim: &'a mut Claim, account: &Account, leaving: bool) -> Self {
         let counters = account.counters(child);
         let mut gone = counters.returned.merge(claim.returned);
+        // Who claims to have returned more than it was given still holds it.
+        if counters.admits(account.kind(), gone).is_err() {
+            gone = counters.returned;
+        }
         gone.tokens = gone.tokens.plus(gone.spent).unwrap_or(Tokens::MAX);
         let mut kept = counters.given.ahead_of(gone.merge(claim.target));
         if account.kind() == Kind::Rate {

@@ -58,7 +58,9 @@ impl Node {
         // a recall of them could not be met before they are forgotten.
         for (&budget, desk) in &self.desks {
             let ghosts = desk.account.ghosts();
-            if let Some(sum) = wants.get_mut(&budget) {
+            let floored = !ghosts.floor_rate.is_zero() || !ghosts.floor_burst.is_zero();
+            if floored && !planted::is(Bug::LastFloorUnasked) {
+                let sum = wants.entry(budget).or_default();
                 let kept = Share {
                     rate: ghosts.floor_rate,
                     burst: ghosts.floor_burst,

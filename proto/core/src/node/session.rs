@@ -134,7 +134,7 @@ impl Node {
             let hold = self
                 .desks
                 .get(&budget)
-                .map_or(Span::ZERO, |desk| desk.terms.max_hold);
+                .map_or(Span::ZERO, |desk| desk.account.hold_of(client));
             self.patience().plus_or_max(hold)
         });
         if hears
