@@ -36,8 +36,8 @@ fn judge(seeds: u64) {
     let slow = summary
         .seeds
         .iter()
-        .filter(|(seed, seen)| {
-            seen.breach.is_none() && seen.healed < Plan::draw(*seed, false).least_healed()
+        .filter(|(_, seen)| {
+            seen.breach.is_none() && seen.healed < Plan::LEAST_HEALED
         })
         .map(|(seed, seen)| format!("seed {seed} admitted {:.4} of R once healed", seen.healed));
     breaches.extend(slow);
@@ -82,13 +82,13 @@ fn one_world_told_step_by_step() {
 #[ignore = "for reading: the figures of ALIQUOT_SEEDS seeds, one by one"]
 fn worlds_one_by_one() {
     for (seed, seen) in report::run(0..number("ALIQUOT_SEEDS").unwrap_or(100), false) {
-        let (healed, utilisation) = (seen.healed, seen.utilisation);
+        let (healed, utilisation, faults) = (seen.healed, seen.utilisation, seen.faults);
         let plan = Plan::draw(seed, false);
-        let slow = if healed < plan.least_healed() {
+        let slow = if healed < Plan::LEAST_HEALED {
             "SLOW"
         } else {
             "well"
         };
-        eprintln!("{slow} healed {healed:.4} utilisation {utilisation:.3} {plan:?}");
+        eprintln!("{slow} healed {healed:.4} utilisation {utilisation:.3} faults {faults} {plan:?}");
     }
 }

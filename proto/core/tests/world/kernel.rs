@@ -61,6 +61,10 @@ pub(crate) struct World {
     trace: u64,
     /// The next reclaim that is proposed meets its node's comeback.
     trap: bool,
+    /// Until when what has befallen so far lasts.
+    lasts: u64,
+    /// When the last office of a leader began.
+    office: u64,
     pub(crate) seen: Seen,
     /// Prints what happens.
     pub(crate) verbose: bool,
@@ -108,6 +112,8 @@ impl World {
             lives: BTreeMap::new(),
             trace: 0xcbf2_9ce4_8422_2325,
             trap: false,
+            lasts: 0,
+            office: 0,
             seen: Seen::default(),
             verbose: false,
         };
@@ -135,24 +141,8 @@ impl World {
 
     /// Lives the seed through, or up to its first breach.
     pub(crate) fn run(mut self) -> Seen {
-        let (from, healed, end) = (
-            self.plan.faults_from,
-            self.plan.healed_from(),
-            self.plan.end(),
-        );
-        let storm = self.run_until(from).and_then(|()| {
-            let before = self.meter();
-            self.run_until(self.plan.faults_to)?;
-            let after = self.meter();
-            self.seen.utilisation = (after.0 - before.0) / (after.1 - before.1);
-            self.run_until(healed)?;
-            let before = self.meter();
-            self.run_until(end)?;
-            let after = self.meter();
-            self.seen.healed = (after.0 - before.0) / (after.1 - before.1);
-            Some(())
-        });
-        let _ = storm;
+        // `None` after a breach: the world ends there.
+        let _ = self.live();
         let mut seen = self.seen;
         seen.slack = self.judge.slack;
         seen.trace = self.trace;
@@ -161,6 +151,26 @@ impl World {
         let per_token = self.judge.scale.map_or(1, |scale| scale.grains_per_token());
         seen.tokens_per_grain = 1.0 / per_token as f64;
         seen
+    }
+
+    fn live(&mut self) -> Option<()> {
+        self.run_until(self.plan.faults_from)?;
+        let before = self.meter();
+        self.run_storm()?;
+        self.seen.utilisation = self.part_since(before);
+        let last = self.run_to_last_fault()?;
+        let healed = last + self.plan.lease_ms * MS + SEC;
+        self.run_until(healed)?;
+        let before = self.meter();
+        self.run_until(healed + Plan::HEALED)?;
+        self.seen.healed = self.part_since(before);
+        Some(())
+    }
+
+    /// The part of what the limit made since `before` that was admitted since.
+    fn part_since(&mut self, before: (f64, f64)) -> f64 {
+        let after = self.meter();
+        (after.0 - before.0) / (after.1 - before.1)
     }
 
     /// Tokens admitted, and made by the limit, so far.
@@ -273,8 +283,12 @@ impl World {
         let slow = matches!(message, Message::Raft(_)) && self.now < self.net.slow_log;
         let slow = if slow && from != to { 300 * MS } else { 0 };
         let copies = self.net.send(from, to, self.now, &mut self.rng);
+        self.lasts = self.lasts.max(self.net.late_until);
         for delay in copies.into_iter().flatten() {
             let delay = delay + slow;
+            if slow > 0 {
+                self.lasts = self.lasts.max(self.now + delay);
+            }
             let message = Box::new(message.clone());
             self.after(delay, Event::Deliver { from, to, message });
         }

@@ -1,6 +1,6 @@
 //! What a seed is: its budget, its load, its faults, all drawn before it begins.
 
-use super::clock::{MS, SEC};
+use super::clock::SEC;
 use super::rng::Rng;
 use aliquot_core::budget::{Budget, BudgetDraft, ExpiryDraft, PartDraft};
 use aliquot_core::unit::Drift;
@@ -35,7 +35,13 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) const CLIENTS: usize = 50;
     pub(crate) const HEALED: u64 = 20 * SEC;
-    const FORGET: u64 = 2 * SEC;
+    /// The least part of R that is admitted once healed.
+    pub(crate) const LEAST_HEALED: f64 = 0.99;
+    /// So many faults take effect, at least.
+    pub(crate) const LEAST_FAULTS: u64 = 12;
+    /// How long a floor of the dead stays booked after its lease: the least
+    /// there is, so that it is free again when everything else must be.
+    const FORGET: &str = "1s";
 
     pub(crate) fn draw(seed: u64, calm: bool) -> Self {
         let mut rng = Rng::new(seed);
@@ -89,32 +95,10 @@ impl Plan {
         Drift::from_ppm(self.rho).unwrap_or_default()
     }
 
-    /// When everything must be well again. What floors of the dead pin is
-    /// free only `forget_after` later, by design.
-    pub(crate) fn healed_from(&self) -> u64 {
-        let ghosts = if self.floors { Self::FORGET } else { 0 };
-        self.faults_to + self.lease_ms * MS + SEC + ghosts
-    }
-
-    /// When the world ends.
-    pub(crate) fn end(&self) -> u64 {
-        self.healed_from() + Self::HEALED
-    }
-
     /// No limit of this world is greater.
     pub(crate) fn greatest(&self) -> (u64, u64) {
         let times = if self.changes_limits() { 2 } else { 1 };
         (self.rate * times, self.burst * times)
-    }
-
-    /// The least part of R that is admitted once healed. A burst of many
-    /// seconds fills and empties by more than 1 % of what 20 seconds make.
-    pub(crate) fn least_healed(&self) -> f64 {
-        if self.burst <= 4 * self.rate {
-            0.99
-        } else {
-            0.97
-        }
     }
 
     /// One seed in eight.
@@ -139,7 +123,7 @@ impl Plan {
             key: "world".into(),
             rate: Some(format!("{}/s", rate.max(1)).into()),
             burst: Some(burst.max(1).into()),
-            forget_after: Some("2s".into()),
+            forget_after: Some(Self::FORGET.into()),
             ..BudgetDraft::default()
         };
         if self.floors {
