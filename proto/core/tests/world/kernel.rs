@@ -159,7 +159,7 @@ impl World {
         self.run_storm()?;
         self.seen.utilisation = self.part_since(before);
         let last = self.run_to_last_fault()?;
-        let healed = last + self.plan.lease_ms * MS + SEC;
+        let healed = self.plan.healed_from(last);
         self.run_until(healed)?;
         let before = self.meter();
         self.run_until(healed + Plan::HEALED)?;

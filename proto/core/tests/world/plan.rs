@@ -1,9 +1,10 @@
 //! What a seed is: its budget, its load, its faults, all drawn before it begins.
 
-use super::clock::SEC;
+use super::clock::{SEC, quantised};
 use super::rng::Rng;
 use aliquot_core::budget::{Budget, BudgetDraft, ExpiryDraft, PartDraft};
-use aliquot_core::unit::Drift;
+use aliquot_core::lease::parent_span;
+use aliquot_core::unit::{Drift, Span};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -45,10 +46,17 @@ impl Plan {
 
     pub(crate) fn draw(seed: u64, calm: bool) -> Self {
         let mut rng = Rng::new(seed);
-        let rate = rng.pick(&[50, 60, 80, 100, 100, 150, 200, 200, 300, 400, 600, 1_000]);
+        let rate = rng.pick(&[
+            100, 100, 120, 150, 150, 200, 200, 200, 300, 400, 600, 1_000,
+        ]);
         let rate = if rng.chance(10) { 5_000 } else { rate };
         let patient = rng.chance(700);
         let cost = if rng.chance(50) { 3 } else { 1 };
+        // At every client some part of a request's cost is always in the
+        // making. Fifty of these parts must be little beside what 20 seconds
+        // make, and a client's demand more than a few requests per second:
+        // else what is measured once healed is that noise.
+        let rate = if cost == 1 { rate } else { rate.max(200) };
         // Every client's part must be able to hold what it is asked for at once.
         let least = match (patient, cost) {
             (_, 3) => 600,
@@ -63,14 +71,17 @@ impl Plan {
             1 | 2 => 50_000,
             _ => 1_000,
         };
+        // All floors together are a quarter of the rate and a fifth of the
+        // burst: what floors of the dead pin, nobody else can be given.
+        let floors = rng.chance(250) && rate >= 200;
+        let burst = if floors { burst.max(250) } else { burst };
         Self {
             seed,
             rho,
             lease_ms: 3_000,
             rate,
             burst,
-            // All floors together are a quarter of the rate.
-            floors: rng.chance(250) && rate >= 200,
+            floors,
             patient,
             cost,
             calm,
@@ -89,6 +100,13 @@ impl Plan {
             faults_from: 4 * SEC,
             faults_to: 20 * SEC,
         }
+    }
+
+    /// When everything must be well again, if the last fault was over at `last`:
+    /// a lease, as long as a parent waits for one, and a second later.
+    pub(crate) fn healed_from(&self, last: u64) -> u64 {
+        let lease = parent_span(Span::from_millis(self.lease_ms), self.drift());
+        last + quantised(lease.nanos()) + SEC
     }
 
     pub(crate) fn drift(&self) -> Drift {
