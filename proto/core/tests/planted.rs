@@ -56,7 +56,8 @@ fn shows(bug: Bug, seeds: u64, calm: bool) -> Option<(u64, String)> {
                 Ok(seen) => match seen.breach {
                     Some(breach) => Some(breach.by.into()),
                     // Without a bug every seed heals by more.
-                    None => (seen.healed < Plan::LEAST_HEALED - 0.09).then(|| "work conservation".into()),
+                    None => (seen.healed < Plan::LEAST_HEALED - 0.09)
+                        .then(|| "work conservation".into()),
                 },
                 Err(_) => Some("an assertion of the core".into()),
             };

@@ -10,6 +10,7 @@ mod kernel;
 #[path = "world/report.rs"]
 mod report;
 
+use aliquot_core::share::Kind;
 use kernel::{Plan, World};
 use report::Summary;
 
@@ -23,7 +24,7 @@ fn number(name: &str) -> Option<u64> {
 )]
 fn summary(seeds: u64) -> Summary {
     let since = std::time::Instant::now();
-    let seeds = report::run(0..seeds, false);
+    let seeds = report::run(0..seeds, |seed| Plan::draw(seed, false));
     let wall = since.elapsed();
     Summary { seeds, wall }
 }
@@ -48,9 +49,7 @@ fn judge(seeds: u64) {
     let slow = summary
         .seeds
         .iter()
-        .filter(|(_, seen)| {
-            seen.breach.is_none() && seen.healed < Plan::LEAST_HEALED
-        })
+        .filter(|(_, seen)| seen.breach.is_none() && seen.healed < Plan::LEAST_HEALED)
         .map(|(seed, seen)| format!("seed {seed} admitted {:.4} of R once healed", seen.healed));
     breaches.extend(slow);
     assert!(breaches.is_empty(), "{}\n{summary}", breaches.join("\n"));
@@ -59,6 +58,28 @@ fn judge(seeds: u64) {
         summary.median(|seen| seen.utilisation) >= 0.70,
         "a world that refuses everything proves nothing\n{summary}"
     );
+}
+
+/// Lives through worlds of quotas and of permits, half as many each.
+#[expect(clippy::print_stdout, reason = "the figures are what CI prints")]
+fn judge_counted(seeds: u64) {
+    for kind in [Kind::Quota, Kind::Concurrency] {
+        let seeds = report::run(0..seeds / 2, |seed| Plan::counted(seed, kind));
+        let summary = Summary {
+            seeds,
+            ..Summary::default()
+        };
+        let breaches: Vec<String> = summary.breaches().collect();
+        let admitted = summary.median(|seen| seen.counted as f64);
+        let seeds = summary.seeds.len();
+        println!(
+            "{kind:?}: {seeds} seeds, {} breaches, {} faults per seed at least, {admitted} admitted in the median",
+            breaches.len(),
+            summary.faults_least()
+        );
+        assert!(breaches.is_empty(), "{kind:?}\n{}", breaches.join("\n"));
+        assert!(admitted >= 500.0, "a world that refuses everything");
+    }
 }
 
 #[test]
@@ -70,6 +91,12 @@ fn the_fleet_admits_no_more_than_one_bucket_would_whatever_happens() {
 #[ignore = "minutes: CI runs it in the sim profile"]
 fn two_thousand_worlds_keep_the_contract() {
     judge(2_000);
+    judge_counted(200);
+}
+
+#[test]
+fn quotas_and_permits_are_never_exceeded_whatever_happens() {
+    judge_counted(20);
 }
 
 #[test]
@@ -93,7 +120,8 @@ fn one_world_told_step_by_step() {
 #[test]
 #[ignore = "for reading: the figures of ALIQUOT_SEEDS seeds, one by one"]
 fn worlds_one_by_one() {
-    for (seed, seen) in report::run(0..number("ALIQUOT_SEEDS").unwrap_or(100), false) {
+    let draw = |seed| Plan::draw(seed, false);
+    for (seed, seen) in report::run(0..number("ALIQUOT_SEEDS").unwrap_or(100), draw) {
         let (healed, utilisation, faults) = (seen.healed, seen.utilisation, seen.faults);
         let plan = Plan::draw(seed, false);
         let slow = if healed < Plan::LEAST_HEALED {
@@ -101,6 +129,8 @@ fn worlds_one_by_one() {
         } else {
             "well"
         };
-        eprintln!("{slow} healed {healed:.4} utilisation {utilisation:.3} faults {faults} {plan:?}");
+        eprintln!(
+            "{slow} healed {healed:.4} utilisation {utilisation:.3} faults {faults} {plan:?}"
+        );
     }
 }

@@ -106,7 +106,7 @@ impl World {
                 self.set(node, span, Timer::NodeReport);
             }
             Timer::Apply => self.apply(node),
-            Timer::ClientReport | Timer::Arrival | Timer::Retry => {}
+            Timer::ClientReport | Timer::Arrival | Timer::Retry | Timer::Release => {}
         }
     }
 
@@ -326,6 +326,7 @@ impl World {
         }
         self.judge
             .applied(self.now, index, &self.nodes[node].state, &effects);
+        self.watch_stamps(&effects);
         self.say(|| {
             format!(
                 "node {node} applied {index} of term {}: {command:?} -> {effects:?}",

@@ -296,6 +296,7 @@ impl World {
         }
         process.up = false;
         process.paused_until = 0;
+        self.end_flights(client);
         self.mend_after(down, Mending::StartClient(client));
         true
     }

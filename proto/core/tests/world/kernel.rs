@@ -9,13 +9,14 @@
 //! | `plan` | what a seed is, drawn before it begins |
 //! | `clock`, `net`, `raft` | time, links, and the replicated log |
 //! | `coordinator`, `fleet` | the hosts: what a shell does around the machines |
-//! | `load`, `faults` | what is asked of them, and what befalls them |
+//! | `load`, `counted`, `faults` | what is asked of them, and what befalls them |
 //! | `judge`, `inspect` | what must never happen, and where to look for it |
 //! | `report` (beside the kernel) | the figures of many seeds |
 
 mod admin;
 mod clock;
 mod coordinator;
+mod counted;
 mod event;
 mod faults;
 mod fleet;
@@ -53,6 +54,7 @@ pub(crate) struct World {
     nodes: Vec<Coordinator>,
     services: Vec<Service>,
     judge: Judge,
+    counted: counted::Counted,
     admin: admin::Admin,
     faults: Vec<(u64, faults::Fault)>,
     load: load::Load,
@@ -75,6 +77,8 @@ pub(crate) struct World {
 pub(crate) struct Seen {
     pub(crate) events: u64,
     pub(crate) faults: u64,
+    /// How often a quota or permits admitted.
+    pub(crate) counted: u64,
     pub(crate) utilisation: f64,
     pub(crate) healed: f64,
     pub(crate) slack: i128,
@@ -99,6 +103,7 @@ impl World {
             services: (0..Plan::CLIENTS)
                 .map(|me| Service::new(me, plan.drift(), &mut rng))
                 .collect(),
+            counted: counted::Counted::new(&plan),
             admin: admin::Admin::default(),
             plan,
             now: 0,

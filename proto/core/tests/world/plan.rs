@@ -4,11 +4,13 @@ use super::clock::{SEC, quantised};
 use super::rng::Rng;
 use aliquot_core::budget::{Budget, BudgetDraft, ExpiryDraft, PartDraft};
 use aliquot_core::lease::parent_span;
+use aliquot_core::share::Kind;
 use aliquot_core::unit::{Drift, Span};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
+    pub(crate) kind: Kind,
     pub(crate) rho: u32,
     pub(crate) lease_ms: u64,
     /// Tokens per second, and tokens.
@@ -46,9 +48,7 @@ impl Plan {
 
     pub(crate) fn draw(seed: u64, calm: bool) -> Self {
         let mut rng = Rng::new(seed);
-        let rate = rng.pick(&[
-            100, 100, 120, 150, 150, 200, 200, 200, 300, 400, 600, 1_000,
-        ]);
+        let rate = rng.pick(&[100, 100, 120, 150, 150, 200, 200, 200, 300, 400, 600, 1_000]);
         let rate = if rng.chance(10) { 5_000 } else { rate };
         let patient = rng.chance(700);
         let cost = if rng.chance(50) { 3 } else { 1 };
@@ -77,6 +77,7 @@ impl Plan {
         let burst = if floors { burst.max(250) } else { burst };
         Self {
             seed,
+            kind: Kind::Rate,
             rho,
             lease_ms: 3_000,
             rate,
@@ -99,6 +100,17 @@ impl Plan {
             stubborn: rng.chance(500),
             faults_from: 4 * SEC,
             faults_to: 20 * SEC,
+        }
+    }
+
+    /// The same with a budget of another kind.
+    pub(crate) fn counted(seed: u64, kind: Kind) -> Self {
+        Self {
+            kind,
+            floors: false,
+            patient: false,
+            cost: 1,
+            ..Self::draw(seed, false)
         }
     }
 
@@ -139,11 +151,21 @@ impl Plan {
         let (rate, burst) = (self.rate * per_cent / 100, self.burst * per_cent / 100);
         let mut draft = BudgetDraft {
             key: "world".into(),
-            rate: Some(format!("{}/s", rate.max(1)).into()),
-            burst: Some(burst.max(1).into()),
             forget_after: Some(Self::FORGET.into()),
             ..BudgetDraft::default()
         };
+        match self.kind {
+            Kind::Rate => {
+                draft.rate = Some(format!("{}/s", rate.max(1)).into());
+                draft.burst = Some(burst.max(1).into());
+            }
+            // An eighth of what is asked for.
+            Kind::Quota => draft.quota = Some(format!("{} per 10s", rate.max(1) * 5).into()),
+            Kind::Concurrency => {
+                draft.concurrency = Some((rate / 5).clamp(1, 100).into());
+                draft.max_hold = Some("1s".into());
+            }
+        }
         if self.floors {
             draft.floor = Some(PartDraft {
                 rate: Some(format!("{}/s", (self.rate / 200).max(1)).into()),
