@@ -51,13 +51,13 @@ fn shows(bug: Bug, seeds: u64, calm: bool) -> Option<(u64, String)> {
         let all = (0..seeds * 8).filter(wanted);
         all.take(seeds as usize).find_map(|seed| {
             let plan = Plan::draw(seed, calm);
-            let least = plan.least_healed() - 0.09;
             let world = || World::new(plan).run();
             let by = match std::panic::catch_unwind(world) {
                 Ok(seen) => match seen.breach {
                     Some(breach) => Some(breach.by.into()),
                     // Without a bug every seed heals by more.
-                    None => (seen.healed < least).then(|| "work conservation".into()),
+                    None => (seen.healed < Plan::LEAST_HEALED - 0.09)
+                        .then(|| "work conservation".into()),
                 },
                 Err(_) => Some("an assertion of the core".into()),
             };

@@ -106,7 +106,7 @@ impl World {
                 self.set(node, span, Timer::NodeReport);
             }
             Timer::Apply => self.apply(node),
-            Timer::ClientReport | Timer::Arrival | Timer::Retry => {}
+            Timer::ClientReport | Timer::Arrival | Timer::Retry | Timer::Release => {}
         }
     }
 
@@ -300,7 +300,7 @@ impl World {
             self.tell(node, answer);
         }
         if apply {
-            let stormy = self.now < self.plan.faults_to;
+            let stormy = self.now < self.lasts.max(self.plan.faults_to);
             let most = if stormy { self.plan.apply_ms } else { 10 };
             let span = self.rng.range(1, most) * MS;
             self.set(node, span, Timer::Apply);
@@ -322,9 +322,11 @@ impl World {
             .applied(Term::new(entry.term), command, &effects, &host.state, now);
         if host.leader.in_office() && host.office.is_none() {
             host.office = Some(now);
+            self.office = self.now;
         }
         self.judge
             .applied(self.now, index, &self.nodes[node].state, &effects);
+        self.watch_stamps(&effects);
         self.say(|| {
             format!(
                 "node {node} applied {index} of term {}: {command:?} -> {effects:?}",

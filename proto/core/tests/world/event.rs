@@ -60,6 +60,7 @@ pub(crate) enum Timer {
     ClientReport,
     Arrival,
     Retry,
+    Release,
 }
 
 #[derive(Debug)]

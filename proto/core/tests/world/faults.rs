@@ -1,5 +1,6 @@
-//! What befalls a world. Every fault that takes effect is counted, and all of
-//! them are over at the plan's `faults_to`.
+//! What befalls a world. Every fault that takes effect is counted; of those
+//! that are drawn beforehand, all are over at the plan's `faults_to`, and more
+//! follow if too few took effect.
 
 use super::clock::{MS, SEC};
 use super::mending::Mending;
@@ -97,19 +98,21 @@ pub(crate) enum Fault {
 pub(crate) fn draw(plan: &Plan, rng: &mut Rng) -> Vec<(u64, Fault)> {
     let mut faults = Vec::new();
     let mut at = plan.faults_from;
-    // Where everything befalls leaders, the last election counts as the last fault.
-    let end = plan.faults_to - if plan.palace { SEC } else { 0 };
-    while at < end {
-        let left = end - at;
-        let (fault, gap) = match plan.calm {
-            true => (rng.pick(&[Fault::Shift, Fault::ClockRates]), SEC),
-            false if plan.palace => (of_leaders(rng, left), rng.range(200 * MS, 800 * MS)),
-            false => (one(plan, rng, left), rng.range(250 * MS, 1_250 * MS)),
-        };
+    while at < plan.faults_to {
+        let (fault, gap) = next(plan, rng, plan.faults_to - at);
         faults.push((at, fault));
         at += gap;
     }
     faults
+}
+
+/// A fault that is over after `left`, and when the next one follows it.
+fn next(plan: &Plan, rng: &mut Rng, left: u64) -> (Fault, u64) {
+    match plan.calm {
+        true => (rng.pick(&[Fault::Shift, Fault::ClockRates]), SEC),
+        false if plan.palace => (of_leaders(rng, left), rng.range(200 * MS, 800 * MS)),
+        false => (one(plan, rng, left), rng.range(250 * MS, 1_250 * MS)),
+    }
 }
 
 /// Leaders go adrift and come back, and so do nodes that they are about to reclaim.
@@ -118,7 +121,7 @@ fn of_leaders(rng: &mut Rng, left: u64) -> Fault {
     let span = (6 * SEC).min(left);
     let down = rng.range(50 * MS, 2 * SEC).min(left);
     match rng.range(0, 100) {
-        0..25 if left > 3 * SEC => Fault::Adrift { span },
+        0..25 => Fault::Adrift { span },
         25..65 => Fault::Comeback { node, span },
         65..75 => Fault::LeaderKill { down },
         75..80 => Fault::NodeCrash { node, down },
@@ -133,8 +136,6 @@ fn one(plan: &Plan, rng: &mut Rng, left: u64) -> Fault {
     let (node, client) = (rng.index(NODES), rng.index(Plan::CLIENTS));
     let other = (node + 1 + rng.index(NODES - 1)) % NODES;
     let span = rng.range(200 * MS, 5 * SEC).min(left);
-    // What is late is over when the last of it has arrived.
-    let lag = left.saturating_sub(3 * SEC);
     let short = rng.range(50 * MS, 2 * SEC).min(left);
     let mute = rng.chance(500);
     match rng.range(0, 100) {
@@ -170,9 +171,9 @@ fn one(plan: &Plan, rng: &mut Rng, left: u64) -> Fault {
         },
         77..83 => Fault::Late {
             per_mille: rng.range(20, 400),
-            span: span.min(lag),
+            span,
         },
-        83..85 if lag > 0 => Fault::Adrift {
+        83..85 => Fault::Adrift {
             span: (6 * SEC).min(left),
         },
         85..87 => Fault::Comeback {
@@ -199,10 +200,20 @@ impl World {
         self.note(5, index as u64);
         self.seen.faults += u64::from(took);
         if index + 1 == self.faults.len() {
-            let end = self.plan.faults_to.max(self.now);
-            self.at(end, Event::Mend(Mending::Limit));
-            self.at(end, Event::Mend(Mending::Calm));
+            self.befall_more();
         }
+    }
+
+    /// Not enough took effect: another one follows.
+    fn befall_more(&mut self) {
+        if self.plan.calm || self.seen.faults >= Plan::LEAST_FAULTS {
+            return;
+        }
+        let (fault, gap) = next(&self.plan, &mut self.rng, 2 * SEC);
+        let at = self.plan.faults_to.max(self.now + gap);
+        self.lasts = self.lasts.max(at);
+        self.faults.push((at, fault));
+        self.at(at, Event::Fault(self.faults.len() - 1));
     }
 
     fn strike(&mut self, fault: Fault) -> bool {
@@ -238,12 +249,12 @@ impl World {
             Fault::Loss { per_mille, span } => {
                 self.net.loss += per_mille;
                 self.net.doubled += per_mille;
-                self.after(span, Event::Mend(Mending::Loss(per_mille)));
+                self.mend_after(span, Mending::Loss(per_mille));
                 true
             }
             Fault::Late { per_mille, span } => {
                 self.net.late += per_mille;
-                self.after(span, Event::Mend(Mending::Late(per_mille)));
+                self.mend_after(span, Mending::Late(per_mille));
                 true
             }
             Fault::Adrift { span } => self.set_adrift(span),
@@ -274,7 +285,7 @@ impl World {
         process.paused_until = 0;
         self.nodes[node].leader.deposed();
         self.nodes[node].node = None;
-        self.after(down, Event::Mend(Mending::StartNode(node)));
+        self.mend_after(down, Mending::StartNode(node));
         true
     }
 
@@ -285,7 +296,8 @@ impl World {
         }
         process.up = false;
         process.paused_until = 0;
-        self.after(down, Event::Mend(Mending::StartClient(client)));
+        self.end_flights(client);
+        self.mend_after(down, Mending::StartClient(client));
         true
     }
 
@@ -298,7 +310,7 @@ impl World {
         service.leaving = true;
         service.client.leave(now);
         let back = away.max(MS);
-        self.after(back, Event::Mend(Mending::StartClient(client)));
+        self.mend_after(back, Mending::StartClient(client));
         true
     }
 
@@ -311,6 +323,7 @@ impl World {
         let takes = process.up && process.paused_until <= now;
         if takes {
             process.paused_until = super::clock::quantised(now + span);
+            self.lasts = self.lasts.max(process.paused_until);
         }
         takes
     }
@@ -327,10 +340,7 @@ impl World {
             return false;
         };
         self.net.adrift = Some(node);
-        self.after(
-            (200 * MS).min(span),
-            Event::Mend(Mending::Adrift { node, span }),
-        );
+        self.mend_after((200 * MS).min(span), Mending::Adrift { node, span });
         true
     }
 
@@ -339,7 +349,7 @@ impl World {
         for &(from, to) in &links {
             self.net.cut(from, to);
         }
-        self.after(span, Event::Mend(Mending::Links(links)));
+        self.mend_after(span, Mending::Links(links));
         takes
     }
 
@@ -361,7 +371,7 @@ impl World {
         let rule = self.nodes[0].state.rules().next().map(|(id, _)| id);
         let Some(rule) = rule else { return false };
         self.ask(|request| Command::DeleteRule { request, rule });
-        self.after(back, Event::Mend(Mending::Limit));
+        self.mend_after(back, Mending::Limit);
         true
     }
 }

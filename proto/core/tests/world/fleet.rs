@@ -6,7 +6,7 @@ use super::net::NODES;
 use super::rng::Rng;
 use super::{Message, Process, Timer, World};
 use aliquot_core::budget::Claim;
-use aliquot_core::client::Client;
+use aliquot_core::client::{Client, Permit};
 use aliquot_core::unit::{BudgetId, Drift};
 
 #[derive(Debug)]
@@ -24,6 +24,8 @@ pub(crate) struct Service {
     /// Callers that wait, and whether the first of them is to try again.
     pub(crate) waiting: u64,
     pub(crate) retrying: bool,
+    /// Its permits in flight, with the true time of their release.
+    pub(crate) flights: Vec<(u64, BudgetId, Permit)>,
     pub(crate) leaving: bool,
 }
 
@@ -39,6 +41,7 @@ impl Service {
             budget: None,
             waiting: 0,
             retrying: false,
+            flights: Vec::new(),
             leaving: false,
         }
     }
@@ -47,6 +50,7 @@ impl Service {
 impl World {
     /// A new process: it holds nothing and knows nothing.
     pub(super) fn start_service(&mut self, of: usize) {
+        self.end_flights(of);
         let drift = self.plan.drift();
         let now = self.now;
         let service = &mut self.services[of];
@@ -69,6 +73,7 @@ impl World {
             }
             Timer::Arrival => self.arrive(of),
             Timer::Retry => self.retry(of),
+            Timer::Release => self.release_permits(of),
             _ => {}
         }
     }

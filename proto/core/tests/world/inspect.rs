@@ -118,6 +118,7 @@ impl World {
         if self.verbose && self.now.is_multiple_of(1_000_000_000) {
             self.tell_of_clients(budget);
         }
+        self.say(|| format!("clients and nodes {}, pool {pool}", sums(&parts)));
         let now = self.now;
         self.judge.believed(now, &parts, pool);
         self.look_at_edges();
@@ -178,6 +179,18 @@ impl World {
             }
         }
     }
+}
+
+/// All of it, in grains, to look at.
+fn sums(parts: &[Share]) -> String {
+    let all = parts.iter().fold((0, 0, 0), |(rate, burst, tokens), part| {
+        (
+            rate + part.rate.grains(),
+            burst + part.burst.grains(),
+            tokens + part.tokens.grains(),
+        )
+    });
+    format!("{all:?}")
 }
 
 /// What a client would admit by at this instant.

@@ -13,7 +13,9 @@ use aliquot_core::check::{
 use aliquot_core::edge::Counters;
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::state::{Effect, Generation, State};
-use aliquot_core::unit::{BudgetId, Drift, Edge, Incarnation, Rate, Scale, Span, Tick, Tokens};
+use aliquot_core::unit::{
+    BudgetId, Drift, Edge, Incarnation, PeriodId, Rate, Scale, Span, Tick, Tokens,
+};
 
 /// The first breach of a world.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +46,9 @@ pub(crate) struct Judge {
     whole: Option<Envelope>,
     greatest: (u64, u64),
     disjoint: Disjointness<Incarnation>,
-    edges: Monotone<(Edge, BudgetId), 12>,
+    /// A quota's counters begin anew with each period, and periods only follow one another.
+    edges: Monotone<(Edge, BudgetId, PeriodId), 12>,
+    periods: Monotone<(Edge, BudgetId), 1>,
     /// The last entry that any replica has applied.
     applied: u64,
     pub(crate) breach: Option<Breach>,
@@ -71,6 +75,7 @@ impl Judge {
             greatest,
             disjoint: Disjointness::new(drift),
             edges: Monotone::new(["a counter of an edge that went back"; 12]),
+            periods: Monotone::new(["a period of an edge that went back"]),
             applied: 0,
             breach: None,
             slack: i128::MAX,
@@ -87,7 +92,7 @@ impl Judge {
         }
     }
 
-    fn hear(&mut self, by: &'static str, at: u64, verdict: Verdict) {
+    pub(crate) fn hear(&mut self, by: &'static str, at: u64, verdict: Verdict) {
         if !verdict.is_pass() {
             self.fail(by, at, || verdict.to_string());
         }
@@ -237,7 +242,12 @@ impl Judge {
         for (slot, value) in all.iter_mut().zip(given.into_iter().chain(returned)) {
             *slot = value;
         }
-        if let Err(violation) = self.edges.observe(tick(now), (edge, budget), all) {
+        let period = counters.period;
+        let edges = self.edges.observe(tick(now), (edge, budget, period), all);
+        let periods = self
+            .periods
+            .observe(tick(now), (edge, budget), [period.get()]);
+        if let Err(violation) = edges.and(periods) {
             self.fail("monotone edges", now, || violation.to_string());
         }
     }

@@ -9,13 +9,14 @@
 //! | `plan` | what a seed is, drawn before it begins |
 //! | `clock`, `net`, `raft` | time, links, and the replicated log |
 //! | `coordinator`, `fleet` | the hosts: what a shell does around the machines |
-//! | `load`, `faults` | what is asked of them, and what befalls them |
+//! | `load`, `counted`, `faults` | what is asked of them, and what befalls them |
 //! | `judge`, `inspect` | what must never happen, and where to look for it |
 //! | `report` (beside the kernel) | the figures of many seeds |
 
 mod admin;
 mod clock;
 mod coordinator;
+mod counted;
 mod event;
 mod faults;
 mod fleet;
@@ -53,6 +54,7 @@ pub(crate) struct World {
     nodes: Vec<Coordinator>,
     services: Vec<Service>,
     judge: Judge,
+    counted: counted::Counted,
     admin: admin::Admin,
     faults: Vec<(u64, faults::Fault)>,
     load: load::Load,
@@ -61,6 +63,10 @@ pub(crate) struct World {
     trace: u64,
     /// The next reclaim that is proposed meets its node's comeback.
     trap: bool,
+    /// Until when what has befallen so far lasts.
+    lasts: u64,
+    /// When the last office of a leader began.
+    office: u64,
     pub(crate) seen: Seen,
     /// Prints what happens.
     pub(crate) verbose: bool,
@@ -71,6 +77,8 @@ pub(crate) struct World {
 pub(crate) struct Seen {
     pub(crate) events: u64,
     pub(crate) faults: u64,
+    /// How often a quota or permits admitted.
+    pub(crate) counted: u64,
     pub(crate) utilisation: f64,
     pub(crate) healed: f64,
     pub(crate) slack: i128,
@@ -95,6 +103,7 @@ impl World {
             services: (0..Plan::CLIENTS)
                 .map(|me| Service::new(me, plan.drift(), &mut rng))
                 .collect(),
+            counted: counted::Counted::new(&plan),
             admin: admin::Admin::default(),
             plan,
             now: 0,
@@ -108,6 +117,8 @@ impl World {
             lives: BTreeMap::new(),
             trace: 0xcbf2_9ce4_8422_2325,
             trap: false,
+            lasts: 0,
+            office: 0,
             seen: Seen::default(),
             verbose: false,
         };
@@ -135,24 +146,8 @@ impl World {
 
     /// Lives the seed through, or up to its first breach.
     pub(crate) fn run(mut self) -> Seen {
-        let (from, healed, end) = (
-            self.plan.faults_from,
-            self.plan.healed_from(),
-            self.plan.end(),
-        );
-        let storm = self.run_until(from).and_then(|()| {
-            let before = self.meter();
-            self.run_until(self.plan.faults_to)?;
-            let after = self.meter();
-            self.seen.utilisation = (after.0 - before.0) / (after.1 - before.1);
-            self.run_until(healed)?;
-            let before = self.meter();
-            self.run_until(end)?;
-            let after = self.meter();
-            self.seen.healed = (after.0 - before.0) / (after.1 - before.1);
-            Some(())
-        });
-        let _ = storm;
+        // `None` after a breach: the world ends there.
+        let _ = self.live();
         let mut seen = self.seen;
         seen.slack = self.judge.slack;
         seen.trace = self.trace;
@@ -161,6 +156,26 @@ impl World {
         let per_token = self.judge.scale.map_or(1, |scale| scale.grains_per_token());
         seen.tokens_per_grain = 1.0 / per_token as f64;
         seen
+    }
+
+    fn live(&mut self) -> Option<()> {
+        self.run_until(self.plan.faults_from)?;
+        let before = self.meter();
+        self.run_storm()?;
+        self.seen.utilisation = self.part_since(before);
+        let last = self.run_to_last_fault()?;
+        let healed = self.plan.healed_from(last);
+        self.run_until(healed)?;
+        let before = self.meter();
+        self.run_until(healed + Plan::HEALED)?;
+        self.seen.healed = self.part_since(before);
+        Some(())
+    }
+
+    /// The part of what the limit made since `before` that was admitted since.
+    fn part_since(&mut self, before: (f64, f64)) -> f64 {
+        let after = self.meter();
+        (after.0 - before.0) / (after.1 - before.1)
     }
 
     /// Tokens admitted, and made by the limit, so far.
@@ -273,8 +288,12 @@ impl World {
         let slow = matches!(message, Message::Raft(_)) && self.now < self.net.slow_log;
         let slow = if slow && from != to { 300 * MS } else { 0 };
         let copies = self.net.send(from, to, self.now, &mut self.rng);
+        self.lasts = self.lasts.max(self.net.late_until);
         for delay in copies.into_iter().flatten() {
             let delay = delay + slow;
+            if slow > 0 {
+                self.lasts = self.lasts.max(self.now + delay);
+            }
             let message = Box::new(message.clone());
             self.after(delay, Event::Deliver { from, to, message });
         }

@@ -7,6 +7,7 @@ use super::rng::Rng;
 use super::{Timer, World};
 use aliquot_core::bucket::Refusal;
 use aliquot_core::client::Denial;
+use aliquot_core::share::Kind;
 use aliquot_core::unit::{RequestId, Tokens};
 
 #[derive(Debug)]
@@ -57,7 +58,10 @@ impl World {
 
     pub(super) fn arrive(&mut self, of: usize) {
         for _ in 0..self.load.batch {
-            self.decide(of);
+            match self.plan.kind {
+                Kind::Rate => self.decide(of),
+                Kind::Quota | Kind::Concurrency => self.decide_counted(of),
+            }
         }
         let gap = self.rng.exponential(self.load.gaps[of]) as u64;
         // No gap is so long that a shift of the load would be slept through.

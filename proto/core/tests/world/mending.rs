@@ -1,7 +1,7 @@
-//! How faults end.
+//! How faults end, and when the last of them has.
 
-use super::World;
-use super::clock::MS;
+use super::clock::{MS, SEC, quantised};
+use super::{Event, World};
 
 /// How a fault ends.
 #[derive(Clone, Debug)]
@@ -17,10 +17,12 @@ pub(crate) enum Mending {
         span: u64,
     },
     Limit,
-    Calm,
 }
 
 impl World {
+    /// Four election timeouts at their longest: time for a vote to be split twice.
+    const ELECTED: u64 = 2 * SEC;
+
     pub(super) fn mend(&mut self, mending: Mending) {
         match mending {
             Mending::StartNode(node) => {
@@ -52,11 +54,38 @@ impl World {
             Mending::Limit => {
                 self.limit(100);
             }
-            Mending::Calm => {
-                self.load.shift(&self.plan, &mut self.rng, true);
-                // Of R, measured in true time, a slow clock cannot give 99 %.
-                self.tune_clocks(self.plan.rho.min(1_000));
-            }
         }
+    }
+
+    pub(super) fn mend_after(&mut self, span: u64, mending: Mending) {
+        let at = quantised(self.now + span);
+        self.lasts = self.lasts.max(at);
+        self.at(at, Event::Mend(mending));
+    }
+
+    /// Runs until nothing that befell the world lasts: all is up, every link
+    /// is whole, and what was late has arrived.
+    pub(super) fn run_storm(&mut self) -> Option<()> {
+        self.lasts = self.lasts.max(self.plan.faults_to);
+        while self.now < self.lasts {
+            self.run_until(quantised(self.lasts))?;
+        }
+        self.trap = false;
+        (self.net.slow_log, self.net.open) = (0, Default::default());
+        self.limit(100);
+        self.load.shift(&self.plan, &mut self.rng, true);
+        // Of R, measured in true time, a slow clock cannot give 99 %.
+        self.tune_clocks(self.plan.rho.min(1_000));
+        Some(())
+    }
+
+    /// When the last fault was over. To have no leader is what losing one
+    /// does, so that lasts until the next one is in office: every election
+    /// that faults caused ends within [`Self::ELECTED`] of the last of them,
+    /// and an office that begins later is none of theirs.
+    pub(super) fn run_to_last_fault(&mut self) -> Option<u64> {
+        let calm = self.now;
+        self.run_until(calm + Self::ELECTED)?;
+        Some(self.office.max(calm))
     }
 }

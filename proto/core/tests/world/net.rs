@@ -15,6 +15,8 @@ pub(crate) struct Net {
     pub(crate) loss: u64,
     pub(crate) doubled: u64,
     pub(crate) late: u64,
+    /// When the last of what is late arrives.
+    pub(crate) late_until: u64,
     /// The usual one-way delay, in nanoseconds.
     delay: u64,
     /// What is sent to this host arrives seconds late.
@@ -33,6 +35,7 @@ impl Net {
             loss: 0,
             doubled: 0,
             late: 0,
+            late_until: 0,
             delay: rng.range(1, 15) * MS,
             adrift: None,
             open: [0; NODES],
@@ -53,33 +56,42 @@ impl Net {
     }
 
     /// After how long each copy of a message arrives; none if it is lost.
-    pub(crate) fn send(&self, from: usize, to: usize, now: u64, rng: &mut Rng) -> [Option<u64>; 2] {
+    pub(crate) fn send(
+        &mut self,
+        from: usize,
+        to: usize,
+        now: u64,
+        rng: &mut Rng,
+    ) -> [Option<u64>; 2] {
         if from == to {
             return [Some(quantised(1)), None];
         }
         let open = |host: usize| self.open.get(host).is_some_and(|&until| now < until);
         if open(from) && open(to) {
-            return [Some(self.delay(rng)), None];
+            return [Some(self.delay(now, rng)), None];
         }
         let passes = self.reaches(from, to) || open(from) || open(to);
         if !passes || rng.chance(self.loss) {
             return [None, None];
         }
         if self.adrift == Some(to) {
-            return [Some(rng.range(1_000, 2_900) * MS), None];
+            let delay = rng.range(1_000, 2_900) * MS;
+            self.late_until = self.late_until.max(now + delay);
+            return [Some(delay), None];
         }
-        let second = rng.chance(self.doubled).then(|| self.delay(rng));
-        [Some(self.delay(rng)), second]
+        let second = rng.chance(self.doubled).then(|| self.delay(now, rng));
+        [Some(self.delay(now, rng)), second]
     }
 
     /// Each copy draws its own: they overtake each other.
-    fn delay(&self, rng: &mut Rng) -> u64 {
+    fn delay(&mut self, now: u64, rng: &mut Rng) -> u64 {
         let mut delay = self.delay / 2 + rng.range(0, self.delay);
         if rng.chance(20) {
             delay += rng.range(0, 100 * MS);
         }
         if rng.chance(self.late) {
             delay += rng.range(100 * MS, 2_500 * MS);
+            self.late_until = self.late_until.max(now + delay);
         }
         quantised(delay)
     }

@@ -1,13 +1,16 @@
 //! What a seed is: its budget, its load, its faults, all drawn before it begins.
 
-use super::clock::{MS, SEC};
+use super::clock::{SEC, quantised};
 use super::rng::Rng;
 use aliquot_core::budget::{Budget, BudgetDraft, ExpiryDraft, PartDraft};
-use aliquot_core::unit::Drift;
+use aliquot_core::lease::parent_span;
+use aliquot_core::share::Kind;
+use aliquot_core::unit::{Drift, Span};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
+    pub(crate) kind: Kind,
     pub(crate) rho: u32,
     pub(crate) lease_ms: u64,
     /// Tokens per second, and tokens.
@@ -35,14 +38,25 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) const CLIENTS: usize = 50;
     pub(crate) const HEALED: u64 = 20 * SEC;
-    const FORGET: u64 = 2 * SEC;
+    /// The least part of R that is admitted once healed.
+    pub(crate) const LEAST_HEALED: f64 = 0.99;
+    /// So many faults take effect, at least.
+    pub(crate) const LEAST_FAULTS: u64 = 12;
+    /// How long a floor of the dead stays booked after its lease: the least
+    /// there is, so that it is free again when everything else must be.
+    const FORGET: &str = "1s";
 
     pub(crate) fn draw(seed: u64, calm: bool) -> Self {
         let mut rng = Rng::new(seed);
-        let rate = rng.pick(&[50, 60, 80, 100, 100, 150, 200, 200, 300, 400, 600, 1_000]);
+        let rate = rng.pick(&[100, 100, 120, 150, 150, 200, 200, 200, 300, 400, 600, 1_000]);
         let rate = if rng.chance(10) { 5_000 } else { rate };
         let patient = rng.chance(700);
         let cost = if rng.chance(50) { 3 } else { 1 };
+        // At every client some part of a request's cost is always in the
+        // making. Fifty of these parts must be little beside what 20 seconds
+        // make, and a client's demand more than a few requests per second:
+        // else what is measured once healed is that noise.
+        let rate = if cost == 1 { rate } else { rate.max(200) };
         // Every client's part must be able to hold what it is asked for at once.
         let least = match (patient, cost) {
             (_, 3) => 600,
@@ -57,14 +71,18 @@ impl Plan {
             1 | 2 => 50_000,
             _ => 1_000,
         };
+        // All floors together are a quarter of the rate and a fifth of the
+        // burst: what floors of the dead pin, nobody else can be given.
+        let floors = rng.chance(250) && rate >= 200;
+        let burst = if floors { burst.max(250) } else { burst };
         Self {
             seed,
+            kind: Kind::Rate,
             rho,
             lease_ms: 3_000,
             rate,
             burst,
-            // All floors together are a quarter of the rate.
-            floors: rng.chance(250) && rate >= 200,
+            floors,
             patient,
             cost,
             calm,
@@ -85,36 +103,32 @@ impl Plan {
         }
     }
 
+    /// The same with a budget of another kind.
+    pub(crate) fn counted(seed: u64, kind: Kind) -> Self {
+        Self {
+            kind,
+            floors: false,
+            patient: false,
+            cost: 1,
+            ..Self::draw(seed, false)
+        }
+    }
+
+    /// When everything must be well again, if the last fault was over at `last`:
+    /// a lease, as long as a parent waits for one, and a second later.
+    pub(crate) fn healed_from(&self, last: u64) -> u64 {
+        let lease = parent_span(Span::from_millis(self.lease_ms), self.drift());
+        last + quantised(lease.nanos()) + SEC
+    }
+
     pub(crate) fn drift(&self) -> Drift {
         Drift::from_ppm(self.rho).unwrap_or_default()
-    }
-
-    /// When everything must be well again. What floors of the dead pin is
-    /// free only `forget_after` later, by design.
-    pub(crate) fn healed_from(&self) -> u64 {
-        let ghosts = if self.floors { Self::FORGET } else { 0 };
-        self.faults_to + self.lease_ms * MS + SEC + ghosts
-    }
-
-    /// When the world ends.
-    pub(crate) fn end(&self) -> u64 {
-        self.healed_from() + Self::HEALED
     }
 
     /// No limit of this world is greater.
     pub(crate) fn greatest(&self) -> (u64, u64) {
         let times = if self.changes_limits() { 2 } else { 1 };
         (self.rate * times, self.burst * times)
-    }
-
-    /// The least part of R that is admitted once healed. A burst of many
-    /// seconds fills and empties by more than 1 % of what 20 seconds make.
-    pub(crate) fn least_healed(&self) -> f64 {
-        if self.burst <= 4 * self.rate {
-            0.99
-        } else {
-            0.97
-        }
     }
 
     /// One seed in eight.
@@ -137,11 +151,21 @@ impl Plan {
         let (rate, burst) = (self.rate * per_cent / 100, self.burst * per_cent / 100);
         let mut draft = BudgetDraft {
             key: "world".into(),
-            rate: Some(format!("{}/s", rate.max(1)).into()),
-            burst: Some(burst.max(1).into()),
-            forget_after: Some("2s".into()),
+            forget_after: Some(Self::FORGET.into()),
             ..BudgetDraft::default()
         };
+        match self.kind {
+            Kind::Rate => {
+                draft.rate = Some(format!("{}/s", rate.max(1)).into());
+                draft.burst = Some(burst.max(1).into());
+            }
+            // An eighth of what is asked for.
+            Kind::Quota => draft.quota = Some(format!("{} per 10s", rate.max(1) * 5).into()),
+            Kind::Concurrency => {
+                draft.concurrency = Some((rate / 5).clamp(1, 100).into());
+                draft.max_hold = Some("1s".into());
+            }
+        }
         if self.floors {
             draft.floor = Some(PartDraft {
                 rate: Some(format!("{}/s", (self.rate / 200).max(1)).into()),

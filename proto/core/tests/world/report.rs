@@ -12,7 +12,10 @@ pub(crate) struct Summary {
 }
 
 /// Lives every seed through, on two threads.
-pub(crate) fn run(seeds: std::ops::Range<u64>, calm: bool) -> Vec<(u64, Seen)> {
+pub(crate) fn run(
+    seeds: std::ops::Range<u64>,
+    plan: impl Fn(u64) -> Plan + Sync,
+) -> Vec<(u64, Seen)> {
     let next = AtomicU64::new(seeds.start);
     let work = || {
         let mut seen = Vec::new();
@@ -21,11 +24,11 @@ pub(crate) fn run(seeds: std::ops::Range<u64>, calm: bool) -> Vec<(u64, Seen)> {
             if seed >= seeds.end {
                 return seen;
             }
-            seen.push((seed, World::new(Plan::draw(seed, calm)).run()));
+            seen.push((seed, World::new(plan(seed)).run()));
         }
     };
     let mut all = std::thread::scope(|scope| {
-        let other = scope.spawn(work);
+        let other = scope.spawn(&work);
         let mut mine = work();
         mine.extend(other.join().expect("a world panicked"));
         mine
