@@ -181,8 +181,8 @@ impl Budget {
             let allowed = format!("{}: another key is another budget", self.key());
             gate.refuse("key", new.key().as_str(), allowed);
         }
-        gate.pass(Some(()))?;
-        self.adopt(new)
+        let adopted = self.adopt(new).map_err(|errors| gate.add(errors));
+        gate.pass(adopted.ok())
     }
 
     /// This generation of the budget under another rule that its key falls
