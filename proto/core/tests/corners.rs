@@ -1,0 +1,8 @@
+//! Sequences that once broke a machine, each as small as it can be told.
+
+#[path = "corners/children.rs"]
+mod children;
+#[path = "corners/parents.rs"]
+mod parents;
+#[path = "corners/setup.rs"]
+mod setup;

@@ -1,0 +1,150 @@
+//! Corners of clients and nodes.
+
+use super::setup::*;
+
+fn period_learned_with_a_lapse() -> (u64, u64) {
+    let budget = quota();
+    let mut client = leased(&budget, 5, given(&budget, [0, 0, 10, 0]));
+    assert!(client.report(at(900), 0).is_some());
+    // Nobody looked at the lease after it ended; the answer renews it.
+    let late = answer(edge(1, 1), 2, &budget, 6, given(&budget, [0, 0, 20, 0]));
+    client.handle_answer(&late, at(1_100));
+    let holder = client.holder().expect("an edge");
+    let held = holder.holding(B).tokens.grains() / budget.scale().grains_per_token();
+    (held, admits(&mut client, &budget, at(1_100)))
+}
+
+/// Invariant 2 of `docs/invariants.md`: what is returned is not used.
+#[test]
+fn an_answer_with_a_new_period_after_a_lapse_returns_nothing_of_it() {
+    assert_eq!(period_learned_with_a_lapse(), (20, 20));
+    let bug = Some(Bug::AnswerBeforeLapse);
+    let (held, admitted) = planted::with(bug, period_learned_with_a_lapse);
+    assert!(admitted > held, "{admitted} of {held}");
+}
+
+fn believed(client: &Client, now: Tick) -> Rate {
+    let mut allotments = client.allotments();
+    let (_, allotment) = allotments.next().expect("an allotment");
+    allotment.share_at(now).rate
+}
+
+/// What the node holds and what its client, under a lease, believes after the node's clock jumped.
+fn node_jumps() -> (Rate, Rate) {
+    let budget = rate(ExpiryDraft::Word("deny".into()));
+    let (mut node, client) = node_with_client(&budget, given(&budget, [100, 100, 100, 0]));
+    node.clock_jumped(at(500));
+    node.tick(at(500));
+    assert!(client.is_leased(at(500)));
+    (node.holder().holding(B).rate, believed(&client, at(500)))
+}
+
+/// Invariant 2: clients' clocks did not jump, and their leases go on.
+#[test]
+fn a_node_whose_clock_jumped_returns_nothing_that_its_clients_hold() {
+    let (held, believed) = node_jumps();
+    assert!(
+        believed > Rate::ZERO && held >= believed,
+        "{held} {believed}"
+    );
+    let (held, believed) = planted::with(Some(Bug::JumpEndsSessions), node_jumps);
+    assert!(held < believed, "{held} {believed}");
+}
+
+/// What a client under `keep` has after its edge was closed and another gave 10/s.
+fn kept_and_given() -> Rate {
+    let budget = rate(ExpiryDraft::Word("keep".into()));
+    let mut client = leased(&budget, 0, given(&budget, [100, 100, 0, 0]));
+    let mut closed = answer(edge(1, 1), 1, &budget, 0, Vector::ZERO);
+    closed.verdict = Verdict::Closed;
+    client.tick(at(1_500));
+    client.handle_answer(&closed, at(1_500));
+    assert!(client.try_acquire_at(B, token(&budget), at(1_500)).is_ok());
+    client.open(edge(2, 1), at(1_600));
+    assert!(client.report(at(1_600), 0).is_some());
+    let gift = given(&budget, [10, 10, 0, 0]);
+    client.handle_answer(&answer(edge(2, 1), 1, &budget, 0, gift), at(1_600));
+    let grains = budget.scale().grains_per_token();
+    Rate::from_grains(believed(&client, at(1_600)).grains() / grains)
+}
+
+/// Invariant 7: a holder that returns merges nothing of what it did meanwhile.
+#[test]
+fn a_kept_share_does_not_add_to_the_next_edges() {
+    assert_eq!(kept_and_given(), Rate::from_grains(10));
+    let merged = planted::with(Some(Bug::KeptMerges), kept_and_given);
+    assert_eq!(merged, Rate::from_grains(110));
+}
+
+/// Invariant 7: a switch of policy makes no token.
+#[test]
+fn a_local_bucket_begins_with_the_level_that_was_there() {
+    let part = PartDraft {
+        rate: Some("1/s".into()),
+        burst: Some("50".into()),
+        permits: None,
+    };
+    let budget = rate(ExpiryDraft::Local { local: part });
+    let mut client = leased(&budget, 0, given(&budget, [1, 100, 3, 0]));
+    assert_eq!(admits(&mut client, &budget, at(0)), 3);
+    assert!(admits(&mut client, &budget, at(1_000)) <= 1);
+}
+
+/// Invariant 7: a floor of permits outlives the release of one of them.
+#[test]
+fn a_permit_released_without_a_lease_leaves_the_floor() {
+    let budget = budget(|draft| {
+        draft.concurrency = Some("10".into());
+        draft.max_hold = Some("60s".into());
+        draft.on_lease_expiry = Some(ExpiryDraft::Word("floor".into()));
+        draft.floor = Some(PartDraft {
+            rate: None,
+            burst: None,
+            permits: Some("2".into()),
+        });
+    });
+    let whole = Vector::from_array([0, 4, 0, 0, 0, 2]);
+    let mut client = leased(&budget, 0, whole);
+    let permits: Vec<_> = (0..2)
+        .map(|_| client.try_permit_at(B, at(1)).expect("a permit"))
+        .collect();
+    client.tick(at(1_500));
+    client.release_permit(B, permits[0], at(1_500));
+    assert!(client.try_permit_at(B, at(1_600)).is_ok());
+    assert!(client.try_permit_at(B, at(1_600)).is_err());
+}
+
+/// The floor that a node asks for when the only client that had one is gone.
+fn floor_asked_for() -> Rate {
+    let budget = floored();
+    let (mut node, client) = node_with_client(&budget, given(&budget, [100, 100, 100, 10]));
+    drop(client);
+    // The node itself is renewed beyond its client's last lease.
+    assert!(node.report(at(2_900), 0).is_some());
+    let mut again = answer(
+        edge(0, 1),
+        2,
+        &budget,
+        0,
+        given(&budget, [100, 100, 100, 10]),
+    );
+    again.lease = Span::from_secs(3);
+    node.handle_answer(&again, at(2_900));
+    node.tick(at(3_100));
+    assert!(node.account(B).is_some_and(|book| !book.ghosts().is_zero()));
+    let report = node.report(at(3_200), 0).expect("a report");
+    report
+        .lines
+        .iter()
+        .map(|line| line.floor.rate)
+        .max()
+        .unwrap_or_default()
+}
+
+/// A recall that cannot be met would end the node's lease (invariant 8).
+#[test]
+fn a_floor_stays_asked_for_while_it_is_booked() {
+    assert!(floor_asked_for() > Rate::ZERO);
+    let unasked = planted::with(Some(Bug::LastFloorUnasked), floor_asked_for);
+    assert_eq!(unasked, Rate::ZERO);
+}

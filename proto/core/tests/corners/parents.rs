@@ -1,0 +1,257 @@
+//! Corners of leaders and ledgers.
+
+use super::setup::*;
+
+struct Office {
+    state: State,
+    leader: Leader,
+    index: u64,
+}
+
+impl Office {
+    fn apply(&mut self, command: Option<&Command>, now: Tick) {
+        self.index += 1;
+        let effects = self.state.apply(self.index, command);
+        let term = Term::new(1);
+        self.leader
+            .applied(term, command, &effects, &self.state, now);
+    }
+
+    /// Nodes 1 to 3 with lives 1 to 3, and a leader in office.
+    fn open() -> Self {
+        let mut office = Self {
+            state: State::new(),
+            leader: Leader::new(Pace::default()),
+            index: 0,
+        };
+        for node in 1..=3 {
+            office.join(node);
+        }
+        office.leader.elected(Term::new(1), &office.state, at(0));
+        office.apply(None, at(0));
+        office
+    }
+
+    fn join(&mut self, node: u64) {
+        let join = Command::Join {
+            node: NodeId::new(node),
+            request: RequestId::new(self.index + 1_000),
+        };
+        self.apply(Some(&join), at(0));
+    }
+
+    fn put(&mut self, budget: Budget) {
+        let put = Command::PutRule {
+            request: RequestId::new(1),
+            budget,
+            creator: None,
+        };
+        self.apply(Some(&put), at(0));
+    }
+
+    fn report(&mut self, life: u64, wall_ms: i64, now: Tick) {
+        let report = Report {
+            edge: edge(0, life),
+            seq: Seq::new(1),
+            heard: Heard::default(),
+            wall_ms,
+            intent: Intent::Stay,
+            lines: Vec::new(),
+            floors: Vec::new(),
+        };
+        assert!(
+            self.leader
+                .handle_report(&report, &self.state, now)
+                .is_none()
+        );
+    }
+
+    fn rounds(&mut self, now: Tick) -> Vec<Changes> {
+        let outputs = self.leader.tick(&self.state, now);
+        let rounds = outputs.into_iter().filter_map(|output| match output {
+            LeaderOutput::Propose(Command::Round(changes)) => Some(changes),
+            _ => None,
+        });
+        rounds.collect()
+    }
+}
+
+/// How many rounds a leader makes of a deleted quota of which something is spent.
+fn rounds_after_deletion() -> usize {
+    let mut office = Office::open();
+    office.put(quota());
+    let period = PeriodId::new(7);
+    let movement = |tokens: u64, spent: u64| Movement {
+        child: Incarnation::new(1),
+        budget: B,
+        period,
+        total: Vector::from_array([0, 0, tokens, spent, 0, 0]),
+    };
+    let used = Command::Round(Changes {
+        round: Round::new(1 << 40),
+        stamps: vec![(B, period)],
+        grants: vec![movement(10, 0)],
+        ..Changes::default()
+    });
+    office.apply(Some(&used), at(0));
+    let back = Command::Round(Changes {
+        round: Round::new(1 << 40),
+        releases: vec![movement(4, 6)],
+        ..Changes::default()
+    });
+    office.apply(Some(&back), at(0));
+    let delete = Command::DeleteRule {
+        request: RequestId::new(2),
+        rule: RuleId::new(1),
+    };
+    office.apply(Some(&delete), at(0));
+    let mut made = 0;
+    for step in 1..10 {
+        let now = at(step * 200);
+        for changes in office.rounds(now) {
+            made += 1;
+            office.apply(Some(&Command::Round(changes)), now);
+        }
+    }
+    made
+}
+
+/// Invariant 13: an entry that changes nothing is not proposed for ever.
+#[test]
+fn a_deleted_quota_waits_for_its_period_in_silence() {
+    assert_eq!(rounds_after_deletion(), 0);
+    let bug = Some(Bug::SpentEndedInVain);
+    assert!(planted::with(bug, rounds_after_deletion) > 5);
+}
+
+/// A node that restarts has two lives for a while, and one clock.
+#[test]
+fn two_lives_of_one_node_are_no_quorum_of_clocks() {
+    let decade = 3_650 * 86_400_000;
+    let budget = quota();
+    let honest = {
+        let wall = aliquot_core::budget::WallTime::from_millis(DAWN);
+        let period = budget.period().expect("a quota");
+        period.id_at(wall).expect("a period")
+    };
+    let mut office = Office::open();
+    office.put(budget);
+    office.join(1);
+    for (life, wall) in [(1, DAWN + decade), (2, DAWN), (3, DAWN), (4, DAWN + decade)] {
+        office.report(life, wall, at(100));
+    }
+    let stamps: Vec<_> = office
+        .rounds(at(200))
+        .into_iter()
+        .flat_map(|changes| changes.stamps)
+        .collect();
+    assert_eq!(stamps, [(B, honest)]);
+}
+
+/// An acknowledgement proves the leadership of its own term alone.
+#[test]
+fn a_barrier_of_an_earlier_term_confirms_nothing() {
+    let life = Incarnation::new(1);
+    let barrier_of = |term: u64| {
+        let mut leadership = Leadership::elected(Term::new(term), Span::from_secs(3));
+        leadership.take_office(at(0), [life].into_iter());
+        leadership.arrived(life, Seq::new(1), at(1));
+        let barrier = leadership.start_barrier().expect("a report waits");
+        (leadership, barrier)
+    };
+    let (_, old) = barrier_of(1);
+    let (mut leadership, new) = barrier_of(2);
+    assert!(leadership.acknowledged(old).is_empty());
+    assert_eq!(leadership.acknowledged(new).len(), 1);
+}
+
+fn line(budget: u64, returned: Vector) -> ReportLine {
+    ReportLine {
+        budget: BudgetId::new(budget),
+        period: PeriodId::new(0),
+        returned,
+        demand: Vec::new(),
+        floor: aliquot_core::share::Share::EMPTY,
+        largest_wait: Tokens::from_grains(1),
+    }
+}
+
+fn says(seq: u64, lines: Vec<ReportLine>) -> Report {
+    Report {
+        edge: edge(1, 1),
+        seq: Seq::new(seq),
+        heard: Heard::default(),
+        wall_ms: 0,
+        intent: Intent::Stay,
+        lines,
+        floors: Vec::new(),
+    }
+}
+
+/// Invariant 13: a client that names budgets at random leaves nothing behind.
+#[test]
+fn budgets_that_nobody_knows_are_forgotten_with_the_next_report() {
+    let mut ledger = Ledger::default();
+    ledger.open(edge(1, 1), at(0));
+    for seq in 1..100 {
+        let lines = (0..10).map(|of| line(seq * 10 + of, Vector::ZERO));
+        let taken = ledger.take(at(seq), &says(seq, lines.collect()));
+        assert_eq!(taken, Ok(()));
+        let child = ledger.child(Incarnation::new(1)).expect("a child");
+        assert!(child.claims.len() <= 10, "{} claims", child.claims.len());
+    }
+}
+
+/// Invariant 8: who was silent during a plan is planned for when it is heard again.
+#[test]
+fn a_child_that_was_silent_is_planned_for_when_it_speaks() {
+    let budget = rate(ExpiryDraft::Word("deny".into()));
+    let (mut node, mut client) = node_with_client(&budget, given(&budget, [100, 100, 100, 0]));
+    assert!(node.report(at(500), 0).is_some());
+    let mut more = answer(
+        edge(0, 1),
+        2,
+        &budget,
+        0,
+        given(&budget, [200, 200, 100, 0]),
+    );
+    more.lease = Span::from_secs(3);
+    // The gift arrives while the client has not been heard for more than a second.
+    node.handle_answer(&more, at(2_000));
+    node.tick(at(2_000));
+    let _ = node.poll_outputs();
+    let report = client.report(at(2_050), 0).expect("a report");
+    let before = node.account(B).map(|book| book.held().rate);
+    // The same demand as in its last report: nothing else calls for a plan.
+    let mut same = report;
+    let child = node.ledger().child(client.edge().expect("an edge").child);
+    let claim = child
+        .and_then(|child| child.claims.get(&B))
+        .expect("a claim");
+    same.lines[0].demand.clone_from(&claim.demand);
+    same.lines[0].largest_wait = Tokens::ZERO;
+    node.handle_report(&same, at(2_100));
+    node.tick(at(2_100));
+    assert!(node.account(B).map(|book| book.held().rate) > before);
+}
+
+/// A lie about what was returned gives no right to more.
+#[test]
+fn who_claims_to_have_returned_more_than_it_has_gets_no_more_for_it() {
+    let budget = rate(ExpiryDraft::Word("deny".into()));
+    let (mut node, client) = node_with_client(&budget, given(&budget, [100, 100, 100, 0]));
+    let other = node.open_session(at(500)).expect("a session");
+    let mut lie = says(9, vec![line(1, Vector::from_array([1 << 60; 6]))]);
+    lie.edge = client.edge().expect("an edge");
+    let child = node.ledger().child(lie.edge.child).expect("a child");
+    lie.lines[0].demand.clone_from(&child.claims[&B].demand);
+    let mut honest = says(1, vec![line(1, Vector::ZERO)]);
+    honest.edge = other;
+    honest.lines[0].demand.clone_from(&lie.lines[0].demand);
+    node.handle_report(&honest, at(510));
+    node.handle_report(&lie, at(520));
+    node.tick(at(520));
+    // The liar's share is seen, and half of it is wanted back.
+    let child = node.ledger().child(lie.edge.child).expect("a child");
+    assert!(child.claims[&B].target.rate > Rate::ZERO);
+}
