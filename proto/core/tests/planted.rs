@@ -8,6 +8,7 @@
 mod kernel;
 
 use aliquot_core::planted::{self, Bug};
+use aliquot_core::share::Kind;
 use kernel::{Plan, World};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,10 +34,34 @@ const IN_THE_WORLD: &[Bug] = &[
     Bug::LeaseUnchecked,
     Bug::FloorUnclipped,
     Bug::InheritedReclaimMissed,
+    Bug::DeadEscrowFree,
+    Bug::ReportNotFenced,
+    Bug::LoweringForgets,
+    Bug::ReturnCrossesStamps,
+    Bug::GhostPermitsReturned,
 ];
 
 /// Bugs of a leader's office: looked for where everything befalls leaders.
 const OF_LEADERS: &[Bug] = &[Bug::InheritedReclaimMissed];
+
+/// Bugs of quotas or of permits, or that these show sooner than rates do.
+fn kind_of(bug: Bug) -> Kind {
+    match bug {
+        Bug::DeadEscrowFree | Bug::LoweringForgets | Bug::ReturnCrossesStamps => Kind::Quota,
+        Bug::ReportNotFenced | Bug::GhostPermitsReturned => Kind::Concurrency,
+        _ => Kind::Rate,
+    }
+}
+
+fn plan(bug: Bug, seed: u64, calm: bool) -> Plan {
+    match kind_of(bug) {
+        Kind::Rate => Plan::draw(seed, calm),
+        kind => Plan {
+            calm,
+            ..Plan::counted(seed, kind)
+        },
+    }
+}
 
 /// So many seeds are tried.
 const SEEDS: u64 = 150;
@@ -50,7 +75,7 @@ fn shows(bug: Bug, seeds: u64, calm: bool) -> Option<(u64, String)> {
         let wanted = |seed: &u64| calm || !OF_LEADERS.contains(&bug) || Plan::is_palace(*seed);
         let all = (0..seeds * 8).filter(wanted);
         all.take(seeds as usize).find_map(|seed| {
-            let plan = Plan::draw(seed, calm);
+            let plan = plan(bug, seed, calm);
             let world = || World::new(plan).run();
             let by = match std::panic::catch_unwind(world) {
                 Ok(seen) => match seen.breach {
@@ -148,7 +173,7 @@ fn row(bug: Bug, sources: &[(String, String)]) -> Row {
             silent: found
                 .as_ref()
                 .map(|_| shows(bug, CALM_SEEDS, true).is_none()),
-            caught: found.map(|(seed, by)| (format!("world: {by}"), Some(seed))),
+            caught: found.map(|(seed, by)| (in_world(bug, &by), Some(seed))),
         };
     }
     Row {
@@ -157,6 +182,14 @@ fn row(bug: Bug, sources: &[(String, String)]) -> Row {
         caught: law(bug, sources)
             .or_else(|| scenario(bug, sources))
             .map(|by| (by, None)),
+    }
+}
+
+fn in_world(bug: Bug, by: &str) -> String {
+    match kind_of(bug) {
+        Kind::Rate => format!("world: {by}"),
+        Kind::Quota => format!("world of quotas: {by}"),
+        Kind::Concurrency => format!("world of permits: {by}"),
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn run(
         }
     };
     let mut all = std::thread::scope(|scope| {
-        let other = scope.spawn(&work);
+        let other = scope.spawn(work);
         let mut mine = work();
         mine.extend(other.join().expect("a world panicked"));
         mine
