@@ -56,6 +56,11 @@ impl Client {
         }
     }
 
+    /// The cluster's bound on drift changed. Promises made before hold on, so it never shrinks.
+    pub fn set_drift(&mut self, drift: Drift) {
+        self.drift = self.drift.max(drift);
+    }
+
     /// The edge it holds on, if it has one.
     #[must_use]
     pub fn edge(&self) -> Option<Edge> {

@@ -152,6 +152,23 @@ impl Leader {
         }
     }
 
+    /// The log said for certain that it will never apply the round proposed
+    /// last. What was drawn for it goes back to the pool, empty. If its fate
+    /// is not certain, this must not be called: the round may still come.
+    pub fn refused(&mut self, state: &State, now: Tick) {
+        for grant in self
+            .proposed
+            .take()
+            .into_iter()
+            .flat_map(|round| round.grants)
+        {
+            self.ledger.touch(grant.budget);
+        }
+        if self.office().is_some() {
+            self.fit_pools(state, now);
+        }
+    }
+
     /// The pools hold what the book says is free, less what is proposed.
     fn fit_pools(&mut self, state: &State, now: Tick) {
         for (id, generation) in state.budgets() {

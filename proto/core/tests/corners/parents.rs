@@ -255,3 +255,19 @@ fn who_claims_to_have_returned_more_than_it_has_gets_no_more_for_it() {
     let child = node.ledger().child(lie.edge.child).expect("a child");
     assert!(child.claims[&B].target.rate > Rate::ZERO);
 }
+
+#[test]
+fn a_round_that_the_log_refused_is_followed_by_another() {
+    let mut office = Office::open();
+    office.put(quota());
+    for life in 1..=3 {
+        office.report(life, DAWN, at(10));
+    }
+    let proposed = office.rounds(at(200));
+    assert_eq!(proposed.len(), 1, "the period is stamped");
+    assert!(office.rounds(at(400)).is_empty(), "one round at a time");
+    office.leader.refused(&office.state, at(500));
+    let again = office.rounds(at(700));
+    assert_eq!(again.len(), 1);
+    assert_eq!(again[0].stamps, proposed[0].stamps);
+}
