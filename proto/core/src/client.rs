@@ -24,10 +24,10 @@ use crate::budget::Claim;
 use crate::demand::{DemandCurve, Observed};
 use crate::edge::Vector;
 use crate::holder::{Holder, Output, Wants};
-use crate::message::{Answer, BandDemand, FloorRelease, Report};
+use crate::message::{Answer, BandDemand, Report};
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
-use crate::unit::{BudgetId, Drift, Edge, PeriodId, Seq, Tick, Tokens};
+use crate::unit::{BudgetId, Drift, Edge, PeriodId, Tick, Tokens};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -37,10 +37,6 @@ pub struct Client {
     drift: Drift,
     holder: Option<Holder>,
     allotments: BTreeMap<BudgetId, Allotment>,
-    /// Floors of former edges that are not used any more, with the first report that said so.
-    floors: Vec<(FloorRelease, Seq)>,
-    /// Set in a process that was forked: it never names an edge that it inherited.
-    forked: bool,
 }
 
 impl Client {
@@ -51,8 +47,6 @@ impl Client {
             drift,
             holder: None,
             allotments: BTreeMap::new(),
-            floors: Vec::new(),
-            forked: false,
         }
     }
 
@@ -118,7 +112,6 @@ impl Client {
             .collect();
         let now = Tick::from_nanos(0);
         *self = Self::new(self.drift);
-        self.forked = true;
         for (budget, claim) in claims {
             self.claim(budget, claim, now);
         }
@@ -186,7 +179,7 @@ impl Client {
                     .or_insert_with(|| Allotment::new(Claim::default(), now));
                 let period = period_of(holder, *budget);
                 if let Some(release) = allotment.take(*gift, terms, period, now) {
-                    self.floors.push((release, Seq::new(0)));
+                    holder.release_floor(release);
                 }
                 let back = allotment.yield_up(*owed, now);
                 give_back(holder, *budget, back);
@@ -215,7 +208,6 @@ impl Client {
         for (&budget, allotment) in &mut self.allotments {
             allotment.orphan(budget, holder.edge(), until, now, self.drift);
         }
-        self.floors.clear();
     }
 
     /// Decides on `n` tokens of a rate or a quota at `now`, and counts the demand.
@@ -329,21 +321,7 @@ impl Client {
             give_back(holder, budget, back);
             wants.insert(budget, wants_of(allotment, now));
         }
-        let answered = holder.answered();
-        let next = holder.lease().last_sent().next()?;
-        self.floors
-            .retain(|&(_, first)| first == Seq::new(0) || first > answered);
-        for (_, first) in &mut self.floors {
-            if *first == Seq::new(0) {
-                *first = next;
-            }
-        }
-        let floors = if self.forked {
-            Vec::new()
-        } else {
-            self.floors.iter().map(|&(floor, _)| floor).collect()
-        };
-        holder.report(now, wall_ms, wants, floors)
+        holder.report(now, wall_ms, wants)
     }
 }
 

@@ -97,10 +97,15 @@ pub struct Holder {
     heard: Heard,
     answered: Seq,
     intent: Intent,
+    /// Floors of former edges that are not used any more, and the first report that said so.
+    floors: Vec<(FloorRelease, Option<Seq>)>,
     entries: BTreeMap<BudgetId, Entry>,
 }
 
 impl Holder {
+    /// So many floor releases are said at once.
+    const FLOORS_MAX: usize = 10_000;
+
     /// A holder on a new edge, at zero.
     #[must_use]
     pub const fn new(edge: Edge) -> Self {
@@ -113,6 +118,7 @@ impl Holder {
             },
             answered: Seq::new(0),
             intent: Intent::Stay,
+            floors: Vec::new(),
             entries: BTreeMap::new(),
         }
     }
@@ -286,6 +292,26 @@ impl Holder {
         Ok(())
     }
 
+    /// A floor of a former edge is not used any more: says so until it is
+    /// answered. One that finds no room waits out its time at its parent.
+    pub fn release_floor(&mut self, floor: FloorRelease) {
+        let known = self.floors.iter().any(|&(known, _)| known == floor);
+        if !known && self.floors.len() < Self::FLOORS_MAX {
+            self.floors.push((floor, None));
+        }
+    }
+
+    fn floors_to_say(&mut self, seq: Seq) -> Vec<FloorRelease> {
+        let answered = self.answered;
+        self.floors
+            .retain(|&(_, said)| said.is_none_or(|said| said > answered));
+        let say = |(floor, said): &mut (FloorRelease, Option<Seq>)| {
+            said.get_or_insert(seq);
+            *floor
+        };
+        self.floors.iter_mut().map(say).collect()
+    }
+
     /// Makes the next report at `now`, with what `wants` says of each budget
     /// in `budgets` besides those of which something was given.
     ///
@@ -295,7 +321,6 @@ impl Holder {
         now: Tick,
         wall_ms: i64,
         mut wants: BTreeMap<BudgetId, Wants>,
-        floors: Vec<FloorRelease>,
     ) -> Option<Report> {
         if self.lease.state() == LeaseState::Closed {
             return None;
@@ -324,6 +349,7 @@ impl Holder {
                 }
             })
             .collect();
+        let floors = self.floors_to_say(seq);
         Some(Report {
             edge: self.edge,
             seq,

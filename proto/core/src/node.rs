@@ -20,7 +20,7 @@ use crate::edge::Vector;
 use crate::holder::{Holder, Output};
 use crate::lease::{LeaseState, child_span};
 use crate::ledger::Ledger;
-use crate::message::{Answer, FloorRelease, Terms};
+use crate::message::{Answer, Terms};
 use crate::planted::{self, Bug};
 use crate::pool::Pool;
 use crate::share::{Kind, Share};
@@ -67,8 +67,6 @@ pub struct Node {
     /// Until when something kept of a closed session must stay booked.
     kept_until: BTreeMap<(BudgetId, Incarnation), Tick>,
     next_client: Incarnation,
-    /// Floors of edges elsewhere that clients here took back, with the first report that said so.
-    floors: Vec<(FloorRelease, Seq)>,
     outputs: Vec<NodeOutput>,
     told: BTreeSet<Incarnation>,
 }
@@ -93,7 +91,6 @@ impl Node {
             sessions: BTreeMap::new(),
             kept_until: BTreeMap::new(),
             next_client: Incarnation::new(1),
-            floors: Vec::new(),
             outputs: Vec::new(),
             told: BTreeSet::new(),
         }

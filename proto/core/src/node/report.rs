@@ -5,7 +5,7 @@ use crate::holder::Wants;
 use crate::message::{BandDemand, Report};
 use crate::planted::{self, Bug};
 use crate::share::Share;
-use crate::unit::{BudgetId, Seq, Tick, Tokens};
+use crate::unit::{BudgetId, Tick, Tokens};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -24,17 +24,7 @@ impl Node {
             self.give_back(budget, owed, now);
         }
         let wants = self.wants(now);
-        let answered = self.holder.answered();
-        let next = self.holder.lease().last_sent().next()?;
-        self.floors
-            .retain(|&(_, first)| first == Seq::new(0) || first > answered);
-        for (_, first) in &mut self.floors {
-            if *first == Seq::new(0) {
-                *first = next;
-            }
-        }
-        let floors = self.floors.iter().map(|&(floor, _)| floor).collect();
-        self.holder.report(now, wall_ms, wants, floors)
+        self.holder.report(now, wall_ms, wants)
     }
 
     /// What all clients below want, per budget: demand curves add.

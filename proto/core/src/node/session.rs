@@ -8,10 +8,6 @@ use crate::unit::{BudgetId, Edge, Incarnation, Seq, Span, Tick};
 use alloc::vec::Vec;
 
 impl Node {
-    /// So many floor releases may wait to be passed on; one that finds no room
-    /// is said again by its client.
-    const FLOORS_MAX: usize = 10_000;
-
     /// Opens a session. `None` once all incarnations are issued.
     pub fn open_session(&mut self, now: Tick) -> Option<Edge> {
         let client = self.next_client;
@@ -96,10 +92,7 @@ impl Node {
     /// this node's, passed on to the log if it was another's.
     fn release_floor(&mut self, floor: &FloorRelease, now: Tick) {
         if floor.former.parent != self.life() {
-            let known = self.floors.iter().any(|(known, _)| known == floor);
-            if !known && self.floors.len() < Self::FLOORS_MAX {
-                self.floors.push((*floor, Seq::new(0)));
-            }
+            self.holder.release_floor(*floor);
             return;
         }
         let Some(desk) = self.desks.get_mut(&floor.budget) else {

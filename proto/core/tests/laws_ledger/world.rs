@@ -134,7 +134,7 @@ impl World {
                     )
                 };
                 let wants = self.wants.iter().map(want).collect();
-                let report = self.holder.report(self.tick(), 0, wants, Vec::new());
+                let report = self.holder.report(self.tick(), 0, wants);
                 self.up.extend(report);
             }
             Step::Up(which, again) => {
