@@ -5,7 +5,7 @@
 )]
 
 use aliquot_core::edge::{Counters, EdgeError, Vector, meets, owed};
-use aliquot_core::share::Kind;
+use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{PeriodId, Rate, Tokens};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
@@ -203,5 +203,27 @@ proptest! {
         };
         prop_assert_eq!(meets(returned, target_of(0)), tokens + spent >= target);
         prop_assert!(!meets(returned, target_of(1)));
+    }
+}
+
+#[test]
+fn a_share_as_a_vector_is_the_share_again_and_nothing_else() {
+    let share = Share {
+        rate: Rate::from_grains(1),
+        burst: Tokens::from_grains(2),
+        tokens: Tokens::from_grains(3),
+    };
+    assert_eq!(Vector::of(share).to_array(), [1, 2, 3, 0, 0, 0]);
+    assert_eq!(Vector::of(share).share(), share);
+}
+
+#[test]
+fn a_counter_is_exhausted_beyond_its_bound_and_not_at_it() {
+    for component in 0..6 {
+        let mut counters = [0; 6];
+        counters[component] = Vector::EXHAUSTED;
+        assert!(!Vector::from_array(counters).is_exhausted());
+        counters[component] += 1;
+        assert!(Vector::from_array(counters).is_exhausted());
     }
 }

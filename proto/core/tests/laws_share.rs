@@ -279,3 +279,23 @@ fn a_remainder_dealt_twice_is_caught() {
     assert!(planted::with(bug, || a_part_is_its_quotient_rounded(10, &[1, 1, 1, 1])).is_err());
     assert!(a_split_merges_to_the_whole(share, &weights).is_ok());
 }
+
+#[test]
+fn a_share_with_anything_in_it_is_not_empty() {
+    let one = Tokens::from_grains(1);
+    let rate = Share {
+        rate: Rate::from_grains(1),
+        ..Share::EMPTY
+    };
+    let burst = Share {
+        burst: one,
+        ..Share::EMPTY
+    };
+    let tokens = Share {
+        tokens: one,
+        ..Share::EMPTY
+    };
+    for share in [rate, burst, tokens] {
+        assert!(!share.is_empty(), "{share}");
+    }
+}
