@@ -339,3 +339,15 @@ fn the_laws_of_leases_notice_what_they_should() {
         });
     }
 }
+
+#[test]
+fn a_confirmation_that_has_run_out_changes_nothing() {
+    for late in [5, 6] {
+        let mut lease = ChildLease::new();
+        let seq = lease.send(Tick::from_nanos(0)).unwrap();
+        let now = Tick::from_nanos(late);
+        assert!(!lease.confirm(seq, Span::from_nanos(5), now));
+        assert_eq!(lease.state(), LeaseState::None);
+        assert_eq!(lease.until(), Tick::from_nanos(0));
+    }
+}
