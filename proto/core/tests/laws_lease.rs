@@ -351,3 +351,17 @@ fn a_confirmation_that_has_run_out_changes_nothing() {
         assert_eq!(lease.until(), Tick::from_nanos(0));
     }
 }
+
+#[test]
+fn a_jump_and_a_close_say_whether_a_lease_was_held() {
+    let held = || {
+        let mut lease = ChildLease::new();
+        let now = Tick::from_nanos(0);
+        let seq = lease.send(now).unwrap();
+        assert!(lease.confirm(seq, Span::from_nanos(5), now));
+        lease
+    };
+    let none = ChildLease::new;
+    assert!(held().jump() && held().close());
+    assert!(!none().jump() && !none().close());
+}

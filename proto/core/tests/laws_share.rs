@@ -2,7 +2,7 @@
 
 use aliquot_core::planted::{self, Bug};
 use aliquot_core::share::{Share, apportion, deal_whole};
-use aliquot_core::unit::{Frequency, Rate, Scale, Span, Tokens, UnitError, Weight};
+use aliquot_core::unit::{Band, Frequency, Rate, Scale, Span, Tokens, UnitError, Weight};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence, TestCaseResult};
 
@@ -298,4 +298,21 @@ fn a_share_with_anything_in_it_is_not_empty() {
     for share in [rate, burst, tokens] {
         assert!(!share.is_empty(), "{share}");
     }
+}
+
+#[test]
+fn a_band_is_a_digit() {
+    for band in 0..=9 {
+        assert_eq!(Band::try_from(band).map(u8::from), Ok(band));
+    }
+    let refused = UnitError::OutOfRange { what: "band" };
+    assert_eq!(Band::try_from(10), Err(refused));
+}
+
+#[test]
+fn a_burst_fits_up_to_the_greatest_limit_and_no_further() {
+    let rate = Frequency::per_sec(1).unwrap();
+    assert!(Scale::fit(rate, Scale::GRAINS_MAX).is_ok());
+    let refused = UnitError::OutOfRange { what: "burst" };
+    assert_eq!(Scale::fit(rate, Scale::GRAINS_MAX + 1), Err(refused));
 }
