@@ -275,4 +275,15 @@ mod tests {
         );
         assert!(Frequency::new(0, Span::from_secs(864_001)).is_ok());
     }
+
+    #[test]
+    fn the_time_to_make_tokens_is_rounded_up() {
+        let time =
+            |tokens, rate| time_to_make(Tokens::from_grains(tokens), Rate::from_grains(rate));
+        assert_eq!(time(0, 0), Some(Span::ZERO));
+        assert_eq!(time(1, 0), None);
+        assert_eq!(time(1, 3), Some(Span::from_nanos(333_333_334)));
+        assert_eq!(time(6, 3), Some(Span::from_secs(2)));
+        assert_eq!(time(u64::MAX, 1), None);
+    }
 }
