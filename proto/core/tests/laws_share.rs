@@ -2,7 +2,7 @@
 
 use aliquot_core::planted::{self, Bug};
 use aliquot_core::share::{Share, apportion, deal_whole};
-use aliquot_core::unit::{Band, Frequency, Rate, Scale, Span, Tokens, UnitError, Weight};
+use aliquot_core::unit::{Band, Drift, Frequency, Rate, Scale, Span, Tokens, UnitError, Weight};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence, TestCaseResult};
 
@@ -315,4 +315,21 @@ fn a_burst_fits_up_to_the_greatest_limit_and_no_further() {
     assert!(Scale::fit(rate, Scale::GRAINS_MAX).is_ok());
     let refused = UnitError::OutOfRange { what: "burst" };
     assert_eq!(Scale::fit(rate, Scale::GRAINS_MAX + 1), Err(refused));
+}
+
+#[test]
+fn drifts_and_weights_are_the_numbers_they_were_made_of() {
+    for ppm in [0, 2, 1_000, Drift::PPM_MAX] {
+        let drift = Drift::try_from(ppm).unwrap();
+        assert_eq!((drift.ppm(), u32::from(drift)), (ppm, ppm));
+    }
+    let refused = UnitError::OutOfRange { what: "drift" };
+    assert_eq!(Drift::try_from(Drift::PPM_MAX + 1), Err(refused));
+    for weight in [1, 2, Weight::MAX] {
+        assert_eq!(Weight::try_from(weight).map(u32::from), Ok(weight));
+    }
+    let zero = UnitError::Zero { what: "weight" };
+    assert_eq!(Weight::try_from(0), Err(zero));
+    let refused = UnitError::OutOfRange { what: "weight" };
+    assert_eq!(Weight::try_from(Weight::MAX + 1), Err(refused));
 }
