@@ -48,6 +48,7 @@ fn report(holder: u64, seq: u64, heard: Heard, wants: Wants) -> Report {
         .into(),
         floor: Share::EMPTY,
         largest_wait: Tokens::ZERO,
+        tally: aliquot_core::message::Tally::default(),
     };
     Report {
         edge: edge(holder),
@@ -70,6 +71,7 @@ fn terms() -> Terms {
         floor: Share::EMPTY,
         ceiling: None,
         dividing: allocate::Terms::default(),
+        gathered: false,
     }
 }
 
@@ -81,6 +83,8 @@ fn view() -> WholeView {
         ceiling: None,
         floors: Share::EMPTY,
         silence: LEASE,
+        scarce: aliquot_core::ledger::Scarce::Kept,
+        gathered: false,
     }
 }
 

@@ -15,6 +15,7 @@
 //! quota: `held + spent`) pass the whole. Lowering the whole may leave more
 //! held than there is; then nothing is free until enough came back.
 
+mod central;
 mod error;
 mod ghosts;
 mod restore;

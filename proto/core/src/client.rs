@@ -13,33 +13,40 @@
 //! ```
 
 mod allotment;
+mod decide;
+mod decider;
 mod denial;
 mod permits;
 
 pub use allotment::{Allotment, Mode};
+pub use decider::{Decider, Plain, Right};
 pub use denial::Denial;
 pub use permits::{Permit, Permits};
 
 use crate::budget::Claim;
-use crate::demand::{DemandCurve, Observed};
 use crate::edge::Vector;
-use crate::holder::{Holder, Output, Wants};
-use crate::message::{Answer, BandDemand, Report};
+use crate::holder::{Holder, Output};
+use crate::lease::LeaseState;
+use crate::message::{Answer, Report};
 use crate::planted::{self, Bug};
-use crate::share::{Kind, Share};
-use crate::unit::{BudgetId, Drift, Edge, PeriodId, Tick, Tokens};
+use crate::unit::{BudgetId, Drift, Edge, PeriodId, Seq, Tick};
 use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 
 /// A client's machine: one process, whatever edges it goes through.
+///
+/// `D` is what decides. With [`Plain`] requests are decided through the machine
+/// itself; another decider shares its state with callers, who then decide
+/// without the machine, which alone changes what they may decide by.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct Client<D = Plain> {
     drift: Drift,
     holder: Option<Holder>,
-    allotments: BTreeMap<BudgetId, Allotment>,
+    allotments: BTreeMap<BudgetId, Allotment<D>>,
+    /// Something came back that the parent has not been told of.
+    owes_report: bool,
 }
 
-impl Client {
+impl<D: Decider> Client<D> {
     /// A client that has no session yet.
     #[must_use]
     pub const fn new(drift: Drift) -> Self {
@@ -47,6 +54,7 @@ impl Client {
             drift,
             holder: None,
             allotments: BTreeMap::new(),
+            owes_report: false,
         }
     }
 
@@ -68,7 +76,7 @@ impl Client {
     }
 
     /// Its allotments, to look at.
-    pub fn allotments(&self) -> impl Iterator<Item = (BudgetId, &Allotment)> {
+    pub fn allotments(&self) -> impl Iterator<Item = (BudgetId, &Allotment<D>)> {
         self.allotments
             .iter()
             .map(|(&budget, allotment)| (budget, allotment))
@@ -82,11 +90,34 @@ impl Client {
             .is_some_and(|holder| holder.lease().holds(now))
     }
 
-    /// Claims a budget: from now on demand is observed and reported.
-    pub fn claim(&mut self, budget: BudgetId, claim: Claim, now: Tick) {
-        self.allotments
-            .entry(budget)
-            .or_insert_with(|| Allotment::new(claim, now));
+    /// Claims a budget that `decider`, which holds nothing, is to decide: from now on
+    /// demand is observed and reported. A budget that is claimed already stays as it is.
+    pub fn claim_with(&mut self, budget: BudgetId, claim: Claim, decider: D, now: Tick) {
+        if !self.allotments.contains_key(&budget) {
+            let mut allotment = Allotment::new(claim, decider, self.drift, now);
+            if self.may_use(now) {
+                allotment.renewed(now);
+            }
+            self.allotments.insert(budget, allotment);
+            self.owes_report = true;
+        }
+    }
+
+    /// Claims a budget no longer: all that it holds goes back, and its decider,
+    /// which then holds nothing, to the caller. `None` if it was not claimed.
+    pub fn retire(&mut self, budget: BudgetId, now: Tick) -> Option<D> {
+        let mut allotment = self.allotments.remove(&budget)?;
+        if let Some(holder) = &mut self.holder {
+            let until = holder.lease().until().min(now);
+            let back = allotment.lapse(until, now, true);
+            self.owes_report = true;
+            give_back(holder, budget, back);
+            if let Some(release) = allotment.drop_remnant(now) {
+                holder.release_floor(release);
+            }
+        }
+        allotment.reset(now);
+        Some(allotment.into_decider())
     }
 
     /// Goes on under another edge, at zero. What is held on the old one ends
@@ -105,15 +136,13 @@ impl Client {
         if planted::is(Bug::ForkKeepsEdge) {
             return;
         }
-        let claims: Vec<_> = self
-            .allotments
-            .iter()
-            .map(|(&budget, allotment)| (budget, allotment.claim()))
-            .collect();
         let now = Tick::from_nanos(0);
+        let allotments = core::mem::take(&mut self.allotments);
         *self = Self::new(self.drift);
-        for (budget, claim) in claims {
-            self.claim(budget, claim, now);
+        for (budget, mut allotment) in allotments {
+            let claim = allotment.claim();
+            allotment.reset(now);
+            self.claim_with(budget, claim, allotment.into_decider(), now);
         }
     }
 
@@ -123,6 +152,11 @@ impl Client {
             holder.leave();
         }
         self.give_everything_back(now, true);
+        for allotment in self.allotments.values_mut() {
+            if let (Some(release), Some(holder)) = (allotment.drop_remnant(now), &mut self.holder) {
+                holder.release_floor(release);
+            }
+        }
     }
 
     /// Lets time pass.
@@ -153,6 +187,16 @@ impl Client {
         for output in holder.handle_answer(now, answer) {
             self.carry_out(&output, now);
         }
+        if self.may_use(now) {
+            for allotment in self.allotments.values_mut() {
+                allotment.renewed(now);
+            }
+        }
+    }
+
+    /// Whether the lease lets what is held be used at `now`.
+    fn may_use(&self, now: Tick) -> bool {
+        self.is_leased(now) && !self.holder.as_ref().is_some_and(Holder::is_leaving)
     }
 
     fn carry_out(&mut self, output: &Output, now: Tick) {
@@ -161,7 +205,7 @@ impl Client {
             Output::Closed => self.drop_edge(now),
             Output::Void { budget, period } => {
                 if let Some(allotment) = self.allotments.get_mut(budget) {
-                    allotment.begin(*period);
+                    allotment.begin(*period, now);
                 }
             }
             Output::Adjust {
@@ -173,15 +217,17 @@ impl Client {
                 let Some(holder) = &mut self.holder else {
                     return;
                 };
+                let drift = self.drift;
                 let allotment = self
                     .allotments
                     .entry(*budget)
-                    .or_insert_with(|| Allotment::new(Claim::default(), now));
+                    .or_insert_with(|| Allotment::new(Claim::default(), D::empty(now), drift, now));
                 let period = period_of(holder, *budget);
-                if let Some(release) = allotment.take(*gift, terms, period, now) {
+                if let Some(release) = allotment.take(*gift, terms, period, drift, now) {
                     holder.release_floor(release);
                 }
                 let back = allotment.yield_up(*owed, now);
+                self.owes_report |= !owed.is_zero();
                 give_back(holder, *budget, back);
             }
         }
@@ -192,9 +238,10 @@ impl Client {
         let Some(holder) = &mut self.holder else {
             return;
         };
+        self.owes_report = true;
         let until = holder.lease().until().min(now);
         for (&budget, allotment) in &mut self.allotments {
-            let back = allotment.lapse(until, now, leaving, self.drift);
+            let back = allotment.lapse(until, now, leaving);
             give_back(holder, budget, back);
         }
     }
@@ -206,128 +253,57 @@ impl Client {
         };
         let until = holder.lease().until().min(now);
         for (&budget, allotment) in &mut self.allotments {
-            allotment.orphan(budget, holder.edge(), until, now, self.drift);
+            allotment.orphan(budget, holder.edge(), until, now);
         }
     }
 
-    /// Decides on `n` tokens of a rate or a quota at `now`, and counts the demand.
-    /// The period that an admission of a quota is stamped with comes along.
-    ///
-    /// # Errors
-    ///
-    /// [`Denial`]; nothing was taken.
-    pub fn try_acquire_at(
-        &mut self,
-        budget: BudgetId,
-        n: Tokens,
-        now: Tick,
-    ) -> Result<PeriodId, Denial> {
-        let leased = self.look_at_lease(now);
-        let allotment = self.allotments.get_mut(&budget).ok_or(Denial::Unknown)?;
-        let decision = allotment.try_acquire_at(n, now, leased);
-        allotment.observe(
-            Observed {
-                admitted: if decision.is_ok() { n.grains() } else { 0 },
-                denied: if decision.is_ok() { 0 } else { n.grains() },
-                ..Observed::default()
-            },
-            now,
-        );
-        decision
-    }
-
-    /// Whether the lease holds at the decision's own clock reading.
-    fn look_at_lease(&mut self, now: Tick) -> bool {
-        if planted::is(Bug::LeaseUnchecked) {
-            return self.holder.is_some();
-        }
-        self.tick(now);
-        self.is_leased(now) && !self.holder.as_ref().is_some_and(Holder::is_leaving)
-    }
-
-    /// Somebody waits for `n` tokens: says so with the next report.
-    pub fn waits(&mut self, budget: BudgetId, n: Tokens, now: Tick) {
-        if let Some(allotment) = self.allotments.get_mut(&budget) {
-            let waiting = n.grains();
-            allotment.observe(
-                Observed {
-                    waiting,
-                    waiting_largest: waiting,
-                    ..Observed::default()
-                },
-                now,
-            );
-        }
-    }
-
-    /// Takes a permit.
-    ///
-    /// # Errors
-    ///
-    /// [`Denial`]; nothing was taken.
-    pub fn try_permit_at(&mut self, budget: BudgetId, now: Tick) -> Result<Permit, Denial> {
-        let leased = self.look_at_lease(now);
-        let drift = self.drift;
-        let allotment = self.allotments.get_mut(&budget).ok_or(Denial::Unknown)?;
-        let decision = allotment.try_permit_at(now, leased, drift);
-        let one = |taken: bool| u64::from(taken);
-        allotment.observe(
-            Observed {
-                admitted: one(decision.is_ok()),
-                denied: one(decision.is_err()),
-                ..Observed::default()
-            },
-            now,
-        );
-        decision
-    }
-
-    /// A permit is over. What its parent wants back goes back.
-    pub fn release_permit(&mut self, budget: BudgetId, permit: Permit, now: Tick) {
-        let leased = self.is_leased(now);
-        let (Some(allotment), holder) = (self.allotments.get_mut(&budget), &mut self.holder) else {
-            return;
+    /// Whether the parent should have a report now rather than when the next one
+    /// is due: nothing was said on this edge yet, something came back, or demand
+    /// rose that nothing here serves. Looks at every budget.
+    pub fn is_urgent(&mut self, now: Tick) -> bool {
+        let Some(holder) = &self.holder else {
+            return false;
         };
-        allotment.release_permit(permit);
-        let Some(holder) = holder else { return };
-        let owed = if leased {
-            holder.owed(budget)
-        } else {
-            allotment.idle_after_lapse(holder.holding(budget))
-        };
-        let back = allotment.yield_up(owed, now);
-        give_back(holder, budget, back);
+        if holder.lease().state() == LeaseState::Closed {
+            return false;
+        }
+        let unheard = holder.lease().last_sent() == Seq::new(0);
+        let rising = |allotment: &mut Allotment<D>| allotment.is_urgent(now);
+        unheard || self.owes_report || self.allotments.values_mut().any(rising)
     }
 
     /// Makes the next report. `None` without an open edge.
     pub fn report(&mut self, now: Tick, wall_ms: i64) -> Option<Report> {
         self.tick(now);
-        let leased = self.is_leased(now);
+        let usable = self.may_use(now);
         let holder = self.holder.as_mut()?;
         let mut wants = BTreeMap::new();
         for (&budget, allotment) in &mut self.allotments {
             allotment.cancel_overheld(now);
             let spent = Vector {
-                spent: allotment.take_unreported(),
+                spent: allotment.take_unreported(now),
                 ..Vector::ZERO
             };
             give_back(holder, budget, spent);
-            let owed = if leased {
-                holder.owed(budget)
-            } else {
-                Vector::ZERO
+            let owed = match usable {
+                true => holder.owed(budget),
+                false if allotment.has_permits() => {
+                    allotment.idle_after_lapse(holder.holding(budget))
+                }
+                false => Vector::ZERO,
             };
             let back = allotment.yield_up(owed, now);
             give_back(holder, budget, back);
-            wants.insert(budget, wants_of(allotment, now));
+            wants.insert(budget, allotment.wants(now));
         }
+        self.owes_report = false;
         holder.report(now, wall_ms, wants)
     }
 }
 
 fn period_of(holder: &Holder, budget: BudgetId) -> PeriodId {
-    let found = holder.counters().find(|&(id, _)| id == budget);
-    found.map_or(PeriodId::new(0), |(_, counters)| counters.period)
+    let counters = holder.counters_of(budget);
+    counters.map_or(PeriodId::new(0), |of| of.period)
 }
 
 fn give_back(holder: &mut Holder, budget: BudgetId, back: Vector) {
@@ -337,33 +313,5 @@ fn give_back(holder: &mut Holder, budget: BudgetId, back: Vector) {
             accepted.is_ok() || planted::any(),
             "an allotment gave back what its edge never had: {back}"
         );
-    }
-}
-
-fn wants_of(allotment: &mut Allotment, now: Tick) -> Wants {
-    let claim = allotment.claim();
-    let demand = allotment.demand_at(now);
-    let terms = allotment.terms();
-    let floor = match terms {
-        Some(terms) if terms.on_lease_expiry == crate::budget::OnLeaseExpiry::Floor => terms.floor,
-        _ => Share::EMPTY,
-    };
-    let most = terms.and_then(|terms| {
-        let ceiling = terms.ceiling?;
-        Some(match terms.kind {
-            Kind::Rate => ceiling.rate.grains(),
-            Kind::Quota => ceiling.tokens.grains(),
-            Kind::Concurrency => ceiling.burst.grains(),
-        })
-    });
-    let demand = most.map_or(demand, |most| demand.min(most));
-    Wants {
-        demand: [BandDemand {
-            band: claim.band,
-            curve: DemandCurve::of(demand, claim.weight),
-        }]
-        .into(),
-        floor,
-        largest_wait: allotment.largest_wait_at(now),
     }
 }

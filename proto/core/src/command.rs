@@ -48,6 +48,17 @@ pub enum Command {
         /// The rule.
         rule: RuleId,
     },
+    /// Rules are withdrawn and written, all or none of them.
+    Apply {
+        /// The operator's request, one for the whole set.
+        request: RequestId,
+        /// The rules that are withdrawn, first; one that is not there is none.
+        deletes: Vec<RuleId>,
+        /// The rules that are written, each key once.
+        puts: Vec<Budget>,
+        /// Who receives the full burst of budgets that did not exist before.
+        creator: Option<Incarnation>,
+    },
     /// A template's first use of a key.
     Instantiate {
         /// The concrete key.

@@ -99,6 +99,15 @@ impl Vector {
         }
     }
 
+    /// What limits how much can be had at once: of a quota tokens, else burst.
+    #[must_use]
+    pub const fn capacity(self, kind: Kind) -> Tokens {
+        match kind {
+            Kind::Quota => self.tokens,
+            Kind::Rate | Kind::Concurrency => self.burst,
+        }
+    }
+
     /// Rate, burst and tokens as a share.
     #[must_use]
     pub const fn share(self) -> Share {

@@ -19,7 +19,8 @@
 use crate::edge::{Counters, EdgeError, Vector, owed};
 use crate::lease::{ChildLease, LeaseState};
 use crate::message::{
-    Answer, AnswerLine, BandDemand, FloorRelease, Heard, Intent, Report, ReportLine, Terms, Verdict,
+    Answer, AnswerLine, BandDemand, FloorRelease, Heard, Intent, Report, ReportLine, Tally, Terms,
+    Verdict,
 };
 use crate::planted::{self, Bug};
 use crate::share::Share;
@@ -69,6 +70,8 @@ pub struct Wants {
     pub floor: Share,
     /// The largest cost that waits.
     pub largest_wait: Tokens,
+    /// What became of requests on this edge so far.
+    pub tally: Tally,
 }
 
 /// One budget as the holder knows it.
@@ -145,6 +148,12 @@ impl Holder {
     #[must_use]
     pub const fn answered(&self) -> Seq {
         self.answered
+    }
+
+    /// The counters of a budget; `None` if nothing was ever given of it.
+    #[must_use]
+    pub fn counters_of(&self, budget: BudgetId) -> Option<Counters> {
+        self.entries.get(&budget).map(|entry| entry.counters)
     }
 
     /// The budgets of which anything was ever given on this edge, with their counters.
@@ -346,6 +355,7 @@ impl Holder {
                     } else {
                         Tokens::ZERO
                     },
+                    tally: wants.tally,
                 }
             })
             .collect();

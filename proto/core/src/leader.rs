@@ -30,17 +30,20 @@ use alloc::vec::Vec;
 /// How a leader paces itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// At most one round is proposed in this time.
+    /// At most one round is proposed in this time, unless somebody waits.
     pub round: Span,
+    /// At most one round is proposed in this time for those who wait.
+    pub urgent: Span,
     /// How often a node reports: what a target may be overdue by.
     pub report: Span,
 }
 
 impl Default for Pace {
-    /// A round every 100 ms, a report every 500 ms.
+    /// A round every 100 ms, an urgent one after 5 ms, a report every 500 ms.
     fn default() -> Self {
         Self {
             round: Span::from_millis(100),
+            urgent: Span::from_millis(5),
             report: Span::from_millis(500),
         }
     }
@@ -76,6 +79,7 @@ pub struct Leader {
     proposed: Option<Changes>,
     round: Round,
     planned: Tick,
+    hurried: Tick,
     said: BTreeMap<Incarnation, Said>,
     floors: Vec<FloorRelease>,
     /// Since when this leader has been waiting for what is kept of a closed life.
@@ -105,6 +109,7 @@ impl Leader {
             proposed: None,
             round: Round::new(0),
             planned: Tick::from_nanos(0),
+            hurried: Tick::from_nanos(0),
             said: BTreeMap::new(),
             floors: Vec::new(),
             ghosts: BTreeMap::new(),
@@ -293,10 +298,16 @@ impl Leader {
             return outputs;
         };
         outputs.extend(leadership.start_barrier().map(LeaderOutput::Barrier));
-        let due = now.since(self.planned) >= self.pace.round;
-        if leadership.office().is_some() && self.proposed.is_none() && due {
-            self.planned = now;
-            let changes = self.next_round(state, now);
+        if leadership.office().is_some() && self.proposed.is_none() {
+            let changes = if now.since(self.planned) >= self.pace.round {
+                (self.planned, self.hurried) = (now, now);
+                self.next_round(state, now)
+            } else if self.ledger.is_urgent() && now.since(self.hurried) >= self.pace.urgent {
+                self.hurried = now;
+                self.urgent_round(state, now)
+            } else {
+                return outputs;
+            };
             if !changes.is_empty() {
                 self.proposed = Some(changes.clone());
                 outputs.push(LeaderOutput::Propose(Command::Round(changes)));

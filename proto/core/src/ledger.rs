@@ -10,20 +10,24 @@
 //! Memory is bounded by children × budgets they ever spoke of, and a constant
 //! number of remembered answers per child.
 
+mod agenda;
 mod child;
 mod claim;
+mod keeping;
+mod parts;
 mod plan;
 
 pub use child::Child;
 pub use claim::Claim;
+pub use keeping::Scarce;
 pub use plan::{Plan, WholeView, Wish};
 
 use crate::account::Account;
-use crate::allocate::Warm;
 use crate::message::{Answer, AnswerLine, Heard, Report, Verdict};
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Edge, Incarnation, Number, Seq, Span, Term, Tick};
-use alloc::collections::{BTreeMap, BTreeSet};
+use agenda::Agenda;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -53,8 +57,8 @@ impl core::error::Error for ReportError {}
 pub struct Ledger {
     term: Term,
     children: BTreeMap<Incarnation, Child>,
-    dirty: BTreeSet<BudgetId>,
-    warm: BTreeMap<BudgetId, Warm>,
+    agenda: Agenda,
+    standings: BTreeMap<BudgetId, plan::Standing>,
 }
 
 impl Ledger {
@@ -76,8 +80,11 @@ impl Ledger {
 
     /// Stops listening: the edge is closed.
     pub fn close(&mut self, child: Incarnation) {
-        if let Some(child) = self.children.remove(&child) {
-            self.dirty.extend(child.budgets());
+        if let Some(closed) = self.children.remove(&child) {
+            for budget in closed.budgets() {
+                self.agenda.touch(budget);
+                self.agenda.claims_no_longer(budget, child);
+            }
         }
     }
 
@@ -85,7 +92,7 @@ impl Ledger {
     pub fn mute(&mut self, child: Incarnation) {
         if let Some(child) = self.children.get_mut(&child) {
             child.mute();
-            self.dirty.extend(child.budgets());
+            self.agenda.dirty.extend(child.budgets());
         }
     }
 
@@ -112,7 +119,7 @@ impl Ledger {
             .get_mut(&report.edge.child)
             .filter(|child| child.edge() == report.edge || planted::is(Bug::ReportNotFenced))
             .ok_or(ReportError::Closed)?;
-        child.take(now, term, report, &mut self.dirty)
+        child.take(now, term, report, &mut self.agenda)
     }
 
     /// Whether a child hears its parent: it echoed an answer that was sent
@@ -144,13 +151,45 @@ impl Ledger {
 
     /// Marks a budget as changed, so that the next plan looks at it.
     pub fn touch(&mut self, budget: BudgetId) {
-        self.dirty.insert(budget);
+        self.agenda.touch(budget);
+    }
+
+    /// Whether demand began or leapt since this was last asked.
+    #[must_use]
+    pub fn take_asked(&mut self) -> bool {
+        core::mem::take(&mut self.agenda.asked)
+    }
+
+    /// Marks a budget as one that somebody waits for.
+    pub fn hurry(&mut self, budget: BudgetId) {
+        self.agenda.hurry(budget);
+    }
+
+    /// Whether somebody waits for a plan: demand began or leapt, or something
+    /// came back that others were promised.
+    #[must_use]
+    pub fn is_urgent(&self) -> bool {
+        !self.agenda.urgent.is_empty()
     }
 
     /// The budgets that have changed since they were last planned.
     #[must_use]
     pub fn take_dirty(&mut self) -> Vec<BudgetId> {
-        core::mem::take(&mut self.dirty).into_iter().collect()
+        self.agenda.take()
+    }
+
+    /// Those of them that somebody waits for, and of the others in turn as many as
+    /// have up to `seats` claimants together, but one at least: a bound on the work
+    /// of planning them.
+    #[must_use]
+    pub fn take_some_dirty(&mut self, seats: usize) -> Vec<BudgetId> {
+        self.agenda.take_some(seats)
+    }
+
+    /// Those of them that somebody waits for.
+    #[must_use]
+    pub fn take_urgent(&mut self) -> Vec<BudgetId> {
+        self.agenda.take_urgent()
     }
 
     /// Plans one budget: raises targets where a child holds too much, and
@@ -162,10 +201,19 @@ impl Ledger {
         view: &WholeView,
         now: Tick,
     ) -> Plan {
-        let warm = self.warm.entry(budget).or_default();
-        let plan = plan::plan(&mut self.children, budget, account, view, warm, now);
+        let standing = self.standings.entry(budget).or_default();
+        // Who holds is at the table, whether it claims anything or not.
+        let mut around: Vec<Incarnation> = self.agenda.claimants(budget).collect();
+        around.extend(account.open().map(|(child, _)| child));
+        around.sort_unstable();
+        around.dedup();
+        let children = (&mut self.children, &around[..]);
+        let plan = plan::plan(children, budget, account, view, standing, now);
+        for &child in &plan.claimed {
+            self.agenda.claims(budget, child);
+        }
         if plan.unsettled {
-            self.dirty.insert(budget);
+            self.agenda.touch(budget);
         }
         plan
     }
@@ -181,9 +229,14 @@ impl Ledger {
         books: &impl Fn(BudgetId) -> Option<AnswerLine>,
     ) -> Option<Answer> {
         let term = self.term;
-        let child = self.children.get_mut(&child)?;
+        let (child, standings) = (self.children.get_mut(&child)?, &self.standings);
         let number = child.next_answer(now)?;
-        let lines = child.lines(number, books);
+        let lines = child.lines(number, &|budget| {
+            let mut line = books(budget)?;
+            let standing = standings.get(&budget);
+            line.terms.gathered |= standing.is_some_and(|of| of.keeping.is_together());
+            Some(line)
+        });
         Some(Answer {
             edge: child.edge(),
             number: Heard { term, number },

@@ -17,6 +17,7 @@
 //! | [`demand`], [`allocate`] | who wants how much, and who gets it |
 //! | [`budget`] | what an operator writes, parsed and validated |
 //! | [`message`] | what parent and child say to each other |
+//! | [`central`] | questions to whoever keeps a budget that is too small to divide |
 //! | [`account`] | the book of one budget at one level |
 //! | [`pool`] | the part that is not dealt |
 //! | [`ledger`] | the one decision maker of both levels |
@@ -25,6 +26,7 @@
 //! | [`holder`] | the child's side of an edge |
 //! | [`leader`] | the parent of the nodes: leadership, a ledger, and the term's pool |
 //! | [`node`] | a coordinator node: a holder above, a ledger below |
+//! | [`asking`] | the client's side of central answers |
 //! | [`client`] | a service's side: a holder with allotments that decide |
 //! | [`check`] | the invariants as functions |
 #![no_std]
@@ -55,6 +57,7 @@ pub mod allocate;
 pub mod budget;
 pub mod demand;
 
+pub mod central;
 pub mod message;
 
 pub mod account;
@@ -66,6 +69,7 @@ pub mod leadership;
 pub mod ledger;
 pub mod state;
 
+pub mod asking;
 pub mod client;
 pub mod leader;
 pub mod node;

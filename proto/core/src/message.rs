@@ -65,6 +65,38 @@ pub struct ReportLine {
     pub floor: Share,
     /// The largest cost that a caller waits for; zero if none waits.
     pub largest_wait: Tokens,
+    /// What became of requests on this edge so far, to be looked at: nothing is decided by it.
+    pub tally: Tally,
+}
+
+/// Tokens let through and turned away, since the edge began. It only grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Let through.
+    pub admitted: Tokens,
+    /// Turned away.
+    pub denied: Tokens,
+}
+
+impl Tally {
+    /// Both together; what leaves the range stays at its end.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let sum = |one: Tokens, other: Tokens| one.plus(other).unwrap_or(Tokens::MAX);
+        Self {
+            admitted: sum(self.admitted, other.admitted),
+            denied: sum(self.denied, other.denied),
+        }
+    }
+
+    /// The later of two of one edge.
+    #[must_use]
+    pub fn merge(self, other: Self) -> Self {
+        Self {
+            admitted: self.admitted.max(other.admitted),
+            denied: self.denied.max(other.denied),
+        }
+    }
 }
 
 /// The demand of one band.
@@ -150,6 +182,9 @@ pub struct Terms {
     pub ceiling: Option<Share>,
     /// How it is divided among those who claim it.
     pub dividing: allocate::Terms,
+    /// Whether it is kept in one piece, being too small to divide: nothing of
+    /// it is dealt, and who needs any asks.
+    pub gathered: bool,
 }
 
 impl From<&Budget> for Terms {
@@ -163,6 +198,7 @@ impl From<&Budget> for Terms {
             floor: budget.floor(),
             ceiling: budget.ceiling(),
             dividing: budget.dividing(),
+            gathered: false,
         }
     }
 }

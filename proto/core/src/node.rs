@@ -11,16 +11,21 @@
 //!          ◄─ report ──        ◄─ give back ◄───── pool ◄─ returns ◄─
 //! ```
 
+mod central;
 mod deal;
+mod leave;
 mod report;
 mod session;
 
+pub use central::{Asked, Released};
+
 use crate::account::Account;
+use crate::central::Memory;
 use crate::edge::Vector;
 use crate::holder::{Holder, Output};
 use crate::lease::{LeaseState, child_span};
 use crate::ledger::Ledger;
-use crate::message::{Answer, Terms};
+use crate::message::{Answer, Tally, Terms};
 use crate::planted::{self, Bug};
 use crate::pool::Pool;
 use crate::share::{Kind, Share};
@@ -34,6 +39,10 @@ struct Desk {
     terms: Terms,
     account: Account,
     pool: Option<Pool>,
+    /// What became of the requests of sessions that are closed.
+    tally: Tally,
+    /// For whom tokens are being saved up.
+    turn: Option<central::Turn>,
 }
 
 /// One client's session.
@@ -69,11 +78,22 @@ pub struct Node {
     next_client: Incarnation,
     outputs: Vec<NodeOutput>,
     told: BTreeSet<Incarnation>,
+    /// Whether the next report should not wait.
+    news: bool,
+    /// The first report that said, while leaving, that nothing is left.
+    left: Option<Seq>,
+    /// The questions that were decided here, and the permits that are out.
+    memory: Memory,
 }
 
 impl Node {
     /// So many breakpoints of demand go up per budget and band.
     pub const BREAKPOINTS: usize = 16;
+
+    /// A tick deals what nobody waits for among so many claimants at most; the rest
+    /// has time until the next. At a microsecond each, and a tick every 20 ms, a node
+    /// with any number of clients spends a fifth of a core on it.
+    const SEATS: usize = 4_000;
 
     /// A node that has just joined as `life`, with nothing in hand.
     #[must_use]
@@ -93,6 +113,9 @@ impl Node {
             next_client: Incarnation::new(1),
             outputs: Vec::new(),
             told: BTreeSet::new(),
+            news: false,
+            left: None,
+            memory: Memory::default(),
         }
     }
 
@@ -197,6 +220,8 @@ impl Node {
             terms: *terms,
             account: Account::new(terms.kind, Share::EMPTY, terms.linger()),
             pool: (terms.kind == Kind::Rate).then(|| Pool::empty(Share::EMPTY, now)),
+            tally: Tally::default(),
+            turn: None,
         });
         desk.terms = *terms;
         if let Some(pool) = &mut desk.pool {
@@ -204,7 +229,11 @@ impl Node {
         }
         self.refit(budget, now);
         self.give_back(budget, owed, now);
-        self.ledger.touch(budget);
+        if gift.is_zero() {
+            self.ledger.touch(budget);
+        } else {
+            self.ledger.hurry(budget);
+        }
     }
 
     /// The whole is what the node's edge holds; the pool is what of it is free.
@@ -212,11 +241,7 @@ impl Node {
         let Some(desk) = self.desks.get_mut(&budget) else {
             return;
         };
-        let counters = self
-            .holder
-            .counters()
-            .find_map(|(id, counters)| (id == budget).then_some(*counters))
-            .unwrap_or_default();
+        let counters = self.holder.counters_of(budget).unwrap_or_default();
         let mut whole = self.holder.holding(budget).share();
         if desk.terms.kind == Kind::Quota {
             // The account takes off what is spent by itself.
@@ -265,6 +290,8 @@ impl Node {
         if back.is_zero() || self.holder.give_back(budget, back).is_err() {
             return;
         }
+        // Others wait for what was asked back.
+        self.news = true;
         self.refit(budget, now);
     }
 
@@ -297,11 +324,8 @@ impl Node {
         if desk.terms.kind != Kind::Quota {
             return;
         }
-        let reported = self
-            .holder
-            .counters()
-            .find_map(|(id, counters)| (id == budget).then_some(counters.returned.spent))
-            .unwrap_or(Tokens::ZERO);
+        let counters = self.holder.counters_of(budget);
+        let reported = counters.map_or(Tokens::ZERO, |of| of.returned.spent);
         let spent = desk.account.spent().minus_or_zero(reported);
         let vector = Vector {
             spent,
@@ -319,10 +343,29 @@ impl Node {
         }
         self.expire_sessions(now);
         self.expire_kept(now);
+        self.expire_central(now);
         if self.holder.lease().holds(now) {
-            self.deal(now);
+            let dirty = self.ledger.take_some_dirty(Self::SEATS);
+            self.deal(dirty, now);
         }
         self.push_answers(now);
+    }
+
+    /// Deals what somebody waits for, and answers; the rest has time until the
+    /// next [`Node::tick`]. To be called when something came in.
+    pub fn hurry(&mut self, now: Tick) {
+        if self.ledger.is_urgent() && self.is_leased(now) {
+            let urgent = self.ledger.take_urgent();
+            self.deal(urgent, now);
+        }
+        self.push_answers(now);
+    }
+
+    /// Whether the next report should go at once: somebody waits for what it
+    /// asks, or for what it returns. Said once.
+    #[must_use]
+    pub const fn take_news(&mut self) -> bool {
+        core::mem::replace(&mut self.news, false)
     }
 
     /// Whether the node's lease holds at `now`.

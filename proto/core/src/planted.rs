@@ -163,6 +163,22 @@ bugs! {
     SpentEndedInVain,
     /// A floor that no session claims any more is not asked for, and so recalled in vain.
     LastFloorUnasked,
+    /// A stream that ended is forgotten as slowly as a wobble.
+    EndedStreamLingers,
+    /// A central question that is repeated is decided again, and takes again.
+    RepeatDecidedAgain,
+    /// A client heeds a central verdict after the lease that it asked under.
+    LateVerdictHeeded,
+    /// A question that was forwarded is forwarded again where the home has moved.
+    ForwardedTwice,
+    /// Permits that were given out centrally are freed as often as they are released.
+    CentralReleasedTwice,
+    /// Permits that are out centrally are dealt to clients all the same.
+    KeptAndDealt,
+    /// A node decides for sessions whose lease it no longer promises.
+    LapsedSessionServed,
+    /// A budget too small to divide is dealt in single tokens all the same.
+    SmallBudgetDealt,
 }
 
 #[cfg(feature = "planted")]

@@ -5,7 +5,7 @@
 //! refills it, grants draw on it, and what comes back is credited to it, with
 //! the tokens that fill the capacity they came with.
 
-use crate::bucket::Bucket;
+use crate::bucket::{Bucket, Refusal};
 use crate::planted::{self, Bug};
 use crate::share::Share;
 use crate::unit::{Rate, Tick, Tokens};
@@ -48,6 +48,18 @@ impl Pool {
             cut.tokens.plus(more).unwrap_or(cut.tokens)
         };
         Share { tokens, ..cut }
+    }
+
+    /// Takes `n` tokens for a request that is decided here, if `n + spared` are there.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal`]; nothing was taken.
+    pub fn try_acquire(&mut self, n: Tokens, spared: Tokens, now: Tick) -> Result<(), Refusal> {
+        if !spared.is_zero() {
+            self.0.peek(n.plus(spared).unwrap_or(Tokens::MAX), now)?;
+        }
+        self.0.try_acquire_at(n, now)
     }
 
     /// Capacity and level at `now`.

@@ -6,7 +6,9 @@
 //! round it came in.
 
 mod book;
+mod home;
 mod rules;
+mod set;
 mod snapshot;
 
 pub use snapshot::{RestoreError, Snapshot};
@@ -77,6 +79,9 @@ pub enum Effect {
     Repeated(RequestId),
     /// The request was refused; nothing was changed.
     Refused(RequestId, Vec<FieldError>),
+    /// A set of rules was refused; nothing was changed. What is wrong, with the
+    /// place in the set of each rule that is, counted from 0.
+    SetRefused(RequestId, Vec<(usize, Vec<FieldError>)>),
     /// A life began.
     Joined {
         /// Whose.
@@ -277,6 +282,12 @@ impl State {
                 creator,
             } => self.put_rule(*request, budget, *creator, effects),
             Command::DeleteRule { request, rule } => self.delete_rule(*request, *rule, effects),
+            Command::Apply {
+                request,
+                deletes,
+                puts,
+                creator,
+            } => self.apply_set(*request, deletes, puts, *creator, effects),
             Command::Instantiate { key, creator } => {
                 if let Ok(key) = Key::try_from(key.as_str()) {
                     self.instantiate(key, *creator, effects);

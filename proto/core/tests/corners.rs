@@ -2,6 +2,8 @@
 
 #[path = "corners/children.rs"]
 mod children;
+#[path = "corners/haste.rs"]
+mod haste;
 #[path = "corners/parents.rs"]
 mod parents;
 #[path = "corners/setup.rs"]

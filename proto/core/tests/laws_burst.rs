@@ -75,6 +75,11 @@ fn a_small_burst_is_dealt_in_whole_tokens() {
     );
     assert_eq!(deal_burst(9, 10, &[1, 2]), [Central, Central]);
     assert_eq!(
+        deal_burst(u64::MAX, 1, &[1, u64::MAX - 1]),
+        [Part(1), Part(u64::MAX - 1)],
+        "rates that just add up to 64 bits are not made coarser"
+    );
+    assert_eq!(
         deal_burst(1_000, 10, &[1, 1_000, 0]),
         [Part(10), Part(990), Part(0)]
     );

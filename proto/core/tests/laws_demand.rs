@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use aliquot_core::demand::{
-    BREAKPOINTS_MIN, CurveError, DemandCurve, Level, SEGMENTS_MAX, Segment, solve,
+    BREAKPOINTS_MIN, CurveError, DemandCurve, Level, SEGMENTS_MAX, Segment, level_among, solve,
 };
 use aliquot_core::planted::{self, Bug};
 use aliquot_core::unit::Weight;
@@ -214,12 +214,39 @@ fn a_decoder_is_told_what_is_wrong() {
     check(&[(u64::MAX - 1, 2), (u64::MAX, 1)], CurveError::OutOfRange);
     let segments = SEGMENTS_MAX + 1;
     check(&vec![(1, 1); segments], CurveError::TooLong { segments });
+    let longest = (1..=SEGMENTS_MAX as u64).map(|demand| Segment { demand, weight: 1 });
+    assert!(DemandCurve::from_segments(longest.collect()).is_ok());
     let json = serde_json::to_string(&union(&[(3, 1), (9, 2)])).unwrap();
     assert_eq!(
         serde_json::from_str::<DemandCurve>(&json).unwrap(),
         union(&[(9, 2), (3, 1)])
     );
     assert!(serde_json::from_str::<DemandCurve>(r#"[{"demand":1,"weight":0}]"#).is_err());
+}
+
+#[test]
+fn a_pair_of_breakpoints_is_kept_as_it_is() {
+    let claimants = [(100, 1), (101, 1), (100_000, 1), (101_000, 1), (102_010, 1)];
+    let curve = union(&claimants);
+    let short = curve.compress(4, None);
+    assert_eq!(short.segments().len(), 4);
+    assert_eq!(short.segments()[..2], curve.segments()[..2]);
+}
+
+#[test]
+fn a_curve_is_empty_if_nobody_is_below_even_who_wants_nothing() {
+    assert!(DemandCurve::EMPTY.is_empty());
+    assert!(!union(&[(0, 1)]).is_empty());
+    assert!(!union(&[(7, 1)]).is_empty());
+}
+
+#[test]
+fn who_has_no_weight_takes_nothing_from_the_level() {
+    let level = |capacity| level_among(capacity, &[5, 10], &[0, 1], None);
+    assert_eq!(level(8), Some(Level::new(8, 1)));
+    assert_eq!(level(10), Some(Level::FULL));
+    assert_eq!(level(12), Some(Level::FULL));
+    assert_eq!(level_among(3, &[5], &[0], None), Some(Level::FULL));
 }
 
 /// Whether the law fails for some case of a fixed sequence while the bug is on.

@@ -154,6 +154,7 @@ fn any_line() -> impl Strategy<Value = ReportLine> {
         demand: demand(wanted),
         floor: share(floor, floor, 0),
         largest_wait: Tokens::from_grains(wait),
+        tally: aliquot_core::message::Tally::default(),
     })
 }
 

@@ -9,6 +9,8 @@
 mod catch;
 #[path = "laws_state/log.rs"]
 mod log;
+#[path = "laws_state/set.rs"]
+mod set;
 
 use aliquot_core::command::Command;
 use aliquot_core::edge::Vector;
@@ -117,6 +119,7 @@ fn a_request_is_carried_out_once(
         Command::Join { request, .. }
         | Command::PutRule { request, .. }
         | Command::DeleteRule { request, .. }
+        | Command::Apply { request, .. }
         | Command::ResetPeriod { request, .. },
     ) = entry
     else {
@@ -268,6 +271,11 @@ fn a_round_is_its_parts(ops: &[Op]) -> TestCaseResult {
 
 proptest! {
     #![proptest_config(config())]
+
+    #[test]
+    fn a_set_of_rules_is_its_rules_or_nothing(ops in any_ops()) {
+        set::a_set_is_its_rules_or_nothing(&ops)?;
+    }
 
     #[test]
     fn replaying_any_part_of_a_log_changes_nothing(ops in any_ops(), upto in any::<Index>()) {

@@ -35,26 +35,33 @@ const IN_THE_WORLD: &[Bug] = &[
     Bug::FloorUnclipped,
     Bug::InheritedReclaimMissed,
     Bug::DeadEscrowFree,
-    Bug::ReportNotFenced,
     Bug::LoweringForgets,
     Bug::ReturnCrossesStamps,
     Bug::GhostPermitsReturned,
+    Bug::SmallBudgetDealt,
 ];
 
 /// Bugs of a leader's office: looked for where everything befalls leaders.
 const OF_LEADERS: &[Bug] = &[Bug::InheritedReclaimMissed];
 
+/// Bugs of budgets that are too small to divide.
+const OF_THE_SMALL: &[Bug] = &[Bug::SmallBudgetDealt];
+
 /// Bugs of quotas or of permits, or that these show sooner than rates do.
 fn kind_of(bug: Bug) -> Kind {
     match bug {
         Bug::DeadEscrowFree | Bug::LoweringForgets | Bug::ReturnCrossesStamps => Kind::Quota,
-        Bug::ReportNotFenced | Bug::GhostPermitsReturned => Kind::Concurrency,
+        Bug::GhostPermitsReturned => Kind::Concurrency,
         _ => Kind::Rate,
     }
 }
 
 fn plan(bug: Bug, seed: u64, calm: bool) -> Plan {
     match kind_of(bug) {
+        _ if OF_THE_SMALL.contains(&bug) => Plan {
+            calm,
+            ..Plan::small(seed)
+        },
         Kind::Rate => Plan::draw(seed, calm),
         kind => Plan {
             calm,
@@ -187,6 +194,7 @@ fn row(bug: Bug, sources: &[(String, String)]) -> Row {
 
 fn in_world(bug: Bug, by: &str) -> String {
     match kind_of(bug) {
+        _ if OF_THE_SMALL.contains(&bug) => format!("world of small budgets: {by}"),
         Kind::Rate => format!("world: {by}"),
         Kind::Quota => format!("world of quotas: {by}"),
         Kind::Concurrency => format!("world of permits: {by}"),

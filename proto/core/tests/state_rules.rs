@@ -4,7 +4,7 @@ use aliquot_core::budget::{Budget, BudgetDraft, Key};
 use aliquot_core::command::{Changes, Command, Ending, Movement};
 use aliquot_core::edge::Vector;
 use aliquot_core::state::{Effect, State};
-use aliquot_core::unit::{BudgetId, Incarnation, NodeId, PeriodId, RequestId, Tokens};
+use aliquot_core::unit::{BudgetId, Incarnation, NodeId, PeriodId, RequestId, RuleId, Tokens};
 
 fn rule(key: &str, field: &str, limit: &str) -> Budget {
     let mut draft = BudgetDraft {
@@ -159,4 +159,45 @@ fn a_template_is_cold_after_an_early_end_until_it_is_thawed() {
         ..Changes::default()
     }));
     assert!(log.ask("tenant/3/reads"), "and full again after the thaw");
+}
+
+#[test]
+fn a_set_with_one_wrong_rule_changes_nothing_and_names_it() {
+    let mut log = Log::new();
+    log.put(1, rule("a", "rate", "100/s"));
+    let wrong = [
+        rule("b", "rate", "1/s"),
+        rule("a", "quota", "50 per hour"),
+        rule("b", "rate", "2/s"),
+    ];
+    let apply = |request, deletes: &[u64], puts: &[Budget]| Command::Apply {
+        request: RequestId::new(request),
+        deletes: deletes.iter().copied().map(RuleId::new).collect(),
+        puts: puts.to_vec(),
+        creator: Some(Incarnation::new(1)),
+    };
+    let effects = log.apply(apply(2, &[], &wrong));
+    let [Effect::SetRefused(_, refused)] = &effects[..] else {
+        panic!("{effects:?}");
+    };
+    let said = refused
+        .iter()
+        .map(|(index, errors)| (*index, errors[0].field.as_str()));
+    assert_eq!(said.collect::<Vec<_>>(), [(1, "kind"), (2, "key")]);
+    assert_eq!(log.state.rules().count(), 1);
+    // Said again it was answered; another set of rules is another request.
+    assert_eq!(
+        log.apply(apply(2, &[], &wrong)),
+        [Effect::Repeated(RequestId::new(2))]
+    );
+    let both = log.apply(apply(3, &[1], &[rule("a", "rate", "5/s")]));
+    assert!(matches!(both[..], [Effect::SetRefused(..)]), "{both:?}");
+    let effects = log.apply(apply(4, &[1], &[rule("b", "rate", "5/s")]));
+    assert!(effects.contains(&Effect::RuleChanged(RuleId::new(1))));
+    let keys: Vec<_> = log
+        .state
+        .rules()
+        .map(|(_, rule)| rule.budget.key().to_string())
+        .collect();
+    assert_eq!(keys, ["b"]);
 }

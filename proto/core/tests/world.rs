@@ -82,6 +82,30 @@ fn judge_counted(seeds: u64) {
     }
 }
 
+/// Lives through worlds whose clients ask for a few tokens that nobody can divide.
+#[expect(clippy::print_stdout, reason = "the figures are what CI prints")]
+fn judge_small(seeds: u64) {
+    let seeds = report::run(0..seeds, Plan::small);
+    let summary = Summary {
+        seeds,
+        ..Summary::default()
+    };
+    let breaches: Vec<String> = summary.breaches().collect();
+    println!("{summary}");
+    assert!(breaches.is_empty(), "{}", breaches.join("\n"));
+    for (seed, seen) in &summary.seeds {
+        let healed = seen.healed;
+        assert!(
+            healed >= 0.95,
+            "seed {seed} admitted {healed} of R once healed"
+        );
+        assert!(
+            seen.counted > 1_000,
+            "seed {seed} asked for next to nothing"
+        );
+    }
+}
+
 #[test]
 fn the_fleet_admits_no_more_than_one_bucket_would_whatever_happens() {
     judge(40);
@@ -92,11 +116,17 @@ fn the_fleet_admits_no_more_than_one_bucket_would_whatever_happens() {
 fn two_thousand_worlds_keep_the_contract() {
     judge(2_000);
     judge_counted(200);
+    judge_small(200);
 }
 
 #[test]
 fn quotas_and_permits_are_never_exceeded_whatever_happens() {
     judge_counted(20);
+}
+
+#[test]
+fn budgets_too_small_to_divide_are_used_up_and_never_exceeded_whatever_happens() {
+    judge_small(20);
 }
 
 #[test]

@@ -8,17 +8,14 @@ use alloc::vec::Vec;
 /// Divides `capacity` among the claims of one band, each beyond its floor, and
 /// finds the level it is done at.
 ///
-/// Who would be rounded down to nothing though it wants and has nothing yet is
-/// helped first: see the module above.
+/// Who wants and has nothing yet gets one unit first, which counts toward its
+/// part: see the module above. Where nobody would have been rounded down to
+/// nothing that changes neither the level nor a part.
 pub(super) fn fill(capacity: u64, claims: &[Claim<'_>], from: Option<Level>) -> (Vec<u64>, Level) {
-    let level = level_for(capacity, claims, from);
-    let starves = |claim: &Claim<'_>| claim.has_nothing() && claim.beyond(level).0 == 0;
-    if level.is_full() || !claims.iter().any(starves) {
-        return (deal(capacity, claims, level), level);
-    }
     let needy = claims.iter().filter(|claim| claim.has_nothing()).count();
     let needy = u64::try_from(needy).unwrap_or(u64::MAX);
     let Some(left) = capacity.checked_sub(needy) else {
+        let level = level_for(capacity, claims, from);
         return (one_each(capacity, claims), level);
     };
     let (helped, first): (Vec<Claim<'_>>, Vec<u64>) = claims
@@ -28,7 +25,7 @@ pub(super) fn fill(capacity: u64, claims: &[Claim<'_>], from: Option<Level>) -> 
             false => (claim.clone(), 0),
         })
         .unzip();
-    let level = level_for(left, &helped, Some(level));
+    let level = level_for(left, &helped, from);
     let mut parts = deal(left, &helped, level);
     super::add(&mut parts, first);
     (parts, level)

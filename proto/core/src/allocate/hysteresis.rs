@@ -63,6 +63,9 @@ pub fn damp(capacity: u64, changes: &[Change]) -> Vec<u64> {
         .collect();
     let sum: u128 = parts.iter().map(|&part| u128::from(part)).sum();
     let mut over = sum.saturating_sub(u128::from(capacity));
+    if over == 0 {
+        return parts;
+    }
     let least = |change: &Change| match planted::is(Bug::NewcomerHeldBack) {
         true => change.held,
         false => change.target,
@@ -72,7 +75,6 @@ pub fn damp(capacity: u64, changes: &[Change]) -> Vec<u64> {
         .zip(&parts)
         .map(|(change, part)| Reverse(part.saturating_sub(least(change))))
         .zip(0..)
-        .filter(|&(Reverse(cut), _)| cut > 0)
         .collect();
     cuts.sort_unstable();
     for (Reverse(cut), index) in cuts {

@@ -1,7 +1,7 @@
 //! Many claimants, one band, neither floors nor ceilings: nothing but numbers
 //! side by side, and no sorting of claimants.
 
-use super::remainder::{COUNTED_FROM, Counts, Order, deal, largest_remainders};
+use super::remainder::{Counts, Order, deal, largest_remainders};
 use crate::demand::{Level, Quotient, Range, level_of, mask};
 use alloc::vec::Vec;
 use core::mem::take;
@@ -171,9 +171,8 @@ fn deal_narrow(
         // counts from waiting for each other in one bucket.
         counts.add(fraction, u32::from(is_open));
     }
-    let counts = (parts.len() > COUNTED_FROM).then_some(&counts);
     let exact = |fraction| times.remainder(fraction, zeros);
-    deal(parts, remainders, left, counts, &mut scratch.order, exact);
+    deal(parts, remainders, left, &counts, &mut scratch.order, exact);
 }
 
 /// Everybody's part at a level, by division, for numbers of any size.
@@ -197,4 +196,27 @@ fn deal_wide(
         remainders.push(remainder & mask(demand > quotient));
     }
     largest_remainders(parts, remainders, left);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_wants_and_would_get_less_than_a_unit_starves() {
+        let starves = |level, demand, weight| starves(level, (&[9, demand], &[9, weight]));
+        let third = Level::new(1, 3);
+        assert!(starves(third, 5, 2));
+        assert!(!starves(third, 5, 3), "exactly one unit");
+        assert!(!starves(third, 0, 2), "who wants nothing");
+        assert!(starves(Level::new(2, 5), 5, 2));
+        assert!(!starves(Level::new(1, 1), 5, 0), "who has no weight");
+        assert!(!starves(Level::FULL, 5, 1));
+    }
+
+    #[test]
+    fn at_level_zero_all_starve_who_want() {
+        assert!(starves(Level::ZERO, (&[0, 1], &[1, 1])));
+        assert!(!starves(Level::ZERO, (&[0, 0], &[1, 1])));
+    }
 }

@@ -14,22 +14,9 @@ pub(super) fn largest_remainders(parts: &mut [u64], remainders: &[u64], units: u
         return;
     }
     let greatest = remainders.iter().fold(0, |all, &remainder| all | remainder);
-    let counts = match remainders.len() {
-        ..=COUNTED_FROM => None,
-        _ => Some(Counts::of(remainders, greatest)),
-    };
-    deal(
-        parts,
-        remainders,
-        units,
-        counts.as_ref(),
-        &mut Vec::new(),
-        |it| it,
-    );
+    let counts = Counts::of(remainders, greatest);
+    deal(parts, remainders, units, &counts, &mut Vec::new(), |it| it);
 }
-
-/// Fewer remainders than this are compared without counting.
-pub(super) const COUNTED_FROM: usize = 48;
 
 /// [`largest_remainders`] of remainders that are counted already.
 ///
@@ -38,15 +25,12 @@ pub(super) fn deal(
     parts: &mut [u64],
     remainders: &[u64],
     units: u64,
-    counts: Option<&Counts>,
+    counts: &Counts,
     order: &mut Order,
     exact: impl Fn(u64) -> u64,
 ) {
     // Whoever is above the bucket in which the units run out gets one.
-    let (least, most, above) = match counts {
-        Some(counts) => counts.last(units),
-        None => (1, u64::MAX, 0),
-    };
+    let (least, most, above) = counts.last(units);
     order.clear();
     let width = most.wrapping_sub(least);
     let mut index = 0_usize;
@@ -58,8 +42,10 @@ pub(super) fn deal(
         index = index.wrapping_add(1);
     }
     let units = usize::try_from(units.saturating_sub(above)).unwrap_or(usize::MAX);
-    if units > 0 && units < order.len() {
-        order.select_nth_unstable(units.saturating_sub(1));
+    if let Some(last) = units.checked_sub(1)
+        && last < order.len()
+    {
+        order.select_nth_unstable(last);
     }
     for &(_, index) in order.iter().take(units) {
         if let Some(part) = parts.get_mut(index) {
@@ -93,7 +79,8 @@ impl Counts {
     fn of(remainders: &[u64], greatest: u64) -> Self {
         let bits = u64::BITS.saturating_sub(greatest.leading_zeros());
         let mut counts = Self {
-            shift: bits.saturating_sub(BUCKET_BITS),
+            // At least 1, or the lowest bucket would be of those without remainder.
+            shift: bits.saturating_sub(BUCKET_BITS).max(1),
             ..Self::new()
         };
         for &remainder in remainders {
@@ -122,10 +109,55 @@ impl Counts {
             if with >= units || bucket == 0 {
                 let least = bucket.wrapping_shl(self.shift);
                 let width = 1_u64.wrapping_shl(self.shift).wrapping_sub(1);
-                return (least.max(1), least | width, above);
+                return (least.max(1), least.saturating_add(width), above);
             }
             above = with;
         }
         (1, u64::MAX, 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The same by sorting.
+    fn by_sorting(remainders: &[u64], units: u64) -> Vec<u64> {
+        let mut order: Vec<usize> = (0..remainders.len()).collect();
+        order.sort_by_key(|&index| Reverse(remainders[index]));
+        let mut parts: Vec<u64> = remainders.iter().map(|_| 7).collect();
+        for &index in order.iter().take(usize::try_from(units).unwrap()) {
+            parts[index] += u64::from(remainders[index] > 0);
+        }
+        parts
+    }
+
+    #[test]
+    fn the_units_go_to_the_largest_remainders_ties_to_the_earlier() {
+        let mut random = 1_u64;
+        for below in [1, 2, 31, 32, 33, 1_000, 1 << 40, u64::MAX] {
+            for count in [0, 1, 2, 10, 80] {
+                let mut next = || {
+                    random = random.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
+                    random.rotate_left(32) % below
+                };
+                let remainders: Vec<u64> = (0..count).map(|_| next()).collect();
+                for units in 0..count + 3 {
+                    let mut parts: Vec<u64> = remainders.iter().map(|_| 7).collect();
+                    largest_remainders(&mut parts, &remainders, units);
+                    assert_eq!(parts, by_sorting(&remainders, units), "{units} units");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_a_thirty_second_of_the_range_is_compared() {
+        let remainders: Vec<u64> = (0..256).collect();
+        let counts = Counts::of(&remainders, 255);
+        assert_eq!(counts.last(1), (248, 255, 0));
+        assert_eq!(counts.last(8), (248, 255, 0));
+        assert_eq!(counts.last(9), (240, 247, 8));
+        assert_eq!(counts.last(256), (1, 7, 248));
     }
 }

@@ -60,11 +60,10 @@ impl<'a> Claim<'a> {
         self.has == 0 && self.all() > 0
     }
 
-    /// The same claim with one unit in hand.
+    /// The same claim with one unit more toward its part.
     pub(super) fn with_one(&self) -> Self {
         Self {
             floor: self.floor.saturating_add(1),
-            has: self.has.saturating_add(1),
             ..self.clone()
         }
     }
@@ -113,9 +112,14 @@ impl<'a> Claim<'a> {
 ///
 /// The weights must add up to 64 bits, and the floors, with the capacity, too.
 pub(super) fn level_for(capacity: u64, claims: &[Claim<'_>], from: Option<Level>) -> Level {
+    level_and_steps(capacity, claims, from).0
+}
+
+/// The level, and at how many others all claims were looked at before it.
+fn level_and_steps(capacity: u64, claims: &[Claim<'_>], from: Option<Level>) -> (Level, u32) {
     let all: u128 = claims.iter().map(|claim| u128::from(claim.all())).sum();
     if all <= u128::from(capacity) {
-        return Level::FULL;
+        return (Level::FULL, 0);
     }
     let mut search = Search {
         claims,
@@ -129,7 +133,7 @@ pub(super) fn level_for(capacity: u64, claims: &[Claim<'_>], from: Option<Level>
         let line = Line::through(level, claims, capacity);
         let root = line.root();
         if root == Some(level) {
-            return level;
+            return (level, steps);
         }
         if line.is_within(level) {
             search.low = search.low.max(level);
@@ -137,15 +141,14 @@ pub(super) fn level_for(capacity: u64, claims: &[Claim<'_>], from: Option<Level>
             search.high = search.high.min(level);
         }
         steps = steps.saturating_add(1);
-        let newton = root.filter(|&root| search.low < root && root < search.high);
-        level = match newton {
-            Some(root) if steps <= NEWTON_STEPS || !steps.is_multiple_of(2) => root,
+        level = match root.filter(|&root| search.is_inside(root)) {
+            Some(root) if steps <= NEWTON_STEPS || steps.is_multiple_of(2) => root,
             _ => match search.middle_bend() {
                 Some(bend) => bend,
                 // Straight from here to the upper end, which is too high.
                 None => {
                     let line = Line::through(search.low, claims, capacity);
-                    return line.root().unwrap_or(search.low);
+                    return (line.root().unwrap_or(search.low), steps);
                 }
             },
         };
@@ -161,18 +164,23 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
+    /// Whether a level lies strictly inside the bracket.
+    fn is_inside(&self, level: Level) -> bool {
+        self.low < level && level < self.high
+    }
+
     /// The bend in the middle of those strictly inside the bracket.
     fn middle_bend(&mut self) -> Option<Level> {
-        let bends = self
-            .bends
-            .get_or_insert_with(|| self.claims.iter().flat_map(Claim::bends).collect());
-        bends.retain(|&bend| self.low < bend && bend < self.high);
+        let every = || self.claims.iter().flat_map(Claim::bends).collect();
+        let mut bends = self.bends.take().unwrap_or_else(every);
+        bends.retain(|&bend| self.is_inside(bend));
         let middle = bends.len().checked_div(2)?;
-        if bends.is_empty() {
-            return None;
-        }
-        bends.select_nth_unstable(middle);
-        bends.get(middle).copied()
+        let bend = match bends.is_empty() {
+            true => None,
+            false => Some(*bends.select_nth_unstable(middle).1),
+        };
+        self.bends = Some(bends);
+        bend
     }
 }
 
@@ -204,16 +212,106 @@ impl Line {
         Self { open, room }
     }
 
-    /// Where the line meets the capacity, if it does.
+    /// Where the line meets the capacity, if it does; full if it never passes it.
     fn root(&self) -> Option<Level> {
-        self.room
-            .filter(|_| self.open > 0)
-            .map(|room| Level::new(room, self.open))
+        self.room.map(|room| Level::new(room, self.open))
     }
 
     /// Whether the capacity covers this level.
     fn is_within(&self, level: Level) -> bool {
         self.room
             .is_some_and(|room| wide(self.open, level.units()) <= wide(room, level.weight()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::demand::Segment;
+    use crate::unit::Weight;
+
+    /// Weights that fall by half from one to the next and demands that fall by two
+    /// fifths: each of Newton's steps passes one or two ends.
+    fn steep() -> Vec<DemandCurve> {
+        let fall = |segment: &Segment| Segment {
+            demand: segment.demand / 5 * 3,
+            weight: segment.weight / 2,
+        };
+        let first = Segment {
+            demand: 1 << 60,
+            weight: 1 << 62,
+        };
+        core::iter::successors(Some(first), |last| Some(fall(last)))
+            .take(62)
+            .map(|segment| DemandCurve::from_segments([segment].into()).unwrap())
+            .collect()
+    }
+
+    fn even() -> Vec<DemandCurve> {
+        (1..=64)
+            .map(|n| DemandCurve::of(1_000 * n, Weight::ONE))
+            .collect()
+    }
+
+    fn claims(curves: &[DemandCurve]) -> Vec<Claim<'_>> {
+        let claim = |curve| Claim::new(curve, 5, u64::MAX, 5);
+        curves.iter().map(claim).collect()
+    }
+
+    #[test]
+    fn from_the_level_itself_no_other_is_looked_at() {
+        let curves = even();
+        let claims = claims(&curves);
+        for capacity in [1, 999, 10_000, 1_000_000, 2_000_000] {
+            let (level, _) = level_and_steps(capacity, &claims, None);
+            assert_eq!(level_and_steps(capacity, &claims, Some(level)), (level, 0));
+        }
+    }
+
+    #[test]
+    fn from_the_level_of_one_percent_more_or_less_two_steps_are_enough() {
+        let curves = even();
+        let claims = claims(&curves);
+        for capacity in [10_000, 100_000, 1_000_000, 1_500_000] {
+            let (level, _) = level_and_steps(capacity, &claims, None);
+            for per_mille in 990..=1_010 {
+                let capacity = capacity / 1_000 * per_mille;
+                let (_, steps) = level_and_steps(capacity, &claims, Some(level));
+                assert!(
+                    steps <= 2,
+                    "{steps} steps for {per_mille}/1000 of {capacity}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_search_that_newtons_method_makes_no_way_in_is_halved() {
+        let curves = steep();
+        let claims = claims(&curves);
+        let all: u64 = claims.iter().map(Claim::all).sum();
+        let bends = claims.iter().flat_map(Claim::bends).count();
+        let most = NEWTON_STEPS + 2 * (1 + bends.ilog2());
+        for less in (0..40).map(|power| 1 << power) {
+            let (_, steps) = level_and_steps(all - less, &claims, None);
+            assert!(
+                steps <= most,
+                "{steps} steps for all but {less}, not {most}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_ends_of_a_bracket_are_outside() {
+        let level = |units| Level::new(units, 7);
+        let search = Search {
+            claims: &[],
+            low: level(3),
+            high: level(5),
+            bends: None,
+        };
+        let inside = [2, 3, 4, 5, 6].map(|units| search.is_inside(level(units)));
+        assert_eq!(inside, [false, false, true, false, false]);
     }
 }

@@ -1,19 +1,22 @@
-//! One budget at one client: what decides, and what happens when the lease is over.
+//! One budget at one client: what is held, by what right it is used, and what
+//! happens when the lease is over.
 
 mod expiry;
+mod spend;
+mod wants;
 
-use super::denial::Denial;
-use super::permits::{Permit, Permits};
-use crate::bucket::Bucket;
+use super::decider::{Decider, Plain, Right};
+use super::permits::Permits;
 use crate::budget::Claim;
-use crate::demand::{Estimator, Observed};
+use crate::demand::Estimator;
 use crate::edge::Vector;
-use crate::message::{FloorRelease, Terms};
+use crate::lease::child_span;
+use crate::message::{FloorRelease, Tally, Terms};
 use crate::share::{Kind, Share};
 use crate::unit::{Drift, PeriodId, Rate, Span, Tick, Tokens};
 
 /// By what right requests are admitted.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// By the share, under a lease.
     Leased,
@@ -24,37 +27,61 @@ pub enum Mode {
     /// By the last share, without a lease.
     Kept,
     /// By a bucket of one's own.
-    Local(Bucket),
+    Local,
     /// By no limit.
     Open,
 }
 
 /// A floor of a former edge, in use until the new edge gives something.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Remnant {
     release: FloorRelease,
-    bucket: Bucket,
     until: Tick,
 }
 
 /// One budget at one client.
+///
+/// There is one decider, whatever it decides by: the share under the lease, the
+/// floor of this edge or of the former one, the last share, or a part of one's
+/// own. While it decides by something that this edge did not give, `parked` is
+/// what the edge still holds, without a level.
 #[derive(Clone, Debug)]
-pub struct Allotment {
+pub struct Allotment<D = Plain> {
     claim: Claim,
     terms: Option<Terms>,
+    drift: Drift,
     period: PeriodId,
     mode: Mode,
-    bucket: Bucket,
-    /// The floor within the bucket.
+    decider: D,
+    parked: Share,
+    /// The floor within what is held.
     floor: Share,
     remnant: Option<Remnant>,
-    escrow: Tokens,
+    /// Spent of a quota and not reported yet.
     unreported: Tokens,
-    permits: Permits,
     demand: Estimator,
+    /// What became of requests under the present edge.
+    tally: Tally,
+    said: Said,
 }
 
-impl Allotment {
+/// What the last report said of a budget.
+#[derive(Clone, Copy, Debug, Default)]
+struct Said {
+    demand: u64,
+    largest_wait: Tokens,
+    floor: Share,
+}
+
+impl Allotment<Plain> {
+    /// Its permits.
+    #[must_use]
+    pub const fn permits(&self) -> &Permits {
+        &self.decider.permits
+    }
+}
+
+impl<D: Decider> Allotment<D> {
     /// Demand is added up over this time: short enough that a shift is
     /// reported with the next report, long enough to see a stream's rate.
     const DEMAND_TICK: Span = Span::from_millis(100);
@@ -63,19 +90,21 @@ impl Allotment {
     /// leases, so that it outlives a leader change and loses little when it dies.
     pub const ESCROW_SECS: u64 = 9;
 
-    pub(super) fn new(claim: Claim, now: Tick) -> Self {
+    pub(super) fn new(claim: Claim, decider: D, drift: Drift, now: Tick) -> Self {
         Self {
             claim,
             terms: None,
+            drift,
             period: PeriodId::new(0),
             mode: Mode::Denied,
-            bucket: Bucket::new(Share::EMPTY, now),
+            decider,
+            parked: Share::EMPTY,
             floor: Share::EMPTY,
             remnant: None,
-            escrow: Tokens::ZERO,
             unreported: Tokens::ZERO,
-            permits: Permits::default(),
             demand: Estimator::new(Self::DEMAND_TICK, u64::MAX >> 8, now),
+            tally: Tally::default(),
+            said: Said::default(),
         }
     }
 
@@ -97,42 +126,95 @@ impl Allotment {
         &self.mode
     }
 
-    /// Its permits.
+    /// What decides, to look at.
     #[must_use]
-    pub const fn permits(&self) -> &Permits {
-        &self.permits
+    pub const fn decider(&self) -> &D {
+        &self.decider
     }
 
-    /// Capacity and level of its bucket at `now`.
+    /// What decides; the allotment is not used any more.
+    pub(super) fn into_decider(self) -> D {
+        self.decider
+    }
+
+    /// Capacity and level of what the present edge gave of a rate, at `now`.
     #[must_use]
     pub fn share_at(&self, now: Tick) -> Share {
-        self.bucket.share_at(now)
-    }
-
-    pub(super) fn observe(&mut self, observed: Observed, now: Tick) {
-        self.demand.observe(observed, now);
-    }
-
-    /// What callers want, in the unit that the budget is divided by.
-    pub(super) fn demand_at(&mut self, now: Tick) -> u64 {
-        let rate = self.demand.rate_at(now);
-        match self.terms.map(|terms| terms.kind) {
-            Some(Kind::Quota) => rate.saturating_mul(Self::ESCROW_SECS),
-            Some(Kind::Concurrency) => rate.saturating_add(self.permits.in_flight()),
-            Some(Kind::Rate) | None => rate,
+        match self.kind() {
+            Some(Kind::Rate) if self.decides_by_edge() => self.decider.share_at(now),
+            Some(Kind::Rate) => self.parked,
+            _ => Share::EMPTY,
         }
     }
 
-    pub(super) fn largest_wait_at(&mut self, now: Tick) -> Tokens {
-        Tokens::from_grains(self.demand.largest_waiting_at(now))
+    fn kind(&self) -> Option<Kind> {
+        self.terms.map(|terms| terms.kind)
+    }
+
+    /// Whether what the decider decides on came from the present edge.
+    const fn decides_by_edge(&self) -> bool {
+        self.remnant.is_none() && !matches!(self.mode, Mode::Local)
+    }
+
+    /// The right that follows from the mode.
+    fn right(&self) -> Right {
+        if let Some(remnant) = &self.remnant {
+            let permits = Tokens::ZERO;
+            let until = remnant.until;
+            return Right::Floor { until, permits };
+        }
+        match self.mode {
+            Mode::Leased => Right::Leased,
+            Mode::Denied => Right::Never,
+            // There is no such thing as a permit that no parent counts.
+            Mode::Local | Mode::Open if self.has_permits() => Right::Never,
+            Mode::Floor(until) => Right::Floor {
+                until,
+                permits: self.floor.burst,
+            },
+            Mode::Kept | Mode::Local => Right::Forever,
+            Mode::Open => Right::Open,
+        }
+    }
+
+    fn go_by(&mut self, mode: Mode, now: Tick) {
+        self.mode = mode;
+        self.decider.admit_by(self.right(), self.period, now);
     }
 
     /// A new period of a quota: tokens of the old one are dead.
-    pub(super) fn begin(&mut self, period: PeriodId) {
+    pub(super) fn begin(&mut self, period: PeriodId, now: Tick) {
         if period > self.period {
             self.period = period;
-            self.escrow = Tokens::ZERO;
             self.unreported = Tokens::ZERO;
+            if self.decides_by_edge() {
+                self.replace(Share::EMPTY, now);
+            }
+            self.decider.admit_by(self.right(), period, now);
+        }
+    }
+
+    /// The lease holds (again): what it allows is what counts.
+    pub(super) fn renewed(&mut self, now: Tick) {
+        if self.mode == Mode::Leased {
+            return;
+        }
+        if self.mode == Mode::Local && self.remnant.is_none() {
+            self.unpark(now);
+        }
+        self.go_by(Mode::Leased, now);
+    }
+
+    /// Goes on with what the edge itself gave.
+    fn unpark(&mut self, now: Tick) {
+        let parked = core::mem::take(&mut self.parked);
+        self.replace(parked, now);
+    }
+
+    /// Permits are not replaced: they go with their edge.
+    fn replace(&mut self, share: Share, now: Tick) {
+        if !self.has_permits() {
+            self.decider.replace(share, now);
         }
     }
 
@@ -143,20 +225,36 @@ impl Allotment {
         gift: Vector,
         terms: &Terms,
         period: PeriodId,
+        drift: Drift,
         now: Tick,
     ) -> Option<FloorRelease> {
+        self.drift = drift;
+        if self.terms != Some(*terms) {
+            self.decider
+                .agree(terms, child_span(terms.max_hold, drift), now);
+        }
         self.terms = Some(*terms);
-        self.begin(period);
+        self.begin(period, now);
         if gift.is_zero() {
             return None;
         }
-        let _ = self.bucket.deposit(gift.share(), now);
+        let remnant = self.remnant.take();
+        if remnant.is_some() || self.mode == Mode::Local {
+            self.unpark(now);
+        }
+        self.go_by(Mode::Leased, now);
         match terms.kind {
-            Kind::Rate => {}
+            Kind::Rate => self.decider.deposit(gift.share(), now),
             Kind::Quota => {
-                self.escrow = self.escrow.plus(gift.tokens).unwrap_or(self.escrow);
+                // An escrow is a bucket that nothing refills.
+                let part = Share {
+                    rate: Rate::ZERO,
+                    burst: gift.tokens,
+                    tokens: gift.tokens,
+                };
+                self.decider.deposit(part, now);
             }
-            Kind::Concurrency => self.permits.gain(gift.burst),
+            Kind::Concurrency => self.decider.gain(gift.burst, now),
         }
         let floor = Share {
             rate: gift.floor_rate,
@@ -164,39 +262,93 @@ impl Allotment {
             tokens: Tokens::ZERO,
         };
         self.floor = self.floor.merge(floor).unwrap_or(self.floor);
-        self.mode = Mode::Leased;
-        self.remnant.take().map(|remnant| remnant.release)
+        remnant.map(|remnant| remnant.release)
     }
 
     /// Lowers what is used by up to `owed`, and says by how much.
     pub(super) fn yield_up(&mut self, owed: Vector, now: Tick) -> Vector {
-        if owed.is_zero() {
-            return Vector::ZERO;
-        }
         let mut back = Vector::ZERO;
-        match self.terms.map(|terms| terms.kind) {
+        if owed.is_zero() {
+            return back;
+        }
+        match self.kind() {
             Some(Kind::Rate) => {
                 back.floor_rate = owed.floor_rate.min(self.floor.rate);
                 back.floor_burst = owed.floor_burst.min(self.floor.burst);
                 self.lower_floor(back);
-                let share = self.bucket.share_at(now);
+                let share = self.share_at(now);
                 let rate = owed.rate.min(share.rate.minus_or_zero(self.floor.rate));
                 let burst = owed.burst.min(share.burst.minus_or_zero(self.floor.burst));
-                let cut = self.bucket.withdraw(rate, burst, now);
+                let cut = self.withdraw(rate, burst, now);
                 (back.rate, back.burst, back.tokens) = (cut.rate, cut.burst, cut.tokens);
             }
-            Some(Kind::Quota) => {
-                back.tokens = owed.tokens.min(self.escrow);
-                self.escrow = self.escrow.minus_or_zero(back.tokens);
-            }
+            Some(Kind::Quota) => back.tokens = self.withdraw_escrow(owed.tokens, now),
             Some(Kind::Concurrency) => {
                 back.floor_burst = owed.floor_burst.min(self.floor.burst);
                 self.lower_floor(back);
-                back.burst = self.permits.yield_up(owed.burst, self.floor.burst);
+                back.burst = self
+                    .decider
+                    .withdraw_idle(owed.burst, self.floor.burst, now);
             }
             None => {}
         }
         back
+    }
+
+    fn withdraw(&mut self, rate: Rate, burst: Tokens, now: Tick) -> Share {
+        if self.decides_by_edge() {
+            return self.decider.withdraw(rate, burst, now);
+        }
+        let part = Share {
+            rate: rate.min(self.parked.rate),
+            burst: burst.min(self.parked.burst),
+            tokens: Tokens::ZERO,
+        };
+        self.parked = self.parked.without(part).unwrap_or(Share::EMPTY);
+        part
+    }
+
+    /// Takes up to `most` unspent tokens out of the escrow. What is found spent
+    /// meanwhile is kept, to be reported.
+    fn withdraw_escrow(&mut self, most: Tokens, now: Tick) -> Tokens {
+        if !self.decides_by_edge() {
+            return Tokens::ZERO;
+        }
+        self.settle_spent(now);
+        let cut = self.decider.withdraw(Rate::ZERO, most, now);
+        let spent = cut.burst.minus_or_zero(cut.tokens);
+        self.unreported = self.unreported.plus(spent).unwrap_or(Tokens::MAX);
+        cut.tokens
+    }
+
+    /// Turns the empty capacity of an escrow into what was spent.
+    fn settle_spent(&mut self, now: Tick) {
+        if self.kind() != Some(Kind::Quota) || !self.decides_by_edge() {
+            return;
+        }
+        let share = self.decider.share_at(now);
+        let missing = share.burst.minus_or_zero(share.tokens);
+        if missing.is_zero() {
+            return;
+        }
+        let cut = self.decider.withdraw(Rate::ZERO, missing, now);
+        let spent = cut.burst.minus_or_zero(cut.tokens);
+        self.unreported = self.unreported.plus(spent).unwrap_or(Tokens::MAX);
+        if !cut.tokens.is_zero() {
+            // Only a decider that rounds finds tokens in capacity that it called empty.
+            let part = Share {
+                rate: Rate::ZERO,
+                burst: cut.tokens,
+                tokens: cut.tokens,
+            };
+            self.decider.deposit(part, now);
+        }
+    }
+
+    /// What was spent of a quota and not reported yet; it counts as reported now.
+    pub(super) fn take_unreported(&mut self, now: Tick) -> Tokens {
+        self.settle_spent(now);
+        core::mem::take(&mut self.unreported)
     }
 
     /// What of `held` goes back when a permit ends without a lease: all but
@@ -212,93 +364,17 @@ impl Allotment {
         }
     }
 
+    /// Whether permits are what it limits.
+    pub(super) fn has_permits(&self) -> bool {
+        self.kind() == Some(Kind::Concurrency)
+    }
+
     fn lower_floor(&mut self, by: Vector) {
         self.floor.rate = self.floor.rate.minus_or_zero(by.floor_rate);
         self.floor.burst = self.floor.burst.minus_or_zero(by.floor_burst);
     }
 
-    pub(super) fn try_acquire_at(
-        &mut self,
-        n: Tokens,
-        now: Tick,
-        leased: bool,
-    ) -> Result<PeriodId, Denial> {
-        let terms = self.terms.ok_or(Denial::NoShare)?;
-        if leased {
-            self.mode = Mode::Leased;
-        }
-        if let Some(remnant) = &mut self.remnant {
-            if now >= remnant.until {
-                return Err(Denial::Lapsed);
-            }
-            return acquire(&mut remnant.bucket, n, now);
-        }
-        match &mut self.mode {
-            Mode::Leased | Mode::Kept => self.spend(terms.kind, n, now),
-            Mode::Floor(until) if now >= *until => Err(Denial::Lapsed),
-            Mode::Floor(_) => acquire(&mut self.bucket, n, now),
-            Mode::Local(bucket) => acquire(bucket, n, now),
-            Mode::Open => Ok(self.period),
-            Mode::Denied => Err(Denial::Lapsed),
-        }
-    }
-
-    fn spend(&mut self, kind: Kind, n: Tokens, now: Tick) -> Result<PeriodId, Denial> {
-        match kind {
-            Kind::Rate if self.bucket.burst().is_zero() => Err(Denial::NoShare),
-            Kind::Rate => acquire(&mut self.bucket, n, now),
-            Kind::Quota => {
-                self.escrow = self.escrow.minus(n).ok_or(Denial::Escrow)?;
-                self.unreported = self.unreported.plus(n).unwrap_or(Tokens::MAX);
-                Ok(self.period)
-            }
-            Kind::Concurrency => Err(Denial::Unknown),
-        }
-    }
-
-    pub(super) fn try_permit_at(
-        &mut self,
-        now: Tick,
-        leased: bool,
-        drift: Drift,
-    ) -> Result<Permit, Denial> {
-        let terms = self.terms.ok_or(Denial::NoShare)?;
-        if terms.kind != Kind::Concurrency {
-            return Err(Denial::Unknown);
-        }
-        self.permits.cancel_overheld(now);
-        if leased {
-            self.mode = Mode::Leased;
-        }
-        let floor = self.floor.burst.grains();
-        match self.mode {
-            Mode::Leased | Mode::Kept => {}
-            Mode::Floor(until) if now < until && self.permits.in_flight() < floor => {}
-            Mode::Floor(until) if now < until => return Err(Denial::Permits),
-            _ => return Err(Denial::Lapsed),
-        }
-        self.permits
-            .take(terms.max_hold, drift, now)
-            .ok_or(Denial::Permits)
-    }
-
-    pub(super) fn release_permit(&mut self, permit: Permit) {
-        self.permits.release(permit);
-    }
-
     pub(super) fn cancel_overheld(&mut self, now: Tick) {
-        self.permits.cancel_overheld(now);
+        self.decider.cancel_overheld(now);
     }
-
-    /// What was spent of a quota and not reported yet; it counts as reported now.
-    pub(super) fn take_unreported(&mut self) -> Tokens {
-        core::mem::take(&mut self.unreported)
-    }
-}
-
-fn acquire(bucket: &mut Bucket, n: Tokens, now: Tick) -> Result<PeriodId, Denial> {
-    bucket
-        .try_acquire_at(n, now)
-        .map(|()| PeriodId::new(0))
-        .map_err(Denial::Bucket)
 }

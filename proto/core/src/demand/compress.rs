@@ -75,10 +75,11 @@ fn chord(run: &[Segment], segments: &mut Vec<Segment>) {
     let sum = run
         .iter()
         .try_fold(nothing, |sum, segment| sum.plus(*segment));
+    if let Some(sum) = sum.filter(|_| planted::is(Bug::ChordAbove)) {
+        segments.push(sum);
+        return;
+    }
     let ends = sum.and_then(|sum| {
-        if planted::is(Bug::ChordAbove) {
-            return Some([sum, nothing]);
-        }
         let low = low_end(sum, first.breakpoint(), last.breakpoint())?;
         let high = Segment {
             demand: sum.demand.checked_sub(low.demand)?,
@@ -87,7 +88,7 @@ fn chord(run: &[Segment], segments: &mut Vec<Segment>) {
         Some([low, high])
     });
     match ends {
-        Some(ends) => segments.extend(ends.iter().filter(|end| end.weight > 0)),
+        Some(ends) => segments.extend(ends),
         None => segments.extend_from_slice(run),
     }
 }
@@ -122,13 +123,9 @@ fn split_weight(sum: Segment, low: Level, high: Level) -> Option<u64> {
     let product = wide(above, low.weight());
     let room = product.leading_zeros();
     let quotient = product.checked_shl(room)?.checked_div(u128::from(gap))?;
-    let up = above_shift;
-    let down = gap_shift.checked_add(room)?;
-    let weight = match up.checked_sub(down) {
-        Some(up) if up <= quotient.leading_zeros() => quotient.checked_shl(up)?,
-        Some(_) => return None,
-        None => quotient.checked_shr(down.checked_sub(up)?).unwrap_or(0),
-    };
+    // The quotient has 64 bits at least and the weight 64 at most: none moves it up.
+    let down = gap_shift.checked_add(room)?.saturating_sub(above_shift);
+    let weight = quotient.checked_shr(down).unwrap_or(0);
     Some(u64::try_from(weight).unwrap_or(u64::MAX).saturating_add(2))
 }
 
@@ -185,11 +182,10 @@ impl Octaves {
     }
 
     fn within(&self, start: u32, end: u32, tolerance: u32) -> bool {
-        let away = match self.near {
-            Some(near) if near < start => start.saturating_sub(near),
-            Some(near) if near > end => near.saturating_sub(end),
-            _ => 0,
-        };
+        let away = self.near.map_or(0, |near| {
+            let (above, below) = (start.saturating_sub(near), near.saturating_sub(end));
+            above.max(below)
+        });
         let spread = wide(end.saturating_sub(start).into(), Self::NEAR.into());
         spread <= wide(tolerance.into(), Self::NEAR.saturating_add(away).into())
     }

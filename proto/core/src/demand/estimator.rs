@@ -1,5 +1,6 @@
 //! How much callers want.
 
+use crate::planted::{self, Bug};
 use crate::unit::{Span, Tick};
 
 /// What callers wanted since the last observation, in units.
@@ -21,7 +22,9 @@ pub struct Observed {
 /// Time is cut into ticks. A tick in which more was wanted than the estimate
 /// raises it at once, already before the tick is over; one in which less was
 /// wanted lowers it by an eighth of the difference, rounded up, so that it
-/// comes to exactly 0 after [`Estimator::SILENT_TICKS`] at the latest. No
+/// comes to exactly 0 after [`Estimator::SILENT_TICKS`] at the latest. A stream
+/// that was dense for [`Estimator::DENSE_TICKS`] and then is silent for two has
+/// ended, and is forgotten by three quarters in each tick from there. No
 /// observation can make the estimate pass the bound, and a clock that steps
 /// back lets no time pass.
 #[derive(Clone, Debug)]
@@ -36,6 +39,10 @@ pub struct Estimator {
     waiting: u64,
     largest: u64,
     largest_before: u64,
+    /// Ticks with demand in a row, before the present silence if there is one.
+    dense: u32,
+    /// Silent ticks in a row.
+    silent: u32,
 }
 
 impl Estimator {
@@ -46,6 +53,15 @@ impl Estimator {
     /// How much of a fall is followed in one tick. An eighth forgets half of a
     /// demand in about five ticks: slower than a burst's gaps, faster than a lease.
     const SMOOTHING: u64 = 8;
+
+    /// A stream with demand in so many ticks in a row is dense. If its requests
+    /// come independently, each tick has demand with some chance `p`, and the
+    /// chance of such a run with two silent ticks after it, `p¹⁰ (1 − p)²`, is
+    /// less than one in 200 whatever `p` is.
+    pub const DENSE_TICKS: u32 = 10;
+
+    /// After so many silent ticks such a stream has ended.
+    const ENDED: u32 = 2;
 
     /// An estimator without demand, from `now`.
     ///
@@ -66,6 +82,8 @@ impl Estimator {
             waiting: 0,
             largest: 0,
             largest_before: 0,
+            dense: 0,
+            silent: 0,
         }
     }
 
@@ -113,11 +131,23 @@ impl Estimator {
     }
 
     fn fold(&mut self, sample: u64) {
+        if sample == 0 {
+            self.silent = self.silent.saturating_add(1);
+        } else {
+            self.dense = match self.silent {
+                0 => self.dense.saturating_add(1),
+                _ => 1,
+            };
+            self.silent = 0;
+        }
+        let ended = self.dense >= Self::DENSE_TICKS && self.silent >= Self::ENDED;
         let fall = self.estimate.saturating_sub(sample);
-        self.estimate = self
-            .estimate
-            .max(sample)
-            .saturating_sub(fall.div_ceil(Self::SMOOTHING));
+        let lower = if ended && !planted::is(Bug::EndedStreamLingers) {
+            fall.saturating_sub(fall.checked_div(4).unwrap_or(0))
+        } else {
+            fall.div_ceil(Self::SMOOTHING)
+        };
+        self.estimate = self.estimate.max(sample).saturating_sub(lower);
     }
 
     /// What this tick alone says, in units per second.
@@ -167,6 +197,28 @@ mod tests {
         assert_eq!(estimator.rate_at(at(200)), u64::MAX);
         let silent = at(300).after(TICK.times_or_max(Estimator::SILENT_TICKS));
         assert_eq!(estimator.rate_at(silent), 0);
+    }
+
+    /// The estimate so many ticks after a stream of 800 a second ended, which
+    /// had demand in `busy` ticks in a row.
+    fn after(busy: u64, silent: u64) -> u64 {
+        let mut estimator = Estimator::new(TICK, u64::MAX, at(0));
+        for tick in 0..busy {
+            estimator.observe(wanted(80, 0, 0), at(tick * 100));
+        }
+        estimator.rate_at(at((busy + silent) * 100))
+    }
+
+    #[test]
+    fn a_dense_stream_that_ends_is_forgotten_within_three_ticks() {
+        assert_eq!(after(10, 0), 800);
+        assert_eq!(after(10, 1), 700, "one silent tick may be an accident");
+        assert_eq!(after(10, 2), 175);
+        assert_eq!(after(10, 3), 43);
+        assert_eq!(after(10, 40), 0);
+        assert_eq!(after(9, 2), 612, "a thin stream has gaps");
+        let lingers = || planted::with(Some(Bug::EndedStreamLingers), || after(10, 3));
+        assert!(lingers() > 400);
     }
 
     #[test]

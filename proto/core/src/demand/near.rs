@@ -11,7 +11,7 @@
 //! if it is near λ₀, and otherwise a lower bound of it, no worse than Newton's
 //! next step, to go on from.
 
-use super::newton::mask;
+use super::newton::{is_trusted_as_planted, mask};
 use super::quotient::Quotient;
 use super::range::Range;
 use super::{Level, wide};
@@ -38,10 +38,8 @@ pub(super) fn search(
 ) -> Option<Level> {
     // `D(λ) ≤ λ·Σw`: the level is nowhere below.
     let lowest = Level::new(capacity, range.weight);
-    let mut level = match from {
-        Some(from) if !from.is_full() && lowest < from => from,
-        _ => lowest,
-    };
+    let from = from.filter(|from| !from.is_full());
+    let mut level = from.unwrap_or(lowest).max(lowest);
     loop {
         let times = Quotient::by(level).filter(|times| times.fits(range.bits))?;
         let sides = Sides::at(times, demands, weights, near);
@@ -55,8 +53,7 @@ pub(super) fn search(
             sides.near,
             level,
         );
-        let trusted = planted::is(Bug::OldLevelTrusted) && from == Some(level) && level < root;
-        if trusted {
+        if is_trusted_as_planted(from, level, root) {
             return Some(level);
         }
         if is_near(level, root) || planted::is(Bug::FarRootTrusted) {
@@ -84,9 +81,7 @@ impl<'a> Sides<'a> {
         near: &'a mut Vec<(u64, u64)>,
     ) -> Self {
         let (mut met, mut met_weight, mut count) = (0_u64, 0_u64, 0_usize);
-        if near.len() < demands.len() {
-            near.resize(demands.len(), (0, 0));
-        }
+        near.resize(near.len().max(demands.len()), (0, 0));
         // All numbers have less than 63 bits and the sums too: nothing wraps.
         for (&demand, &weight) in demands.iter().zip(weights) {
             let takes = times.about(weight);
@@ -122,10 +117,10 @@ fn root(room: u64, weight: u64, near: &[(u64, u64)], from: Level) -> Level {
             met = met.wrapping_add(demand & is_met);
             open = open.wrapping_sub(weight & is_met);
         }
-        let next = match room.checked_sub(met) {
-            Some(left) if open > 0 => Level::new(left, open),
-            _ => Level::ZERO,
-        };
+        // If nobody is open, more is met than there is.
+        let next = room
+            .checked_sub(met)
+            .map_or(Level::ZERO, |left| Level::new(left, open));
         if next == level || near.is_empty() {
             return next;
         }
@@ -144,4 +139,28 @@ fn is_near(level: Level, root: Level) -> bool {
     let was = wide(level.units(), root.weight());
     let is = wide(root.units(), level.weight());
     was.abs_diff(is) <= was.wrapping_shr(NEAR)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_that_is_full_or_too_high_or_too_low_is_as_good_as_none() {
+        let (demands, weights) = ([10, 50, 90, 400], [1, 1, 2, 2]);
+        let range = Range::of(&demands, &weights).unwrap();
+        let look = |from| {
+            let near = &mut Vec::new();
+            search(300, (&demands, &weights), &range, from, near)
+        };
+        assert_eq!(look(None), Some(Level::new(150, 2)));
+        for from in [
+            Level::FULL,
+            Level::ZERO,
+            Level::new(300, 1),
+            Level::new(1, 7),
+        ] {
+            assert_eq!(look(Some(from)), look(None), "from {from:?}");
+        }
+    }
 }

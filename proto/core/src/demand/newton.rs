@@ -31,8 +31,8 @@ pub fn solve(capacity: u64, curves: &[DemandCurve], from: Option<Level>) -> Opti
     level_among(capacity, &demands, &weights, from)
 }
 
-/// [`solve`] for claimants side by side, each a demand and a weight. `None` if
-/// the weights add up to more than 64 bits.
+/// [`solve`] for claimants side by side, each a demand and a weight; who has no
+/// weight takes nothing. `None` if the weights add up to more than 64 bits.
 #[must_use]
 pub fn level_among(
     capacity: u64,
@@ -49,8 +49,8 @@ pub fn level_among(
     Some(level_of(capacity, all, range.as_ref(), from, near))
 }
 
-/// [`level_among`] without its check. The weights must add up to 64 bits;
-/// who has no weight must want nothing. `near` is room to work in.
+/// [`level_among`] without its check. The weights must add up to 64 bits.
+/// `near` is room to work in.
 pub(crate) fn level_of(
     capacity: u64,
     all: (&[u64], &[u64]),
@@ -78,17 +78,22 @@ fn widely(capacity: u64, (demands, weights): (&[u64], &[u64]), from: Option<Leve
             return Level::FULL;
         }
         let next = pass.root(capacity);
-        let trusted = planted::is(Bug::OldLevelTrusted) && Level::ZERO < level && level < next;
-        if next == level || trusted {
+        if next == level || is_trusted_as_planted(from, level, next) {
             return level;
         }
         level = next;
     }
 }
 
+/// Whether an old level that hands out no more than there is counts as found:
+/// never, without the planted bug.
+pub(super) fn is_trusted_as_planted(from: Option<Level>, level: Level, root: Level) -> bool {
+    planted::is(Bug::OldLevelTrusted) && from == Some(level) && level < root
+}
+
 /// What one look at all claimants from one level tells.
 struct Pass {
-    /// What everybody wants.
+    /// What everybody wants who has a weight.
     total: u128,
     /// What those take who have all that they want.
     met: u128,
@@ -102,6 +107,8 @@ impl Pass {
         // Sums of 64-bit numbers fit 128 bits, and the weights fit 64 by contract.
         // Masks, because who is met is as good as random to a branch predictor.
         for (&demand, &weight) in demands.iter().zip(weights) {
+            // Who has no weight takes nothing at any level.
+            let demand = demand & mask(weight > 0);
             let is_met = mask(level.meets(demand, weight));
             total = total.wrapping_add(u128::from(demand));
             met = met.wrapping_add(u128::from(demand & is_met));
@@ -113,13 +120,11 @@ impl Pass {
     /// Where the line through this point meets the capacity; zero where it
     /// does not, which is to begin anew.
     fn root(&self, capacity: u64) -> Level {
-        let left = u128::from(capacity)
+        // If nobody is open, more is met than there is.
+        u128::from(capacity)
             .checked_sub(self.met)
-            .and_then(|left| u64::try_from(left).ok());
-        match left {
-            Some(left) if self.open > 0 => Level::new(left, self.open),
-            _ => Level::ZERO,
-        }
+            .and_then(|left| u64::try_from(left).ok())
+            .map_or(Level::ZERO, |left| Level::new(left, self.open))
     }
 }
 

@@ -146,6 +146,8 @@ mod tests {
         assert!(times(1, 1 << 40).is_exact(40, 25));
         assert!(!times(1, 1 << 40).is_exact(40, 20));
         assert!(!times(1 << 40, 1).is_exact(30, 0));
+        let times = times((1 << 31) - 1, 1);
+        assert!(times.fits(30) && !times.fits(31), "less than 62 bits");
         assert!(Quotient::by(Level::FULL).is_none());
     }
 }

@@ -3,12 +3,13 @@
 
 use super::Leader;
 use crate::budget::Key;
-use crate::command::Command;
+use crate::command::{Command, Movement};
 use crate::planted::{self, Bug};
 use crate::pool::Pool;
 use crate::share::Kind;
 use crate::state::{Effect, Phase, State};
-use crate::unit::{Incarnation, Term, Tick};
+use crate::unit::{BudgetId, Incarnation, Term, Tick};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 impl Leader {
@@ -124,21 +125,23 @@ impl Leader {
             }
             Effect::Created { budget, granted } => {
                 self.told.extend(*granted);
-                self.ledger.touch(*budget);
+                self.ledger.hurry(*budget);
             }
             Effect::Freed(budget, share) => {
                 if let Some(pool) = self.pools.get_mut(budget) {
                     pool.credit(*share, now);
                 }
-                self.ledger.touch(*budget);
+                self.ledger.hurry(*budget);
             }
             Effect::Granted(budget, life) | Effect::MovementRefused(budget, life, _) => {
                 self.told.insert(*life);
                 self.ledger.touch(*budget);
             }
-            Effect::Changed(budget)
-            | Effect::Stamped(budget, _)
-            | Effect::Restarted { budget, .. } => self.ledger.touch(*budget),
+            // Whoever waits for a new period waits for all of it.
+            Effect::Stamped(budget, _) => self.ledger.hurry(*budget),
+            Effect::Changed(budget) | Effect::Restarted { budget, .. } => {
+                self.ledger.touch(*budget)
+            }
             Effect::Ended(budget) => {
                 self.pools.remove(budget);
                 self.clear.remove(budget);
@@ -148,7 +151,10 @@ impl Leader {
                     leadership.extend_patience(state.patience());
                 }
             }
-            Effect::Repeated(_) | Effect::Refused(..) | Effect::RuleChanged(_) => {}
+            Effect::SetRefused(..)
+            | Effect::Repeated(_)
+            | Effect::Refused(..)
+            | Effect::RuleChanged(_) => {}
         }
     }
 
@@ -171,18 +177,20 @@ impl Leader {
 
     /// The pools hold what the book says is free, less what is proposed.
     fn fit_pools(&mut self, state: &State, now: Tick) {
+        let mut proposed: BTreeMap<BudgetId, Vec<&Movement>> = BTreeMap::new();
+        for grant in self.proposed.iter().flat_map(|changes| &changes.grants) {
+            proposed.entry(grant.budget).or_default().push(grant);
+        }
         for (id, generation) in state.budgets() {
             if generation.budget.kind() != Kind::Rate {
                 continue;
             }
             let mut free = generation.account.free();
-            for grant in self.proposed.iter().flat_map(|changes| &changes.grants) {
-                if grant.budget == id {
-                    let before = generation.account.counters(grant.child).given;
-                    let more = grant.total.ahead_of(before);
-                    free.rate = free.rate.minus_or_zero(more.rate);
-                    free.burst = free.burst.minus_or_zero(more.burst);
-                }
+            for grant in proposed.get(&id).into_iter().flatten() {
+                let before = generation.account.counters(grant.child).given;
+                let more = grant.total.ahead_of(before);
+                free.rate = free.rate.minus_or_zero(more.rate);
+                free.burst = free.burst.minus_or_zero(more.burst);
             }
             self.pools
                 .entry(id)

@@ -3,7 +3,7 @@
 use super::Leader;
 use crate::budget::WallTime;
 use crate::planted::{self, Bug};
-use crate::state::State;
+use crate::state::{Generation, State};
 use crate::unit::{BudgetId, PeriodId, Span, Tick};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -62,6 +62,40 @@ impl Leader {
             }
         }
         stamps
+    }
+
+    /// Whether a quota waits for its first period: a generation is made without
+    /// one, and what was given out in none would be given again in the first.
+    pub(super) fn waits_for_period(
+        &self,
+        generation: &Generation,
+        state: &State,
+        now: Tick,
+    ) -> bool {
+        let Some(period) = generation.budget.period() else {
+            return false;
+        };
+        let none = PeriodId::new(0);
+        // A clock that nobody knows yet may say any period.
+        let is_first = |wall| period.id_at(wall) == Ok(none);
+        generation.account.period() == none && !self.quorum_wall(state, now).is_some_and(is_first)
+    }
+
+    /// The first periods of those quotas among `budgets` that wait for theirs.
+    pub(super) fn first_stamps(
+        &self,
+        budgets: &[BudgetId],
+        state: &State,
+        now: Tick,
+    ) -> Vec<(BudgetId, PeriodId)> {
+        let stamp = |&budget: &BudgetId| {
+            let generation = state.budget(budget)?;
+            let waits = self.waits_for_period(generation, state, now);
+            let period = generation.budget.period().filter(|_| waits)?;
+            let next = period.id_at(self.quorum_wall(state, now)?).ok()?;
+            Some((budget, next))
+        };
+        budgets.iter().filter_map(stamp).collect()
     }
 
     /// The latest wall time that the clocks of a quorum of the living nodes

@@ -4,7 +4,7 @@ use super::Leader;
 use crate::budget::Budget;
 use crate::command::{Changes, Ending, Movement};
 use crate::edge::Vector;
-use crate::ledger::{WholeView, Wish};
+use crate::ledger::{Scarce, WholeView, Wish};
 use crate::message::Report;
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
@@ -35,12 +35,29 @@ impl Leader {
             self.ledger.mute(life);
         }
         changes.forgets = self.forgets(state, now);
-        changes.grants = self.grants(state, now);
+        let dirty = self.ledger.take_dirty();
+        changes.grants = self.grants(dirty, state, now);
         if planted::is(Bug::CreditedBeforeBooked) && !changes.grants.is_empty() {
             changes.releases.clear();
         }
         changes.endings = self.endings(state, now);
         changes.thaws = self.thaws(state, now);
+        if !changes.is_empty() {
+            self.round = changes.round;
+        }
+        changes
+    }
+
+    /// What came back and what somebody waits for; the rest has time until the next round.
+    pub(super) fn urgent_round(&mut self, state: &State, now: Tick) -> Changes {
+        let urgent = self.ledger.take_urgent();
+        let mut changes = Changes {
+            round: self.round.next().unwrap_or(self.round),
+            stamps: self.first_stamps(&urgent, state, now),
+            releases: self.releases(state),
+            ..Changes::default()
+        };
+        changes.grants = self.grants(urgent, state, now);
         if !changes.is_empty() {
             self.round = changes.round;
         }
@@ -100,12 +117,16 @@ impl Leader {
     }
 
     /// Grants by plan, each booked out of the pool as it is proposed.
-    fn grants(&mut self, state: &State, now: Tick) -> Vec<Movement> {
+    fn grants(&mut self, budgets: Vec<BudgetId>, state: &State, now: Tick) -> Vec<Movement> {
         let mut grants = Vec::new();
-        for budget in self.ledger.take_dirty() {
+        for budget in budgets {
             let Some(generation) = state.budget(budget) else {
                 continue;
             };
+            // It is planned again once its period has begun.
+            if self.waits_for_period(generation, state, now) {
+                continue;
+            }
             let view = view(generation, self.pace.report.times_or_max(3));
             let plan = self.ledger.plan(budget, &generation.account, &view, now);
             self.told.extend(plan.recalled);
@@ -166,12 +187,13 @@ impl Leader {
     fn endings(&mut self, state: &State, now: Tick) -> Vec<Ending> {
         let mut endings = Vec::new();
         for (budget, generation) in state.budgets() {
-            let may_end = generation.winding || is_instance(generation, state);
             // What was spent of a quota is booked until its period is over.
             let spent = generation.budget.kind() == Kind::Quota
                 && !generation.account.spent().is_zero()
                 && !planted::is(Bug::SpentEndedInVain);
-            if !may_end || !generation.account.is_clear() || spent {
+            // Its rule is looked for last: most budgets of a busy cluster are not clear.
+            let may_end = || generation.winding || is_instance(generation, state);
+            if !generation.account.is_clear() || spent || !may_end() {
                 self.clear.remove(&budget);
                 continue;
             }
@@ -233,5 +255,7 @@ fn view(generation: &Generation, silence: Span) -> WholeView {
             ..floors
         },
         silence,
+        scarce: Scarce::Gathered,
+        gathered: false,
     }
 }

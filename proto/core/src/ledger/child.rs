@@ -1,10 +1,11 @@
 //! One child of a parent, as the parent hears it.
 
 use super::ReportError;
-use super::claim::Claim;
+use super::agenda::Agenda;
+use super::claim::{Claim, News};
 use crate::message::{AnswerLine, Intent, Report};
 use crate::unit::{BudgetId, Edge, Number, Seq, Span, Term, Tick};
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// What a parent knows of one child.
@@ -107,7 +108,7 @@ impl Child {
         now: Tick,
         term: Term,
         report: &Report,
-        dirty: &mut BTreeSet<BudgetId>,
+        agenda: &mut Agenda,
     ) -> Result<(), ReportError> {
         if report.seq <= self.seq {
             return Err(ReportError::Stale);
@@ -117,7 +118,7 @@ impl Child {
         self.wall_ms = report.wall_ms;
         if report.intent != self.intent {
             self.intent = report.intent;
-            dirty.extend(self.claims.keys());
+            agenda.touch_all(self.claims.keys());
         }
         // An echo of a number that was never sent is no echo.
         if report.heard.term == term && report.heard.number <= self.number {
@@ -125,12 +126,18 @@ impl Child {
         }
         let mut said = 0_usize;
         for line in &report.lines {
-            let claim = self.claims.entry(line.budget).or_default();
+            let claim = self.claims.entry(line.budget).or_insert_with(|| {
+                agenda.claims(line.budget, report.edge.child);
+                Claim::default()
+            });
             if claim.reported != report.seq {
                 said = said.saturating_add(1);
             }
-            if claim.take(line, report.seq, now) {
-                dirty.insert(line.budget);
+            match claim.take(line, report.seq, now) {
+                News::None => {}
+                News::Changed => agenda.touch(line.budget),
+                News::Returned => agenda.hurry(line.budget),
+                News::Asked => agenda.ask(line.budget),
             }
             claim.echo(self.heard, now);
         }
@@ -138,7 +145,7 @@ impl Child {
         if said < self.claims.len() {
             for (&budget, claim) in &mut self.claims {
                 if claim.fall_silent(report.seq) {
-                    dirty.insert(budget);
+                    agenda.touch(budget);
                 }
                 claim.echo(self.heard, now);
             }
@@ -146,13 +153,14 @@ impl Child {
             self.claims.retain(|&budget, claim| {
                 let forgotten = claim.is_forgotten(report.seq);
                 if forgotten {
-                    dirty.insert(budget);
+                    agenda.touch(budget);
+                    agenda.claims_no_longer(budget, report.edge.child);
                 }
                 !forgotten
             });
         }
         if core::mem::take(&mut self.skipped) {
-            dirty.extend(self.claims.keys());
+            agenda.touch_all(self.claims.keys());
         }
         Ok(())
     }

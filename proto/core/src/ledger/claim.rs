@@ -1,11 +1,36 @@
 //! What one child says of one budget, and what is wanted back from it.
 
 use crate::edge::{Vector, meets};
-use crate::message::{AnswerLine, BandDemand, ReportLine};
+use crate::message::{AnswerLine, BandDemand, ReportLine, Tally};
 use crate::planted::{self, Bug};
 use crate::share::Share;
 use crate::unit::{Number, PeriodId, Seq, Tick, Tokens};
 use alloc::vec::Vec;
+
+/// How soon a plan must look at what a report said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum News {
+    /// Nothing changed.
+    None,
+    /// At its usual time.
+    Changed,
+    /// At once: others may wait for what came back.
+    Returned,
+    /// At once: somebody cannot begin.
+    Asked,
+}
+
+/// Whether demand begins, or at least doubles: no wobble, and somebody waits
+/// for what it asks.
+fn leaps(before: &[BandDemand], after: &[BandDemand]) -> bool {
+    let all = |demand: &[BandDemand]| {
+        demand
+            .iter()
+            .fold(0_u64, |sum, band| sum.saturating_add(band.curve.total()))
+    };
+    let after = all(after);
+    after > 0 && after >= all(before).saturating_mul(2)
+}
 
 /// One child's claim on one budget.
 ///
@@ -25,6 +50,8 @@ pub struct Claim {
     pub floor: Share,
     /// The largest cost that waits, and since when.
     pub waiting: Option<(Tick, Tokens)>,
+    /// What became of requests so far.
+    pub tally: Tally,
     /// The period of `returned`.
     pub period: PeriodId,
     /// The greatest `returned` reported.
@@ -42,11 +69,14 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Takes what a report says. Whether a plan must look at it.
-    pub(super) fn take(&mut self, line: &ReportLine, seq: Seq, now: Tick) -> bool {
+    /// Takes what a report says, and answers how soon a plan must look at it.
+    pub(super) fn take(&mut self, line: &ReportLine, seq: Seq, now: Tick) -> News {
         self.reported = seq;
+        self.tally = self.tally.merge(line.tally);
         let mut changed = self.demand != line.demand;
+        let mut asked = line.largest_wait > self.waiting.map_or(Tokens::ZERO, |(_, cost)| cost);
         if changed {
+            asked |= leaps(&self.demand, &line.demand);
             self.demand.clone_from(&line.demand);
         }
         let waiting = match self.waiting {
@@ -58,12 +88,16 @@ impl Claim {
         (self.floor, self.waiting) = (line.floor, waiting);
         // Only the parent's book begins periods: a child that names a later one
         // would be rid of its targets.
-        if line.period != self.period {
-            return changed;
-        }
         let before = self.returned;
-        self.returned = self.returned.merge(line.returned);
-        changed || self.returned != before
+        if line.period == self.period {
+            self.returned = self.returned.merge(line.returned);
+        }
+        match (asked, self.returned != before, changed) {
+            (true, _, _) => News::Asked,
+            (false, true, _) => News::Returned,
+            (false, false, true) => News::Changed,
+            (false, false, false) => News::None,
+        }
     }
 
     /// A report had no line of this budget: nothing is wanted of it any more.

@@ -2,8 +2,10 @@
 
 use super::child::Child;
 use super::claim::Claim;
+use super::keeping::{Keeping, Scarce};
+use super::parts::{permit_parts, quota_parts, rate_parts, undivided_parts};
 use crate::account::Account;
-use crate::allocate::{self, Burst, Change, Claimant, Headroom, Warm};
+use crate::allocate::{self, Claimant, Warm};
 use crate::edge::Vector;
 use crate::share::{Kind, Share, apportion};
 use crate::unit::{BudgetId, Incarnation, Rate, Scale, Span, Tick, Tokens};
@@ -26,6 +28,11 @@ pub struct WholeView {
     /// Who has been silent for so long is neither granted nor recalled:
     /// nobody knows what it wants, and it may be gone.
     pub silence: Span,
+    /// What becomes of a budget that is too small to divide.
+    pub scarce: Scarce,
+    /// Whether it is gathered here by the level above: others ask for it, too,
+    /// so that nothing of it may be dealt.
+    pub gathered: bool,
 }
 
 /// What should move.
@@ -37,8 +44,8 @@ pub struct Plan {
     pub recalled: Vec<Incarnation>,
     /// Whether time alone can change the plan: a small difference is being held back.
     pub unsettled: bool,
-    /// Children whose waiting cost no gathering of burst can ever serve.
-    pub hopeless: Vec<Incarnation>,
+    /// Children that hold something, asked for nothing, and have a claim from now on.
+    pub(super) claimed: Vec<Incarnation>,
 }
 
 /// One grant to be made.
@@ -50,27 +57,47 @@ pub struct Wish {
     pub more: Vector,
 }
 
-/// One child at the table.
-struct Seat<'a> {
-    child: Incarnation,
-    claim: &'a mut Claim,
-    given: Vector,
-    /// What is held once all targets are met.
-    kept: Vector,
-    leaving: bool,
+/// What a ledger remembers of a budget from plan to plan.
+#[derive(Debug, Default)]
+pub(super) struct Standing {
+    pub(super) warm: Warm,
+    pub(super) keeping: Keeping,
 }
 
+/// One child at the table.
+pub(super) struct Seat<'a> {
+    pub(super) child: Incarnation,
+    pub(super) claim: &'a mut Claim,
+    given: Vector,
+    /// What the book says is held.
+    pub(super) booked: Vector,
+    /// What is held once all targets are met.
+    pub(super) kept: Vector,
+    pub(super) leaving: bool,
+}
+
+/// Plans a budget for those of the children that are at the table: they are named
+/// in order, and may be others' names, too.
 pub(super) fn plan(
-    children: &mut BTreeMap<Incarnation, Child>,
+    (children, around): (&mut BTreeMap<Incarnation, Child>, &[Incarnation]),
     budget: BudgetId,
     account: &Account,
     view: &WholeView,
-    warm: &mut Warm,
+    standing: &mut Standing,
     now: Tick,
 ) -> Plan {
-    let mut reserved = account.ghosts();
-    let mut seats = Vec::new();
+    // What is out under no child's edge cannot be moved by any plan.
+    let central = account.holding(Account::CENTRAL);
+    let mut reserved = account.ghosts().plus(central).unwrap_or(account.held());
+    let (mut seats, mut plan) = (Vec::new(), Plan::default());
+    let mut around = around.iter().copied().peekable();
     for (&id, child) in children.iter_mut() {
+        while around.next_if(|&next| next < id).is_some() {}
+        match around.next_if_eq(&id) {
+            Some(_) => {}
+            None if around.peek().is_none() => break,
+            None => continue,
+        }
         let (muted, leaving) = (child.is_muted(), child.is_leaving());
         let holding = account.holding(id);
         if muted || child.is_silent(now, view.silence) {
@@ -81,7 +108,10 @@ pub(super) fn plan(
         // Who holds has a seat, whether it ever asked or not: it must be told, and may be recalled.
         let claim = match holding.is_zero() {
             true => child.claims.get_mut(&budget),
-            false => Some(child.claims.entry(budget).or_default()),
+            false => Some(child.claims.entry(budget).or_insert_with(|| {
+                plan.claimed.push(id);
+                Claim::default()
+            })),
         };
         if let Some(claim) = claim {
             claim.begin(account.period());
@@ -89,8 +119,11 @@ pub(super) fn plan(
         }
     }
     let room = Room::new(account, view, reserved);
-    let mut plan = Plan::default();
+    let together = room.is_too_small(&seats, account.kind(), view, &mut standing.keeping, now);
+    plan.unsettled |= standing.keeping.is_easing();
+    let warm = &mut standing.warm;
     let wanted = match account.kind() {
+        _ if together => undivided_parts(&mut seats, &room, view.scarce, account.kind()),
         Kind::Rate => rate_parts(&mut seats, &room, view, warm, now, &mut plan),
         Kind::Quota => quota_parts(&seats, &room, view, warm),
         Kind::Concurrency => permit_parts(&seats, &room, view, warm),
@@ -100,10 +133,10 @@ pub(super) fn plan(
 }
 
 /// What there is to divide among the seats.
-struct Room {
-    rate: u64,
-    burst: u64,
-    tokens: u64,
+pub(super) struct Room {
+    pub(super) rate: u64,
+    pub(super) burst: u64,
+    pub(super) tokens: u64,
 }
 
 impl Room {
@@ -128,6 +161,32 @@ impl Room {
     }
 }
 
+impl Room {
+    /// Whether the budget stays in one piece for now.
+    fn is_too_small(
+        &self,
+        seats: &[Seat<'_>],
+        kind: Kind,
+        view: &WholeView,
+        keeping: &mut Keeping,
+        now: Tick,
+    ) -> bool {
+        let (whole, least) = match kind {
+            Kind::Rate => (self.whole_burst(view.scale), view.scarce.least_burst()),
+            Kind::Quota => (self.tokens, 1),
+            Kind::Concurrency => (self.burst, 1),
+        };
+        let claimants = seats.iter().filter(|seat| seat.wants()).count();
+        let claimants = u64::try_from(claimants).unwrap_or(u64::MAX);
+        keeping.look(whole, least, claimants, now) || view.gathered
+    }
+
+    /// The burst in whole tokens.
+    pub(super) fn whole_burst(&self, scale: Scale) -> u64 {
+        scale.whole(Tokens::from_grains(self.burst))
+    }
+}
+
 impl<'a> Seat<'a> {
     fn new(child: Incarnation, claim: &'a mut Claim, account: &Account, leaving: bool) -> Self {
         let counters = account.counters(child);
@@ -146,13 +205,42 @@ impl<'a> Seat<'a> {
             child,
             claim,
             given: counters.given,
+            booked: account.holding(child),
             kept,
             leaving,
         }
     }
 
+    /// Whether it wants any of the budget now.
+    pub(super) fn wants(&self) -> bool {
+        let demand = self.claim.demand.iter().any(|band| band.curve.total() > 0);
+        !self.leaving && (demand || self.claim.waiting.is_some())
+    }
+
+    /// The floor that it asks for.
+    pub(super) fn floor(&self) -> Vector {
+        let floor = match self.leaving {
+            true => Share::EMPTY,
+            false => self.claim.floor,
+        };
+        Vector {
+            tokens: Tokens::ZERO,
+            ..Vector::of(floor)
+        }
+    }
+
+    /// The seat as a claimant of its floor and nothing more.
+    pub(super) fn floor_alone(&self, floor: u64) -> Claimant {
+        let floor = if self.leaving { 0 } else { floor };
+        Claimant {
+            floor,
+            ceiling: Some(floor),
+            ..Claimant::default()
+        }
+    }
+
     /// The seat as a claimant of the component that `floor` and `ceiling` are of.
-    fn claimant(&self, floor: u64, ceiling: Option<u64>) -> Claimant {
+    pub(super) fn claimant(&self, floor: u64, ceiling: Option<u64>) -> Claimant {
         let demand: Vec<_> = self
             .claim
             .demand
@@ -176,149 +264,6 @@ impl<'a> Seat<'a> {
             fixed: weight,
         }
     }
-}
-
-/// Rate by demand, damped against wobble, and burst after it.
-fn rate_parts(
-    seats: &mut [Seat<'_>],
-    room: &Room,
-    view: &WholeView,
-    warm: &mut Warm,
-    now: Tick,
-    plan: &mut Plan,
-) -> Vec<Vector> {
-    let ceiling = view.ceiling.map(|ceiling| ceiling.rate.grains());
-    let claimants: Vec<Claimant> = seats
-        .iter()
-        .map(|seat| seat.claimant(seat.claim.floor.rate.grains(), ceiling))
-        .collect();
-    let targets = allocate::allocate(room.rate, &claimants, view.terms, warm);
-    let changes: Vec<Change> = seats
-        .iter_mut()
-        .zip(&targets)
-        .map(|(seat, &target)| {
-            let held = seat.kept.rate.grains();
-            seat.claim.differs = match held == target {
-                true => 0,
-                false => seat.claim.differs.saturating_add(1),
-            };
-            plan.unsettled |= held != target;
-            Change {
-                held,
-                target,
-                ticks: seat.claim.differs,
-            }
-        })
-        .collect();
-    let rates = allocate::damp(room.rate, &changes);
-    let bursts = burst_parts(seats, &rates, room, view, now, plan);
-    rates
-        .into_iter()
-        .zip(bursts)
-        .zip(seats)
-        .map(|((rate, burst), seat)| {
-            let (rate, burst) = (Rate::from_grains(rate), Tokens::from_grains(burst));
-            let rate = if burst.is_zero() { Rate::ZERO } else { rate };
-            Vector {
-                rate,
-                burst,
-                floor_rate: seat.claim.floor.rate.min(rate),
-                floor_burst: seat.claim.floor.burst.min(burst),
-                ..Vector::ZERO
-            }
-        })
-        .collect()
-}
-
-/// Burst in proportion to rate, in whole tokens, unless a large cost waits
-/// somewhere: then it is gathered there.
-fn burst_parts(
-    seats: &[Seat<'_>],
-    rates: &[u64],
-    room: &Room,
-    view: &WholeView,
-    now: Tick,
-    plan: &mut Plan,
-) -> Vec<u64> {
-    let per_token = view.scale.grains_per_token();
-    let dealt: Vec<u64> = allocate::deal_burst(room.burst, per_token, rates)
-        .into_iter()
-        .map(Burst::units)
-        .collect();
-    let holders: Vec<allocate::Holder> = seats
-        .iter()
-        .zip(&dealt)
-        .map(|(seat, &part)| {
-            let (since, cost) = seat.claim.waiting.unwrap_or((now, Tokens::ZERO));
-            allocate::Holder {
-                part,
-                pinned: seat.kept.floor_burst.grains(),
-                waiting: cost.grains(),
-                age: now.since(since).nanos(),
-            }
-        })
-        .collect();
-    let gathering = allocate::gather(room.burst, &holders);
-    let hopeless = gathering
-        .refused
-        .iter()
-        .filter_map(|&index| seats.get(index));
-    plan.hopeless = hopeless.map(|seat| seat.child).collect();
-    gathering.plan.map_or(dealt, |(_, parts)| parts)
-}
-
-/// A quota's escrow: as much as is wanted, topped up when half of it is used
-/// and recalled when it is twice too much, so that spending is no traffic.
-fn quota_parts(seats: &[Seat<'_>], room: &Room, view: &WholeView, warm: &mut Warm) -> Vec<Vector> {
-    let claimants: Vec<Claimant> = seats.iter().map(|seat| seat.claimant(0, None)).collect();
-    let terms = allocate::Terms {
-        headroom: Headroom::Kept,
-        ..view.terms
-    };
-    let wants = allocate::allocate(room.tokens, &claimants, terms, warm);
-    let settled: Vec<u64> = wants
-        .iter()
-        .zip(seats)
-        .map(|(&want, seat)| {
-            let kept = seat.kept.tokens.grains();
-            let settled = kept > want.div_ceil(2) && kept <= want.saturating_mul(2);
-            if settled { kept } else { want }
-        })
-        .collect();
-    // Leaving well alone may come to more than there is: then wants count.
-    let sum = settled
-        .iter()
-        .try_fold(0_u64, |sum, &part| sum.checked_add(part));
-    let parts = match sum {
-        Some(sum) if sum <= room.tokens => settled,
-        _ => wants,
-    };
-    let escrow = |part| Vector {
-        tokens: Tokens::from_grains(part),
-        ..Vector::ZERO
-    };
-    parts.into_iter().map(escrow).collect()
-}
-
-/// Permits by demand.
-fn permit_parts(seats: &[Seat<'_>], room: &Room, view: &WholeView, warm: &mut Warm) -> Vec<Vector> {
-    let ceiling = view.ceiling.map(|ceiling| ceiling.burst.grains());
-    let claimants: Vec<Claimant> = seats
-        .iter()
-        .map(|seat| seat.claimant(seat.claim.floor.burst.grains(), ceiling))
-        .collect();
-    allocate::allocate(room.burst, &claimants, view.terms, warm)
-        .into_iter()
-        .zip(seats)
-        .map(|(part, seat)| {
-            let burst = Tokens::from_grains(part);
-            Vector {
-                burst,
-                floor_burst: seat.claim.floor.burst.min(burst),
-                ..Vector::ZERO
-            }
-        })
-        .collect()
 }
 
 /// Raises a target where more is kept than wanted; where less is, wishes for

@@ -2,19 +2,20 @@
 
 use super::Node;
 use crate::edge::Vector;
-use crate::ledger::{WholeView, Wish};
+use crate::ledger::{Scarce, WholeView, Wish};
 use crate::share::{Kind, Share};
 use crate::unit::{BudgetId, Span, Tick, Tokens};
+use alloc::vec::Vec;
 
 impl Node {
     /// A client that has not reported for so long gets nothing more and is
     /// asked for nothing: five reports at the usual 200 ms.
     const SILENCE: Span = Span::from_secs(1);
 
-    /// Deals every budget in which something changed. A grant is booked before
+    /// Deals budgets in which something changed. A grant is booked before
     /// anybody is told of it.
-    pub(super) fn deal(&mut self, now: Tick) {
-        for budget in self.ledger.take_dirty() {
+    pub(super) fn deal(&mut self, budgets: Vec<BudgetId>, now: Tick) {
+        for budget in budgets {
             let Some(view) = self.view(budget) else {
                 continue;
             };
@@ -44,6 +45,8 @@ impl Node {
                 tokens: Tokens::ZERO,
             },
             silence: Self::SILENCE,
+            scarce: Scarce::Kept,
+            gathered: desk.terms.gathered,
         })
     }
 

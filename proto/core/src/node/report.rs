@@ -23,6 +23,7 @@ impl Node {
             let owed = self.holder.owed(budget);
             self.give_back(budget, owed, now);
         }
+        self.return_while_leaving(now);
         let wants = self.wants(now);
         self.holder.report(now, wall_ms, wants)
     }
@@ -42,11 +43,14 @@ impl Node {
                     _ => Tokens::ZERO,
                 };
                 sum.largest_wait = sum.largest_wait.max(waits);
+                sum.tally = sum.tally.plus(claim.tally);
             }
         }
         // Floors of closed sessions stay booked here, so they must stay granted:
         // a recall of them could not be met before they are forgotten.
         for (&budget, desk) in &self.desks {
+            let sum = wants.entry(budget).or_default();
+            sum.tally = sum.tally.plus(desk.tally);
             let ghosts = desk.account.ghosts();
             let floored = !ghosts.floor_rate.is_zero() || !ghosts.floor_burst.is_zero();
             if floored && !planted::is(Bug::LastFloorUnasked) {

@@ -41,6 +41,8 @@ impl Node {
                 return;
             }
         }
+        // What is not there must be asked for further up.
+        self.news |= self.ledger.take_asked();
         for line in &report.lines {
             self.release(client, line.budget, line.period, line.returned, now);
         }
@@ -152,6 +154,7 @@ impl Node {
         let Some(session) = self.sessions.remove(&client) else {
             return;
         };
+        self.keep_tally(client);
         self.ledger.close(client);
         self.told.remove(&client);
         let budgets: Vec<BudgetId> = self.desks.keys().copied().collect();
@@ -179,6 +182,15 @@ impl Node {
             }
             self.refit(budget, now);
             self.ledger.touch(budget);
+        }
+    }
+
+    /// What a session that ends has counted stays counted.
+    fn keep_tally(&mut self, client: Incarnation) {
+        for (budget, claim) in self.ledger.child(client).iter().flat_map(|of| &of.claims) {
+            if let Some(desk) = self.desks.get_mut(budget) {
+                desk.tally = desk.tally.plus(claim.tally);
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Effect, Generation, Phase, Rule, State};
 use crate::account::Account;
-use crate::budget::{Budget, Key};
+use crate::budget::{Budget, FieldError, Key};
 use crate::edge::Vector;
 use crate::message::Terms;
 use crate::planted::{self, Bug};
@@ -21,8 +21,21 @@ impl State {
         if !self.is_new(request, effects) {
             return;
         }
+        match self.refusal_of(new) {
+            Some(errors) => effects.push(Effect::Refused(request, errors)),
+            None => self.write_rule(new, creator, effects),
+        }
+    }
+
+    /// Writes a rule that [`State::refusal_of`] does not refuse.
+    pub(super) fn write_rule(
+        &mut self,
+        new: &Budget,
+        creator: Option<Incarnation>,
+        effects: &mut Vec<Effect>,
+    ) {
         if let Some(id) = self.catalog.get(new.key()) {
-            self.change_rule(request, id, new, effects);
+            self.change_rule(id, new, effects);
             return;
         }
         let id = self.next_rule;
@@ -66,25 +79,22 @@ impl State {
         effects.push(Effect::Changed(id));
     }
 
-    /// Changes a rule and every generation made by it, or nothing at all.
-    fn change_rule(
-        &mut self,
-        request: RequestId,
-        id: RuleId,
-        new: &Budget,
-        effects: &mut Vec<Effect>,
-    ) {
+    /// Why a rule cannot be written: its key has one, and that or a generation
+    /// made by it cannot go on as the new one.
+    #[must_use]
+    pub fn refusal_of(&self, new: &Budget) -> Option<Vec<FieldError>> {
+        let id = self.catalog.get(new.key())?;
         let of_rule = |generation: &&Generation| generation.rule == id;
         let living = self.budgets.values().filter(of_rule);
-        let old = self.rules.get(&id).map(|rule| &rule.budget);
-        let errors = living
+        let rule = self.rules.get(&id).map(|rule| &rule.budget);
+        living
             .map(|generation| &generation.budget)
-            .chain(old)
-            .find_map(|budget| budget.change_to(new).err());
-        if let Some(errors) = errors {
-            effects.push(Effect::Refused(request, errors));
-            return;
-        }
+            .chain(rule)
+            .find_map(|budget| budget.change_to(new).err())
+    }
+
+    /// Changes a rule and every generation made by it.
+    fn change_rule(&mut self, id: RuleId, new: &Budget, effects: &mut Vec<Effect>) {
         for (&budget, generation) in &mut self.budgets {
             if generation.rule == id
                 && let Ok(changed) = generation.budget.change_to(new)
@@ -109,9 +119,12 @@ impl State {
         id: RuleId,
         effects: &mut Vec<Effect>,
     ) {
-        if !self.is_new(request, effects) {
-            return;
+        if self.is_new(request, effects) {
+            self.withdraw_rule(id, effects);
         }
+    }
+
+    pub(super) fn withdraw_rule(&mut self, id: RuleId, effects: &mut Vec<Effect>) {
         let Some(rule) = self.rules.remove(&id) else {
             return;
         };

@@ -66,6 +66,35 @@ impl Office {
         );
     }
 
+    /// The first life reports for the `seq`th time, and wants so many grains a second.
+    fn ask(&mut self, seq: u64, demand: u64, now: Tick) {
+        let line = ReportLine {
+            budget: B,
+            period: PeriodId::new(0),
+            returned: Vector::ZERO,
+            demand: vec![aliquot_core::message::BandDemand {
+                band: aliquot_core::unit::Band::default(),
+                curve: aliquot_core::demand::DemandCurve::of(
+                    demand,
+                    aliquot_core::unit::Weight::ONE,
+                ),
+            }],
+            floor: aliquot_core::share::Share::EMPTY,
+            largest_wait: Tokens::ZERO,
+            tally: aliquot_core::message::Tally::default(),
+        };
+        let report = Report {
+            edge: edge(0, 1),
+            seq: Seq::new(seq),
+            heard: Heard::default(),
+            wall_ms: DAWN,
+            intent: Intent::Stay,
+            lines: vec![line],
+            floors: Vec::new(),
+        };
+        self.leader.handle_report(&report, &self.state, now);
+    }
+
     fn rounds(&mut self, now: Tick) -> Vec<Changes> {
         let outputs = self.leader.tick(&self.state, now);
         let rounds = outputs.into_iter().filter_map(|output| match output {
@@ -74,6 +103,45 @@ impl Office {
         });
         rounds.collect()
     }
+}
+
+#[test]
+fn a_round_for_those_who_wait_comes_early_and_another_at_its_time() {
+    let mut office = Office::open();
+    office.put(budget(|draft| draft.rate = Some("100/s".into())));
+    assert!(office.rounds(at(0)).is_empty(), "nobody asks for anything");
+    office.ask(2, 1 << 33, at(10));
+    let early = office.rounds(at(10));
+    assert_eq!(
+        early.len(),
+        1,
+        "demand that begins does not wait for 100 ms"
+    );
+    office.apply(Some(&Command::Round(early[0].clone())), at(12));
+    office.ask(3, (1 << 33) + 5, at(20));
+    assert!(office.rounds(at(20)).is_empty(), "a wobble waits");
+}
+
+/// Invariant 1: what was given out in no period would be given again in the first.
+#[test]
+fn a_quota_is_given_out_in_a_period_or_not_at_all() {
+    let mut office = Office::open();
+    office.put(quota());
+    office.ask(2, 10, at(10));
+    let early = office.rounds(at(10));
+    let grants = |rounds: &[Changes]| rounds.iter().map(|of| of.grants.len()).sum::<usize>();
+    assert_eq!(grants(&early), 0, "one clock of three is no quorum");
+    office.report(2, DAWN, at(20));
+    office.ask(3, 20, at(150));
+    let stamping = office.rounds(at(150));
+    assert_eq!(grants(&stamping), 0, "the period is not in the log yet");
+    assert_eq!(stamping[0].stamps.len(), 1);
+    for round in stamping {
+        office.apply(Some(&Command::Round(round)), at(151));
+    }
+    let granting = office.rounds(at(170));
+    assert_eq!(grants(&granting), 1, "and then nobody waits for a tick");
+    assert_ne!(granting[0].grants[0].period, PeriodId::new(0));
 }
 
 /// How many rounds a leader makes of a deleted quota of which something is spent.
@@ -173,6 +241,7 @@ fn line(budget: u64, returned: Vector) -> ReportLine {
         demand: Vec::new(),
         floor: aliquot_core::share::Share::EMPTY,
         largest_wait: Tokens::from_grains(1),
+        tally: aliquot_core::message::Tally::default(),
     }
 }
 

@@ -4,9 +4,11 @@ use super::{KEPT, band, curve, divide, plain};
 use aliquot_core::allocate::{
     Change, Claimant, HELD_BACK_TICKS, Headroom, Policy, Terms, damp, held_back,
 };
+use aliquot_core::demand::{DemandCurve, Segment};
 use aliquot_core::leader::Pace;
 use aliquot_core::planted::{self, Bug};
 use aliquot_core::state::State;
+use aliquot_core::unit::Band;
 
 #[test]
 fn a_newcomer_that_wants_one_percent_is_not_held_back() {
@@ -95,6 +97,32 @@ fn doormans_proportional_share_is_doormans() {
     check(120, &[1_000, 50, 10], &[70, 40, 10]);
     check(120, &[1_000, 60, 10], &[69, 41, 10]);
     check(120, &[50, 60, 10], &[50, 60, 10]);
+    let weighted = [plain(1_000, 1), plain(1_000, 2), plain(10, 3)];
+    // Rights of 20, 40 and 60; the 50 that the last one leaves go by 980 : 960.
+    assert_eq!(divide(120, &weighted, terms), [45, 65, 10]);
+}
+
+#[test]
+fn weights_that_pass_64_bits_together_are_made_coarser_and_keep_their_ratios() {
+    let heavy = |power: u32| {
+        let segment = Segment {
+            demand: 1_000,
+            weight: 1 << power,
+        };
+        let curve = DemandCurve::from_segments([segment].into()).unwrap();
+        Claimant::new(Band::default(), curve)
+    };
+    let world = [heavy(63), heavy(62), heavy(63), heavy(62)];
+    assert_eq!(divide(600, &world, KEPT), [200, 100, 200, 100]);
+    assert_eq!(divide(3, &world, KEPT), [1, 1, 1, 0]);
+    assert_eq!(divide(4_000, &world, KEPT), [1_000; 4]);
+}
+
+#[test]
+fn a_demand_that_is_met_to_the_unit_gets_no_other() {
+    // Level 11/3: the first is met by 3, and the two units left over are others'.
+    let claimants = [3, 9, 9, 9].map(|wants| plain(wants, 1));
+    assert_eq!(divide(14, &claimants, KEPT), [3, 4, 4, 3]);
 }
 
 #[test]

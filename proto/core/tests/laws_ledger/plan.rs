@@ -4,7 +4,7 @@ use super::{TERM, demand, edge, report, share};
 use aliquot_core::account::Account;
 use aliquot_core::allocate;
 use aliquot_core::edge::Vector;
-use aliquot_core::ledger::{Ledger, Plan, WholeView};
+use aliquot_core::ledger::{Ledger, Plan, Scarce, WholeView};
 use aliquot_core::message::{Heard, Intent, ReportLine};
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{BudgetId, Incarnation, PeriodId, Scale, Span, Tick, Tokens};
@@ -33,6 +33,7 @@ enum Op {
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     kind: Kind,
+    scarce: Scarce,
     scale: u64,
     whole: (u64, u64),
     owed: u64,
@@ -57,13 +58,15 @@ pub(super) fn any_case() -> impl Strategy<Value = Case> {
     let ops = prop::collection::vec(op, 1..40);
     (
         prop::sample::select(&KINDS),
+        prop::sample::select(&[Scarce::Kept, Scarce::Gathered]),
         prop::sample::select(&[1_u64, 1, 3, 7]),
         (0..120_u64, 0..60_u64),
         prop_oneof![Just(0), 0..20_u64],
         ops,
     )
-        .prop_map(|(kind, scale, whole, owed, ops)| Case {
+        .prop_map(|(kind, scarce, scale, whole, owed, ops)| Case {
             kind,
+            scarce,
             scale,
             whole,
             owed,
@@ -94,6 +97,7 @@ struct Kid {
 
 struct Table {
     kind: Kind,
+    scarce: Scarce,
     scale: Scale,
     owed: u64,
     ledger: Ledger,
@@ -112,6 +116,7 @@ impl Table {
         });
         let mut table = Self {
             kind: case.kind,
+            scarce: case.scarce,
             scale: Scale::try_from(case.scale).unwrap(),
             owed: case.owed,
             account,
@@ -144,6 +149,7 @@ impl Table {
             demand: demand(if kid.leaving { 0 } else { kid.wanted }),
             floor: share(floor, floor, 0),
             largest_wait: Tokens::from_grains(if kid.leaving { 0 } else { kid.wait }),
+            tally: aliquot_core::message::Tally::default(),
         };
         let mut report = report(child, kid.seq, Heard::default(), vec![line]);
         if kid.leaving {
@@ -224,6 +230,8 @@ impl Table {
             ceiling: None,
             floors: self.account.whole(),
             silence: Span::MAX,
+            scarce: self.scarce,
+            gathered: false,
         }
     }
 
@@ -337,11 +345,6 @@ impl Table {
                 let plan = self.plan();
                 self.check(&plan)?;
                 self.carry_out(&plan)?;
-                // A cost that can never be served is refused where it waits.
-                for child in plan.hopeless {
-                    self.kid(child.get()).wait = 0;
-                    self.say(child.get());
-                }
             }
         }
         Ok(())

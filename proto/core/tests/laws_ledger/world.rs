@@ -64,6 +64,7 @@ fn terms(forget_after: Span) -> Terms {
         floor: Share::EMPTY,
         ceiling: None,
         dividing: allocate::Terms::default(),
+        gathered: false,
     }
 }
 
@@ -166,6 +167,8 @@ impl World {
                 ceiling: None,
                 floors: Share::EMPTY,
                 silence: Span::MAX,
+                scarce: aliquot_core::ledger::Scarce::Gathered,
+                gathered: false,
             };
             for wish in self.ledger.plan(id, account, &view, now).wishes {
                 let given = account.counters(wish.child).given.plus(wish.more).unwrap();

@@ -20,6 +20,8 @@ pub(crate) enum Op {
     /// Which rule, how high the limit, and who receives the first tokens.
     Put(usize, u64, u64),
     Delete(u64),
+    /// Which rules go, which are written how high, and who receives the first tokens.
+    Apply(Vec<u64>, Vec<(usize, u64)>, u64),
     Instantiate(usize, u64),
     Round(Vec<Move>),
     Reset(u64, i64),
@@ -100,6 +102,12 @@ pub(crate) fn any_ops() -> impl Strategy<Value = Vec<Op>> {
         1 => (1..9_u64).prop_map(Op::Configure),
         5 => (0..5_usize, 1..4_u64, 0..5_u64).prop_map(|(r, l, c)| Op::Put(r, l, c)),
         2 => (1..6_u64).prop_map(Op::Delete),
+        3 => (
+            prop::collection::vec(1..6_u64, 0..2),
+            prop::collection::vec((0..5_usize, 1..4_u64), 0..4),
+            0..5_u64,
+        )
+            .prop_map(|(deletes, puts, c)| Op::Apply(deletes, puts, c)),
         4 => (0..KEYS.len(), 0..5_u64).prop_map(|(key, c)| Op::Instantiate(key, c)),
         9 => prop::collection::vec(any_move(), 1..6).prop_map(Op::Round),
         1 => (1..6_u64, -1..3_i64).prop_map(|(b, by)| Op::Reset(b, by)),
@@ -152,6 +160,15 @@ fn command(op: &Op, state: &State, request: RequestId) -> Option<Command> {
         Op::Delete(rule) => Command::DeleteRule {
             request,
             rule: RuleId::new(*rule),
+        },
+        Op::Apply(deletes, puts, whom) => Command::Apply {
+            request,
+            deletes: deletes.iter().copied().map(RuleId::new).collect(),
+            puts: puts
+                .iter()
+                .map(|&(which, level)| rule(which, level))
+                .collect(),
+            creator: creator(whom),
         },
         Op::Instantiate(key, whom) => Command::Instantiate {
             key: KEYS[*key].into(),

@@ -31,7 +31,7 @@ pub(crate) struct Coordinator {
     join: RequestId,
     applying: bool,
     /// Which client each session belongs to.
-    sessions: BTreeMap<Incarnation, usize>,
+    pub(super) sessions: BTreeMap<Incarnation, usize>,
 }
 
 impl Coordinator {
@@ -231,7 +231,7 @@ impl World {
                     self.drain_node_to(node, Some((report.edge, from)));
                 }
             }
-            Message::Opened { .. } | Message::ClientAnswer(_) => {}
+            central => self.node_hears_questions(from, node, central),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::mending::Mending;
 use super::raft::RaftMessage;
+use aliquot_core::central::{Ask, Told};
 use aliquot_core::message::{Answer, Report};
 use aliquot_core::unit::Edge;
 use std::cmp::Ordering;
@@ -30,6 +31,8 @@ pub(crate) enum Message {
     },
     ClientReport(Report),
     ClientAnswer(Answer),
+    Ask(Ask),
+    Told(Told),
 }
 
 /// What happens. Timers carry the process that set them: another one's are void.

@@ -5,6 +5,7 @@ use super::clock::{Clock, MS, SEC};
 use super::net::NODES;
 use super::rng::Rng;
 use super::{Message, Process, Timer, World};
+use aliquot_core::asking::Asking;
 use aliquot_core::budget::Claim;
 use aliquot_core::client::{Client, Permit};
 use aliquot_core::unit::{BudgetId, Drift};
@@ -14,6 +15,7 @@ pub(crate) struct Service {
     pub(crate) clock: Clock,
     pub(crate) process: Process,
     pub(crate) client: Client,
+    pub(crate) asking: Asking,
     /// The node it goes to.
     pub(crate) home: usize,
     /// The handshake under way.
@@ -35,6 +37,7 @@ impl Service {
             clock: Clock::new(rng.range(1, 1_000 * SEC)),
             process: Process::FIRST,
             client: Client::new(drift),
+            asking: Asking::new(drift),
             home: me % NODES,
             nonce: None,
             heard: 0,
@@ -55,6 +58,7 @@ impl World {
         let now = self.now;
         let service = &mut self.services[of];
         service.client = Client::new(drift);
+        service.asking = Asking::new(drift);
         (service.nonce, service.budget) = (None, None);
         (service.retrying, service.leaving) = (false, false);
         service.waiting = 0;
@@ -144,6 +148,7 @@ impl World {
                 }
                 service.client.handle_answer(&answer, now);
             }
+            Message::Told(told) => self.service_is_told(of, &told),
             _ => {}
         }
     }

@@ -9,11 +9,12 @@
 //! | `plan` | what a seed is, drawn before it begins |
 //! | `clock`, `net`, `raft` | time, links, and the replicated log |
 //! | `coordinator`, `fleet` | the hosts: what a shell does around the machines |
-//! | `load`, `counted`, `faults` | what is asked of them, and what befalls them |
+//! | `load`, `counted`, `asks`, `faults` | what is asked of them, and what befalls them |
 //! | `judge`, `inspect` | what must never happen, and where to look for it |
 //! | `report` (beside the kernel) | the figures of many seeds |
 
 mod admin;
+mod asks;
 mod clock;
 mod coordinator;
 mod counted;
@@ -32,7 +33,7 @@ mod rng;
 pub(crate) use judge::Breach;
 pub(crate) use plan::Plan;
 
-use aliquot_core::unit::Incarnation;
+use aliquot_core::unit::{Edge, Incarnation, RequestId};
 use clock::{MS, SEC};
 use coordinator::Coordinator;
 use event::{Due, Event, Message, Timer};
@@ -40,7 +41,7 @@ use fleet::Service;
 use judge::Judge;
 use net::{NODES, Net};
 use rng::Rng;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 /// A seed being lived through.
 #[derive(Debug)]
@@ -60,6 +61,8 @@ pub(crate) struct World {
     load: load::Load,
     /// Which node each life belongs to: where the answers to it go.
     lives: BTreeMap<Incarnation, usize>,
+    /// What was admitted centrally: by which life, to which question.
+    decided: BTreeSet<(Incarnation, Edge, RequestId)>,
     trace: u64,
     /// The next reclaim that is proposed meets its node's comeback.
     trap: bool,
@@ -77,7 +80,7 @@ pub(crate) struct World {
 pub(crate) struct Seen {
     pub(crate) events: u64,
     pub(crate) faults: u64,
-    /// How often a quota or permits admitted.
+    /// How often a quota or permits admitted, or a node in a client's stead.
     pub(crate) counted: u64,
     pub(crate) utilisation: f64,
     pub(crate) healed: f64,
@@ -115,6 +118,7 @@ impl World {
             faults,
             load,
             lives: BTreeMap::new(),
+            decided: BTreeSet::new(),
             trace: 0xcbf2_9ce4_8422_2325,
             trap: false,
             lasts: 0,

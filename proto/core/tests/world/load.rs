@@ -106,6 +106,7 @@ impl World {
                 self.inspect_admission(of, edge.filter(|_| leased), budget);
                 self.try_later(of, 0);
             }
+            Err(denial) if self.plan.small && !waits(denial) => self.ask_node(of, budget),
             Err(denial) => {
                 self.note(4, of as u64);
                 self.judge.refused(self.now, cost);
@@ -134,4 +135,9 @@ impl World {
             self.set(NODES + of, wait.min(500 * MS), Timer::Retry);
         }
     }
+}
+
+/// Whether the client's own share will do, in time.
+fn waits(denial: Denial) -> bool {
+    matches!(denial, Denial::Bucket(Refusal::NotYet { .. }))
 }

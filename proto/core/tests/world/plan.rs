@@ -17,6 +17,8 @@ pub(crate) struct Plan {
     pub(crate) rate: u64,
     pub(crate) burst: u64,
     pub(crate) floors: bool,
+    /// Whether the burst is too small to divide, and clients ask.
+    pub(crate) small: bool,
     /// Callers wait for their tokens, so many at most: small bursts then lose nothing.
     pub(crate) patient: bool,
     /// The greatest cost of a request, in tokens.
@@ -83,6 +85,7 @@ impl Plan {
             rate,
             burst,
             floors,
+            small: false,
             patient,
             cost,
             calm,
@@ -111,6 +114,21 @@ impl Plan {
             patient: false,
             cost: 1,
             ..Self::draw(seed, false)
+        }
+    }
+
+    /// The same with a burst of a few tokens, which clients ask for.
+    pub(crate) fn small(seed: u64) -> Self {
+        let drawn = Self::draw(seed, false);
+        Self {
+            rate: drawn.rate.clamp(100, 300),
+            burst: 6 + seed % 7,
+            floors: false,
+            small: true,
+            patient: false,
+            cost: 1,
+            batch: 1,
+            ..drawn
         }
     }
 
@@ -162,7 +180,8 @@ impl Plan {
             // An eighth of what is asked for.
             Kind::Quota => draft.quota = Some(format!("{} per 10s", rate.max(1) * 5).into()),
             Kind::Concurrency => {
-                draft.concurrency = Some((rate / 5).clamp(1, 100).into());
+                // One for every client at least: callers of this world ask nobody but their client.
+                draft.concurrency = Some((rate / 5).clamp(100, 150).into());
                 draft.max_hold = Some("1s".into());
             }
         }

@@ -1,25 +1,19 @@
 //! What an allotment does when its lease, or its edge, is over.
 
 use super::{Allotment, Mode, Remnant};
-use crate::bucket::Bucket;
 use crate::budget::OnLeaseExpiry;
+use crate::client::decider::{Decider, Right};
 use crate::edge::Vector;
 use crate::lease::child_span;
-use crate::message::FloorRelease;
+use crate::message::{FloorRelease, Tally};
 use crate::planted::{self, Bug};
-use crate::share::Share;
-use crate::unit::{BudgetId, Drift, Edge, Rate, Tick, Tokens};
+use crate::share::{Kind, Share};
+use crate::unit::{BudgetId, Edge, Rate, Tick, Tokens};
 
-impl Allotment {
+impl<D: Decider> Allotment<D> {
     /// The lease ended at `until`: the policy takes over, and what is provably
     /// unused comes back.
-    pub(in crate::client) fn lapse(
-        &mut self,
-        until: Tick,
-        now: Tick,
-        leaving: bool,
-        drift: Drift,
-    ) -> Vector {
+    pub(in crate::client) fn lapse(&mut self, until: Tick, now: Tick, leaving: bool) -> Vector {
         let Some(terms) = self.terms else {
             return Vector::ZERO;
         };
@@ -28,18 +22,18 @@ impl Allotment {
         } else {
             terms.on_lease_expiry
         };
-        let mut back = Vector {
-            spent: self.take_unreported(),
-            ..Vector::ZERO
-        };
+        let mut back = Vector::ZERO;
         if matches!(policy, OnLeaseExpiry::Keep) {
-            self.mode = Mode::Kept;
+            back.spent = self.take_unreported(now);
+            self.go_by(Mode::Kept, now);
             return back;
         }
         if leaving {
             (back.floor_rate, back.floor_burst) = (self.floor.rate, self.floor.burst);
             self.floor = Share::EMPTY;
         }
+        // Whoever decides meanwhile decides by nothing.
+        self.decider.admit_by(Right::Never, self.period, until);
         let everything = Vector {
             rate: Rate::MAX,
             burst: Tokens::MAX,
@@ -48,32 +42,43 @@ impl Allotment {
         };
         let unused = self.yield_up(everything, until);
         (back.rate, back.burst, back.tokens) = (unused.rate, unused.burst, unused.tokens);
-        self.mode = match policy {
+        back.spent = self.take_unreported(until);
+        let mode = match policy {
             OnLeaseExpiry::Deny | OnLeaseExpiry::Keep => Mode::Denied,
             OnLeaseExpiry::Floor => {
                 if planted::is(Bug::FloorUnclipped) {
-                    let tokens = unused.tokens;
-                    let burst = unused.burst;
-                    let rate = Rate::ZERO;
-                    let _ = self.bucket.deposit(
-                        Share {
-                            rate,
-                            burst,
-                            tokens,
-                        },
-                        now,
-                    );
+                    let part = Share {
+                        rate: Rate::ZERO,
+                        burst: unused.burst,
+                        tokens: unused.tokens,
+                    };
+                    self.decider.deposit(part, now);
                 }
-                Mode::Floor(until.after(child_span(terms.forget_after, drift)))
+                Mode::Floor(until.after(child_span(terms.forget_after, self.drift)))
             }
             OnLeaseExpiry::Local(share) => {
-                // The switch makes no token.
-                let tokens = share.burst.min(unused.tokens);
-                Mode::Local(Bucket::new(Share { tokens, ..share }, now))
+                self.go_local(share, unused.tokens, now);
+                Mode::Local
             }
             OnLeaseExpiry::Open => Mode::Open,
         };
+        self.go_by(mode, now);
         back
+    }
+
+    /// Goes on with a part of its own. The switch makes no token.
+    fn go_local(&mut self, share: Share, unused: Tokens, now: Tick) {
+        if self.remnant.is_some() {
+            return;
+        }
+        if self.mode != Mode::Local {
+            self.parked = Share {
+                tokens: Tokens::ZERO,
+                ..self.share_at(now)
+            };
+        }
+        let tokens = share.burst.min(unused);
+        self.replace(Share { tokens, ..share }, now);
     }
 
     /// The edge `former` is gone. Its floor goes on until the new edge gives
@@ -84,14 +89,14 @@ impl Allotment {
         former: Edge,
         until: Tick,
         now: Tick,
-        drift: Drift,
     ) {
-        if matches!(self.mode, Mode::Leased) {
-            let _ = self.lapse(until, now, false, drift);
+        if self.mode == Mode::Leased {
+            let _ = self.lapse(until, now, false);
         }
+        self.decider.orphan_permits(now);
         self.unreported = Tokens::ZERO;
-        self.escrow = Tokens::ZERO;
-        self.permits.orphan();
+        self.tally = Tally::default();
+        self.parked = Share::EMPTY;
         if let Mode::Floor(until) = self.mode
             && !self.floor.is_empty()
         {
@@ -100,20 +105,35 @@ impl Allotment {
                 former,
                 floor: self.floor,
             };
-            let bucket = self.bucket.clone();
-            self.remnant = Some(Remnant {
-                release,
-                bucket,
-                until,
-            });
+            self.remnant = Some(Remnant { release, until });
         }
         // The last share goes on apart: the next edge's gifts must not add to it.
-        if matches!(self.mode, Mode::Kept) && !planted::is(Bug::KeptMerges) {
-            self.mode = Mode::Local(self.bucket.clone());
+        if self.mode == Mode::Kept && !planted::is(Bug::KeptMerges) {
+            self.mode = match self.kind() {
+                Some(Kind::Rate) => Mode::Local,
+                _ => Mode::Denied,
+            };
         }
-        if !matches!(self.mode, Mode::Kept) {
-            self.bucket = Bucket::new(Share::EMPTY, now);
+        let goes_on = self.remnant.is_some() || matches!(self.mode, Mode::Kept | Mode::Local);
+        if !goes_on {
+            self.replace(Share::EMPTY, now);
         }
         self.floor = Share::EMPTY;
+        self.go_by(self.mode, now);
+    }
+
+    /// A floor of a former edge that is used no more.
+    pub(in crate::client) fn drop_remnant(&mut self, now: Tick) -> Option<FloorRelease> {
+        let remnant = self.remnant.take()?;
+        self.replace(Share::EMPTY, now);
+        self.go_by(self.mode, now);
+        Some(remnant.release)
+    }
+
+    /// Holds nothing any more, by no right, and knows nobody who gave it anything.
+    pub(in crate::client) fn reset(&mut self, now: Tick) {
+        self.decider.orphan_permits(now);
+        self.decider.admit_by(Right::Never, self.period, now);
+        self.replace(Share::EMPTY, now);
     }
 }

@@ -1,0 +1,167 @@
+//! What an allotment asks for, and how pressing that is.
+
+use super::{Allotment, Said};
+use crate::budget::OnLeaseExpiry;
+use crate::client::decider::Decider;
+use crate::demand::{DemandCurve, Observed};
+use crate::holder::Wants;
+use crate::message::{BandDemand, Tally};
+use crate::share::{Kind, Share};
+use crate::unit::{Tick, Tokens};
+
+impl<D: Decider> Allotment<D> {
+    pub(in crate::client) fn observe(&mut self, observed: Observed, now: Tick) {
+        self.tally = self.tally.plus(Tally {
+            admitted: Tokens::from_grains(observed.admitted),
+            denied: Tokens::from_grains(observed.denied),
+        });
+        self.demand.observe(observed, now);
+    }
+
+    /// Takes in what the decider saw by itself.
+    fn drain_observed(&mut self, now: Tick) {
+        if let Some(observed) = self.decider.observed() {
+            self.observe(observed, now);
+        }
+    }
+
+    fn demand_at(&mut self, now: Tick) -> u64 {
+        let rate = self.demand.rate_at(now);
+        let demand = match self.kind() {
+            Some(Kind::Quota) => rate.saturating_mul(Self::ESCROW_SECS),
+            Some(Kind::Concurrency) => rate.saturating_add(self.decider.in_flight()),
+            Some(Kind::Rate) | None => rate,
+        };
+        self.most().map_or(demand, |most| demand.min(most))
+    }
+
+    /// The most that the budget's ceiling lets one session have.
+    fn most(&self) -> Option<u64> {
+        let terms = self.terms?;
+        let ceiling = terms.ceiling?;
+        Some(match terms.kind {
+            Kind::Rate => ceiling.rate.grains(),
+            Kind::Quota => ceiling.tokens.grains(),
+            Kind::Concurrency => ceiling.burst.grains(),
+        })
+    }
+
+    fn floor_wanted(&self) -> Share {
+        match self.terms {
+            Some(terms) if terms.on_lease_expiry == OnLeaseExpiry::Floor => terms.floor,
+            _ => Share::EMPTY,
+        }
+    }
+
+    fn would_say(&mut self, now: Tick) -> Said {
+        self.drain_observed(now);
+        Said {
+            demand: self.demand_at(now),
+            largest_wait: Tokens::from_grains(self.demand.largest_waiting_at(now)),
+            floor: self.floor_wanted(),
+        }
+    }
+
+    /// What the report at `now` says; it counts as said.
+    pub(in crate::client) fn wants(&mut self, now: Tick) -> Wants {
+        self.said = self.would_say(now);
+        Wants {
+            demand: [BandDemand {
+                band: self.claim.band,
+                curve: DemandCurve::of(self.said.demand, self.claim.weight),
+            }]
+            .into(),
+            floor: self.said.floor,
+            largest_wait: self.said.largest_wait,
+            tally: self.tally,
+        }
+    }
+
+    /// Whether the parent should hear of this before the next report is due:
+    /// a demand that no share serves, one half as much again as was said, or one
+    /// that fell by half and leaves others what is held for it.
+    pub(in crate::client) fn is_urgent(&mut self, now: Tick) -> bool {
+        let (before, next) = (self.said, self.would_say(now));
+        let risen = next.demand > before.demand.saturating_add(before.demand >> 1);
+        let unserved = next.demand > self.capacity_at(now);
+        let fallen = next.demand < before.demand >> 1;
+        (risen && unserved)
+            || (fallen && !unserved)
+            || next.largest_wait > before.largest_wait
+            || next.floor != before.floor
+    }
+
+    /// What demand is compared with: what is held, by its kind.
+    fn capacity_at(&self, now: Tick) -> u64 {
+        let share = self.decider.share_at(now);
+        match self.kind() {
+            Some(Kind::Rate) if self.decides_by_edge() => share.rate.grains(),
+            Some(Kind::Quota) if self.decides_by_edge() => share.tokens.grains(),
+            _ => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::budget::Claim;
+    use crate::client::Client;
+    use crate::unit::{BudgetId, Drift, Edge, Incarnation, Tick, Tokens};
+
+    const BUDGET: BudgetId = BudgetId::new(1);
+
+    fn at(millis: u64) -> Tick {
+        Tick::from_nanos(millis * 1_000_000)
+    }
+
+    /// A client whose first report was made.
+    fn reporting() -> Client {
+        let mut client = Client::new(Drift::default());
+        assert!(!client.is_urgent(at(0)), "there is nobody to tell");
+        let edge = Edge {
+            parent: Incarnation::new(1),
+            child: Incarnation::new(1),
+        };
+        client.open(edge, at(0));
+        assert!(client.is_urgent(at(0)), "the first report");
+        assert!(client.report(at(0), 0).is_some());
+        assert!(!client.is_urgent(at(0)));
+        client
+    }
+
+    #[test]
+    fn a_claim_and_a_demand_that_nothing_serves_are_urgent_once() {
+        let mut client = reporting();
+        client.claim(BUDGET, Claim::default(), at(1));
+        assert!(client.is_urgent(at(1)), "a claim");
+        assert!(client.report(at(1), 0).is_some());
+        assert!(!client.is_urgent(at(2)), "said, and nobody wants any");
+        let denied = client.try_acquire_at(BUDGET, Tokens::from_grains(8), at(2));
+        assert!(denied.is_err() && client.is_urgent(at(2)), "a refusal");
+        assert!(client.report(at(2), 0).is_some());
+        assert!(!client.is_urgent(at(3)), "the same demand was said");
+        let one = Tokens::from_grains(1);
+        assert!(client.try_acquire_at(BUDGET, one, at(3)).is_err());
+        assert!(!client.is_urgent(at(3)), "hardly more");
+        assert!(
+            client
+                .try_acquire_at(BUDGET, Tokens::from_grains(9), at(4))
+                .is_err()
+        );
+        assert!(client.is_urgent(at(4)), "half as much again");
+    }
+
+    #[test]
+    fn a_greater_cost_that_waits_is_urgent() {
+        let mut client = reporting();
+        client.claim(BUDGET, Claim::default(), at(1));
+        assert!(client.report(at(1), 0).is_some());
+        client.waits(BUDGET, Tokens::from_grains(3), at(2));
+        assert!(client.is_urgent(at(2)));
+        assert!(client.report(at(2), 0).is_some());
+        client.waits(BUDGET, Tokens::from_grains(2), at(3));
+        assert!(!client.is_urgent(at(3)));
+        client.waits(BUDGET, Tokens::from_grains(4), at(4));
+        assert!(client.is_urgent(at(4)));
+    }
+}

@@ -1,0 +1,104 @@
+//! Decisions through the machine itself.
+
+use super::decider::{Decider, Plain};
+use super::{Client, Denial, Permit, give_back};
+use crate::budget::Claim;
+use crate::demand::Observed;
+use crate::holder::Holder;
+use crate::planted::{self, Bug};
+use crate::unit::{BudgetId, PeriodId, Tick, Tokens};
+
+impl Client {
+    /// Claims a budget: from now on demand is observed and reported.
+    pub fn claim(&mut self, budget: BudgetId, claim: Claim, now: Tick) {
+        self.claim_with(budget, claim, Plain::empty(now), now);
+    }
+
+    /// Decides on `n` tokens of a rate or a quota at `now`, and counts the demand.
+    /// The period that an admission of a quota is stamped with comes along.
+    ///
+    /// # Errors
+    ///
+    /// [`Denial`]; nothing was taken.
+    pub fn try_acquire_at(
+        &mut self,
+        budget: BudgetId,
+        n: Tokens,
+        now: Tick,
+    ) -> Result<PeriodId, Denial> {
+        let leased = self.look_at_lease(now);
+        let allotment = self.allotments.get_mut(&budget).ok_or(Denial::Unknown)?;
+        let decision = allotment.try_acquire_at(n, now, leased);
+        allotment.observe(
+            Observed {
+                admitted: if decision.is_ok() { n.grains() } else { 0 },
+                denied: if decision.is_ok() { 0 } else { n.grains() },
+                ..Observed::default()
+            },
+            now,
+        );
+        decision
+    }
+
+    /// Whether the lease holds at the decision's own clock reading.
+    fn look_at_lease(&mut self, now: Tick) -> bool {
+        if planted::is(Bug::LeaseUnchecked) {
+            return self.holder.is_some();
+        }
+        self.tick(now);
+        self.is_leased(now) && !self.holder.as_ref().is_some_and(Holder::is_leaving)
+    }
+
+    /// Somebody waits for `n` tokens: says so with the next report.
+    pub fn waits(&mut self, budget: BudgetId, n: Tokens, now: Tick) {
+        if let Some(allotment) = self.allotments.get_mut(&budget) {
+            let waiting = n.grains();
+            allotment.observe(
+                Observed {
+                    waiting,
+                    waiting_largest: waiting,
+                    ..Observed::default()
+                },
+                now,
+            );
+        }
+    }
+
+    /// Takes a permit.
+    ///
+    /// # Errors
+    ///
+    /// [`Denial`]; nothing was taken.
+    pub fn try_permit_at(&mut self, budget: BudgetId, now: Tick) -> Result<Permit, Denial> {
+        let leased = self.look_at_lease(now);
+        let allotment = self.allotments.get_mut(&budget).ok_or(Denial::Unknown)?;
+        let decision = allotment.try_permit_at(now, leased);
+        let one = |taken: bool| u64::from(taken);
+        allotment.observe(
+            Observed {
+                admitted: one(decision.is_ok()),
+                denied: one(decision.is_err()),
+                ..Observed::default()
+            },
+            now,
+        );
+        decision
+    }
+
+    /// A permit is over. What its parent wants back goes back.
+    pub fn release_permit(&mut self, budget: BudgetId, permit: Permit, now: Tick) {
+        let leased = self.may_use(now);
+        let (Some(allotment), holder) = (self.allotments.get_mut(&budget), &mut self.holder) else {
+            return;
+        };
+        allotment.release_permit(permit);
+        let Some(holder) = holder else { return };
+        let owed = if leased {
+            holder.owed(budget)
+        } else {
+            allotment.idle_after_lapse(holder.holding(budget))
+        };
+        let back = allotment.yield_up(owed, now);
+        give_back(holder, budget, back);
+    }
+}

@@ -1,0 +1,122 @@
+//! When a budget is too small to divide.
+
+use crate::planted::{self, Bug};
+use crate::unit::{Span, Tick};
+
+/// What a parent does with a budget that is too small to divide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scarce {
+    /// It deals nothing but floors, and answers its claimants itself.
+    Kept,
+    /// It gives everything to the child that holds most of it already: the key's home.
+    Gathered,
+}
+
+impl Scarce {
+    /// How many whole tokens of burst each claimant of a rate must be able to
+    /// get, or the budget is too small. A client that has one can serve a
+    /// caller that waits without loss. A node serves many clients, each at
+    /// its own time: with a single token it would lose what is made while
+    /// nobody happens to ask (a quarter, at three times the rate), with four
+    /// next to nothing.
+    #[must_use]
+    pub const fn least_burst(self) -> u64 {
+        match self {
+            Self::Kept => 1,
+            Self::Gathered => 4,
+        }
+    }
+}
+
+/// Whether one budget is kept together, with its hysteresis.
+///
+/// ```text
+///             whole < least · claimants, and two claim it
+///   divided ──────────────────────────────────────────────► together
+///      ▲                                                        │
+///      └── divisible for a second, or twice as much as it needs ┘
+/// ```
+///
+/// A whole of nothing says nothing: it is being moved here or elsewhere.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Keeping {
+    together: bool,
+    divisible: Option<Tick>,
+}
+
+impl Keeping {
+    /// How long a budget must have been divisible before it is divided again:
+    /// claimants that come and go in less than that are no reason to move anything.
+    const EASE: Span = Span::from_secs(1);
+
+    /// Looks at `whole` units (tokens or permits) that `claimants` want parts of,
+    /// `least` units each.
+    pub(super) fn look(&mut self, whole: u64, least: u64, claimants: u64, now: Tick) -> bool {
+        if whole == 0 {
+            return self.together;
+        }
+        let needed = least.saturating_mul(claimants);
+        if claimants >= 2 && whole < needed && !planted::is(Bug::SmallBudgetDealt) {
+            *self = Self {
+                together: true,
+                divisible: None,
+            };
+        } else if self.together {
+            let since = *self.divisible.get_or_insert(now);
+            if whole >= needed.saturating_mul(2) || now.since(since) >= Self::EASE {
+                *self = Self::default();
+            }
+        }
+        self.together
+    }
+
+    /// Whether the budget is in one piece.
+    pub(super) const fn is_together(&self) -> bool {
+        self.together
+    }
+
+    /// Whether time alone will end it.
+    pub(super) const fn is_easing(&self) -> bool {
+        self.together && self.divisible.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Tick {
+        Tick::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn too_few_tokens_are_kept_together_until_they_have_sufficed_for_a_second() {
+        let mut keeping = Keeping::default();
+        let steps = [
+            (0, 3, 2, false),
+            (10, 3, 40, true),
+            (20, 3, 3, true),
+            (900, 3, 3, true),
+            (950, 3, 4, true),
+            (1_100, 3, 3, true),
+            (2_099, 3, 3, true),
+            (2_100, 3, 3, false),
+        ];
+        for (now, whole, claimants, together) in steps {
+            assert_eq!(
+                keeping.look(whole, 1, claimants, at(now)),
+                together,
+                "{now}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_single_claimant_gets_what_there_is_and_plenty_is_divided_at_once() {
+        let mut keeping = Keeping::default();
+        assert!(!keeping.look(1, 4, 1, at(0)));
+        assert!(keeping.look(7, 4, 2, at(0)));
+        assert!(keeping.look(0, 4, 0, at(1)));
+        assert!(!keeping.look(16, 4, 2, at(2)));
+    }
+}

@@ -1,0 +1,220 @@
+//! What each child should hold of a budget, by its kind.
+
+use super::keeping::Scarce;
+use super::plan::{Plan, Room, Seat, WholeView};
+use crate::allocate::{self, Burst, Change, Claimant, Headroom, Warm};
+use crate::edge::Vector;
+use crate::share::Kind;
+use crate::unit::{Rate, Tick, Tokens};
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+/// Floors, and nothing else but to the home: what is too small to divide.
+pub(super) fn undivided_parts(
+    seats: &mut [Seat<'_>],
+    room: &Room,
+    scarce: Scarce,
+    kind: Kind,
+) -> Vec<Vector> {
+    let home = match scarce {
+        Scarce::Kept => None,
+        Scarce::Gathered => home(seats, kind),
+    };
+    let mut left = Vector {
+        rate: Rate::from_grains(room.rate),
+        burst: Tokens::from_grains(room.burst),
+        ..Vector::ZERO
+    };
+    if kind == Kind::Quota {
+        left.tokens = Tokens::from_grains(room.tokens);
+    }
+    let mut parts: Vec<Vector> = seats
+        .iter_mut()
+        .map(|seat| {
+            seat.claim.differs = 0;
+            let floor = carried(seat.floor().meet(left), kind);
+            left = left.ahead_of(floor);
+            Vector {
+                floor_rate: floor.rate,
+                floor_burst: floor.burst,
+                ..floor
+            }
+        })
+        .collect();
+    if let Some(part) = home.and_then(|home| parts.get_mut(home)) {
+        *part = carried(part.plus(left).unwrap_or(*part), kind);
+    }
+    parts
+}
+
+/// Rate never comes without burst.
+fn carried(part: Vector, kind: Kind) -> Vector {
+    match part.burst.is_zero() && kind == Kind::Rate {
+        true => Vector::ZERO,
+        false => part,
+    }
+}
+
+/// Who holds most of the budget, the first of equals; if nobody holds any, who
+/// wants it. It is the choice that every replica makes for itself once the
+/// book says so.
+fn home(seats: &[Seat<'_>], kind: Kind) -> Option<usize> {
+    let staying = seats.iter().enumerate().filter(|(_, seat)| !seat.leaving);
+    staying
+        .max_by_key(|(index, seat)| (seat.booked.capacity(kind), seat.wants(), Reverse(*index)))
+        .map(|(index, _)| index)
+}
+
+/// Rate by demand, damped against wobble, and burst after it.
+pub(super) fn rate_parts(
+    seats: &mut [Seat<'_>],
+    room: &Room,
+    view: &WholeView,
+    warm: &mut Warm,
+    now: Tick,
+    plan: &mut Plan,
+) -> Vec<Vector> {
+    let ceiling = view.ceiling.map(|ceiling| ceiling.rate.grains());
+    // Where there are fewer tokens than claimants, the idle get none for a start.
+    let everybody = u64::try_from(seats.len()).unwrap_or(u64::MAX);
+    let few = room.whole_burst(view.scale) < everybody;
+    let claimants: Vec<Claimant> = seats
+        .iter()
+        .map(|seat| match few && !seat.wants() {
+            true => seat.floor_alone(seat.claim.floor.rate.grains()),
+            false => seat.claimant(seat.claim.floor.rate.grains(), ceiling),
+        })
+        .collect();
+    let targets = allocate::allocate(room.rate, &claimants, view.terms, warm);
+    let changes: Vec<Change> = seats
+        .iter_mut()
+        .zip(&targets)
+        .map(|(seat, &target)| {
+            let held = seat.kept.rate.grains();
+            seat.claim.differs = match held == target {
+                true => 0,
+                false => seat.claim.differs.saturating_add(1),
+            };
+            plan.unsettled |= held != target;
+            Change {
+                held,
+                target,
+                ticks: seat.claim.differs,
+            }
+        })
+        .collect();
+    let rates = allocate::damp(room.rate, &changes);
+    let bursts = burst_parts(seats, &rates, room, view, now);
+    rates
+        .into_iter()
+        .zip(bursts)
+        .zip(seats)
+        .map(|((rate, burst), seat)| {
+            let (rate, burst) = (Rate::from_grains(rate), Tokens::from_grains(burst));
+            let rate = if burst.is_zero() { Rate::ZERO } else { rate };
+            Vector {
+                rate,
+                burst,
+                floor_rate: seat.claim.floor.rate.min(rate),
+                floor_burst: seat.claim.floor.burst.min(burst),
+                ..Vector::ZERO
+            }
+        })
+        .collect()
+}
+
+/// Burst in proportion to rate, in whole tokens, unless a large cost waits
+/// somewhere: then it is gathered there.
+fn burst_parts(
+    seats: &[Seat<'_>],
+    rates: &[u64],
+    room: &Room,
+    view: &WholeView,
+    now: Tick,
+) -> Vec<u64> {
+    let per_token = view.scale.grains_per_token();
+    let dealt: Vec<u64> = allocate::deal_burst(room.burst, per_token, rates)
+        .into_iter()
+        .map(Burst::units)
+        .collect();
+    let holders: Vec<allocate::Holder> = seats
+        .iter()
+        .zip(&dealt)
+        .map(|(seat, &part)| {
+            let (since, cost) = seat.claim.waiting.unwrap_or((now, Tokens::ZERO));
+            allocate::Holder {
+                part,
+                pinned: seat.kept.floor_burst.grains(),
+                waiting: cost.grains(),
+                age: now.since(since).nanos(),
+            }
+        })
+        .collect();
+    // A cost that no gathering can serve is refused when it is asked for.
+    let gathering = allocate::gather(room.burst, &holders);
+    gathering.plan.map_or(dealt, |(_, parts)| parts)
+}
+
+/// A quota's escrow: as much as is wanted, topped up when half of it is used
+/// and recalled when it is twice too much, so that spending is no traffic.
+pub(super) fn quota_parts(
+    seats: &[Seat<'_>],
+    room: &Room,
+    view: &WholeView,
+    warm: &mut Warm,
+) -> Vec<Vector> {
+    let claimants: Vec<Claimant> = seats.iter().map(|seat| seat.claimant(0, None)).collect();
+    let terms = allocate::Terms {
+        headroom: Headroom::Kept,
+        ..view.terms
+    };
+    let wants = allocate::allocate(room.tokens, &claimants, terms, warm);
+    let settled: Vec<u64> = wants
+        .iter()
+        .zip(seats)
+        .map(|(&want, seat)| {
+            let kept = seat.kept.tokens.grains();
+            let settled = kept > want.div_ceil(2) && kept <= want.saturating_mul(2);
+            if settled { kept } else { want }
+        })
+        .collect();
+    // Leaving well alone may come to more than there is: then wants count.
+    let sum = settled
+        .iter()
+        .try_fold(0_u64, |sum, &part| sum.checked_add(part));
+    let parts = match sum {
+        Some(sum) if sum <= room.tokens => settled,
+        _ => wants,
+    };
+    let escrow = |part| Vector {
+        tokens: Tokens::from_grains(part),
+        ..Vector::ZERO
+    };
+    parts.into_iter().map(escrow).collect()
+}
+
+/// Permits by demand.
+pub(super) fn permit_parts(
+    seats: &[Seat<'_>],
+    room: &Room,
+    view: &WholeView,
+    warm: &mut Warm,
+) -> Vec<Vector> {
+    let ceiling = view.ceiling.map(|ceiling| ceiling.burst.grains());
+    let claimants: Vec<Claimant> = seats
+        .iter()
+        .map(|seat| seat.claimant(seat.claim.floor.burst.grains(), ceiling))
+        .collect();
+    allocate::allocate(room.burst, &claimants, view.terms, warm)
+        .into_iter()
+        .zip(seats)
+        .map(|(part, seat)| {
+            let burst = Tokens::from_grains(part);
+            Vector {
+                burst,
+                floor_burst: seat.claim.floor.burst.min(burst),
+                ..Vector::ZERO
+            }
+        })
+        .collect()
+}

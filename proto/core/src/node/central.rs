@@ -1,0 +1,264 @@
+//! Central answers: requests decided here, out of what is not dealt.
+
+use super::{Desk, Node};
+use crate::bucket::Refusal;
+use crate::central::{Ask, Booked, Hops, Manner, Outcome, Reason, Release, Told};
+use crate::planted::{self, Bug};
+use crate::share::Kind;
+use crate::state::State;
+use crate::unit::{BudgetId, Edge, Incarnation, PeriodId, Span, Tick, Tokens};
+
+/// What the shell must do with a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Tell the asker.
+    Told(Told),
+    /// Ask the key's home, and tell the asker what it tells. If it cannot be
+    /// reached, nothing is known: the asker repeats its question.
+    Forward {
+        /// The home.
+        to: Incarnation,
+        /// The question, marked as forwarded.
+        ask: Ask,
+    },
+}
+
+/// What the shell must do with a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Released {
+    /// Nothing more.
+    Done,
+    /// Pass it on to who booked the permits.
+    Forward {
+        /// The life that did.
+        to: Incarnation,
+        /// The release, marked as forwarded.
+        release: Release,
+    },
+}
+
+/// The waiter for whom tokens are saved up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    edge: Edge,
+    cost: Tokens,
+    until: Tick,
+}
+
+impl Node {
+    /// When to ask again where only what others do can help: a round of the
+    /// leader, or a report of whoever is to give something back.
+    const ASK_AGAIN: Span = Span::from_millis(100);
+
+    /// For how long tokens are saved for a waiter that does not ask again
+    /// when it was told to: a round trip, and a scheduler's delay.
+    const TURN: Span = Span::from_millis(100);
+
+    /// Takes a question, from a client or from its node.
+    ///
+    /// `state` is this node's replica: it says where the key's home is.
+    pub fn handle_ask(&mut self, ask: &Ask, state: &State, now: Tick) -> Asked {
+        if let Some(output) = self.holder.tick(now) {
+            self.carry_out(&output, now);
+        }
+        if ask.hops == Hops::Direct && !self.promises(ask.edge, now) {
+            let refused = Outcome::refused(Reason::NoLease, Some(Self::ASK_AGAIN));
+            return Asked::Told(ask.told(refused));
+        }
+        if let Some(outcome) = self.memory.recall(ask) {
+            return Asked::Told(ask.told(outcome));
+        }
+        let cost = match cost_of(ask, state) {
+            Ok(cost) => cost,
+            Err(reason) => return Asked::Told(ask.told(Outcome::refused(reason, None))),
+        };
+        let home = state.home_of(ask.budget);
+        let held = self.holder.holding(ask.budget).capacity(ask.kind);
+        if home != Some(self.life()) && held < cost {
+            match (ask.hops, home) {
+                (Hops::Direct, Some(to)) => return forward(ask, to),
+                (Hops::Forwarded, Some(to)) if planted::is(Bug::ForwardedTwice) => {
+                    return forward(ask, to);
+                }
+                (Hops::Forwarded, home) => {
+                    return Asked::Told(ask.told(Outcome::Moved { home }));
+                }
+                // Nobody holds anything yet.
+                (Hops::Direct, None) => {}
+            }
+        }
+        let outcome = self.decide(ask, cost, now);
+        if outcome.is_decided() {
+            self.memory.remember(ask.edge, ask.request, outcome, now);
+        }
+        Asked::Told(ask.told(outcome))
+    }
+
+    /// Whether the session's lease is promised by this node and not over.
+    fn promises(&self, edge: Edge, now: Tick) -> bool {
+        if planted::is(Bug::LapsedSessionServed) {
+            return true;
+        }
+        let session = self.sessions.get(&edge.child);
+        edge.parent == self.life()
+            && session.is_some_and(|session| session.said.is_some() && now < session.promised)
+    }
+
+    /// Decides out of what is not dealt. What is admitted is taken at once.
+    fn decide(&mut self, ask: &Ask, cost: Tokens, now: Tick) -> Outcome {
+        if !self.is_leased(now) {
+            return Outcome::refused(Reason::NoLease, Some(Self::ASK_AGAIN));
+        }
+        if !self.memory.has_room() {
+            return Outcome::refused(Reason::Busy, Some(Self::ASK_AGAIN));
+        }
+        let (life, patience) = (self.life(), self.patience());
+        let Some(desk) = self.desks.get_mut(&ask.budget) else {
+            return Outcome::refused(Reason::Spent, Some(Self::ASK_AGAIN));
+        };
+        let hold = match ask.kind {
+            Kind::Concurrency => desk.terms.max_hold,
+            Kind::Rate | Kind::Quota => Span::ZERO,
+        };
+        let taken = match ask.kind {
+            Kind::Rate => desk.take(ask, cost, now),
+            Kind::Quota => desk.account.spend_free(cost).map_err(|_| Self::ASK_AGAIN),
+            Kind::Concurrency => desk
+                .account
+                .book_central(cost)
+                .map(|()| desk.account.period())
+                .map_err(|_| Self::ASK_AGAIN),
+        };
+        let period = match taken {
+            Ok(period) => period,
+            Err(retry) => return Outcome::refused(Reason::Spent, Some(retry)),
+        };
+        if ask.kind == Kind::Concurrency {
+            let booked = Booked {
+                budget: ask.budget,
+                permits: cost,
+                until: now.after(patience.plus_or_max(hold)),
+            };
+            self.memory.book(ask.edge, ask.request, booked);
+        }
+        if ask.kind == Kind::Quota {
+            // What is spent is missing to the node, too: the next plan looks at it.
+            self.ledger.touch(ask.budget);
+        }
+        Outcome::Admitted {
+            by: life,
+            period,
+            hold,
+        }
+    }
+
+    /// Takes permits back, or the giving up of a question that may not have
+    /// arrived yet. Doing it again does nothing.
+    pub fn handle_release(&mut self, release: &Release, now: Tick) -> Released {
+        if release.by != self.life() {
+            return match release.hops {
+                Hops::Direct => Released::Forward {
+                    to: release.by,
+                    release: Release {
+                        hops: Hops::Forwarded,
+                        ..*release
+                    },
+                },
+                // That life is over, and its permits with it.
+                Hops::Forwarded => Released::Done,
+            };
+        }
+        let booked = self.memory.release(release.edge, release.request, now);
+        if let Some(booked) = booked {
+            self.free_permits(booked, now);
+        }
+        Released::Done
+    }
+
+    fn free_permits(&mut self, booked: Booked, now: Tick) {
+        let Some(desk) = self.desks.get_mut(&booked.budget) else {
+            return;
+        };
+        desk.account.release_central(booked.permits);
+        self.refit(booked.budget, now);
+        let owed = match self.is_leased(now) {
+            true => self.holder.owed(booked.budget),
+            // A lapsed node returns everything that it can.
+            false => self.holder.holding(booked.budget),
+        };
+        self.give_back(booked.budget, owed, now);
+        self.ledger.touch(booked.budget);
+    }
+
+    /// What of central answers ends by time alone.
+    pub(super) fn expire_central(&mut self, now: Tick) {
+        for booked in self.memory.take_overdue(now) {
+            self.free_permits(booked, now);
+        }
+        self.memory.forget(now, self.patience());
+    }
+
+    /// The permits of a budget that are out centrally, to look at.
+    #[must_use]
+    pub fn central_permits(&self, budget: BudgetId) -> Tokens {
+        let booked = self.memory.booked().filter(|of| of.budget == budget);
+        let sum = booked.fold(0_u64, |sum, of| sum.saturating_add(of.permits.grains()));
+        Tokens::from_grains(sum)
+    }
+}
+
+impl Desk {
+    /// Takes tokens of a rate, unless they are being saved for another waiter.
+    /// When to ask again, if not.
+    fn take(&mut self, ask: &Ask, cost: Tokens, now: Tick) -> Result<PeriodId, Span> {
+        let period = self.account.period();
+        let turn = self.turn.filter(|turn| now < turn.until);
+        let spared = match turn {
+            Some(turn) if turn.edge != ask.edge => turn.cost,
+            _ => Tokens::ZERO,
+        };
+        let pool = self.pool.as_mut().ok_or(Node::ASK_AGAIN)?;
+        let refusal = match pool.try_acquire(cost, spared, now) {
+            Ok(()) => {
+                if spared.is_zero() {
+                    self.turn = None;
+                }
+                return Ok(period);
+            }
+            Err(refusal) => refusal,
+        };
+        let retry = match refusal {
+            Refusal::NotYet { retry_after } => retry_after,
+            // Others hold the rest of it, or it is being saved.
+            Refusal::ExceedsBurst { .. } | Refusal::Never => Node::ASK_AGAIN,
+        };
+        if turn.is_none() && ask.manner == Manner::Waits {
+            self.turn = Some(Turn {
+                edge: ask.edge,
+                cost,
+                until: now.after(retry.plus_or_max(Node::TURN)),
+            });
+        }
+        Err(retry)
+    }
+}
+
+/// The cost in grains, if it can ever be served.
+fn cost_of(ask: &Ask, state: &State) -> Result<Tokens, Reason> {
+    let generation = state.budget(ask.budget).ok_or(Reason::NoBudget)?;
+    if generation.budget.kind() != ask.kind {
+        return Err(Reason::OtherKind);
+    }
+    let scale = generation.budget.scale();
+    let largest = state.largest_cost(ask.budget).unwrap_or(Tokens::ZERO);
+    match scale.tokens(ask.cost.get()) {
+        Ok(cost) if cost <= largest => Ok(cost),
+        _ => Err(Reason::ExceedsBurst(scale.whole(largest))),
+    }
+}
+
+fn forward(ask: &Ask, to: Incarnation) -> Asked {
+    let hops = Hops::Forwarded;
+    let ask = Ask { hops, ..*ask };
+    Asked::Forward { to, ask }
+}

@@ -1,0 +1,40 @@
+//! Where a key lives that is too small to divide.
+
+use super::{Phase, State};
+use crate::share::Kind;
+use crate::unit::{BudgetId, Incarnation, Tokens};
+use core::cmp::Reverse;
+
+impl State {
+    /// The key's home: the live life that holds the most of it in the book,
+    /// the lowest of equals. `None` if no live life holds any.
+    ///
+    /// Every replica that has applied as much of the log says the same.
+    #[must_use]
+    pub fn home_of(&self, budget: BudgetId) -> Option<Incarnation> {
+        let generation = self.budgets.get(&budget)?;
+        let kind = generation.account.kind();
+        let live = self
+            .members
+            .iter()
+            .filter(|(_, member)| member.phase == Phase::Live);
+        live.map(|(&life, _)| (generation.account.holding(life).capacity(kind), life))
+            .filter(|(held, _)| !held.is_zero())
+            .max_by_key(|&(held, life)| (held, Reverse(life)))
+            .map(|(_, life)| life)
+    }
+
+    /// The largest cost that can ever be served at once: of a rate or of
+    /// permits all that no floor pins down, of a quota all that a period has.
+    /// `None` if there is no such budget.
+    #[must_use]
+    pub fn largest_cost(&self, budget: BudgetId) -> Option<Tokens> {
+        let account = &self.budgets.get(&budget)?.account;
+        let whole = account.whole();
+        Some(match account.kind() {
+            Kind::Rate => whole.burst.minus_or_zero(account.held().floor_burst),
+            Kind::Concurrency => whole.burst,
+            Kind::Quota => whole.tokens,
+        })
+    }
+}

@@ -1,0 +1,357 @@
+//! Sequences around one question, each as small as it can be told.
+
+use super::fleet::{B, Fleet, admitted, at, permits, rate, retry_after};
+use aliquot_core::asking::{AskError, Asking, Verdict};
+use aliquot_core::central::{Hops, Manner, Memory, Outcome, Reason};
+use aliquot_core::node::{Asked, Released};
+use aliquot_core::planted::{self, Bug};
+use aliquot_core::unit::{Drift, Incarnation, RequestId, Span, Tick, Tokens};
+
+/// Forty clients that have long wanted more than there is, and not asked for it yet.
+fn asked(budget: aliquot_core::budget::Budget) -> Fleet {
+    let mut fleet = Fleet::new(budget, 40);
+    fleet.want(3_000);
+    fleet
+}
+
+/// A service of the home, and one of another node.
+fn near_and_far(fleet: &Fleet) -> (usize, usize) {
+    let home = fleet.home();
+    let of = |home_of: bool| {
+        let mut services = fleet.services.iter();
+        let found = services.position(|service| (service.node == home) == home_of);
+        found.expect("a service there")
+    };
+    (of(true), of(false))
+}
+
+/// Whether a question that is carried three times is told the same and takes once.
+fn repeat_takes_once() -> bool {
+    let mut fleet = asked(rate(10, 3));
+    let (_, far) = near_and_far(&fleet);
+    let (node, home) = (fleet.services[far].node, fleet.home());
+    let ask = fleet.ask(far, 1, Manner::Once).expect("a lease");
+    let before = fleet.nodes[home].undealt(B, at(fleet.now)).tokens;
+    let told = fleet.carry(node, &ask);
+    let same = (0..2).all(|_| fleet.carry(node, &ask) == told);
+    let after = fleet.nodes[home].undealt(B, at(fleet.now)).tokens;
+    assert!(admitted(told.map(|told| told.outcome)), "{told:?}");
+    same && before.minus_or_zero(after) == fleet.one()
+}
+
+#[test]
+fn a_repeat_is_told_the_same_and_takes_nothing() {
+    assert!(repeat_takes_once());
+    let seen = planted::with(Some(Bug::RepeatDecidedAgain), repeat_takes_once);
+    assert!(!seen, "nothing noticed RepeatDecidedAgain");
+}
+
+#[test]
+fn a_question_older_than_the_memory_is_void() {
+    let mut fleet = asked(rate(10, 3));
+    let (near, _) = near_and_far(&fleet);
+    let node = fleet.services[near].node;
+    let ask = fleet.ask(near, 1, Manner::Once).expect("a lease");
+    assert!(admitted(fleet.carry(node, &ask).map(|told| told.outcome)));
+    fleet.run(3_100);
+    let again = fleet.carry(node, &ask).expect("told");
+    let void = Outcome::refused(Reason::Void, None);
+    assert_eq!(again.outcome, void);
+}
+
+/// Whether a verdict that comes at the end of the lease is heeded.
+fn late_verdict_counts() -> bool {
+    let mut fleet = asked(permits(2));
+    let (near, _) = near_and_far(&fleet);
+    let node = fleet.services[near].node;
+    let ask = fleet.ask(near, 1, Manner::Once).expect("a lease");
+    let told = fleet.carry(node, &ask).expect("told");
+    assert!(admitted(Some(told.outcome)), "{told:?}");
+    let holder = fleet.services[near].client.holder().expect("a session");
+    let end = holder.lease().until();
+    match fleet.services[near].asking.handle(&told, end) {
+        Verdict::Counts(..) => true,
+        Verdict::Ignored => panic!("the permit stays booked for nobody"),
+        Verdict::Undo(release) => {
+            assert_eq!(fleet.nodes[node].central_permits(B).grains(), 1);
+            fleet.carry_release(node, &release);
+            assert!(fleet.nodes[node].central_permits(B).is_zero());
+            false
+        }
+    }
+}
+
+#[test]
+fn a_verdict_after_the_lease_is_void_and_its_permit_goes_back() {
+    assert!(!late_verdict_counts());
+    let heeded = planted::with(Some(Bug::LateVerdictHeeded), late_verdict_counts);
+    assert!(heeded, "nothing noticed LateVerdictHeeded");
+}
+
+#[test]
+fn without_a_lease_nothing_is_asked_and_no_more_than_so_many_at_once() {
+    let mut asking = Asking::new(Drift::default());
+    let fleet = Fleet::new(rate(10, 3), 1);
+    let question = fleet.question(1, Manner::Once);
+    let edge = super::fleet::edge(1, 1);
+    let late = asking.ask(question, edge, at(5), at(5));
+    assert_eq!(late, Err(AskError::NoLease));
+    for _ in 0..Asking::PENDING_MAX {
+        assert!(asking.ask(question, edge, at(100), at(1)).is_ok());
+    }
+    let more = asking.ask(question, edge, at(100), at(1));
+    assert_eq!(more, Err(AskError::TooMany));
+    assert_eq!(
+        asking.repeats(Span::from_millis(50), at(60)).len(),
+        Asking::PENDING_MAX
+    );
+    assert!(asking.repeats(Span::from_millis(50), at(100)).is_empty());
+    assert_eq!(asking.expire(at(100)).len(), Asking::PENDING_MAX);
+    assert_eq!(asking.pending(), 0);
+}
+
+/// Whether a node passes on what was passed on to it.
+fn forwards_twice() -> bool {
+    let mut fleet = asked(rate(10, 3));
+    let (near, far) = near_and_far(&fleet);
+    let (home, node) = (fleet.home(), fleet.services[far].node);
+    let ask = fleet.ask(far, 1, Manner::Once).expect("a lease");
+    let now = at(fleet.now);
+    let first = fleet.nodes[node].handle_ask(&ask, &fleet.state, now);
+    let Asked::Forward { to, ask } = first else {
+        panic!("{first:?}");
+    };
+    assert_eq!((to, ask.hops), (fleet.nodes[home].life(), Hops::Forwarded));
+    // The home has moved meanwhile: whom it reaches is as good as any other.
+    let third = (0..3).find(|&of| of != home && of != node).expect("three");
+    assert_ne!(fleet.services[near].node, third);
+    match fleet.nodes[third].handle_ask(&ask, &fleet.state, now) {
+        Asked::Forward { .. } => true,
+        Asked::Told(told) => {
+            let home = Some(fleet.nodes[home].life());
+            assert_eq!(told.outcome, Outcome::Moved { home });
+            false
+        }
+    }
+}
+
+#[test]
+fn where_the_home_has_moved_nothing_is_forwarded_again() {
+    assert!(!forwards_twice());
+    let seen = planted::with(Some(Bug::ForwardedTwice), forwards_twice);
+    assert!(seen, "nothing noticed ForwardedTwice");
+}
+
+/// Whether a node decides for a session that it promises nothing any more.
+fn serves_lapsed() -> bool {
+    let mut fleet = asked(rate(10, 3));
+    let (near, _) = near_and_far(&fleet);
+    let home = fleet.home();
+    let mut ask = fleet.ask(near, 1, Manner::Once).expect("a lease");
+    ask.edge.child = Incarnation::new(1_000);
+    let told = fleet.carry(home, &ask).expect("told");
+    if admitted(Some(told.outcome)) {
+        return true;
+    }
+    let retry_after = retry_after(Some(told.outcome));
+    let reason = Reason::NoLease;
+    assert_eq!(
+        told.outcome,
+        Outcome::Refused {
+            reason,
+            retry_after
+        }
+    );
+    false
+}
+
+#[test]
+fn a_node_decides_only_for_sessions_whose_lease_it_promised() {
+    assert!(!serves_lapsed());
+    let seen = planted::with(Some(Bug::LapsedSessionServed), serves_lapsed);
+    assert!(seen, "nothing noticed LapsedSessionServed");
+}
+
+#[test]
+fn a_cost_that_nothing_can_serve_is_refused_at_once() {
+    let mut fleet = asked(rate(10, 3));
+    let (near, far) = near_and_far(&fleet);
+    for of in [near, far] {
+        let outcome = fleet.check(of, 4, Manner::Waits);
+        let refused = Outcome::refused(Reason::ExceedsBurst(3), None);
+        assert_eq!(outcome, Some(refused));
+    }
+}
+
+#[test]
+fn a_waiter_gets_a_cost_of_the_whole_burst_beside_those_who_want_one() {
+    let mut fleet = asked(rate(100, 3));
+    let (_, far) = near_and_far(&fleet);
+    let (mut next, mut served) = (0, 0);
+    for _ in 0..2_000 {
+        fleet.load(300, 1);
+        if fleet.now >= next {
+            let outcome = fleet.check(far, 3, Manner::Waits);
+            match outcome {
+                Some(Outcome::Admitted { .. }) => served += 1,
+                _ => {
+                    let wait = retry_after(outcome).map_or(10, |wait| wait.nanos() / 1_000_000);
+                    next = fleet.now + wait.max(1);
+                }
+            }
+        }
+    }
+    // It has the turn nearly always: three of 200 tokens each time.
+    assert!(served >= 5, "only {served} times");
+    let before = fleet.admitted();
+    fleet.load(300, 1_000);
+    assert!(fleet.admitted() - before >= 80, "the turn was not given up");
+}
+
+#[test]
+fn a_permit_released_twice_frees_one() {
+    let freed = || {
+        let mut fleet = asked(permits(2));
+        let (near, _) = near_and_far(&fleet);
+        let home = fleet.home();
+        let mut releases = Vec::new();
+        for _ in 0..2 {
+            let ask = fleet.ask(near, 1, Manner::Once).expect("a lease");
+            let told = fleet.carry(home, &ask).expect("told");
+            let now = at(fleet.now);
+            let Verdict::Counts(request, _) = fleet.services[near].asking.handle(&told, now) else {
+                panic!("{told:?}");
+            };
+            releases.extend(fleet.services[near].asking.release(request));
+        }
+        for _ in 0..2 {
+            fleet.carry_release(home, &releases[0]);
+        }
+        let account = fleet.nodes[home].account(B).expect("a desk");
+        account.free().burst.grains()
+    };
+    assert_eq!(freed(), 1);
+    let freed = planted::with(Some(Bug::CentralReleasedTwice), freed);
+    assert_eq!(freed, 2, "nothing noticed CentralReleasedTwice");
+}
+
+#[test]
+fn a_release_that_overtakes_its_question_makes_it_void() {
+    let mut fleet = asked(permits(2));
+    let (near, _) = near_and_far(&fleet);
+    let home = fleet.home();
+    let ask = fleet.ask(near, 1, Manner::Once).expect("a lease");
+    let release = aliquot_core::central::Release {
+        edge: ask.edge,
+        request: ask.request,
+        by: fleet.nodes[home].life(),
+        hops: Hops::Direct,
+    };
+    let now = at(fleet.now);
+    assert_eq!(
+        fleet.nodes[home].handle_release(&release, now),
+        Released::Done
+    );
+    let told = fleet.carry(home, &ask).expect("told");
+    assert_eq!(told.outcome, Outcome::refused(Reason::Void, None));
+}
+
+#[test]
+fn the_permits_of_a_home_that_died_stay_booked_for_a_lease_and_a_hold() {
+    let mut fleet = asked(permits(2));
+    let (near, far) = near_and_far(&fleet);
+    let home = fleet.home();
+    for _ in 0..2 {
+        assert!(admitted(fleet.check(near, 1, Manner::Once)));
+    }
+    let died = fleet.now;
+    fleet.dead[home] = true;
+    let served = (0..400).find(|_| {
+        fleet.want(20);
+        // Who asks a dead home hears nothing; what was asked becomes void in time.
+        let _ = fleet.services[far].asking.expire(at(fleet.now));
+        admitted(fleet.check(far, 1, Manner::Once))
+    });
+    let after = fleet.now - died;
+    assert!(served.is_some(), "the permits never came back");
+    // The home's last report was heard up to 100 ms before it died.
+    assert!((3_900..6_000).contains(&after), "served after {after} ms");
+    assert_ne!(fleet.home(), home);
+}
+
+#[test]
+fn permits_that_nobody_releases_come_back_after_lease_and_hold() {
+    let mut fleet = asked(permits(2));
+    let (near, far) = near_and_far(&fleet);
+    for _ in 0..2 {
+        assert!(admitted(fleet.check(near, 1, Manner::Once)));
+    }
+    let begun = fleet.now;
+    let served = (0..6_000).find(|_| {
+        fleet.want(1);
+        admitted(fleet.check(far, 1, Manner::Once))
+    });
+    assert!(served.is_some(), "the permits never came back");
+    assert!(fleet.now - begun >= 4_000, "after {} ms", fleet.now - begun);
+}
+
+#[test]
+fn the_home_is_who_holds_most_and_the_lowest_of_equals() {
+    let fleet = asked(rate(100, 3));
+    let lives: Vec<Incarnation> = fleet.nodes.iter().map(|node| node.life()).collect();
+    assert_eq!(fleet.state.home_of(B), Some(lives[0]));
+    let generation = fleet.state.budget(B).expect("a budget");
+    let bursts: Vec<u64> = lives
+        .iter()
+        .map(|&life| generation.account.holding(life).burst.grains() / fleet.one().grains())
+        .collect();
+    assert_eq!(bursts, [3, 0, 0], "gathered");
+    let unknown = aliquot_core::unit::BudgetId::new(77);
+    assert_eq!(fleet.state.home_of(unknown), None);
+}
+
+#[test]
+fn a_full_memory_decides_nothing_and_forgets_in_time() {
+    let mut memory = Memory::default();
+    let edge = super::fleet::edge(1, 1);
+    let refused = Outcome::refused(Reason::Spent, None);
+    for request in 1..=Memory::VERDICTS_MAX as u64 {
+        assert!(memory.has_room());
+        memory.remember(edge, RequestId::new(request), refused, at(request / 100));
+    }
+    assert!(!memory.has_room());
+    memory.forget(at(400), Span::from_millis(300));
+    assert!(memory.has_room());
+}
+
+#[test]
+fn a_permit_that_is_held_for_too_long_is_cancelled_and_released_once() {
+    let mut fleet = asked(permits(2));
+    let (near, _) = near_and_far(&fleet);
+    let node = fleet.services[near].node;
+    let mut take = || {
+        let ask = fleet.ask(near, 1, Manner::Once).expect("a lease");
+        let told = fleet.carry(node, &ask).expect("told");
+        let now = at(fleet.now);
+        let asking = &mut fleet.services[near].asking;
+        assert!(matches!(asking.handle(&told, now), Verdict::Counts(..)));
+        let until = asking.held_until(ask.request).expect("held");
+        // The fleet's permits may be held for a second, less what clocks may drift.
+        assert!(until < now.after(Span::from_secs(1)) && until > now.after(Span::from_millis(990)));
+        (ask.request, until)
+    };
+    let ((kept, until), (dropped, _)) = (take(), take());
+    let before = Tick::from_nanos(until.nanos() - 1);
+    let asking = &mut fleet.services[near].asking;
+    assert!(asking.release(dropped).is_some() && asking.held_until(dropped).is_none());
+    assert_eq!(asking.take_overheld(before), []);
+    let over = asking.take_overheld(until);
+    assert!(over.len() == 1 && over[0].request == kept, "{over:?}");
+    assert!(asking.take_overheld(until).is_empty() && asking.release(kept).is_none());
+    fleet.carry_release(node, &over[0]);
+    assert_eq!(
+        fleet.nodes[node].central_permits(B),
+        Tokens::from_grains(1),
+        "the one that was dropped and not carried back"
+    );
+}
