@@ -1,19 +1,29 @@
 //! Compiles the messages without protoc.
 
+use prost::Message;
+use std::env::var;
 use std::error::Error;
+use std::fs::write;
+use std::path::PathBuf;
 
-const FILES: [&str; 6] = [
+const FILES: [&str; 9] = [
     "aliquot/v1/common.proto",
     "aliquot/v1/session.proto",
+    "aliquot/v1/central.proto",
     "aliquot/v1/gossip.proto",
     "aliquot/v1/budget.proto",
     "aliquot/v1/log.proto",
     "aliquot/v1/admin.proto",
+    "aliquot/v1/raft.proto",
+    "aliquot/v1/peer.proto",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");
     let files = protox::compile(FILES, ["proto"])?;
+    // What reflection tells those who have no copy of the schema.
+    let descriptors = PathBuf::from(var("OUT_DIR")?).join("descriptors.bin");
+    write(descriptors, files.encode_to_vec())?;
     // Maps would be ordered ones, if there were any: one value, one encoding.
     tonic_prost_build::configure()
         .bytes(".")

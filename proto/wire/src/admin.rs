@@ -3,9 +3,13 @@
 //! Budgets travel as they were written: whoever answers validates them, and a
 //! refused field comes back by its name in the operator's own file.
 
+mod cluster;
 mod view;
 
-pub use view::{Cluster, Holder, Holders, NodeView, RuleView, Rules, Usage};
+pub use cluster::{
+    ChangeCluster, ClientView, Clients, Cluster, ClusterChange, ListClients, NodeView, Role,
+};
+pub use view::{BusyKey, BusyKeys, Holder, Holders, RuleView, Rules, TopKeys, Usage};
 
 use crate::codec::wire;
 use crate::error::WireError;
@@ -28,7 +32,7 @@ pub enum Mode {
 /// Budgets to be written, all or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApplyBudgets {
-    /// The same with every retry. Each budget uses up a number, from this one on.
+    /// The same with every retry; one for all budgets.
     pub request: RequestId,
     /// Whether it is carried out.
     pub mode: Mode,
@@ -160,6 +164,14 @@ fn read_exact(text: String) -> Result<Key, WireError> {
     read_key(text).map_err(|error| error.within("key"))
 }
 
+fn page_size(limit: u32) -> Result<u32, WireError> {
+    let most = u32::try_from(PAGE_MAX).unwrap_or(u32::MAX);
+    match limit {
+        limit if (1..=most).contains(&limit) => Ok(limit),
+        limit => Err(WireError::field("limit", limit, format!("1 to {most}"))),
+    }
+}
+
 /// Zero is what a sender leaves that chose nothing; its retries would all be one request.
 fn read_request(request: u64) -> Result<RequestId, WireError> {
     match request {
@@ -272,17 +284,9 @@ impl TryFrom<pb::ListBudgetsRequest> for ListBudgets {
     type Error = WireError;
 
     fn try_from(list: pb::ListBudgetsRequest) -> Result<Self, WireError> {
-        let most = u32::try_from(PAGE_MAX).unwrap_or(u32::MAX);
-        if !(1..=most).contains(&list.limit) {
-            return Err(WireError::field(
-                "limit",
-                list.limit,
-                format!("1 to {most}"),
-            ));
-        }
         Ok(Self {
             after: RuleId::new(list.after),
-            limit: list.limit,
+            limit: page_size(list.limit)?,
         })
     }
 }

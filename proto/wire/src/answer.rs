@@ -106,6 +106,7 @@ impl From<&Terms> for pb::Terms {
             ceiling: terms.ceiling.as_ref().map(Into::into),
             policy: pb::Policy::from(terms.dividing.policy).into(),
             headroom: pb::Headroom::from(terms.dividing.headroom).into(),
+            gathered: terms.gathered,
         }
     }
 }
@@ -126,6 +127,7 @@ impl TryFrom<pb::Terms> for Terms {
                 policy: read::chosen(terms.policy, "policy")?,
                 headroom: read::chosen(terms.headroom, "headroom")?,
             },
+            gathered: terms.gathered,
         })
     }
 }

@@ -8,7 +8,9 @@
 
 use crate::codec::{Wire, wire};
 use crate::error::WireError;
-use crate::limits::{DIGEST_MAX, MESSAGE_BYTES_MAX, RECORD_BYTES_MAX, RECORDS_MAX};
+use crate::limits::{
+    ADDRESS_BYTES_MAX, DIGEST_MAX, MESSAGE_BYTES_MAX, RECORD_BYTES_MAX, RECORDS_MAX,
+};
 use crate::pb;
 use crate::read;
 use crate::sealed::Sealed;
@@ -24,6 +26,8 @@ pub enum Topic {
     Report,
     /// What the leader answers to the life.
     Answer,
+    /// Where the life serves clients.
+    Presence,
     /// What a later version knows: kept and relayed as it is.
     Other(OtherTopic),
 }
@@ -39,6 +43,7 @@ impl Topic {
         match number {
             1 => Self::Report,
             2 => Self::Answer,
+            3 => Self::Presence,
             other => Self::Other(OtherTopic(other)),
         }
     }
@@ -49,6 +54,7 @@ impl Topic {
         match self {
             Self::Report => 1,
             Self::Answer => 2,
+            Self::Presence => 3,
             Self::Other(OtherTopic(other)) => other,
         }
     }
@@ -78,7 +84,7 @@ impl Head {
 pub struct Record {
     /// Its name and version.
     pub head: Head,
-    /// An encoded [`Report`] or [`Answer`].
+    /// An encoded [`Report`], [`Answer`] or [`Presence`].
     pub payload: Bytes,
 }
 
@@ -101,6 +107,15 @@ impl Record {
         }
     }
 
+    /// The record of a presence.
+    #[must_use]
+    pub fn of_presence(presence: &Sealed<Presence>) -> Self {
+        Self {
+            head: presence_head(presence.value()),
+            payload: presence.bytes().clone(),
+        }
+    }
+
     /// The report in it.
     ///
     /// # Errors
@@ -118,6 +133,15 @@ impl Record {
     /// As [`Record::report`].
     pub fn answer(&self) -> Result<Sealed<Answer>, WireError> {
         self.payload(answer_head)
+    }
+
+    /// The presence in it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::report`].
+    pub fn presence(&self) -> Result<Sealed<Presence>, WireError> {
+        self.payload(presence_head)
     }
 
     fn payload<T: Wire>(&self, head: fn(&T) -> Head) -> Result<Sealed<T>, WireError> {
@@ -154,6 +178,30 @@ fn answer_head(answer: &Answer) -> Head {
     }
 }
 
+fn presence_head(presence: &Presence) -> Head {
+    Head {
+        topic: Topic::Presence,
+        life: presence.life,
+        version: Heard {
+            term: Term::new(0),
+            number: presence.number,
+        },
+    }
+}
+
+/// Where a life serves clients, and how many.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Presence {
+    /// The life.
+    pub life: Incarnation,
+    /// Counts what this life said of itself.
+    pub number: Number,
+    /// Where clients reach it; empty while it takes none.
+    pub address: String,
+    /// How many sessions are open there.
+    pub sessions: u64,
+}
+
 /// One side of an exchange.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GossipMessage {
@@ -166,6 +214,7 @@ pub struct GossipMessage {
 }
 
 wire!(Record, Record, RECORD_BYTES_MAX);
+wire!(Presence, Presence, RECORD_BYTES_MAX);
 wire!(
     GossipMessage,
     GossipMessage,
@@ -244,6 +293,31 @@ impl TryFrom<pb::GossipMessage> for GossipMessage {
             sender: Incarnation::new(message.sender),
             digest: read::list(message.digest, "digest", DIGEST_MAX)?,
             records: read::each(message.records, "records", Sealed::open)?,
+        })
+    }
+}
+
+impl From<&Presence> for pb::Presence {
+    fn from(presence: &Presence) -> Self {
+        Self {
+            life: presence.life.get(),
+            number: presence.number.get(),
+            address: presence.address.clone(),
+            sessions: presence.sessions,
+        }
+    }
+}
+
+impl TryFrom<pb::Presence> for Presence {
+    type Error = WireError;
+
+    fn try_from(presence: pb::Presence) -> Result<Self, WireError> {
+        read::at_most(presence.address.len(), "address", ADDRESS_BYTES_MAX)?;
+        Ok(Self {
+            life: Incarnation::new(presence.life),
+            number: Number::new(presence.number),
+            address: presence.address,
+            sessions: presence.sessions,
         })
     }
 }

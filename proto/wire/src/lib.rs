@@ -10,9 +10,12 @@
 //! |---|---|
 //! | [`pb`] | the messages, generated from `proto/aliquot/v1` |
 //! | [`session`] | how a session begins, and what its stream carries |
+//! | [`central`] | questions about budgets that are too small to divide |
 //! | [`gossip`] | reports and answers that any node relays |
 //! | [`log`] | entries and snapshots in their envelopes |
 //! | [`admin`] | what an operator asks, and the answers |
+//! | [`raft`] | what nodes send each other to replicate the log, and what stands in it |
+//! | [`peer`] | what nodes ask each other beside: who is there, to join, to have things done |
 //! | [`limits`] | how much a message may hold |
 //!
 //! # Upgrades
@@ -35,6 +38,7 @@ mod sealed;
 mod snapshot;
 
 pub mod admin;
+pub mod central;
 pub mod gossip;
 pub mod limits;
 pub mod log;
@@ -46,8 +50,13 @@ pub mod log;
     reason = "generated code spells paths out and silences lints in its own way"
 )]
 pub mod pb;
+pub mod peer;
+pub mod raft;
 pub mod session;
 
 pub use codec::Wire;
 pub use error::WireError;
 pub use sealed::Sealed;
+
+/// The schema, as an encoded `FileDescriptorSet`, for gRPC reflection.
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

@@ -11,6 +11,9 @@ use aliquot_core::unit::Band;
 /// unless told otherwise, so that both ends agree without being configured.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
+/// The most bytes of a question, a release or a verdict: seven full numbers and an edge, thrice over.
+pub const CENTRAL_BYTES_MAX: usize = 512;
+
 /// The most lines of a report or an answer, and keys of a message: a holder
 /// with more budgets says the hot ones first and the rest in the next message.
 /// At a common line's 256 bytes they fill a message.
@@ -62,3 +65,26 @@ const _: () = assert!(Key::BYTES_MAX < TEXT_BYTES_MAX);
 
 /// The most budgets of an operator's request, and elements of a page.
 pub const PAGE_MAX: usize = 1_024;
+
+/// The most bytes of a node's address.
+pub const ADDRESS_BYTES_MAX: usize = 256;
+
+/// The most bytes of the name of a cluster.
+pub const CLUSTER_BYTES_MAX: usize = 256;
+
+/// The most members of a cluster, and peers that a node may be told of.
+pub const MEMBERS_MAX: usize = 1_024;
+
+/// The most bytes of an entry with its place.
+pub const RAFT_ENTRY_BYTES_MAX: usize = ENTRY_BYTES_MAX + 64;
+
+/// The most entries of one append.
+pub const APPEND_ENTRIES_MAX: usize = 65_536;
+
+/// The most bytes of one append: any entry fits, with what stands around it.
+pub const APPEND_BYTES_MAX: usize = RAFT_ENTRY_BYTES_MAX + (1 << 20);
+
+/// The most bytes of a piece of a snapshot.
+pub const CHUNK_BYTES_MAX: usize = 4 << 20;
+
+const _: () = assert!(CHUNK_BYTES_MAX + 1_024 <= APPEND_BYTES_MAX);

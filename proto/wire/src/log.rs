@@ -5,7 +5,7 @@ mod changes;
 use crate::codec::{Wire, wire};
 use crate::common::drift;
 use crate::error::WireError;
-use crate::limits::{ENTRY_BYTES_MAX, SNAPSHOT_BYTES_MAX};
+use crate::limits::{ENTRY_BYTES_MAX, PAGE_MAX, SNAPSHOT_BYTES_MAX};
 use crate::pb;
 use crate::read;
 use aliquot_core::budget::Key;
@@ -16,7 +16,20 @@ use aliquot_core::unit::{BudgetId, Incarnation, NodeId, PeriodId, RequestId, Rul
 /// The version of the rules of applying that this code follows. Raise it with
 /// every change after which the same entry or snapshot means something else,
 /// or a new kind of command may stand in one.
-pub const APPLY_VERSION: u32 = 1;
+pub const APPLY_VERSION: u32 = 2;
+
+/// The least version that understands an entry. What older versions wrote as
+/// well says the same to them, so that replicas of two versions go on together
+/// until somebody uses what only the newer one knows.
+const fn needs(command: Option<&Command>) -> u32 {
+    match command {
+        Some(Command::Apply { .. }) => 2,
+        _ => 1,
+    }
+}
+
+/// The least version that understands a snapshot.
+const SNAPSHOT_NEEDS: u32 = 1;
 
 /// An entry of the log as it is stored and shipped. Keep it as a
 /// [`Sealed`](crate::Sealed) one, so that the bytes stay those of its author.
@@ -42,7 +55,7 @@ wire!(SnapshotFile, SnapshotFile, SNAPSHOT_BYTES_MAX);
 impl From<&LogEntry> for pb::LogEntry {
     fn from(entry: &LogEntry) -> Self {
         Self {
-            needs: APPLY_VERSION,
+            needs: needs(entry.command.as_ref()),
             command: entry.command.as_ref().map(Wire::to_bytes),
         }
     }
@@ -63,7 +76,7 @@ impl TryFrom<pb::LogEntry> for LogEntry {
 impl From<&SnapshotFile> for pb::SnapshotFile {
     fn from(file: &SnapshotFile) -> Self {
         Self {
-            needs: APPLY_VERSION,
+            needs: SNAPSHOT_NEEDS,
             snapshot: file.snapshot.to_bytes(),
         }
     }
@@ -114,6 +127,17 @@ impl From<&Command> for pb::Command {
                 request: request.get(),
                 rule: rule.get(),
             }),
+            Command::Apply {
+                request,
+                deletes,
+                puts,
+                creator,
+            } => Kind::Apply(pb::Apply {
+                request: request.get(),
+                deletes: deletes.iter().copied().map(RuleId::get).collect(),
+                puts: puts.iter().map(Into::into).collect(),
+                creator: creator.map(Incarnation::get),
+            }),
             Command::Instantiate { key, creator } => Kind::Instantiate(pb::Instantiate {
                 key: key.clone(),
                 creator: creator.map(Incarnation::get),
@@ -163,6 +187,7 @@ impl TryFrom<pb::Command> for Command {
                 request: RequestId::new(delete.request),
                 rule: RuleId::new(delete.rule),
             },
+            Kind::Apply(apply) => apply_set(apply)?,
             Kind::Instantiate(instantiate) => Self::Instantiate {
                 key: read::text(instantiate.key, "instantiate.key", Key::BYTES_MAX)?,
                 creator: instantiate.creator.map(Incarnation::new),
@@ -175,4 +200,14 @@ impl TryFrom<pb::Command> for Command {
             },
         })
     }
+}
+
+fn apply_set(apply: pb::Apply) -> Result<Command, WireError> {
+    read::at_most(apply.deletes.len(), "apply.deletes", PAGE_MAX)?;
+    Ok(Command::Apply {
+        request: RequestId::new(apply.request),
+        deletes: apply.deletes.into_iter().map(RuleId::new).collect(),
+        puts: read::list(apply.puts, "apply.puts", PAGE_MAX)?,
+        creator: apply.creator.map(Incarnation::new),
+    })
 }

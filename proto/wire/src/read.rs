@@ -2,6 +2,7 @@
 
 use crate::codec::Wire;
 use crate::error::WireError;
+use crate::limits::ADDRESS_BYTES_MAX;
 use bytes::Bytes;
 use std::fmt::Display;
 
@@ -34,6 +35,15 @@ where
 /// A message within a field of bytes.
 pub(crate) fn encoded<T: Wire>(bytes: Bytes, field: &str) -> Result<T, WireError> {
     T::from_bytes(bytes).map_err(|error| error.within(field))
+}
+
+/// A node's address: something, and not too long.
+pub(crate) fn address(text: String, field: &str) -> Result<String, WireError> {
+    at_most(text.len(), field, ADDRESS_BYTES_MAX)?;
+    if text.is_empty() {
+        return Err(WireError::field(field, "nothing", "an address"));
+    }
+    Ok(text)
 }
 
 /// A list of messages, no more than `most`.

@@ -7,7 +7,7 @@ use crate::limits::{BANDS_MAX, LINES_MAX, MESSAGE_BYTES_MAX};
 use crate::pb;
 use crate::read::{self, choice};
 use aliquot_core::demand::{CurveError, DemandCurve, SEGMENTS_MAX, Segment};
-use aliquot_core::message::{BandDemand, FloorRelease, Heard, Intent, Report, ReportLine};
+use aliquot_core::message::{BandDemand, FloorRelease, Heard, Intent, Report, ReportLine, Tally};
 use aliquot_core::unit::Band;
 use aliquot_core::unit::{BudgetId, Number, PeriodId, Seq, Term, Tokens};
 
@@ -77,6 +77,8 @@ impl From<&ReportLine> for pb::ReportLine {
             demand: line.demand.iter().map(Into::into).collect(),
             floor: share(&line.floor),
             largest_wait: line.largest_wait.grains(),
+            admitted: line.tally.admitted.grains(),
+            denied: line.tally.denied.grains(),
         }
     }
 }
@@ -92,6 +94,10 @@ impl TryFrom<pb::ReportLine> for ReportLine {
             demand: read::list(line.demand, "demand", BANDS_MAX)?,
             floor: or_nothing(line.floor),
             largest_wait: Tokens::from_grains(line.largest_wait),
+            tally: Tally {
+                admitted: Tokens::from_grains(line.admitted),
+                denied: Tokens::from_grains(line.denied),
+            },
         })
     }
 }

@@ -10,6 +10,7 @@ use crate::limits::{FORMER_MAX, LABELS_MAX, LINES_MAX, MESSAGE_BYTES_MAX};
 use crate::pb;
 use crate::read::{self, choice};
 use aliquot_core::budget::{Key, Labels};
+use aliquot_core::central::{Ask, Release, Told};
 use aliquot_core::message::{Answer, Report};
 use aliquot_core::unit::{BudgetId, Drift, Edge, Span};
 
@@ -22,6 +23,10 @@ pub enum ClientMessage {
     Intern(Vec<Key>),
     /// What it returned and wants.
     Report(Report),
+    /// What it has no share for.
+    Ask(Ask),
+    /// Permits that it was given centrally come back.
+    Release(Release),
 }
 
 /// What a node sends.
@@ -33,6 +38,10 @@ pub enum NodeMessage {
     Interned(Vec<Interned>),
     /// What it gives and wants back.
     Answer(Answer),
+    /// The address of a node where the client had better go on. It may stay.
+    Move(String),
+    /// What became of a question.
+    Told(Told),
 }
 
 /// How a session begins.
@@ -44,6 +53,8 @@ pub struct SessionOpen {
     pub keys: Vec<Key>,
     /// Edges of its former lives, whose floors it no longer uses. At most [`FORMER_MAX`].
     pub former: Vec<Edge>,
+    /// The edge to go on with after a connection was lost, if it is still open.
+    pub resume: Option<Edge>,
 }
 
 /// What a session begins with.
@@ -100,6 +111,8 @@ impl From<&ClientMessage> for pb::ClientMessage {
                 keys: write_keys(keys),
             }),
             ClientMessage::Report(report) => Kind::Report(report.to_bytes()),
+            ClientMessage::Ask(ask) => Kind::Ask(ask.into()),
+            ClientMessage::Release(release) => Kind::Release(release.into()),
         };
         Self { kind: Some(kind) }
     }
@@ -117,7 +130,11 @@ impl TryFrom<pb::ClientMessage> for ClientMessage {
             ),
             Some(Kind::Intern(intern)) => Self::Intern(read_keys(intern.keys, "intern.keys")?),
             Some(Kind::Report(report)) => Self::Report(read::encoded(report, "report")?),
-            None => return Err(unknown("open, intern or report")),
+            Some(Kind::Ask(ask)) => Self::Ask(read::required(Some(ask), "ask")?),
+            Some(Kind::Release(release)) => {
+                Self::Release(read::required(Some(release), "release")?)
+            }
+            None => return Err(unknown("open, intern, report, ask or release")),
         })
     }
 }
@@ -131,6 +148,10 @@ impl From<&NodeMessage> for pb::NodeMessage {
                 keys: keys.iter().map(Into::into).collect(),
             }),
             NodeMessage::Answer(answer) => Kind::Answer(answer.to_bytes()),
+            NodeMessage::Move(address) => Kind::Move(pb::Move {
+                address: address.clone(),
+            }),
+            NodeMessage::Told(told) => Kind::Told(told.into()),
         };
         Self { kind: Some(kind) }
     }
@@ -151,7 +172,9 @@ impl TryFrom<pb::NodeMessage> for NodeMessage {
                 Self::Interned(read::list(interned.keys, "interned.keys", LINES_MAX)?)
             }
             Some(Kind::Answer(answer)) => Self::Answer(read::encoded(answer, "answer")?),
-            None => return Err(unknown("opened, interned or answer")),
+            Some(Kind::Move(to)) => Self::Move(read::address(to.address, "move.address")?),
+            Some(Kind::Told(told)) => Self::Told(read::required(Some(told), "told")?),
+            None => return Err(unknown("opened, interned, answer, move or told")),
         })
     }
 }
@@ -171,6 +194,7 @@ impl From<&SessionOpen> for pb::SessionOpen {
             labels: write_labels(&open.labels),
             keys: write_keys(&open.keys),
             former: open.former.iter().map(Into::into).collect(),
+            resume: open.resume.as_ref().map(Into::into),
         }
     }
 }
@@ -183,6 +207,7 @@ impl TryFrom<pb::SessionOpen> for SessionOpen {
             labels: read_labels(open.labels, LABELS_MAX)?,
             keys: read_keys(open.keys, "keys")?,
             former: read::list(open.former, "former", FORMER_MAX)?,
+            resume: read::optional(open.resume, "resume")?,
         })
     }
 }

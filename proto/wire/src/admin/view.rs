@@ -1,17 +1,15 @@
 //! What an operator is shown.
 
-use super::read_exact;
+use super::{page_size, read_exact};
 use crate::codec::wire;
-use crate::common::{drift, or_nothing, share};
+use crate::common::{or_nothing, share};
 use crate::error::WireError;
 use crate::limits::{LINES_MAX, MESSAGE_BYTES_MAX, PAGE_MAX};
 use crate::pb;
 use crate::read;
 use aliquot_core::budget::{Budget, Key};
 use aliquot_core::share::Share;
-use aliquot_core::unit::{
-    BudgetId, Drift, Incarnation, NodeId, PeriodId, RuleId, Span, Term, Tokens,
-};
+use aliquot_core::unit::{BudgetId, Incarnation, NodeId, PeriodId, RuleId, Tokens};
 
 /// What one rule says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +54,37 @@ pub struct Usage {
     pub winding: bool,
 }
 
+/// Which keys are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TopKeys {
+    /// So many of the busiest are left out first.
+    pub skip: u32,
+    /// At most so many: 1 to [`PAGE_MAX`].
+    pub limit: u32,
+}
+
+/// Keys, those wanted most in relation to their limits first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BusyKeys {
+    /// The keys. At most [`PAGE_MAX`].
+    pub keys: Vec<BusyKey>,
+    /// How many keys are in use.
+    pub total: u64,
+}
+
+/// How busy one key is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BusyKey {
+    /// Its limit and use.
+    pub usage: Usage,
+    /// Tokens or permits admitted per second of late, in thousandths; `None` if nobody counted.
+    pub admitted_milli: Option<u64>,
+    /// How many were denied per second, in thousandths.
+    pub denied_milli: Option<u64>,
+    /// How many lives hold some of it.
+    pub holders: u64,
+}
+
 /// The holders of a key. At most [`LINES_MAX`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holders {
@@ -78,40 +107,6 @@ pub struct Holder {
     pub closed: bool,
 }
 
-/// How the cluster is, as one node knows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cluster {
-    /// The term.
-    pub term: Term,
-    /// The leader's node, if one is known.
-    pub leader: Option<NodeId>,
-    /// The index of the last entry applied.
-    pub applied: u64,
-    /// The bound on any clock's drift.
-    pub drift: Drift,
-    /// The nodes' lease.
-    pub lease: Span,
-    /// The nodes. At most [`PAGE_MAX`].
-    pub nodes: Vec<NodeView>,
-}
-
-/// How one node is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeView {
-    /// The node.
-    pub node: NodeId,
-    /// Its present life.
-    pub life: Incarnation,
-    /// Where it is reached. At most [`Key::BYTES_MAX`] bytes.
-    pub address: String,
-    /// Whether it was removed and is leaving.
-    pub leaving: bool,
-    /// How long ago the leader last heard it, if ever.
-    pub heard_ago: Option<Span>,
-    /// How many client sessions are open there.
-    pub sessions: u64,
-}
-
 wire!(RuleView, RuleView, MESSAGE_BYTES_MAX);
 wire!(
     Rules,
@@ -126,11 +121,12 @@ wire!(
     MESSAGE_BYTES_MAX,
     [(1, "holders", LINES_MAX)]
 );
+wire!(TopKeys, TopKeysRequest, MESSAGE_BYTES_MAX);
 wire!(
-    Cluster,
-    ClusterView,
+    BusyKeys,
+    TopKeysResponse,
     MESSAGE_BYTES_MAX,
-    [(6, "nodes", PAGE_MAX)]
+    [(1, "keys", PAGE_MAX)]
 );
 
 impl From<&RuleView> for pb::RuleView {
@@ -245,53 +241,61 @@ impl From<pb::HolderView> for Holder {
     }
 }
 
-impl From<&Cluster> for pb::ClusterView {
-    fn from(cluster: &Cluster) -> Self {
-        let nodes = cluster.nodes.iter().map(|view| pb::NodeView {
-            node: view.node.get(),
-            life: view.life.get(),
-            address: view.address.clone(),
-            leaving: view.leaving,
-            heard_ns_ago: view.heard_ago.map(Span::nanos),
-            sessions: view.sessions,
-        });
+impl From<&TopKeys> for pb::TopKeysRequest {
+    fn from(top: &TopKeys) -> Self {
         Self {
-            term: cluster.term.get(),
-            leader: cluster.leader.map(NodeId::get),
-            applied: cluster.applied,
-            drift_ppm: cluster.drift.ppm(),
-            lease_ns: cluster.lease.nanos(),
-            nodes: nodes.collect(),
+            skip: top.skip,
+            limit: top.limit,
         }
     }
 }
 
-impl TryFrom<pb::ClusterView> for Cluster {
+impl TryFrom<pb::TopKeysRequest> for TopKeys {
     type Error = WireError;
 
-    fn try_from(cluster: pb::ClusterView) -> Result<Self, WireError> {
+    fn try_from(top: pb::TopKeysRequest) -> Result<Self, WireError> {
         Ok(Self {
-            term: Term::new(cluster.term),
-            leader: cluster.leader.map(NodeId::new),
-            applied: cluster.applied,
-            drift: drift(cluster.drift_ppm)?,
-            lease: Span::from_nanos(cluster.lease_ns),
-            nodes: read::list(cluster.nodes, "nodes", PAGE_MAX)?,
+            skip: top.skip,
+            limit: page_size(top.limit)?,
         })
     }
 }
 
-impl TryFrom<pb::NodeView> for NodeView {
+impl From<&BusyKeys> for pb::TopKeysResponse {
+    fn from(busy: &BusyKeys) -> Self {
+        let keys = busy.keys.iter().map(|key| pb::KeyView {
+            usage: Some((&key.usage).into()),
+            admitted_milli: key.admitted_milli,
+            denied_milli: key.denied_milli,
+            holders: key.holders,
+        });
+        Self {
+            keys: keys.collect(),
+            total: busy.total,
+        }
+    }
+}
+
+impl TryFrom<pb::TopKeysResponse> for BusyKeys {
     type Error = WireError;
 
-    fn try_from(view: pb::NodeView) -> Result<Self, WireError> {
+    fn try_from(busy: pb::TopKeysResponse) -> Result<Self, WireError> {
         Ok(Self {
-            node: NodeId::new(view.node),
-            life: Incarnation::new(view.life),
-            address: read::text(view.address, "address", Key::BYTES_MAX)?,
-            leaving: view.leaving,
-            heard_ago: view.heard_ns_ago.map(Span::from_nanos),
-            sessions: view.sessions,
+            keys: read::list(busy.keys, "keys", PAGE_MAX)?,
+            total: busy.total,
+        })
+    }
+}
+
+impl TryFrom<pb::KeyView> for BusyKey {
+    type Error = WireError;
+
+    fn try_from(key: pb::KeyView) -> Result<Self, WireError> {
+        Ok(Self {
+            usage: read::required(key.usage, "usage")?,
+            admitted_milli: key.admitted_milli,
+            denied_milli: key.denied_milli,
+            holders: key.holders,
         })
     }
 }

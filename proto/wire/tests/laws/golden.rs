@@ -93,6 +93,7 @@ fn an_answer_has_these_bytes() {
             floor: share(),
             ceiling: Some(Share::EMPTY),
             dividing: allocate::Terms::default(),
+            gathered: false,
         },
     };
     let answer = Answer {
@@ -152,6 +153,16 @@ fn an_entry_of_the_log_has_these_bytes() {
         period: PeriodId::new(3),
     });
     check(&LogEntry { command }, "08 01 12 08 42 06 08 01 10 02 18 03");
+    let command = Some(Command::Apply {
+        request: RequestId::new(1),
+        deletes: vec![RuleId::new(2), RuleId::new(300)],
+        puts: Vec::new(),
+        creator: Some(Incarnation::new(4)),
+    });
+    check(
+        &LogEntry { command },
+        "08 02 12 0b 4a 09 08 01 12 03 02 ac 02 20 04",
+    );
 }
 
 #[test]

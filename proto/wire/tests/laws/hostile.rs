@@ -3,13 +3,16 @@
 
 use crate::strategies as any;
 use aliquot_core::budget::{Budget, BudgetDraft};
+use aliquot_core::central::Told;
 use aliquot_core::command::Command;
 use aliquot_core::message::{Answer, Report};
 use aliquot_core::state::{Snapshot, State};
 use aliquot_wire::admin::{
-    ApplyBudgets, BudgetsOutcome, Cluster, DeleteBudget, Deleted, DiffBudgets, GetBudget, GetUsage,
-    Holders, ListBudgets, ListHolders, RuleView, Rules, Usage,
+    ApplyBudgets, BudgetsOutcome, BusyKeys, ChangeCluster, Clients, Cluster, DeleteBudget, Deleted,
+    DiffBudgets, GetBudget, GetUsage, Holders, ListBudgets, ListClients, ListHolders, RuleView,
+    Rules, TopKeys, Usage,
 };
+use aliquot_wire::central::{AskForward, ReleaseForward};
 use aliquot_wire::gossip::{GossipMessage, Record};
 use aliquot_wire::log::{LogEntry, SnapshotFile};
 use aliquot_wire::session::{ClientMessage, NodeMessage};
@@ -40,11 +43,14 @@ fn reads<T: Wire + PartialEq + Debug>(bytes: &Bytes) -> bool {
 }
 
 /// Every message that anything outside may send.
-const READERS: [fn(&Bytes) -> bool; 24] = [
+const READERS: [fn(&Bytes) -> bool; 32] = [
     reads::<Report>,
     reads::<Answer>,
     reads::<ClientMessage>,
     reads::<NodeMessage>,
+    reads::<AskForward>,
+    reads::<ReleaseForward>,
+    reads::<Told>,
     reads::<GossipMessage>,
     reads::<Record>,
     reads::<Command>,
@@ -65,6 +71,11 @@ const READERS: [fn(&Bytes) -> bool; 24] = [
     reads::<Usage>,
     reads::<Holders>,
     reads::<Cluster>,
+    reads::<Clients>,
+    reads::<ChangeCluster>,
+    reads::<BusyKeys>,
+    reads::<TopKeys>,
+    reads::<ListClients>,
 ];
 
 fn all(bytes: &Bytes) {

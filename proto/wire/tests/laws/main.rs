@@ -5,9 +5,11 @@
     reason = "helpers of tests, which stop where they cannot go on"
 )]
 
+mod central;
 mod envelope;
 mod golden;
 mod hostile;
+mod raft;
 mod refused;
 mod roundtrip;
 mod schema;

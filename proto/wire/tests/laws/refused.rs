@@ -123,7 +123,8 @@ fn an_answer_is_refused_by_the_term_that_is_wrong() {
 fn a_kind_that_is_not_known_here_is_refused() {
     check::<session::ClientMessage>(
         pb::ClientMessage { kind: None },
-        "ClientMessage.kind = nothing: must be a kind that is known here: open, intern or report",
+        "ClientMessage.kind = nothing: must be a kind that is known here: \
+         open, intern, report, ask or release",
     );
     check::<Command>(
         pb::Command { kind: None },
@@ -162,6 +163,7 @@ fn a_budget_is_refused_by_its_own_field() {
 fn keys_labels_and_requests_are_refused_where_they_stand() {
     let open = |labels: &[&str], keys: &[&str]| pb::ClientMessage {
         kind: Some(pb::client_message::Kind::Open(pb::SessionOpen {
+            resume: None,
             labels: labels
                 .iter()
                 .map(|&name| pb::Label {

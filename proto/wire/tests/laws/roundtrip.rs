@@ -4,14 +4,17 @@ use crate::strategies as any;
 use aliquot_core::budget::{BudgetDraft, Written};
 use aliquot_core::command::Command;
 use aliquot_core::state::State;
+use aliquot_core::unit::Number;
 use aliquot_core::unit::{
     BudgetId, Incarnation, NodeId, PeriodId, RequestId, RuleId, Span, Term, Tokens,
 };
 use aliquot_wire::admin::{
-    ApplyBudgets, BudgetsOutcome, Cluster, DeleteBudget, Deleted, DiffBudgets, Difference,
-    GetBudget, GetUsage, Holder, Holders, ListBudgets, ListHolders, Mode, NodeView, Refusal,
-    RuleView, Rules, Usage,
+    ApplyBudgets, BudgetsOutcome, BusyKey, BusyKeys, ChangeCluster, ClientView, Clients, Cluster,
+    ClusterChange, DeleteBudget, Deleted, DiffBudgets, Difference, GetBudget, GetUsage, Holder,
+    Holders, ListBudgets, ListClients, ListHolders, Mode, NodeView, Refusal, Role, RuleView, Rules,
+    TopKeys, Usage,
 };
+use aliquot_wire::gossip::Presence;
 use aliquot_wire::gossip::{GossipMessage, Record};
 use aliquot_wire::log::{LogEntry, SnapshotFile};
 use aliquot_wire::session::{
@@ -73,7 +76,9 @@ proptest! {
         interned in vec(interned(), 0..4),
     ) {
         check(&ClientMessage::Intern(keys.clone()));
-        check(&ClientMessage::Open(SessionOpen { labels, keys, former }));
+        check(&ClientMessage::Open(SessionOpen { labels, keys, resume: former.first().copied(), former }));
+        check(&NodeMessage::Move(format!("node-{}:7001", edge.child.get())));
+        check(&Presence { life: edge.child, number: Number::new(7), address: "a:7001".into(), sessions: 3 });
         check(&NodeMessage::Interned(interned.clone()));
         let report_every = Span::from_nanos(every);
         check(&NodeMessage::Opened(SessionOpened { edge, drift, report_every, keys: interned }));
@@ -161,8 +166,45 @@ proptest! {
         check(&Cluster {
             term: Term::new(one), leader: maybe.map(NodeId::new), applied: two, drift,
             lease: Span::from_nanos(three),
-            nodes: vec![NodeView { node, life, address, leaving: flag, heard_ago, sessions: four }],
+            cluster: address.clone(), answering: node,
+            nodes: vec![NodeView {
+                node, life, address: address.clone(), client_address: address, leaving: flag, heard_ago,
+                sessions: four, matched: maybe, role: Role::Learner,
+            }],
         });
+    }
+
+    #[test]
+    fn what_operators_see_and_change_of_the_cluster_is_read_as_it_was_written(
+        key in any::key(), limit in any::budget(), held in any::share(), labels in any::labels(),
+        numbers in prop::array::uniform6(any::number()), maybe in option::of(any::number()),
+        address in "[a-z0-9:.]{1,30}", flag in any::<bool>(), page in 1_u32..=1_024,
+    ) {
+        let [one, two, three, four, five, six] = numbers;
+        let usage = Usage {
+            key, rule: RuleId::new(one), budget: maybe.map(BudgetId::new), limit, held,
+            spent: Tokens::from_grains(two), period: PeriodId::new(three), demand: four, winding: flag,
+        };
+        let busy = BusyKey { usage, admitted_milli: maybe, denied_milli: Some(five), holders: six };
+        check(&BusyKeys { keys: vec![busy], total: one });
+        check(&TopKeys { skip: page, limit: page });
+        check(&ListClients { after: one, limit: page });
+        let client = ClientView {
+            session: one, address: address.clone(), labels, keys: two,
+            open_for: Span::from_nanos(three), heard_ago: Span::from_nanos(four),
+        };
+        let node = NodeId::new(six);
+        check(&Clients { clients: vec![client], more: flag, node });
+        for change in [
+            ClusterChange::Add(address.clone()),
+            ClusterChange::Promote(node),
+            ClusterChange::Remove(node),
+            ClusterChange::Replace { node, address },
+            ClusterChange::Transfer(node),
+        ] {
+            let request = RequestId::new(five.max(1));
+            check(&ChangeCluster { request, change });
+        }
     }
 
     /// Invariant 2 of `docs/invariants.md` must hold on the other side too:

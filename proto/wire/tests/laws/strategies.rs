@@ -100,8 +100,10 @@ prop_compose! {
     pub(crate) fn report_line()(
         budget in named(BudgetId::new), period in named(PeriodId::new), returned in vector(),
         demand in vec(band_demand(), 0..3), floor in share(), largest_wait in tokens(),
+        admitted in tokens(), denied in tokens(),
     ) -> ReportLine {
-        ReportLine { budget, period, returned, demand, floor, largest_wait }
+        let tally = aliquot_core::message::Tally { admitted, denied };
+        ReportLine { budget, period, returned, demand, floor, largest_wait, tally }
     }
 }
 
@@ -152,10 +154,10 @@ fn dividing() -> impl Strategy<Value = allocate::Terms> {
 prop_compose! {
     pub(crate) fn terms()(
         kind in kind(), scale in scale(), on_lease_expiry in on_lease_expiry(),
-        max_hold in span(), forget_after in span(),
+        max_hold in span(), forget_after in span(), gathered in any::<bool>(),
         floor in share(), ceiling in proptest::option::of(share()), dividing in dividing(),
     ) -> Terms {
-        Terms { kind, scale, on_lease_expiry, max_hold, forget_after, floor, ceiling, dividing }
+        Terms { kind, scale, on_lease_expiry, max_hold, forget_after, floor, ceiling, dividing, gathered }
     }
 }
 

@@ -58,6 +58,18 @@ pub(crate) fn command() -> BoxedStrategy<Command> {
         }),
         (request(), named(RuleId::new))
             .prop_map(|(request, rule)| Command::DeleteRule { request, rule }),
+        (
+            request(),
+            vec(named(RuleId::new), 0..3),
+            vec(budget(), 0..3),
+            option::of(life())
+        )
+            .prop_map(|(request, deletes, puts, creator)| Command::Apply {
+                request,
+                deletes,
+                puts,
+                creator,
+            }),
         ("\\PC{0,20}", option::of(life()))
             .prop_map(|(key, creator)| Command::Instantiate { key, creator }),
         changes().boxed().prop_map(Command::Round),

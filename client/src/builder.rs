@@ -1,0 +1,242 @@
+//! How a client is made.
+
+use crate::client::Client;
+use crate::clock::{HostClock, SharedClock};
+use crate::error::BuildError;
+use crate::session::{Config, Inbox, Session};
+use crate::shared::{Handle, Shared};
+use crate::transport::{Connector, Dialer, Tonic};
+use aliquot_core::budget::Labels;
+use aliquot_core::share::Share;
+use aliquot_core::unit::{Frequency, Scale, Span};
+use aliquot_wire::limits::{LABELS_MAX, LINES_MAX};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tonic::transport::{Channel, ClientTlsConfig};
+
+/// What becomes of a key that no rule names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DefaultRule {
+    /// It is refused as [`NoBudget`](crate::Reason::NoBudget).
+    #[default]
+    Deny,
+    /// Everything is admitted.
+    Allow,
+    /// This process admits so much, whatever others do.
+    Local {
+        /// Tokens per span.
+        rate: Frequency,
+        /// The most tokens at once; it starts full.
+        burst: u64,
+    },
+}
+
+/// What a client is made of; see [`Client::builder`].
+pub struct ClientBuilder {
+    addresses: Vec<String>,
+    labels: Labels,
+    token: Option<String>,
+    tls: Option<ClientTlsConfig>,
+    connector: Option<Connector>,
+    clock: SharedClock,
+    seed: Option<u64>,
+    default_rule: DefaultRule,
+    cold_wait: Duration,
+    keys_max: usize,
+}
+
+impl fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientBuilder")
+            .field("addresses", &self.addresses)
+            .field("labels", &self.labels)
+            .field("default_rule", &self.default_rule)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for ClientBuilder {
+    fn default() -> Self {
+        Self {
+            addresses: Vec::new(),
+            labels: Labels::new(),
+            token: None,
+            tls: None,
+            connector: None,
+            clock: Arc::new(HostClock),
+            seed: None,
+            default_rule: DefaultRule::Deny,
+            cold_wait: Duration::from_millis(50),
+            keys_max: LINES_MAX,
+        }
+    }
+}
+
+impl ClientBuilder {
+    /// The nodes' addresses, `host:port` each. Any of them serves.
+    #[must_use]
+    pub fn addresses<A: Into<String>>(mut self, addresses: impl IntoIterator<Item = A>) -> Self {
+        self.addresses = addresses.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Says what this process is: `label("service", "checkout")`. At most 32.
+    #[must_use]
+    pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.insert(name.into(), value.into());
+        self
+    }
+
+    /// The token that nodes know this client by, if they ask for one.
+    #[must_use]
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.token = Some(token.into());
+        self
+    }
+
+    /// Speaks TLS to the nodes.
+    #[must_use]
+    pub fn tls(mut self, tls: ClientTlsConfig) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Reaches nodes in a way of its own: a simulator's network, or a proxy's.
+    /// The setting for TLS then does not count.
+    #[must_use]
+    pub fn connector<F, R>(mut self, connector: F) -> Self
+    where
+        F: Fn(String) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Channel, tonic::transport::Error>> + Send + 'static,
+    {
+        self.connector = Some(Arc::new(move |address| Box::pin(connector(address))));
+        self
+    }
+
+    /// The clock that everything is decided by. The default is the host's.
+    #[must_use]
+    pub fn clock(mut self, clock: SharedClock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// What jitter and the choice of nodes are drawn from. The default is random.
+    #[must_use]
+    pub const fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// What becomes of keys that no rule names. The default is to deny.
+    #[must_use]
+    pub const fn default_rule(mut self, rule: DefaultRule) -> Self {
+        self.default_rule = rule;
+        self
+    }
+
+    /// How long [`Limiter::acquire`](crate::Limiter::acquire) waits for a budget
+    /// that is not known yet. The default is 50 ms.
+    #[must_use]
+    pub const fn cold_wait(mut self, most: Duration) -> Self {
+        self.cold_wait = most;
+        self
+    }
+
+    /// The most keys of this client: 1 to 16,384, which is the default.
+    #[must_use]
+    pub const fn keys_max(mut self, most: usize) -> Self {
+        self.keys_max = most;
+        self
+    }
+
+    /// Makes the client. It connects by itself, whether a node is up now or later.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`], naming the setting that is wrong.
+    pub fn connect(self) -> Result<Client, BuildError> {
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
+        self.check()?;
+        let local = self.local_rule()?;
+        let connector = match self.connector {
+            Some(connector) => connector,
+            None => Tonic::connector(self.tls),
+        };
+        let rng = match self.seed {
+            Some(seed) => StdRng::seed_from_u64(seed),
+            None => StdRng::seed_from_u64(rand::rng().random()),
+        };
+        let dialer = Dialer::new(connector, self.token.as_deref())?;
+        let (errands, errands_in) = mpsc::unbounded_channel();
+        let shared = Shared::new(self.clock, self.cold_wait, self.keys_max, errands);
+        let shared = Arc::new(shared);
+        let (commands, commands_in) = mpsc::channel(16);
+        let inbox = Inbox {
+            commands: commands_in,
+            errands: errands_in,
+        };
+        let config = Config {
+            addresses: self.addresses,
+            labels: self.labels,
+            default_rule: self.default_rule,
+            local,
+        };
+        let session = Session::new(config, Arc::clone(&shared), dialer, inbox, rng);
+        runtime.spawn(session.run());
+        Ok(Client::new(Handle { shared, commands }))
+    }
+
+    fn check(&self) -> Result<(), BuildError> {
+        if self.addresses.is_empty() {
+            return Err(BuildError::NoAddress);
+        }
+        for address in &self.addresses {
+            let wrong = |reason: String| BuildError::Address {
+                address: address.clone(),
+                reason,
+            };
+            let parsed = address.parse::<http::uri::Authority>();
+            let parsed = parsed.map_err(|error| wrong(error.to_string()))?;
+            if parsed.port().is_none() {
+                return Err(wrong("it has no port".into()));
+            }
+        }
+        let labels = self.labels.len();
+        if labels > LABELS_MAX {
+            let most = LABELS_MAX;
+            return Err(BuildError::Labels { labels, most });
+        }
+        if self.keys_max == 0 || self.keys_max > LINES_MAX {
+            let (value, most) = (self.keys_max, LINES_MAX);
+            return Err(BuildError::KeysMax { value, most });
+        }
+        Ok(())
+    }
+
+    /// The default rule's part in its own fixed point, full.
+    fn local_rule(&self) -> Result<(Scale, Share), BuildError> {
+        let DefaultRule::Local { rate, burst } = self.default_rule else {
+            return Ok((Scale::WHOLE, Share::EMPTY));
+        };
+        let wrong = |error: aliquot_core::unit::UnitError| BuildError::DefaultRule {
+            reason: error.to_string(),
+        };
+        let scale = Scale::fit(rate, burst).map_err(wrong)?;
+        let tokens = scale.tokens(burst).map_err(wrong)?;
+        let rate = scale.rate(rate).map_err(wrong)?;
+        let share = Share {
+            rate,
+            burst: tokens,
+            tokens,
+        };
+        Ok((scale, share))
+    }
+}
+
+/// The report interval until a node says another.
+pub(crate) const REPORT_EVERY: Span = Span::from_millis(200);

@@ -1,0 +1,390 @@
+//! One key's bucket: what every decision is made on.
+//!
+//! A decision reads one cache line and ends in one compare-and-swap. It takes
+//! no lock, allocates nothing and asks nobody.
+//!
+//! # How it is laid out
+//!
+//! One word holds the **epoch** (16 bits) and the **debt** (48 bits) of the
+//! generic cell rate algorithm: all that was taken since the epoch's base tick,
+//! and what was missing then. The parameters of an epoch stand in one of two
+//! slots, chosen by the epoch's parity.
+//!
+//! ```text
+//! word    epoch │ debt
+//! slots   base, multiplier, (burst│places│shift│mark│kind)   for even epochs
+//!         base, multiplier, (burst│places│shift│mark│kind)   for odd ones
+//! scale   grains in one token
+//! ```
+//!
+//! A decider loads the word, reads its epoch's slot, and swaps the word for
+//! one of the same epoch with a greater debt. The machine, and nobody else,
+//! writes the slot of the *next* epoch and then swaps the word for one of that
+//! epoch, with a debt computed from the very debt that it replaces. So every
+//! reconfiguration is one step: a decision counts wholly before it or wholly
+//! after it, and there is no state in between.
+//!
+//! # Why a torn slot does no harm
+//!
+//! The slot of epoch `e` is overwritten only for `e + 2`, after the word has
+//! left `e`. A decider that reads any of that swaps against a word of `e`, and
+//! fails: had its swap come before the machine's, its reads would have happened
+//! before the overwriting. A refusal, which swaps nothing, looks at the word
+//! again (the pair of fences is a seqlock's).
+//!
+//! Epochs wrap after 2¹⁶ reconfigurations: a thread that sleeps in the middle of
+//! a decision through exactly so many, at 5 ms each more than five minutes, and
+//! finds the same debt again, would admit one cost on old parameters.
+//!
+//! # Rounding
+//!
+//! See [`Slot`]: always against the caller. A full bucket counts its debt from
+//! the next whole unit. A clock that steps back makes nothing: supply is a
+//! function of the reading alone, what was taken stays taken, and the machine
+//! never moves the base back. A debt that would leave its 48 bits is refused.
+
+mod decider;
+mod slot;
+pub(crate) mod wheel;
+
+pub(crate) use decider::CellDecider;
+pub(crate) use slot::{Mark, Slot};
+
+use crate::sync::{self, AtomicU64, Ordering, fence};
+use aliquot_core::share::Kind;
+use aliquot_core::unit::{PeriodId, Span, Tick};
+use wheel::Wheel;
+
+/// What the word holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Word {
+    epoch: u16,
+    debt: u64,
+}
+
+impl Word {
+    const DEBT_BITS: u32 = 48;
+    const DEBT_MAX: u64 = (1 << Self::DEBT_BITS) - 1;
+
+    const fn pack(self) -> u64 {
+        (self.epoch as u64) << Self::DEBT_BITS | self.debt
+    }
+
+    const fn unpack(word: u64) -> Self {
+        Self {
+            epoch: (word >> Self::DEBT_BITS) as u16,
+            debt: word & Self::DEBT_MAX,
+        }
+    }
+}
+
+/// The line that decisions are made on.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Hot {
+    word: AtomicU64,
+    slots: [[AtomicU64; 3]; 2],
+    scale: AtomicU64,
+}
+
+const _: () = assert!(!sync::PLAIN || size_of::<Hot>() == 64);
+
+/// What decisions read seldom: floors have an end of their own, quotas a period.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Cold {
+    until: [AtomicU64; 2],
+    period: [AtomicU64; 2],
+    /// Counts the edges that permits were taken under.
+    era: AtomicU64,
+}
+
+/// One key's bucket, shared by whoever decides and the machine.
+#[derive(Debug)]
+pub(crate) struct Cell {
+    hot: Hot,
+    cold: Cold,
+    wheel: Wheel,
+}
+
+/// Why a cell refused. Nothing was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum No {
+    /// Nothing is known of the budget yet.
+    Cold,
+    /// There is no budget.
+    Unruled,
+    /// The lease, or what outlived it, is over.
+    Lapsed,
+    /// The client was closed.
+    Closed,
+    /// The budget is of another kind.
+    Kind,
+    /// Nothing is held.
+    Empty,
+    /// More than can be held.
+    ExceedsBurst,
+    /// Not made yet; `None` if nothing makes it.
+    NotYet(Option<Span>),
+    /// The escrow of the quota has not so much.
+    Quota,
+    /// All permits are in flight.
+    Permits,
+}
+
+/// What a caller asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    /// So many tokens of a rate or a quota.
+    Tokens(u64),
+    /// One permit.
+    Permit,
+}
+
+/// What a cell would say of itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View {
+    pub(crate) slot: Slot,
+    /// The level, in grains.
+    pub(crate) level: u64,
+    /// What is missing to a full bucket, in grains.
+    pub(crate) missing: u64,
+    pub(crate) scale: u64,
+    pub(crate) until: Tick,
+    /// The units made, and the debt, for estimates of waits.
+    made: u64,
+    debt: u64,
+}
+
+impl Cell {
+    /// A cell that holds nothing and of whose budget nothing is known.
+    pub(crate) fn new() -> Self {
+        let slot = Slot::new(
+            aliquot_core::unit::Rate::ZERO,
+            aliquot_core::unit::Tokens::ZERO,
+            Tick::from_nanos(0),
+            Mark::Cold,
+            Kind::Rate,
+        );
+        let words = || slot.pack().map(AtomicU64::new);
+        Self {
+            hot: Hot {
+                word: AtomicU64::new(0),
+                slots: [words(), words()],
+                scale: AtomicU64::new(1),
+            },
+            cold: Cold {
+                until: [AtomicU64::new(0), AtomicU64::new(0)],
+                period: [AtomicU64::new(0), AtomicU64::new(0)],
+                era: AtomicU64::new(0),
+            },
+            wheel: Wheel::new(),
+        }
+    }
+
+    /// Decides at `now`, under a session's lease that ends at `lease`, which is read
+    /// after the epoch that it is to hold for. An admission carries the period
+    /// that it belongs to.
+    pub(crate) fn decide(&self, ask: Ask, now: Tick, lease: &AtomicU64) -> Result<PeriodId, No> {
+        let mut seen = self.hot.word.load(Ordering::Acquire);
+        loop {
+            let word = Word::unpack(seen);
+            let slot = self.slot(word.epoch);
+            let period = self.period(&slot, word.epoch);
+            match self.step(&slot, word, ask, now, lease) {
+                Ok(debt) => {
+                    let next = Word { debt, ..word }.pack();
+                    // Release, so that what was read here happened before an
+                    // overwriting of it; acquire, to see the slot of a new epoch.
+                    match self.hot.word.compare_exchange_weak(
+                        seen,
+                        next,
+                        Ordering::AcqRel,
+                        Ordering::Acquire,
+                    ) {
+                        Ok(_) => return Ok(period),
+                        Err(found) => seen = found,
+                    }
+                }
+                Err(no) => {
+                    fence(Ordering::Acquire);
+                    let found = self.hot.word.load(Ordering::Acquire);
+                    if Word::unpack(found).epoch == word.epoch {
+                        return Err(no);
+                    }
+                    seen = found;
+                }
+            }
+        }
+    }
+
+    /// The debt after `ask`, if it is admitted.
+    fn step(
+        &self,
+        slot: &Slot,
+        word: Word,
+        ask: Ask,
+        now: Tick,
+        lease: &AtomicU64,
+    ) -> Result<u64, No> {
+        match slot.mark {
+            Mark::Leased if now.nanos() < lease.load(Ordering::Acquire) => {}
+            Mark::Leased | Mark::Lapsed => return Err(No::Lapsed),
+            Mark::Forever => {}
+            Mark::Floor if now < self.until(word.epoch) => {}
+            Mark::Floor => return Err(No::Lapsed),
+            Mark::Open => return Ok(word.debt),
+            Mark::Cold => return Err(No::Cold),
+            Mark::NoBudget => return Err(No::Unruled),
+            Mark::Closed => return Err(No::Closed),
+        }
+        let cost = match (ask, slot.kind) {
+            (Ask::Tokens(n), Kind::Rate | Kind::Quota) => {
+                let grains = u128::from(n) * u128::from(self.hot.scale.load(Ordering::Relaxed));
+                slot.cost(grains)
+            }
+            (Ask::Permit, Kind::Concurrency) => Some(1),
+            _ => return Err(No::Kind),
+        };
+        let short = |no: No| match slot.kind {
+            Kind::Rate => no,
+            Kind::Quota => No::Quota,
+            Kind::Concurrency => No::Permits,
+        };
+        if slot.burst == 0 {
+            return Err(short(No::Empty));
+        }
+        let cost = cost.filter(|&cost| cost <= slot.burst);
+        let cost = cost.ok_or(short(No::ExceedsBurst))?;
+        admit(slot, word.debt, cost, now).map_err(short)
+    }
+
+    fn slot(&self, epoch: u16) -> Slot {
+        let [base, mult, meta] = &self.hot.slots[usize::from(epoch & 1)];
+        Slot::unpack([
+            base.load(Ordering::Relaxed),
+            mult.load(Ordering::Relaxed),
+            meta.load(Ordering::Relaxed),
+        ])
+    }
+
+    fn until(&self, epoch: u16) -> Tick {
+        let until = self.cold.until[usize::from(epoch & 1)].load(Ordering::Relaxed);
+        Tick::from_nanos(until)
+    }
+
+    fn period(&self, slot: &Slot, epoch: u16) -> PeriodId {
+        if slot.kind == Kind::Quota {
+            let period = &self.cold.period[usize::from(epoch & 1)];
+            return PeriodId::new(period.load(Ordering::Relaxed));
+        }
+        PeriodId::new(0)
+    }
+
+    /// Puts a cost back that was taken in this era: a permit that is over.
+    pub(crate) fn put_back(&self, units: u64, era: u64) {
+        let mut seen = self.hot.word.load(Ordering::Acquire);
+        loop {
+            // The era changes before the epoch that forgets its debt begins:
+            // if it is still the same here, a swap against this word counts before that.
+            let gone = self.cold.era.load(Ordering::Acquire) != era;
+            if gone && !sync::planted(sync::Bug::EraIgnored) {
+                return;
+            }
+            let word = Word::unpack(seen);
+            let debt = word.debt.saturating_sub(units);
+            match self.hot.word.compare_exchange_weak(
+                seen,
+                Word { debt, ..word }.pack(),
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => return,
+                Err(found) => seen = found,
+            }
+        }
+    }
+
+    /// The era that permits are taken in now.
+    pub(crate) fn era(&self) -> u64 {
+        self.cold.era.load(Ordering::Acquire)
+    }
+
+    /// Where permits are counted by when they end.
+    pub(crate) const fn wheel(&self) -> &Wheel {
+        &self.wheel
+    }
+
+    /// Whether what was made since the base is so much that the base should move.
+    fn is_aging(&self, now: Tick) -> bool {
+        let word = Word::unpack(self.hot.word.load(Ordering::Acquire));
+        self.slot(word.epoch).made(now).0 > Word::DEBT_MAX / 4
+    }
+
+    /// What is held at `now`. Consistent: taken from one epoch.
+    pub(crate) fn view(&self, now: Tick) -> View {
+        let mut seen = self.hot.word.load(Ordering::Acquire);
+        loop {
+            let word = Word::unpack(seen);
+            let (slot, until) = (self.slot(word.epoch), self.until(word.epoch));
+            let scale = self.hot.scale.load(Ordering::Relaxed);
+            fence(Ordering::Acquire);
+            let found = self.hot.word.load(Ordering::Acquire);
+            if Word::unpack(found).epoch == word.epoch {
+                let (made, _) = slot.made(now);
+                let missing = word.debt.saturating_sub(made);
+                return View {
+                    level: slot.grains(slot.burst.saturating_sub(missing)),
+                    missing: slot.grains(missing),
+                    slot,
+                    scale,
+                    until,
+                    made,
+                    debt: word.debt,
+                };
+            }
+            seen = found;
+        }
+    }
+}
+
+impl View {
+    /// How long until `tokens` have been made on top of what is there; `None` if never.
+    pub(crate) fn wait_for(&self, tokens: u64) -> Option<Span> {
+        let cost = self
+            .slot
+            .cost(u128::from(tokens) * u128::from(self.scale))?;
+        let due = self.debt.max(self.made).checked_add(cost)?;
+        let due = due.saturating_sub(self.slot.burst);
+        if due <= self.made {
+            return Some(Span::ZERO);
+        }
+        let whole = self.slot.time_until(due)?;
+        let gone = self.slot.time_until(self.made)?;
+        Some(whole.minus_or_zero(gone))
+    }
+}
+
+/// The generic cell rate algorithm in units; see `aliquot_core::bucket::admit`,
+/// of which this is the same step with supply rounded down to units.
+fn admit(slot: &Slot, debt: u64, cost: u64, now: Tick) -> Result<u64, No> {
+    let (made, more) = slot.made(now);
+    let after = if debt <= made {
+        // What overflows is forgotten, and the unit that is under way with it.
+        made.saturating_add(u64::from(more)).saturating_add(cost)
+    } else {
+        let after = debt.saturating_add(cost);
+        let due = after.saturating_sub(slot.burst);
+        if due > made {
+            let whole = slot.time_until(due);
+            let wait = whole.map(|whole| slot.base.after(whole).since(now));
+            return Err(No::NotYet(wait));
+        }
+        after
+    };
+    if after > Word::DEBT_MAX {
+        // The machine moves the base before this can be; until it does, no.
+        return Err(No::NotYet(Some(Span::from_millis(1))));
+    }
+    Ok(after)
+}

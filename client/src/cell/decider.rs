@@ -1,0 +1,331 @@
+//! The machine's side of a cell: the only one that begins epochs.
+
+use super::{Cell, Mark, Slot, Word};
+use crate::key::Gate;
+use crate::sync::{self, Bug, Ordering, fence};
+use aliquot_core::client::{Decider, Right};
+use aliquot_core::demand::Observed;
+use aliquot_core::message::Terms;
+use aliquot_core::share::{Kind, Share};
+use aliquot_core::unit::{PeriodId, Rate, Scale, Span, Tick, Tokens};
+use std::sync::Arc;
+
+/// What the parameters of an epoch are made of, to the grain.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    rate: Rate,
+    burst: Tokens,
+    mark: Mark,
+    kind: Kind,
+    until: Tick,
+    period: PeriodId,
+}
+
+/// The machine's handle of one key's cell.
+///
+/// Not `Clone`: there is one reconfigurer.
+#[derive(Debug)]
+pub(crate) struct CellDecider {
+    gate: Arc<Gate>,
+    plan: Plan,
+    scale: Scale,
+    /// Whether the terms of a budget are known.
+    agreed: bool,
+    right: Right,
+    /// Permits held, in flight or not.
+    held: u64,
+}
+
+impl CellDecider {
+    /// The one handle of a cell that nobody has reconfigured yet.
+    pub(crate) fn new(gate: Arc<Gate>) -> Self {
+        Self {
+            gate,
+            plan: Plan {
+                rate: Rate::ZERO,
+                burst: Tokens::ZERO,
+                mark: Mark::Cold,
+                kind: Kind::Rate,
+                until: Tick::from_nanos(0),
+                period: PeriodId::new(0),
+            },
+            scale: Scale::WHOLE,
+            agreed: false,
+            right: Right::Never,
+            held: 0,
+        }
+    }
+
+    /// Decides by a rule of the client's own, or by none, from an empty start.
+    pub(crate) fn rule(&mut self, mark: Mark, scale: Scale, share: Share, now: Tick) {
+        self.agreed = false;
+        self.gate.home.gather(false);
+        self.mark(Mark::Lapsed, now);
+        self.set_kind(Kind::Rate, scale, now);
+        self.held = 0;
+        self.replace(share, now);
+        self.mark(mark, now);
+    }
+
+    /// Whether it decides by this rule of the client's own.
+    pub(crate) fn goes_by(&self, mark: Mark) -> bool {
+        !self.agreed && self.plan.mark == mark
+    }
+
+    fn cell(&self) -> &Cell {
+        &self.gate.cell
+    }
+
+    fn mark(&mut self, mark: Mark, now: Tick) {
+        self.turn(now, |plan, missing| (Plan { mark, ..plan }, missing, ()));
+    }
+
+    /// Another kind or fixed point: only while nobody is admitted, so that no
+    /// decision mixes the old and the new.
+    fn set_kind(&mut self, kind: Kind, scale: Scale, now: Tick) {
+        if kind == self.plan.kind && scale == self.scale {
+            return;
+        }
+        self.mark(Mark::Cold, now);
+        self.cell()
+            .hot
+            .scale
+            .store(scale.grains_per_token(), Ordering::Release);
+        self.scale = scale;
+        self.turn(now, |plan, missing| (Plan { kind, ..plan }, missing, ()));
+    }
+
+    /// Begins an epoch at `now`. `change` is told what is missing to a full
+    /// cell, in grains and rounded up, and answers the new plan with what is
+    /// missing then. It is asked again if somebody decided meanwhile.
+    fn turn<R>(&mut self, now: Tick, change: impl Fn(Plan, u64) -> (Plan, u64, R)) -> R {
+        let (hot, cold) = (&self.gate.cell.hot, &self.gate.cell.cold);
+        let mut seen = hot.word.load(Ordering::Acquire);
+        loop {
+            let word = Word::unpack(seen);
+            let old = self.cell().slot(word.epoch);
+            let base = now.max(old.base);
+            let missing = word.debt.saturating_sub(old.made(base).0);
+            // What the unit cut off of the capacity is missing, too.
+            let cut = self
+                .plan
+                .burst
+                .grains()
+                .saturating_sub(old.grains(old.burst));
+            let missing = old.grains(missing).saturating_add(cut);
+            let (plan, missing, answer) = change(self.plan, missing);
+            let slot = Slot::new(plan.rate, plan.burst, base, plan.mark, plan.kind);
+            let debt = debt_of(&slot, plan.burst, missing);
+            let step = u16::from(!sync::planted(Bug::SameEpoch));
+            let epoch = word.epoch.wrapping_add(step);
+            let at = usize::from(epoch & 1);
+            // Who reads any of these stores sees that the word has left the epoch before last.
+            fence(Ordering::Release);
+            for (to, from) in hot.slots[at].iter().zip(slot.pack()) {
+                to.store(from, Ordering::Relaxed);
+            }
+            cold.until[at].store(plan.until.nanos(), Ordering::Relaxed);
+            cold.period[at].store(plan.period.get(), Ordering::Relaxed);
+            let next = Word { epoch, debt }.pack();
+            if sync::planted(Bug::BlindStore) {
+                hot.word.store(next, Ordering::Release);
+                self.plan = plan;
+                return answer;
+            }
+            match hot
+                .word
+                .compare_exchange(seen, next, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => {
+                    self.plan = plan;
+                    return answer;
+                }
+                Err(found) => seen = found,
+            }
+        }
+    }
+
+    /// How many permits may be in flight by the present right.
+    fn usable(&self) -> Tokens {
+        let held = Tokens::from_grains(self.held);
+        match self.right {
+            Right::Floor { permits, .. } => held.min(permits),
+            _ => held,
+        }
+    }
+}
+
+/// The debt of a slot whose capacity is `burst` grains, `missing` of them gone.
+fn debt_of(slot: &Slot, burst: Tokens, missing: u64) -> u64 {
+    let (burst, unit) = (burst.grains(), slot.grains(1));
+    let debt = match burst.checked_sub(missing) {
+        Some(level) => slot.burst.saturating_sub(level / unit),
+        None => slot.burst.saturating_add((missing - burst).div_ceil(unit)),
+    };
+    debt.min(Word::DEBT_MAX)
+}
+
+impl Decider for CellDecider {
+    fn empty(_: Tick) -> Self {
+        Self::new(Arc::new(Gate::nobodys()))
+    }
+
+    fn agree(&mut self, terms: &Terms, hold: Span, now: Tick) {
+        self.set_kind(terms.kind, terms.scale, now);
+        self.gate.home.gather(terms.gathered);
+        if terms.kind == Kind::Concurrency {
+            self.cell().wheel.set_hold(hold, now);
+        }
+        self.agreed = true;
+        self.admit_by(self.right, self.plan.period, now);
+    }
+
+    fn admit_by(&mut self, right: Right, period: PeriodId, now: Tick) {
+        self.right = right;
+        let (mark, until) = match right {
+            _ if !self.agreed => (Mark::Cold, Tick::from_nanos(0)),
+            Right::Never => (Mark::Lapsed, Tick::from_nanos(0)),
+            Right::Leased => (Mark::Leased, Tick::from_nanos(0)),
+            Right::Floor { until, .. } => (Mark::Floor, until),
+            Right::Forever => (Mark::Forever, Tick::from_nanos(0)),
+            Right::Open => (Mark::Open, Tick::from_nanos(0)),
+        };
+        let permits = (self.plan.kind == Kind::Concurrency).then(|| self.usable());
+        self.turn(now, |plan, missing| {
+            let burst = permits.unwrap_or(plan.burst);
+            let plan = Plan {
+                burst,
+                mark,
+                until,
+                period,
+                ..plan
+            };
+            (plan, missing, ())
+        });
+        self.gate.changed();
+    }
+
+    fn deposit(&mut self, part: Share, now: Tick) {
+        self.turn(now, |plan, missing| {
+            let (Some(rate), Some(burst)) =
+                (plan.rate.plus(part.rate), plan.burst.plus(part.burst))
+            else {
+                return (plan, missing, ());
+            };
+            let empty = part.burst.minus_or_zero(part.tokens).grains();
+            let plan = Plan {
+                rate,
+                burst,
+                ..plan
+            };
+            (plan, missing.saturating_add(empty), ())
+        });
+        self.gate.changed();
+    }
+
+    fn withdraw(&mut self, rate: Rate, burst: Tokens, now: Tick) -> Share {
+        self.turn(now, |plan, missing| {
+            let rate = rate.min(plan.rate);
+            let burst = burst.min(plan.burst);
+            let tokens = Tokens::from_grains(burst.grains().saturating_sub(missing));
+            let left = missing.saturating_sub(burst.grains());
+            let plan = Plan {
+                rate: plan.rate.minus_or_zero(rate),
+                burst: plan.burst.minus_or_zero(burst),
+                ..plan
+            };
+            let part = Share {
+                rate,
+                burst,
+                tokens,
+            };
+            (plan, left, part)
+        })
+    }
+
+    fn replace(&mut self, share: Share, now: Tick) {
+        self.turn(now, |plan, _| {
+            let plan = Plan {
+                rate: share.rate,
+                burst: share.burst,
+                ..plan
+            };
+            let missing = share.burst.minus_or_zero(share.tokens).grains();
+            (plan, missing, ())
+        });
+        self.gate.changed();
+    }
+
+    fn share_at(&self, now: Tick) -> Share {
+        let view = self.cell().view(now);
+        let cut = self
+            .plan
+            .burst
+            .grains()
+            .saturating_sub(view.slot.grains(view.slot.burst));
+        let missing = Tokens::from_grains(view.missing.saturating_add(cut));
+        Share {
+            rate: self.plan.rate,
+            burst: self.plan.burst,
+            tokens: self.plan.burst.minus_or_zero(missing),
+        }
+    }
+
+    fn gain(&mut self, permits: Tokens, now: Tick) {
+        self.held = self.held.saturating_add(permits.grains());
+        let burst = self.usable();
+        self.turn(now, |plan, missing| (Plan { burst, ..plan }, missing, ()));
+        self.gate.changed();
+    }
+
+    fn withdraw_idle(&mut self, most: Tokens, keep: Tokens, now: Tick) -> Tokens {
+        let (held, right) = (self.held, self.right);
+        let back = self.turn(now, |plan, in_flight| {
+            let idle = held.saturating_sub(in_flight.max(keep.grains()));
+            let back = most.grains().min(idle);
+            let left = Tokens::from_grains(held - back);
+            let burst = match right {
+                Right::Floor { permits, .. } => left.min(permits),
+                _ => left,
+            };
+            (Plan { burst, ..plan }, in_flight, back)
+        });
+        self.held -= back;
+        Tokens::from_grains(back)
+    }
+
+    fn in_flight(&self) -> u64 {
+        match self.plan.kind {
+            Kind::Concurrency => self.cell().view(Tick::from_nanos(0)).missing,
+            Kind::Rate | Kind::Quota => 0,
+        }
+    }
+
+    fn cancel_overheld(&mut self, now: Tick) {
+        if self.plan.kind == Kind::Concurrency {
+            let (wheel, era) = (&self.cell().wheel, self.cell().era());
+            self.cell().put_back(wheel.turn(now), era);
+        } else if self.cell().is_aging(now) {
+            // The same plan from a later base, long before the word is full.
+            self.turn(now, |plan, missing| (plan, missing, ()));
+        }
+    }
+
+    fn orphan_permits(&mut self, now: Tick) {
+        if self.plan.kind != Kind::Concurrency {
+            return;
+        }
+        // In this order: who puts back after the era began puts nothing back.
+        self.cell().cold.era.fetch_add(1, Ordering::AcqRel);
+        self.held = 0;
+        self.turn(now, |plan, _| {
+            let burst = Tokens::ZERO;
+            (Plan { burst, ..plan }, 0, ())
+        });
+        self.cell().wheel.clear(now);
+    }
+
+    fn observed(&mut self) -> Option<Observed> {
+        Some(self.gate.tally.drain(self.scale.grains_per_token()))
+    }
+}

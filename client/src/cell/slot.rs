@@ -1,0 +1,200 @@
+//! The parameters of one epoch, packed into three words, and their arithmetic.
+//!
+//! A debt is counted in **units** of `2^shift` grains, so that 48 bits hold it.
+//! Costs are rounded up to units, and capacity and supply down: against the
+//! caller, each by less than one unit, and by nothing where a unit is a grain,
+//! as it is for every budget below 2⁴⁰ grains per second and 2⁴⁶ grains of burst.
+
+use aliquot_core::share::Kind;
+use aliquot_core::unit::{Rate, Span, Tick, Tokens};
+
+/// Nanoseconds in a second.
+const BILLION: u128 = 1_000_000_000;
+
+/// By what right the cell admits. The numbers are those in a packed slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// Nothing is known of the budget yet.
+    Cold = 0,
+    /// By none: the lease is over.
+    Lapsed = 1,
+    /// While the session's lease holds.
+    Leased = 2,
+    /// Until a tick of its own.
+    Floor = 3,
+    /// Without an end.
+    Forever = 4,
+    /// Without a limit.
+    Open = 5,
+    /// There is no budget.
+    NoBudget = 6,
+    /// The client was closed.
+    Closed = 7,
+}
+
+impl Mark {
+    const ALL: [Self; 8] = [
+        Self::Cold,
+        Self::Lapsed,
+        Self::Leased,
+        Self::Floor,
+        Self::Forever,
+        Self::Open,
+        Self::NoBudget,
+        Self::Closed,
+    ];
+}
+
+/// The parameters of one epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slot {
+    /// Where debt and supply count from.
+    pub(crate) base: Tick,
+    /// Units made per nanosecond, in `places` binary places, rounded down.
+    pub(crate) mult: u64,
+    places: u32,
+    /// The capacity, in units.
+    pub(crate) burst: u64,
+    pub(crate) shift: u32,
+    pub(crate) mark: Mark,
+    pub(crate) kind: Kind,
+}
+
+impl Slot {
+    /// The most units of capacity, and the most that are made in [`Slot::HORIZON`].
+    const UNITS_MAX: u64 = 1 << 46;
+
+    /// For so long at least does the word hold what is made on top of a full
+    /// debt: the machine moves the base long before, each time it reports.
+    const HORIZON: u64 = 64;
+
+    const BURST_BITS: u32 = 47;
+    const PLACES_MAX: u32 = 127;
+
+    /// The slot of these parameters from `base` on.
+    pub(crate) fn new(rate: Rate, burst: Tokens, base: Tick, mark: Mark, kind: Kind) -> Self {
+        let shift = shift_of(rate, burst);
+        let (mult, places) = multiplier(rate, shift);
+        Self {
+            base,
+            mult,
+            places,
+            burst: (burst.grains() >> shift).min(Self::UNITS_MAX),
+            shift,
+            mark,
+            kind,
+        }
+    }
+
+    /// What was made by `now`, in units rounded down, and whether there was more.
+    pub(crate) fn made(&self, now: Tick) -> (u64, bool) {
+        let product = u128::from(now.since(self.base).nanos()) * u128::from(self.mult);
+        let whole = product >> self.places;
+        let more = product != whole << self.places;
+        match u64::try_from(whole) {
+            Ok(whole) => (whole, more),
+            Err(_) => (u64::MAX, false),
+        }
+    }
+
+    /// The least time from the base in which so many units are made; `None` if never.
+    pub(crate) fn time_until(&self, units: u64) -> Option<Span> {
+        if units == 0 {
+            return Some(Span::ZERO);
+        }
+        if self.mult == 0 {
+            return None;
+        }
+        // units · 2^places ÷ mult: the quotient of the upper part and its rest, each in range.
+        let (units, mult) = (u128::from(units), u128::from(self.mult));
+        let spare = units.leading_zeros().min(self.places);
+        let rest = self.places - spare;
+        let upper = units << spare;
+        let (whole, left) = (upper / mult, upper % mult);
+        if rest >= u64::BITS || whole.leading_zeros() <= rest {
+            return None;
+        }
+        // left < mult < 2⁶⁴, and rest < 64.
+        let nanos = (whole << rest) + (left << rest).div_ceil(mult);
+        u64::try_from(nanos).ok().map(Span::from_nanos)
+    }
+
+    /// A cost in units, rounded up; `None` beyond any capacity.
+    pub(crate) fn cost(&self, grains: u128) -> Option<u64> {
+        let units = grains.div_ceil(1 << self.shift);
+        u64::try_from(units)
+            .ok()
+            .filter(|&units| units <= Self::UNITS_MAX)
+    }
+
+    /// The rate, in grains per second, rounded to the nearest.
+    pub(crate) fn rate_grains(&self) -> u64 {
+        let rest = self.places - self.shift.min(self.places);
+        let product = u128::from(self.mult) * BILLION;
+        let rounded = product + (1_u128 << rest >> 1);
+        u64::try_from(rounded >> rest).unwrap_or(u64::MAX)
+    }
+
+    /// Units in grains.
+    pub(crate) const fn grains(&self, units: u64) -> u64 {
+        units << self.shift
+    }
+
+    pub(crate) const fn pack(&self) -> [u64; 3] {
+        let meta = self.burst
+            | (self.places as u64) << Self::BURST_BITS
+            | (self.shift as u64) << 54
+            | (self.mark as u64) << 59
+            | (match self.kind {
+                Kind::Rate => 0,
+                Kind::Quota => 1,
+                Kind::Concurrency => 2,
+            }) << 62;
+        [self.base.nanos(), self.mult, meta]
+    }
+
+    pub(crate) fn unpack([base, mult, meta]: [u64; 3]) -> Self {
+        Self {
+            base: Tick::from_nanos(base),
+            mult,
+            places: (meta >> Self::BURST_BITS & 0x7f) as u32,
+            burst: meta & ((1 << Self::BURST_BITS) - 1),
+            shift: (meta >> 54 & 0x1f) as u32,
+            mark: Mark::ALL[(meta >> 59 & 7) as usize],
+            kind: match meta >> 62 {
+                0 => Kind::Rate,
+                1 => Kind::Quota,
+                _ => Kind::Concurrency,
+            },
+        }
+    }
+}
+
+/// The least shift at which capacity, and what is made in the horizon, fit.
+fn shift_of(rate: Rate, burst: Tokens) -> u32 {
+    let most =
+        u128::from(burst.grains()).max(u128::from(rate.grains()) * u128::from(Slot::HORIZON));
+    let bits = u128::BITS - most.leading_zeros();
+    bits.saturating_sub(Slot::UNITS_MAX.ilog2())
+}
+
+/// `⌊rate · 2^places ÷ (10⁹ · 2^shift)⌋`, with as many places as fit 64 bits.
+fn multiplier(rate: Rate, shift: u32) -> (u64, u32) {
+    if rate.is_zero() {
+        return (0, 0);
+    }
+    let rate = u128::from(rate.grains());
+    // In two steps, since the dividend has up to 157 bits.
+    let first = rate.leading_zeros();
+    let dividend = rate << first;
+    let (whole, rest) = (dividend / BILLION, dividend % BILLION);
+    let spare = whole.leading_zeros();
+    let quotient = (whole << spare) + ((rest << spare) / BILLION);
+    // `quotient` has 128 bits; its upper 64 are the multiplier.
+    let mult = (quotient >> 64) as u64;
+    let places = first + spare + shift - 64;
+    if places > Slot::PLACES_MAX {
+        return (mult >> (places - Slot::PLACES_MAX), Slot::PLACES_MAX);
+    }
+    (mult, places)
+}

@@ -1,0 +1,73 @@
+//! A process's client.
+
+use crate::builder::ClientBuilder;
+use crate::error::{BuildError, KeyRefused};
+use crate::limiter::Limiter;
+use crate::shared::{Command, Handle, Status};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// A process's client: one session with the coordinator, and a limiter per key.
+///
+/// Cheap to clone, and all clones are one. When the last clone and the last
+/// limiter are dropped, what is held is handed back.
+#[derive(Clone, Debug)]
+pub struct Client {
+    handle: Handle,
+}
+
+impl Client {
+    /// How long [`Client::close`] waits for the answer.
+    pub const CLOSE_WAIT: Duration = Duration::from_secs(1);
+
+    pub(crate) const fn new(handle: Handle) -> Self {
+        Self { handle }
+    }
+
+    /// A client of the cluster with these nodes, `host:port` each. It returns at once, even
+    /// with no node up, and must be called within a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`], naming what is wrong.
+    pub fn connect<A: Into<String>>(
+        addresses: impl IntoIterator<Item = A>,
+    ) -> Result<Self, BuildError> {
+        Self::builder().addresses(addresses).connect()
+    }
+
+    /// A client with settings of its own.
+    #[must_use]
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
+    }
+
+    /// The limiter of a key, such as `tenant/42/reads`.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyRefused`]: the text is no key, there are too many, or the client is closed.
+    pub fn limiter(&self, key: &str) -> Result<Limiter, KeyRefused> {
+        let gate = self.handle.shared.gate(key)?;
+        Ok(Limiter::new(gate, self.handle.clone()))
+    }
+
+    /// How the session stands.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.handle.shared.status()
+    }
+
+    /// Hands everything back, and waits up to [`Client::CLOSE_WAIT`] for the node to
+    /// take it. From the call on nothing is admitted. Answers whether the node
+    /// took it: if not, it is free when its lease has run out.
+    pub async fn close(&self) -> bool {
+        self.handle.shared.close();
+        let (reply, answer) = oneshot::channel();
+        let command = Command::Close(Self::CLOSE_WAIT, reply);
+        if self.handle.commands.send(command).await.is_err() {
+            return true;
+        }
+        answer.await.unwrap_or(true)
+    }
+}

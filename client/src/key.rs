@@ -1,0 +1,178 @@
+//! What callers and the session share of one key.
+
+use crate::cell::Cell;
+use crate::sync::{AtomicU64, Ordering};
+use aliquot_core::demand::Observed;
+use aliquot_core::unit::{Span, Tick};
+use tokio::sync::{Notify, Semaphore};
+
+/// One key: its cell, what callers wanted of it, and who waits.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    name: Box<str>,
+    pub(crate) cell: Cell,
+    pub(crate) tally: Tally,
+    /// Who waits stands in line here, first come first served.
+    pub(crate) line: Semaphore,
+    /// Capacity came, or the right to use it changed.
+    pub(crate) change: Notify,
+    pub(crate) home: Home,
+}
+
+impl Gate {
+    /// The gate of a key.
+    pub(crate) fn new(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            cell: Cell::new(),
+            tally: Tally::default(),
+            line: Semaphore::const_new(1),
+            change: Notify::const_new(),
+            home: Home::default(),
+        }
+    }
+
+    /// A gate that no caller has.
+    pub(crate) fn nobodys() -> Self {
+        Self::new("")
+    }
+
+    /// The key.
+    pub(crate) const fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whoever waits had better ask again.
+    pub(crate) fn changed(&self) {
+        self.change.notify_waiters();
+    }
+}
+
+/// What is known of the part of a key that is kept in one piece elsewhere.
+#[derive(Debug)]
+pub(crate) struct Home {
+    gathered: AtomicU64,
+    /// The least cost that was refused last, and until when.
+    refused: AtomicU64,
+    until: AtomicU64,
+}
+
+impl Default for Home {
+    fn default() -> Self {
+        Self {
+            gathered: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            until: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Home {
+    /// Callers who take no for an answer are told the last one again for at
+    /// most so long: under any load a key asks no more often than this, plus
+    /// once for what it is given.
+    const HUSH: Span = Span::from_millis(20);
+
+    /// The budget is kept in one piece, or is not any more. The machine's alone.
+    pub(crate) fn gather(&self, gathered: bool) {
+        self.gathered.store(u64::from(gathered), Ordering::Release);
+    }
+
+    pub(crate) fn is_gathered(&self) -> bool {
+        self.gathered.load(Ordering::Acquire) != 0
+    }
+
+    /// A cost was refused, to be asked for again after `retry`.
+    pub(crate) fn refused(&self, cost: u64, retry: Span, now: Tick) {
+        self.refused.store(cost, Ordering::Relaxed);
+        let until = now.after(retry.min(Self::HUSH));
+        self.until.store(until.nanos(), Ordering::Release);
+    }
+
+    /// How long to wait before so much is asked for again; `None` for not at all.
+    /// Two refusals at once may be mixed up here, to the length of one.
+    pub(crate) fn hush(&self, cost: u64, now: Tick) -> Option<Span> {
+        let until = Tick::from_nanos(self.until.load(Ordering::Acquire));
+        let so = cost >= self.refused.load(Ordering::Relaxed) && now < until;
+        so.then(|| until.since(now))
+    }
+}
+
+/// What callers wanted since the last report, in tokens or permits. A line of
+/// its own: it is written at each decision, and the cell's parameters are not.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Tally {
+    admitted: AtomicU64,
+    denied: AtomicU64,
+    waiting: AtomicU64,
+    largest: AtomicU64,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self {
+            admitted: AtomicU64::new(0),
+            denied: AtomicU64::new(0),
+            waiting: AtomicU64::new(0),
+            largest: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Tally {
+    pub(crate) fn admitted(&self, n: u64) {
+        self.admitted.fetch_add(n, Ordering::Relaxed);
+    }
+
+    pub(crate) fn denied(&self, n: u64) {
+        self.denied.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// The tokens that callers wait for.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.waiting.load(Ordering::Acquire)
+    }
+
+    fn wait(&self, n: u64) {
+        self.waiting.fetch_add(n, Ordering::AcqRel);
+        self.largest.fetch_max(n, Ordering::AcqRel);
+    }
+
+    fn wait_no_more(&self, n: u64) {
+        if self.waiting.fetch_sub(n, Ordering::AcqRel) == n {
+            self.largest.store(0, Ordering::Release);
+        }
+    }
+
+    /// What was wanted since the last call, in grains.
+    pub(crate) fn drain(&self, grains_per_token: u64) -> Observed {
+        let grains = |tokens: u64| tokens.saturating_mul(grains_per_token);
+        Observed {
+            admitted: grains(self.admitted.swap(0, Ordering::AcqRel)),
+            denied: grains(self.denied.swap(0, Ordering::AcqRel)),
+            waiting: grains(self.waiting()),
+            waiting_largest: grains(self.largest.load(Ordering::Acquire)),
+        }
+    }
+}
+
+/// Somebody waits, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Waiting<'a> {
+    tally: &'a Tally,
+    n: u64,
+}
+
+impl<'a> Waiting<'a> {
+    pub(crate) fn of(tally: &'a Tally, n: u64) -> Self {
+        tally.wait(n);
+        Self { tally, n }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.tally.wait_no_more(self.n);
+    }
+}

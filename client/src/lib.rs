@@ -1,0 +1,70 @@
+//! The client of Aliquot: every request decided locally, against a leased part of one limit for the whole fleet.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use aliquot_client::Client;
+//!
+//! let client = Client::connect(["a:7001", "b:7001", "c:7001"])?;
+//! let limiter = client.limiter("tenant/42/reads")?;
+//! match limiter.try_acquire(1) {
+//!     Ok(_) => println!("admitted"),
+//!     Err(refused) => println!("{refused}, again in {:?}", refused.retry_after),
+//! }
+//! client.close().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `cell` | one key's bucket: one word that every decision is made on |
+//! | `key` | what callers and the session share of one key |
+//! | `central` | questions about budgets that are too small to divide |
+//! | `limiter`, `permit` | the handles that requests are decided with |
+//! | `session` | the one task of a client: it reports, is answered, and changes nodes |
+//! | `transport` | how a node is reached |
+//! | `layer` | a tower layer for HTTP and gRPC services |
+//!
+//! # Budgets that are too small to divide
+//!
+//! Three tokens cannot be dealt to forty clients. Such a budget is kept in one
+//! piece on one node, its home, and nothing of it is held here: [`Limiter::try_acquire`]
+//! is refused as [`Reason::NoShare`], while [`Limiter::check`], [`Limiter::acquire`],
+//! [`Limiter::permit`] and the tower layer ask the home, for a round trip. What the home
+//! decided was decided between [`Admission::asked_at`] and [`Admission::decided_at`].
+//!
+//! # Forks and pauses
+//!
+//! A forked process that keeps its parent's memory must not go on with its
+//! parent's client: make another. If its runtime does go on, the session notices
+//! and holds nothing until it has a session of its own; at most one lease passes
+//! until then. A process that is stopped in the middle of a decision may, when it
+//! goes on, finish that one decision under the lease that it had: at most one for each thread.
+
+mod builder;
+mod cell;
+mod central;
+mod client;
+mod clock;
+mod error;
+mod key;
+mod layer;
+mod limiter;
+mod permit;
+mod refused;
+mod session;
+mod shared;
+mod sync;
+mod transport;
+
+pub use aliquot_core::share::Kind;
+pub use aliquot_core::unit::{Frequency, Span, Tick};
+pub use builder::{ClientBuilder, DefaultRule};
+pub use client::Client;
+pub use clock::{Clock, HostClock, SharedClock};
+pub use error::{BuildError, KeyRefused};
+pub use layer::{LimitLayer, Limited};
+pub use limiter::{Limiter, Snapshot, Standing};
+pub use permit::Permit;
+pub use refused::{Admission, Reason, Refused};
+pub use shared::Status;

@@ -1,0 +1,269 @@
+//! The handle that requests are decided with.
+
+mod central;
+mod line;
+
+use crate::cell::{Ask, Mark, No};
+use crate::key::Gate;
+use crate::permit::Permit;
+use crate::refused::{Admission, Reason, Refused};
+use crate::shared::Handle;
+use aliquot_core::central::Manner;
+use aliquot_core::share::Kind;
+use aliquot_core::unit::{Span, Tick};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One key's limiter: cheap to clone, and all clones are one.
+///
+/// The synchronous verbs take no lock, allocate nothing and ask nobody: what
+/// they decide on was leased to this process beforehand. Each has a twin that
+/// takes the time as an argument.
+#[derive(Clone, Debug)]
+pub struct Limiter {
+    gate: Arc<Gate>,
+    handle: Handle,
+}
+
+/// What a limiter holds at one instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// What the budget limits.
+    pub kind: Kind,
+    /// Tokens per second that this process may admit, rounded down; zero for other kinds than rates.
+    pub rate: u64,
+    /// The most tokens at once, or of permits those held; rounded down.
+    pub burst: u64,
+    /// The tokens, or permits, that are there now, rounded down.
+    pub level: u64,
+    /// By what right they are used.
+    pub right: Standing,
+    /// What remains of that right: of the lease or of the floor. Zero when it is
+    /// over; the longest span where it has no end.
+    pub remaining: Span,
+}
+
+/// By what right a limiter admits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Standing {
+    /// The budget is not known yet.
+    Cold,
+    /// A share, under the session's lease.
+    Leased,
+    /// None: the lease is over.
+    Lapsed,
+    /// A floor that outlives the lease.
+    Floor,
+    /// A part without a lease: the last share, or one of its own.
+    Forever,
+    /// No limit.
+    Open,
+    /// There is no budget.
+    NoBudget,
+    /// The client is closed.
+    Closed,
+}
+
+impl Limiter {
+    pub(crate) const fn new(gate: Arc<Gate>, handle: Handle) -> Self {
+        Self { gate, handle }
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        self.gate.name()
+    }
+
+    /// Takes `n` tokens if they are there now.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`]; nothing was taken.
+    pub fn try_acquire(&self, n: u64) -> Result<Admission, Refused> {
+        self.try_acquire_at(n, self.now())
+    }
+
+    /// [`Limiter::try_acquire`] at a reading of the client's clock. A reading that is
+    /// behind an earlier one makes no tokens.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`]; nothing was taken.
+    pub fn try_acquire_at(&self, n: u64, now: Tick) -> Result<Admission, Refused> {
+        self.decide(n, now).map_err(|no| self.refuse(n, no))
+    }
+
+    fn decide(&self, n: u64, now: Tick) -> Result<Admission, No> {
+        let lease = &self.handle.shared.lease.0;
+        let period = self.gate.cell.decide(Ask::Tokens(n), now, lease)?;
+        self.gate.tally.admitted(n);
+        Ok(Admission {
+            tokens: n,
+            asked_at: now,
+            decided_at: now,
+            period,
+        })
+    }
+
+    fn refuse(&self, n: u64, no: No) -> Refused {
+        self.deny(n, Refused::of(no))
+    }
+
+    /// Counts a refusal: what is wanted is told to those who deal.
+    fn deny(&self, n: u64, refused: Refused) -> Refused {
+        self.gate.tally.denied(n);
+        self.handle.shared.want();
+        refused
+    }
+
+    fn now(&self) -> Tick {
+        self.handle.shared.clock.now()
+    }
+
+    /// Takes `n` tokens, waiting for them in line: first come, first served
+    /// among those who wait. It waits for time to make them as long as that takes, at
+    /// most 50 ms (a setting) for a budget that is not known yet, and at most 1 s
+    /// for capacity that a node must bring. Of a budget that is kept in one
+    /// piece, because it is too small to divide, the first in line asks its home,
+    /// and asks again when it is told to. Dropping the future leaves the line, gives
+    /// up what was asked, and takes nothing; a verdict that is on its way then is lost.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`]; nothing was taken.
+    pub async fn acquire(&self, n: u64) -> Result<Admission, Refused> {
+        self.wait(n, None, Manner::Waits).await
+    }
+
+    /// [`Limiter::acquire`] within `most`; at once refused if that cannot be.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`]; nothing was taken.
+    pub async fn acquire_within(&self, n: u64, most: Duration) -> Result<Admission, Refused> {
+        self.wait(n, Some(most), Manner::Waits).await
+    }
+
+    /// Takes `n` tokens, if need be by asking: where nothing is held, or the
+    /// budget is kept in one piece, its home decides, within a round trip. What it
+    /// refused is refused here for 20 ms more, without asking.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`]; nothing was taken. With [`Reason::Undecided`] no node is
+    /// known to have decided, and what it may yet take is not used.
+    pub async fn check(&self, n: u64) -> Result<Admission, Refused> {
+        let no = match self.decide(n, self.now()) {
+            Ok(admission) => return Ok(admission),
+            Err(no) => no,
+        };
+        match no {
+            _ if self.gate.home.is_gathered() && self.asks(no).is_some() => {
+                self.check_at_home(n, no).await
+            }
+            No::Cold | No::Empty | No::Quota | No::ExceedsBurst => {
+                self.wait(n, Some(Self::CENTRAL_WAIT), Manner::Once).await
+            }
+            no => Err(self.refuse(n, no)),
+        }
+    }
+
+    /// Decides for a layer: waits only for what a node's first answers bring, and
+    /// no longer than for a budget that is not known yet; or for a home's answer.
+    pub(crate) async fn admit(&self, n: u64) -> Result<Admission, Refused> {
+        let no = match self.decide(n, self.now()) {
+            Ok(admission) => return Ok(admission),
+            Err(no) => no,
+        };
+        match no {
+            _ if self.gate.home.is_gathered() && self.asks(no).is_some() => {
+                self.check_at_home(n, no).await
+            }
+            No::Cold | No::Empty => {
+                let most = self.handle.shared.cold_wait;
+                self.wait(n, Some(most), Manner::Once).await
+            }
+            no => Err(self.refuse(n, no)),
+        }
+    }
+
+    /// Takes a permit, if one is there now. It is released when it is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`]; nothing was taken.
+    pub fn try_permit(&self) -> Result<Permit, Refused> {
+        self.decide_permit().map_err(|no| self.refuse(1, no))
+    }
+
+    fn decide_permit(&self) -> Result<Permit, No> {
+        let (cell, now) = (&self.gate.cell, self.now());
+        let era = cell.era();
+        cell.decide(Ask::Permit, now, &self.handle.shared.lease.0)?;
+        let Some(seat) = cell.wheel().sit() else {
+            cell.put_back(1, era);
+            return Err(No::Permits);
+        };
+        let permit = Permit::seated(self.gate.clone(), self.handle.clone(), seat, era, now);
+        // An edge that went meanwhile took the permit with it, but not the seat.
+        if now >= seat.until || cell.era() != era {
+            return Err(No::Permits);
+        }
+        self.gate.tally.admitted(1);
+        Ok(permit)
+    }
+
+    /// Takes a permit, waiting in line for at most 1 s (50 ms for a budget that is
+    /// not known yet). Of a budget that is kept in one piece the first in line asks its home.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`]; nothing was taken.
+    pub async fn permit(&self) -> Result<Permit, Refused> {
+        self.wait_for_permit().await
+    }
+
+    /// What is held now; nothing is taken.
+    #[must_use]
+    pub fn peek(&self) -> Snapshot {
+        let now = self.now();
+        let view = self.gate.cell.view(now);
+        let lease = Tick::from_nanos(
+            self.handle
+                .shared
+                .lease
+                .0
+                .load(crate::sync::Ordering::Acquire),
+        );
+        let (right, remaining) = match view.slot.mark {
+            Mark::Cold => (Standing::Cold, Span::ZERO),
+            Mark::Leased if now < lease => (Standing::Leased, lease.since(now)),
+            Mark::Leased | Mark::Lapsed => (Standing::Lapsed, Span::ZERO),
+            Mark::Floor => (Standing::Floor, view.until.since(now)),
+            Mark::Forever => (Standing::Forever, Span::MAX),
+            Mark::Open => (Standing::Open, Span::MAX),
+            Mark::NoBudget => (Standing::NoBudget, Span::ZERO),
+            Mark::Closed => (Standing::Closed, Span::ZERO),
+        };
+        let tokens = |grains: u64| grains / view.scale.max(1);
+        Snapshot {
+            kind: view.slot.kind,
+            rate: tokens(view.slot.rate_grains()),
+            burst: tokens(view.slot.grains(view.slot.burst)),
+            level: tokens(view.level),
+            right,
+            remaining,
+        }
+    }
+}
+
+impl From<Reason> for Refused {
+    fn from(reason: Reason) -> Self {
+        Self {
+            reason,
+            retry_after: None,
+        }
+    }
+}

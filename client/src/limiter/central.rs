@@ -1,0 +1,141 @@
+//! Asking the home of a budget that is kept in one piece.
+
+use super::Limiter;
+use crate::cell::{Mark, No};
+use crate::central::{self, Answer, Grant};
+use crate::permit::Permit;
+use crate::refused::{Admission, Reason, Refused};
+use aliquot_core::central::{Manner, Reason as Why};
+use aliquot_core::share::Kind;
+use aliquot_core::unit::Tick;
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+impl Limiter {
+    /// How long an answer is waited for: a node that asks the home in vain says so before.
+    const ANSWER_WAIT: Duration = Duration::from_millis(700);
+
+    /// A question that was void is asked again so often within that: the home
+    /// has moved, or the lease ended that it was asked under.
+    const TRIES: usize = 3;
+
+    /// The home that was moved to may learn of it later than others.
+    const MOVED_WAIT: Duration = Duration::from_millis(10);
+
+    /// Whether the home is to be asked after this refusal, and for what: nothing
+    /// is held here, or the budget is kept in one piece there.
+    pub(super) fn asks(&self, no: No) -> Option<Kind> {
+        let short = matches!(
+            no,
+            No::Empty | No::ExceedsBurst | No::NotYet(_) | No::Quota | No::Permits
+        );
+        let slot = self.gate.cell.view(Tick::from_nanos(0)).slot;
+        let elsewhere = slot.burst == 0 || self.gate.home.is_gathered();
+        (short && elsewhere && slot.mark == Mark::Leased).then_some(slot.kind)
+    }
+
+    /// Asks once, for a caller who takes no for an answer.
+    pub(super) async fn check_at_home(&self, n: u64, no: No) -> Result<Admission, Refused> {
+        let Some(kind) = self.asks(no) else {
+            return Err(self.refuse(n, no));
+        };
+        let outcome = match self.gate.home.hush(n, self.now()) {
+            Some(wait) => {
+                let retry_after = Some(Duration::from_nanos(wait.nanos()));
+                Err(Refused {
+                    reason: short_of(kind),
+                    retry_after,
+                })
+            }
+            None => self.ask(kind, n, Manner::Once).await,
+        };
+        match outcome {
+            Ok(grant) => Ok(self.admitted(n, &grant)),
+            Err(refused) => Err(self.deny(n, refused)),
+        }
+    }
+
+    /// Asks until something is known of it, and not for too long. Nothing is
+    /// counted; dropped, the question is given up.
+    pub(super) async fn ask(&self, kind: Kind, n: u64, manner: Manner) -> Result<Grant, Refused> {
+        // Nothing is no question.
+        let cost = NonZeroU64::new(n).ok_or(Refused::of(No::Empty))?;
+        let asked = tokio::time::timeout(Self::ANSWER_WAIT, async {
+            for _ in 0..Self::TRIES {
+                let shared = &self.handle.shared;
+                match central::ask(shared, &self.gate, kind, cost, manner).await {
+                    Answer::Admitted(grant) => return Ok(grant),
+                    // It is between two nodes, or two leases.
+                    Answer::NoLease => return Err(Refused::undecided()),
+                    Answer::Refused {
+                        reason,
+                        retry_after,
+                    } if reason != Why::Void => {
+                        let wait = retry_after.map(|wait| Duration::from_nanos(wait.nanos()));
+                        if let (Why::Spent, Some(retry)) = (reason, retry_after) {
+                            self.gate.home.refused(n, retry, self.now());
+                        }
+                        return Err(refused(kind, reason, wait));
+                    }
+                    Answer::Void | Answer::Refused { .. } => {
+                        tokio::time::sleep(Self::MOVED_WAIT).await;
+                    }
+                }
+            }
+            Err(Refused::undecided())
+        });
+        asked.await.unwrap_or(Err(Refused::undecided()))
+    }
+
+    /// What the home let through.
+    pub(super) fn admitted(&self, n: u64, grant: &Grant) -> Admission {
+        self.gate.tally.admitted(n);
+        Admission {
+            tokens: n,
+            asked_at: grant.asked_at,
+            decided_at: grant.heard_at,
+            period: grant.period,
+        }
+    }
+
+    /// The permit that the home has booked.
+    pub(super) fn permitted(&self, grant: Grant) -> Result<Permit, Refused> {
+        let (asked_at, heard_at) = (grant.asked_at, grant.heard_at);
+        let booking = grant.booking.ok_or(Refused::undecided())?;
+        self.gate.tally.admitted(1);
+        Ok(Permit::booked(
+            self.handle.clone(),
+            booking,
+            asked_at,
+            heard_at,
+        ))
+    }
+}
+
+/// What is missing where nothing is there.
+const fn short_of(kind: Kind) -> Reason {
+    match kind {
+        Kind::Rate => Reason::Throttled,
+        Kind::Quota => Reason::Quota,
+        Kind::Concurrency => Reason::Permits,
+    }
+}
+
+fn refused(kind: Kind, why: Why, retry_after: Option<Duration>) -> Refused {
+    let reason = match why {
+        Why::Spent => short_of(kind),
+        Why::ExceedsBurst(_) => Reason::ExceedsBurst,
+        Why::NoBudget => Reason::NoBudget,
+        Why::OtherKind => Reason::WrongKind,
+        Why::NoLease | Why::Busy | Why::Void => {
+            return Refused {
+                retry_after: retry_after.or(Refused::undecided().retry_after),
+                ..Refused::undecided()
+            };
+        }
+    };
+    Refused {
+        reason,
+        retry_after,
+    }
+}

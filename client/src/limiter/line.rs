@@ -1,0 +1,240 @@
+//! Waiting: first come, first served.
+
+use super::Limiter;
+use crate::cell::{Mark, No};
+use crate::central::Grant;
+use crate::key::Waiting;
+use crate::permit::Permit;
+use crate::refused::{Admission, Reason, Refused};
+use aliquot_core::central::Manner;
+use aliquot_core::share::Kind;
+use aliquot_core::unit::{Span, Tick};
+use std::time::Duration;
+
+/// How somebody waits.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    n: u64,
+    began: Tick,
+    most: Option<Duration>,
+    manner: Manner,
+}
+
+/// What the home said last, to whoever is first in line.
+#[derive(Clone, Copy, Debug)]
+struct Said {
+    refused: Refused,
+    /// When it may be asked again; `None` if it need not be.
+    again: Option<Tick>,
+    /// Since when it has not even decided.
+    trouble: Option<Tick>,
+}
+
+impl Limiter {
+    /// How long [`Limiter::acquire`] waits for capacity that only a node can
+    /// bring: several leaders' rounds.
+    const SHARE_WAIT: Duration = Duration::from_secs(1);
+
+    /// How long a share is waited for by who asks for it once.
+    pub(super) const CENTRAL_WAIT: Duration = Duration::from_millis(250);
+
+    pub(super) async fn wait(
+        &self,
+        n: u64,
+        most: Option<Duration>,
+        manner: Manner,
+    ) -> Result<Admission, Refused> {
+        let began = self.now();
+        if self.gate.tally.waiting() == 0 {
+            match self.decide(n, began) {
+                Ok(admission) => return Ok(admission),
+                Err(no) if self.asks(no).is_none() && self.patience(no, most).is_none() => {
+                    return Err(self.refuse(n, no));
+                }
+                Err(_) => {}
+            }
+        }
+        if let Some(late) = self.too_late(n, began, most) {
+            return Err(self.refuse(n, late));
+        }
+        let wait = Wait {
+            n,
+            began,
+            most,
+            manner,
+        };
+        let outcome = {
+            let _waiting = Waiting::of(&self.gate.tally, n);
+            self.handle.shared.want();
+            let local = || self.decide(n, self.now());
+            let remote = |grant| Ok(self.admitted(n, &grant));
+            let in_line = self.stand_in_line(wait, local, remote);
+            match most {
+                None => in_line.await,
+                Some(most) => match tokio::time::timeout(most, in_line).await {
+                    Ok(outcome) => outcome,
+                    Err(_) => self.decide(n, self.now()).map_err(Refused::of),
+                },
+            }
+        };
+        outcome.map_err(|refused| self.deny(n, refused))
+    }
+
+    pub(super) async fn wait_for_permit(&self) -> Result<Permit, Refused> {
+        let wait = Wait {
+            n: 1,
+            began: self.now(),
+            most: None,
+            manner: Manner::Waits,
+        };
+        let outcome = {
+            let _waiting = Waiting::of(&self.gate.tally, 1);
+            let local = || {
+                let decided = self.decide_permit();
+                if decided.is_err() {
+                    self.handle.shared.want();
+                }
+                decided
+            };
+            let remote = |grant| self.permitted(grant);
+            self.stand_in_line(wait, local, remote).await
+        };
+        outcome.map_err(|refused| self.deny(1, refused))
+    }
+
+    /// Waits for its turn, and then until `local` decides, or the home does.
+    async fn stand_in_line<T>(
+        &self,
+        wait: Wait,
+        local: impl Fn() -> Result<T, No>,
+        remote: impl Fn(Grant) -> Result<T, Refused>,
+    ) -> Result<T, Refused> {
+        // The line is never closed.
+        let Ok(_turn) = self.gate.line.acquire().await else {
+            return Err(Refused::of(No::Closed));
+        };
+        let mut said: Option<Said> = None;
+        loop {
+            let changed = self.gate.change.notified();
+            let mut changed = std::pin::pin!(changed);
+            changed.as_mut().enable();
+            let no = match local() {
+                Ok(taken) => return Ok(taken),
+                Err(no) => no,
+            };
+            let nap = match self.asks(no) {
+                Some(kind) => {
+                    let due = said.is_none_or(|said| said.again.is_some_and(|at| self.now() >= at));
+                    if due {
+                        match self.ask(kind, wait.n, wait.manner).await {
+                            Ok(grant) => return remote(grant),
+                            Err(refused) => said = Some(self.note(refused, said)),
+                        }
+                    }
+                    self.nap_of_asker(said, wait)
+                }
+                None => self.nap_of_waiter(no, wait),
+            }?;
+            tokio::select! {
+                () = tokio::time::sleep(nap) => {}
+                () = changed => {}
+            }
+        }
+    }
+
+    fn note(&self, refused: Refused, before: Option<Said>) -> Said {
+        let now = self.now();
+        let span = |wait: Duration| u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+        let again = refused.retry_after;
+        let trouble = before.and_then(|said| said.trouble).unwrap_or(now);
+        Said {
+            refused,
+            again: again.map(|wait| now.after(Span::from_nanos(span(wait)))),
+            trouble: (refused.reason == Reason::Undecided).then_some(trouble),
+        }
+    }
+
+    /// How long to wait before the home is asked again, or why not to.
+    fn nap_of_asker(&self, said: Option<Said>, wait: Wait) -> Result<Duration, Refused> {
+        let Some(said) = said else {
+            return Ok(Duration::ZERO);
+        };
+        let (gathered, now) = (self.gate.home.is_gathered(), self.now());
+        let Some(again) = said.again else {
+            return Err(said.refused);
+        };
+        // Of what is dealt to others a share may come; of what is kept none does.
+        if wait.manner == Manner::Once && gathered {
+            return Err(said.refused);
+        }
+        let own = match said.refused.reason {
+            // Time makes it, and it is saved up for who waits.
+            Reason::Throttled if gathered => Duration::MAX,
+            _ => Self::SHARE_WAIT,
+        };
+        let since = said.trouble.unwrap_or(wait.began);
+        let rest = self.rest(own, since, wait);
+        let nap = Duration::from_nanos(again.since(now).nanos());
+        match nap > rest || rest.is_zero() {
+            true => Err(said.refused),
+            false => Ok(nap),
+        }
+    }
+
+    /// How long to wait for what the machine may bring, or why not to.
+    fn nap_of_waiter(&self, no: No, wait: Wait) -> Result<Duration, Refused> {
+        let patience = self.patience(no, wait.most);
+        let patience = patience.ok_or(Refused::of(no))?;
+        let rest = self.rest(patience, wait.began, wait);
+        let nap = match no {
+            No::NotYet(Some(wait)) => Duration::from_nanos(wait.nanos()),
+            _ => rest,
+        };
+        match rest.is_zero() || nap > rest {
+            true => Err(Refused::of(no)),
+            false => Ok(nap),
+        }
+    }
+
+    /// What is left of `own` since then, and of what the caller allows in all.
+    fn rest(&self, own: Duration, since: Tick, wait: Wait) -> Duration {
+        let now = self.now();
+        let waited = |since: Tick| Duration::from_nanos(now.since(since).nanos());
+        let own = own.saturating_sub(waited(since));
+        let most = wait
+            .most
+            .map(|most| most.saturating_sub(waited(wait.began)));
+        most.map_or(own, |most| own.min(most))
+    }
+
+    /// How long a caller waits in all for what is refused so; `None` where
+    /// waiting does not help.
+    fn patience(&self, no: No, most: Option<Duration>) -> Option<Duration> {
+        let own = match no {
+            No::Cold => self.handle.shared.cold_wait,
+            No::NotYet(Some(_)) => Duration::MAX,
+            No::Empty | No::Quota | No::Permits => Self::SHARE_WAIT,
+            // A greater part may be gathered, but not beyond what nobody shares.
+            No::ExceedsBurst if self.is_leased() => Self::SHARE_WAIT,
+            _ => return None,
+        };
+        Some(most.map_or(own, |most| own.min(most)))
+    }
+
+    fn is_leased(&self) -> bool {
+        self.gate.cell.view(Tick::from_nanos(0)).slot.mark == Mark::Leased
+    }
+
+    /// Why `n` cannot be had within `most`, given who waits already.
+    fn too_late(&self, n: u64, now: Tick, most: Option<Duration>) -> Option<No> {
+        let view = self.gate.cell.view(now);
+        let most = Span::from_nanos(u64::try_from(most?.as_nanos()).ok()?);
+        let ahead = self.gate.tally.waiting().saturating_add(n);
+        let decides = matches!(view.slot.mark, Mark::Leased | Mark::Floor | Mark::Forever);
+        let here = !self.gate.home.is_gathered() && view.slot.burst > 0;
+        let waits = decides && view.slot.kind == Kind::Rate && here;
+        let wait = waits.then(|| view.wait_for(ahead))?;
+        wait.is_none_or(|wait| wait > most)
+            .then_some(No::NotYet(wait))
+    }
+}

@@ -1,0 +1,139 @@
+//! What a limiter answers.
+
+use crate::cell::No;
+use aliquot_core::unit::{PeriodId, Tick};
+use std::fmt;
+use std::time::Duration;
+
+/// A request that was let through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// The tokens taken.
+    pub tokens: u64,
+    /// The clock reading before which it was not decided: the same as
+    /// [`Admission::decided_at`] if it was decided here, and the sending of the
+    /// question if it was decided elsewhere.
+    pub asked_at: Tick,
+    /// The clock reading on which it was decided here, or on which it was heard
+    /// that it was decided elsewhere, in nanoseconds of the client's clock. The
+    /// decision lies between the two readings, both included: who checks admissions
+    /// against a limit must count each somewhere in between.
+    pub decided_at: Tick,
+    /// The period of a quota that it counts in; zero for other kinds.
+    pub period: PeriodId,
+}
+
+/// A request that was turned away. Nothing was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("refused: {reason}")]
+pub struct Refused {
+    /// What refused.
+    pub reason: Reason,
+    /// When to ask again: the shortest wait that may help. `None` where waiting
+    /// does not help, or nobody knows.
+    pub retry_after: Option<Duration>,
+}
+
+/// What refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// No rule names the key, and the client's default is to deny.
+    NoBudget,
+    /// The budget is not known yet: no node has answered.
+    Cold,
+    /// Nothing of the budget is held: not granted yet, or all of it recalled.
+    NoShare,
+    /// The lease is over, and the budget's policy denies.
+    Lapsed,
+    /// More was asked for than what is held can ever have at once.
+    ExceedsBurst,
+    /// The tokens are not there yet.
+    Throttled,
+    /// What is held of the period's quota is spent, or less than asked for.
+    Quota,
+    /// All permits are in flight.
+    Permits,
+    /// The budget is of another kind: permits of a rate, or tokens of permits.
+    WrongKind,
+    /// No node is known to have decided: none answered, or none could just now.
+    Undecided,
+    /// The client was closed.
+    Closed,
+}
+
+impl Reason {
+    /// The reason in one word, as in metrics and headers.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::NoBudget => "no_budget",
+            Self::Cold => "cold",
+            Self::NoShare => "no_share",
+            Self::Lapsed => "lapsed",
+            Self::ExceedsBurst => "exceeds_burst",
+            Self::Throttled => "throttled",
+            Self::Quota => "quota",
+            Self::Permits => "permits",
+            Self::WrongKind => "wrong_kind",
+            Self::Undecided => "undecided",
+            Self::Closed => "closed",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoBudget => "no rule names the key",
+            Self::Cold => "the budget is not known yet",
+            Self::NoShare => "nothing of the budget is held",
+            Self::Lapsed => "the lease is over",
+            Self::ExceedsBurst => "more than can be had at once",
+            Self::Throttled => "the tokens are not there yet",
+            Self::Quota => "not so much of the quota is held",
+            Self::Permits => "all permits are in flight",
+            Self::WrongKind => "the budget is of another kind",
+            Self::Undecided => "no node is known to have decided",
+            Self::Closed => "the client is closed",
+        })
+    }
+}
+
+impl Refused {
+    /// When a share may have come: one answer of a node that is there.
+    const SOON: Duration = Duration::from_millis(50);
+    /// When a session may have come back.
+    const LATER: Duration = Duration::from_secs(1);
+
+    /// Nobody knows. When to ask again: after an election, as nodes say it.
+    pub(crate) const fn undecided() -> Self {
+        Self {
+            reason: Reason::Undecided,
+            retry_after: Some(Duration::from_millis(200)),
+        }
+    }
+
+    /// The refusal for what a cell says.
+    pub(crate) fn of(no: No) -> Self {
+        let (reason, retry_after) = match no {
+            No::Cold => (Reason::Cold, Some(Self::SOON)),
+            No::Unruled => (Reason::NoBudget, None),
+            No::Lapsed => (Reason::Lapsed, Some(Self::LATER)),
+            No::Closed => (Reason::Closed, None),
+            No::Kind => (Reason::WrongKind, None),
+            No::Empty => (Reason::NoShare, Some(Self::SOON)),
+            No::ExceedsBurst => (Reason::ExceedsBurst, None),
+            No::NotYet(wait) => {
+                let wait = wait.map(|wait| Duration::from_nanos(wait.nanos()));
+                (Reason::Throttled, wait)
+            }
+            No::Quota => (Reason::Quota, Some(Self::LATER)),
+            No::Permits => (Reason::Permits, Some(Self::SOON)),
+        };
+        Self {
+            reason,
+            retry_after,
+        }
+    }
+}

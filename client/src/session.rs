@@ -1,0 +1,375 @@
+//! The one task of a client: it reports, is answered, and changes nodes.
+//!
+//! ```text
+//!            Opened               lease over, or left
+//!  dialling ────────► next link ─────────────────────► link in use
+//!     ▲                                                    │ lost, closed, move
+//!     └────────────────────────────────────────────────────┘
+//! ```
+//!
+//! An edge that holds under a lease stays in use until the lease ends, whatever
+//! becomes of its connection. Meanwhile the next link is dialled and opened, so that its
+//! first report can go the moment the old edge has nothing left. A node that has
+//! the old edge still goes on with it, and then nothing was lost.
+
+mod keys;
+mod leaving;
+mod links;
+mod questions;
+
+use crate::builder::{DefaultRule, REPORT_EVERY};
+use crate::cell::CellDecider;
+use crate::central::Errand;
+use crate::shared::{Command, Shared, Status};
+use crate::transport::{Dialer, Event, Link};
+use aliquot_core::budget::Labels;
+use aliquot_core::client::Client as Machine;
+use aliquot_core::share::Share;
+use aliquot_core::unit::{Drift, Scale, Span, Tick};
+use aliquot_wire::session::{ClientMessage, NodeMessage, SessionOpened};
+use keys::Keys;
+use leaving::Leaving;
+use questions::Questions;
+use rand::rngs::StdRng;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// What a session is made of besides its means.
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub(crate) addresses: Vec<String>,
+    pub(crate) labels: Labels,
+    pub(crate) default_rule: DefaultRule,
+    /// The default rule's own part, if it has one.
+    pub(crate) local: (Scale, Share),
+}
+
+/// What callers say to a session.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    /// When the last handle that may say anything is gone, the session ends.
+    pub(crate) commands: mpsc::Receiver<Command>,
+    pub(crate) errands: mpsc::UnboundedReceiver<Errand>,
+}
+
+/// A link that is not in use yet.
+#[derive(Debug)]
+struct Next {
+    link: Link,
+    opened: Option<SessionOpened>,
+    /// Whether the edge in use is to be left for it.
+    wished: bool,
+}
+
+/// The task.
+#[derive(Debug)]
+pub(crate) struct Session {
+    config: Config,
+    shared: Arc<Shared>,
+    machine: Machine<CellDecider>,
+    keys: Keys,
+    dialer: Dialer,
+    rng: StdRng,
+    inbox: Inbox,
+    questions: Questions,
+    messages: u64,
+    events: mpsc::Receiver<Event>,
+    /// What links are given to say their events with.
+    outlet: mpsc::Sender<Event>,
+    link: Option<Link>,
+    /// The node whose connection was lost last, to be tried first.
+    last_address: Option<String>,
+    /// The node that was of no use last, to be tried last.
+    avoid: Option<String>,
+    /// When the node in use was heard last.
+    heard: Tick,
+    /// When there was a lease last, or the hope of one.
+    leased: Tick,
+    next: Option<Next>,
+    /// Where to go, and when.
+    wish: Option<(String, Tick)>,
+    leaving: Option<Leaving>,
+    closing: bool,
+    dials: u64,
+    failures: u32,
+    dial_at: Tick,
+    report_every: Span,
+    reported: Tick,
+    report_at: Tick,
+    clocks: (Tick, i64),
+    pid: u32,
+}
+
+impl Session {
+    /// Two urgent reports are at least so far apart.
+    const URGENT_GAP: Span = Span::from_millis(5);
+    /// While somebody is not served, what they want is looked at so often.
+    const LOOK_AGAIN: Span = Span::from_millis(20);
+    /// By so much may the wall clock get ahead of the boot clock between two looks: more
+    /// is taken for a pause that the boot clock did not count.
+    const JUMP_MS: i64 = 1_000;
+    /// A node that answers no report for so long, or for five of its report
+    /// intervals, is given up.
+    const SILENCE: Span = Span::from_secs(1);
+    /// A node that gives no lease for so long is given up: others may have one.
+    const UNLEASED: Span = Span::from_millis(1_500);
+    /// The longest time without a look at the clocks.
+    const LOOK_EVERY: Span = Span::from_millis(250);
+
+    pub(crate) fn new(
+        config: Config,
+        shared: Arc<Shared>,
+        dialer: Dialer,
+        inbox: Inbox,
+        rng: StdRng,
+    ) -> Self {
+        let (now, wall) = (shared.clock.now(), shared.clock.wall_ms());
+        let (outlet, events) = mpsc::channel(256);
+        Self {
+            config,
+            machine: Machine::new(Drift::default()),
+            keys: Keys::default(),
+            dialer,
+            rng,
+            inbox,
+            questions: Questions::new(now),
+            messages: 0,
+            events,
+            outlet,
+            link: None,
+            last_address: None,
+            avoid: None,
+            heard: now,
+            leased: now,
+            next: None,
+            wish: None,
+            leaving: None,
+            closing: false,
+            dials: 0,
+            failures: 0,
+            dial_at: now,
+            report_every: REPORT_EVERY,
+            reported: Tick::from_nanos(0),
+            report_at: now,
+            clocks: (now, wall),
+            pid: std::process::id(),
+            shared,
+        }
+    }
+
+    /// Runs until the client is closed or its last handle is gone.
+    pub(crate) async fn run(mut self) {
+        loop {
+            let now = self.look();
+            if self.go_on(now) {
+                return;
+            }
+            let nap = Duration::from_nanos(self.next_look(now).since(now).nanos());
+            tokio::select! {
+                biased;
+                Some(event) = self.events.recv() => self.handle(event),
+                command = self.inbox.commands.recv(), if !self.closing => self.obey(command),
+                Some(errand) = self.inbox.errands.recv() => self.run_all(errand),
+                () = self.shared.wake.notified() => {}
+                () = tokio::time::sleep(nap) => {}
+            }
+        }
+    }
+
+    /// Reads the clocks; what they say about a pause or a fork ends leases.
+    fn look(&mut self) -> Tick {
+        let (now, wall) = (self.shared.clock.now(), self.shared.clock.wall_ms());
+        let (then, wall_then) = self.clocks;
+        let passed = i64::try_from(now.since(then).nanos() / 1_000_000).unwrap_or(i64::MAX);
+        self.clocks = (now, wall);
+        if std::process::id() != self.pid {
+            self.pid = std::process::id();
+            self.shared.set_lease(Tick::from_nanos(0));
+            self.machine.forked();
+            self.questions.end_session();
+            (self.link, self.next) = (None, None);
+            self.dial_at = now;
+        } else if wall.saturating_sub(wall_then) > passed.saturating_add(Self::JUMP_MS) {
+            tracing::warn!("the clock missed a pause: the lease is taken for over");
+            self.shared.set_lease(Tick::from_nanos(0));
+            self.machine.clock_jumped(now);
+            self.questions.end_session();
+        }
+        self.machine.tick(now);
+        now
+    }
+
+    /// Does all that is due at `now`. Whether the session is over.
+    fn go_on(&mut self, now: Tick) -> bool {
+        self.meet_new_keys(now);
+        if self
+            .leaving
+            .as_ref()
+            .is_some_and(|leaving| now >= leaving.until)
+        {
+            self.left(false, now);
+        }
+        if self.closing && self.leaving.is_none() {
+            return true;
+        }
+        self.give_up_if_useless(now);
+        self.switch_if_due(now);
+        self.dial_if_due(now);
+        self.intern(now);
+        self.report_if_due(now);
+        self.keep_asking(now);
+        self.show(now);
+        false
+    }
+
+    /// Leaves a connection on which nothing comes, or nothing that helps.
+    fn give_up_if_useless(&mut self, now: Tick) {
+        if self.machine.is_leased(now) {
+            self.leased = now;
+        }
+        let Some(link) = self.link.as_ref().filter(|_| self.leaving.is_none()) else {
+            return;
+        };
+        let silence = Self::SILENCE.max(self.report_every.times_or_max(5));
+        let reason = if now.since(self.heard) > silence {
+            "it says nothing"
+        } else if now.since(self.leased) > Self::UNLEASED {
+            "it gives no lease"
+        } else {
+            return;
+        };
+        let (id, address) = (link.id, link.address.clone());
+        self.lost(id, reason, now);
+        (self.last_address, self.avoid) = (None, Some(address));
+    }
+
+    fn next_look(&mut self, now: Tick) -> Tick {
+        let mut at = now.after(Self::LOOK_EVERY);
+        let mut also = |tick: Tick| at = at.min(tick.max(now));
+        if self.may_report() {
+            also(self.report_at);
+            if self.shared.is_wanted() {
+                also(
+                    self.reported
+                        .after(Self::URGENT_GAP)
+                        .max(now.after(Self::LOOK_AGAIN)),
+                );
+            }
+        }
+        if let Some(at) = self.questions.next_look()
+            && self.link.is_some()
+        {
+            also(at);
+        }
+        if self.next.as_ref().is_some_and(|next| next.opened.is_none()) {
+            also(self.dial_at);
+        }
+        if self.link.is_none() && self.next.is_none() && !self.closing {
+            also(self.dial_at);
+        }
+        if let Some((_, when)) = &self.wish {
+            also(*when);
+        }
+        if let Some(leaving) = &self.leaving {
+            also(leaving.until);
+        }
+        if let Some(holder) = self.machine.holder()
+            && self.machine.is_leased(now)
+        {
+            also(holder.lease().until());
+        }
+        // Timers count whole milliseconds: a look that is due is never a busy wait.
+        at.max(now.after(Span::from_millis(1)))
+    }
+
+    fn handle(&mut self, event: Event) {
+        let now = self.look();
+        match event {
+            Event::Said(id, message) => self.hear(id, *message, now),
+            Event::Lost(id, reason) => self.lost(id, &reason, now),
+        }
+    }
+
+    /// The machine's lease is what deciders read.
+    fn mirror_lease(&self, now: Tick) {
+        let until = match self.machine.holder() {
+            Some(holder) if self.machine.is_leased(now) && !holder.is_leaving() => {
+                holder.lease().until()
+            }
+            _ => Tick::from_nanos(0),
+        };
+        self.shared.set_lease(until);
+    }
+
+    fn may_report(&self) -> bool {
+        self.link.is_some() && self.machine.edge().is_some()
+    }
+
+    fn report_if_due(&mut self, now: Tick) {
+        if !self.may_report() || self.leaving.is_some() {
+            return;
+        }
+        if now < self.report_at && self.machine.is_urgent(now) {
+            let soonest = self.reported.after(Self::URGENT_GAP).max(now);
+            self.report_at = self.report_at.min(soonest);
+        }
+        if now >= self.report_at {
+            self.report(now);
+        }
+    }
+
+    /// Reports, if the connection keeps up.
+    fn report(&mut self, now: Tick) {
+        let Some(link) = &self.link else { return };
+        if !link.has_room() {
+            self.report_at = now.after(self.report_every);
+            return;
+        }
+        self.shared.unwant();
+        if let Some(report) = self.machine.report(now, self.clocks.1) {
+            self.messages += u64::from(link.send(&ClientMessage::Report(report)));
+            self.reported = now;
+            self.report_at = now.after(self.report_every);
+        }
+    }
+
+    fn hear(&mut self, id: u64, message: NodeMessage, now: Tick) {
+        self.messages += 1;
+        if self.next.as_ref().is_some_and(|next| next.link.id == id) {
+            match message {
+                NodeMessage::Opened(opened) => self.opened(opened, now),
+                NodeMessage::Interned(keys) => self.learn(keys, now),
+                NodeMessage::Answer(_) | NodeMessage::Move(_) | NodeMessage::Told(_) => {}
+            }
+            return;
+        }
+        if self.link.as_ref().is_none_or(|link| link.id != id) {
+            return;
+        }
+        self.heard = now;
+        match message {
+            NodeMessage::Opened(_) => {}
+            NodeMessage::Told(told) => self.told(&told, now),
+            NodeMessage::Interned(keys) => self.learn(keys, now),
+            NodeMessage::Answer(answer) => {
+                self.machine.handle_answer(&answer, now);
+                self.mirror_lease(now);
+                if self.machine.edge().is_none() {
+                    self.closed(now);
+                }
+            }
+            NodeMessage::Move(address) => self.wished(address, now),
+        }
+    }
+
+    fn show(&self, now: Tick) {
+        self.mirror_lease(now);
+        self.shared.set_status(Status {
+            node: self.link.as_ref().map(|link| link.address.clone()),
+            edge: self.machine.edge(),
+            messages: self.messages,
+            ..Status::default()
+        });
+    }
+}

@@ -1,0 +1,165 @@
+//! The keys of a session, and what nodes call them.
+
+use super::Session;
+use crate::builder::DefaultRule;
+use crate::cell::{CellDecider, Mark};
+use aliquot_core::budget::{Claim, Key};
+use aliquot_core::share::Share;
+use aliquot_core::unit::{BudgetId, Scale, Span, Tick};
+use aliquot_wire::limits::LINES_MAX;
+use aliquot_wire::session::{ClientMessage, Interned, KeyRefusal};
+use std::collections::BTreeMap;
+
+/// Where a key stands.
+#[derive(Debug)]
+struct Entry {
+    /// Its cell's machine side, while the machine has no budget for it.
+    decider: Option<CellDecider>,
+    budget: Option<BudgetId>,
+    /// When to ask for its name (again); `None` while it has one or was asked for.
+    ask_at: Option<Tick>,
+    /// How often a node had to be asked.
+    asked: u32,
+}
+
+/// All keys.
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    entries: BTreeMap<Key, Entry>,
+}
+
+impl Keys {
+    /// A key that no rule names is asked for again after so long: a rule may be made.
+    const ASK_AGAIN: Span = Span::from_secs(5);
+    /// A budget that is being made is asked for again after so long, doubled each time.
+    const ASK_SOON: Span = Span::from_millis(10);
+
+    /// The keys to open a session with.
+    pub(super) fn names(&self) -> Vec<Key> {
+        self.entries.keys().take(LINES_MAX).cloned().collect()
+    }
+
+    /// What a key is called, if it has a name.
+    pub(super) fn budget(&self, key: &str) -> Option<BudgetId> {
+        let key = Key::try_from(key).ok()?;
+        self.entries.get(&key)?.budget
+    }
+
+    /// Another node is asked: what was asked of the former one may never be answered.
+    pub(super) fn forget_asked(&mut self) {
+        for entry in self.entries.values_mut() {
+            if entry.budget.is_none() && entry.ask_at.is_none() {
+                entry.ask_at = Some(Tick::from_nanos(0));
+            }
+        }
+    }
+
+    /// Everything that decides: deciders without a budget, and the budgets of the others.
+    pub(super) fn take_all(&mut self) -> (Vec<CellDecider>, Vec<BudgetId>) {
+        let entries = std::mem::take(&mut self.entries);
+        let (mut deciders, mut names) = (Vec::new(), Vec::new());
+        for entry in entries.into_values() {
+            deciders.extend(entry.decider);
+            names.extend(entry.budget);
+        }
+        (deciders, names)
+    }
+}
+
+impl Session {
+    /// Takes in the keys that callers made limiters for.
+    pub(super) fn meet_new_keys(&mut self, now: Tick) {
+        for (key, gate) in self.shared.take_fresh() {
+            let mut decider = CellDecider::new(gate);
+            if self.closing {
+                decider.rule(Mark::Closed, Scale::WHOLE, Share::EMPTY, now);
+                continue;
+            }
+            let entry = Entry {
+                decider: Some(decider),
+                budget: None,
+                ask_at: Some(now),
+                asked: 0,
+            };
+            self.keys.entries.insert(key, entry);
+        }
+    }
+
+    /// Asks for the names that are due.
+    pub(super) fn intern(&mut self, now: Tick) {
+        let Some(link) = &self.link else { return };
+        if self.closing || !link.has_room() {
+            return;
+        }
+        let mut keys = Vec::new();
+        for (key, entry) in &mut self.keys.entries {
+            if entry.ask_at.is_some_and(|at| now >= at) && keys.len() < LINES_MAX {
+                entry.ask_at = None;
+                keys.push(key.clone());
+            }
+        }
+        if !keys.is_empty() {
+            link.send(&ClientMessage::Intern(keys));
+        }
+    }
+
+    /// What keys are called from now on.
+    pub(super) fn learn(&mut self, names: Vec<Interned>, now: Tick) {
+        for Interned { key, budget } in names {
+            match budget {
+                Ok(budget) => self.name(&key, budget, now),
+                Err(refusal) => self.refused(&key, refusal, now),
+            }
+        }
+    }
+
+    fn name(&mut self, key: &Key, budget: BudgetId, now: Tick) {
+        let Some(entry) = self.keys.entries.get_mut(key) else {
+            return;
+        };
+        entry.ask_at = None;
+        if entry.budget == Some(budget) {
+            return;
+        }
+        let former = entry.budget.replace(budget);
+        let retired = former.and_then(|former| self.machine.retire(former, now));
+        let Some(mut decider) = entry.decider.take().or(retired) else {
+            return;
+        };
+        decider.rule(Mark::Cold, Scale::WHOLE, Share::EMPTY, now);
+        self.machine
+            .claim_with(budget, Claim::default(), decider, now);
+    }
+
+    fn refused(&mut self, key: &Key, refusal: KeyRefusal, now: Tick) {
+        let Some(entry) = self.keys.entries.get_mut(key) else {
+            return;
+        };
+        if let Some(former) = entry.budget.take() {
+            entry.decider = self.machine.retire(former, now);
+        }
+        entry.asked = entry.asked.saturating_add(1);
+        let (mark, again) = match (refusal, self.config.default_rule) {
+            (KeyRefusal::NotYet, _) => {
+                let soon = Keys::ASK_SOON.times_or_max(1 << entry.asked.min(7));
+                (Mark::Cold, soon)
+            }
+            // A budget there is, but none for this key: no rule of one's own replaces it.
+            (KeyRefusal::TooManyInstances, _) | (_, DefaultRule::Deny) => {
+                (Mark::NoBudget, Keys::ASK_AGAIN)
+            }
+            (_, DefaultRule::Allow) => (Mark::Open, Keys::ASK_AGAIN),
+            (_, DefaultRule::Local { .. }) => (Mark::Forever, Keys::ASK_AGAIN),
+        };
+        entry.ask_at = Some(now.after(again));
+        let (scale, share) = match mark {
+            Mark::Forever => self.config.local,
+            _ => (Scale::WHOLE, Share::EMPTY),
+        };
+        if let Some(decider) = &mut entry.decider
+            && !decider.goes_by(mark)
+        {
+            decider.rule(mark, scale, share, now);
+        }
+    }
+}

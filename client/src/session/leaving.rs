@@ -1,0 +1,69 @@
+//! How a session hands back what it holds.
+
+use super::Session;
+use crate::cell::Mark;
+use crate::shared::Command;
+use aliquot_core::share::Share;
+use aliquot_core::unit::{Scale, Span, Tick};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// A leave that was said and not answered yet.
+#[derive(Debug)]
+pub(super) struct Leaving {
+    pub(super) until: Tick,
+    pub(super) reply: Option<oneshot::Sender<bool>>,
+}
+
+impl Session {
+    /// A leave is answered within this, or not waited for.
+    pub(super) const LEAVE_WAIT: Span = Span::from_millis(200);
+
+    pub(super) fn obey(&mut self, command: Option<Command>) {
+        let now = self.look();
+        let (wait, reply) = match command {
+            Some(Command::Close(wait, reply)) => (wait, Some(reply)),
+            // Nobody is left who could ask for anything.
+            None => (Duration::from_secs(1), None),
+        };
+        // Permits that were dropped before are released before the session is.
+        self.run_waiting(usize::MAX, now);
+        self.closing = true;
+        (self.next, self.wish) = (None, None);
+        let wait = Span::from_nanos(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
+        self.leave(now, wait, reply);
+        let (deciders, names) = self.keys.take_all();
+        let retired = names
+            .into_iter()
+            .filter_map(|name| self.machine.retire(name, now));
+        for mut decider in retired.chain(deciders).collect::<Vec<_>>() {
+            decider.rule(Mark::Closed, Scale::WHOLE, Share::EMPTY, now);
+        }
+        self.report(now);
+        if self.link.is_none() || self.machine.edge().is_none() {
+            self.left(self.machine.edge().is_none(), now);
+        }
+    }
+
+    /// Hands everything back; the answer ends it, or `wait` does.
+    pub(super) fn leave(&mut self, now: Tick, wait: Span, reply: Option<oneshot::Sender<bool>>) {
+        self.shared.set_lease(Tick::from_nanos(0));
+        self.machine.leave(now);
+        self.questions.end_session();
+        let until = now.after(wait);
+        self.leaving = Some(Leaving { until, reply });
+    }
+
+    /// The node has taken what was handed back, or was not waited for.
+    pub(super) fn left(&mut self, taken: bool, now: Tick) {
+        let Some(leaving) = self.leaving.take() else {
+            return;
+        };
+        if let Some(reply) = leaving.reply {
+            let _ = reply.send(taken);
+        }
+        if !self.closing {
+            self.switch(now);
+        }
+    }
+}

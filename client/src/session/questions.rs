@@ -1,0 +1,267 @@
+//! The session's side of central answers: asks, repeats, and tells callers.
+
+use super::Session;
+use crate::central::{Answer, Booking, Errand, Grant, Question};
+use aliquot_core::asking::{self, Asking, Verdict};
+use aliquot_core::central::{Ask, Hops, Outcome, Release, Told};
+use aliquot_core::share::Kind;
+use aliquot_core::unit::{Drift, Edge, RequestId, Span, Tick};
+use aliquot_wire::session::ClientMessage;
+use std::collections::{BTreeMap, VecDeque};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+/// Who waits for an answer.
+#[derive(Debug)]
+struct Waiter {
+    ticket: u64,
+    edge: Edge,
+    kind: Kind,
+    asked_at: Tick,
+    reply: oneshot::Sender<Answer>,
+    _room: OwnedSemaphorePermit,
+}
+
+/// The questions of a session.
+#[derive(Debug)]
+pub(super) struct Questions {
+    asking: Asking,
+    waiters: BTreeMap<RequestId, Waiter>,
+    /// What could not be sent yet, the oldest first.
+    releases: VecDeque<Release>,
+    /// When to say again what is not answered.
+    repeat_at: Tick,
+}
+
+impl Questions {
+    /// What is not answered is said again so often: a node that asks the home
+    /// has given up on it by then.
+    const REPEAT: Span = Span::from_millis(600);
+
+    /// So many releases wait for a connection. Permits of those beyond are
+    /// free when their longest hold is over.
+    const RELEASES_MAX: usize = 4_096;
+
+    pub(super) fn new(now: Tick) -> Self {
+        Self {
+            asking: Asking::new(Drift::default()),
+            waiters: BTreeMap::new(),
+            releases: VecDeque::new(),
+            repeat_at: now,
+        }
+    }
+
+    pub(super) fn set_drift(&mut self, drift: Drift) {
+        self.asking.set_drift(drift);
+    }
+
+    /// When time alone changes something, besides the end of the lease.
+    pub(super) fn next_look(&self) -> Option<Tick> {
+        let unsent = !self.releases.is_empty();
+        (unsent || !self.waiters.is_empty()).then_some(self.repeat_at)
+    }
+
+    /// What is asked is void, whoever answers it later.
+    pub(super) fn end_session(&mut self) {
+        self.asking.end_session();
+        for (request, waiter) in std::mem::take(&mut self.waiters) {
+            self.undo(request, &waiter);
+            // Who has gone needs no answer.
+            let _ = waiter.reply.send(Answer::Void);
+        }
+    }
+
+    /// A permit may have been taken, at the node that was asked, for nobody.
+    /// What another node booked is undone when it is told.
+    fn undo(&mut self, request: RequestId, waiter: &Waiter) {
+        if waiter.kind == Kind::Concurrency {
+            self.owe(Release {
+                edge: waiter.edge,
+                request,
+                by: waiter.edge.parent,
+                hops: Hops::Direct,
+            });
+        }
+    }
+
+    /// All of it is to be said again on the next link.
+    pub(super) const fn repeat(&mut self) {
+        self.repeat_at = Tick::from_nanos(0);
+    }
+
+    fn owe(&mut self, release: Release) {
+        if self.releases.len() >= Self::RELEASES_MAX {
+            self.releases.pop_front();
+        }
+        self.releases.push_back(release);
+    }
+
+    fn expire(&mut self, now: Tick) {
+        for release in self.asking.take_overheld(now) {
+            self.owe(release);
+        }
+        for request in self.asking.expire(now) {
+            if let Some(waiter) = self.waiters.remove(&request) {
+                self.undo(request, &waiter);
+                let _ = waiter.reply.send(Answer::Void);
+            }
+        }
+    }
+
+    /// Takes the question of a caller who has gone out.
+    fn give_up(&mut self, ticket: u64) {
+        let found = self.waiters.iter().find(|(_, of)| of.ticket == ticket);
+        let Some((&request, _)) = found else { return };
+        self.asking.give_up(request);
+        if let Some(waiter) = self.waiters.remove(&request) {
+            self.undo(request, &waiter);
+        }
+    }
+}
+
+impl Session {
+    /// So many errands are run before what follows from them is done.
+    const ERRANDS: usize = 64;
+
+    pub(super) fn run_all(&mut self, first: Errand) {
+        let now = self.look();
+        self.run_one(first, now);
+        self.run_waiting(Self::ERRANDS - 1, now);
+    }
+
+    /// Runs what waits to be run, at most so many.
+    pub(super) fn run_waiting(&mut self, most: usize, now: Tick) {
+        for _ in 0..most {
+            let Ok(errand) = self.inbox.errands.try_recv() else {
+                break;
+            };
+            self.run_one(errand, now);
+        }
+    }
+
+    fn run_one(&mut self, errand: Errand, now: Tick) {
+        match errand {
+            Errand::Ask(question) => self.ask(question, now),
+            Errand::GiveUp(ticket) => self.questions.give_up(ticket),
+            Errand::Release(request) => {
+                if let Some(release) = self.questions.asking.release(request) {
+                    self.questions.owe(release);
+                }
+            }
+        }
+    }
+
+    fn ask(&mut self, question: Question, now: Tick) {
+        if question.reply.is_closed() {
+            return;
+        }
+        match self.put(&question, now) {
+            Some(ask) => {
+                let waiter = Waiter {
+                    ticket: question.ticket,
+                    edge: ask.edge,
+                    kind: ask.kind,
+                    asked_at: now,
+                    reply: question.reply,
+                    _room: question.room,
+                };
+                if self.questions.waiters.is_empty() {
+                    self.questions.repeat_at = now.after(Questions::REPEAT);
+                }
+                self.questions.waiters.insert(ask.request, waiter);
+                self.say(&ClientMessage::Ask(ask));
+            }
+            None => {
+                let _ = question.reply.send(Answer::NoLease);
+            }
+        }
+    }
+
+    /// The question as it is sent, if there is a lease to ask under and a name to ask for.
+    fn put(&mut self, question: &Question, now: Tick) -> Option<Ask> {
+        if self.closing || self.leaving.is_some() {
+            return None;
+        }
+        let budget = self.keys.budget(question.gate.name())?;
+        let (edge, holder) = (self.machine.edge()?, self.machine.holder()?);
+        let lease = holder.lease().until();
+        let leased = self.machine.is_leased(now);
+        let asked = asking::Question {
+            budget,
+            kind: question.kind,
+            cost: question.cost,
+            manner: question.manner,
+        };
+        let asking = &mut self.questions.asking;
+        leased.then(|| asking.ask(asked, edge, lease, now).ok())?
+    }
+
+    /// Sends, if there is a connection that keeps up.
+    fn say(&mut self, message: &ClientMessage) -> bool {
+        let link = self.link.as_ref();
+        let said = link.is_some_and(|link| link.say(message));
+        self.messages += u64::from(said);
+        said
+    }
+
+    /// Takes what a node says of a question.
+    pub(super) fn told(&mut self, told: &Told, now: Tick) {
+        match self.questions.asking.handle(told, now) {
+            Verdict::Counts(request, outcome) => self.tell(request, outcome, now),
+            Verdict::Ignored => {}
+            Verdict::Undo(release) => self.questions.owe(release),
+        }
+    }
+
+    fn tell(&mut self, request: RequestId, outcome: Outcome, now: Tick) {
+        let booking = self.questions.asking.held_until(request);
+        let errands = &self.shared.errands;
+        let booking = booking.map(|until| Booking::new(request, until, errands.clone()));
+        let Some(waiter) = self.questions.waiters.remove(&request) else {
+            return;
+        };
+        let answer = match outcome {
+            Outcome::Admitted { period, .. } => Answer::Admitted(Grant {
+                asked_at: waiter.asked_at,
+                heard_at: now,
+                period,
+                booking,
+            }),
+            Outcome::Refused {
+                reason,
+                retry_after,
+            } => Answer::Refused {
+                reason,
+                retry_after,
+            },
+            Outcome::Moved { .. } => Answer::Void,
+        };
+        // If nobody takes it, a permit in it is released as it is dropped.
+        let _ = waiter.reply.send(answer);
+    }
+
+    /// Does what is due: what ended by time alone, releases, and repeats.
+    pub(super) fn keep_asking(&mut self, now: Tick) {
+        self.questions.expire(now);
+        while let Some(&release) = self.questions.releases.front() {
+            if !self.say(&ClientMessage::Release(release)) {
+                break;
+            }
+            self.questions.releases.pop_front();
+        }
+        if now < self.questions.repeat_at || self.link.is_none() {
+            return;
+        }
+        let at_once = self.questions.repeat_at == Tick::from_nanos(0);
+        let after = if at_once {
+            Span::ZERO
+        } else {
+            Questions::REPEAT
+        };
+        let again = self.questions.asking.repeats(after, now);
+        self.questions.repeat_at = now.after(Questions::REPEAT);
+        let edge = self.machine.edge();
+        for ask in again.into_iter().filter(|ask| Some(ask.edge) == edge) {
+            self.say(&ClientMessage::Ask(ask));
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! What a client's handles share with its session.
+
+use crate::central::Errands;
+use crate::clock::SharedClock;
+use crate::error::KeyRefused;
+use crate::key::Gate;
+use crate::sync::{AtomicU64, Ordering};
+use aliquot_core::asking::Asking;
+use aliquot_core::budget::Key;
+use aliquot_core::unit::{Edge, Span, Tick};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
+
+/// The end of the session's lease, on a line of its own: every decision reads it.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct LeaseWord(pub(crate) AtomicU64);
+
+/// What every handle and the session task have.
+pub(crate) struct Shared {
+    pub(crate) clock: SharedClock,
+    pub(crate) lease: LeaseWord,
+    /// Somebody was refused, or waits, since the session last looked.
+    wanted: AtomicBool,
+    pub(crate) wake: Notify,
+    registry: Mutex<Registry>,
+    status: Mutex<Status>,
+    /// How long a caller waits for a budget that is not known yet.
+    pub(crate) cold_wait: Duration,
+    keys_max: usize,
+    /// The way to the session for questions to the home of a key.
+    pub(crate) errands: Errands,
+    /// As many questions as may be under way.
+    pub(crate) room: Arc<Semaphore>,
+    /// Names questions within the process.
+    pub(crate) tickets: AtomicU64,
+}
+
+#[derive(Default)]
+struct Registry {
+    gates: BTreeMap<Key, Arc<Gate>>,
+    fresh: Vec<(Key, Arc<Gate>)>,
+    closed: bool,
+}
+
+/// How a client's session stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// The address of the node that it talks to, if the connection stands.
+    pub node: Option<String>,
+    /// The edge that it holds on.
+    pub edge: Option<Edge>,
+    /// What remains of its lease; zero without one.
+    pub lease: Span,
+    /// The keys that have limiters.
+    pub keys: usize,
+    /// Messages sent to nodes and heard from them, all sessions together.
+    pub messages: u64,
+}
+
+/// What a handle asks of the session.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Hand everything back and end, at the latest after so long. Answers whether all was taken.
+    Close(Duration, oneshot::Sender<bool>),
+}
+
+/// What makes a handle: the session ends when the last one is gone.
+#[derive(Clone)]
+pub(crate) struct Handle {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) commands: mpsc::Sender<Command>,
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(
+        clock: SharedClock,
+        cold_wait: Duration,
+        keys_max: usize,
+        errands: Errands,
+    ) -> Self {
+        Self {
+            clock,
+            lease: LeaseWord(AtomicU64::new(0)),
+            wanted: AtomicBool::new(false),
+            wake: Notify::new(),
+            registry: Mutex::default(),
+            status: Mutex::default(),
+            cold_wait,
+            keys_max,
+            errands,
+            room: Arc::new(Semaphore::new(Asking::PENDING_MAX)),
+            tickets: AtomicU64::new(1),
+        }
+    }
+
+    /// The lease ends at `until` from now on. The session's alone.
+    pub(crate) fn set_lease(&self, until: Tick) {
+        self.lease.0.store(until.nanos(), Ordering::Release);
+    }
+
+    /// Somebody is not served. The first one after a look of the session wakes
+    /// it; for all others this is one load.
+    pub(crate) fn want(&self) {
+        if !self.wanted.load(Ordering::Relaxed) && !self.wanted.swap(true, Ordering::AcqRel) {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Whether somebody was not served since the last [`Shared::unwant`].
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn unwant(&self) {
+        self.wanted.store(false, Ordering::Release);
+    }
+
+    /// The gate of a key, made at the first call.
+    pub(crate) fn gate(&self, text: &str) -> Result<Arc<Gate>, KeyRefused> {
+        let key = Key::try_from(text).map_err(|error| KeyRefused::Invalid {
+            key: text.chars().take(Key::BYTES_MAX).collect(),
+            error,
+        })?;
+        let mut registry = lock(&self.registry);
+        if registry.closed {
+            return Err(KeyRefused::Closed);
+        }
+        if let Some(gate) = registry.gates.get(&key) {
+            return Ok(Arc::clone(gate));
+        }
+        if registry.gates.len() >= self.keys_max {
+            let most = self.keys_max;
+            return Err(KeyRefused::TooMany { most });
+        }
+        let gate = Arc::new(Gate::new(text));
+        registry.gates.insert(key.clone(), Arc::clone(&gate));
+        registry.fresh.push((key, Arc::clone(&gate)));
+        drop(registry);
+        self.wake.notify_one();
+        Ok(gate)
+    }
+
+    /// The keys that are new since the last call.
+    pub(crate) fn take_fresh(&self) -> Vec<(Key, Arc<Gate>)> {
+        std::mem::take(&mut lock(&self.registry).fresh)
+    }
+
+    /// No more keys.
+    pub(crate) fn close(&self) {
+        lock(&self.registry).closed = true;
+    }
+
+    pub(crate) fn set_status(&self, status: Status) {
+        *lock(&self.status) = status;
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        let mut status = lock(&self.status).clone();
+        let until = Tick::from_nanos(self.lease.0.load(Ordering::Acquire));
+        status.lease = until.since(self.clock.now());
+        status.keys = lock(&self.registry).gates.len();
+        status
+    }
+}
+
+/// None of what these locks guard is left half-done by a panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

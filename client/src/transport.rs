@@ -1,0 +1,200 @@
+//! How a node is reached.
+
+use crate::error::BuildError;
+use aliquot_wire::Wire;
+use aliquot_wire::limits::MESSAGE_BYTES_MAX;
+use aliquot_wire::pb;
+use aliquot_wire::pb::session_client::SessionClient;
+use aliquot_wire::session::{ClientMessage, NodeMessage, SessionOpen};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::transport::{Channel, ClientTlsConfig, Endpoint, Error};
+
+/// Makes a channel to an address.
+pub(crate) type Connector = Arc<
+    dyn Fn(String) -> Pin<Box<dyn Future<Output = Result<Channel, Error>> + Send>> + Send + Sync,
+>;
+
+/// The connector of the host's own network.
+pub(crate) struct Tonic;
+
+impl Tonic {
+    const CONNECT_WAIT: Duration = Duration::from_secs(1);
+    /// A connection that lost a segment for good is noticed within two of these.
+    const KEEP_ALIVE: Duration = Duration::from_secs(2);
+
+    pub(crate) fn connector(tls: Option<ClientTlsConfig>) -> Connector {
+        Arc::new(move |address| {
+            let tls = tls.clone();
+            Box::pin(async move {
+                let scheme = if tls.is_some() { "https" } else { "http" };
+                let mut endpoint = Endpoint::from_shared(format!("{scheme}://{address}"))?
+                    .connect_timeout(Self::CONNECT_WAIT)
+                    .tcp_nodelay(true)
+                    .http2_keep_alive_interval(Self::KEEP_ALIVE)
+                    .keep_alive_timeout(Self::KEEP_ALIVE)
+                    .keep_alive_while_idle(true);
+                if let Some(tls) = tls {
+                    endpoint = endpoint.tls_config(tls)?;
+                }
+                endpoint.connect().await
+            })
+        })
+    }
+}
+
+/// Opens session streams.
+#[derive(Clone)]
+pub(crate) struct Dialer {
+    connector: Connector,
+    token: Option<MetadataValue<Ascii>>,
+}
+
+impl fmt::Debug for Dialer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dialer").finish_non_exhaustive()
+    }
+}
+
+/// One way of a session stream; the other is in the events.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) id: u64,
+    pub(crate) address: String,
+    sender: mpsc::Sender<pb::ClientMessage>,
+    /// Beside it, so that questions and reports never wait for each other's room.
+    lane: mpsc::Sender<pb::ClientMessage>,
+    reader: Option<tokio::task::AbortHandle>,
+}
+
+/// What a link says.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// The node said something.
+    Said(u64, Box<NodeMessage>),
+    /// The stream is over, for this reason.
+    Lost(u64, String),
+}
+
+impl Link {
+    /// So many messages wait for a slow connection; then reports are skipped.
+    const QUEUE: usize = 16;
+
+    /// So many questions and releases wait; those beyond are said again later.
+    const LANE: usize = 1_024;
+
+    /// Sends, if the connection keeps up.
+    pub(crate) fn send(&self, message: &ClientMessage) -> bool {
+        self.sender.try_send(message.to_message()).is_ok()
+    }
+
+    /// Sends a question or a release, if the connection keeps up.
+    pub(crate) fn say(&self, message: &ClientMessage) -> bool {
+        self.lane.try_send(message.to_message()).is_ok()
+    }
+
+    /// Whether there is room for a message.
+    pub(crate) fn has_room(&self) -> bool {
+        self.sender.capacity() > 0
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if let Some(reader) = &self.reader {
+            reader.abort();
+        }
+    }
+}
+
+impl Dialer {
+    pub(crate) fn new(connector: Connector, token: Option<&str>) -> Result<Self, BuildError> {
+        let token = match token {
+            Some(token) => {
+                let value = format!("Bearer {token}");
+                Some(value.parse().map_err(|_| BuildError::Token)?)
+            }
+            None => None,
+        };
+        Ok(Self { connector, token })
+    }
+
+    /// Opens a session stream to `address`; what the node says comes as events.
+    pub(crate) fn dial(
+        &self,
+        id: u64,
+        address: String,
+        open: SessionOpen,
+        events: mpsc::Sender<Event>,
+    ) -> Link {
+        let (sender, outgoing) = mpsc::channel(Link::QUEUE);
+        let (lane, beside) = mpsc::channel(Link::LANE);
+        let outgoing = ReceiverStream::new(outgoing).merge(ReceiverStream::new(beside));
+        // There is room: the channel is new.
+        let _ = sender.try_send(ClientMessage::Open(open).to_message());
+        let (dialer, to) = (self.clone(), address.clone());
+        let reader = tokio::spawn(async move {
+            let reason = dialer.carry(id, to, outgoing, &events).await;
+            let _ = events.send(Event::Lost(id, reason)).await;
+        });
+        Link {
+            id,
+            address,
+            sender,
+            lane,
+            reader: Some(reader.abort_handle()),
+        }
+    }
+
+    /// Connects, and passes on what the node says until the stream is over. Answers why.
+    async fn carry(
+        &self,
+        id: u64,
+        address: String,
+        outgoing: impl Stream<Item = pb::ClientMessage> + Send + 'static,
+        events: &mpsc::Sender<Event>,
+    ) -> String {
+        let channel = match (self.connector)(address).await {
+            Ok(channel) => channel,
+            Err(error) => return error.to_string(),
+        };
+        let mut client = SessionClient::new(channel)
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX);
+        let mut request = tonic::Request::new(outgoing);
+        if let Some(token) = &self.token {
+            request
+                .metadata_mut()
+                .insert("authorization", token.clone());
+        }
+        let mut incoming = match client.open(request).await {
+            Ok(response) => response.into_inner(),
+            Err(status) => return status.to_string(),
+        };
+        loop {
+            match incoming.message().await {
+                Ok(Some(message)) => match NodeMessage::from_message(message) {
+                    Ok(message) => {
+                        if events
+                            .send(Event::Said(id, Box::new(message)))
+                            .await
+                            .is_err()
+                        {
+                            return "the client is gone".into();
+                        }
+                    }
+                    Err(error) => return error.to_string(),
+                },
+                Ok(None) => return "the node ended the stream".into(),
+                Err(status) => return status.to_string(),
+            }
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Deciders against the machine, in every interleaving that loom finds.
+//!
+//! The cell is compiled in here with loom's atomics in place of its own. Each
+//! model is run again with a bug planted, and must then fail.
+
+#![expect(dead_code, reason = "the cell has more than these models use")]
+
+#[path = "../../src"]
+mod source {
+    pub(crate) mod cell;
+    pub(crate) mod key;
+}
+mod sync;
+
+use aliquot_core::budget::BudgetDraft;
+use aliquot_core::client::{Decider, Right};
+use aliquot_core::message::Terms;
+use aliquot_core::share::Share;
+use aliquot_core::unit::{PeriodId, Rate, Span, Tick, Tokens};
+use cell::{Ask, CellDecider};
+use key::Gate;
+use loom::thread;
+use source::{cell, key};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use sync::{AtomicU64, Bug};
+
+const NOW: Tick = Tick::from_nanos(1_000_000_000);
+const PERIOD: PeriodId = PeriodId::new(0);
+
+/// Explores a model; then once more with each of these bugs, which it must catch.
+fn explore(model: fn(), bugs: &[Bug]) {
+    let run = |bug: Option<Bug>| {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(2);
+        catch_unwind(AssertUnwindSafe(|| {
+            builder.check(move || {
+                sync::plant(bug);
+                model();
+            });
+        }))
+    };
+    if let Err(panic) = run(None) {
+        std::panic::resume_unwind(panic);
+    }
+    for &bug in bugs {
+        assert!(run(Some(bug)).is_err(), "{bug:?} is not noticed");
+    }
+}
+
+fn terms(permits: bool) -> Terms {
+    let mut draft = BudgetDraft {
+        key: "a".into(),
+        ..BudgetDraft::default()
+    };
+    if permits {
+        draft.concurrency = Some("10".into());
+        draft.max_hold = Some("10s".into());
+    } else {
+        draft.quota = Some("10/hour".into());
+    }
+    Terms::from(&draft.validate().expect("a valid budget"))
+}
+
+fn tokens(n: u64) -> Share {
+    Share {
+        rate: Rate::ZERO,
+        burst: Tokens::from_grains(n),
+        tokens: Tokens::from_grains(n),
+    }
+}
+
+/// A gate with so many tokens under a lease, and its machine.
+fn gate(permits: bool, n: u64) -> (Arc<Gate>, CellDecider, Arc<AtomicU64>) {
+    let gate = Arc::new(Gate::new("a"));
+    let mut decider = CellDecider::new(Arc::clone(&gate));
+    decider.agree(&terms(permits), Span::from_secs(10), NOW);
+    decider.admit_by(Right::Leased, PERIOD, NOW);
+    if permits {
+        decider.gain(Tokens::from_grains(n), NOW);
+    } else {
+        decider.deposit(tokens(n), NOW);
+    }
+    (gate, decider, Arc::new(AtomicU64::new(u64::MAX)))
+}
+
+/// A thread that asks for one token; answers how many it got.
+fn one(gate: &Arc<Gate>, lease: &Arc<AtomicU64>) -> thread::JoinHandle<u64> {
+    let (gate, lease) = (Arc::clone(gate), Arc::clone(lease));
+    thread::spawn(move || u64::from(gate.cell.decide(Ask::Tokens(1), NOW, &lease).is_ok()))
+}
+
+fn joined(threads: impl IntoIterator<Item = thread::JoinHandle<u64>>) -> u64 {
+    threads
+        .into_iter()
+        .map(|thread| thread.join().expect("no panic"))
+        .sum()
+}
+
+#[test]
+fn what_is_withdrawn_was_not_and_will_not_be_admitted() {
+    explore(
+        || {
+            let (gate, mut decider, lease) = gate(false, 2);
+            let threads = [one(&gate, &lease), one(&gate, &lease)];
+            let cut = decider.withdraw(Rate::ZERO, Tokens::from_grains(1), NOW);
+            let admitted = joined(threads);
+            let left = decider.share_at(NOW).tokens.grains();
+            assert_eq!(admitted + cut.tokens.grains() + left, 2);
+        },
+        &[Bug::BlindStore],
+    );
+}
+
+#[test]
+fn what_is_deposited_is_admitted_once() {
+    explore(
+        || {
+            let (gate, mut decider, lease) = gate(false, 1);
+            let threads = [one(&gate, &lease), one(&gate, &lease)];
+            decider.deposit(tokens(1), NOW);
+            let admitted = joined(threads);
+            let left = decider.share_at(NOW).tokens.grains();
+            assert_eq!(admitted + left, 2);
+            assert!(admitted >= 1, "one was there all the time");
+        },
+        &[Bug::BlindStore],
+    );
+}
+
+#[test]
+fn nothing_is_admitted_after_the_lease_was_taken_away() {
+    explore(
+        || {
+            let (gate, mut decider, lease) = gate(false, 2);
+            let threads = [one(&gate, &lease)];
+            decider.admit_by(Right::Never, PERIOD, NOW);
+            let before = decider.share_at(NOW).tokens;
+            let admitted = joined(threads);
+            assert_eq!(
+                decider.share_at(NOW).tokens,
+                before,
+                "decided on the old epoch"
+            );
+            assert_eq!(admitted + before.grains(), 2);
+        },
+        &[Bug::SameEpoch, Bug::BlindStore],
+    );
+}
+
+#[test]
+fn a_slot_that_is_overwritten_under_a_decider_admits_nothing() {
+    explore(
+        || {
+            let (gate, mut decider, lease) = gate(false, 1);
+            let threads = [one(&gate, &lease)];
+            // Three epochs: the decider's slot is written again, and bigger.
+            let cut = decider.withdraw(Rate::ZERO, Tokens::from_grains(1), NOW);
+            decider.admit_by(Right::Never, PERIOD, NOW);
+            decider.replace(tokens(5), NOW);
+            let admitted = joined(threads);
+            assert_eq!(admitted + cut.tokens.grains(), 1);
+            assert_eq!(decider.share_at(NOW).tokens.grains(), 5);
+        },
+        &[Bug::SameEpoch],
+    );
+}
+
+#[test]
+fn a_permit_of_an_edge_that_is_gone_frees_none_of_the_next() {
+    explore(
+        || {
+            let (gate, mut decider, lease) = gate(true, 1);
+            let era = gate.cell.era();
+            let taken = gate.cell.decide(Ask::Permit, NOW, &lease);
+            assert!(taken.is_ok());
+            let releases = {
+                let gate = Arc::clone(&gate);
+                thread::spawn(move || {
+                    gate.cell.put_back(1, era);
+                    0
+                })
+            };
+            decider.orphan_permits(NOW);
+            decider.gain(Tokens::from_grains(1), NOW);
+            let permit = || u64::from(gate.cell.decide(Ask::Permit, NOW, &lease).is_ok());
+            let admitted = permit() + joined([releases]) + permit();
+            assert_eq!(admitted, 1);
+        },
+        &[Bug::EraIgnored],
+    );
+}
+
+#[test]
+fn idle_permits_that_go_back_are_not_in_flight() {
+    explore(
+        || {
+            let (gate, mut decider, lease) = gate(true, 2);
+            let take = {
+                let (gate, lease) = (Arc::clone(&gate), Arc::clone(&lease));
+                thread::spawn(move || {
+                    let taken = gate.cell.decide(Ask::Permit, NOW, &lease);
+                    u64::from(taken.is_ok())
+                        + u64::from(gate.cell.decide(Ask::Permit, NOW, &lease).is_ok())
+                })
+            };
+            let back = decider.withdraw_idle(Tokens::from_grains(1), Tokens::ZERO, NOW);
+            let admitted = joined([take]);
+            assert!(admitted + back.grains() <= 2);
+        },
+        &[Bug::BlindStore],
+    );
+}

@@ -1,0 +1,212 @@
+//! Budgets that are too small to divide: the node decides, one question at a time.
+
+use super::node::{FakeNode, budget};
+use super::{client, until};
+use aliquot_client::{Admission, Client, Limiter, Reason, Tick};
+use aliquot_core::unit::Tokens;
+use std::time::Duration;
+
+/// A budget that three clients cannot share.
+fn small(key: &str) -> aliquot_core::budget::Budget {
+    budget(key, |draft| {
+        draft.rate = Some("100/s".into());
+        draft.burst = Some("2".into());
+    })
+}
+
+fn one_permit(hold: &str) -> aliquot_core::budget::Budget {
+    let hold = hold.to_owned();
+    budget("a", |draft| {
+        draft.concurrency = Some(1_u64.into());
+        draft.max_hold = Some(hold.as_str().into());
+    })
+}
+
+fn limiters(clients: &[Client]) -> Vec<Limiter> {
+    let limiter = |client: &Client| client.limiter("a").expect("a key");
+    clients.iter().map(limiter).collect()
+}
+
+/// Everybody wants some, until nobody is dealt any: the budget is kept.
+async fn kept(node: &FakeNode, limiters: &[Limiter], admitted: &mut Vec<Admission>) {
+    until("the budget is kept in one piece", || {
+        for limiter in limiters {
+            admitted.extend(limiter.try_acquire(1));
+            drop(limiter.try_permit());
+        }
+        node.with(|inner| {
+            let account = inner.node.account(inner.id("a"));
+            account.is_some_and(|account| {
+                account
+                    .open()
+                    .all(|(_, slot)| slot.counters.given == slot.counters.returned)
+            })
+        }) && limiters.iter().all(|limiter| limiter.peek().burst == 0)
+    })
+    .await;
+}
+
+/// Whether some window has more in it than the budget allows: a decision counts
+/// in a window that has both of its readings.
+fn over(admitted: &[Admission], per_sec: f64, burst: f64) -> Option<(Tick, Tick)> {
+    let mut by_end: Vec<&Admission> = admitted.iter().collect();
+    by_end.sort_by_key(|of| of.decided_at);
+    admitted.iter().find_map(|first| {
+        let from = first.asked_at;
+        let within = by_end.iter().filter(|of| of.asked_at >= from);
+        within.zip(1..).find_map(|(last, count)| {
+            let span = last.decided_at.since(from).nanos() as f64 / 1e9;
+            let most = per_sec * 1.001 * span + burst;
+            (f64::from(count) > most + 1e-6).then_some((from, last.decided_at))
+        })
+    })
+}
+
+#[tokio::test]
+async fn who_has_no_share_is_answered_by_the_node_and_all_take_turns() {
+    let node = FakeNode::start(1, vec![small("a")]).await;
+    let clients = [client(&[&node]), client(&[&node]), client(&[&node])];
+    let (limiters, mut admitted) = (limiters(&clients), Vec::new());
+    kept(&node, &limiters, &mut admitted).await;
+    let mut centrally = [0; 3];
+    for round in 0..40 {
+        let of = round % 3;
+        let admission = limiters[of].acquire(1).await.expect("a token, in time");
+        centrally[of] += u32::from(admission.asked_at < admission.decided_at);
+        admitted.push(admission);
+        admitted.extend(limiters[of].check(1).await);
+    }
+    assert!(centrally.iter().all(|&times| times > 5), "{centrally:?}");
+    assert_eq!(over(&admitted, 100.0, 2.0), None);
+    let refused = limiters[0]
+        .acquire(3)
+        .await
+        .expect_err("more than there ever is");
+    assert_eq!(
+        (refused.reason, refused.retry_after),
+        (Reason::ExceedsBurst, None)
+    );
+    let refused = limiters[0].try_acquire(1).expect_err("nothing is held");
+    assert_eq!(refused.reason, Reason::NoShare);
+}
+
+#[tokio::test]
+async fn waiters_of_a_kept_budget_are_served_in_the_order_in_which_they_came() {
+    let node = FakeNode::start(1, vec![small("a")]).await;
+    let clients = [client(&[&node]), client(&[&node]), client(&[&node])];
+    let limiters = limiters(&clients);
+    kept(&node, &limiters, &mut Vec::new()).await;
+    let line = (0..6).map(|_| limiters[0].acquire(1));
+    let served = futures_util::future::join_all(line).await;
+    let served: Result<Vec<Admission>, _> = served.into_iter().collect();
+    let served = served.expect("all of them");
+    assert!(served.is_sorted_by_key(|admission| admission.decided_at));
+}
+
+#[tokio::test]
+async fn a_permit_is_booked_at_the_node_until_it_is_dropped_or_held_for_too_long() {
+    let node = FakeNode::start(1, vec![one_permit("1s")]).await;
+    let clients = [client(&[&node]), client(&[&node])];
+    let limiters = limiters(&clients);
+    kept(&node, &limiters, &mut Vec::new()).await;
+    let out = || node.with(|inner| inner.node.central_permits(inner.id("a")));
+    let permit = limiters[0].permit().await.expect("the permit");
+    assert!(permit.asked_at() < permit.decided_at());
+    assert_eq!(out(), Tokens::from_grains(1));
+    drop(permit);
+    until("it is released", || out().is_zero()).await;
+    let kept = limiters[1].permit().await.expect("the permit");
+    assert!(kept.is_valid());
+    // Its holder never lets go; the next one is served all the same.
+    let next = loop {
+        if let Ok(permit) = limiters[0].permit().await {
+            break permit;
+        }
+    };
+    assert!(!kept.is_valid() && next.is_valid());
+    assert!(next.decided_at() >= kept.until());
+    drop(kept);
+    assert_eq!(out(), Tokens::from_grains(1));
+    // The last thing that its client does.
+    drop((limiters, clients, next));
+    until("it is released", || out().is_zero()).await;
+}
+
+#[tokio::test]
+async fn a_caller_who_goes_leaves_no_permit_behind() {
+    let node = FakeNode::start(1, vec![one_permit("60s")]).await;
+    let clients = [client(&[&node]), client(&[&node])];
+    let limiters = limiters(&clients);
+    kept(&node, &limiters, &mut Vec::new()).await;
+    let out = || node.with(|inner| inner.node.central_permits(inner.id("a")));
+    node.with(|inner| inner.silent = true);
+    let asked = || node.with(|inner| inner.asked.len());
+    let before = asked();
+    let gone = tokio::time::timeout(Duration::from_secs(5), async {
+        tokio::select! {
+            permit = limiters[0].permit() => drop(permit),
+            () = until("the question arrives", || asked() > before) => {}
+        }
+    });
+    gone.await.expect("in time");
+    until("what was taken is released", || out().is_zero()).await;
+    node.with(super::node::Inner::speak);
+    let permit = limiters[1].permit().await.expect("the permit is free");
+    drop(permit);
+    until("released", || out().is_zero()).await;
+}
+
+#[tokio::test]
+async fn a_question_whose_answer_was_lost_is_asked_again_and_takes_once() {
+    let node = FakeNode::start(1, vec![one_permit("60s")]).await;
+    let clients = [client(&[&node]), client(&[&node])];
+    let limiters = limiters(&clients);
+    kept(&node, &limiters, &mut Vec::new()).await;
+    node.with(|inner| inner.silent = true);
+    let before = node.with(|inner| inner.asked.len());
+    let lost = async {
+        until("the question arrives", || {
+            node.with(|inner| inner.asked.len() > before)
+        })
+        .await;
+        node.with(|inner| inner.silent = false);
+        node.cut(false);
+    };
+    let (permit, ()) = tokio::join!(limiters[0].permit(), lost);
+    let permit = permit.expect("the permit that was taken");
+    let out = node.with(|inner| inner.node.central_permits(inner.id("a")));
+    assert_eq!(out, Tokens::from_grains(1));
+    let again = node.with(|inner| {
+        let first = inner.asked[before];
+        inner.asked[before..]
+            .iter()
+            .filter(|ask| **ask == first)
+            .count()
+    });
+    assert!(again >= 2, "asked {again} times");
+    drop(permit);
+}
+
+#[tokio::test]
+async fn a_flood_of_questions_is_answered_and_takes_no_more_than_the_budget() {
+    let node = FakeNode::start(1, vec![small("a")]).await;
+    let clients = [client(&[&node]), client(&[&node]), client(&[&node])];
+    let (limiters, mut admitted) = (limiters(&clients), Vec::new());
+    kept(&node, &limiters, &mut admitted).await;
+    let asked = || node.with(|inner| inner.asked.len());
+    let before = asked();
+    let flood = (0..1_000).map(|_| limiters[0].check(1));
+    let outcomes = futures_util::future::join_all(flood).await;
+    let refused = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
+    let reasons: Vec<Reason> = refused.map(|refused| refused.reason).collect();
+    assert!(reasons.iter().all(|&reason| reason == Reason::Throttled));
+    admitted.extend(outcomes.into_iter().flatten());
+    // What was just refused is not asked again.
+    let (asked, told) = (asked(), limiters[0].check(1).await);
+    assert!(asked > before && told.is_err_and(|refused| refused.retry_after.is_some()));
+    assert_eq!(over(&admitted, 100.0, 2.0), None);
+    assert!(
+        limiters[1].acquire(1).await.is_ok(),
+        "others are served meanwhile"
+    );
+}

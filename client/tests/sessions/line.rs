@@ -1,0 +1,83 @@
+//! Who waits stands in line: first come, first served, and who goes leaves no gap.
+
+use super::node::FakeNode;
+use super::until;
+use aliquot_client::{Admission, Client, DefaultRule, Frequency, Limiter, Refused, Standing};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use proptest::prelude::*;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
+
+type Waiter = Pin<Box<dyn Future<Output = Result<Admission, Refused>>>>;
+
+/// Polls a waiter once, so that it stands in line.
+async fn step(waiter: &mut Waiter) -> bool {
+    poll_fn(|cx| Poll::Ready(waiter.as_mut().poll(cx).is_ready())).await
+}
+
+/// Lets so many callers wait, of whom those at `gone` change their minds.
+async fn in_turn(limiter: &Limiter, costs: &[u64], gone: &[bool]) -> Result<(), String> {
+    // Nobody is served before all are in line.
+    while limiter.try_acquire(1).is_ok() {}
+    let mut line = Vec::new();
+    for &cost in costs {
+        let limiter = limiter.clone();
+        let mut waiter: Waiter = Box::pin(async move { limiter.acquire(cost).await });
+        if step(&mut waiter).await {
+            return Err("served before the line was full".into());
+        }
+        line.push(waiter);
+    }
+    let stays = |index: usize| !gone.get(index).copied().unwrap_or(false);
+    let expect: Vec<usize> = (0..line.len()).filter(|&index| stays(index)).collect();
+    let line = line.into_iter().enumerate();
+    let mut served = Vec::new();
+    let mut waiting: FuturesUnordered<_> = line
+        .filter(|&(index, _)| stays(index))
+        .map(|(index, waiter)| async move { (index, waiter.await) })
+        .collect();
+    while let Some((index, outcome)) = waiting.next().await {
+        let admission = outcome.map_err(|refused| refused.to_string())?;
+        served.push((admission.decided_at, index));
+    }
+    let in_order: Vec<usize> = served.iter().map(|&(_, index)| index).collect();
+    let sorted = served.is_sorted_by_key(|&(at, _)| at);
+    match in_order == expect && sorted {
+        true => Ok(()),
+        false => Err(format!("served {in_order:?}, expected {expect:?}")),
+    }
+}
+
+#[test]
+fn waiters_are_served_in_the_order_in_which_they_came_whoever_leaves() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let limiter = runtime.block_on(async {
+        let node = FakeNode::start(1, vec![]).await;
+        let rate = Frequency::per_sec(2_000).expect("a rate");
+        let client = Client::builder()
+            .addresses([node.address.clone()])
+            .default_rule(DefaultRule::Local { rate, burst: 10 })
+            .connect()
+            .expect("a client");
+        let limiter = client.limiter("a").expect("a key");
+        until("the rule", || limiter.peek().right == Standing::Forever).await;
+        limiter
+    });
+    let lines = (
+        prop::collection::vec(3..=10_u64, 1..8),
+        prop::collection::vec(any::<bool>(), 0..8),
+    );
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(30));
+    let outcome = runner.run(&lines, |(costs, gone)| {
+        let turn = runtime.block_on(in_turn(&limiter, &costs, &gone));
+        prop_assume!(turn != Err("served before the line was full".into()));
+        prop_assert_eq!(turn, Ok(()));
+        Ok(())
+    });
+    outcome.expect("in turn");
+}

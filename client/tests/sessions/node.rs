@@ -1,0 +1,356 @@
+//! A coordinator node in this process: the core's own machine behind a real
+//! gRPC server, with a leader that grants it what the test says.
+
+use aliquot_client::{Clock, HostClock};
+use aliquot_core::budget::{Budget, BudgetDraft, Key};
+use aliquot_core::central::{Ask, Told};
+use aliquot_core::command::Command;
+use aliquot_core::edge::Vector;
+use aliquot_core::message::{Answer, AnswerLine, Heard, Intent, Terms, Verdict};
+use aliquot_core::node::{Asked, Node, NodeOutput};
+use aliquot_core::share::Kind;
+use aliquot_core::state::State;
+use aliquot_core::unit::{
+    BudgetId, Drift, Incarnation, NodeId, Number, PeriodId, RequestId, Span, Term, Tokens,
+};
+use aliquot_wire::Wire;
+use aliquot_wire::pb;
+use aliquot_wire::session::{
+    ClientMessage, Interned, KeyRefusal, NodeMessage, SessionOpen, SessionOpened,
+};
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
+use tokio_stream::{Stream, StreamExt};
+use tonic::{Request, Response, Status, Streaming};
+
+type Outgoing = mpsc::Sender<Result<pb::NodeMessage, Status>>;
+
+/// What the node does, and what it saw.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) node: Node,
+    budgets: BTreeMap<Key, (BudgetId, Budget)>,
+    sessions: BTreeMap<Incarnation, Outgoing>,
+    answers: u64,
+    /// Whether the leader goes on renewing the node's lease.
+    pub(crate) renewing: bool,
+    /// Whether streams are refused.
+    pub(crate) down: bool,
+    /// Whether nobody is answered.
+    pub(crate) mute: bool,
+    pub(crate) lease: Span,
+    /// Reports, and how many of them were leaves.
+    pub(crate) reports: u64,
+    pub(crate) leaves: u64,
+    pub(crate) opens: Vec<SessionOpen>,
+    /// What the log says: all budgets are this node's.
+    state: State,
+    /// Whether verdicts are kept back, and those that are.
+    pub(crate) silent: bool,
+    kept: Vec<Told>,
+    /// Questions, and those of them that were there before.
+    pub(crate) asked: Vec<Ask>,
+    pub(crate) releases: u64,
+}
+
+/// A node in this process.
+#[derive(Clone, Debug)]
+pub(crate) struct FakeNode {
+    pub(crate) address: String,
+    pub(crate) inner: Arc<Mutex<Inner>>,
+}
+
+pub(crate) fn budget(key: &str, fill: impl FnOnce(&mut BudgetDraft)) -> Budget {
+    let mut draft = BudgetDraft {
+        key: key.into(),
+        ..BudgetDraft::default()
+    };
+    fill(&mut draft);
+    draft.validate().expect("a valid budget")
+}
+
+/// A rate with as much burst.
+pub(crate) fn rate(key: &str, per_sec: u64) -> Budget {
+    budget(key, |draft| {
+        draft.rate = Some(format!("{per_sec}/s").into());
+        draft.burst = Some(per_sec.to_string().into());
+    })
+}
+
+impl FakeNode {
+    /// A node of this life that serves these budgets, all of them its own.
+    pub(crate) async fn start(life: u64, budgets: Vec<Budget>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("an address").to_string();
+        let state = log(life, &budgets);
+        let budgets = budgets.into_iter().map(|budget| {
+            let key = Key::try_from(budget.key().as_str()).expect("an exact key");
+            let id = state.budget_of(&key).expect("a budget of the log");
+            (key, (id, budget))
+        });
+        let inner = Inner {
+            node: Node::new(Incarnation::new(life), Drift::default()),
+            budgets: budgets.collect::<BTreeMap<_, _>>(),
+            sessions: BTreeMap::new(),
+            answers: 0,
+            renewing: true,
+            down: false,
+            mute: false,
+            lease: Span::from_millis(1_500),
+            reports: 0,
+            leaves: 0,
+            opens: Vec::new(),
+            state,
+            silent: false,
+            kept: Vec::new(),
+            asked: Vec::new(),
+            releases: 0,
+        };
+        let node = Self {
+            address,
+            inner: Arc::new(Mutex::new(inner)),
+        };
+        let service = pb::session_server::SessionServer::new(node.clone());
+        tokio::spawn(
+            tonic::transport::Server::builder()
+                .add_service(service)
+                .serve_with_incoming(TcpListenerStream::new(listener)),
+        );
+        let pumped = node.clone();
+        tokio::spawn(async move {
+            loop {
+                pumped.with(Inner::pump);
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        });
+        node
+    }
+
+    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Inner) -> R) -> R {
+        act(&mut self.inner.lock().expect("no test panics in here"))
+    }
+
+    /// Ends all streams, and refuses new ones while it is down.
+    pub(crate) fn cut(&self, down: bool) {
+        self.with(|inner| {
+            inner.down = down;
+            inner.sessions.clear();
+        });
+    }
+
+    /// Tells all clients to go elsewhere.
+    pub(crate) fn send_away(&self, address: &str) {
+        self.with(|inner| {
+            for outgoing in inner.sessions.values() {
+                let message = NodeMessage::Move(address.into()).to_message();
+                let _ = outgoing.try_send(Ok(message));
+            }
+        });
+    }
+}
+
+impl Inner {
+    /// The leader answers the node, and the node its clients.
+    fn pump(&mut self) {
+        let now = HostClock.now();
+        if self.renewing
+            && let Some(report) = self.node.report(now, HostClock.wall_ms())
+        {
+            self.answers += 1;
+            // What came back is given again.
+            let returned = |id: &BudgetId| {
+                let line = report.lines.iter().find(|line| line.budget == *id);
+                line.map_or(Vector::ZERO, |line| Vector {
+                    spent: Tokens::ZERO,
+                    ..line.returned
+                })
+            };
+            let lines = self.budgets.values().map(|(id, budget)| AnswerLine {
+                budget: *id,
+                period: PeriodId::new(u64::from(budget.kind() == Kind::Quota)),
+                given: whole(budget).plus(returned(id)).expect("a few lapses"),
+                target: Vector::ZERO,
+                terms: Terms::from(budget),
+            });
+            let answer = Answer {
+                edge: report.edge,
+                number: Heard {
+                    term: Term::new(1),
+                    number: Number::new(self.answers),
+                },
+                answers: report.seq,
+                lease: self.lease,
+                verdict: Verdict::Open,
+                lines: lines.collect(),
+            };
+            self.node.handle_answer(&answer, now);
+        }
+        self.node.tick(now);
+        self.deliver();
+    }
+
+    fn deliver(&mut self) {
+        for output in self.node.poll_outputs() {
+            let NodeOutput::Answer(answer) = output else {
+                continue;
+            };
+            let to = self.sessions.get(&answer.edge.child);
+            if let Some(outgoing) = to.filter(|_| !self.mute) {
+                let _ = outgoing.try_send(Ok(NodeMessage::Answer(answer).to_message()));
+            }
+        }
+    }
+
+    fn names(&self, keys: &[Key]) -> Vec<Interned> {
+        let name = |key: &Key| Interned {
+            key: key.clone(),
+            budget: match self.budgets.get(key) {
+                Some((id, _)) => Ok(*id),
+                None => Err(KeyRefusal::NoRule),
+            },
+        };
+        keys.iter().map(name).collect()
+    }
+
+    fn open(&mut self, open: SessionOpen, outgoing: Outgoing) -> Option<Incarnation> {
+        let now = HostClock.now();
+        self.node.tick(now);
+        let held = open.resume.filter(|edge| {
+            edge.parent == self.node.life() && self.node.ledger().child(edge.child).is_some()
+        });
+        let edge = match held {
+            Some(edge) => edge,
+            None => self.node.open_session(now)?,
+        };
+        let opened = SessionOpened {
+            edge,
+            drift: Drift::default(),
+            report_every: Span::from_millis(50),
+            keys: self.names(&open.keys),
+        };
+        self.opens.push(open);
+        let _ = outgoing.try_send(Ok(NodeMessage::Opened(opened).to_message()));
+        self.sessions.insert(edge.child, outgoing);
+        Some(edge.child)
+    }
+
+    fn hear(&mut self, client: Incarnation, message: ClientMessage) {
+        match message {
+            ClientMessage::Open(_) => panic!("a session is opened once"),
+            ClientMessage::Intern(keys) => {
+                let names = NodeMessage::Interned(self.names(&keys)).to_message();
+                if let Some(outgoing) = self.sessions.get(&client) {
+                    let _ = outgoing.try_send(Ok(names));
+                }
+            }
+            ClientMessage::Report(report) => {
+                self.reports += 1;
+                self.leaves += u64::from(report.intent == Intent::Leave);
+                self.node.handle_report(&report, HostClock.now());
+                self.pump();
+            }
+            ClientMessage::Ask(ask) => {
+                self.asked.push(ask);
+                match self.node.handle_ask(&ask, &self.state, HostClock.now()) {
+                    Asked::Told(told) if self.silent => self.kept.push(told),
+                    Asked::Told(told) => self.tell(told),
+                    Asked::Forward { .. } => panic!("this node is the home of all"),
+                }
+            }
+            ClientMessage::Release(release) => {
+                self.releases += 1;
+                self.node.handle_release(&release, HostClock.now());
+            }
+        }
+    }
+
+    fn tell(&self, told: Told) {
+        if let Some(outgoing) = self.sessions.get(&told.edge.child) {
+            let _ = outgoing.try_send(Ok(NodeMessage::Told(told).to_message()));
+        }
+    }
+
+    /// Sends what was kept back.
+    pub(crate) fn speak(&mut self) {
+        self.silent = false;
+        for told in std::mem::take(&mut self.kept) {
+            self.tell(told);
+        }
+    }
+
+    /// What a key is called.
+    pub(crate) fn id(&self, key: &str) -> BudgetId {
+        self.budgets[&Key::try_from(key).expect("a key")].0
+    }
+}
+
+/// A log in which the node of this life holds all of these budgets.
+fn log(life: u64, budgets: &[Budget]) -> State {
+    let mut state = State::new();
+    let joins = (1..=life).map(|id| Command::Join {
+        node: NodeId::new(id),
+        request: RequestId::new(id),
+    });
+    let rules = budgets
+        .iter()
+        .zip(life + 1..)
+        .map(|(budget, id)| Command::PutRule {
+            request: RequestId::new(id),
+            budget: budget.clone(),
+            creator: Some(Incarnation::new(life)),
+        });
+    for (command, index) in joins.chain(rules).zip(1..) {
+        state.apply(index, Some(&command));
+    }
+    state
+}
+
+/// All of a budget, full, with its floor as often as it fits.
+fn whole(budget: &Budget) -> Vector {
+    let limit = budget.whole();
+    let mut given = Vector::of(limit);
+    if budget.kind() == Kind::Rate && !budget.floor().is_empty() {
+        given.floor_rate = limit.rate;
+        given.floor_burst = limit.burst;
+    }
+    if budget.kind() == Kind::Rate {
+        given.tokens = limit.burst;
+    }
+    given
+}
+
+#[tonic::async_trait]
+impl pb::session_server::Session for FakeNode {
+    type OpenStream = Pin<Box<dyn Stream<Item = Result<pb::NodeMessage, Status>> + Send>>;
+
+    async fn open(
+        &self,
+        request: Request<Streaming<pb::ClientMessage>>,
+    ) -> Result<Response<Self::OpenStream>, Status> {
+        if self.with(|inner| inner.down) {
+            return Err(Status::unavailable("down"));
+        }
+        let mut incoming = request.into_inner();
+        let first = incoming.next().await;
+        let first = first.ok_or_else(|| Status::invalid_argument("no open"))??;
+        let Ok(ClientMessage::Open(open)) = ClientMessage::from_message(first) else {
+            return Err(Status::invalid_argument("no open"));
+        };
+        let (outgoing, stream) = mpsc::channel(1_024);
+        let client = self.with(|inner| inner.open(open, outgoing));
+        let client = client.ok_or_else(|| Status::resource_exhausted("no lives"))?;
+        let node = self.clone();
+        tokio::spawn(async move {
+            while let Some(Ok(message)) = incoming.next().await {
+                let message = ClientMessage::from_message(message).expect("an honest client");
+                node.with(|inner| inner.hear(client, message));
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
+    }
+}

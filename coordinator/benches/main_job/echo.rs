@@ -1,0 +1,123 @@
+//! A server that does nothing: what gRPC alone costs with the same messages.
+
+use crate::Outcome;
+use crate::bed::until;
+use aliquot_core::unit::{Drift, Edge, Incarnation, Span};
+use aliquot_wire::Wire;
+use aliquot_wire::limits::MESSAGE_BYTES_MAX;
+use aliquot_wire::pb;
+use aliquot_wire::pb::client_message::Kind;
+use aliquot_wire::pb::session_server::{Session, SessionServer};
+use aliquot_wire::session::{NodeMessage, SessionOpened};
+use prost::Message;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::Pin;
+use std::process::{Child, Command};
+use tokio::net::TcpStream;
+use tokio_stream::{Stream, StreamExt};
+use tonic::transport::Server;
+use tonic::{Request, Response, Status, Streaming};
+
+/// What this program is told to be an echo by.
+pub(crate) const ROLE: &str = "echo";
+
+/// What an echo does with a report before it sends it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// Nothing: a report travels as bytes within its message.
+    Bytes,
+    /// Reads it, line by line, and writes it again.
+    Lines,
+}
+
+/// An echo in a process of its own, which ends with this.
+pub(crate) struct Echo {
+    child: Child,
+    pub(crate) address: String,
+}
+
+impl Echo {
+    /// Starts it.
+    pub(crate) async fn start(manner: Manner) -> io::Result<Self> {
+        let port = aliquot_coordinator::demo::supervisor::free_ports(1)?[0];
+        let manner = match manner {
+            Manner::Bytes => "bytes",
+            Manner::Lines => "lines",
+        };
+        let mut command = Command::new(std::env::current_exe()?);
+        let echo = Self {
+            child: command.args([ROLE, manner, &port.to_string()]).spawn()?,
+            address: format!("127.0.0.1:{port}"),
+        };
+        until("the echo listens", async || {
+            TcpStream::connect(&echo.address).await.is_ok()
+        })
+        .await?;
+        Ok(echo)
+    }
+}
+
+impl Drop for Echo {
+    fn drop(&mut self) {
+        // One that ended by itself cannot be killed, and need not be.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Serves until it is killed.
+pub(crate) async fn serve(manner: &str, port: u16) -> Outcome {
+    let manner = match manner {
+        "lines" => Manner::Lines,
+        _ => Manner::Bytes,
+    };
+    let service = SessionServer::new(Face(manner)).max_decoding_message_size(MESSAGE_BYTES_MAX);
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let server = Server::builder().tcp_nodelay(true).add_service(service);
+    Ok(server.serve(address).await?)
+}
+
+struct Face(Manner);
+
+#[tonic::async_trait]
+impl Session for Face {
+    type OpenStream = Pin<Box<dyn Stream<Item = Result<pb::NodeMessage, Status>> + Send>>;
+
+    async fn open(
+        &self,
+        request: Request<Streaming<pb::ClientMessage>>,
+    ) -> Result<Response<Self::OpenStream>, Status> {
+        let manner = self.0;
+        let answers = request
+            .into_inner()
+            .map(move |message| answer(manner, message?));
+        Ok(Response::new(Box::pin(answers)))
+    }
+}
+
+fn answer(manner: Manner, message: pb::ClientMessage) -> Result<pb::NodeMessage, Status> {
+    let Some(Kind::Report(report)) = message.kind else {
+        return Ok(opened().to_message());
+    };
+    let report = match manner {
+        Manner::Bytes => report,
+        Manner::Lines => {
+            let report = pb::Report::decode(report);
+            let report = report.map_err(|error| Status::invalid_argument(error.to_string()))?;
+            report.encode_to_vec().into()
+        }
+    };
+    let kind = Some(pb::node_message::Kind::Answer(report));
+    Ok(pb::NodeMessage { kind })
+}
+
+fn opened() -> NodeMessage {
+    let (parent, child) = (Incarnation::new(1), Incarnation::new(1));
+    NodeMessage::Opened(SessionOpened {
+        edge: Edge { parent, child },
+        drift: Drift::default(),
+        report_every: Span::from_secs(1),
+        keys: Vec::new(),
+    })
+}

@@ -1,0 +1,278 @@
+//! Reports of 1,000 keys to one node, as fast as it answers them, against an
+//! echo of the same messages in the same run.
+
+use crate::bed::{Bed, now, own_use, rate};
+use crate::echo::{Echo, Manner};
+use crate::raw::{Raw, grains};
+use crate::table::{Samples, Table, tenths};
+use crate::{Failed, Outcome};
+use aliquot_coordinator::demo::cluster::NODES;
+use aliquot_core::unit::{Span, Tick};
+use aliquot_wire::Wire;
+use aliquot_wire::pb;
+use aliquot_wire::pb::client_message::Kind;
+use bytes::Bytes;
+use prost::Message;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tonic::Streaming;
+
+const KEYS: usize = 1_000;
+const SESSIONS: usize = 4;
+
+/// Each claims so much of a key, in tokens per second: less than there is.
+const DEMAND: u64 = 100;
+
+/// Reports under way: one is on its way while another is answered.
+const WINDOW: u64 = 2;
+
+/// Reports, so far apart, after which every session has what it wants.
+const WARM_UP: u64 = 30;
+const PACE: Duration = Duration::from_millis(200);
+
+const RUN: Span = Span::from_secs(4);
+const RUNS: usize = 3;
+
+/// One session's messages, of which only the head still changes.
+struct Stream {
+    sender: mpsc::Sender<pb::ClientMessage>,
+    incoming: Streaming<pb::NodeMessage>,
+    head: pb::Report,
+    /// Lines, and the same with other demands.
+    lines: [Bytes; 2],
+}
+
+/// Whether demand is the same in all messages or one of two in turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Steady {
+    Same,
+    Wobble,
+}
+
+/// Who answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Who {
+    Node,
+    Echo,
+}
+
+/// What is read of an answer, or of a report that an echo sent back, where only
+/// the first of these counts.
+#[derive(Clone, PartialEq, Message)]
+struct Head {
+    #[prost(message, optional, tag = "2")]
+    number: Option<pb::Heard>,
+    #[prost(uint64, tag = "3")]
+    answers: u64,
+    #[prost(uint64, tag = "4")]
+    lease_ns: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Echoed {
+    #[prost(uint64, tag = "2")]
+    seq: u64,
+}
+
+pub(crate) async fn run() -> Outcome {
+    let budget = rate("full/*", 1_000, 1_000);
+    let bed = Bed::start(std::slice::from_ref(&budget)).await?;
+    let follower = (bed.leader().await? + 1) % NODES;
+    let echoes = [
+        Echo::start(Manner::Bytes).await?,
+        Echo::start(Manner::Lines).await?,
+    ];
+    let want = grains(&budget, DEMAND);
+    let mut streams = Vec::new();
+    for raw in warm(&bed.address(follower), want).await? {
+        streams.push(Stream::of(raw, want)?);
+    }
+    let bytes = streams[0].lines[0].len();
+    let mut rates = [const { Samples::new() }; 4];
+    let (mut cores, mut own) = (Samples::new(), Samples::new());
+    for _ in 0..RUNS {
+        for (echo, rates) in echoes.iter().zip(&mut rates) {
+            let echoed = echoing(&echo.address, &streams[0]).await?;
+            let (echoed, keys) = pump(echoed, Steady::Same, Who::Echo).await?;
+            drop(echoed);
+            rates.add(keys);
+        }
+        for (steady, rates) in [Steady::Same, Steady::Wobble]
+            .into_iter()
+            .zip(&mut rates[2..])
+        {
+            let (used, mine) = (bed.used(follower)?, own_use()?);
+            let (back, keys) = pump(streams, steady, Who::Node).await?;
+            streams = back;
+            rates.add(keys);
+            cores.add(used.cores_until(bed.used(follower)?));
+            own.add(mine.cores_until(own_use()?));
+        }
+    }
+    show(&rates, bytes);
+    println!(
+        "\nthe node used {:.2} cores, this process {:.2}, medians",
+        cores.percentile(50),
+        own.percentile(50)
+    );
+    Ok(())
+}
+
+fn show(rates: &[Samples], bytes: usize) {
+    let columns = [
+        "who",
+        "keys/s: median",
+        "least",
+        "most",
+        "of the echo, bytes",
+        "of the echo, lines",
+    ];
+    let mut table = Table::new(&columns);
+    let names = [
+        "echo, bytes",
+        "echo, lines",
+        "node, same demand",
+        "node, demand wobbles",
+    ];
+    for (name, samples) in names.into_iter().zip(rates) {
+        let keys = [50, 0, 100].map(|of| format!("{:.0}", samples.percentile(of)));
+        let ratio = |echo: &Samples| format!("{:.3}", samples.percentile(50) / echo.percentile(50));
+        let ratios = [ratio(&rates[0]), ratio(&rates[1])];
+        table.row([name.to_owned()].into_iter().chain(keys).chain(ratios));
+    }
+    table.show(&format!(
+        "saturate: {SESSIONS} sessions, {KEYS} keys and {} bytes a message",
+        tenths(bytes as f64)
+    ));
+}
+
+/// Sessions that hold what they want, so that nothing is left to move.
+async fn warm(address: &str, want: u64) -> Result<Vec<Raw>, Failed> {
+    let mut tasks = JoinSet::new();
+    for _ in 0..SESSIONS {
+        let channel = Raw::connect(address).await?;
+        tasks.spawn(async move {
+            let mut raw = Raw::open(channel).await?;
+            raw.intern_all((0..KEYS).map(|key| format!("full/{key}")))
+                .await?;
+            let mut pace = tokio::time::interval(PACE);
+            for _ in 0..WARM_UP {
+                pace.tick().await;
+                let report = raw.make_report(|_| Some(want))?;
+                let kind = Some(Kind::Report(report.to_bytes()));
+                raw.sender.send(pb::ClientMessage { kind }).await?;
+                raw.hear().await?;
+            }
+            Ok::<Raw, Failed>(raw)
+        });
+    }
+    tasks.join_all().await.into_iter().collect()
+}
+
+impl Stream {
+    /// Goes on with a session whose reports say the same for ever.
+    fn of(mut raw: Raw, want: u64) -> Result<Self, Failed> {
+        let wobbled = raw.make_report(|_| Some(want + want / 100))?;
+        let report = raw.make_report(|_| Some(want))?;
+        let mut head = pb::Report::from(&report);
+        head.lines.clear();
+        let (sender, incoming) = (raw.sender, raw.incoming);
+        Ok(Self {
+            sender,
+            incoming,
+            head,
+            lines: [&report, &wobbled].map(|report| lines(&pb::Report::from(report))),
+        })
+    }
+
+    fn next(&mut self, steady: Steady) -> pb::ClientMessage {
+        self.head.seq += 1;
+        let wobbles = steady == Steady::Wobble && self.head.seq.is_multiple_of(2);
+        let mut report = self.head.encode_to_vec();
+        // A message is its fields in any order: these follow those of the head.
+        report.extend_from_slice(&self.lines[usize::from(wobbles)]);
+        let kind = Some(Kind::Report(report.into()));
+        pb::ClientMessage { kind }
+    }
+
+    /// Takes an answer; the report that it answers.
+    fn take(&mut self, message: pb::NodeMessage, who: Who) -> Result<Option<u64>, Failed> {
+        let Some(pb::node_message::Kind::Answer(answer)) = message.kind else {
+            return Ok(None);
+        };
+        if who == Who::Echo {
+            return Ok(Some(Echoed::decode(answer)?.seq));
+        }
+        let answer = Head::decode(answer)?;
+        if answer.lease_ns == 0 {
+            return Err("the node gives a session no lease any more".into());
+        }
+        self.head.heard = answer.number;
+        Ok(Some(answer.answers))
+    }
+
+    /// Sends and takes answers until `end`, and then those that are under way;
+    /// counts the reports that were answered.
+    async fn pump(&mut self, steady: Steady, who: Who, end: Tick) -> Result<u64, Failed> {
+        let (first, mut answered) = (self.head.seq, self.head.seq);
+        while now() < end || answered < self.head.seq {
+            while now() < end && self.head.seq < answered + WINDOW {
+                let message = self.next(steady);
+                self.sender.send(message).await?;
+            }
+            let message = self.incoming.message().await?;
+            let message = message.ok_or("a stream ended")?;
+            answered = self.take(message, who)?.unwrap_or(answered).max(answered);
+        }
+        Ok(answered - first)
+    }
+}
+
+/// The encoding of a report's lines alone.
+fn lines(report: &pb::Report) -> Bytes {
+    let alone = pb::Report {
+        lines: report.lines.clone(),
+        ..pb::Report::default()
+    };
+    alone.encode_to_vec().into()
+}
+
+/// The same messages to an echo.
+async fn echoing(address: &str, like: &Stream) -> Result<Vec<Stream>, Failed> {
+    let mut streams = Vec::new();
+    for _ in 0..SESSIONS {
+        let raw = Raw::open(Raw::connect(address).await?).await?;
+        streams.push(Stream {
+            sender: raw.sender,
+            incoming: raw.incoming,
+            head: like.head.clone(),
+            lines: like.lines.clone(),
+        });
+    }
+    Ok(streams)
+}
+
+/// All of them at once; keys answered per second.
+async fn pump(
+    streams: Vec<Stream>,
+    steady: Steady,
+    who: Who,
+) -> Result<(Vec<Stream>, f64), Failed> {
+    let begun = now();
+    let mut tasks = JoinSet::new();
+    for mut stream in streams {
+        tasks.spawn(async move {
+            let answered = stream.pump(steady, who, begun.after(RUN)).await?;
+            Ok::<_, Failed>((stream, answered))
+        });
+    }
+    let (mut streams, mut sum) = (Vec::new(), 0);
+    for ended in tasks.join_all().await {
+        let (stream, answered) = ended?;
+        streams.push(stream);
+        sum += answered;
+    }
+    let secs = now().since(begun).nanos() as f64 / 1e9;
+    Ok((streams, (sum * KEYS as u64) as f64 / secs))
+}

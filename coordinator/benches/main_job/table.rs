@@ -1,0 +1,105 @@
+//! Tables, the conditions they were made under, and percentiles.
+
+use aliquot_client::Span;
+
+/// A table that is printed as it is written into the documents.
+pub(crate) struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table with these columns.
+    pub(crate) fn new(columns: &[&str]) -> Self {
+        let head = columns.iter().map(|name| (*name).to_owned());
+        Self {
+            rows: vec![head.collect()],
+        }
+    }
+
+    /// One more row.
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// Prints it under a title and the conditions as they are now.
+    pub(crate) fn show(&self, title: &str) {
+        println!("\n## {title}\n{}\n", conditions());
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(String::len).max().unwrap_or(0)
+        };
+        for (number, row) in self.rows.iter().enumerate() {
+            let cells = row.iter().enumerate();
+            let cells: Vec<String> = cells
+                .map(|(column, cell)| format!("{cell:>w$}", w = width(column)))
+                .collect();
+            println!("| {} |", cells.join(" | "));
+            if number == 0 {
+                println!("|{}", "---:|".repeat(row.len()));
+            }
+        }
+    }
+}
+
+/// The machine, how busy it is, and what was built.
+fn conditions() -> String {
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let build = match cfg!(debug_assertions) {
+        true => "debug",
+        false => "release",
+    };
+    format!(
+        "{cores} cores, load average {}, {build} build",
+        load_average()
+    )
+}
+
+/// Of the last minute.
+pub(crate) fn load_average() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().unwrap_or("unknown").to_owned()
+}
+
+/// Samples in order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Samples(Vec<f64>);
+
+impl Samples {
+    /// None.
+    pub(crate) const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// One more.
+    pub(crate) fn add(&mut self, sample: f64) {
+        self.0.push(sample);
+        self.0.sort_by(f64::total_cmp);
+    }
+
+    /// The sample that so many hundredths are not above.
+    pub(crate) fn percentile(&self, hundredths: usize) -> f64 {
+        let last = self.0.len().saturating_sub(1);
+        let rank = (self.0.len() * hundredths).div_ceil(100).saturating_sub(1);
+        self.0.get(rank.min(last)).copied().unwrap_or(f64::NAN)
+    }
+
+    /// Samples below a bound.
+    pub(crate) fn below(&self, bound: f64) -> usize {
+        self.0.partition_point(|sample| *sample < bound)
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// Milliseconds.
+pub(crate) fn ms(span: Span) -> f64 {
+    span.nanos() as f64 / 1e6
+}
+
+/// With one digit after the point.
+pub(crate) fn tenths(value: f64) -> String {
+    format!("{value:.1}")
+}

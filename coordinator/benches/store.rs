@@ -1,0 +1,46 @@
+//! How many entries a second reach the disk: each batch is appended and its
+//! flush waited for, as a follower with nothing in flight does.
+
+use aliquot_coordinator::store::{Disk, LogItem, SledDisk};
+use bytes::Bytes;
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use std::sync::mpsc::channel;
+
+const ENTRY_BYTES: usize = 128;
+
+/// The log is purged when it has this many entries, as compaction would.
+const LOG_ENTRIES_MAX: u64 = 100_000;
+
+fn append_and_flush(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("append and flush, 128 B");
+    for batch in [1, 16, 256] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let disk = SledDisk::open(dir.path()).expect("an empty store");
+        let mut next = 1;
+        group.throughput(Throughput::Elements(batch));
+        group.bench_function(BenchmarkId::from_parameter(batch), |bencher| {
+            bencher.iter(|| {
+                let items = (next..next + batch).map(entry).collect();
+                next += batch;
+                let (told, wait) = channel();
+                disk.append(items, Box::new(move |result| drop(told.send(result))));
+                wait.recv().expect("a Done").expect("a disk that works");
+                if next % LOG_ENTRIES_MAX < batch {
+                    let marker = ("purged", Bytes::copy_from_slice(&next.to_be_bytes()));
+                    disk.purge(next - 1, marker, Box::new(|_| {}));
+                }
+            });
+        });
+    }
+    group.finish();
+}
+
+fn entry(index: u64) -> LogItem {
+    LogItem {
+        index,
+        bytes: Bytes::from_static(&[7; ENTRY_BYTES]),
+    }
+}
+
+criterion_group!(benches, append_and_flush);
+criterion_main!(benches);

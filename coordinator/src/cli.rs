@@ -1,0 +1,206 @@
+//! The command line: `aliquot serve` runs a node, everything else talks to one.
+//!
+//! | exit code | meaning |
+//! |---|---|
+//! | 0 | done |
+//! | 1 | refused or failed; the message says whether anything was changed |
+//! | 2 | the command line or a file is wrong; nothing was sent |
+//! | 3 | no node could be reached; nothing was changed |
+
+mod budget;
+mod check;
+mod cluster;
+mod connect;
+mod demo;
+mod file;
+mod keys;
+mod node;
+mod serve;
+mod show;
+mod top;
+
+pub use node::node;
+
+use crate::config::Loaded;
+use clap::builder::styling::{AnsiColor, Styles};
+use clap::{CommandFactory, Parser, Subcommand};
+use futures_util::future::BoxFuture;
+use std::ffi::OsString;
+use std::fmt::{self, Display};
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Runs a node until it ends, or says why it could not.
+pub type Serve = fn(Loaded) -> BoxFuture<'static, Result<(), String>>;
+
+/// One global rate limit across a whole fleet.
+///
+/// `aliquot serve` runs a node of the coordinator. Every other command talks to
+/// any node of a running cluster.
+#[derive(Debug, Parser)]
+#[command(
+    name = "aliquot",
+    version,
+    styles = STYLES,
+    max_term_width = 100,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_help = AFTER_HELP
+)]
+struct Cli {
+    /// Print JSON instead of text
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+const AFTER_HELP: &str = "\
+Examples:
+  aliquot serve --config node.toml          run a node
+  aliquot budget apply budgets.yaml         write budgets, all or none
+  aliquot budget usage tenant/42/reads      the limit in force and its use
+  aliquot check tenant/42/reads             one request, as a service's
+  aliquot cluster status                    who leads, who is there
+  aliquot top                               the busiest keys, live
+
+Exit codes:
+  0  done
+  1  refused or failed; the message says whether anything was changed
+  2  the command line or a file is wrong; nothing was sent
+  3  no node could be reached; nothing was changed";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a node of the coordinator
+    Serve(Box<serve::Args>),
+    /// Write, read and compare budgets
+    Budget(budget::Args),
+    /// Look at the cluster and change who is in it
+    Cluster(cluster::Args),
+    /// Ask whether a request would be let through, and take it
+    Check(check::Args),
+    /// Show the busiest keys, live
+    Top(top::Args),
+    Demo(Box<demo::DemoArgs>),
+    /// Print a completion script for a shell
+    #[command(after_help = "Example:\n  aliquot completions bash > /etc/bash_completion.d/aliquot")]
+    Completions {
+        /// For which shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Why a command did not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// It was refused, or failed.
+    Refused(String),
+    /// It makes no sense; nothing was sent.
+    Usage(String),
+    /// Nobody could be reached.
+    Unreachable(String),
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.parts().1)
+    }
+}
+
+impl Failure {
+    const fn parts(&self) -> (u8, &String) {
+        match self {
+            Self::Refused(said) => (1, said),
+            Self::Usage(said) => (2, said),
+            Self::Unreachable(said) => (3, said),
+        }
+    }
+}
+
+/// Parses the arguments, the program's name first, and does what they say.
+/// `serve` runs a node.
+#[must_use]
+pub fn run(arguments: impl IntoIterator<Item = OsString>, serve: Serve) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help goes to the one who asked; nobody is left to tell if that fails.
+            drop(error.print());
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let out = Out { json: cli.json };
+    match dispatch(cli, out, serve) {
+        Ok(code) => code,
+        Err(failure) => {
+            let (code, said) = failure.parts();
+            out.complain(said);
+            ExitCode::from(code)
+        }
+    }
+}
+
+fn dispatch(cli: Cli, out: Out, serve: Serve) -> Result<ExitCode, Failure> {
+    let done = match cli.command {
+        Command::Serve(args) => args.run(out, serve),
+        Command::Budget(args) => block_on(args.run(out)),
+        Command::Cluster(args) => block_on(args.run(out)),
+        Command::Top(args) => block_on(args.run(out)),
+        Command::Check(args) => return block_on(args.run(out)),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "aliquot", &mut script);
+            out.say(String::from_utf8_lossy(&script).trim_end());
+            Ok(())
+        }
+        // Its exit codes are its own: they tell a verdict.
+        Command::Demo(args) => return Ok(demo::start(*args, out.json)),
+    };
+    done.map(|()| ExitCode::SUCCESS)
+}
+
+fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let failed = |error| Failure::Refused(format!("this program cannot start: {error}"));
+    runtime.map_err(failed)?.block_on(command)
+}
+
+/// Where answers go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Out {
+    json: bool,
+}
+
+impl Out {
+    /// Prints one or the other, as was asked.
+    fn answer(self, json: impl FnOnce() -> serde_json::Value, text: impl FnOnce() -> String) {
+        if self.json {
+            self.say(format_args!("{:#}", json()));
+        } else {
+            self.say(text().trim_end());
+        }
+    }
+
+    /// A reader that went away, as `head` does, needs no more.
+    fn say(self, text: impl Display) {
+        drop(writeln!(std::io::stdout(), "{text}"));
+    }
+
+    fn complain(self, said: &str) {
+        let said = if self.json {
+            serde_json::json!({ "error": said }).to_string()
+        } else {
+            format!("aliquot: {said}")
+        };
+        drop(writeln!(std::io::stderr(), "{said}"));
+    }
+}

@@ -1,0 +1,308 @@
+//! `aliquot cluster …`: the nodes, their clients, and who leads.
+
+use super::connect::{Connection, request_id};
+use super::{Failure, Out, show};
+use crate::config::Address;
+use aliquot_core::unit::NodeId;
+use aliquot_wire::Wire;
+use aliquot_wire::admin::{
+    ChangeCluster, ClientView, Clients, Cluster, ClusterChange, ListClients, NodeView, Role,
+};
+use aliquot_wire::pb;
+use serde_json::{Value, json};
+
+const EXAMPLES: &str = "\
+A node that joins is started first, with the same cluster.id; then it is added, and promoted, which
+waits until it has caught up. A wiped node with its old address joins by itself; one with another
+address takes a dead node's place by `replace`.
+
+Examples:
+  aliquot cluster status
+  aliquot cluster add node-4.example:7101
+  aliquot cluster promote 4
+  aliquot cluster replace 2 node-5.example:7101
+  aliquot cluster transfer-leader 3                before node 1 is restarted";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    connection: Connection,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Show who leads, in which term, and the settings of the cluster
+    Status,
+    /// Show every node
+    Members,
+    /// Show the client sessions of every node
+    Clients,
+    /// Let a running node join, without a vote
+    Add {
+        /// Its peer address
+        address: Address,
+    },
+    /// Give a node a vote
+    Promote {
+        /// The node, as `members` shows it
+        node: u64,
+    },
+    /// Let a node leave for good
+    Remove {
+        /// The node, as `members` shows it
+        node: u64,
+    },
+    /// Let a running node take the place of another, which may be dead
+    Replace {
+        /// The node that leaves
+        node: u64,
+        /// The peer address of that which comes
+        address: Address,
+    },
+    /// Let another node lead
+    TransferLeader {
+        /// The node, as `members` shows it
+        node: u64,
+    },
+}
+
+impl Args {
+    pub(super) async fn run(self, out: Out) -> Result<(), Failure> {
+        let connection = &self.connection;
+        let (change, done) = match self.command {
+            Command::Status => return status(connection, out).await,
+            Command::Members => return members(connection, out).await,
+            Command::Clients => return clients(connection, out).await,
+            Command::Add { address } => (
+                ClusterChange::Add(address.to_string()),
+                format!("{address} has joined, without a vote."),
+            ),
+            Command::Promote { node } => (
+                ClusterChange::Promote(NodeId::new(node)),
+                format!("Node {node} votes."),
+            ),
+            Command::Remove { node } => (
+                ClusterChange::Remove(NodeId::new(node)),
+                format!("Node {node} has left."),
+            ),
+            Command::Replace { node, address } => (
+                ClusterChange::Replace {
+                    node: NodeId::new(node),
+                    address: address.to_string(),
+                },
+                format!("{address} has taken the place of node {node}."),
+            ),
+            Command::TransferLeader { node } => (
+                ClusterChange::Transfer(NodeId::new(node)),
+                format!("Node {node} leads."),
+            ),
+        };
+        let request = request_id();
+        let change = ChangeCluster { request, change }.to_message();
+        connection
+            .ask_once(async |mut admin| admin.change_cluster(change.clone()).await)
+            .await?;
+        out.answer(|| json!({ "done": true }), || done);
+        Ok(())
+    }
+}
+
+async fn ask(connection: &Connection) -> Result<Cluster, Failure> {
+    connection
+        .ask(async |mut admin| admin.get_cluster(pb::GetClusterRequest {}).await)
+        .await
+}
+
+async fn status(connection: &Connection, out: Out) -> Result<(), Failure> {
+    let cluster = ask(connection).await?;
+    let voters = cluster
+        .nodes
+        .iter()
+        .filter(|node| matches!(node.role, Role::Leader | Role::Voter))
+        .count();
+    let text = || {
+        let leader = cluster.leader.map_or_else(
+            || "none is known: budgets hold as they are, and nothing can be changed".to_owned(),
+            |leader| format!("node {}", leader.get()),
+        );
+        format!(
+            "cluster {}, as node {} knows it\n  leader:  {leader}\n  term:    {}\n  nodes:   {} ({voters} with a \
+             vote)\n  applied: {}\n  lease:   {}\n  drift:   {} ppm",
+            cluster.cluster,
+            cluster.answering.get(),
+            cluster.term.get(),
+            cluster.nodes.len(),
+            cluster.applied,
+            cluster.lease,
+            cluster.drift.ppm(),
+        )
+    };
+    let json = || {
+        json!({
+            "cluster": cluster.cluster,
+            "answering": cluster.answering.get(),
+            "leader": cluster.leader.map(NodeId::get),
+            "term": cluster.term.get(),
+            "applied": cluster.applied,
+            "lease_s": show::seconds(cluster.lease),
+            "drift_ppm": cluster.drift.ppm(),
+            "nodes": cluster.nodes.iter().map(node_json).collect::<Vec<_>>(),
+        })
+    };
+    out.answer(json, text);
+    Ok(())
+}
+
+const fn role(role: Role) -> &'static str {
+    match role {
+        Role::Leader => "leader",
+        Role::Voter => "voter",
+        Role::Learner => "learner",
+        Role::Removed => "removed",
+    }
+}
+
+fn node_json(view: &NodeView) -> Value {
+    json!({
+        "node": view.node.get(),
+        "role": role(view.role),
+        "life": view.life.get(),
+        "peer_address": view.address,
+        "client_address": view.client_address,
+        "leaving": view.leaving,
+        "heard_s_ago": view.heard_ago.map(show::seconds),
+        "sessions": view.sessions,
+        "matched": view.matched,
+    })
+}
+
+async fn members(connection: &Connection, out: Out) -> Result<(), Failure> {
+    let cluster = ask(connection).await?;
+    let text = || {
+        let rows = cluster.nodes.iter().map(|view| {
+            let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+            let leaving = if view.leaving { ", leaving" } else { "" };
+            let heard = if view.node == cluster.answering {
+                Some("itself".to_owned())
+            } else {
+                view.heard_ago.map(show::age)
+            };
+            [
+                view.node.get().to_string(),
+                format!("{}{leaving}", role(view.role)),
+                view.address.clone(),
+                view.client_address.clone(),
+                view.life.get().to_string(),
+                or_dash(view.matched.map(|matched| matched.to_string())),
+                or_dash(heard),
+                view.sessions.to_string(),
+            ]
+        });
+        let head = [
+            "NODE",
+            "ROLE",
+            "PEER ADDRESS",
+            "CLIENT ADDRESS",
+            "LIFE",
+            "MATCHED",
+            "HEARD",
+            "SESSIONS",
+        ];
+        show::table(head, rows)
+    };
+    out.answer(|| cluster.nodes.iter().map(node_json).collect(), text);
+    Ok(())
+}
+
+/// What one node knows of its clients, or why it could not be asked.
+struct Asked {
+    node: NodeId,
+    clients: Result<Vec<ClientView>, String>,
+}
+
+async fn clients(connection: &Connection, out: Out) -> Result<(), Failure> {
+    let cluster = ask(connection).await?;
+    let mut all = Vec::new();
+    for view in &cluster.nodes {
+        let node = view.node;
+        let clients = match view.client_address.parse::<Address>() {
+            Ok(address) => match clients_of(connection, address).await {
+                Ok(clients) => Ok(clients),
+                Err(Failure::Unreachable(why)) => Err(why),
+                Err(failure) => return Err(failure),
+            },
+            Err(_) => Err("nobody knows where clients reach it".to_owned()),
+        };
+        all.push(Asked { node, clients });
+    }
+    for asked in &all {
+        if let Err(why) = &asked.clients {
+            out.complain(&format!("node {} is left out: {why}", asked.node.get()));
+        }
+    }
+    let known = || {
+        let known = all
+            .iter()
+            .filter_map(|asked| Some((asked.node, asked.clients.as_ref().ok()?)));
+        known.flat_map(|(node, clients)| clients.iter().map(move |client| (node, client)))
+    };
+    let text = || {
+        let rows = known().map(|(node, client)| {
+            let labels = client
+                .labels
+                .iter()
+                .map(|(name, value)| format!("{name}={value}"));
+            [
+                node.get().to_string(),
+                client.session.to_string(),
+                client.address.clone(),
+                client.keys.to_string(),
+                show::age(client.open_for),
+                show::age(client.heard_ago),
+                labels.collect::<Vec<_>>().join(" "),
+            ]
+        });
+        let head = ["NODE", "SESSION", "FROM", "KEYS", "OPEN", "HEARD", "LABELS"];
+        show::table(head, rows)
+    };
+    let json = || {
+        let clients = known().map(|(node, client)| {
+            json!({
+                "node": node.get(),
+                "session": client.session,
+                "address": client.address,
+                "labels": client.labels,
+                "keys": client.keys,
+                "open_s": show::seconds(client.open_for),
+                "heard_s_ago": show::seconds(client.heard_ago),
+            })
+        });
+        clients.collect()
+    };
+    out.answer(json, text);
+    Ok(())
+}
+
+async fn clients_of(connection: &Connection, address: Address) -> Result<Vec<ClientView>, Failure> {
+    let mut all = Vec::new();
+    let mut page = ListClients {
+        after: 0,
+        limit: 1_000,
+    };
+    loop {
+        let asked = page.to_message();
+        let clients: Clients = connection
+            .ask_at(address.clone(), async |mut admin| {
+                admin.list_clients(asked).await
+            })
+            .await?;
+        all.extend(clients.clients);
+        match all.last() {
+            Some(last) if clients.more => page.after = last.session,
+            _ => return Ok(all),
+        }
+    }
+}

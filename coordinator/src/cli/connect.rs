@@ -1,0 +1,248 @@
+//! How to reach a cluster: any of its nodes will do.
+
+use super::Failure;
+use crate::config::Address;
+use crate::face::tls::TlsFiles;
+use aliquot_client::{Client, ClientBuilder};
+use aliquot_core::unit::RequestId;
+use aliquot_wire::Wire;
+use aliquot_wire::limits::MESSAGE_BYTES_MAX;
+use aliquot_wire::pb::admin_client::AdminClient;
+use std::path::PathBuf;
+use std::time::Duration;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Request, Response, Status};
+
+/// How long a node may take to accept a connection before the next is tried.
+const CONNECT_WITHIN: Duration = Duration::from_secs(3);
+
+/// How long one answer may take: several elections, and a slow disk.
+const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Connection")]
+pub(super) struct Connection {
+    /// A node to ask; repeat it, and all are tried in turn
+    #[arg(
+        long = "endpoint",
+        value_name = "HOST:PORT",
+        env = "ALIQUOT_ENDPOINTS",
+        value_delimiter = ',',
+        default_value = "127.0.0.1:7001",
+        global = true
+    )]
+    endpoints: Vec<Address>,
+    /// The authority that signs the nodes' certificates, PEM; turns TLS on
+    #[arg(long, value_name = "FILE", env = "ALIQUOT_TLS_CA", global = true)]
+    tls_ca: Option<PathBuf>,
+    /// A certificate of yours, PEM
+    #[arg(long, value_name = "FILE", env = "ALIQUOT_TLS_CERT", global = true)]
+    tls_cert: Option<PathBuf>,
+    /// Its private key, PEM
+    #[arg(long, value_name = "FILE", env = "ALIQUOT_TLS_KEY", global = true)]
+    tls_key: Option<PathBuf>,
+    /// A file that holds a bearer token of yours and nothing else
+    #[arg(long, value_name = "FILE", env = "ALIQUOT_TOKEN_FILE", global = true)]
+    token_file: Option<PathBuf>,
+}
+
+/// The operator's service of one node.
+pub(super) type Admin = AdminClient<InterceptedService<Channel, Bearer>>;
+
+/// Shows a token with every request.
+#[derive(Clone, Debug)]
+pub(super) struct Bearer(Option<MetadataValue<Ascii>>);
+
+impl tonic::service::Interceptor for Bearer {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        if let Some(token) = &self.0 {
+            let metadata = request.metadata_mut();
+            metadata.insert("authorization", token.clone());
+        }
+        Ok(request)
+    }
+}
+
+/// A request id that nobody else has.
+pub(super) fn request_id() -> RequestId {
+    RequestId::new(rand::random_range(1..=u64::MAX))
+}
+
+impl Connection {
+    /// Asks one node after the other until one answers. A node that cannot
+    /// serve, or an answer that was lost, leads to the next: what is asked
+    /// carries its request id, so that asking twice does nothing twice.
+    pub(super) async fn ask<T: Wire>(
+        &self,
+        ask: impl AsyncFn(Admin) -> Result<Response<T::Message>, Status>,
+    ) -> Result<T, Failure> {
+        let message = self.ask_raw(&self.endpoints, ask).await?;
+        T::from_message(message).map_err(|error| {
+            Failure::Refused(format!(
+                "the node's answer cannot be read: {error}; is this program older than the node?"
+            ))
+        })
+    }
+
+    /// Like [`Connection::ask`], for one node at an address.
+    pub(super) async fn ask_at<T: Wire>(
+        &self,
+        address: Address,
+        ask: impl AsyncFn(Admin) -> Result<Response<T::Message>, Status>,
+    ) -> Result<T, Failure> {
+        let only = Self {
+            endpoints: vec![address],
+            ..self.clone()
+        };
+        only.ask(ask).await
+    }
+
+    /// What was answered, as it came.
+    pub(super) async fn ask_once<M>(
+        &self,
+        ask: impl AsyncFn(Admin) -> Result<Response<M>, Status>,
+    ) -> Result<M, Failure> {
+        self.ask_raw(&self.endpoints, ask).await
+    }
+
+    async fn ask_raw<M>(
+        &self,
+        endpoints: &[Address],
+        ask: impl AsyncFn(Admin) -> Result<Response<M>, Status>,
+    ) -> Result<M, Failure> {
+        let (tls, bearer) = (self.tls()?, self.bearer()?);
+        let mut tried = Vec::new();
+        // Without an answer nobody knows whether the request was carried out.
+        let mut lost = false;
+        for address in endpoints {
+            let admin = match connect(address, tls.as_ref(), &bearer).await {
+                Ok(admin) => admin,
+                Err(reason) => {
+                    tried.push(format!("{address}: {reason}"));
+                    continue;
+                }
+            };
+            match ask(admin).await {
+                Ok(answer) => return Ok(answer.into_inner()),
+                Err(status) => match status.code() {
+                    Code::Unavailable => tried.push(format!("{address}: {}", status.message())),
+                    Code::Unknown | Code::DeadlineExceeded | Code::Cancelled => {
+                        lost = true;
+                        tried.push(format!("{address}: {}", status.message()));
+                    }
+                    _ => return Err(Failure::Refused(said(&status))),
+                },
+            }
+        }
+        let tried = tried.join("\n  ");
+        Err(if lost {
+            Failure::Refused(format!(
+                "an answer was lost, and what was asked may be carried out or not; look before you \
+                 ask again\n  {tried}"
+            ))
+        } else {
+            Failure::Unreachable(format!(
+                "no node answered; nothing was changed; is it running, and is --endpoint right?\n  {tried}"
+            ))
+        })
+    }
+
+    /// A client of these nodes, as services embed it.
+    pub(super) fn client(&self) -> Result<ClientBuilder, Failure> {
+        let addresses = self.endpoints.iter().map(ToString::to_string);
+        let mut client = Client::builder().addresses(addresses);
+        if let Some(tls) = self.tls()? {
+            client = client.tls(tls.client());
+        }
+        if let Some(token) = self.token()? {
+            client = client.token(token);
+        }
+        Ok(client)
+    }
+
+    fn tls(&self) -> Result<Option<TlsFiles>, Failure> {
+        let wrong = |what: &str| Err(Failure::Usage(what.to_owned()));
+        let identity = match (&self.tls_cert, &self.tls_key) {
+            (Some(cert), Some(key)) => Some((cert.as_path(), key.as_path())),
+            (None, None) => None,
+            _ => return wrong("--tls-cert and --tls-key belong together: give both or none"),
+        };
+        match (&self.tls_ca, identity) {
+            (Some(ca), identity) => match TlsFiles::of_client(ca, identity) {
+                Ok(files) => Ok(Some(files)),
+                Err(error) => wrong(&error.to_string()),
+            },
+            (None, Some(_)) => {
+                wrong("--tls-cert needs --tls-ca: the authority of the nodes' certificates")
+            }
+            (None, None) => Ok(None),
+        }
+    }
+
+    fn token(&self) -> Result<Option<String>, Failure> {
+        let Some(path) = &self.token_file else {
+            return Ok(None);
+        };
+        let token = std::fs::read_to_string(path).map_err(|error| {
+            let path = path.display();
+            Failure::Usage(format!("--token-file {path} cannot be read: {error}"))
+        })?;
+        Ok(Some(token.trim().to_owned()))
+    }
+
+    fn bearer(&self) -> Result<Bearer, Failure> {
+        let (Some(token), Some(path)) = (self.token()?, &self.token_file) else {
+            return Ok(Bearer(None));
+        };
+        let header = format!("Bearer {token}").parse();
+        let mut header: MetadataValue<Ascii> = header.map_err(|_| {
+            let path = path.display();
+            let why = "holds no token: one line of printable characters";
+            Failure::Usage(format!("--token-file {path} {why}"))
+        })?;
+        header.set_sensitive(true);
+        Ok(Bearer(Some(header)))
+    }
+}
+
+async fn connect(
+    address: &Address,
+    tls: Option<&TlsFiles>,
+    bearer: &Bearer,
+) -> Result<Admin, String> {
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let mut endpoint = Endpoint::from_shared(format!("{scheme}://{address}"))
+        .map_err(|error| error.to_string())?
+        .connect_timeout(CONNECT_WITHIN)
+        .timeout(ANSWER_WITHIN);
+    if let Some(tls) = tls {
+        endpoint = endpoint
+            .tls_config(tls.client())
+            .map_err(|error| why(&error))?;
+    }
+    let channel = endpoint.connect().await.map_err(|error| why(&error))?;
+    let admin = AdminClient::with_interceptor(channel, bearer.clone());
+    Ok(admin.max_decoding_message_size(MESSAGE_BYTES_MAX))
+}
+
+/// The innermost cause: what wraps it says nothing that helps.
+fn why(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}
+
+fn said(status: &Status) -> String {
+    match status.code() {
+        Code::Unauthenticated => format!("not authenticated: {}", status.message()),
+        Code::PermissionDenied => format!("permission denied: {}", status.message()),
+        Code::Unimplemented => {
+            "the node does not know this command; is it older than this program?".to_owned()
+        }
+        _ => status.message().to_owned(),
+    }
+}

@@ -1,0 +1,265 @@
+//! `aliquot demo`: a cluster under real load on this machine, and a verdict.
+
+mod parts;
+
+use crate::clock::HostClock;
+use crate::demo::verdict::Ruling;
+use crate::demo::{self, Afterwards, DemoError, Device, Fault, Kill, Plan, Report, Screen};
+use aliquot_core::budget::grammar;
+use aliquot_core::unit::Span;
+use clap::{Args, ValueEnum};
+use parts::Part;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use tokio::runtime;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// A run that did not hold what it must.
+const FAILED: u8 = 1;
+/// A run without a verdict, for the reason that is told.
+const NO_RUN: u8 = 2;
+/// A run whose verdict is unknown.
+const UNKNOWN: u8 = 3;
+/// A run that was interrupted.
+const INTERRUPTED: u8 = 130;
+
+const EXIT_CODES: &str = "Exit codes: 0 everything held; 1 something did not; 2 the run could \
+     not be made; 3 the records do not fit together, so that nothing is known; 130 interrupted.";
+
+/// Start a cluster and services on this machine, put them under load, kill a
+/// node, and judge every decision
+///
+/// Three coordinators and the services are processes of their own, with their
+/// files in one directory. Services share one limit that is asked for three
+/// times over, half of it by one of them. At half time a node is killed, and
+/// started again two seconds later. Every decision is recorded with the clock
+/// around it, and the verdict is computed from these records.
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, after_help = EXIT_CODES)]
+pub(crate) struct DemoArgs {
+    /// With --json: where the report goes; standard output if left out
+    #[arg(value_name = "FILE")]
+    report: Option<PathBuf>,
+
+    /// How long the load lasts, 3s to 24h [default: 30s, or as long as the replay]
+    #[arg(long, value_name = "SPAN", value_parser = duration)]
+    duration: Option<Span>,
+
+    /// How many services there are, 1 to 64
+    #[arg(long, value_name = "N", default_value_t = 8,
+        value_parser = clap::value_parser!(u64).range(1..=64))]
+    services: u64,
+
+    /// Requests per second of the shared limit, 1 to 100000
+    #[arg(long, value_name = "N", default_value_t = 1_000,
+        value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    limit: u64,
+
+    /// Requests that it lets through at once, 1 to 1000000
+    #[arg(long, value_name = "N", default_value_t = 200,
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    burst: u64,
+
+    /// Which node is killed at half time
+    #[arg(long, value_name = "NODE", default_value = "leader")]
+    kill: KillChoice,
+
+    /// Leave everything running after the verdict, until Ctrl-C, and say how to talk to it
+    #[arg(long)]
+    keep: bool,
+
+    /// An empty directory for all files, which stay [default: a temporary one]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+
+    /// What the load is drawn from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// Offer the requests of a CSV (time,key,cost) or of an access log instead:
+    /// each key has the limit for itself
+    #[arg(long, value_name = "FILE")]
+    replay: Option<PathBuf>,
+
+    /// How many times as fast a replay goes, 0.001 to 10000
+    #[arg(long, value_name = "X", default_value = "1", value_parser = speed, requires = "replay")]
+    speed: u64,
+
+    /// Let a service serve what its limiter refused: the run must fail
+    #[arg(long, hide = true, conflicts_with = "plant_miscount")]
+    plant_overadmission: bool,
+
+    /// Let a service forget an admission: the verdict must be unknown
+    #[arg(long, hide = true)]
+    plant_miscount: bool,
+
+    #[command(subcommand)]
+    part: Option<Part>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum KillChoice {
+    /// The one that leads
+    Leader,
+    /// Of the others, the one with the most sessions
+    Follower,
+    /// None
+    None,
+}
+
+/// Does what `aliquot demo` was asked; `json` says whether the report is
+/// written as JSON, too. Called on the main thread, which all processes of a
+/// run are tied to.
+pub(crate) fn start(args: DemoArgs, json: bool) -> ExitCode {
+    // A service is one of many on this machine.
+    let mut runtime = match args.part {
+        Some(_) => runtime::Builder::new_current_thread(),
+        None => runtime::Builder::new_multi_thread(),
+    };
+    match runtime.enable_all().build() {
+        Ok(runtime) => runtime.block_on(run(args, json)),
+        Err(error) => {
+            complain(&error.to_string());
+            ExitCode::from(NO_RUN)
+        }
+    }
+}
+
+async fn run(mut args: DemoArgs, json: bool) -> ExitCode {
+    match args.part.take() {
+        Some(part) => parts::run(part).await,
+        None => run_all(args, json).await,
+    }
+}
+
+async fn run_all(mut args: DemoArgs, json: bool) -> ExitCode {
+    let report = args.report.take();
+    if report.is_some() && !json {
+        complain("FILE goes with --json: aliquot demo --json FILE");
+        return ExitCode::from(NO_RUN);
+    }
+    let interrupted = match interruption() {
+        Ok(interrupted) => interrupted,
+        Err(error) => {
+            complain(&error.to_string());
+            return ExitCode::from(NO_RUN);
+        }
+    };
+    // What is shown goes beside a report on standard output, not into it.
+    let screen = match (json, &report) {
+        (true, None) => screen(io::stderr()),
+        _ => screen(io::stdout()),
+    };
+    let mut written = Ok(());
+    let told = |found: &Report| {
+        if json {
+            written = write_report(found, report.as_deref());
+        }
+    };
+    let outcome = demo::run(plan(args), Arc::new(HostClock), screen, interrupted, told).await;
+    if let Err(error) = written {
+        complain(&format!("the report could not be written: {error}"));
+        return ExitCode::from(NO_RUN);
+    }
+    match outcome {
+        Ok(report) => match report.verdict.outcome {
+            Ruling::Pass | Ruling::NotJudged => ExitCode::SUCCESS,
+            Ruling::Fail => ExitCode::from(FAILED),
+            Ruling::Unknown => ExitCode::from(UNKNOWN),
+        },
+        Err(error) => {
+            complain(&error.to_string());
+            let interrupted = matches!(error, DemoError::Interrupted);
+            ExitCode::from(if interrupted { INTERRUPTED } else { NO_RUN })
+        }
+    }
+}
+
+fn plan(args: DemoArgs) -> Plan {
+    Plan {
+        services: usize::try_from(args.services).unwrap_or(usize::MAX),
+        limit: args.limit,
+        burst: args.burst,
+        duration: args.duration,
+        kill: match args.kill {
+            KillChoice::Leader => Kill::Leader,
+            KillChoice::Follower => Kill::Follower,
+            KillChoice::None => Kill::None,
+        },
+        afterwards: match args.keep {
+            true => Afterwards::Keep,
+            false => Afterwards::Stop,
+        },
+        data: args.data,
+        seed: args.seed,
+        replay: args.replay.map(|path| (path, args.speed)),
+        fault: match (args.plant_overadmission, args.plant_miscount) {
+            (true, _) => Fault::OverAdmission,
+            (_, true) => Fault::Miscount,
+            _ => Fault::None,
+        },
+    }
+}
+
+/// Resolves when the process is asked to end, by Ctrl-C, SIGTERM or SIGHUP.
+fn interruption() -> io::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    })
+}
+
+fn screen(out: impl Write + IsTerminal + Send + 'static) -> Screen {
+    let size = crossterm::terminal::size().ok();
+    let device = match size.filter(|_| out.is_terminal()) {
+        Some((columns, rows)) => Device::Terminal { columns, rows },
+        None => Device::Lines,
+    };
+    Screen::new(Box::new(out), device)
+}
+
+fn write_report(report: &Report, file: Option<&Path>) -> io::Result<()> {
+    let mut json = serde_json::to_string_pretty(report)?;
+    json.push('\n');
+    match file {
+        Some(file) => std::fs::write(file, json),
+        None => io::stdout().write_all(json.as_bytes()),
+    }
+}
+
+fn complain(said: &str) {
+    // Who cannot be told gets the exit code.
+    let _ = writeln!(io::stderr(), "aliquot demo: {said}");
+}
+
+fn duration(text: &str) -> Result<Span, String> {
+    let span = grammar::span(text);
+    let allowed = Span::from_secs(3)..=Span::from_secs(86_400);
+    let within = span.filter(|span| allowed.contains(span));
+    within.ok_or_else(|| "must be a span from 3s to 24h, such as 30s or 5m".to_owned())
+}
+
+/// A factor in thousandths.
+fn speed(text: &str) -> Result<u64, String> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let three: String = part.chars().chain("000".chars()).take(3).collect();
+    let finer = part.bytes().skip(3).any(|byte| byte != b'0');
+    let thousandths = (digits(whole) && digits(part) && !finer)
+        .then(|| format!("{whole}{three}").parse().ok())
+        .flatten();
+    thousandths
+        .filter(|thousandths| (1..=10_000_000).contains(thousandths))
+        .ok_or_else(|| "must be a factor from 0.001 to 10000, such as 2 or 0.5".to_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! What the processes of a run are, when they are this program.
+
+use super::{FAILED, NO_RUN, complain};
+use crate::clock::HostClock;
+use crate::demo::service::{Plant, ServicePlan, ask_held, limit, serve};
+use crate::demo::supervisor::tether;
+use aliquot_client::Client;
+use clap::{Args, Subcommand};
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// What a process of a run is.
+#[derive(Debug, Subcommand)]
+pub(super) enum Part {
+    /// Become this program with other arguments, and end with the parent
+    #[command(hide = true)]
+    Exec {
+        /// The process that this one ends with
+        #[arg(long)]
+        parent: u32,
+        /// The arguments
+        #[arg(last = true, required = true)]
+        args: Vec<OsString>,
+    },
+    /// One service
+    #[command(hide = true)]
+    Service(ServiceArgs),
+}
+
+/// What a service of a run is told.
+#[derive(Args, Debug)]
+pub(super) struct ServiceArgs {
+    /// The key of the path `/`
+    #[arg(long)]
+    pub(super) key: String,
+    /// Nodes of the cluster
+    #[arg(long, value_delimiter = ',', required = true)]
+    pub(super) endpoints: Vec<String>,
+    /// Where it listens
+    #[arg(long, default_value = "127.0.0.1:0")]
+    pub(super) listen: SocketAddr,
+    /// Where it writes its decisions
+    #[arg(long)]
+    pub(super) record: PathBuf,
+    /// Where it writes the address it listens at
+    #[arg(long)]
+    pub(super) address: PathBuf,
+    /// So many refused requests it serves
+    #[arg(long, default_value_t = 0)]
+    pub(super) serve_refused: u64,
+    /// So many admissions it does not write down
+    #[arg(long, default_value_t = 0)]
+    pub(super) forget: u64,
+}
+
+pub(super) async fn run(part: Part) -> ExitCode {
+    match part {
+        Part::Exec { parent, args } => {
+            complain(&tether(parent, &args).to_string());
+            ExitCode::from(NO_RUN)
+        }
+        Part::Service(service) => serve_one(service).await,
+    }
+}
+
+async fn serve_one(args: ServiceArgs) -> ExitCode {
+    let client = match Client::connect(args.endpoints) {
+        Ok(client) => client,
+        Err(error) => {
+            complain(&error.to_string());
+            return ExitCode::from(NO_RUN);
+        }
+    };
+    let held = ask_held(&client, &args.key);
+    let plan = ServicePlan {
+        key: args.key,
+        listen: args.listen,
+        record: args.record,
+        address: args.address,
+        plant: Plant {
+            serve_refused: args.serve_refused,
+            forget: args.forget,
+        },
+    };
+    let limited = |routes, audit: &Arc<_>| limit(routes, audit, &client);
+    let served = serve(plan, Arc::new(HostClock), limited, held).await;
+    // Nothing is admitted any more: what is left is handed back at once.
+    client.close().await;
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&error.to_string());
+            ExitCode::from(FAILED)
+        }
+    }
+}

@@ -1,0 +1,69 @@
+use super::*;
+use clap::Parser;
+
+#[derive(Debug, Parser)]
+struct Whole {
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(flatten)]
+    demo: DemoArgs,
+}
+
+fn parse(line: &str) -> Result<Whole, String> {
+    let words = line.split_whitespace();
+    Whole::try_parse_from(words).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_run_is_planned_as_it_was_asked_for() {
+    let whole = parse(
+        "demo --json out.json --duration 1m --services 3 --limit 50 --burst 7 \
+         --kill follower --keep --seed 9 --replay log.csv --speed 2.5",
+    );
+    let whole = whole.unwrap();
+    assert!(whole.json);
+    assert_eq!(whole.demo.report.as_deref(), Some(Path::new("out.json")));
+    let asked = plan(whole.demo);
+    assert_eq!(asked.duration, Some(Span::from_secs(60)));
+    assert_eq!((asked.services, asked.limit, asked.burst), (3, 50, 7));
+    assert_eq!(asked.kill, Kill::Follower);
+    assert_eq!(asked.afterwards, Afterwards::Keep);
+    assert_eq!(asked.replay, Some(("log.csv".into(), 2_500)));
+    let plain = plan(parse("demo").unwrap().demo);
+    assert_eq!((plain.services, plain.limit, plain.burst), (8, 1_000, 200));
+    assert_eq!((plain.kill, plain.fault), (Kill::Leader, Fault::None));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    for (line, because) in [
+        ("demo --duration 2s", "must be a span from 3s to 24h"),
+        ("demo --services 0", "1..=64"),
+        ("demo --speed 2", "--replay"),
+        ("demo --replay x --speed 0", "must be a factor"),
+        ("demo --replay x --speed 1.2345", "must be a factor"),
+        ("demo --kill all", "leader, follower, none"),
+        (
+            "demo --plant-miscount --plant-overadmission",
+            "cannot be used with",
+        ),
+    ] {
+        let error = parse(line).unwrap_err();
+        assert!(error.contains(because), "{line}: {error}");
+    }
+}
+
+#[test]
+fn the_parts_of_a_run_are_parsed_as_it_writes_them() {
+    let line = "demo exec --parent 17 -- serve --listen 127.0.0.1:1";
+    let Some(Part::Exec { parent, args }) = parse(line).unwrap().demo.part else {
+        panic!("{line}");
+    };
+    assert_eq!((parent, args.len()), (17, 3));
+    let line = "demo service --key demo --endpoints a:1,b:2 --record r --address a --forget 1";
+    let Some(Part::Service(service)) = parse(line).unwrap().demo.part else {
+        panic!("{line}");
+    };
+    assert_eq!(service.endpoints, ["a:1", "b:2"]);
+    assert_eq!((service.forget, service.serve_refused), (1, 0));
+}

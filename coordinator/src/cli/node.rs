@@ -1,0 +1,77 @@
+//! The process of a node: logs, signals, and what a new cluster begins with.
+
+use super::file::{self, Found};
+use crate::config::{Config, Loaded, LogConfig, LogFormat};
+use crate::serve;
+use aliquot_core::budget::Budget;
+use futures_util::future::{BoxFuture, FutureExt};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+/// Runs a node until SIGTERM or SIGINT; a second one ends it at once.
+pub fn node(loaded: Loaded) -> BoxFuture<'static, Result<(), String>> {
+    run(loaded.config).boxed()
+}
+
+async fn run(config: Config) -> Result<(), String> {
+    log_to_stderr(&config.log)?;
+    let budgets = first_budgets(&config)?;
+    let said = |error: std::io::Error| format!("signals cannot be heard: {error}");
+    let mut term = signal(SignalKind::terminate()).map_err(said)?;
+    let mut int = signal(SignalKind::interrupt()).map_err(said)?;
+    let mut told = async move || {
+        tokio::select! {
+            _ = term.recv() => tracing::info!("SIGTERM"),
+            _ = int.recv() => tracing::info!("SIGINT"),
+        }
+    };
+    let (first, shutdown) = tokio::sync::oneshot::channel();
+    let second = async move {
+        told().await;
+        let _ = first.send(());
+        told().await;
+    };
+    let shutdown = async move {
+        // The sender lives until it has said so.
+        let _ = shutdown.await;
+    };
+    tokio::select! {
+        ended = serve::run(config, budgets, shutdown) => ended.map_err(|error| error.to_string()),
+        () = second => Err("told twice to stop: what is held here is free after a lease".to_owned()),
+    }
+}
+
+/// Lines of the log, with colours on a terminal alone.
+fn log_to_stderr(config: &LogConfig) -> Result<(), String> {
+    // What the libraries say of their own is for those who ask for it by name. That the
+    // log's task has ended is said by whoever ended it, and whoever asks it is told.
+    let quiet = "openraft=warn,openraft::raft::raft_inner=off,sled=warn,h2=warn";
+    let filter = format!("{quiet},{}", config.filter);
+    let filter = EnvFilter::try_new(filter)
+        .map_err(|error| format!("log.filter = {:?}: {error}", config.filter))?;
+    let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colours);
+    let set = match config.format {
+        LogFormat::Pretty => lines.try_init(),
+        LogFormat::Json => lines.json().try_init(),
+    };
+    set.map_err(|error| format!("the log cannot be set up: {error}"))
+}
+
+fn first_budgets(config: &Config) -> Result<Vec<Budget>, String> {
+    let Some(path) = &config.budgets else {
+        return Ok(Vec::new());
+    };
+    let found = file::read(&[path.display().to_string()]);
+    let found = found.map_err(|failure| failure.to_string())?;
+    let validated = found.into_iter().map(|Found { place, draft }| {
+        draft.validate().map_err(|errors| {
+            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            format!("{place}: {}", errors.join("; "))
+        })
+    });
+    validated.collect()
+}

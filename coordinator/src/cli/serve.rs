@@ -1,0 +1,80 @@
+//! `aliquot serve`: a node.
+
+use super::{Failure, Out, Serve};
+use crate::config::{Config, Flags, Loaded, Sources};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Every setting may stand in the file, in a variable and in a flag; a flag goes before a variable, a
+variable before the file. `--print-config` prints what is in force and where each value comes from.
+
+Examples:
+  aliquot serve                                        one node, for trying out
+  aliquot serve --config /etc/aliquot/node.toml        as a service
+  aliquot serve --config node.toml --print-config      check, and show what is in force
+
+A file:
+  listen = \"0.0.0.0:7001\"
+  advertise = \"node-1.example:7001\"
+  peer_listen = \"0.0.0.0:7101\"
+  peer_advertise = \"node-1.example:7101\"
+  data_dir = \"/var/lib/aliquot\"
+  [cluster]
+  id = \"shop\"
+  peers = [\"node-1.example:7101\", \"node-2.example:7101\", \"node-3.example:7101\"]
+  [tls]
+  cert = \"/etc/aliquot/node-1.pem\"
+  key = \"/etc/aliquot/node-1.key\"
+  ca = \"/etc/aliquot/ca.pem\"
+  admins = [\"ops.example\"]";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// The configuration file (TOML)
+    #[arg(long, value_name = "FILE", env = "ALIQUOT_CONFIG")]
+    config: Option<PathBuf>,
+    /// Print the effective configuration with the origin of each value, and exit
+    #[arg(long)]
+    print_config: bool,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+impl Args {
+    pub(super) fn run(self, out: Out, serve: Serve) -> Result<(), Failure> {
+        let print = self.print_config;
+        let loaded = self.load()?;
+        for warning in &loaded.warnings {
+            out.complain(&format!("warning: {warning}"));
+        }
+        if print {
+            out.answer(|| loaded.to_json(), || loaded.to_string());
+            return Ok(());
+        }
+        let runtime = tokio::runtime::Runtime::new();
+        let failed = |error| Failure::Refused(format!("the node cannot start: {error}"));
+        let ended = runtime.map_err(failed)?.block_on(serve(loaded));
+        ended.map_err(Failure::Refused)
+    }
+
+    fn load(self) -> Result<Loaded, Failure> {
+        let mut sources = Sources::default();
+        if let Some(path) = self.config {
+            let text = std::fs::read_to_string(&path).map_err(|error| {
+                Failure::Usage(format!(
+                    "--config {} cannot be read: {error}",
+                    path.display()
+                ))
+            })?;
+            sources.file(path, text);
+        }
+        let readable = |(name, text): (_, std::ffi::OsString)| {
+            let name: std::ffi::OsString = name;
+            Some((name.into_string().ok()?, text.into_string().ok()?))
+        };
+        sources.env(std::env::vars_os().filter_map(readable));
+        sources.flags(self.flags);
+        Config::load(&sources).map_err(|problems| Failure::Usage(problems.to_string()))
+    }
+}

@@ -1,0 +1,157 @@
+//! What people are shown: tables, numbers in their units, and the same as JSON.
+
+use aliquot_core::budget::{Budget, BudgetDraft, Limit};
+use aliquot_core::share::{Kind, Share};
+use aliquot_core::unit::Span;
+use aliquot_wire::admin::Usage;
+use comfy_table::{ContentArrangement, Table, presets};
+use serde_json::{Value, json};
+
+/// A table without lines, such as `ps` prints.
+pub(super) fn table<const N: usize>(
+    head: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> String {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(head);
+    for row in rows {
+        table.add_row(row);
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    let lines = table.to_string();
+    let lines: Vec<&str> = lines.lines().map(str::trim_end).collect();
+    lines.join("\n")
+}
+
+/// `rate 100/s, burst 20`.
+pub(super) fn limit(budget: &Budget) -> String {
+    let draft = budget.to_draft();
+    let said = |field: &Option<aliquot_core::budget::Written>| {
+        field.as_ref().map_or_else(String::new, ToString::to_string)
+    };
+    match budget.limit() {
+        Limit::Rate { .. } => format!("rate {}, burst {}", said(&draft.rate), said(&draft.burst)),
+        Limit::Quota { .. } => format!("quota {}", said(&draft.quota)),
+        Limit::Concurrency { .. } => format!("{} in flight", said(&draft.concurrency)),
+    }
+}
+
+/// What was written, without the fields that say nothing.
+pub(super) fn draft(draft: &BudgetDraft) -> Value {
+    let mut value = serde_json::to_value(draft).unwrap_or_default();
+    if let Some(fields) = value.as_object_mut() {
+        fields.retain(|_, value| !value.is_null() && *value != json!([]));
+    }
+    value
+}
+
+/// Grains in tokens, in thousandths: 1,500 is one and a half.
+pub(super) fn milli(grains: u64, budget: &Budget) -> u64 {
+    let scale = u128::from(budget.scale().grains_per_token().max(1));
+    // To the nearest: a rate that the scale rounded reads as it was written.
+    let milli = (u128::from(grains) * 1_000 + scale / 2) / scale;
+    u64::try_from(milli).unwrap_or(u64::MAX)
+}
+
+/// Thousandths as people write them: `1.5`, `200`.
+pub(super) fn decimal(milli: u64) -> String {
+    let (whole, rest) = (milli / 1_000, milli % 1_000);
+    match rest {
+        0 => whole.to_string(),
+        rest => format!("{whole}.{rest:03}")
+            .trim_end_matches('0')
+            .to_owned(),
+    }
+}
+
+/// What is held of a budget, in its kind's unit.
+pub(super) fn share(share: &Share, budget: &Budget) -> String {
+    let tokens = |grains| decimal(milli(grains, budget));
+    match budget.kind() {
+        Kind::Rate => format!(
+            "{}/s, burst {}",
+            tokens(share.rate.grains()),
+            tokens(share.burst.grains())
+        ),
+        Kind::Quota => format!("{} tokens", tokens(share.tokens.grains())),
+        Kind::Concurrency => format!("{} permits", tokens(share.burst.grains())),
+    }
+}
+
+/// What is held, as numbers: tokens per second, tokens, permits.
+pub(super) fn share_json(share: &Share, budget: &Budget) -> Value {
+    let number = |grains| number(milli(grains, budget));
+    match budget.kind() {
+        Kind::Rate => json!({
+            "rate_per_s": number(share.rate.grains()),
+            "burst": number(share.burst.grains()),
+        }),
+        Kind::Quota => json!({ "tokens": number(share.tokens.grains()) }),
+        Kind::Concurrency => json!({ "permits": number(share.burst.grains()) }),
+    }
+}
+
+/// Thousandths as a JSON number that is whole where it can be.
+pub(super) fn number(milli: u64) -> Value {
+    match milli % 1_000 {
+        0 => (milli / 1_000).into(),
+        _ => decimal(milli)
+            .parse::<f64>()
+            .map_or(Value::Null, Value::from),
+    }
+}
+
+/// A key's limit and use, for machines.
+pub(super) fn usage_json(usage: &Usage) -> Value {
+    let budget = &usage.limit;
+    json!({
+        "key": usage.key.to_string(),
+        "rule": budget.key().to_string(),
+        "limit": draft(&budget.to_draft()),
+        "in_use": usage.budget.is_some(),
+        "held": share_json(&usage.held, budget),
+        "demand": number(milli(usage.demand, budget)),
+        "spent": number(milli(usage.spent.grains(), budget)),
+        "period": usage.period.get(),
+        "winding_up": usage.winding,
+    })
+}
+
+/// An age as people say it: the two greatest units at most.
+pub(super) fn age(span: Span) -> String {
+    let millis = span.nanos() / 1_000_000;
+    let secs = millis / 1_000;
+    match secs {
+        0 => format!("{millis}ms"),
+        1..=59 => format!("{}.{}s", secs, millis % 1_000 / 100),
+        60..=3_599 => format!("{}m{:02}s", secs / 60, secs % 60),
+        3_600..=86_399 => format!("{}h{:02}m", secs / 3_600, secs % 3_600 / 60),
+        _ => format!("{}d{:02}h", secs / 86_400, secs % 86_400 / 3_600),
+    }
+}
+
+/// Seconds as a JSON number.
+pub(super) fn seconds(span: Span) -> Value {
+    number(span.nanos() / 1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_shown_as_people_write_them() {
+        assert_eq!(decimal(1_500), "1.5");
+        assert_eq!(decimal(200_000), "200");
+        assert_eq!(decimal(7), "0.007");
+        assert_eq!(number(1_500), json!(1.5));
+        assert_eq!(age(Span::from_millis(90_500)), "1m30s");
+        assert_eq!(age(Span::from_millis(320)), "320ms");
+        assert_eq!(age(Span::from_secs(90_000)), "1d01h");
+    }
+}

@@ -1,0 +1,144 @@
+//! `aliquot top`: the busiest keys, live.
+
+use super::connect::Connection;
+use super::{Failure, Out, show};
+use aliquot_core::share::Kind;
+use aliquot_wire::Wire;
+use aliquot_wire::admin::{BusyKey, BusyKeys, TopKeys};
+use crossterm::{cursor, queue, terminal};
+use serde_json::json;
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+DEMAND is what callers want per second, ADMITTED and DENIED what they get; of a quota, USE is what is
+spent of it; of permits, what is held.
+
+Examples:
+  aliquot top -n 40 --every 1s
+  aliquot top --once --json | jq '.keys[] | select(.use > 0.9) | .key'";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// So many keys
+    #[arg(short = 'n', long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    keys: u32,
+    /// Leave so many of the busiest out
+    #[arg(long, default_value_t = 0)]
+    skip: u32,
+    /// How often the table is renewed
+    #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = interval)]
+    every: Duration,
+    /// Print the table once, as is done where nobody watches
+    #[arg(long)]
+    once: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let span = aliquot_core::budget::grammar::span(text);
+    let span = span.map(|span| Duration::from_nanos(span.nanos()));
+    let allowed = Duration::from_millis(100)..=Duration::from_secs(3_600);
+    span.filter(|span| allowed.contains(span))
+        .ok_or_else(|| "must be a span from 100ms to 1h, such as 500ms".to_owned())
+}
+
+impl Args {
+    pub(super) async fn run(self, out: Out) -> Result<(), Failure> {
+        let live = !self.once && !out.json && std::io::stdout().is_terminal();
+        if !live {
+            let busy = self.ask().await?;
+            out.answer(|| to_json(&busy), || to_text(&busy));
+            return Ok(());
+        }
+        let mut ticks = tokio::time::interval(self.every);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                _ = tokio::signal::ctrl_c() => return Ok(()),
+            }
+            // A node that is away for a moment leaves the table waiting, not gone.
+            let page = match self.ask().await {
+                Ok(busy) => to_text(&busy),
+                Err(Failure::Unreachable(why)) => why,
+                Err(failure) => return Err(failure),
+            };
+            if draw(&page).is_err() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn ask(&self) -> Result<BusyKeys, Failure> {
+        let (skip, limit) = (self.skip, self.keys);
+        let top = TopKeys { skip, limit }.to_message();
+        self.connection
+            .ask(async |mut admin| admin.top_keys(top).await)
+            .await
+    }
+}
+
+/// Over the last page, so that nothing flickers.
+fn draw(page: &str) -> std::io::Result<()> {
+    let mut screen = std::io::stdout().lock();
+    let (_, rows) = terminal::size().unwrap_or((80, 24));
+    queue!(screen, cursor::MoveTo(0, 0))?;
+    for line in page.lines().take(usize::from(rows.saturating_sub(1))) {
+        write!(screen, "{line}")?;
+        queue!(screen, terminal::Clear(terminal::ClearType::UntilNewLine))?;
+        write!(screen, "\r\n")?;
+    }
+    queue!(screen, terminal::Clear(terminal::ClearType::FromCursorDown))?;
+    screen.flush()
+}
+
+/// How much of the limit is wanted, spent or held, in thousandths.
+fn used(key: &BusyKey) -> u64 {
+    let (usage, whole) = (&key.usage, key.usage.limit.whole());
+    let (used, of) = match usage.limit.kind() {
+        Kind::Rate => (usage.demand, whole.rate.grains()),
+        Kind::Quota => (usage.spent.grains(), whole.tokens.grains()),
+        Kind::Concurrency => (usage.held.burst.grains(), whole.burst.grains()),
+    };
+    u64::try_from(u128::from(used) * 1_000 / u128::from(of.max(1))).unwrap_or(u64::MAX)
+}
+
+fn to_text(busy: &BusyKeys) -> String {
+    let rows = busy.keys.iter().map(|key| {
+        let usage = &key.usage;
+        let flow = |milli: Option<u64>| milli.map_or_else(|| "-".to_owned(), show::decimal);
+        [
+            usage.key.to_string(),
+            show::limit(&usage.limit),
+            format!("{}%", used(key) / 10),
+            show::decimal(show::milli(usage.demand, &usage.limit)),
+            flow(key.admitted_milli),
+            flow(key.denied_milli),
+            key.holders.to_string(),
+        ]
+    });
+    let head = [
+        "KEY", "LIMIT", "USE", "DEMAND", "ADMITTED", "DENIED", "HOLDERS",
+    ];
+    let shown = busy.keys.len();
+    format!(
+        "{}\n\n{shown} of {} keys",
+        show::table(head, rows),
+        busy.total
+    )
+}
+
+fn to_json(busy: &BusyKeys) -> serde_json::Value {
+    let keys = busy.keys.iter().map(|key| {
+        let mut shown = show::usage_json(&key.usage);
+        shown["use"] = show::number(used(key));
+        shown["admitted_per_s"] = key.admitted_milli.map(show::number).into();
+        shown["denied_per_s"] = key.denied_milli.map(show::number).into();
+        shown["holders"] = key.holders.into();
+        shown
+    });
+    json!({ "keys": keys.collect::<Vec<_>>(), "total": busy.total })
+}

@@ -1,0 +1,157 @@
+//! What must hold between settings.
+
+use super::problem::Problems;
+use super::source::Written;
+use super::{ClientCerts, Config, PaceConfig, Security};
+use aliquot_core::lease::child_span;
+use aliquot_core::unit::Span;
+use std::net::{IpAddr, SocketAddr};
+
+/// A lease is too short for an ordinary leader change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "is too short for a leader change: 3 × report_every + 2 × election_max + 5 × round_trip = {needs}, \
+     but a client may count only {} ms of it: make lease longer, or report_every, election_max or \
+     round_trip shorter",
+    lasts.nanos() / 1_000_000
+)]
+pub struct LeaseTooShort {
+    /// How long an ordinary leader change may take.
+    pub needs: Span,
+    /// How long a client's lease lasts.
+    pub lasts: Span,
+}
+
+/// Whether a lease outlasts an ordinary leader change, so that one costs nobody his lease.
+///
+/// Let `L` be the lease, `r` the report interval, `E` the longest election
+/// timeout, `t` the round trip between nodes with its flush, and `σ(x) = x · (1 − ρ)/(1 + ρ)`
+/// what a child counts of its parent's `x`. A client counts `σ(σ(L))`, because its lease
+/// rides on its node's. Let the last report that the old leader confirms be sent at 0; then
+///
+/// | by | what has happened at the latest |
+/// |---|---|
+/// | `r + t` | the leader is dead: it would have confirmed the next report otherwise |
+/// | `+ 2 E` | a follower's timeout has passed, then its own draw before the vote |
+/// | `+ t` | the new leader is in office: an entry of its own term is committed |
+/// | `+ r + t` | it has heard the node's next report |
+/// | `+ t` | a quorum has confirmed it and the node knows |
+/// | `+ r + t` | the client has reported and been answered |
+///
+/// so the condition is `3 r + 2 E + 5 t ≤ σ(σ(L))`. With the defaults it reads
+/// 1,500 + 1,200 + 250 = 2,950 ms ≤ 2,988 ms.
+///
+/// # Errors
+///
+/// [`LeaseTooShort`], with both sides of the inequality.
+pub fn lease_needs(pace: &PaceConfig) -> Result<(), LeaseTooShort> {
+    let lasts = child_span(child_span(pace.lease, pace.drift), pace.drift);
+    let needs = pace
+        .report_every
+        .times_or_max(3)
+        .plus_or_max(pace.election_max.times_or_max(2))
+        .plus_or_max(pace.round_trip.times_or_max(5));
+    if needs <= lasts {
+        return Ok(());
+    }
+    Err(LeaseTooShort { needs, lasts })
+}
+
+/// Everything that is at odds.
+pub(super) fn all(config: &Config, written: &Written, problems: &mut Problems) {
+    let mut refuse = |key: &str, what: String| {
+        let Some(entry) = written.get(key) else {
+            return;
+        };
+        let value = (!entry.texts.is_empty()).then(|| entry.texts.join(", "));
+        problems.add(key, value, &entry.origin, what);
+    };
+    pace(&config.pace, &mut refuse);
+    peers(config, &mut refuse);
+    security(config, &mut refuse);
+}
+
+fn pace(pace: &PaceConfig, refuse: &mut impl FnMut(&str, String)) {
+    if let Err(error) = lease_needs(pace) {
+        refuse("lease", error.to_string());
+    }
+    if pace.election_min >= pace.election_max {
+        refuse(
+            "election_min",
+            format!(
+                "must be less than election_max = {}: equal waits tie every vote",
+                pace.election_max
+            ),
+        );
+    }
+    if pace.election_min < pace.heartbeat.times_or_max(2) {
+        refuse(
+            "election_min",
+            format!(
+                "must be at least twice heartbeat = {}: one that is lost must depose nobody",
+                pace.heartbeat
+            ),
+        );
+    }
+    // Replication gives an RPC three quarters of the heartbeat.
+    if pace.heartbeat.times_or_max(3) < pace.round_trip.times_or_max(4) {
+        refuse(
+            "heartbeat",
+            format!(
+                "must be at least 4/3 of round_trip = {}: no answer comes in time otherwise",
+                pace.round_trip
+            ),
+        );
+    }
+}
+
+fn peers(config: &Config, refuse: &mut impl FnMut(&str, String)) {
+    let (own, peers) = (&config.peer_advertise, &config.cluster.peers);
+    if !peers.contains(own) {
+        refuse(
+            "cluster.peers",
+            format!("must contain this node's own peer_advertise = \"{own}\", to the letter"),
+        );
+    }
+    let mut taken: Vec<(&str, SocketAddr)> = Vec::new();
+    let ports = [
+        ("listen", Some(config.listen)),
+        ("peer_listen", Some(config.peer_listen)),
+        ("metrics_listen", config.metrics_listen),
+    ];
+    for (key, address) in ports {
+        let Some(address) = address else { continue };
+        let same = |other: &&(&str, SocketAddr)| other.1 == address && address.port() != 0;
+        if let Some((other, _)) = taken.iter().find(same) {
+            refuse(key, format!("is {other}'s address already"));
+        }
+        taken.push((key, address));
+    }
+}
+
+fn security(config: &Config, refuse: &mut impl FnMut(&str, String)) {
+    if let Some(tls) = &config.tls
+        && tls.client_certs == ClientCerts::Optional
+        && config.tokens.is_none()
+    {
+        let what = "needs tokens: without a certificate or a token nobody is known";
+        refuse("tls.require_client_cert", what.to_owned());
+    }
+    if config.security == Security::Insecure || config.tls.is_some() {
+        return;
+    }
+    for (key, address) in [
+        ("listen", config.listen),
+        ("peer_listen", config.peer_listen),
+    ] {
+        if !is_loopback(address.ip()) {
+            let what = "is off loopback, where plaintext is refused: give tls.cert, tls.key and tls.ca, \
+                        or accept it with insecure = true";
+            refuse(key, what.to_owned());
+        }
+    }
+}
+
+fn is_loopback(ip: IpAddr) -> bool {
+    ip.to_canonical().is_loopback()
+}

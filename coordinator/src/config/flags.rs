@@ -1,0 +1,77 @@
+//! The flags of `aliquot serve`, made from the settings.
+
+use super::setting::{SETTINGS, Setting, Shape};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use std::collections::BTreeMap;
+
+/// The settings that were said by flag, as they were written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Flags(BTreeMap<&'static str, Vec<String>>);
+
+impl Flags {
+    pub(super) fn get(&self, key: &str) -> Option<&Vec<String>> {
+        self.0.get(key)
+    }
+
+    /// Says a setting as its flag would; `false` if there is none of that key.
+    #[must_use]
+    pub fn say(&mut self, key: &str, text: &str) -> bool {
+        let Some(setting) = super::setting::setting(key) else {
+            return false;
+        };
+        let said = self.0.entry(setting.key).or_default();
+        said.push(text.to_owned());
+        true
+    }
+}
+
+impl FromArgMatches for Flags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut flags = Self::default();
+        flags.update_from_arg_matches(matches)?;
+        Ok(flags)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        for setting in SETTINGS {
+            if let Ok(Some(texts)) = matches.try_get_many::<String>(setting.key) {
+                self.0.insert(setting.key, texts.cloned().collect());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Args for Flags {
+    fn augment_args(command: Command) -> Command {
+        SETTINGS
+            .iter()
+            .fold(command, |command, setting| command.arg(arg(setting)))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+fn arg(setting: &'static Setting) -> Arg {
+    let default = match setting.default {
+        "" => String::new(),
+        default => format!(" [default: {default}]"),
+    };
+    let help = format!("{}{default} [env: {}]", setting.help, setting.variable());
+    let arg = Arg::new(setting.key)
+        .long(setting.flag())
+        .value_name(setting.value)
+        .help_heading("Settings (each also by file and variable)")
+        .help(help);
+    match setting.shape {
+        Shape::One => arg.action(ArgAction::Set),
+        Shape::List => arg.action(ArgAction::Append),
+        Shape::Flag => arg
+            .action(ArgAction::Set)
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("true"),
+    }
+}

@@ -1,0 +1,345 @@
+//! From one text per setting to a value that cannot be wrong by itself.
+
+use super::problem::Problems;
+use super::source::{Entry, Written};
+use super::{
+    ClientCerts, ClusterConfig, Config, LogConfig, LogFormat, PaceConfig, Security, SessionConfig,
+    TlsConfig,
+};
+use aliquot_core::budget::grammar;
+use aliquot_core::unit::{Drift, Span};
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// A host and a port: where something is reached. `node-1.example:7101`, `10.0.0.1:7101`, `[::1]:7101`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address {
+    host: String,
+    port: u16,
+}
+
+/// A text is no address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("must be HOST:PORT with a port from 1 to 65535, such as node-1.example:7101")]
+pub struct AddressError;
+
+impl Address {
+    /// The most bytes of an address, as it travels on the wire.
+    const BYTES_MAX: usize = aliquot_wire::limits::ADDRESS_BYTES_MAX;
+
+    /// The host: a name, or an IP address without brackets.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The port; never 0.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+impl FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        let (host, port) = text.rsplit_once(':').ok_or(AddressError)?;
+        let bracketed = host
+            .strip_prefix('[')
+            .and_then(|host| host.strip_suffix(']'));
+        let host = match bracketed {
+            Some(inner) if inner.parse::<std::net::Ipv6Addr>().is_ok() => inner,
+            Some(_) => return Err(AddressError),
+            None => host,
+        };
+        let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+        let named = !host.is_empty() && host.chars().all(legal);
+        let port = port.parse().ok().filter(|port| *port != 0);
+        match port {
+            Some(port) if (named || bracketed.is_some()) && text.len() <= Self::BYTES_MAX => {
+                let host = host.to_ascii_lowercase();
+                Ok(Self { host, port })
+            }
+            _ => Err(AddressError),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.parse() {
+            Ok(IpAddr::V6(ip)) => write!(f, "[{ip}]:{}", self.port),
+            _ => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
+/// The configuration, as far as each setting is right by itself.
+pub(super) fn config(written: &Written, problems: &mut Problems) -> Option<Config> {
+    let mut read = Read { written, problems };
+    let listen = read.socket("listen");
+    let peer_listen = read.socket("peer_listen");
+    let metrics_listen = match read.text("metrics_listen").as_deref() {
+        Some("off") => Some(None),
+        _ => read.socket("metrics_listen").map(Some),
+    };
+    let advertise = read.address_or("advertise", "listen", listen);
+    let peer_advertise = read.address_or("peer_advertise", "peer_listen", peer_listen);
+    let cluster = read.cluster(peer_advertise.as_ref());
+    let data_dir = read.one("data_dir", "a directory", |text| Some(PathBuf::from(text)));
+    let pace = read.pace();
+    let snapshot_every = read.count("snapshot_every", 100, 100_000_000);
+    let session = read.session();
+    let log = read.log();
+    let tls = read.tls(cluster.as_ref().map_or(&[], |cluster| &cluster.peers));
+    let insecure = read.flag("insecure");
+    Some(Config {
+        cluster: cluster?,
+        listen: listen?,
+        peer_listen: peer_listen?,
+        metrics_listen: metrics_listen?,
+        advertise: advertise?,
+        peer_advertise: peer_advertise?,
+        data_dir: data_dir?,
+        pace: pace?,
+        snapshot_every: snapshot_every?,
+        session: session?,
+        log: log?,
+        tls: tls?,
+        tokens: read.text("tokens").map(Into::into),
+        budgets: read.text("budgets").map(Into::into),
+        security: if insecure? {
+            Security::Insecure
+        } else {
+            Security::Strict
+        },
+    })
+}
+
+struct Read<'a> {
+    written: &'a Written,
+    problems: &'a mut Problems,
+}
+
+impl Read<'_> {
+    fn entry(&self, key: &str) -> Option<&Entry> {
+        self.written.get(key)
+    }
+
+    fn refuse(&mut self, key: &str, text: &str, what: String) {
+        if let Some(entry) = self.written.get(key) {
+            self.problems
+                .add(key, Some(text.to_owned()), &entry.origin, what);
+        }
+    }
+
+    /// What was written, if anything was.
+    fn text(&self, key: &str) -> Option<String> {
+        self.entry(key)?.texts.first().cloned()
+    }
+
+    fn texts(&self, key: &str) -> Vec<String> {
+        self.entry(key)
+            .map_or_else(Vec::new, |entry| entry.texts.clone())
+    }
+
+    /// Reads what must be there.
+    fn one<T>(
+        &mut self,
+        key: &str,
+        allowed: &str,
+        read: impl FnOnce(&str) -> Option<T>,
+    ) -> Option<T> {
+        let text = self.text(key).unwrap_or_default();
+        let value = (!text.is_empty()).then(|| read(&text)).flatten();
+        if value.is_none() {
+            self.refuse(key, &text, format!("must be {allowed}"));
+        }
+        value
+    }
+
+    fn socket(&mut self, key: &str) -> Option<SocketAddr> {
+        let mut allowed = "IP:PORT, such as 127.0.0.1:7001 or 0.0.0.0:7001".to_owned();
+        if key == "metrics_listen" {
+            allowed.push_str(", or off");
+        }
+        self.one(key, &allowed, |text| {
+            let text = text.replace("localhost:", "127.0.0.1:");
+            text.parse().ok()
+        })
+    }
+
+    /// The address said, or that which is listened on, if others can use it.
+    fn address_or(
+        &mut self,
+        key: &str,
+        listen_key: &str,
+        listen: Option<SocketAddr>,
+    ) -> Option<Address> {
+        if let Some(text) = self.text(key) {
+            return self.address(key, &text);
+        }
+        let listen = listen?;
+        if listen.ip().is_unspecified() || listen.port() == 0 {
+            let what = format!(
+                "must be given, because {listen_key} = \"{listen}\" is no address that others can connect to: \
+                 HOST:PORT, as they reach this node"
+            );
+            self.refuse(key, "", what);
+            return None;
+        }
+        listen.to_string().parse().ok()
+    }
+
+    fn address(&mut self, key: &str, text: &str) -> Option<Address> {
+        match text.parse() {
+            Ok(address) => Some(address),
+            Err(AddressError) => {
+                self.refuse(key, text, AddressError.to_string());
+                None
+            }
+        }
+    }
+
+    fn span(&mut self, key: &str, least: Span, most: Span) -> Option<Span> {
+        let allowed = format!("a span from {least} to {most}, such as 500ms or 3s");
+        self.one(key, &allowed, |text| {
+            grammar::span(text).filter(|span| (least..=most).contains(span))
+        })
+    }
+
+    fn count(&mut self, key: &str, least: u64, most: u64) -> Option<u64> {
+        let allowed = format!("a whole number from {least} to {most}");
+        self.one(key, &allowed, |text| {
+            grammar::whole(text).filter(|count| (least..=most).contains(count))
+        })
+    }
+
+    fn flag(&mut self, key: &str) -> Option<bool> {
+        self.one(key, "true or false", |text| text.parse().ok())
+    }
+
+    fn cluster(&mut self, own: Option<&Address>) -> Option<ClusterConfig> {
+        let id = self.one("cluster.id", "1 to 64 letters, digits, - _ and .", |text| {
+            let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+            (text.len() <= 64 && text.chars().all(legal)).then(|| text.to_owned())
+        });
+        let texts = self.texts("cluster.peers");
+        let mut peers = Vec::new();
+        for text in &texts {
+            let Some(address) = self.address("cluster.peers", text) else {
+                continue;
+            };
+            if peers.contains(&address) {
+                self.refuse("cluster.peers", text, "stands there twice".to_owned());
+            }
+            peers.push(address);
+        }
+        if texts.is_empty() {
+            peers.extend(own.cloned());
+        }
+        peers.sort();
+        Some(ClusterConfig { id: id?, peers })
+    }
+
+    fn pace(&mut self) -> Option<PaceConfig> {
+        // Below 20 ms a holder forgets what it sent before its lease is over.
+        let least = Span::from_millis(20);
+        let minute = Span::from_secs(60);
+        let lease = self.span("lease", Span::from_millis(200), Span::from_secs(3_600));
+        let report_every = self.span("report_every", least, minute);
+        let drift = self.one("drift_ppm", "a whole number from 0 to 100000", |text| {
+            Drift::from_ppm(u32::try_from(grammar::whole(text)?).ok()?).ok()
+        });
+        let heartbeat = self.span("heartbeat", Span::from_millis(10), minute);
+        let election_min = self.span("election_min", Span::from_millis(30), minute);
+        let election_max = self.span("election_max", Span::from_millis(30), minute);
+        let round_trip = self.span("round_trip", Span::from_millis(1), minute);
+        Some(PaceConfig {
+            lease: lease?,
+            report_every: report_every?,
+            drift: drift?,
+            heartbeat: heartbeat?,
+            election_min: election_min?,
+            election_max: election_max?,
+            round_trip: round_trip?,
+        })
+    }
+
+    fn session(&mut self) -> Option<SessionConfig> {
+        let most = self.count("session.max", 1, 1_000_000);
+        let keys_max = aliquot_wire::limits::LINES_MAX as u64;
+        let keys = self.count("session.keys", 1, keys_max);
+        Some(SessionConfig {
+            most: u32::try_from(most?).ok()?,
+            keys: u32::try_from(keys?).ok()?,
+        })
+    }
+
+    fn log(&mut self) -> Option<LogConfig> {
+        let format = self.one("log.format", "pretty or json", |text| match text {
+            "pretty" => Some(LogFormat::Pretty),
+            "json" => Some(LogFormat::Json),
+            _ => None,
+        });
+        let allowed = "a filter such as info, or warn,aliquot_coordinator=debug";
+        let filter = self.one("log.filter", allowed, |text| {
+            let known = text.parse::<tracing_subscriber::filter::Targets>();
+            let spans = tracing_subscriber::EnvFilter::try_new(text);
+            (known.is_ok() || (text.contains('[') && spans.is_ok())).then(|| text.to_owned())
+        });
+        Some(LogConfig {
+            format: format?,
+            filter: filter?,
+        })
+    }
+
+    /// `None` if a setting is wrong, `Some(None)` if TLS is off.
+    fn tls(&mut self, peers: &[Address]) -> Option<Option<TlsConfig>> {
+        let files = ["tls.cert", "tls.key", "tls.ca"];
+        let required = self.flag("tls.require_client_cert");
+        let texts = files.map(|key| self.text(key));
+        let [Some(cert), Some(key), Some(ca)] = &texts else {
+            if texts.iter().all(Option::is_none) {
+                return Some(None);
+            }
+            for (key, _) in files.iter().zip(&texts).filter(|(_, text)| text.is_none()) {
+                let what = "must be given, too: TLS needs tls.cert, tls.key and tls.ca";
+                self.refuse(key, "", what.to_owned());
+            }
+            return None;
+        };
+        let mut named = self.texts("tls.peers");
+        if named.is_empty() {
+            named = peers.iter().map(|peer| peer.host().to_owned()).collect();
+        }
+        for key in ["tls.admins", "tls.clients", "tls.peers"] {
+            for name in self.texts(key) {
+                if name != "*" && !is_name(&name) {
+                    let what = "must be a DNS name, an IP address, or * for any".to_owned();
+                    self.refuse(key, &name, what);
+                }
+            }
+        }
+        Some(Some(TlsConfig {
+            cert: cert.into(),
+            key: key.into(),
+            ca: ca.into(),
+            client_certs: if required? {
+                ClientCerts::Required
+            } else {
+                ClientCerts::Optional
+            },
+            admins: self.texts("tls.admins"),
+            clients: self.texts("tls.clients"),
+            peers: named,
+        }))
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    rustls_pki_types::ServerName::try_from(text).is_ok()
+}

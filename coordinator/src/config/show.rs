@@ -1,0 +1,88 @@
+//! The effective configuration, with where each value comes from.
+
+use super::setting::{SETTINGS, Setting, Shape};
+use super::{Config, Loaded};
+use std::fmt;
+
+impl Loaded {
+    /// As one JSON object: `{"lease": {"value": "3s", "origin": "default"}}`. A
+    /// setting that is off is `null`.
+    #[must_use]
+    pub fn to_json(&self) -> serde_json::Value {
+        let settings = SETTINGS.iter().map(|setting| {
+            let texts = effective(self, setting);
+            let value = match (setting.shape, texts.as_slice()) {
+                (Shape::List, texts) => texts.into(),
+                (Shape::Flag, [text]) => (text == "true").into(),
+                (_, [text]) => text.as_str().into(),
+                _ => serde_json::Value::Null,
+            };
+            let origin = self.origin(setting.key).map(ToString::to_string);
+            let shown = serde_json::json!({ "value": value, "origin": origin });
+            (setting.key.to_owned(), shown)
+        });
+        serde_json::Value::Object(settings.collect())
+    }
+}
+
+/// As a file that says the same, with the origins as comments.
+impl fmt::Display for Loaded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let line = |setting: &Setting, name: &str| {
+            let texts = effective(self, setting);
+            let quoted = texts.iter().map(|text| format!("{text:?}"));
+            let value = match (setting.shape, texts.as_slice()) {
+                (Shape::List, _) => format!("[{}]", quoted.collect::<Vec<_>>().join(", ")),
+                (Shape::Flag, [text]) => text.clone(),
+                (_, [text]) if text.parse::<u32>().is_ok() => text.clone(),
+                (_, [text]) => format!("{text:?}"),
+                _ => String::new(),
+            };
+            let off = if value.is_empty() { "# " } else { "" };
+            let said = format!("{off}{name} = {value}");
+            let origin = self.origin(setting.key);
+            (said, origin.map_or_else(String::new, ToString::to_string))
+        };
+        let plain = SETTINGS.iter().filter(|setting| !setting.key.contains('.'));
+        for setting in plain {
+            let (said, origin) = line(setting, setting.key);
+            writeln!(f, "{said:<44} # {origin}")?;
+        }
+        let mut group = "";
+        for setting in SETTINGS {
+            let Some((table, name)) = setting.key.split_once('.') else {
+                continue;
+            };
+            if table != group {
+                writeln!(f, "\n[{table}]")?;
+                group = table;
+            }
+            let (said, origin) = line(setting, name);
+            writeln!(f, "{said:<44} # {origin}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What is in force: what was written, or what follows from other settings.
+fn effective(loaded: &Loaded, setting: &Setting) -> Vec<String> {
+    let config: &Config = &loaded.config;
+    match setting.key {
+        "advertise" => vec![config.advertise.to_string()],
+        "peer_advertise" => vec![config.peer_advertise.to_string()],
+        "cluster.peers" => config
+            .cluster
+            .peers
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
+        "tls.peers" => config
+            .tls
+            .as_ref()
+            .map_or_else(Vec::new, |tls| tls.peers.clone()),
+        key => loaded
+            .written
+            .get(key)
+            .map_or_else(Vec::new, |entry| entry.texts.clone()),
+    }
+}

@@ -1,0 +1,216 @@
+//! From file, variables and flags to one text per setting.
+
+use super::flags::Flags;
+use super::problem::{Origin, Problems};
+use super::setting::{SETTINGS, Setting, Shape, nearest, setting};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// What is read, as it was written.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    file: Option<(PathBuf, String)>,
+    env: BTreeMap<String, String>,
+    flags: Flags,
+}
+
+impl Sources {
+    /// The file: its name for messages, and what it says.
+    pub fn file(&mut self, path: impl Into<PathBuf>, text: impl Into<String>) {
+        self.file = Some((path.into(), text.into()));
+    }
+
+    /// Takes every variable that begins with `ALIQUOT_`.
+    pub fn env(&mut self, variables: impl IntoIterator<Item = (String, String)>) {
+        let ours = variables.into_iter();
+        self.env
+            .extend(ours.filter(|(name, _)| name.starts_with(PREFIX)));
+    }
+
+    /// Takes the flags.
+    pub fn flags(&mut self, flags: Flags) {
+        self.flags = flags;
+    }
+
+    /// Variables that look like ours and are not. They are no errors: an
+    /// orchestrator sets some of its own beside every service.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let known = |name: &str| SETTINGS.iter().any(|setting| setting.variable() == name);
+        let odd = self
+            .env
+            .keys()
+            .filter(|name| !known(name) && !OTHERS.contains(&name.as_str()));
+        odd.filter_map(|name| {
+            let key = name.strip_prefix(PREFIX)?.to_lowercase();
+            let near = setting(nearest(&key)?)?.variable();
+            Some(format!(
+                "the variable {name} means nothing here; did you mean {near}?"
+            ))
+        })
+        .collect()
+    }
+}
+
+const PREFIX: &str = "ALIQUOT_";
+
+/// Variables of ours that are no settings of a node.
+const OTHERS: &[&str] = &["ALIQUOT_CONFIG", "ALIQUOT_ENDPOINTS", "ALIQUOT_TOKEN_FILE"];
+
+/// One setting's text, or texts, and where it comes from.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) texts: Vec<String>,
+    pub(super) origin: Origin,
+}
+
+/// Every setting that has a text.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Written(BTreeMap<&'static str, Entry>);
+
+impl Written {
+    /// Merges the sources: the later in this function goes before the earlier.
+    pub(super) fn of(sources: &Sources, problems: &mut Problems) -> Self {
+        let mut written = Self::default();
+        for setting in SETTINGS {
+            written.say(setting, setting.default, Origin::Default);
+        }
+        if let Some((path, text)) = &sources.file {
+            written.read_file(path, text, problems);
+        }
+        for setting in SETTINGS {
+            let name = setting.variable();
+            if let Some(text) = sources.env.get(&name) {
+                written.say(setting, text, Origin::Env(name));
+            }
+            if let Some(texts) = sources.flags.get(setting.key) {
+                let origin = Origin::Flag(format!("--{}", setting.flag()));
+                written.say(setting, &texts.join(","), origin);
+            }
+        }
+        written
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&Entry> {
+        self.0.get(key)
+    }
+
+    /// Takes a text. An empty one says nothing, which goes before what was said before.
+    fn say(&mut self, setting: &Setting, text: &str, origin: Origin) {
+        let texts = match setting.shape {
+            Shape::List => text.split(',').map(str::trim).map(str::to_owned).collect(),
+            Shape::One | Shape::Flag => vec![text.trim().to_owned()],
+        };
+        self.put(setting, texts, origin);
+    }
+
+    fn put(&mut self, setting: &Setting, mut texts: Vec<String>, origin: Origin) {
+        texts.retain(|text| !text.is_empty());
+        self.0.insert(setting.key, Entry { texts, origin });
+    }
+
+    fn read_file(&mut self, path: &Path, text: &str, problems: &mut Problems) {
+        let file = File { path, text };
+        match DeTable::parse(text) {
+            Ok(table) => self.read_table("", table.get_ref(), &file, problems),
+            Err(error) => {
+                let start = error.span().map_or(0, |span| span.start);
+                let what = format!("is not TOML: {}", error.message());
+                problems.add("the file", None, &file.at(start), what);
+            }
+        }
+    }
+
+    fn read_table(
+        &mut self,
+        prefix: &str,
+        table: &DeTable<'_>,
+        file: &File<'_>,
+        problems: &mut Problems,
+    ) {
+        for (name, value) in table {
+            let key = format!("{prefix}{}", name.get_ref());
+            let origin = file.at(name.span().start);
+            let is_group = |setting: &Setting| {
+                let rest = setting.key.strip_prefix(key.as_str());
+                rest.is_some_and(|rest| rest.starts_with('.'))
+            };
+            match (setting(&key), value.get_ref()) {
+                (Some(setting), value) => match texts_of(setting, value) {
+                    Ok(texts) => self.put(setting, texts, origin),
+                    Err(what) => problems.add(&key, None, &origin, what),
+                },
+                (None, DeValue::Table(inner)) if SETTINGS.iter().any(is_group) => {
+                    self.read_table(&format!("{key}."), inner, file, problems);
+                }
+                (None, _) if SETTINGS.iter().any(is_group) => {
+                    let what = format!("must be a table: write [{key}]");
+                    problems.add(&key, None, &origin, what);
+                }
+                (None, _) => problems.add(&key, None, &origin, unknown(&key)),
+            }
+        }
+    }
+}
+
+fn unknown(key: &str) -> String {
+    // The table may be the mistake: `id` for `cluster.id`.
+    let last = key.rsplit('.').next().unwrap_or(key);
+    let ends = SETTINGS.iter().map(|setting| setting.key);
+    let elsewhere = ends
+        .clone()
+        .find(|known| known.rsplit('.').next() == Some(last));
+    match elsewhere.or_else(|| nearest(key)) {
+        Some(near) => format!("is no setting; did you mean {near:?}?"),
+        None => "is no setting; `aliquot serve --print-config` shows all".to_owned(),
+    }
+}
+
+fn texts_of(setting: &Setting, value: &DeValue<'_>) -> Result<Vec<String>, String> {
+    match (setting.shape, value) {
+        (Shape::List, DeValue::Array(values)) => {
+            let values = values.iter().map(Spanned::get_ref);
+            values.map(|value| text_of(setting, value)).collect()
+        }
+        (Shape::List, _) => Err(format!("must be a list, such as [{:?}]", setting.value)),
+        (Shape::One | Shape::Flag, value) => Ok(vec![text_of(setting, value)?]),
+    }
+}
+
+fn text_of(setting: &Setting, value: &DeValue<'_>) -> Result<String, String> {
+    match value {
+        DeValue::String(text) => Ok(text.trim().to_owned()),
+        DeValue::Boolean(flag) if setting.shape == Shape::Flag => Ok(flag.to_string()),
+        DeValue::Integer(number) if setting.shape == Shape::One => {
+            let digits = number.as_str().replace('_', "");
+            i64::from_str_radix(&digits, number.radix())
+                .map(|number| number.to_string())
+                .map_err(|_| format!("is a number that is too large: {digits}"))
+        }
+        other => Err(format!(
+            "must be {}, not {}",
+            match setting.shape {
+                Shape::Flag => "true or false",
+                Shape::One => "a text or a whole number",
+                Shape::List => "a list of texts",
+            },
+            other.type_str()
+        )),
+    }
+}
+
+struct File<'a> {
+    path: &'a Path,
+    text: &'a str,
+}
+
+impl File<'_> {
+    fn at(&self, offset: usize) -> Origin {
+        let before = self.text.bytes().take(offset);
+        Origin::File {
+            path: self.path.to_owned(),
+            line: before.filter(|byte| *byte == b'\n').count() + 1,
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! The three coordinators of a run, as its supervisor sees them.
+
+use super::error::DemoError;
+use super::supervisor::{Supervisor, free_ports};
+use aliquot_core::budget::BudgetDraft;
+use aliquot_core::unit::{Drift, RequestId, Span, Term};
+use aliquot_wire::Wire;
+use aliquot_wire::admin::{ApplyBudgets, BudgetsOutcome, Cluster as View, Mode};
+use aliquot_wire::pb;
+use aliquot_wire::pb::admin_client::AdminClient;
+use futures_util::future::join_all;
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+use tonic::transport::{Channel, Endpoint};
+
+/// How many coordinators there are.
+pub const NODES: usize = 3;
+
+/// What the names of their processes begin with.
+pub const PREFIX: &str = "node-";
+
+const CONNECT_WITHIN: Duration = Duration::from_millis(300);
+const ANSWER_WITHIN: Duration = Duration::from_millis(700);
+const APPLY_WITHIN: Duration = Duration::from_secs(5);
+
+/// One coordinator and where it is reached.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// The name of its process.
+    pub name: String,
+    /// Where clients and operators reach it.
+    pub listen: SocketAddr,
+    /// Where the other nodes do.
+    pub peer_listen: SocketAddr,
+    /// Where its metrics are.
+    pub metrics_listen: SocketAddr,
+}
+
+/// The coordinators of a run.
+#[derive(Debug)]
+pub struct Nodes {
+    nodes: Vec<Node>,
+    admins: Vec<AdminClient<Channel>>,
+}
+
+/// How the cluster is, as far as its nodes answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sight {
+    /// The term.
+    pub term: Term,
+    /// The leader, as an index, if the nodes know one.
+    pub leader: Option<usize>,
+    /// Of each node, whether it answers, and its clients' sessions.
+    pub nodes: Vec<Option<u64>>,
+    /// Nodes that the answer with the newest term tells of.
+    pub known: usize,
+    /// The drift that the cluster states.
+    pub drift: Drift,
+    /// The nodes' lease.
+    pub lease: Span,
+}
+
+impl Nodes {
+    /// Coordinators at ports that are free now. None is started.
+    ///
+    /// # Errors
+    ///
+    /// [`DemoError::Io`] if there are no ports.
+    pub fn plan() -> Result<Self, DemoError> {
+        let ports = free_ports(3 * NODES).map_err(DemoError::io("free ports"))?;
+        let at = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let (threes, _) = ports.as_chunks::<3>();
+        let nodes = (1..).zip(threes).map(|(number, ports)| Node {
+            name: format!("{PREFIX}{number}"),
+            listen: at(ports[0]),
+            peer_listen: at(ports[1]),
+            metrics_listen: at(ports[2]),
+        });
+        let nodes: Vec<Node> = nodes.collect();
+        let admins: Result<_, tonic::transport::Error> = nodes
+            .iter()
+            .map(|node| {
+                let endpoint = Endpoint::from_shared(format!("http://{}", node.listen))?;
+                let endpoint = endpoint.connect_timeout(CONNECT_WITHIN);
+                Ok(AdminClient::new(endpoint.connect_lazy()))
+            })
+            .collect();
+        let unusable = |error| DemoError::io("a node's address")(std::io::Error::other(error));
+        Ok(Self {
+            admins: admins.map_err(unusable)?,
+            nodes,
+        })
+    }
+
+    /// The coordinators.
+    #[must_use]
+    pub fn list(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// Where clients connect: `a:1,b:2,c:3`.
+    #[must_use]
+    pub fn endpoints(&self) -> String {
+        let all: Vec<String> = self.nodes.iter().map(|n| n.listen.to_string()).collect();
+        all.join(",")
+    }
+
+    /// Starts a coordinator, or starts it again with what it has on disk.
+    ///
+    /// # Errors
+    ///
+    /// [`DemoError::Child`] if its process cannot be started.
+    pub fn start(&self, node: &Node, supervisor: &mut Supervisor) -> Result<(), DemoError> {
+        let mut args: Vec<OsString> = vec!["serve".into()];
+        let mut say = |flag: &str, value: OsString| args.extend([flag.into(), value]);
+        say("--cluster-id", "demo".into());
+        say("--listen", node.listen.to_string().into());
+        say("--peer-listen", node.peer_listen.to_string().into());
+        say("--metrics-listen", node.metrics_listen.to_string().into());
+        for peer in &self.nodes {
+            say("--cluster-peers", peer.peer_listen.to_string().into());
+        }
+        let data = supervisor.dir_of(&node.name).join("data");
+        say("--data-dir", data.into());
+        Ok(supervisor.start(&node.name, &args)?)
+    }
+
+    /// How the cluster is: the newest term that any node tells of.
+    pub async fn look(&self) -> Sight {
+        let asked = self.admins.iter().map(|admin| async move {
+            let mut admin = admin.clone();
+            let asked = admin.get_cluster(pb::GetClusterRequest {});
+            let answer = tokio::time::timeout(ANSWER_WITHIN, asked).await;
+            View::try_from(answer.ok()?.ok()?.into_inner()).ok()
+        });
+        let views: Vec<Option<View>> = join_all(asked).await;
+        self.sight(&views)
+    }
+
+    fn sight(&self, views: &[Option<View>]) -> Sight {
+        let answered = views.iter().flatten();
+        let newest = answered.max_by_key(|view| (view.term, view.leader.is_some()));
+        let Some(newest) = newest else {
+            return Sight {
+                nodes: vec![None; self.nodes.len()],
+                ..Sight::default()
+            };
+        };
+        let is = |node: &Node, address: &str| {
+            [node.listen, node.peer_listen]
+                .map(|own| own.to_string())
+                .contains(&address.to_owned())
+        };
+        let told = |node: &Node| newest.nodes.iter().find(|view| is(node, &view.address));
+        let leads = |node: &Node| told(node).is_some_and(|view| Some(view.node) == newest.leader);
+        let nodes = self.nodes.iter().zip(views).map(|(node, view)| {
+            let sessions = told(node).map_or(0, |view| view.sessions);
+            view.as_ref().map(|_| sessions)
+        });
+        Sight {
+            term: newest.term,
+            leader: self.nodes.iter().position(leads),
+            nodes: nodes.collect(),
+            known: newest.nodes.len(),
+            drift: newest.drift,
+            lease: newest.lease,
+        }
+    }
+
+    /// Writes budgets through whichever node takes them.
+    ///
+    /// # Errors
+    ///
+    /// [`DemoError::Budget`] if one is refused; [`DemoError::Io`] with the last
+    /// answer if no node takes them. They may be written all the same.
+    pub async fn apply(&self, budgets: &[BudgetDraft]) -> Result<(), DemoError> {
+        let wanted = ApplyBudgets {
+            request: RequestId::new(1),
+            mode: Mode::Commit,
+            budgets: budgets.to_vec(),
+        };
+        let mut last = "no node answers".to_owned();
+        for admin in &self.admins {
+            let mut admin = admin.clone();
+            let asked = admin.apply_budgets(wanted.to_message());
+            let outcome = match tokio::time::timeout(APPLY_WITHIN, asked).await {
+                Ok(Ok(answer)) => BudgetsOutcome::try_from(answer.into_inner()),
+                Ok(Err(status)) => {
+                    last = status.to_string();
+                    continue;
+                }
+                Err(_) => continue,
+            };
+            match outcome {
+                Ok(outcome) => return refusals(outcome, budgets),
+                Err(error) => last = error.to_string(),
+            }
+        }
+        let refused = std::io::Error::other(last);
+        Err(DemoError::io("the budgets could not be written")(refused))
+    }
+}
+
+fn refusals(outcome: BudgetsOutcome, budgets: &[BudgetDraft]) -> Result<(), DemoError> {
+    let Some(refusal) = outcome.refusals.into_iter().next() else {
+        return Ok(());
+    };
+    let index = usize::try_from(refusal.index).ok();
+    let budget = index.and_then(|index| budgets.get(index));
+    Err(DemoError::Budget {
+        key: budget.map_or_else(String::new, |budget| budget.key.clone()),
+        errors: refusal.errors,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aliquot_core::unit::{Incarnation, NodeId};
+    use aliquot_wire::admin::{NodeView, Role};
+
+    fn view(nodes: &Nodes, term: u64, leader: Option<u64>) -> View {
+        let told = (1..).zip(&nodes.nodes).map(|(number, node)| NodeView {
+            node: NodeId::new(number + 10),
+            life: Incarnation::new(number),
+            address: node.peer_listen.to_string(),
+            client_address: String::new(),
+            role: Role::Voter,
+            leaving: false,
+            heard_ago: None,
+            sessions: number,
+            matched: None,
+        });
+        View {
+            cluster: "demo".to_owned(),
+            answering: NodeId::new(11),
+            term: Term::new(term),
+            leader: leader.map(NodeId::new),
+            applied: 1,
+            drift: Drift::default(),
+            lease: Span::from_secs(3),
+            nodes: told.collect(),
+        }
+    }
+
+    #[tokio::test]
+    async fn the_newest_term_says_who_leads() {
+        let nodes = Nodes::plan().unwrap();
+        let (old, new) = (view(&nodes, 4, Some(11)), view(&nodes, 5, Some(13)));
+        let unsure = view(&nodes, 5, None);
+        let sight = nodes.sight(&[Some(old.clone()), None, Some(new.clone())]);
+        assert_eq!(sight.leader, Some(2));
+        assert_eq!(sight.nodes, [Some(1), None, Some(3)]);
+        assert_eq!(sight.known, 3);
+        let sight = nodes.sight(&[Some(new), Some(unsure.clone()), None]);
+        assert_eq!(sight.leader, Some(2));
+        let sight = nodes.sight(&[Some(old), Some(unsure), None]);
+        assert_eq!((sight.term, sight.leader), (Term::new(5), None));
+        assert_eq!(nodes.sight(&[None, None, None]).nodes, [None; 3]);
+    }
+
+    #[tokio::test]
+    async fn a_cluster_that_is_not_there_is_seen_as_such() {
+        let nodes = Nodes::plan().unwrap();
+        assert_eq!(nodes.look().await.nodes, [None; 3]);
+        let error = nodes.apply(&[]).await.unwrap_err().to_string();
+        assert!(
+            error.starts_with("the budgets could not be written"),
+            "{error}"
+        );
+    }
+}

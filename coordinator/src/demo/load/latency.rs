@@ -1,0 +1,113 @@
+//! How long answers took.
+
+use aliquot_core::unit::Span;
+
+/// Buckets per doubling: each is at most 1/16 wider than the one before.
+const PER_DOUBLING: u32 = 16;
+const BUCKETS: usize = 40 * PER_DOUBLING as usize;
+
+/// Latencies in buckets of microseconds whose bounds grow by a sixteenth.
+/// Memory does not grow with their number.
+#[derive(Clone, Debug)]
+pub struct Latencies {
+    buckets: Vec<u64>,
+    count: u64,
+    max: Span,
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Self {
+            buckets: vec![0; BUCKETS],
+            count: 0,
+            max: Span::ZERO,
+        }
+    }
+}
+
+impl Latencies {
+    /// Counts one.
+    pub fn add(&mut self, latency: Span) {
+        let micros = latency.nanos() / 1_000;
+        if let Some(bucket) = self.buckets.get_mut(bucket_of(micros)) {
+            *bucket += 1;
+        }
+        self.count += 1;
+        self.max = self.max.max(latency);
+    }
+
+    /// The longest.
+    #[must_use]
+    pub fn max(&self) -> Span {
+        self.max
+    }
+
+    /// What at least `per_mille` of 1,000 stayed under, rounded up to the end
+    /// of its bucket; nothing if none was counted.
+    #[must_use]
+    pub fn quantile(&self, per_mille: u64) -> Span {
+        let rank = (u128::from(self.count) * u128::from(per_mille)).div_ceil(1_000);
+        let mut seen = 0_u128;
+        for (bucket, count) in self.buckets.iter().enumerate() {
+            seen += u128::from(*count);
+            if *count > 0 && seen >= rank {
+                return end_of(bucket).min(self.max);
+            }
+        }
+        self.max
+    }
+}
+
+/// Below 16 µs a bucket is a microsecond; above, a sixteenth of a doubling.
+fn bucket_of(micros: u64) -> usize {
+    let Some(log) = micros.checked_ilog2().filter(|log| *log >= 4) else {
+        return usize::try_from(micros).unwrap_or(0);
+    };
+    let within = (micros >> (log - 4)) & 15;
+    let bucket = u64::from((log - 3) * PER_DOUBLING) + within;
+    usize::try_from(bucket).map_or(BUCKETS - 1, |bucket| bucket.min(BUCKETS - 1))
+}
+
+/// The first latency that is too long for a bucket.
+fn end_of(bucket: usize) -> Span {
+    let bucket = u32::try_from(bucket).unwrap_or(u32::MAX);
+    let (doubling, within) = (bucket / PER_DOUBLING, u64::from(bucket % PER_DOUBLING));
+    let micros = match doubling.checked_sub(1) {
+        None => within + 1,
+        Some(shift) => (17 + within) << shift,
+    };
+    Span::from_nanos(micros.saturating_mul(1_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_latency_is_under_the_end_of_its_bucket_and_not_under_the_one_before() {
+        let some = (0..3_000).chain((10..39).flat_map(|n| [(1 << n) - 1, 1 << n, (1 << n) + 1]));
+        for micros in some {
+            let (bucket, latency) = (bucket_of(micros), Span::from_nanos(micros * 1_000));
+            assert!(latency < end_of(bucket), "{micros}");
+            assert!(bucket == 0 || latency >= end_of(bucket - 1), "{micros}");
+        }
+    }
+
+    #[test]
+    fn quantiles_are_within_a_sixteenth() {
+        let mut latencies = Latencies::default();
+        assert_eq!(latencies.quantile(990), Span::ZERO);
+        (1..=1_000).for_each(|ms| latencies.add(Span::from_millis(ms)));
+        let close = |per_mille, ms: u64| {
+            let (least, most) = (Span::from_millis(ms), Span::from_millis(ms + ms / 15));
+            let found = latencies.quantile(per_mille);
+            assert!(least <= found && found <= most, "{found}");
+        };
+        close(500, 500);
+        close(990, 990);
+        assert_eq!(latencies.quantile(1_000), Span::from_millis(1_000));
+        assert_eq!(latencies.max(), Span::from_millis(1_000));
+        latencies.add(Span::MAX);
+        assert_eq!(latencies.max(), Span::MAX);
+    }
+}

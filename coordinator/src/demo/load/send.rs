@@ -1,0 +1,305 @@
+//! Sends what is due over real connections, and counts the answers.
+
+use super::{Latencies, Shot, Shots};
+use crate::clock::SharedClock;
+use crate::demo::verdict::Answers;
+use aliquot_core::unit::{Span, Tick};
+use bytes::Bytes;
+use http::{StatusCode, Uri};
+use http_body_util::{BodyExt, Empty};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+/// Connections to one service at most: with more requests than that in flight
+/// the others wait for one, and their latency shows it.
+const CONNECTIONS_MAX: usize = 64;
+
+/// How long a request may go unanswered before it counts as lost.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// A key of the load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The key that the service decides under.
+    pub key: String,
+    /// The path that makes it do so; without a query.
+    pub path: String,
+}
+
+/// Sends the load.
+#[derive(Debug)]
+pub struct Generator {
+    services: Vec<(String, SocketAddr)>,
+    targets: Vec<Target>,
+    clock: SharedClock,
+    tally: Arc<Tally>,
+}
+
+impl Generator {
+    /// A generator for these services (a name and an address each) and keys.
+    #[must_use]
+    pub fn new(
+        services: Vec<(String, SocketAddr)>,
+        targets: Vec<Target>,
+        clock: SharedClock,
+    ) -> Self {
+        let tally = Arc::new(Tally::new(services.len(), targets.len()));
+        Self {
+            services,
+            targets,
+            clock,
+            tally,
+        }
+    }
+
+    /// What was sent and answered so far.
+    #[must_use]
+    pub fn tally(&self) -> Arc<Tally> {
+        Arc::clone(&self.tally)
+    }
+
+    /// Sends every request when it is due, counted from `start`, and returns
+    /// when each was answered or is lost.
+    ///
+    /// Requests for services or keys that there are not are left out.
+    pub async fn send(&self, shots: Shots, start: Tick) {
+        let lanes: Vec<Arc<Semaphore>> = self
+            .services
+            .iter()
+            .map(|_| Arc::new(Semaphore::new(CONNECTIONS_MAX)))
+            .collect();
+        let client = http_client();
+        let mut flying = JoinSet::new();
+        for shot in shots {
+            let Some(uri) = self.uri(&shot) else { continue };
+            let Some(lane) = lanes.get(shot.service).cloned() else {
+                continue;
+            };
+            self.wait_until(start.after(shot.at)).await;
+            while flying.try_join_next().is_some() {}
+            let (client, tally) = (client.clone(), self.tally());
+            let clock = Arc::clone(&self.clock);
+            tally.sent(&shot);
+            flying.spawn(async move {
+                let answer = tokio::time::timeout(ANSWER_WITHIN, get(&client, uri, &lane)).await;
+                let latency = clock.now().since(start.after(shot.at));
+                tally.answered(&shot, answer.ok().flatten(), latency);
+            });
+        }
+        while flying.join_next().await.is_some() {}
+    }
+
+    /// A timer fires up to a millisecond late, and then all that is due by then
+    /// is sent at once.
+    async fn wait_until(&self, due: Tick) {
+        let left = due.since(self.clock.now());
+        if !left.is_zero() {
+            tokio::time::sleep(Duration::from_nanos(left.nanos())).await;
+        }
+    }
+
+    fn uri(&self, shot: &Shot) -> Option<Uri> {
+        let (_, address) = self.services.get(shot.service)?;
+        let path = &self.targets.get(shot.key)?.path;
+        let query = match shot.cost {
+            1 => String::new(),
+            cost => format!("?cost={cost}"),
+        };
+        let uri = Uri::builder().scheme("http").authority(address.to_string());
+        uri.path_and_query(format!("{path}{query}")).build().ok()
+    }
+
+    /// What was answered, by the service's name and the key.
+    #[must_use]
+    pub fn answers(&self) -> BTreeMap<(String, String), Answers> {
+        let counts = self.tally.lock();
+        let names = self.services.iter().flat_map(|(name, _)| {
+            let keys = self.targets.iter().map(|target| target.key.clone());
+            keys.map(move |key| (name.clone(), key))
+        });
+        let all = names.zip(counts.answers.iter().copied());
+        all.filter(|(_, answers)| answers.sent > 0).collect()
+    }
+}
+
+type HttpClient = Client<HttpConnector, Empty<Bytes>>;
+
+fn http_client() -> HttpClient {
+    let mut connector = HttpConnector::new();
+    connector.set_nodelay(true);
+    Client::builder(TokioExecutor::new())
+        .pool_max_idle_per_host(CONNECTIONS_MAX)
+        .build(connector)
+}
+
+/// The status of an answer that came whole.
+async fn get(client: &HttpClient, uri: Uri, lane: &Semaphore) -> Option<StatusCode> {
+    let _connection = lane.acquire().await.ok()?;
+    let answer = client.get(uri).await.ok()?;
+    let status = answer.status();
+    // Read to its end, so that the connection is used again.
+    answer.into_body().collect().await.ok()?;
+    Some(status)
+}
+
+/// Counts of requests and answers.
+#[derive(Debug)]
+pub struct Tally {
+    keys: usize,
+    counts: Mutex<Counts>,
+}
+
+#[derive(Debug)]
+struct Counts {
+    /// By service, then by key.
+    answers: Vec<Answers>,
+    latencies: Latencies,
+}
+
+/// The counts of all services together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Over all keys.
+    pub all: Answers,
+    /// Under the first key alone.
+    pub first_key: Answers,
+}
+
+impl Tally {
+    fn new(services: usize, keys: usize) -> Self {
+        let counts = Counts {
+            answers: vec![Answers::default(); services * keys],
+            latencies: Latencies::default(),
+        };
+        Self {
+            keys,
+            counts: Mutex::new(counts),
+        }
+    }
+
+    /// The counts so far.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for (index, answers) in self.lock().answers.iter().enumerate() {
+            totals.all.add(answers);
+            if index % self.keys == 0 {
+                totals.first_key.add(answers);
+            }
+        }
+        totals
+    }
+
+    /// How long the answers took, counted from when each request was due.
+    #[must_use]
+    pub fn latencies(&self) -> Latencies {
+        self.lock().latencies.clone()
+    }
+
+    fn sent(&self, shot: &Shot) {
+        self.with(shot, |answers| {
+            answers.sent += 1;
+            answers.cost += shot.cost;
+        });
+    }
+
+    fn answered(&self, shot: &Shot, status: Option<StatusCode>, latency: Span) {
+        self.with(shot, |answers| match status {
+            Some(StatusCode::OK) => answers.admitted += 1,
+            Some(StatusCode::TOO_MANY_REQUESTS) => answers.limited += 1,
+            _ => answers.other += 1,
+        });
+        self.lock().latencies.add(latency);
+    }
+
+    fn with(&self, shot: &Shot, change: impl FnOnce(&mut Answers)) {
+        let index = shot.service * self.keys + shot.key;
+        if let Some(answers) = self.lock().answers.get_mut(index) {
+            change(answers);
+        }
+    }
+
+    /// A count is whole between any two statements, so that a panic elsewhere
+    /// spoils none.
+    fn lock(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Answers {
+    fn add(&mut self, other: &Self) {
+        self.sent += other.sent;
+        self.cost += other.cost;
+        self.admitted += other.admitted;
+        self.limited += other.limited;
+        self.other += other.other;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::{Clock, HostClock};
+    use axum::Router;
+    use axum::extract::RawQuery;
+    use axum::routing::get;
+
+    /// Answers 200 to cost 1, 429 to cost 2, and anything else with 500.
+    async fn service() -> SocketAddr {
+        let answer = |RawQuery(query): RawQuery| async move {
+            match query.as_deref() {
+                None => StatusCode::OK,
+                Some("cost=2") => StatusCode::TOO_MANY_REQUESTS,
+                Some(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            }
+        };
+        let app = Router::new().route("/", get(answer));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        address
+    }
+
+    #[tokio::test]
+    async fn every_request_is_sent_and_every_answer_counted() {
+        let closed = SocketAddr::from(([127, 0, 0, 1], 1));
+        let services = vec![("a".into(), service().await), ("b".into(), closed)];
+        let targets = ["demo", "other"].map(|key| Target {
+            key: key.into(),
+            path: "/".into(),
+        });
+        let generator = Generator::new(services, targets.to_vec(), Arc::new(HostClock));
+        let shot = |n: u64, service, key, cost| Shot {
+            at: Span::from_millis(n),
+            service,
+            key,
+            cost,
+        };
+        let shots = (0..60).map(move |n| shot(n, 0, 0, 1 + n % 3));
+        let rest = [shot(61, 1, 1, 1), shot(62, 9, 0, 1)];
+        let start = HostClock.now();
+        generator.send(Box::new(shots.chain(rest)), start).await;
+        let answers = generator.answers();
+        let expect = Answers {
+            sent: 60,
+            cost: 120,
+            admitted: 20,
+            limited: 20,
+            other: 20,
+        };
+        assert_eq!(answers[&("a".into(), "demo".into())], expect);
+        assert_eq!(answers[&("b".into(), "other".into())].other, 1);
+        assert_eq!(answers.len(), 2);
+        let totals = generator.tally().totals();
+        assert_eq!((totals.all.sent, totals.first_key), (61, expect));
+        assert!(generator.tally().latencies().max() > Span::ZERO);
+        assert!(HostClock.now().since(start) >= Span::from_millis(61));
+    }
+}

@@ -1,0 +1,339 @@
+//! What a service writes down of each of its decisions, and how it is read.
+//!
+//! A record file is [`MAGIC`] and then frames, each a kind (one byte) and its
+//! fields, whole numbers in little endian:
+//!
+//! | kind | fields |
+//! |---|---|
+//! | 1, a key | number u32 (counted from 0), length u16, the key |
+//! | 2, an admission | key u32, cost u64, before u64, asked u64, decided u64, after u64 |
+//! | 3, a refusal | key u32, cost u64, at u64 |
+//!
+//! Times are nanoseconds of the host's boot clock. A process that is killed
+//! leaves a file that ends within a frame; the reader says so.
+
+use aliquot_core::unit::Tick;
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+/// How a record file begins.
+pub const MAGIC: &[u8; 16] = b"aliquot-record2\n";
+
+const KEY: u8 = 1;
+const ADMITTED: u8 = 2;
+const REFUSED: u8 = 3;
+
+/// One admission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admitted {
+    /// The key, as an index into [`Recording::keys`].
+    pub key: usize,
+    /// Whole tokens.
+    pub cost: u64,
+    /// The clock, read before the decision was asked for.
+    pub before: Tick,
+    /// The earliest that it can have been decided: the sending of a question that
+    /// was answered elsewhere, or `decided` itself.
+    pub asked: Tick,
+    /// The reading that the decision itself was made with, or known by.
+    pub decided: Tick,
+    /// The clock, read when the decision was known.
+    pub after: Tick,
+}
+
+impl Admitted {
+    /// Whether the decision's time lies between the readings around it.
+    #[must_use]
+    pub fn is_plausible(&self) -> bool {
+        [self.before, self.asked, self.decided, self.after].is_sorted()
+    }
+}
+
+/// One refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The key, as an index into [`Recording::keys`].
+    pub key: usize,
+    /// Whole tokens.
+    pub cost: u64,
+    /// The clock, read when the refusal was known.
+    pub at: Tick,
+}
+
+/// Everything that one service wrote down.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recording {
+    /// The keys, in the order of their first decisions.
+    pub keys: Vec<String>,
+    /// The admissions, in the order they were written.
+    pub admitted: Vec<Admitted>,
+    /// The refusals, in the order they were written.
+    pub refused: Vec<Refused>,
+    /// Bytes of an unfinished frame at the end; 0 if the file ends well.
+    pub torn: usize,
+}
+
+/// Why a record file cannot be read. Nothing of it is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum RecordError {
+    /// It does not begin with [`MAGIC`].
+    #[error("it does not begin as a record file does")]
+    NotARecord,
+    /// A frame of no known kind, or one that does not fit those before it.
+    #[error("the frame at byte {at} is damaged")]
+    Damaged {
+        /// Where the frame begins.
+        at: usize,
+    },
+}
+
+impl Recording {
+    /// Reads a record file.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError`] for anything but whole frames and at most one torn one
+    /// at the end.
+    pub fn read(bytes: &[u8]) -> Result<Self, RecordError> {
+        let mut rest = bytes
+            .strip_prefix(MAGIC.as_slice())
+            .ok_or(RecordError::NotARecord)?;
+        let mut recording = Self::default();
+        while !rest.is_empty() {
+            let mut frame = Frame(rest);
+            let damaged = RecordError::Damaged {
+                at: bytes.len() - rest.len(),
+            };
+            match recording.take(&mut frame) {
+                Taken::Whole => rest = frame.0,
+                Taken::Torn => {
+                    recording.torn = rest.len();
+                    break;
+                }
+                Taken::Damaged => return Err(damaged),
+            }
+        }
+        Ok(recording)
+    }
+
+    fn take(&mut self, frame: &mut Frame<'_>) -> Taken {
+        let Some([kind]) = frame.bytes() else {
+            return Taken::Torn;
+        };
+        let taken = match kind {
+            KEY => frame.key().map(|(number, key)| {
+                let next = usize::try_from(number) == Ok(self.keys.len());
+                next.then(|| self.keys.push(key))
+            }),
+            ADMITTED => frame.admitted().map(|admitted| {
+                let known = admitted.key < self.keys.len();
+                known.then(|| self.admitted.push(admitted))
+            }),
+            REFUSED => frame.refused().map(|refused| {
+                let known = refused.key < self.keys.len();
+                known.then(|| self.refused.push(refused))
+            }),
+            _ => return Taken::Damaged,
+        };
+        match taken {
+            Some(Some(())) => Taken::Whole,
+            Some(None) => Taken::Damaged,
+            None => Taken::Torn,
+        }
+    }
+}
+
+enum Taken {
+    Whole,
+    Torn,
+    Damaged,
+}
+
+/// What is left of the file: reads give `None` where it ends too early.
+struct Frame<'a>(&'a [u8]);
+
+impl Frame<'_> {
+    fn bytes<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.bytes().map(u64::from_le_bytes)
+    }
+
+    fn tick(&mut self) -> Option<Tick> {
+        self.u64().map(Tick::from_nanos)
+    }
+
+    fn index(&mut self) -> Option<usize> {
+        let number = self.bytes().map(u32::from_le_bytes)?;
+        // A number that no list can have is one that no frame defined.
+        Some(usize::try_from(number).unwrap_or(usize::MAX))
+    }
+
+    fn key(&mut self) -> Option<(u32, String)> {
+        let number = self.bytes().map(u32::from_le_bytes)?;
+        let length = usize::from(self.bytes().map(u16::from_le_bytes)?);
+        let (key, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some((number, String::from_utf8_lossy(key).into_owned()))
+    }
+
+    fn admitted(&mut self) -> Option<Admitted> {
+        Some(Admitted {
+            key: self.index()?,
+            cost: self.u64()?,
+            before: self.tick()?,
+            asked: self.tick()?,
+            decided: self.tick()?,
+            after: self.tick()?,
+        })
+    }
+
+    fn refused(&mut self) -> Option<Refused> {
+        Some(Refused {
+            key: self.index()?,
+            cost: self.u64()?,
+            at: self.tick()?,
+        })
+    }
+}
+
+/// Collects the frames of a record file until somebody writes them out.
+#[derive(Debug)]
+pub struct Recorder {
+    keys: BTreeMap<String, u32>,
+    pending: Vec<u8>,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self {
+            keys: BTreeMap::new(),
+            pending: MAGIC.to_vec(),
+        }
+    }
+}
+
+impl Recorder {
+    /// Writes an admission down; the times are `[before, asked, decided, after]`.
+    pub fn admitted(&mut self, key: &str, cost: u64, times: [Tick; 4]) {
+        let key = self.intern(key);
+        self.pending.push(ADMITTED);
+        self.pending.extend(key.to_le_bytes());
+        self.pending.extend(cost.to_le_bytes());
+        for time in times {
+            self.pending.extend(time.nanos().to_le_bytes());
+        }
+    }
+
+    /// Writes a refusal down.
+    pub fn refused(&mut self, key: &str, cost: u64, at: Tick) {
+        let key = self.intern(key);
+        self.pending.push(REFUSED);
+        self.pending.extend(key.to_le_bytes());
+        self.pending.extend(cost.to_le_bytes());
+        self.pending.extend(at.nanos().to_le_bytes());
+    }
+
+    /// The bytes to be appended to the file now.
+    #[must_use]
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.pending)
+    }
+
+    /// The key's number. A key is at most 256 bytes, and there are fewer keys
+    /// than requests, so that both fit their fields.
+    fn intern(&mut self, key: &str) -> u32 {
+        if let Some(number) = self.keys.get(key) {
+            return *number;
+        }
+        let number = u32::try_from(self.keys.len()).unwrap_or(u32::MAX);
+        let length = u16::try_from(key.len()).unwrap_or(u16::MAX);
+        self.keys.insert(key.to_owned(), number);
+        self.pending.push(KEY);
+        self.pending.extend(number.to_le_bytes());
+        self.pending.extend(length.to_le_bytes());
+        let kept = key.as_bytes().get(..usize::from(length));
+        self.pending.extend(kept.unwrap_or_default());
+        number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(nanos: u64) -> Tick {
+        Tick::from_nanos(nanos)
+    }
+
+    fn sample() -> (Vec<u8>, Recording) {
+        let mut recorder = Recorder::default();
+        recorder.admitted("demo", 1, [at(5), at(6), at(6), at(7)]);
+        let mut bytes = recorder.take();
+        recorder.refused("tenant/1", 3, at(9));
+        recorder.admitted("demo", 2, [at(10), at(10), at(10), at(10)]);
+        bytes.extend(recorder.take());
+        (bytes.clone(), Recording::read(&bytes).unwrap())
+    }
+
+    #[test]
+    fn what_was_recorded_is_read_back() {
+        let (_, recording) = sample();
+        assert_eq!(recording.keys, ["demo", "tenant/1"]);
+        let admitted = [(0, 1, 5, 6, 7), (0, 2, 10, 10, 10)];
+        let expect = admitted.map(|(key, cost, before, decided, after)| Admitted {
+            key,
+            cost,
+            before: at(before),
+            asked: at(decided),
+            decided: at(decided),
+            after: at(after),
+        });
+        assert_eq!(recording.admitted, expect);
+        let refused = Refused {
+            key: 1,
+            cost: 3,
+            at: at(9),
+        };
+        assert_eq!(recording.refused, [refused]);
+        assert_eq!(recording.torn, 0);
+    }
+
+    #[test]
+    fn a_file_cut_anywhere_gives_its_whole_frames() {
+        let (bytes, whole) = sample();
+        for length in MAGIC.len()..bytes.len() {
+            let cut = Recording::read(&bytes[..length]).unwrap();
+            assert!(whole.admitted.starts_with(&cut.admitted), "at {length}");
+            assert!(whole.refused.starts_with(&cut.refused), "at {length}");
+            let frames = cut.keys.len() + cut.admitted.len() + cut.refused.len();
+            assert!(frames < 5 && cut.torn < 48, "at {length}");
+        }
+        let one_short = Recording::read(&bytes[..bytes.len() - 1]).unwrap();
+        assert_eq!(one_short.admitted.len(), 1);
+        assert_eq!(one_short.torn, 44);
+    }
+
+    #[test]
+    fn damage_is_not_read_as_a_record() {
+        let (mut bytes, _) = sample();
+        assert_eq!(Recording::read(b""), Err(RecordError::NotARecord));
+        let first = MAGIC.len();
+        bytes[first] = 9;
+        assert_eq!(
+            Recording::read(&bytes),
+            Err(RecordError::Damaged { at: first })
+        );
+        let mut nameless = MAGIC.to_vec();
+        nameless.push(REFUSED);
+        nameless.extend([0; 20]);
+        assert_eq!(
+            Recording::read(&nameless),
+            Err(RecordError::Damaged { at: first })
+        );
+    }
+}

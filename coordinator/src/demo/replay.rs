@@ -1,0 +1,173 @@
+//! Offered load from a file: who asked for what, when.
+//!
+//! Two formats are read, told apart by the first line:
+//!
+//! - CSV: `time,key,cost` with the time in seconds from any zero, such as
+//!   `12.5,search,3`; the cost may be left out (1), and the first line may be
+//!   the header `time,key,cost`;
+//! - an access log in the common or the combined format: the key is the path
+//!   without its query, the cost 1. Its times are whole seconds, so that the
+//!   requests of one second are spread evenly over it.
+
+mod civil;
+mod clf;
+mod csv;
+
+use aliquot_core::unit::Span;
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+/// The most different keys of a replay: each is a budget of its own.
+pub const KEYS_MAX: usize = 10_000;
+
+/// Requests as they were recorded somewhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Replay {
+    /// The keys, in the order they first occur.
+    pub keys: Vec<String>,
+    /// When (counted from the first request), which key, and how many tokens;
+    /// in the order of time.
+    pub arrivals: Vec<(Span, usize, u64)>,
+}
+
+/// Why a file cannot be replayed. Nothing of it is.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ReplayError {
+    /// There is no request in it.
+    #[error("the file must have at least one request")]
+    Empty,
+    /// A line that cannot be read.
+    #[error("line {line}: {field} = {value:?}: must be {allowed}")]
+    Line {
+        /// Which, counted from 1.
+        line: usize,
+        /// What of it.
+        field: &'static str,
+        /// What stands there.
+        value: String,
+        /// What may.
+        allowed: &'static str,
+    },
+}
+
+/// One line: nanoseconds from any zero, the key, the cost.
+struct Request {
+    at: i128,
+    key: String,
+    cost: u64,
+}
+
+/// A field that cannot be read: its name, its text, what may stand there.
+type Fault = (&'static str, String, &'static str);
+
+fn fault<T>(field: &'static str, value: &str, allowed: &'static str) -> Result<T, Fault> {
+    let value = value.chars().take(80).collect();
+    Err((field, value, allowed))
+}
+
+impl Replay {
+    /// Reads a file.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplayError`] for the first line that cannot be read.
+    pub fn read(text: &str) -> Result<Self, ReplayError> {
+        let mut lines = text
+            .lines()
+            .enumerate()
+            .map(|(index, line)| (index + 1, line.trim()))
+            .filter(|(_, line)| !line.is_empty())
+            .peekable();
+        let first = lines.peek().map_or("", |(_, line)| line);
+        let is_log = clf::looks_like(first);
+        if csv::is_header(first) {
+            lines.next();
+        }
+        let mut requests = Vec::new();
+        let mut keys = Keys::default();
+        for (line, text) in lines {
+            let read = if is_log {
+                clf::read(text)
+            } else {
+                csv::read(text)
+            };
+            let at_line = |(field, value, allowed)| ReplayError::Line {
+                line,
+                field,
+                value,
+                allowed,
+            };
+            let request = read.map_err(at_line)?;
+            let key = keys.number(request.key).map_err(at_line)?;
+            requests.push((request.at, key, request.cost));
+        }
+        requests.sort_by_key(|(at, ..)| *at);
+        if is_log {
+            spread_seconds(&mut requests);
+        }
+        Ok(Self {
+            keys: keys.names,
+            arrivals: from_zero(requests)?,
+        })
+    }
+
+    /// The replay `thousandths ÷ 1,000` times as fast; at least 1 thousandth.
+    #[must_use]
+    pub fn at_speed(mut self, thousandths: u64) -> Self {
+        for (at, ..) in &mut self.arrivals {
+            let nanos = u128::from(at.nanos()) * 1_000 / u128::from(thousandths.max(1));
+            *at = Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+        }
+        self
+    }
+
+    /// When the last request is due.
+    #[must_use]
+    pub fn length(&self) -> Span {
+        self.arrivals.last().map_or(Span::ZERO, |(at, ..)| *at)
+    }
+}
+
+#[derive(Default)]
+struct Keys {
+    names: Vec<String>,
+    numbers: BTreeMap<String, usize>,
+}
+
+impl Keys {
+    fn number(&mut self, key: String) -> Result<usize, Fault> {
+        if let Some(number) = self.numbers.get(&key) {
+            return Ok(*number);
+        }
+        if self.names.len() == KEYS_MAX {
+            return fault("key", &key, "one of at most 10,000 different keys");
+        }
+        let number = self.names.len();
+        self.names.push(key.clone());
+        self.numbers.insert(key, number);
+        Ok(number)
+    }
+}
+
+/// Spreads the requests of each whole second evenly over it.
+fn spread_seconds(requests: &mut [(i128, usize, u64)]) {
+    const SECOND: i128 = 1_000_000_000;
+    for second in requests.chunk_by_mut(|a, b| a.0 == b.0) {
+        let many = i128::try_from(second.len()).unwrap_or(i128::MAX);
+        for (number, (at, ..)) in (0_i128..).zip(second) {
+            *at += SECOND * number / many;
+        }
+    }
+}
+
+fn from_zero(requests: Vec<(i128, usize, u64)>) -> Result<Vec<(Span, usize, u64)>, ReplayError> {
+    let zero = requests.first().ok_or(ReplayError::Empty)?.0;
+    let since = |at: i128| Span::from_nanos(u64::try_from(at - zero).unwrap_or(u64::MAX));
+    let arrivals = requests.into_iter();
+    Ok(arrivals
+        .map(|(at, key, cost)| (since(at), key, cost))
+        .collect())
+}
+
+#[cfg(test)]
+mod tests;

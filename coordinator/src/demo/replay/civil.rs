@@ -1,0 +1,45 @@
+//! Days of the proleptic Gregorian calendar.
+
+const MONTHS: [&str; 12] = [
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+];
+
+/// The number of a month, 1 to 12, by its English abbreviation.
+pub(super) fn month(name: &str) -> Option<i64> {
+    let index = MONTHS.iter().position(|month| *month == name)?;
+    i64::try_from(index + 1).ok()
+}
+
+/// How many days a month has.
+pub(super) fn days_in(year: i64, month: i64) -> i64 {
+    let following = match month {
+        12 => days(year + 1, 1, 1),
+        _ => days(year, month + 1, 1),
+    };
+    following - days(year, month, 1)
+}
+
+/// Days from 1970-01-01 to a date from then on: years begin in March, so that
+/// a leap day is the last of its year (Hinnant, "chrono-Compatible Low-Level
+/// Date Algorithms").
+pub(super) fn days(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, of_era) = (year / 400, year % 400);
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_follow_each_other_through_leap_years() {
+        assert_eq!(days(1970, 1, 1), 0);
+        assert_eq!(days(2000, 3, 1), 11_017);
+        assert_eq!(days(2024, 2, 29) + 1, days(2024, 3, 1));
+        let lengths = [1900, 2000, 2023, 2024].map(|year| days_in(year, 2));
+        assert_eq!(lengths, [28, 29, 28, 29]);
+        assert_eq!((days_in(2023, 12), days_in(2023, 4)), (31, 30));
+    }
+}

@@ -1,0 +1,117 @@
+//! What is left of a run: the verdict and the conditions it was found under.
+
+use super::load::Tally;
+use super::plan::{Fault, Kill, Plan};
+use super::verdict::{Answers, Evidence, Verdict};
+use aliquot_core::unit::Span;
+use serde::Serialize;
+
+/// A run and its verdict, as `--json` writes it. Times are seconds from the
+/// start of the load.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// How many services there were.
+    pub services: usize,
+    /// Tokens per second of the shared key, or of each replayed key.
+    pub limit: u64,
+    /// The tokens that it holds.
+    pub burst: u64,
+    /// What the load was drawn from.
+    pub seed: u64,
+    /// How long the load lasted.
+    pub duration: f64,
+    /// Which node was to be killed.
+    pub kill: &'static str,
+    /// When it was.
+    pub killed: Option<f64>,
+    /// When it was started again.
+    pub restarted: Option<f64>,
+    /// What was planted.
+    pub fault: Option<&'static str>,
+    /// The bound on the clocks' drift, in parts per million.
+    pub drift_ppm: u32,
+    /// What was sent and answered, under all keys.
+    pub answers: Answers,
+    /// Milliseconds from when a request was due to its answer.
+    pub latency_ms: Latency,
+    /// What happened.
+    pub events: Vec<(f64, String)>,
+}
+
+/// How long answers took, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Latency {
+    /// The median.
+    pub p50: f64,
+    /// 99 of 100 took no longer.
+    pub p99: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+impl Report {
+    pub(super) fn new(
+        plan: &Plan,
+        verdict: Verdict,
+        evidence: &Evidence,
+        tally: &Tally,
+        events: &[(Span, String)],
+    ) -> Self {
+        let run = &evidence.timeline;
+        let latencies = tally.latencies();
+        let ms = |span: Span| seconds(span) * 1e3;
+        Self {
+            verdict,
+            services: plan.services,
+            limit: plan.limit,
+            burst: plan.burst,
+            seed: plan.seed,
+            duration: seconds(run.end.since(run.start)),
+            kill: match plan.kill {
+                Kill::Leader => "leader",
+                Kill::Follower => "follower",
+                Kill::None => "none",
+            },
+            killed: run.killed.map(|at| seconds(at.since(run.start))),
+            restarted: run.restarted.map(|at| seconds(at.since(run.start))),
+            fault: match plan.fault {
+                Fault::None => None,
+                Fault::OverAdmission => Some("over-admission"),
+                Fault::Miscount => Some("miscount"),
+            },
+            drift_ppm: evidence.drift.ppm(),
+            answers: tally.totals().all,
+            latency_ms: Latency {
+                p50: ms(latencies.quantile(500)),
+                p99: ms(latencies.quantile(990)),
+                max: ms(latencies.max()),
+            },
+            events: events
+                .iter()
+                .map(|(at, event)| (seconds(*at), event.clone()))
+                .collect(),
+        }
+    }
+
+    pub(super) fn load_line(&self) -> String {
+        let Latency { p50, p99, max } = self.latency_ms;
+        let Answers {
+            sent,
+            admitted,
+            limited,
+            other,
+            ..
+        } = self.answers;
+        format!(
+            "load       {sent} requests: {admitted} admitted, {limited} limited, {other} other; \
+             from due to answered p50 {p50:.1} ms, p99 {p99:.1} ms, at most {max:.1} ms\n"
+        )
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a report shows few digits")]
+fn seconds(span: Span) -> f64 {
+    span.nanos() as f64 / 1e9
+}

@@ -1,0 +1,195 @@
+//! Writes down what a limiter decides, from outside the limiter.
+//!
+//! The clock is read before the limiter is asked and after it has answered, so
+//! that the time which the limiter says it decided at can be checked against
+//! something that it did not say.
+
+use super::plant::Plant;
+use super::{Held, Status};
+use crate::clock::SharedClock;
+use crate::demo::record::Recorder;
+use aliquot_core::unit::Tick;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::{StatusCode, Uri};
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+tokio::task_local! {
+    /// The request that this task is deciding.
+    static ASKED: Asked;
+}
+
+/// What a request asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The key.
+    pub key: String,
+    /// Whole tokens.
+    pub cost: u64,
+    /// The clock before the decision, and who writes it down.
+    before: Tick,
+}
+
+impl Asked {
+    /// What a request to `uri` asks for, `shared` being the key of the path
+    /// `/`; `None` if nothing is decided there, or the cost is no number.
+    #[must_use]
+    pub fn of(uri: &Uri, shared: &str) -> Option<(String, u64)> {
+        let cost = match uri.query() {
+            None => 1,
+            Some(query) => query.strip_prefix("cost=")?.parse().ok()?,
+        };
+        let key = match uri.path() {
+            "/" => shared.to_owned(),
+            path => {
+                let path = path.strip_prefix('/')?;
+                let known = path.starts_with("tenant/") || path.starts_with("replay/");
+                known.then(|| path.to_owned())?
+            }
+        };
+        Some((key, cost))
+    }
+}
+
+/// The book of a service's decisions.
+#[derive(Debug)]
+pub struct Audit {
+    clock: SharedClock,
+    shared: String,
+    file: Mutex<File>,
+    book: Mutex<Book>,
+}
+
+#[derive(Debug)]
+struct Book {
+    recorder: Recorder,
+    status: Status,
+    plant: Plant,
+}
+
+impl Audit {
+    /// A book that is written to `file`, which is empty; `shared` is the key of
+    /// the path `/`.
+    #[must_use]
+    pub fn new(clock: SharedClock, shared: String, file: File, plant: Plant) -> Self {
+        let book = Book {
+            recorder: Recorder::default(),
+            status: Status::default(),
+            plant,
+        };
+        Self {
+            clock,
+            shared,
+            file: Mutex::new(file),
+            book: Mutex::new(book),
+        }
+    }
+
+    /// The key of the path `/`.
+    #[must_use]
+    pub fn shared(&self) -> &str {
+        &self.shared
+    }
+
+    /// Writes down that the limiter admitted the request of this task, by its
+    /// own word at `decided`, or by another's between `asked` and then. Outside of [`decided`] there is no request, and
+    /// nothing is written: the counts will not match.
+    pub fn admitted(&self, asked: Tick, decided: Tick) {
+        let after = self.clock.now();
+        let _ = ASKED.try_with(|request| self.write(request, [asked, decided, after]));
+    }
+
+    fn write(&self, asked: &Asked, [earliest, decided, after]: [Tick; 3]) {
+        let mut book = lock(&self.book);
+        book.status.admitted += 1;
+        if asked.key == self.shared {
+            book.status.shared += 1;
+        }
+        if book.plant.forgets() {
+            return;
+        }
+        let times = [asked.before, earliest, decided, after];
+        book.recorder.admitted(&asked.key, asked.cost, times);
+    }
+
+    /// Writes down a refusal; `true` if it is to be served all the same.
+    fn refused(&self, asked: &Asked) -> bool {
+        let after = self.clock.now();
+        let mut book = lock(&self.book);
+        if asked.key == self.shared && book.plant.serves_a_refused() {
+            drop(book);
+            self.write(asked, [after, after, after]);
+            return true;
+        }
+        book.status.refused += 1;
+        book.recorder.refused(&asked.key, asked.cost, after);
+        false
+    }
+
+    /// What was decided so far, and what the limiter holds.
+    #[must_use]
+    pub fn status(&self, held: Held) -> Status {
+        let status = lock(&self.book).status.clone();
+        Status { held, ..status }
+    }
+
+    /// Appends everything decided so far to the file.
+    ///
+    /// # Errors
+    ///
+    /// The system's. What could not be written is lost, and the file ends in a
+    /// way that its reader notices or that the counts show.
+    pub fn flush(&self) -> io::Result<()> {
+        // The file first, so that two flushes write in the order they took.
+        let mut file = lock(&self.file);
+        let bytes = lock(&self.book).recorder.take();
+        file.write_all(&bytes)
+    }
+}
+
+/// Nothing here can panic halfway through a change, so that a poisoned lock
+/// still guards a whole value.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The outermost layer of a service: reads the clock, lets the limiter decide,
+/// and writes a refusal down. An admission is written by the limiter's hook,
+/// which calls [`Audit::admitted`].
+pub async fn decided(State(audit): State<Arc<Audit>>, request: Request, next: Next) -> Response {
+    let Some((key, cost)) = Asked::of(request.uri(), &audit.shared) else {
+        return next.run(request).await;
+    };
+    let before = audit.clock.now();
+    let asked = Asked { key, cost, before };
+    let answer = ASKED.scope(asked.clone(), next.run(request)).await;
+    if answer.status() == StatusCode::TOO_MANY_REQUESTS && audit.refused(&asked) {
+        return StatusCode::OK.into_response();
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_says_what_is_asked_for() {
+        let check = |uri: &str, expect: Option<(&str, u64)>| {
+            let asked = Asked::of(&uri.parse().unwrap(), "demo");
+            let expect = expect.map(|(key, cost)| (key.to_owned(), cost));
+            assert_eq!(asked, expect, "{uri}");
+        };
+        check("/", Some(("demo", 1)));
+        check("/?cost=5", Some(("demo", 5)));
+        check("/tenant/7", Some(("tenant/7", 1)));
+        check("/replay/12?cost=3", Some(("replay/12", 3)));
+        check("/?cost=-1", None);
+        check("/?size=1", None);
+        check("/__status", None);
+        check("/__flush", None);
+    }
+}

@@ -1,0 +1,44 @@
+//! The limiter of a service: the client's layer.
+
+use super::audit::{Asked, Audit};
+use super::{AskHeld, Held};
+use aliquot_client::{Client, LimitLayer, Limiter};
+use axum::Router;
+use std::sync::Arc;
+
+/// Puts the client's layer in front of a service's routes; each admission is
+/// told to the audit with its own time.
+pub fn limit(routes: Router, audit: &Arc<Audit>, client: &Client) -> Router {
+    let shared = audit.shared().to_owned();
+    let by_key = LimitLayer::by_key(client, move |request| {
+        Asked::of(&request.uri, &shared).map(|(key, _)| key)
+    });
+    let (book, shared) = (Arc::clone(audit), audit.shared().to_owned());
+    let layer = by_key
+        .cost(move |request| Asked::of(&request.uri, &shared).map_or(1, |(_, cost)| cost))
+        .on_admit(move |_, admission| book.admitted(admission.asked_at, admission.decided_at));
+    routes.layer(layer)
+}
+
+/// What the client holds of `key`, to be asked at any time.
+#[must_use]
+pub fn ask_held(client: &Client, key: &str) -> AskHeld {
+    let (client, limiter) = (client.clone(), client.limiter(key).ok());
+    Arc::new(move || {
+        let status = client.status();
+        let held = limiter.as_ref().map(Limiter::peek);
+        let lease_ms = status.lease.nanos() / 1_000_000;
+        Held {
+            share: held.as_ref().map(|held| as_f64(held.rate)),
+            level: held.as_ref().map(|held| as_f64(held.level)),
+            lease_ms: status.node.as_ref().map(|_| lease_ms),
+            node: status.node.clone(),
+            messages: Some(status.messages),
+        }
+    })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown with one digit")]
+fn as_f64(number: u64) -> f64 {
+    number as f64
+}

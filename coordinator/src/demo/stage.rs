@@ -1,0 +1,370 @@
+//! One run, from the first process to the verdict.
+
+mod watch;
+
+use super::cluster::{NODES, Nodes, PREFIX as NODE_PREFIX, Sight};
+use super::error::DemoError;
+use super::fleet::{Fleet, Orders, PREFIX as SERVICE_PREFIX};
+use super::load::{Generator, Shots};
+use super::plan::{Fault, Kill, Load, Plan, RESTART_AFTER, SHARED_KEY};
+use super::report::Report;
+use super::supervisor::{Supervisor, WorkDir, parent_args};
+use super::table::Screen;
+use super::verdict::{Evidence, Timeline, Verdict, show};
+use crate::clock::SharedClock;
+use aliquot_core::budget::Budget;
+use aliquot_core::unit::{Span, Tick};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use watch::{Seen, Watch};
+
+/// How long the cluster, its budgets and the services may each take.
+const READY_WITHIN: Span = Span::from_secs(30);
+
+/// How soon the load begins once everything is ready.
+const START_IN: Span = Span::from_millis(200);
+
+/// How long a leader to be killed may take to be known.
+const TARGET_WITHIN: Span = Span::from_secs(5);
+
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// The processes of a run, and how far it is.
+#[derive(Debug)]
+pub(super) struct Stage {
+    plan: Plan,
+    clock: SharedClock,
+    screen: Screen,
+    supervisor: Supervisor,
+    nodes: Arc<Nodes>,
+    events: Vec<(Span, String)>,
+    // Last, so that it is removed when nobody writes into it any more.
+    dir: WorkDir,
+}
+
+impl Stage {
+    pub(super) fn new(plan: Plan, clock: SharedClock, screen: Screen) -> Result<Self, DemoError> {
+        let dir = WorkDir::new(plan.data.as_deref());
+        let dir = dir.map_err(DemoError::io("a directory for the run"))?;
+        let program = std::env::current_exe().map_err(DemoError::io("this program's file"))?;
+        let supervisor = Supervisor::new(dir.path().to_owned(), program, parent_args());
+        Ok(Self {
+            plan,
+            clock,
+            screen,
+            supervisor,
+            nodes: Arc::new(Nodes::plan()?),
+            events: Vec::new(),
+            dir,
+        })
+    }
+
+    /// Runs until there is a verdict. The processes go on.
+    pub(super) async fn run(&mut self) -> Result<Report, DemoError> {
+        let (drafts, budgets) = self.plan.budgets()?;
+        let load = self.plan.load()?;
+        let sentence = self.plan.sentence(&load);
+        self.screen.say(&sentence);
+
+        for node in self.nodes.list() {
+            self.nodes.start(node, &mut self.supervisor)?;
+        }
+        self.leader_elected().await?;
+        self.nodes.apply(&drafts).await?;
+        let orders = Orders {
+            services: self.plan.services,
+            key: SHARED_KEY.to_owned(),
+            endpoints: self.nodes.endpoints(),
+            plant: self.plan.plant(),
+        };
+        let mut fleet = Fleet::start(&orders, &mut self.supervisor)?;
+        self.services_listen(&mut fleet).await?;
+        self.screen.say("everything is up; the load begins");
+
+        let Load {
+            targets,
+            shots,
+            duration,
+            shared,
+        } = load;
+        let clock = Arc::clone(&self.clock);
+        let generator = Arc::new(Generator::new(fleet.addresses(), targets, clock));
+        let run = self.under_load(&generator, &fleet, shots, duration).await?;
+        self.judge(&generator, &fleet, run, budgets, shared).await
+    }
+
+    async fn leader_elected(&mut self) -> Result<(), DemoError> {
+        let nodes = Arc::clone(&self.nodes);
+        let late = self.clock.now().after(READY_WITHIN);
+        loop {
+            let sight = nodes.look().await;
+            let answering = sight.nodes.iter().flatten().count();
+            if sight.leader.is_some() && answering == NODES && sight.known >= NODES {
+                return Ok(());
+            }
+            let known = sight.known;
+            let last = match sight.leader {
+                None => format!("{answering} of {NODES} nodes answer, and none knows a leader"),
+                Some(_) => format!("{answering} of {NODES} nodes answer, {known} are members"),
+            };
+            self.wait("a cluster of three with a leader", late, last)
+                .await?;
+        }
+    }
+
+    async fn services_listen(&mut self, fleet: &mut Fleet) -> Result<(), DemoError> {
+        let late = self.clock.now().after(READY_WITHIN);
+        while let Err(last) = fleet.find(&self.supervisor) {
+            self.wait("all services listening", late, last).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits a moment, unless a child ended or it is too `late`.
+    async fn wait(&mut self, what: &str, late: Tick, last: String) -> Result<(), DemoError> {
+        self.supervisor.check()?;
+        if self.clock.now() >= late {
+            return Err(DemoError::Late {
+                what: what.to_owned(),
+                within: Duration::from_nanos(READY_WITHIN.nanos()),
+                last,
+            });
+        }
+        self.screen.progress(&format!("waiting for {what}: {last}"));
+        tokio::time::sleep(LOOK_EVERY).await;
+        Ok(())
+    }
+
+    /// Offers the load, and kills and restarts a node meanwhile.
+    async fn under_load(
+        &mut self,
+        generator: &Arc<Generator>,
+        fleet: &Fleet,
+        shots: Shots,
+        duration: Span,
+    ) -> Result<Run, DemoError> {
+        let start = self.clock.now().after(START_IN);
+        // Whoever leaves this function ends what runs beside it.
+        let mut beside = JoinSet::new();
+        let seen = Seen::keep_looking(&mut beside, &self.nodes, fleet);
+        let mut sending = JoinSet::new();
+        let sender = Arc::clone(generator);
+        sending.spawn(async move { sender.send(shots, start).await });
+
+        let limit = if self.plan.replay.is_none() {
+            self.plan.limit
+        } else {
+            0
+        };
+        let mut watch = Watch::new(fleet, generator.tally(), seen, limit, duration);
+        let mut run = Run {
+            timeline: Timeline {
+                start,
+                end: start.after(duration),
+                killed: None,
+                restarted: None,
+            },
+            victim: None,
+        };
+        let half = start.after(Span::from_nanos(duration.nanos() / 2));
+        let every = Span::from_millis(self.screen.every_ms());
+        let mut show_at = start;
+        while sending.try_join_next().is_none() {
+            self.supervisor.check()?;
+            let now = self.clock.now();
+            if now >= half {
+                self.kill_and_restart(&mut run, &watch, half).await?;
+            }
+            if now >= show_at {
+                let view = watch.view(now, now.since(start), &mut self.events);
+                self.screen.show(&view);
+                show_at = now.after(every);
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        Ok(run)
+    }
+
+    async fn kill_and_restart(
+        &mut self,
+        run: &mut Run,
+        watch: &Watch,
+        half: Tick,
+    ) -> Result<(), DemoError> {
+        let now = self.clock.now();
+        let since = now.since(run.timeline.start);
+        match (run.timeline.killed, run.timeline.restarted) {
+            (None, _) if self.plan.kill != Kill::None => {
+                let Some(index) = victim(self.plan.kill, &watch.sight()) else {
+                    return self.no_victim_yet(half);
+                };
+                let Some(node) = self.nodes.list().get(index).cloned() else {
+                    return self.no_victim_yet(half);
+                };
+                run.timeline.killed = Some(now);
+                run.victim = Some(index);
+                self.supervisor.kill(&node.name).await?;
+                let role = if self.plan.kill == Kill::Leader {
+                    "the leader"
+                } else {
+                    "a follower"
+                };
+                let event = format!("{}, {role}, was killed with SIGKILL", node.name);
+                self.events.push((since, event));
+            }
+            (Some(killed), None) if now.since(killed) >= RESTART_AFTER => {
+                let node = run
+                    .victim
+                    .and_then(|index| self.nodes.list().get(index))
+                    .cloned();
+                if let Some(node) = node {
+                    self.nodes.start(&node, &mut self.supervisor)?;
+                    self.events
+                        .push((since, format!("{} was started again", node.name)));
+                }
+                run.timeline.restarted = Some(now);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// It may be between two leaders just now, but not for long.
+    fn no_victim_yet(&self, half: Tick) -> Result<(), DemoError> {
+        if self.clock.now() < half.after(TARGET_WITHIN) {
+            return Ok(());
+        }
+        Err(DemoError::Late {
+            what: "a leader to be known at half time".to_owned(),
+            within: Duration::from_nanos(TARGET_WITHIN.nanos()),
+            last: "no node knows one".to_owned(),
+        })
+    }
+
+    async fn judge(
+        &mut self,
+        generator: &Generator,
+        fleet: &Fleet,
+        run: Run,
+        budgets: Vec<Budget>,
+        shared: Option<String>,
+    ) -> Result<Report, DemoError> {
+        let sight: Sight = self.nodes.look().await;
+        let statuses = fleet.look().await;
+        let messages = statuses.iter().map(|status| status.as_ref()?.held.messages);
+        let mut recordings = fleet.recordings(&self.supervisor);
+        if let Err(name) = fleet.flush().await {
+            let why = "it did not write its record out".to_owned();
+            recordings.insert(name, Err(why));
+        } else {
+            recordings = fleet.recordings(&self.supervisor);
+        }
+        let evidence = Evidence {
+            recordings,
+            answers: generator.answers(),
+            timeline: run.timeline,
+            budgets,
+            drift: sight.drift,
+            shared,
+            messages: messages.sum(),
+        };
+        let verdict = Verdict::of(&evidence);
+        let tally = generator.tally();
+        let report = Report::new(&self.plan, verdict, &evidence, &tally, &self.events);
+        self.screen.say(&format!(
+            "\n{}{}",
+            report.load_line(),
+            show(&report.verdict)
+        ));
+        if self.plan.fault != Fault::None {
+            self.screen
+                .say("a fault was planted: this run should not pass");
+        }
+        Ok(report)
+    }
+
+    /// Shows where everything is that goes on.
+    pub(super) fn say_how_to_talk(&mut self) {
+        let mut text = String::from("\nthe cluster goes on; interrupt with Ctrl-C to end it\n");
+        for node in self.nodes.list() {
+            let (name, listen, metrics) = (&node.name, node.listen, node.metrics_listen);
+            text.push_str(&format!(
+                "  {name}: {listen}, metrics http://{metrics}/metrics\n"
+            ));
+        }
+        let services = (1..=self.plan.services).filter_map(|number| {
+            let name = format!("{SERVICE_PREFIX}{number}");
+            let path = self.supervisor.dir_of(&name).join("address");
+            Some(format!(
+                "  {name}: http://{}/\n",
+                std::fs::read_to_string(path).ok()?
+            ))
+        });
+        text.extend(services);
+        text.push_str(&format!(
+            "  files and logs: {}\n",
+            self.dir.path().display()
+        ));
+        if let Some(node) = self.nodes.list().first() {
+            let at = node.listen;
+            text.push_str(&format!("try: aliquot cluster status --address {at}\n"));
+        }
+        self.screen.say(&text);
+    }
+
+    /// Leaves the files of a run that somebody will want to look into.
+    pub(super) fn keep_files(&mut self) {
+        self.dir.keep();
+        let text = format!("files and logs stay in {}", self.dir.path().display());
+        self.screen.say(&text);
+    }
+
+    /// Ends all processes: services first, so that they hand back what they hold.
+    pub(super) async fn stop(&mut self) {
+        for prefix in [SERVICE_PREFIX, NODE_PREFIX] {
+            for name in self.supervisor.stop(prefix).await {
+                self.screen
+                    .say(&format!("{name} did not stop by itself and was killed"));
+            }
+        }
+    }
+}
+
+/// What happened under load.
+struct Run {
+    timeline: Timeline,
+    victim: Option<usize>,
+}
+
+/// Which node is to be killed, if the cluster is seen well enough to say.
+fn victim(kill: Kill, sight: &Sight) -> Option<usize> {
+    let leader = sight.leader?;
+    if kill == Kill::Leader {
+        return Some(leader);
+    }
+    let nodes = sight.nodes.iter().enumerate();
+    let others = nodes.filter_map(|(index, node)| Some(((*node)?, index)));
+    let others = others.filter(|(_, index)| *index != leader);
+    others.max().map(|(_, index)| index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_leader_or_the_busiest_of_the_others_is_killed() {
+        let mut sight = Sight {
+            leader: Some(1),
+            nodes: vec![Some(2), Some(9), Some(3)],
+            ..Sight::default()
+        };
+        assert_eq!(victim(Kill::Leader, &sight), Some(1));
+        assert_eq!(victim(Kill::Follower, &sight), Some(2));
+        sight.nodes = vec![None, Some(9), None];
+        assert_eq!(victim(Kill::Follower, &sight), None);
+        sight.leader = None;
+        assert_eq!(victim(Kill::Leader, &sight), None);
+    }
+}

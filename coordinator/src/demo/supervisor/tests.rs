@@ -1,0 +1,129 @@
+use super::*;
+use rustix::process::test_kill_process;
+use std::collections::BTreeSet;
+use tempfile::TempDir;
+
+fn shell(dir: &TempDir) -> Supervisor {
+    let first = vec![OsString::from("-c")];
+    Supervisor::new(dir.path().to_owned(), "/bin/sh".into(), first)
+}
+
+fn script(text: &str) -> [OsString; 1] {
+    [text.into()]
+}
+
+/// Waits for `condition`, at most 10 s.
+async fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
+    for _ in 0..1_000 {
+        if condition() {
+            return;
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+    panic!("never: {what}");
+}
+
+fn lives(id: u32) -> bool {
+    let pid = i32::try_from(id).ok().and_then(Pid::from_raw).unwrap();
+    // One that ended and was not waited for yet is not alive.
+    let status = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    test_kill_process(pid).is_ok() && !status.contains(") Z ")
+}
+
+#[test]
+fn ports_are_different_and_free() {
+    let ports = free_ports(32).unwrap();
+    assert_eq!(ports.iter().collect::<BTreeSet<_>>().len(), 32);
+    for port in ports {
+        std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_child_ends_when_it_is_asked_to_and_is_killed_when_it_will_not() {
+    let dir = TempDir::new().unwrap();
+    let mut supervisor = shell(&dir);
+    supervisor
+        .start("node-1", &script("exec sleep 600"))
+        .unwrap();
+    supervisor
+        .start("service-1", &script("exec sleep 600"))
+        .unwrap();
+    let ids = ["node-1", "service-1"].map(|name| supervisor.id(name).unwrap());
+    assert_eq!(supervisor.stop("service").await, Vec::<String>::new());
+    assert!(lives(ids[0]) && !lives(ids[1]));
+    supervisor.check().unwrap();
+    supervisor.kill("node-1").await.unwrap();
+    assert!(!lives(ids[0]));
+    let unknown = supervisor.kill("node-1").await.unwrap_err();
+    assert_eq!(unknown.to_string(), "there is no process named node-1");
+}
+
+#[tokio::test]
+async fn dropping_the_supervisor_kills_children_and_grandchildren() {
+    let dir = TempDir::new().unwrap();
+    let mut supervisor = shell(&dir);
+    let both = script("sleep 600 & echo $!; wait");
+    supervisor.start("node-1", &both).unwrap();
+    let log = supervisor.log_of("node-1");
+    let grandchild = || std::fs::read_to_string(&log).unwrap().trim().parse().ok();
+    wait_for("the grandchild starts", || grandchild().is_some()).await;
+    let ids = [supervisor.id("node-1").unwrap(), grandchild().unwrap()];
+    drop(supervisor);
+    wait_for("both are gone", || !ids.iter().any(|id| lives(*id))).await;
+}
+
+#[tokio::test]
+async fn a_child_that_ends_by_itself_is_told_with_the_end_of_its_log() {
+    let dir = TempDir::new().unwrap();
+    let mut supervisor = shell(&dir);
+    let fails = script("echo the port is taken >&2; exit 3");
+    supervisor.start("node-1", &fails).unwrap();
+    let mut error = None;
+    wait_for("it ends", || {
+        error = supervisor.check().err();
+        error.is_some()
+    })
+    .await;
+    let text = error.unwrap().to_string();
+    assert!(
+        text.starts_with("node-1 ended by itself (exit status: 3)"),
+        "{text}"
+    );
+    assert!(text.ends_with("the port is taken"), "{text}");
+    supervisor.check().unwrap();
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_is_an_error() {
+    let dir = TempDir::new().unwrap();
+    let missing = dir.path().join("missing");
+    let mut supervisor = Supervisor::new(dir.path().to_owned(), missing, Vec::new());
+    let error = supervisor.start("node-1", &[]).unwrap_err().to_string();
+    assert!(error.starts_with("node-1 could not be started"), "{error}");
+}
+
+#[test]
+fn a_directory_that_was_asked_for_must_be_empty_and_stays() {
+    let dir = TempDir::new().unwrap();
+    let wanted = dir.path().join("run");
+    let work = WorkDir::new(Some(&wanted)).unwrap();
+    std::fs::write(work.path().join("x"), "").unwrap();
+    drop(work);
+    assert!(wanted.join("x").exists());
+    let error = WorkDir::new(Some(&wanted)).unwrap_err().to_string();
+    assert!(error.ends_with("must be an empty directory"), "{error}");
+}
+
+#[test]
+fn a_temporary_directory_goes_unless_it_is_kept() {
+    let mut work = WorkDir::new(None).unwrap();
+    let path = work.path().to_owned();
+    work.keep();
+    drop(work);
+    assert!(path.exists());
+    let work = WorkDir::new(None).unwrap();
+    assert_eq!(work.path(), path);
+    drop(work);
+    assert!(!path.exists());
+}

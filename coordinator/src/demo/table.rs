@@ -1,0 +1,183 @@
+//! What a run shows while it runs: a table redrawn in place on a terminal, a
+//! line now and then elsewhere.
+
+mod screen;
+
+pub use screen::{Device, Screen};
+
+use super::cluster::Sight;
+use super::service::Status;
+use aliquot_core::unit::Span;
+use std::fmt::Write;
+
+/// Everything that is shown at one instant.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    /// How long the load has lasted.
+    pub elapsed: Span,
+    /// How long it will.
+    pub duration: Span,
+    /// Tokens per second of the shared key; 0 for a replay, which has none.
+    pub limit: f64,
+    /// Requests per second sent of late.
+    pub offered: f64,
+    /// Requests per second admitted of late, under the shared key if there is
+    /// one.
+    pub admitted: f64,
+    /// The cluster.
+    pub sight: Sight,
+    /// The services.
+    pub rows: Vec<Row>,
+    /// What happened: when, and what.
+    pub events: Vec<(Span, String)>,
+}
+
+/// One service.
+#[derive(Clone, Debug, Default)]
+pub struct Row {
+    /// Its name.
+    pub name: String,
+    /// What it said last, if it answers.
+    pub status: Option<Status>,
+    /// Admissions per second of late, under all keys.
+    pub admitted: f64,
+    /// Refusals per second of late, under all keys.
+    pub refused: f64,
+}
+
+/// How many events are shown.
+const EVENTS_SHOWN: usize = 6;
+
+/// The width of the bar.
+const BAR: usize = 40;
+
+const HEAD: [&str; 8] = [
+    "service",
+    "admitted/s",
+    "refused/s",
+    "share/s",
+    "demand/s",
+    "level",
+    "lease",
+    "node",
+];
+
+impl View {
+    /// The table, many lines long.
+    #[must_use]
+    pub fn table(&self) -> String {
+        let mut text = format!("{}\n{}\n\n", self.headline(), self.nodes());
+        let cells = self.rows.iter().map(Row::cells);
+        let rows: Vec<[String; 8]> = std::iter::once(HEAD.map(String::from))
+            .chain(cells)
+            .collect();
+        let width = |column: usize| {
+            let cells = rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
+        for row in &rows {
+            let mut line = String::new();
+            for (index, (cell, width)) in row.iter().zip(&widths).enumerate() {
+                // Names stand left, numbers right. Writing to a string cannot fail.
+                let _ = match index {
+                    0 => write!(line, "{cell:<width$}"),
+                    _ => write!(line, "  {cell:>width$}"),
+                };
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text.push('\n');
+        let skipped = self.events.len().saturating_sub(EVENTS_SHOWN);
+        for (at, event) in self.events.iter().skip(skipped) {
+            let _ = writeln!(text, "{:>6.1} s  {event}", secs(*at));
+        }
+        text
+    }
+
+    /// The same in one line.
+    #[must_use]
+    pub fn headline(&self) -> String {
+        let (elapsed, duration) = (secs(self.elapsed), secs(self.duration));
+        let (offered, admitted) = (self.offered, self.admitted);
+        if self.limit <= 0.0 {
+            return format!(
+                "{elapsed:>5.1} of {duration:.0} s  offered {offered:.0}/s  admitted {admitted:.0}/s"
+            );
+        }
+        let bar = bar(admitted / self.limit);
+        let limit = self.limit;
+        format!(
+            "{elapsed:>5.1} of {duration:.0} s  [{bar}] {admitted:.0} of {limit:.0}/s  offered {offered:.0}/s"
+        )
+    }
+
+    fn nodes(&self) -> String {
+        let sight = &self.sight;
+        let nodes = (1..).zip(&sight.nodes).map(|(number, node): (usize, _)| {
+            let state = match node {
+                _ if node.is_some() && sight.leader == Some(number - 1) => "leads",
+                Some(_) => "follows",
+                None => "silent",
+            };
+            let sessions = node.map_or_else(String::new, |many| format!(", {many} sessions"));
+            format!("node-{number} {state}{sessions}")
+        });
+        let nodes: Vec<String> = nodes.collect();
+        format!("term {}: {}", sight.term.get(), nodes.join(" | "))
+    }
+}
+
+impl Row {
+    fn cells(&self) -> [String; 8] {
+        let Some(status) = &self.status else {
+            let mut cells = [const { String::new() }; 8];
+            cells[0] = self.name.clone();
+            cells[7] = "silent".to_owned();
+            return cells;
+        };
+        let held = &status.held;
+        let number = |number: Option<f64>| number.map_or("-".into(), |n| format!("{n:.1}"));
+        let lease = held
+            .lease_ms
+            .map(|ms| format!("{}.{} s", ms / 1_000, ms % 1_000 / 100));
+        [
+            self.name.clone(),
+            format!("{:.0}", self.admitted),
+            format!("{:.0}", self.refused),
+            number(held.share),
+            format!("{:.1}", self.admitted + self.refused),
+            number(held.level),
+            lease.unwrap_or_else(|| "-".into()),
+            held.node.clone().unwrap_or_else(|| "-".into()),
+        ]
+    }
+}
+
+/// A part of 1 as a bar; what is over 1 fills it.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "clamped to the bar's few characters"
+)]
+fn bar(part: f64) -> String {
+    let filled = (part.clamp(0.0, 1.0) * BAR as f64).round() as usize;
+    format!(
+        "{}{}",
+        "#".repeat(filled),
+        ".".repeat(BAR.saturating_sub(filled))
+    )
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "shown with one digit after the point"
+)]
+fn secs(span: Span) -> f64 {
+    span.nanos() as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests;

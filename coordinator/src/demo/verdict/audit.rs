@@ -1,0 +1,171 @@
+//! One key's decisions against its budget's envelope.
+
+use super::certain;
+use crate::demo::record::Recording;
+use aliquot_core::budget::{Budget, Key};
+use aliquot_core::check::{Envelope, Limit, Limits, Omniscient, Verdict as Ruling};
+use aliquot_core::unit::{Drift, Tick};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The decisions of all services under one key, merged in the order of time.
+#[derive(Clone, Debug, Default)]
+pub struct Decisions {
+    /// Decision time and whole tokens of each admission.
+    pub admitted: Vec<(Tick, u64)>,
+    /// Those that were decided elsewhere, and when they were asked for: each was
+    /// decided somewhere between.
+    pub elsewhere: Vec<Elsewhere>,
+    /// The time a refusal was known, and the tokens it was refused.
+    pub refused: Vec<(Tick, u64)>,
+}
+
+/// One admission of which only an interval is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Elsewhere {
+    /// When its answer was heard.
+    pub heard: Tick,
+    /// When it was asked for.
+    pub asked: Tick,
+    /// Whole tokens.
+    pub cost: u64,
+}
+
+impl Decisions {
+    /// The decisions of every key.
+    #[must_use]
+    pub fn by_key<'a>(recordings: impl Iterator<Item = &'a Recording>) -> BTreeMap<String, Self> {
+        let mut keys: BTreeMap<String, Self> = BTreeMap::new();
+        for recording in recordings {
+            let mut own = vec![Self::default(); recording.keys.len()];
+            for admitted in &recording.admitted {
+                if let Some(key) = own.get_mut(admitted.key) {
+                    key.admitted.push((admitted.decided, admitted.cost));
+                    if admitted.asked < admitted.decided {
+                        key.elsewhere.push(Elsewhere {
+                            heard: admitted.decided,
+                            asked: admitted.asked,
+                            cost: admitted.cost,
+                        });
+                    }
+                }
+            }
+            for refused in &recording.refused {
+                if let Some(key) = own.get_mut(refused.key) {
+                    key.refused.push((refused.at, refused.cost));
+                }
+            }
+            for (name, decisions) in recording.keys.iter().zip(own) {
+                let all = keys.entry(name.clone()).or_default();
+                all.admitted.extend(decisions.admitted);
+                all.refused.extend(decisions.refused);
+                all.elsewhere.extend(decisions.elsewhere);
+            }
+        }
+        for decisions in keys.values_mut() {
+            decisions.admitted.sort_unstable();
+            decisions.refused.sort_unstable();
+        }
+        keys
+    }
+}
+
+/// How close one key came to its budget's envelope.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Audit {
+    /// The key.
+    pub key: String,
+    /// Admissions.
+    pub admitted: u64,
+    /// Refusals.
+    pub refused: u64,
+    /// Tokens, rounded down to a thousandth, that the worst window of all
+    /// stayed under `(1 + ρ)·R·Δt + B`; negative if it did not.
+    pub slack: f64,
+    /// The length of that window in seconds.
+    pub window: Option<f64>,
+    /// Tokens, rounded up, by which the worst window is over its bound.
+    pub over: u64,
+    /// How many of the same requests one bucket of the whole limit would have
+    /// admitted that saw them all at once.
+    pub omniscient: u64,
+    /// Why the key could not be judged.
+    pub doubt: Option<String>,
+}
+
+impl Audit {
+    /// Judges the decisions of `key` by the budget that it falls under.
+    #[must_use]
+    pub fn of(key: &str, decisions: &Decisions, budgets: &[Budget], drift: Drift) -> Self {
+        let mut audit = Self {
+            key: key.to_owned(),
+            admitted: count(decisions.admitted.len()),
+            refused: count(decisions.refused.len()),
+            slack: 0.0,
+            window: None,
+            over: 0,
+            omniscient: 0,
+            doubt: None,
+        };
+        let parsed = Key::try_from(key.to_owned()).ok();
+        let budget = parsed.and_then(|key| budgets.iter().find(|b| b.key().matches(&key)));
+        match budget {
+            Some(budget) => audit.judge(decisions, budget, drift),
+            None => audit.doubt = Some("no budget of the run applies to it".to_owned()),
+        }
+        audit
+    }
+
+    fn judge(&mut self, decisions: &Decisions, budget: &Budget, drift: Drift) {
+        let whole = budget.whole();
+        let limit = Limit::new(whole.rate, whole.burst);
+        let mut envelope = Envelope::new(limit, drift);
+        for (at, cost) in &decisions.admitted {
+            match budget.scale().tokens(*cost) {
+                Ok(cost) => envelope.admit(*at, cost),
+                Err(error) => self.doubt = Some(format!("a cost of {cost}: {error}")),
+            }
+        }
+        let report = envelope.report();
+        let grains = i128::from(budget.scale().grains_per_token());
+        let (slack, window) = match decisions.elsewhere.is_empty() {
+            true => (report.slack, report.window),
+            false => certain::worst(decisions, grains, limit, drift),
+        };
+        self.slack = thousandths(slack, grains);
+        self.window = window.map(|(from, to)| super::course::seconds(to.since(from)));
+        let over = slack.min(0).unsigned_abs();
+        let over = over.div_ceil(grains.unsigned_abs().max(1));
+        self.over = u64::try_from(over).unwrap_or(u64::MAX);
+        if let Ruling::Unknown(doubt) = envelope.verdict() {
+            self.doubt = Some(doubt.to_string());
+        }
+        self.omniscient = by_one_bucket(decisions, budget, limit, drift);
+    }
+}
+
+/// Offers every request, admitted or not, to one bucket.
+fn by_one_bucket(decisions: &Decisions, budget: &Budget, limit: Limit, drift: Drift) -> u64 {
+    let mut all = [decisions.admitted.as_slice(), decisions.refused.as_slice()].concat();
+    all.sort_unstable();
+    let mut bucket = Omniscient::new(Limits::constant(limit), drift);
+    let admitted = all.iter().filter(|(at, cost)| {
+        let cost = budget.scale().tokens(*cost).ok();
+        cost.and_then(|cost| bucket.offer(*at, cost)) == Some(true)
+    });
+    count(admitted.count())
+}
+
+fn count(many: usize) -> u64 {
+    u64::try_from(many).unwrap_or(u64::MAX)
+}
+
+/// Grains as tokens, rounded down to a thousandth.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a slack that matters is far below 2⁵³ thousandths"
+)]
+fn thousandths(grains: i128, per_token: i128) -> f64 {
+    let thousandths = grains.saturating_mul(1_000).div_euclid(per_token.max(1));
+    thousandths as f64 / 1e3
+}

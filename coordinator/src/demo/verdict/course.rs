@@ -1,0 +1,222 @@
+//! What was admitted when: utilisation around a kill, and recovery from it.
+
+use super::{AFTERMATH, SETTLING, Timeline};
+use aliquot_core::unit::{Span, Tick};
+use serde::Serialize;
+
+/// What was admitted under one key, ready to be counted over windows.
+#[derive(Clone, Debug, Default)]
+pub struct Course {
+    /// When, in ascending order.
+    times: Vec<Tick>,
+    /// `sums[i]` is the cost of the first `i` admissions, in tokens.
+    sums: Vec<u64>,
+}
+
+impl Course {
+    /// The course of admissions, each a decision time and whole tokens, in the
+    /// order of time.
+    #[must_use]
+    pub fn new(admissions: impl IntoIterator<Item = (Tick, u64)>) -> Self {
+        let mut course = Self {
+            times: Vec::new(),
+            sums: vec![0],
+        };
+        let mut sum = 0_u64;
+        for (at, cost) in admissions {
+            sum = sum.saturating_add(cost);
+            course.times.push(at);
+            course.sums.push(sum);
+        }
+        course
+    }
+
+    /// Tokens admitted in `[from, to)`.
+    #[must_use]
+    pub fn between(&self, from: Tick, to: Tick) -> u64 {
+        let until = |limit: Tick| {
+            let index = self.times.partition_point(|at| *at < limit);
+            self.sums.get(index).copied().unwrap_or(0)
+        };
+        until(to).saturating_sub(until(from))
+    }
+
+    /// Tokens admitted in `[from, to)`, divided by `rate` tokens per second
+    /// over that interval. `None` for an empty interval or rate.
+    #[must_use]
+    pub fn utilisation(&self, rate: f64, from: Tick, to: Tick) -> Option<f64> {
+        let possible = rate * seconds(to.since(from));
+        (possible > 0.0).then(|| as_f64(self.between(from, to)) / possible)
+    }
+}
+
+/// Utilisation in the parts of a run; a part that the run did not have is left
+/// out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Phases {
+    /// From [`SETTLING`] after the load's start until the kill, or until the
+    /// end if nothing was killed.
+    pub before: Option<f64>,
+    /// Over the [`AFTERMATH`] of the kill, if the run lasted so long.
+    pub during: Option<f64>,
+    /// The worst of the full seconds of the aftermath, counted from the kill.
+    pub worst_second: Option<f64>,
+    /// From the end of the aftermath to the end of the load.
+    pub after: Option<f64>,
+    /// Seconds from the kill to the first instant from which every later full
+    /// second admits at least 99 %, and so does the last second of the load;
+    /// looked for in steps of 100 ms.
+    pub recovered_after: Option<f64>,
+}
+
+/// The shortest part of a run that is measured.
+const PART_MIN: Span = Span::from_secs(1);
+const SECOND: Span = Span::from_secs(1);
+const STEPS_PER_SECOND: u64 = 10;
+const STEP: Span = Span::from_millis(1_000 / STEPS_PER_SECOND);
+
+/// What a second must admit to count as recovered.
+const RECOVERED: f64 = 0.99;
+
+impl Phases {
+    /// Measures a run against `rate` tokens per second.
+    #[must_use]
+    pub fn measure(course: &Course, rate: f64, run: &Timeline) -> Self {
+        let settled = run.start.after(SETTLING);
+        let part = |from: Tick, to: Tick| {
+            let long = to.since(from) >= PART_MIN;
+            long.then(|| course.utilisation(rate, from, to)).flatten()
+        };
+        let Some(killed) = run.killed else {
+            return Self {
+                before: part(settled, run.end),
+                ..Self::default()
+            };
+        };
+        let calm = killed.after(AFTERMATH);
+        let whole = calm <= run.end;
+        Self {
+            before: part(settled, killed),
+            during: whole.then(|| part(killed, calm)).flatten(),
+            worst_second: whole
+                .then(|| worst_second(course, rate, killed, calm))
+                .flatten(),
+            after: part(calm, run.end),
+            recovered_after: recovery(course, rate, killed, run.end),
+        }
+    }
+}
+
+fn worst_second(course: &Course, rate: f64, from: Tick, to: Tick) -> Option<f64> {
+    let starts = std::iter::successors(Some(from), |start| Some(start.after(SECOND)));
+    starts
+        .take_while(|start| start.after(SECOND) <= to)
+        .filter_map(|start| course.utilisation(rate, start, start.after(SECOND)))
+        .min_by(f64::total_cmp)
+}
+
+/// Walks back from the end, second by second, while each admits enough; once
+/// for every offset of the seconds against the kill.
+fn recovery(course: &Course, rate: f64, killed: Tick, end: Tick) -> Option<f64> {
+    let full = end.since(killed).nanos() / STEP.nanos();
+    let last = full.checked_sub(STEPS_PER_SECOND)?;
+    let enough = |start: Tick| {
+        let part = course.utilisation(rate, start, start.after(SECOND));
+        part.is_some_and(|part| part >= RECOVERED)
+    };
+    if !enough(end.before(SECOND)) {
+        return None;
+    }
+    let mut first: Option<u64> = None;
+    for offset in 0..STEPS_PER_SECOND.min(last + 1) {
+        let mut good = None;
+        let mut step = Some(last - offset);
+        while let Some(now) = step {
+            if !enough(killed.after(STEP.times_or_max(now))) {
+                break;
+            }
+            good = Some(now);
+            step = now.checked_sub(STEPS_PER_SECOND);
+        }
+        first = match (first, good) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+    }
+    first.map(|steps| seconds(STEP.times_or_max(steps)))
+}
+
+/// A span in seconds.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a report shows no more digits than a double has"
+)]
+pub(super) fn seconds(span: Span) -> f64 {
+    span.nanos() as f64 / 1e9
+}
+
+/// A count as a number to be divided.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a report shows no more digits than a double has"
+)]
+pub(super) fn as_f64(count: u64) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 100 admissions a second, evenly, in each of the given seconds.
+    fn even(seconds: &[u64]) -> Course {
+        let each = seconds.iter().enumerate().flat_map(|(second, count)| {
+            let start = Tick::from_nanos(0).after(SECOND.times_or_max(second as u64));
+            (0..*count).map(move |n| (start.after(Span::from_nanos(n * 1_000_000_000 / count)), 1))
+        });
+        Course::new(each)
+    }
+
+    fn run(end: u64, killed: Option<u64>) -> Timeline {
+        let at = |secs| Tick::from_nanos(0).after(SECOND.times_or_max(secs));
+        Timeline {
+            start: at(0),
+            end: at(end),
+            killed: killed.map(at),
+            restarted: None,
+        }
+    }
+
+    #[test]
+    fn each_part_of_a_run_is_measured_by_itself() {
+        let course = even(&[0, 500, 100, 100, 40, 60, 80, 100, 100, 100, 100, 90]);
+        let phases = Phases::measure(&course, 100.0, &run(12, Some(4)));
+        assert_eq!(phases.before, Some(1.0));
+        assert_eq!(phases.during, Some(0.76));
+        assert_eq!(phases.worst_second, Some(0.4));
+        assert_eq!(phases.after, Some((100.0 + 100.0 + 90.0) / 300.0));
+        assert_eq!(phases.recovered_after, None, "the last second is short");
+    }
+
+    #[test]
+    fn recovery_is_the_first_instant_that_stays_good() {
+        let course = even(&[100, 100, 0, 100, 50, 100, 100, 100, 100, 100]);
+        let phases = Phases::measure(&course, 100.0, &run(10, Some(2)));
+        assert_eq!(phases.recovered_after, Some(3.0));
+        let good = even(&[100; 10]);
+        let phases = Phases::measure(&good, 100.0, &run(10, Some(2)));
+        assert_eq!(phases.recovered_after, Some(0.0));
+    }
+
+    #[test]
+    fn a_part_that_a_short_run_did_not_have_is_left_out() {
+        let course = even(&[100; 6]);
+        let phases = Phases::measure(&course, 100.0, &run(6, Some(2)));
+        assert_eq!(phases.before, None);
+        assert_eq!(phases.during, None);
+        assert_eq!(phases.after, None);
+        let phases = Phases::measure(&course, 100.0, &run(6, None));
+        assert_eq!(phases.before, Some(1.0));
+        assert_eq!(phases.recovered_after, None);
+    }
+}

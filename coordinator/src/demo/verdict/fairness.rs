@@ -1,0 +1,91 @@
+//! How evenly the services were served.
+
+use super::course::as_f64;
+use serde::Serialize;
+
+/// One service's part of the shared key over the calm parts of the run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Portion {
+    /// The service.
+    pub service: String,
+    /// Tokens per second that were asked for.
+    pub offered: f64,
+    /// Tokens per second that were admitted.
+    pub admitted: f64,
+    /// Tokens per second that max-min fairness gives it: `min(offered, λ)`,
+    /// with λ such that all services together get the limit.
+    pub expected: f64,
+}
+
+/// Jain's index of what services got for what they should have got:
+/// with `xᵢ = admittedᵢ ÷ expectedᵢ`, `J = (Σx)² ÷ (n · Σx²)`.
+///
+/// 1 if all got the same part of their max-min share, 1/n if one got
+/// everything. Services that should get nothing are left out; `None` if no
+/// service is left or nothing was admitted. (Jain, Chiu and Hawe, 1984.)
+#[must_use]
+pub fn jain(portions: &[Portion]) -> Option<f64> {
+    let parts: Vec<f64> = portions
+        .iter()
+        .filter(|portion| portion.expected > 0.0)
+        .map(|portion| portion.admitted / portion.expected)
+        .collect();
+    let sum: f64 = parts.iter().sum();
+    let squares: f64 = parts.iter().map(|part| part * part).sum();
+    let services = as_f64(u64::try_from(parts.len()).unwrap_or(u64::MAX));
+    (squares > 0.0).then(|| sum * sum / (services * squares))
+}
+
+/// The max-min shares of `capacity` under these demands: `min(dᵢ, λ)`.
+#[must_use]
+pub fn max_min(demands: &[f64], capacity: f64) -> Vec<f64> {
+    let mut ascending = demands.to_vec();
+    ascending.sort_by(f64::total_cmp);
+    let mut left = capacity;
+    let mut level = f64::INFINITY;
+    for (index, demand) in ascending.iter().enumerate() {
+        let others = ascending.len() - index;
+        let even = left / as_f64(u64::try_from(others).unwrap_or(u64::MAX));
+        if *demand > even {
+            level = even;
+            break;
+        }
+        left -= demand;
+    }
+    demands.iter().map(|demand| demand.min(level)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn portions(admitted: &[f64], expected: &[f64]) -> Vec<Portion> {
+        let pairs = admitted.iter().zip(expected);
+        pairs
+            .map(|(admitted, expected)| Portion {
+                service: String::new(),
+                offered: 0.0,
+                admitted: *admitted,
+                expected: *expected,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn small_demands_are_met_and_the_rest_is_even() {
+        assert_eq!(
+            max_min(&[1500.0, 100.0, 400.0], 600.0),
+            [250.0, 100.0, 250.0]
+        );
+        assert_eq!(max_min(&[10.0, 20.0], 100.0), [10.0, 20.0]);
+        assert_eq!(max_min(&[], 100.0), Vec::<f64>::new());
+    }
+
+    #[test]
+    fn the_index_compares_parts_of_what_was_due() {
+        assert_eq!(jain(&portions(&[50.0, 10.0], &[100.0, 20.0])), Some(1.0));
+        assert_eq!(jain(&portions(&[100.0, 0.0], &[50.0, 50.0])), Some(0.5));
+        assert_eq!(jain(&portions(&[0.0], &[50.0])), None);
+        assert_eq!(jain(&portions(&[5.0], &[0.0])), None);
+    }
+}

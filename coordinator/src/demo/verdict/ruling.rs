@@ -1,0 +1,218 @@
+//! What a run must hold to, one criterion each.
+
+use super::course::{Phases, seconds};
+use super::{AFTERMATH, Audit, Evidence, Timeline};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// How a criterion came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ruling {
+    /// It held.
+    Pass,
+    /// It did not.
+    Fail,
+    /// What was recorded does not say.
+    Unknown,
+    /// The run was not one that could show it.
+    NotJudged,
+}
+
+impl Ruling {
+    /// All of them as one: a failure outweighs a doubt, a doubt a pass.
+    pub fn all(rulings: impl IntoIterator<Item = Self>) -> Self {
+        rulings
+            .into_iter()
+            .fold(Self::Pass, |all, one| match (all, one) {
+                (Self::Fail, _) | (_, Self::Fail) => Self::Fail,
+                (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
+                _ => Self::Pass,
+            })
+    }
+
+    fn holds(held: bool) -> Self {
+        if held { Self::Pass } else { Self::Fail }
+    }
+
+    fn known(fits: bool) -> Self {
+        if fits { Self::Pass } else { Self::Unknown }
+    }
+}
+
+/// One thing that a run must hold to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Criterion {
+    /// What is judged.
+    pub name: &'static str,
+    /// What must hold.
+    pub wanted: &'static str,
+    /// What was found, or why it was not judged.
+    pub found: String,
+    /// How it came out.
+    pub ruling: Ruling,
+}
+
+/// The least utilisation in the calm parts of a run.
+const CALM: f64 = 0.99;
+/// The least average of the aftermath of a kill.
+const SHAKEN: f64 = 0.80;
+/// The least of any single second there.
+const WORST: f64 = 0.40;
+
+/// What the records show by themselves.
+pub(super) fn of_records(evidence: &Evidence, audits: &[Audit]) -> Vec<Criterion> {
+    vec![
+        over_admission(audits),
+        decision_times(evidence),
+        whole_records(evidence),
+        matching_counts(evidence),
+    ]
+}
+
+fn over_admission(audits: &[Audit]) -> Criterion {
+    let over: u64 = audits.iter().map(|audit| audit.over).max().unwrap_or(0);
+    let worst = audits.iter().max_by_key(|audit| audit.over);
+    let doubt = audits.iter().find(|audit| audit.doubt.is_some());
+    let (found, ruling) = match (worst, doubt) {
+        (Some(worst), _) if over > 0 => {
+            let found = format!("{over} tokens over in the worst window of {}", worst.key);
+            (found, Ruling::Fail)
+        }
+        (_, Some(doubtful)) => {
+            let why = doubtful.doubt.as_deref().unwrap_or_default();
+            (format!("{}: {why}", doubtful.key), Ruling::Unknown)
+        }
+        (None, None) => ("nothing was admitted or refused".into(), Ruling::Unknown),
+        (Some(_), None) => (format!("0 in {} keys", audits.len()), Ruling::Pass),
+    };
+    Criterion {
+        name: "over-admission",
+        wanted: "0 in every window of every key",
+        found,
+        ruling,
+    }
+}
+
+fn decision_times(evidence: &Evidence) -> Criterion {
+    let read = evidence.recordings.values().filter_map(|r| r.as_ref().ok());
+    let all = read.flat_map(|recording| &recording.admitted);
+    let outside = all.filter(|admitted| !admitted.is_plausible()).count();
+    Criterion {
+        name: "decision times",
+        wanted: "each between the clock readings around it",
+        found: format!("{outside} outside"),
+        ruling: Ruling::holds(outside == 0),
+    }
+}
+
+fn whole_records(evidence: &Evidence) -> Criterion {
+    let wrong = evidence
+        .recordings
+        .iter()
+        .find_map(|(service, recording)| match recording {
+            Err(why) => Some(format!("{service}: {why}")),
+            Ok(recording) if recording.torn > 0 => Some(format!(
+                "{service}: {} bytes of a torn frame",
+                recording.torn
+            )),
+            Ok(_) => None,
+        });
+    Criterion {
+        name: "records",
+        wanted: "every service's, whole",
+        ruling: Ruling::known(wrong.is_none()),
+        found: wrong.unwrap_or_else(|| format!("{} services", evidence.recordings.len())),
+    }
+}
+
+/// The services' admissions against the answers that the generator got.
+fn matching_counts(evidence: &Evidence) -> Criterion {
+    let mut recorded: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for (service, recording) in &evidence.recordings {
+        let Ok(recording) = recording else { continue };
+        for admitted in &recording.admitted {
+            let key = recording.keys.get(admitted.key).map_or("", String::as_str);
+            *recorded.entry((service, key)).or_default() += 1;
+        }
+    }
+    let recorded_sum: u64 = recorded.values().sum();
+    let mut answered = 0_u64;
+    for ((service, key), answers) in &evidence.answers {
+        let entry = recorded.entry((service, key)).or_default();
+        *entry = entry.abs_diff(answers.admitted);
+        answered += answers.admitted;
+    }
+    let differences: u64 = recorded.values().sum();
+    Criterion {
+        name: "counts",
+        wanted: "answers 200 = recorded admissions, by service and key",
+        found: format!("{answered} answered, {recorded_sum} recorded, {differences} apart"),
+        ruling: Ruling::known(differences == 0),
+    }
+}
+
+/// What the shared key's utilisation shows.
+pub(super) fn of_phases(phases: &Phases, run: &Timeline) -> Vec<Criterion> {
+    let least = |name, wanted, found: Option<f64>, least: f64| {
+        let (found, ruling) = match found {
+            Some(part) => (percent(part), Ruling::holds(part >= least)),
+            None => ("the run was too short".to_owned(), Ruling::NotJudged),
+        };
+        Criterion {
+            name,
+            wanted,
+            found,
+            ruling,
+        }
+    };
+    let before = least("utilisation", ">= 99 % from 2 s on", phases.before, CALM);
+    let Some(killed) = run.killed else {
+        return vec![before];
+    };
+    vec![
+        before,
+        least("after a kill, 5 s", ">= 80 %", phases.during, SHAKEN),
+        least(
+            "after a kill, each second",
+            ">= 40 %",
+            phases.worst_second,
+            WORST,
+        ),
+        least("utilisation later", ">= 99 %", phases.after, CALM),
+        recovery(phases, seconds(run.end.since(killed))),
+    ]
+}
+
+/// Adds what the shared key's utilisation shows to what the records show. Of
+/// admissions that may be missing too little proves nothing.
+pub(super) fn extend(criteria: &mut Vec<Criterion>, mut phases: Vec<Criterion>) {
+    let doubtful = |criterion: &Criterion| criterion.ruling == Ruling::Unknown;
+    if criteria.iter().any(doubtful) {
+        let failed = phases.iter_mut().filter(|c| c.ruling == Ruling::Fail);
+        failed.for_each(|criterion| criterion.ruling = Ruling::Unknown);
+    }
+    criteria.append(&mut phases);
+}
+
+fn recovery(phases: &Phases, seen: f64) -> Criterion {
+    let limit = seconds(AFTERMATH);
+    let (found, ruling) = match phases.recovered_after {
+        Some(after) if after <= limit => (format!("after {after:.1} s"), Ruling::Pass),
+        // A second can be judged only once it is over.
+        _ if seen < limit + 1.0 => ("the run was too short".to_owned(), Ruling::NotJudged),
+        Some(after) => (format!("after {after:.1} s"), Ruling::Fail),
+        None => (format!("not within {seen:.1} s"), Ruling::Fail),
+    };
+    Criterion {
+        name: "recovery",
+        wanted: "within 5 s, every later second >= 99 %",
+        found,
+        ruling,
+    }
+}
+
+/// A part as a percentage, rounded down: what is shown as 99.00 is at least that.
+pub(super) fn percent(part: f64) -> String {
+    format!("{:.2} %", (part * 10_000.0).floor() / 100.0)
+}

@@ -1,0 +1,209 @@
+use super::*;
+use crate::demo::record::{Admitted, Refused};
+use aliquot_core::budget::{BudgetDraft, Written};
+
+const MS: u64 = 1_000_000;
+
+fn budget(key: &str, rate: &str, burst: u64) -> Budget {
+    let draft = BudgetDraft {
+        key: key.into(),
+        rate: Some(rate.into()),
+        burst: Some(Written::Whole(burst)),
+        ..BudgetDraft::default()
+    };
+    draft.validate().unwrap()
+}
+
+fn admit(key: usize, at: u64) -> Admitted {
+    Admitted {
+        key,
+        cost: 1,
+        before: Tick::from_nanos(at - 10),
+        asked: Tick::from_nanos(at),
+        decided: Tick::from_nanos(at),
+        after: Tick::from_nanos(at + 10),
+    }
+}
+
+/// A 10-second run of two services that share 100/s exactly, after a burst of
+/// 5 at 1 s; without drift, so that not one token more would fit.
+fn fair_run() -> Evidence {
+    let mut evidence = Evidence {
+        recordings: BTreeMap::new(),
+        answers: BTreeMap::new(),
+        timeline: Timeline {
+            start: Tick::from_nanos(1_000 * MS),
+            end: Tick::from_nanos(11_000 * MS),
+            killed: None,
+            restarted: None,
+        },
+        budgets: vec![budget("demo", "100/s", 5), budget("tenant/*", "1/s", 2)],
+        drift: Drift::from_ppm(0).unwrap(),
+        shared: Some("demo".into()),
+        messages: Some(50),
+    };
+    for (index, name) in ["a", "b"].into_iter().enumerate() {
+        let mut recording = Recording {
+            keys: vec!["demo".into(), format!("tenant/{name}")],
+            ..Recording::default()
+        };
+        let own = (0..1_000).filter(|n| n % 2 == index as u64);
+        recording.admitted = own.map(|n| admit(0, (1_000 + 10 * n) * MS)).collect();
+        recording.admitted.push(admit(1, 2_000 * MS));
+        let refused = Refused {
+            key: 0,
+            cost: 1,
+            at: Tick::from_nanos(1_500 * MS),
+        };
+        recording.refused.push(refused);
+        evidence.recordings.insert(name.into(), Ok(recording));
+    }
+    let burst = std::iter::repeat_n(admit(0, 1_000 * MS), 4);
+    edit(&mut evidence, |recording| recording.admitted.extend(burst));
+    count(&mut evidence);
+    evidence
+}
+
+fn edit(evidence: &mut Evidence, change: impl FnOnce(&mut Recording)) {
+    let recording = evidence.recordings.get_mut("a").unwrap();
+    change(recording.as_mut().unwrap());
+}
+
+/// Makes the generator's counts those of the records.
+fn count(evidence: &mut Evidence) {
+    evidence.answers.clear();
+    for (service, recording) in &evidence.recordings {
+        let recording = recording.as_ref().unwrap();
+        for admitted in &recording.admitted {
+            let key = recording.keys[admitted.key].clone();
+            let answers = evidence.answers.entry((service.clone(), key)).or_default();
+            answers.sent += 1;
+            answers.cost += 3;
+            answers.admitted += 1;
+        }
+    }
+}
+
+#[track_caller]
+fn check(evidence: &Evidence, expect: Ruling, because: &str) -> Verdict {
+    let verdict = Verdict::of(evidence);
+    assert_eq!(verdict.outcome, expect, "{}", show(&verdict));
+    assert!(show(&verdict).contains(because), "{}", show(&verdict));
+    verdict
+}
+
+#[test]
+fn a_run_at_exactly_its_limit_passes() {
+    let verdict = check(
+        &fair_run(),
+        Ruling::Pass,
+        "pass       over-admission: 0 in 3 keys",
+    );
+    assert_eq!(verdict.keys[0].key, "demo");
+    assert_eq!(verdict.keys[0].slack, 0.0);
+    assert_eq!(verdict.phases.before, Some(1.0));
+    assert_eq!(verdict.requests_per_message, Some(1_008.0 / 50.0));
+    assert!(verdict.jain.unwrap() > 0.9999);
+    assert!(
+        serde_json::to_string(&verdict)
+            .unwrap()
+            .contains("\"outcome\":\"pass\"")
+    );
+}
+
+#[test]
+fn one_token_too_many_fails() {
+    let mut evidence = fair_run();
+    edit(&mut evidence, |a| a.admitted.push(admit(0, 5_000 * MS)));
+    count(&mut evidence);
+    let verdict = check(
+        &evidence,
+        Ruling::Fail,
+        "1 tokens over in the worst window of demo",
+    );
+    assert_eq!(verdict.keys[0].slack, -1.0);
+}
+
+#[test]
+fn a_tenant_over_its_own_limit_fails_too() {
+    let mut evidence = fair_run();
+    let at = admit(1, 2_000 * MS);
+    edit(&mut evidence, |a| a.admitted.extend([at, at, at]));
+    count(&mut evidence);
+    check(
+        &evidence,
+        Ruling::Fail,
+        "2 tokens over in the worst window of tenant/a",
+    );
+}
+
+#[test]
+fn a_decision_outside_its_readings_fails() {
+    let mut evidence = fair_run();
+    edit(&mut evidence, |a| a.admitted[7].after = Tick::from_nanos(5));
+    check(
+        &evidence,
+        Ruling::Fail,
+        "FAIL       decision times: 1 outside",
+    );
+}
+
+#[test]
+fn counts_that_differ_leave_it_unknown() {
+    let mut evidence = fair_run();
+    edit(&mut evidence, |a| a.admitted.truncate(5));
+    check(&evidence, Ruling::Unknown, "500 apart");
+    let mut swapped = fair_run();
+    let key = |service: &str| (service.to_owned(), "demo".to_owned());
+    swapped.answers.get_mut(&key("a")).unwrap().admitted += 1;
+    swapped.answers.get_mut(&key("b")).unwrap().admitted -= 1;
+    check(&swapped, Ruling::Unknown, "2 apart");
+}
+
+#[test]
+fn a_record_that_is_missing_or_torn_leaves_it_unknown() {
+    let mut evidence = fair_run();
+    edit(&mut evidence, |a| a.torn = 3);
+    check(&evidence, Ruling::Unknown, "a: 3 bytes of a torn frame");
+    evidence
+        .recordings
+        .insert("a".into(), Err("no such file".into()));
+    check(&evidence, Ruling::Unknown, "a: no such file");
+}
+
+#[test]
+fn a_key_without_a_budget_and_an_empty_run_are_unknown() {
+    let mut evidence = fair_run();
+    evidence.budgets.pop();
+    check(&evidence, Ruling::Unknown, "no budget of the run applies");
+    for recording in evidence.recordings.values_mut() {
+        *recording = Ok(Recording::default());
+    }
+    evidence.answers.clear();
+    let verdict = Verdict::of(&evidence);
+    assert_eq!(verdict.criteria[0].ruling, Ruling::Unknown);
+}
+
+#[test]
+fn a_breach_outweighs_a_doubt() {
+    let mut evidence = fair_run();
+    edit(&mut evidence, |a| a.admitted.push(admit(0, 5_000 * MS)));
+    check(&evidence, Ruling::Fail, "UNKNOWN    counts");
+}
+
+#[test]
+fn a_kill_is_judged_by_its_own_bounds_and_a_short_run_says_what_it_could_not_show() {
+    let mut evidence = fair_run();
+    evidence.timeline.killed = Some(Tick::from_nanos(4_000 * MS));
+    let verdict = check(&evidence, Ruling::Pass, "recovery: after 0.0 s");
+    assert_eq!(verdict.phases.during, Some(1.0));
+    let silent = Tick::from_nanos(4_000 * MS)..Tick::from_nanos(5_500 * MS);
+    for recording in evidence.recordings.values_mut() {
+        let recording = recording.as_mut().unwrap();
+        recording.admitted.retain(|a| !silent.contains(&a.decided));
+    }
+    count(&mut evidence);
+    check(&evidence, Ruling::Fail, "each second: 0.00 %");
+    evidence.timeline.end = Tick::from_nanos(8_000 * MS);
+    check(&evidence, Ruling::Pass, "not judged after a kill, 5 s");
+}

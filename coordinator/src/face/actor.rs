@@ -1,0 +1,225 @@
+//! The backend of a running node: its actor and its log.
+
+use super::backend::{
+    Backend, ClientFacts, Clients, Flow, Flows, Look, NodeFacts, Unavailable, View, WriteError,
+};
+use crate::node::{self, NodeHandle};
+use crate::raft::{Change, ChangeError, PeerAddress, ProposeError, Raft};
+use aliquot_core::command::Command;
+use aliquot_core::state::Effect;
+use aliquot_core::unit::{BudgetId, Incarnation, NodeId, RequestId, Term};
+use aliquot_wire::admin::{ClusterChange, Role};
+use aliquot_wire::gossip::Topic;
+use futures_util::future::BoxFuture;
+use rand::RngExt;
+use std::collections::BTreeMap;
+
+/// A running node.
+#[derive(Clone, Debug)]
+pub struct ActorBackend {
+    cluster: String,
+    handle: NodeHandle,
+    raft: Raft,
+}
+
+impl ActorBackend {
+    /// The node of this actor and this log.
+    #[must_use]
+    pub const fn new(cluster: String, handle: NodeHandle, raft: Raft) -> Self {
+        Self {
+            cluster,
+            handle,
+            raft,
+        }
+    }
+}
+
+impl Backend for ActorBackend {
+    fn look(&self, look: Look) -> BoxFuture<'static, Result<(), Unavailable>> {
+        let (handle, cluster) = (self.handle.clone(), self.cluster.clone());
+        Box::pin(async move {
+            let seen = handle.view(move |view| {
+                let nodes = nodes(view);
+                look(&View {
+                    state: view.state,
+                    now: view.now,
+                    node: NodeId::new(view.status.node),
+                    cluster: &cluster,
+                    term: Term::new(view.status.term),
+                    leader: view.status.leader.map(NodeId::new),
+                    nodes: &nodes,
+                    flows: &Sight(view),
+                    clients: &Sight(view),
+                });
+            });
+            seen.await.map_err(|_| Unavailable)
+        })
+    }
+
+    fn write(&self, command: Command) -> BoxFuture<'static, Result<Vec<Effect>, WriteError>> {
+        let handle = self.handle.clone();
+        Box::pin(async move { handle.write(command).await.map_err(not_written) })
+    }
+
+    /// An entry that changes nothing: when it is applied here, so is everything
+    /// that was committed before.
+    fn fence(&self) -> BoxFuture<'static, Result<(), WriteError>> {
+        let (handle, raft) = (self.handle.clone(), self.raft.clone());
+        let status = raft.status().borrow().clone();
+        Box::pin(async move {
+            // Where the leader is asked, a quorum's word is enough.
+            if status.leads && raft.barrier(status.term).await.is_ok() {
+                return Ok(());
+            }
+            let nothing = Command::Apply {
+                request: RequestId::new(rand::rng().random()),
+                deletes: Vec::new(),
+                puts: Vec::new(),
+                creator: None,
+            };
+            handle.write(nothing).await.map(drop).map_err(not_written)
+        })
+    }
+
+    fn change(
+        &self,
+        _: RequestId,
+        change: ClusterChange,
+    ) -> BoxFuture<'static, Result<(), WriteError>> {
+        let raft = self.raft.clone();
+        Box::pin(async move {
+            let change = resolve(&raft, change).await?;
+            raft.change(change).await.map_err(not_changed)
+        })
+    }
+}
+
+/// Names the node behind an address: it must be there and answer.
+async fn resolve(raft: &Raft, change: ClusterChange) -> Result<Change, WriteError> {
+    let identify = async |address: String| {
+        let asked = raft.identify(&address).await;
+        let node = asked.map_err(|error| WriteError::Refused {
+            reason: format!("no node answers at {address}: {error}; start it first"),
+        })?;
+        Ok(PeerAddress { node, address })
+    };
+    Ok(match change {
+        ClusterChange::Add(address) => Change::Add(identify(address).await?),
+        ClusterChange::Promote(node) => Change::Promote(node.get()),
+        ClusterChange::Remove(node) => Change::Remove(node.get()),
+        ClusterChange::Replace { node, address } => Change::Replace {
+            former: node.get(),
+            successor: identify(address).await?,
+        },
+        ClusterChange::Transfer(node) => Change::Transfer(node.get()),
+    })
+}
+
+fn not_written(error: ProposeError) -> WriteError {
+    let reason = error.to_string();
+    match error {
+        ProposeError::NotLeader { .. } | ProposeError::Stopped => WriteError::NoLeader { reason },
+        ProposeError::Unknown => WriteError::Unknown { reason },
+        _ => WriteError::Refused { reason },
+    }
+}
+
+fn not_changed(error: ChangeError) -> WriteError {
+    let reason = error.to_string();
+    match error {
+        ChangeError::NotLeader { .. } => WriteError::NoLeader { reason },
+        ChangeError::Refused { reason } => WriteError::Refused { reason },
+        _ => WriteError::Unknown { reason },
+    }
+}
+
+/// What is known of each node: members of the log, and lives that linger.
+fn nodes(view: &node::View<'_>) -> Vec<NodeFacts> {
+    let mut nodes: BTreeMap<u64, NodeFacts> = BTreeMap::new();
+    let fresh = |node: u64, role, address: &str| NodeFacts {
+        node: NodeId::new(node),
+        role,
+        address: address.to_owned(),
+        client_address: String::new(),
+        heard: None,
+        sessions: 0,
+        matched: None,
+    };
+    for (&node, address) in &view.status.voters {
+        let role = match view.status.leader == Some(node) {
+            true => Role::Leader,
+            false => Role::Voter,
+        };
+        nodes.insert(node, fresh(node, role, address));
+    }
+    for (&node, address) in &view.status.learners {
+        nodes.insert(node, fresh(node, Role::Learner, address));
+    }
+    for (life, member) in view.state.members() {
+        let node = member.node.get();
+        let facts = nodes
+            .entry(node)
+            .or_insert_with(|| fresh(node, Role::Removed, ""));
+        facts.heard = facts.heard.max(view.traffic.heard(life));
+        let said = view.book.get(Topic::Presence, life);
+        if let Some(Ok(presence)) = said.map(|record| record.value().presence()) {
+            facts.client_address.clone_from(&presence.value().address);
+            facts.sessions = presence.value().sessions;
+        }
+    }
+    for (node, matched) in &view.status.matched {
+        if let Some(facts) = nodes.get_mut(node) {
+            facts.matched = Some(*matched);
+        }
+    }
+    if let Some(own) = nodes.get_mut(&view.status.node) {
+        own.heard = Some(view.now);
+        own.sessions = view.sessions.connected() as u64;
+    }
+    nodes.into_values().collect()
+}
+
+/// A node's view, as the faces ask it.
+struct Sight<'a>(&'a node::View<'a>);
+
+impl Flows for Sight<'_> {
+    fn of(&self, budget: BudgetId) -> Flow {
+        let rates = self.0.traffic.of(budget);
+        let Some(generation) = self.0.state.budget(budget) else {
+            return Flow::default();
+        };
+        let grains = u128::from(generation.budget.scale().grains_per_token());
+        let milli = |rate: u64| {
+            let milli = u128::from(rate) * 1_000 / grains.max(1);
+            Some(u64::try_from(milli).unwrap_or(u64::MAX))
+        };
+        Flow {
+            demand: rates.demand,
+            admitted_milli: milli(rates.admitted),
+            denied_milli: milli(rates.denied),
+        }
+    }
+}
+
+impl Clients for Sight<'_> {
+    fn page(&self, after: u64, most: usize) -> Vec<ClientFacts> {
+        let sessions = self.0.sessions.sessions();
+        sessions
+            .filter(|(life, _)| life.get() > after)
+            .take(most)
+            .map(|(life, session)| ClientFacts {
+                session: life.get(),
+                address: session.remote().address.clone(),
+                labels: session.labels().clone(),
+                keys: session.keys().count() as u64,
+                opened: session.opened(),
+                heard: heard(self.0, life).unwrap_or(session.opened()),
+            })
+            .collect()
+    }
+}
+
+fn heard(view: &node::View<'_>, client: Incarnation) -> Option<aliquot_core::unit::Tick> {
+    let child = view.node?.ledger().child(client)?;
+    Some(child.received())
+}

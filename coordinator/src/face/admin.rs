@@ -1,0 +1,190 @@
+//! The operator's service.
+//!
+//! Any node answers. What is read of budgets is linearizable: the node fences
+//! first. What is written is proposed through the leader as one entry, and
+//! carries the operator's request id, so that a retry is not a second change.
+//! The cluster's state, the busiest keys and the clients are what the
+//! answering node knows, so that they can be asked when no leader is there.
+
+mod budgets;
+mod cluster;
+mod usage;
+
+use super::auth::Guard;
+use super::backend::{Backend, Unavailable, View, WriteError, look};
+use aliquot_wire::admin::{
+    ApplyBudgets, ChangeCluster, DeleteBudget, DiffBudgets, GetBudget, GetUsage, ListBudgets,
+    ListClients, ListHolders, TopKeys,
+};
+use aliquot_wire::limits::MESSAGE_BYTES_MAX;
+use aliquot_wire::pb::admin_server::{Admin, AdminServer};
+use aliquot_wire::{Wire, pb};
+use std::sync::Arc;
+use tonic::service::interceptor::InterceptedService;
+use tonic::{Request, Response, Status};
+
+/// Answers operators for a node.
+#[derive(Clone, Debug)]
+pub struct AdminService {
+    backend: Arc<dyn Backend>,
+}
+
+impl AdminService {
+    /// Answers for the node behind `backend`.
+    #[must_use]
+    pub fn new(backend: Arc<dyn Backend>) -> Self {
+        Self { backend }
+    }
+
+    /// As a gRPC service for those whom `guard` lets through.
+    #[must_use]
+    pub fn into_server(self, guard: Guard) -> InterceptedService<AdminServer<Self>, Guard> {
+        let server = AdminServer::new(self).max_decoding_message_size(MESSAGE_BYTES_MAX);
+        InterceptedService::new(server, guard)
+    }
+
+    async fn look<T: Send + 'static>(
+        &self,
+        f: impl FnOnce(&View<'_>) -> T + Send + 'static,
+    ) -> Result<T, Status> {
+        look(&*self.backend, f).await.map_err(unavailable)
+    }
+
+    /// Looks at what is committed, not at what this node happens to have applied.
+    async fn look_fenced<T: Send + 'static>(
+        &self,
+        f: impl FnOnce(&View<'_>) -> T + Send + 'static,
+    ) -> Result<T, Status> {
+        self.backend.fence().await.map_err(not_written)?;
+        self.look(f).await
+    }
+}
+
+fn unavailable(error: Unavailable) -> Status {
+    Status::unavailable(error.to_string())
+}
+
+fn not_written(error: WriteError) -> Status {
+    let said = error.to_string();
+    match error {
+        WriteError::NoLeader { .. } => Status::unavailable(said),
+        WriteError::Unknown { .. } => Status::unknown(said),
+        WriteError::Refused { .. } => Status::failed_precondition(said),
+    }
+}
+
+fn read<T: Wire>(request: Request<T::Message>) -> Result<T, Status> {
+    T::from_message(request.into_inner())
+        .map_err(|error| Status::invalid_argument(error.to_string()))
+}
+
+fn answer<T: Wire>(value: &T) -> Result<Response<T::Message>, Status> {
+    Ok(Response::new(value.to_message()))
+}
+
+#[tonic::async_trait]
+impl Admin for AdminService {
+    async fn apply_budgets(
+        &self,
+        request: Request<pb::ApplyBudgetsRequest>,
+    ) -> Result<Response<pb::BudgetsOutcome>, Status> {
+        let apply: ApplyBudgets = read(request)?;
+        answer(&self.apply(apply).await?)
+    }
+
+    async fn get_budget(
+        &self,
+        request: Request<pb::GetBudgetRequest>,
+    ) -> Result<Response<pb::RuleView>, Status> {
+        let GetBudget { key } = read(request)?;
+        let pattern = key.clone();
+        let found = self.look_fenced(move |view| budgets::get(view.state, &pattern));
+        let no_such = || Status::not_found(format!("there is no budget for {key}, to the letter"));
+        answer(&found.await?.ok_or_else(no_such)?)
+    }
+
+    async fn list_budgets(
+        &self,
+        request: Request<pb::ListBudgetsRequest>,
+    ) -> Result<Response<pb::ListBudgetsResponse>, Status> {
+        let list: ListBudgets = read(request)?;
+        answer(
+            &self
+                .look_fenced(move |view| budgets::list(view.state, list))
+                .await?,
+        )
+    }
+
+    async fn delete_budget(
+        &self,
+        request: Request<pb::DeleteBudgetRequest>,
+    ) -> Result<Response<pb::DeleteBudgetResponse>, Status> {
+        let delete: DeleteBudget = read(request)?;
+        answer(&self.delete(delete).await?)
+    }
+
+    async fn diff_budgets(
+        &self,
+        request: Request<pb::DiffBudgetsRequest>,
+    ) -> Result<Response<pb::BudgetsOutcome>, Status> {
+        let DiffBudgets { budgets } = read(request)?;
+        answer(&self.plan(budgets).await?.outcome)
+    }
+
+    async fn get_usage(
+        &self,
+        request: Request<pb::GetUsageRequest>,
+    ) -> Result<Response<pb::UsageView>, Status> {
+        let GetUsage { key } = read(request)?;
+        let said = key.clone();
+        let found = self
+            .look_fenced(move |view| usage::of_key(view, &key))
+            .await?;
+        answer(&found.ok_or_else(|| usage::unmatched(&said))?)
+    }
+
+    async fn list_holders(
+        &self,
+        request: Request<pb::ListHoldersRequest>,
+    ) -> Result<Response<pb::ListHoldersResponse>, Status> {
+        let ListHolders { key } = read(request)?;
+        let said = key.clone();
+        let found = self
+            .look_fenced(move |view| usage::holders(view.state, &key))
+            .await?;
+        answer(&found.ok_or_else(|| usage::unmatched(&said))?)
+    }
+
+    async fn top_keys(
+        &self,
+        request: Request<pb::TopKeysRequest>,
+    ) -> Result<Response<pb::TopKeysResponse>, Status> {
+        let top: TopKeys = read(request)?;
+        answer(&self.look(move |view| usage::top(view, top)).await?)
+    }
+
+    async fn get_cluster(
+        &self,
+        _: Request<pb::GetClusterRequest>,
+    ) -> Result<Response<pb::ClusterView>, Status> {
+        answer(&self.look(cluster::cluster).await?)
+    }
+
+    async fn list_clients(
+        &self,
+        request: Request<pb::ListClientsRequest>,
+    ) -> Result<Response<pb::ListClientsResponse>, Status> {
+        let list: ListClients = read(request)?;
+        answer(&self.look(move |view| cluster::clients(view, list)).await?)
+    }
+
+    async fn change_cluster(
+        &self,
+        request: Request<pb::ChangeClusterRequest>,
+    ) -> Result<Response<pb::ChangeClusterResponse>, Status> {
+        let ChangeCluster { request, change } = read(request)?;
+        let changed = self.backend.change(request, change).await;
+        changed.map_err(not_written)?;
+        Ok(Response::new(pb::ChangeClusterResponse {}))
+    }
+}

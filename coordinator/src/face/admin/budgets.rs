@@ -1,0 +1,185 @@
+//! Rules: what is there, what would change, and changing it.
+
+use super::{AdminService, not_written};
+use crate::face::backend::View;
+use aliquot_core::budget::{Budget, BudgetDraft, KeyPattern};
+use aliquot_core::command::Command;
+use aliquot_core::state::{Effect, State};
+use aliquot_core::unit::Incarnation;
+use aliquot_wire::admin::{
+    ApplyBudgets, BudgetsOutcome, DeleteBudget, Deleted, Difference, ListBudgets, Mode, Refusal,
+    RuleView, Rules,
+};
+use tonic::Status;
+
+/// What a set of budgets would do.
+pub(super) struct Plan {
+    /// What is told of it.
+    pub(super) outcome: BudgetsOutcome,
+    /// The rules that must be written, each with its place in the request.
+    puts: Vec<(u32, Budget)>,
+    creator: Option<Incarnation>,
+}
+
+impl AdminService {
+    /// Holds a set against what is committed.
+    pub(super) async fn plan(&self, drafts: Vec<BudgetDraft>) -> Result<Plan, Status> {
+        self.look_fenced(move |view| Plan::of(view, drafts)).await
+    }
+
+    pub(super) async fn apply(&self, apply: ApplyBudgets) -> Result<BudgetsOutcome, Status> {
+        let mut plan = self.plan(apply.budgets.clone()).await?;
+        let nothing = !plan.outcome.refusals.is_empty() || plan.puts.is_empty();
+        if apply.mode == Mode::DryRun || nothing {
+            return Ok(plan.outcome);
+        }
+        let (places, puts): (Vec<u32>, Vec<Budget>) = plan.puts.into_iter().unzip();
+        let command = Command::Apply {
+            request: apply.request,
+            deletes: Vec::new(),
+            puts,
+            creator: plan.creator,
+        };
+        let effects = self.backend.write(command).await.map_err(not_written)?;
+        for effect in effects {
+            match effect {
+                // Another operator was faster: what is there now refuses it.
+                Effect::SetRefused(_, refused) => {
+                    let refused = refused.into_iter().filter_map(|(place, errors)| {
+                        let index = *places.get(place)?;
+                        Some(Refusal { index, errors })
+                    });
+                    plan.outcome.refusals = refused.collect();
+                    plan.outcome.differences.clear();
+                }
+                Effect::Repeated(_) => self.answer_again(&apply).await?,
+                _ => {}
+            }
+        }
+        Ok(plan.outcome)
+    }
+
+    /// The request was answered before. If what it asks for is what there is,
+    /// that answer was yes; if not, it was no, or somebody has changed it since.
+    async fn answer_again(&self, apply: &ApplyBudgets) -> Result<(), Status> {
+        let plan = self.plan(apply.budgets.clone()).await?;
+        if plan.puts.is_empty() && plan.outcome.refusals.is_empty() {
+            return Ok(());
+        }
+        Err(Status::aborted(format!(
+            "request {} was answered before, and what is in force is not what it asks for; nothing was \
+             changed now; look at the difference, and apply with another request id",
+            apply.request.get()
+        )))
+    }
+
+    pub(super) async fn delete(&self, delete: DeleteBudget) -> Result<Deleted, Status> {
+        let pattern = delete.key;
+        let found = self
+            .look_fenced(move |view| get(view.state, &pattern))
+            .await?;
+        let Some(found) = found else {
+            return Ok(Deleted {
+                found: false,
+                instances: 0,
+            });
+        };
+        if delete.mode == Mode::Commit {
+            let command = Command::DeleteRule {
+                request: delete.request,
+                rule: found.rule,
+            };
+            let effects = self.backend.write(command).await.map_err(not_written)?;
+            if effects.contains(&Effect::Repeated(delete.request)) {
+                return Err(Status::aborted(format!(
+                    "request {} was carried out before, and the budget was written again since; nothing was \
+                     changed now; delete with another request id",
+                    delete.request.get()
+                )));
+            }
+        }
+        Ok(Deleted {
+            found: true,
+            instances: found.instances,
+        })
+    }
+}
+
+impl Plan {
+    fn of(view: &View<'_>, drafts: Vec<BudgetDraft>) -> Self {
+        let mut outcome = BudgetsOutcome::default();
+        let mut budgets = Vec::new();
+        for (index, draft) in (0_u32..).zip(drafts) {
+            match draft.validate() {
+                Ok(budget) => budgets.push((index, budget)),
+                Err(errors) => outcome.refusals.push(Refusal { index, errors }),
+            }
+        }
+        let (places, all): (Vec<u32>, Vec<Budget>) = budgets.iter().cloned().unzip();
+        for (place, errors) in view.state.refusals_of(&[], &all) {
+            if let Some(&index) = places.get(place) {
+                outcome.refusals.push(Refusal { index, errors });
+            }
+        }
+        outcome.refusals.sort_by_key(|refusal| refusal.index);
+        let mut puts = Vec::new();
+        for (index, budget) in budgets {
+            if let Some(difference) = difference(view.state, &budget) {
+                outcome.differences.push(difference);
+                puts.push((index, budget));
+            }
+        }
+        Self {
+            outcome,
+            puts,
+            creator: view.creator(),
+        }
+    }
+}
+
+/// How a rule would change, if it would. Two rules are alike if they say the
+/// same; in what grains their generations count is not theirs to say.
+fn difference(state: &State, budget: &Budget) -> Option<Difference> {
+    let before = state
+        .rules()
+        .find(|(_, rule)| rule.budget.key() == budget.key());
+    let before = before.map(|(_, rule)| rule.budget.to_draft());
+    let after = Some(budget.to_draft());
+    (before != after).then(|| Difference {
+        key: budget.key().clone(),
+        before,
+        after,
+    })
+}
+
+pub(super) fn get(state: &State, pattern: &KeyPattern) -> Option<RuleView> {
+    let (rule, found) = state
+        .rules()
+        .find(|(_, rule)| rule.budget.key() == pattern)?;
+    let living = state
+        .budgets()
+        .filter(|(_, it)| it.rule == rule && !it.winding);
+    Some(RuleView {
+        rule,
+        budget: found.budget.clone(),
+        instances: living.count() as u64,
+    })
+}
+
+pub(super) fn list(state: &State, list: ListBudgets) -> Rules {
+    let mut after = state.rules().filter(|(id, _)| *id > list.after);
+    let page: Vec<_> = after.by_ref().take(list.limit as usize).collect();
+    let mut instances = std::collections::BTreeMap::new();
+    for (_, generation) in state.budgets().filter(|(_, it)| !it.winding) {
+        *instances.entry(generation.rule).or_insert(0_u64) += 1;
+    }
+    let rules = page.into_iter().map(|(id, rule)| RuleView {
+        rule: id,
+        budget: rule.budget.clone(),
+        instances: instances.get(&id).copied().unwrap_or_default(),
+    });
+    Rules {
+        rules: rules.collect(),
+        more: after.next().is_some(),
+    }
+}

@@ -1,0 +1,147 @@
+//! Keys: the limit in force, who holds what, and who is wanted most.
+
+use crate::face::backend::{Flow, View};
+use aliquot_core::budget::Key;
+use aliquot_core::edge::Vector;
+use aliquot_core::share::{Kind, Share};
+use aliquot_core::state::{Generation, State};
+use aliquot_core::unit::{BudgetId, NodeId, PeriodId, Tokens};
+use aliquot_wire::admin::{BusyKey, BusyKeys, Holder, Holders, TopKeys, Usage};
+use aliquot_wire::limits::LINES_MAX;
+use tonic::Status;
+
+pub(super) fn unmatched(key: &Key) -> Status {
+    Status::not_found(format!(
+        "no budget matches the key {key}: apply one for it, or a template such as */…"
+    ))
+}
+
+/// What a key may use and does. A key that was not used yet shows its rule's limit.
+pub(super) fn of_key(view: &View<'_>, key: &Key) -> Option<Usage> {
+    let id = view.state.budget_of(key);
+    if let Some((id, generation)) = id.and_then(|id| Some((id, view.state.budget(id)?))) {
+        return Some(of_generation(id, generation, &view.flows.of(id)));
+    }
+    let (rule, found) = view.state.rule_of(key)?;
+    Some(Usage {
+        key: key.clone(),
+        rule,
+        budget: None,
+        limit: found.budget.clone(),
+        held: Share::EMPTY,
+        spent: Tokens::ZERO,
+        period: PeriodId::new(0),
+        demand: 0,
+        winding: false,
+    })
+}
+
+fn of_generation(id: BudgetId, generation: &Generation, flow: &Flow) -> Usage {
+    let account = &generation.account;
+    Usage {
+        key: generation.key.clone(),
+        rule: generation.rule,
+        budget: Some(id),
+        limit: generation.budget.clone(),
+        held: holding(generation, account.held()),
+        spent: account.spent(),
+        period: account.period(),
+        demand: flow.demand,
+        winding: generation.winding,
+    }
+}
+
+/// Who holds what of a key; nobody, if it was not used yet.
+pub(super) fn holders(state: &State, key: &Key) -> Option<Holders> {
+    let id = state.budget_of(key);
+    let Some(generation) = id.and_then(|id| state.budget(id)) else {
+        return state.rule_of(key).map(|_| Holders::default());
+    };
+    let account = &generation.account;
+    let open = account
+        .open()
+        .map(|(life, _)| (life, account.holding(life), false));
+    let kept = account
+        .kept()
+        .map(|(life, kept)| (life, kept.holding, true));
+    let something = open.chain(kept).filter(|(_, held, _)| !held.is_zero());
+    let holders = something
+        .take(LINES_MAX)
+        .map(|(life, held, closed)| Holder {
+            life,
+            // Of a life that is over only the log knew whose it was.
+            node: state
+                .member(life)
+                .map_or(NodeId::new(0), |member| member.node),
+            held: holding(generation, held),
+            floor: Share {
+                rate: held.floor_rate,
+                burst: held.floor_burst,
+                tokens: Tokens::ZERO,
+            },
+            closed,
+        });
+    Some(Holders {
+        holders: holders.collect(),
+    })
+}
+
+/// What a vector of holdings holds: a rate's tokens are a log of moves, nothing that is held.
+fn holding(generation: &Generation, held: Vector) -> Share {
+    let is_quota = generation.budget.kind() == Kind::Quota;
+    Share {
+        rate: held.rate,
+        burst: held.burst,
+        tokens: if is_quota { held.tokens } else { Tokens::ZERO },
+    }
+}
+
+pub(super) fn top(view: &View<'_>, top: TopKeys) -> BusyKeys {
+    let score = |(id, generation): (BudgetId, &Generation)| {
+        let flow = view.flows.of(id);
+        (busy(generation, &flow), id)
+    };
+    let mut all: Vec<_> = view.state.budgets().map(score).collect();
+    let total = all.len() as u64;
+    let upto = (top.skip as usize).saturating_add(top.limit as usize);
+    if upto < all.len() {
+        all.select_nth_unstable_by(upto, |left, right| right.cmp(left));
+        all.truncate(upto);
+    }
+    all.sort_unstable_by(|left, right| right.cmp(left));
+    let page = all.into_iter().skip(top.skip as usize);
+    let keys = page.filter_map(|(_, id)| {
+        let generation = view.state.budget(id)?;
+        let flow = view.flows.of(id);
+        let open = generation.account.open();
+        let holding = open.filter(|(life, _)| !generation.account.holding(*life).is_zero());
+        Some(BusyKey {
+            holders: holding.count() as u64,
+            usage: of_generation(id, generation, &flow),
+            admitted_milli: flow.admitted_milli,
+            denied_milli: flow.denied_milli,
+        })
+    });
+    BusyKeys {
+        keys: keys.collect(),
+        total,
+    }
+}
+
+/// How much is wanted or used of the limit, in millionths.
+fn busy(generation: &Generation, flow: &Flow) -> u64 {
+    let (whole, account) = (generation.budget.whole(), &generation.account);
+    let (wanted, limit) = match generation.budget.kind() {
+        Kind::Rate => (flow.demand, whole.rate.grains()),
+        Kind::Quota => (
+            account.spent().grains().max(flow.demand),
+            whole.tokens.grains(),
+        ),
+        Kind::Concurrency => (
+            flow.demand.max(account.held().burst.grains()),
+            whole.burst.grains(),
+        ),
+    };
+    let millionths = u128::from(wanted) * 1_000_000 / u128::from(limit.max(1));
+    u64::try_from(millionths).unwrap_or(u64::MAX)
+}

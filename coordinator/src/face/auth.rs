@@ -1,0 +1,300 @@
+//! Who may call what: roles by certificate name or bearer token.
+//!
+//! | what is called | who may |
+//! |---|---|
+//! | `Admin` | role admin |
+//! | `Session` | role client or admin |
+//! | everything on the peer port | with TLS, certificates of `tls.peers`; without, everybody |
+//!
+//! A certificate gives the roles of the names that it is valid for (subject
+//! alternative names, DNS or IP); a token gives the role that stands before it
+//! in the token file. Where neither TLS nor tokens are configured, everybody is
+//! admin: the configuration allows that on loopback only, or as `insecure`.
+
+use super::tls::secret_is_open;
+use crate::config::Config;
+use rustls_pki_types::{CertificateDer, ServerName};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tonic::service::Interceptor;
+use tonic::{Request, Status};
+
+/// What somebody may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Open sessions.
+    Client,
+    /// Administer, and open sessions.
+    Admin,
+    /// Speak as a node of the cluster.
+    Peer,
+}
+
+impl Role {
+    const fn allows(self, needed: Self) -> bool {
+        matches!(
+            (self, needed),
+            (Self::Admin, Self::Admin | Self::Client)
+                | (Self::Client, Self::Client)
+                | (Self::Peer, Self::Peer)
+        )
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Admin => "admin",
+            Self::Peer => "peer",
+        }
+    }
+}
+
+/// Who has which role.
+#[derive(Clone, Default)]
+pub struct Auth {
+    names: Option<Names>,
+    tokens: Option<Vec<(Role, Vec<u8>)>>,
+}
+
+#[derive(Clone)]
+struct Names {
+    admins: Vec<String>,
+    clients: Vec<String>,
+    peers: Vec<String>,
+}
+
+/// Keeps tokens out of logs.
+impl fmt::Debug for Auth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Auth")
+            .field("by_certificate", &self.names.is_some())
+            .field("tokens", &self.tokens.as_ref().map(Vec::len))
+            .finish()
+    }
+}
+
+/// The token file cannot be used. Nothing was started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AuthError {
+    /// It cannot be read.
+    #[error("tokens: {} cannot be read: {error}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        error: std::io::Error,
+    },
+    /// A line means nothing.
+    #[error("tokens: {}:{line} {reason}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+}
+
+impl Auth {
+    /// The fewest characters of a token: 128 bits, if they are hexadecimal digits.
+    pub const TOKEN_MIN: usize = 32;
+
+    /// The roles of a configuration, and what is odd and stops nobody.
+    ///
+    /// # Errors
+    ///
+    /// [`AuthError`] if the token file cannot be used.
+    pub fn load(config: &Config) -> Result<(Self, Vec<String>), AuthError> {
+        let names = config.tls.as_ref().map(|tls| Names {
+            admins: tls.admins.clone(),
+            clients: tls.clients.clone(),
+            peers: tls.peers.clone(),
+        });
+        let path = config.tokens.as_deref();
+        let warnings = path.and_then(secret_is_open).into_iter().collect();
+        let tokens = path.map(read_tokens).transpose()?;
+        Ok((Self { names, tokens }, warnings))
+    }
+
+    /// What to put before a service: `InterceptedService::new(SessionServer::new(service), guard)`.
+    #[must_use]
+    pub fn guard(self: &Arc<Self>, needed: Role) -> Guard {
+        Guard {
+            auth: Arc::clone(self),
+            needed,
+        }
+    }
+
+    /// Whether one who shows this certificate and this token may.
+    fn check(
+        &self,
+        needed: Role,
+        certificate: Option<&CertificateDer<'_>>,
+        token: Option<&[u8]>,
+    ) -> Result<(), Status> {
+        let open = match needed {
+            Role::Peer => self.names.is_none(),
+            Role::Client | Role::Admin => self.names.is_none() && self.tokens.is_none(),
+        };
+        if open {
+            return Ok(());
+        }
+        let by_name = certificate.map(|certificate| self.roles_of_certificate(certificate));
+        let by_token = token.map(|token| self.role_of_token(token));
+        let roles: Vec<Role> = by_name
+            .iter()
+            .flatten()
+            .copied()
+            .chain(by_token.flatten())
+            .collect();
+        if roles.iter().any(|role| role.allows(needed)) {
+            return Ok(());
+        }
+        if by_token == Some(None) {
+            return Err(Status::unauthenticated(
+                "nobody knows this token: it must stand in the node's token file",
+            ));
+        }
+        if by_name.is_none() && by_token.is_none() {
+            return Err(Status::unauthenticated(
+                "show who you are: a bearer token (--token-file), or a client certificate (--tls-cert and \
+                 --tls-key)",
+            ));
+        }
+        Err(denied(needed, &roles))
+    }
+
+    fn roles_of_certificate(&self, certificate: &CertificateDer<'_>) -> Vec<Role> {
+        let Some(names) = &self.names else {
+            return Vec::new();
+        };
+        let groups = [
+            (Role::Admin, &names.admins),
+            (Role::Client, &names.clients),
+            (Role::Peer, &names.peers),
+        ];
+        let has =
+            |(_, names): &(Role, &Vec<String>)| names.iter().any(|name| bears(certificate, name));
+        groups
+            .into_iter()
+            .filter(has)
+            .map(|(role, _)| role)
+            .collect()
+    }
+
+    /// Looks at every token to its end, so that the time it takes tells nothing of them.
+    fn role_of_token(&self, shown: &[u8]) -> Option<Role> {
+        let tokens = self.tokens.iter().flatten();
+        tokens.fold(None, |found, (role, token)| {
+            if same(token, shown) {
+                Some(*role)
+            } else {
+                found
+            }
+        })
+    }
+}
+
+fn denied(needed: Role, roles: &[Role]) -> Status {
+    let has: Vec<_> = roles.iter().map(|role| role.name()).collect();
+    let has = if has.is_empty() {
+        "none".to_owned()
+    } else {
+        has.join(", ")
+    };
+    let what = match needed {
+        Role::Admin => "a name of tls.admins, or an admin token",
+        Role::Client => "a name of tls.clients, or a client token",
+        Role::Peer => "a name of tls.peers",
+    };
+    Status::permission_denied(format!(
+        "this needs the role {}, and you have {has}: show {what}",
+        needed.name()
+    ))
+}
+
+/// Whether a certificate, already verified, is valid for a name; `*` is any.
+fn bears(certificate: &CertificateDer<'_>, name: &str) -> bool {
+    if name == "*" {
+        return true;
+    }
+    let (Ok(certificate), Ok(name)) = (
+        webpki::EndEntityCert::try_from(certificate),
+        ServerName::try_from(name),
+    ) else {
+        return false;
+    };
+    certificate.verify_is_valid_for_subject_name(&name).is_ok()
+}
+
+/// Equality in a time that depends on the lengths alone.
+fn same(left: &[u8], right: &[u8]) -> bool {
+    let differ = left.iter().zip(right).fold(0, |differ, (left, right)| {
+        std::hint::black_box(differ | (left ^ right))
+    });
+    left.len() == right.len() && differ == 0
+}
+
+fn read_tokens(path: &Path) -> Result<Vec<(Role, Vec<u8>)>, AuthError> {
+    let text = std::fs::read_to_string(path).map_err(|error| AuthError::Unreadable {
+        path: path.to_owned(),
+        error,
+    })?;
+    let mut tokens: Vec<(Role, Vec<u8>)> = Vec::new();
+    for (line, text) in (1..).zip(text.lines()) {
+        let text = text.trim();
+        if text.is_empty() || text.starts_with('#') {
+            continue;
+        }
+        let wrong = |reason| AuthError::Line {
+            path: path.to_owned(),
+            line,
+            reason,
+        };
+        let expected = "must be `admin TOKEN` or `client TOKEN`";
+        let (role, token) = text
+            .split_once(char::is_whitespace)
+            .ok_or_else(|| wrong(expected))?;
+        let role = match role {
+            "admin" => Role::Admin,
+            "client" => Role::Client,
+            _ => return Err(wrong(expected)),
+        };
+        let token = token.trim();
+        if token.len() < Auth::TOKEN_MIN || !token.chars().all(|c| c.is_ascii_graphic()) {
+            return Err(wrong(
+                "has a token that is not 32 or more printable characters: make one with `openssl rand -hex 32`",
+            ));
+        }
+        if tokens.iter().any(|(_, known)| known == token.as_bytes()) {
+            return Err(wrong("has a token that stands in another line, too"));
+        }
+        tokens.push((role, token.as_bytes().to_owned()));
+    }
+    Ok(tokens)
+}
+
+/// Lets those who have a role through to a service, and nobody else.
+#[derive(Clone, Debug)]
+pub struct Guard {
+    auth: Arc<Auth>,
+    needed: Role,
+}
+
+impl Interceptor for Guard {
+    fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
+        let certificates = request.peer_certs();
+        let own = certificates.as_ref().and_then(|chain| chain.first());
+        let header = request.metadata().get("authorization");
+        let token = header.and_then(|header| {
+            let (scheme, token) = header.to_str().ok()?.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+        });
+        self.auth
+            .check(self.needed, own, token.map(str::as_bytes))?;
+        Ok(request)
+    }
+}

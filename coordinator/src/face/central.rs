@@ -1,0 +1,56 @@
+//! The service where peers pass their clients' questions on.
+
+use crate::node::NodeHandle;
+use aliquot_wire::Wire;
+use aliquot_wire::central::{AskForward, ReleaseForward};
+use aliquot_wire::pb;
+use aliquot_wire::pb::central_server::{Central, CentralServer};
+use tonic::{Request, Response, Status};
+
+/// Hands questions to the node's actor.
+#[derive(Clone, Debug)]
+pub struct CentralFace {
+    handle: NodeHandle,
+}
+
+impl CentralFace {
+    /// The face of this node.
+    #[must_use]
+    pub const fn new(handle: NodeHandle) -> Self {
+        Self { handle }
+    }
+
+    /// The service, for the port of the peers.
+    #[must_use]
+    pub fn into_service(self) -> CentralServer<Self> {
+        CentralServer::new(self)
+    }
+}
+
+#[tonic::async_trait]
+impl Central for CentralFace {
+    async fn forward(
+        &self,
+        request: Request<pb::AskForward>,
+    ) -> Result<Response<pb::Told>, Status> {
+        let forward: AskForward = read(request)?;
+        let told = self.handle.ask(forward.ask()).await;
+        let told = told.map_err(|stopped| Status::unavailable(stopped.to_string()))?;
+        Ok(Response::new(told.to_message()))
+    }
+
+    async fn release(
+        &self,
+        request: Request<pb::ReleaseForward>,
+    ) -> Result<Response<pb::ReleaseTaken>, Status> {
+        let forward: ReleaseForward = read(request)?;
+        let released = self.handle.release(forward.release()).await;
+        released.map_err(|stopped| Status::unavailable(stopped.to_string()))?;
+        Ok(Response::new(pb::ReleaseTaken {}))
+    }
+}
+
+fn read<T: Wire>(request: Request<T::Message>) -> Result<T, Status> {
+    T::from_message(request.into_inner())
+        .map_err(|error| Status::invalid_argument(error.to_string()))
+}

@@ -1,0 +1,243 @@
+//! What is watched: figures for Prometheus, and answers for probes.
+//!
+//! The actor leaves a [`Snapshot`] in a watch channel, some times a second;
+//! whoever asks is answered from the last one, so that a scrape costs the actor
+//! nothing. The output has a fixed number of lines: no figure has a label but
+//! the [`TOP_KEYS`] keys that admit most.
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+use std::fmt;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// So many keys are named.
+pub const TOP_KEYS: usize = 20;
+
+/// What a node looks like at one time. Counts are since the process began.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Snapshot {
+    /// Why the node serves nobody, or nothing if it does.
+    pub not_ready: Option<String>,
+    /// Whether it leads.
+    pub is_leader: bool,
+    /// Its term of leadership in the log.
+    pub term: u64,
+    /// How often it saw another leader.
+    pub leader_changes: u64,
+    /// Entries of the log that it applied.
+    pub applied: u64,
+    /// The index of the last of them.
+    pub applied_index: u64,
+    /// Rounds of grants that it proposed.
+    pub rounds: u64,
+    /// What is left of its lease, in seconds.
+    pub lease_left_s: f64,
+    /// Sessions that a stream carries.
+    pub sessions: u64,
+    /// Streams, those without a session among them.
+    pub streams: u64,
+    /// Clients that were refused a session.
+    pub refused: u64,
+    /// Clients that were asked to go on elsewhere.
+    pub moved: u64,
+    /// Reports of clients that it took.
+    pub reports: u64,
+    /// Answers that it gave to clients.
+    pub answers: u64,
+    /// Budgets that the log knows.
+    pub budgets: u64,
+    /// Budgets of which this node holds a part.
+    pub held: u64,
+    /// Peers whose links are up.
+    pub peers: u64,
+    /// Records that gossip brought.
+    pub records: u64,
+    /// Use by key, of any number of keys in any order.
+    pub keys: Vec<KeyUse>,
+}
+
+/// How much a key is used at this node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyUse {
+    /// The key.
+    pub key: String,
+    /// What its clients admit, in tokens per second; finite.
+    pub admitted_per_s: f64,
+    /// What they hold, in tokens per second or in permits; finite.
+    pub held: f64,
+}
+
+/// Serves `/metrics`, `/healthz` (the process lives) and `/readyz` (the node
+/// serves clients), for the port of metrics.
+pub fn router(snapshots: watch::Receiver<Arc<Snapshot>>) -> Router {
+    Router::new()
+        .route("/metrics", get(metrics))
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .with_state(snapshots)
+}
+
+/// A snapshot in the OpenMetrics text format. The keys that admit most come
+/// first, those that admit as much in the order of their names.
+#[must_use]
+pub fn render(snapshot: &Arc<Snapshot>) -> String {
+    let mut registry = Registry::with_prefix("aliquot");
+    registry.register_collector(Box::new(Figures(Arc::clone(snapshot))));
+    let mut text = String::new();
+    // Writing to a string fails for no value.
+    match text::encode(&mut text, &registry) {
+        Ok(()) => text,
+        Err(fmt::Error) => String::new(),
+    }
+}
+
+type Snapshots = State<watch::Receiver<Arc<Snapshot>>>;
+
+async fn metrics(State(snapshots): Snapshots) -> Response {
+    const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let snapshot = Arc::clone(&snapshots.borrow());
+    ([(header::CONTENT_TYPE, TEXT)], render(&snapshot)).into_response()
+}
+
+async fn healthz(State(snapshots): Snapshots) -> Response {
+    probe(stopped(&snapshots))
+}
+
+async fn readyz(State(snapshots): Snapshots) -> Response {
+    let not_ready = snapshots.borrow().not_ready.clone();
+    probe(stopped(&snapshots).or(not_ready))
+}
+
+/// Whether the actor is gone: nobody will leave a snapshot any more.
+fn stopped(snapshots: &watch::Receiver<Arc<Snapshot>>) -> Option<String> {
+    let gone = snapshots.has_changed().is_err();
+    gone.then(|| "the node has stopped".to_owned())
+}
+
+fn probe(wrong: Option<String>) -> Response {
+    match wrong {
+        None => (StatusCode::OK, "ok\n").into_response(),
+        Some(wrong) => (StatusCode::SERVICE_UNAVAILABLE, format!("{wrong}\n")).into_response(),
+    }
+}
+
+/// A figure's name, what it says, and its value.
+type Figure<T> = (&'static str, &'static str, fn(&Snapshot) -> T);
+
+const GAUGES: &[Figure<f64>] = &[
+    ("ready", "1 if the node serves clients", |s| {
+        f64::from(u8::from(s.not_ready.is_none()))
+    }),
+    ("leader", "1 if the node leads", |s| {
+        f64::from(u8::from(s.is_leader))
+    }),
+    (
+        "lease_left_seconds",
+        "What is left of the node's lease",
+        |s| s.lease_left_s,
+    ),
+    ("term", "The term of leadership in the log", |s| {
+        s.term as f64
+    }),
+    ("applied_index", "The last entry of the log applied", |s| {
+        s.applied_index as f64
+    }),
+    ("sessions", "Sessions that a stream carries", |s| {
+        s.sessions as f64
+    }),
+    ("streams", "Streams of clients", |s| s.streams as f64),
+    ("budgets", "Budgets that the log knows", |s| {
+        s.budgets as f64
+    }),
+    (
+        "budgets_held",
+        "Budgets of which the node holds a part",
+        |s| s.held as f64,
+    ),
+    ("peers", "Peers whose links are up", |s| s.peers as f64),
+];
+
+const COUNTERS: &[Figure<u64>] = &[
+    ("leader_changes", "Other leaders seen", |s| s.leader_changes),
+    ("applied_entries", "Entries of the log applied", |s| {
+        s.applied
+    }),
+    ("rounds", "Rounds of grants proposed", |s| s.rounds),
+    ("sessions_refused", "Clients refused a session", |s| {
+        s.refused
+    }),
+    ("sessions_moved", "Clients asked to go on elsewhere", |s| {
+        s.moved
+    }),
+    ("reports", "Reports of clients taken", |s| s.reports),
+    ("answers", "Answers given to clients", |s| s.answers),
+    ("gossip_records", "Records that gossip brought", |s| {
+        s.records
+    }),
+];
+
+/// The same of a key.
+type KeyFigure = (&'static str, &'static str, fn(&KeyUse) -> f64);
+
+const KEYS: &[KeyFigure] = &[
+    (
+        "key_admitted_per_second",
+        "Tokens per second admitted, of the keys that admit most",
+        |key| key.admitted_per_s,
+    ),
+    (
+        "key_held",
+        "Tokens per second or permits held, of the keys that admit most",
+        |key| key.held,
+    ),
+];
+
+#[derive(Debug)]
+struct Figures(Arc<Snapshot>);
+
+impl Collector for Figures {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        for (name, help, value) in GAUGES {
+            let mut gauge = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            gauge.encode_gauge(&value(&self.0))?;
+        }
+        for (name, help, value) in COUNTERS {
+            let mut counter = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            counter.encode_counter::<NoLabels, _, u64>(&value(&self.0), None)?;
+        }
+        let top = top(&self.0.keys);
+        for (name, help, value) in KEYS {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for key in &top {
+                let labels = [("key", key.key.as_str())];
+                family.encode_family(&labels)?.encode_gauge(&value(key))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+type NoLabels = prometheus_client::encoding::NoLabelSet;
+
+/// The keys that admit most.
+fn top(keys: &[KeyUse]) -> Vec<&KeyUse> {
+    let mut keys: Vec<&KeyUse> = keys.iter().collect();
+    let order = |a: &&KeyUse, b: &&KeyUse| {
+        let by_use = b.admitted_per_s.total_cmp(&a.admitted_per_s);
+        by_use.then_with(|| a.key.cmp(&b.key))
+    };
+    if keys.len() > TOP_KEYS {
+        keys.select_nth_unstable_by(TOP_KEYS, order);
+        keys.truncate(TOP_KEYS);
+    }
+    keys.sort_unstable_by(order);
+    keys
+}

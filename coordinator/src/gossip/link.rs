@@ -1,0 +1,205 @@
+//! The task that keeps a stream to one peer.
+
+use super::{CLUSTER_METADATA, Event, NODE_METADATA, TARGET_METADATA};
+use aliquot_core::unit::NodeId;
+use aliquot_wire::Wire;
+use aliquot_wire::gossip::GossipMessage;
+use aliquot_wire::limits::MESSAGE_BYTES_MAX;
+use aliquot_wire::pb;
+use aliquot_wire::pb::gossip_client::GossipClient;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::metadata::MetadataValue;
+use tonic::transport::Channel;
+use tonic::{Request, Status};
+
+/// Makes a channel to an address, without waiting for it. TLS, keep-alive and
+/// deadlines of connecting are its business.
+pub type Connector = Arc<dyn Fn(&str) -> Channel + Send + Sync>;
+
+/// Whom a link connects, and how it waits.
+#[derive(Clone, Debug)]
+pub struct LinkSettings {
+    /// The cluster that both belong to: visible ASCII.
+    pub cluster: String,
+    /// This node.
+    pub node: NodeId,
+    /// The peer.
+    pub peer: NodeId,
+    /// Where it listens for peers.
+    pub address: String,
+    /// What the waits between two tries are drawn from.
+    pub seed: u64,
+}
+
+/// A link, as the actor holds it. Dropped, it ends.
+#[derive(Debug)]
+pub struct Link {
+    outbound: mpsc::Sender<GossipMessage>,
+    task: JoinHandle<()>,
+}
+
+impl Link {
+    /// So many messages wait for the transport.
+    const OUTBOUND: usize = 8;
+
+    /// Begins to connect, and does so until dropped. [`Event::Up`] and
+    /// [`Event::Down`] say how it goes.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    #[must_use]
+    pub fn open(settings: LinkSettings, connect: Connector, events: mpsc::Sender<Event>) -> Self {
+        let (outbound, waiting) = mpsc::channel(Self::OUTBOUND);
+        let runner = Runner {
+            rng: StdRng::seed_from_u64(settings.seed),
+            settings,
+            connect,
+            events,
+            waiting,
+        };
+        let task = tokio::spawn(runner.run());
+        Self { outbound, task }
+    }
+
+    /// Whether [`Link::send`] would take a message now.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.outbound.capacity() > 0
+    }
+
+    /// Sends a message, if there is room; if not it is dropped, and `false`. No
+    /// harm is done then: what it said is listed again in a later round.
+    pub fn send(&self, message: GossipMessage) -> bool {
+        self.outbound.try_send(message).is_ok()
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// The shortest wait between two tries, and the longest: a peer that is back is
+/// found well within a lease, and one that is gone costs next to nothing.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+
+/// How long the peer may take to answer a call, or to take a message.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+struct Runner {
+    settings: LinkSettings,
+    connect: Connector,
+    rng: StdRng,
+    events: mpsc::Sender<Event>,
+    waiting: mpsc::Receiver<GossipMessage>,
+}
+
+impl fmt::Debug for Runner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runner")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Runner {
+    async fn run(mut self) {
+        let peer = self.settings.peer;
+        let mut backoff = BACKOFF.0;
+        // One channel for the link's life: it reconnects by itself.
+        let channel = (self.connect)(&self.settings.address);
+        loop {
+            let mut was_up = false;
+            let ended = self.hold(channel.clone(), &mut was_up).await;
+            if was_up {
+                backoff = BACKOFF.0;
+            }
+            let Some(reason) = ended else { return };
+            tracing::debug!(%peer, %reason, "the gossip link is down");
+            if self
+                .events
+                .send(Event::Down { peer, reason })
+                .await
+                .is_err()
+            {
+                return;
+            }
+            tokio::time::sleep(backoff.mul_f64(self.rng.random_range(0.5..1.0))).await;
+            backoff = BACKOFF.1.min(backoff * 2);
+        }
+    }
+
+    /// Holds one stream for as long as it lasts. Returns why it ended, or `None`
+    /// once the actor is gone.
+    async fn hold(&mut self, channel: Channel, was_up: &mut bool) -> Option<String> {
+        let (stream, messages) = mpsc::channel(1);
+        let call = self.call(channel, messages);
+        let mut answers = match tokio::time::timeout(PATIENCE, call).await {
+            Ok(Ok(answers)) => answers,
+            Ok(Err(status)) => return Some(told(&status)),
+            Err(_) => return Some(format!("no answer within {PATIENCE:?}")),
+        };
+        *was_up = true;
+        // What waited while there was no stream is older than what a new link says.
+        while self.waiting.try_recv().is_ok() {}
+        let peer = self.settings.peer;
+        self.events.send(Event::Up { peer }).await.ok()?;
+        loop {
+            tokio::select! {
+                biased;
+                answer = answers.message() => match answer {
+                    // The peer speaks on a stream of its own.
+                    Ok(Some(_)) => {}
+                    Ok(None) => return Some("the peer ended the stream".into()),
+                    Err(status) => return Some(told(&status)),
+                },
+                message = self.waiting.recv() => {
+                    let sent = stream.send_timeout(message?.to_message(), PATIENCE).await;
+                    if sent.is_err() {
+                        return Some(format!("the peer took nothing for {PATIENCE:?}"));
+                    }
+                }
+            }
+        }
+    }
+
+    fn call(
+        &self,
+        channel: Channel,
+        messages: mpsc::Receiver<pb::GossipMessage>,
+    ) -> impl Future<Output = Result<tonic::Streaming<pb::GossipMessage>, Status>> + use<> {
+        let mut client = GossipClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
+        let mut request = Request::new(ReceiverStream::new(messages));
+        let named = name(&mut request, &self.settings);
+        async move {
+            named?;
+            Ok(client.exchange(request).await?.into_inner())
+        }
+    }
+}
+
+/// Says who calls, and whom.
+fn name<T>(request: &mut Request<T>, settings: &LinkSettings) -> Result<(), Status> {
+    let cluster = MetadataValue::try_from(settings.cluster.as_str()).map_err(|_| {
+        let cluster = &settings.cluster;
+        Status::invalid_argument(format!("cluster = {cluster:?}: must be visible ASCII"))
+    })?;
+    let metadata = request.metadata_mut();
+    metadata.insert(CLUSTER_METADATA, cluster);
+    metadata.insert(NODE_METADATA, settings.node.get().into());
+    metadata.insert(TARGET_METADATA, settings.peer.get().into());
+    Ok(())
+}
+
+fn told(status: &Status) -> String {
+    format!("{:?}: {}", status.code(), status.message())
+}

@@ -1,0 +1,40 @@
+//! One coordinator node, put together: the only loop, and the only clock.
+//!
+//! Everything that decides is a pure machine of `aliquot-core`: the replicated
+//! [`State`](aliquot_core::state::State), the [`Leader`](aliquot_core::leader::Leader)
+//! that sleeps until this node is elected, and the
+//! [`Node`](aliquot_core::node::Node) that deals to clients. One task, the
+//! actor, owns them all, so that nothing here is locked and every input has
+//! its place in one order. It reads the clock once for each batch of inputs.
+//!
+//! ```text
+//!   raft ──committed entries──► ┌───────────────────────┐ ──proposals, barriers──► raft
+//!  peers ──records────────────► │ actor                 │ ──records──────────────► peers
+//! streams ─open, keys, reports─►│  state · leader · node│ ──names, answers───────► streams
+//!  faces ──questions──────────► └───────────────────────┘ ──a view───────────────► faces
+//! ```
+
+mod actor;
+mod counts;
+mod desk;
+mod founding;
+mod handle;
+mod jump;
+mod machine;
+mod office;
+mod options;
+mod questions;
+mod replica;
+mod spawn;
+mod speech;
+mod traffic;
+mod view;
+mod writes;
+
+pub use counts::Counts;
+pub use founding::Founding;
+pub use handle::{NodeHandle, Stopped};
+pub use options::Options;
+pub use spawn::{Lifeline, Spawned, spawn};
+pub use traffic::{Rates, Traffic};
+pub use view::View;

@@ -1,0 +1,292 @@
+//! The actor: one task, one loop, one clock.
+
+use super::counts::Counts;
+use super::desk::Pending;
+use super::office::Office;
+use super::options::Options;
+use super::questions::Homes;
+use super::spawn::Ears;
+use super::traffic::Traffic;
+use super::view::View;
+use super::writes::Writers;
+use crate::gossip::{self, Book, Link};
+use crate::raft::{Committed, MachineError, Outcome, ProposeError, Raft, Status};
+use crate::session::{self, Registry, Spread};
+use aliquot_core::central::{Ask, Release, Told};
+use aliquot_core::leadership::Barrier;
+use aliquot_core::node::Node;
+use aliquot_core::state::State;
+use aliquot_core::unit::{Incarnation, NodeId, RequestId, Term, Tick};
+use aliquot_wire::session::NodeMessage;
+use bytes::Bytes;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// What must not wait behind clients.
+pub(super) enum Control {
+    /// Committed entries, in order.
+    Apply {
+        entries: Vec<Committed>,
+        reply: oneshot::Sender<Result<Vec<Outcome>, MachineError>>,
+    },
+    /// A snapshot of the state is wanted.
+    Snapshot {
+        reply: oneshot::Sender<Result<Bytes, MachineError>>,
+    },
+    /// The state becomes that of a snapshot.
+    Restore {
+        bytes: Bytes,
+        reply: oneshot::Sender<Result<(), MachineError>>,
+    },
+    /// The log is there.
+    Raft(Raft),
+    /// The home answered a client's question.
+    Told(Told),
+    /// Nothing more is to be done.
+    Stop,
+    /// A quorum acknowledged the barrier, or did not.
+    Barrier { barrier: Barrier, held: bool },
+    /// What became of the proposal of this term's round.
+    Round {
+        term: Term,
+        command: Bytes,
+        result: Result<(), ProposeError>,
+    },
+    /// An operator's command did not come to be applied, or nobody knows.
+    WriteFailed {
+        request: RequestId,
+        error: ProposeError,
+    },
+}
+
+/// What a peer passed on.
+pub(super) enum Passed {
+    /// A question.
+    Ask(Ask, oneshot::Sender<Told>),
+    /// Permits that come back.
+    Release(Release),
+}
+
+/// Everything that one node is.
+pub(super) struct Actor {
+    pub(super) options: Options,
+    pub(super) control: mpsc::UnboundedSender<Control>,
+    pub(super) raft: Option<Raft>,
+    pub(super) status: Status,
+    pub(super) state: State,
+    pub(super) office: Office,
+    pub(super) node: Option<Node>,
+    pub(super) join: super::speech::Joining,
+    pub(super) book: Book,
+    pub(super) links: BTreeMap<NodeId, Link>,
+    pub(super) links_in: mpsc::Sender<gossip::Event>,
+    pub(super) sessions: Registry,
+    pub(super) pending: Pending,
+    pub(super) spread: Spread,
+    pub(super) traffic: Traffic,
+    pub(super) counts: Counts,
+    pub(super) writers: Writers,
+    jumps: super::jump::Jumps,
+    pub(super) homes: Homes,
+    pub(super) founding: super::founding::Progress,
+    pub(super) pace: super::speech::Rhythm,
+    /// Whether this node was told to leave: it never serves again.
+    pub(super) departs: bool,
+    /// Who waits for it to have left.
+    pub(super) leaving: Vec<oneshot::Sender<()>>,
+    pub(super) rng: StdRng,
+    pub(super) now: Tick,
+}
+
+impl Actor {
+    /// The shortest time between two looks at the clock's business.
+    const TICK: Duration = Duration::from_millis(20);
+
+    /// So many inputs are taken before what follows from them is done.
+    const BATCH: usize = 256;
+
+    pub(super) fn new(
+        options: Options,
+        control: mpsc::UnboundedSender<Control>,
+        links_in: mpsc::Sender<gossip::Event>,
+    ) -> Self {
+        let now = options.clock.now();
+        let mut rng = StdRng::seed_from_u64(options.seed);
+        Self {
+            control,
+            raft: None,
+            status: Status::default(),
+            state: State::new(),
+            office: Office::new(options.pace),
+            node: None,
+            join: super::speech::Joining::new(&mut rng),
+            book: Book::new(Incarnation::default()),
+            links: BTreeMap::new(),
+            links_in,
+            sessions: Registry::new(options.session_keys),
+            pending: Pending::default(),
+            spread: Spread::new(Incarnation::default()),
+            traffic: Traffic::default(),
+            counts: Counts::default(),
+            writers: Writers::new(),
+            jumps: super::jump::Jumps::default(),
+            homes: Homes::default(),
+            founding: super::founding::Progress::default(),
+            pace: super::speech::Rhythm::new(now),
+            departs: false,
+            leaving: Vec::new(),
+            rng,
+            now,
+            options,
+        }
+    }
+
+    pub(super) async fn run(mut self, mut ears: Ears) {
+        let mut timer = tokio::time::interval(Self::TICK);
+        timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let (_never, mut status) = watch::channel(Status::default());
+        loop {
+            tokio::select! {
+                biased;
+                // Handles are gone with the process that held them.
+                input = ears.control.recv() => match input {
+                    Some(Control::Stop) | None => {
+                        self.sessions.clear(&session::Refused::Stopping);
+                        return;
+                    }
+                    Some(Control::Raft(raft)) => {
+                        status = raft.status();
+                        status.mark_changed();
+                        self.raft = Some(raft);
+                    }
+                    Some(input) => {
+                        self.look_at_the_clock();
+                        self.handle_control(input);
+                    }
+                },
+                Ok(()) = status.changed() => {
+                    let latest = status.borrow_and_update().clone();
+                    self.look_at_the_clock();
+                    self.follow_raft(latest);
+                }
+                _ = timer.tick() => {
+                    self.look_at_the_clock();
+                    self.tick();
+                }
+                Some(question) = ears.questions.recv() => {
+                    self.look_at_the_clock();
+                    question(&self.view());
+                    continue;
+                }
+                Some(event) = ears.links.recv() => {
+                    self.look_at_the_clock();
+                    self.hear(event);
+                }
+                Some(passed) = ears.central.recv() => {
+                    self.look_at_the_clock();
+                    match passed {
+                        Passed::Ask(ask, reply) => self.ask_for_peer(&ask, reply),
+                        Passed::Release(release) => self.release(&release),
+                    }
+                }
+                Some((command, reply)) = ears.writes.recv() => self.write(command, reply),
+                Some(reply) = ears.leave.recv() => {
+                    self.look_at_the_clock();
+                    self.leave(reply);
+                }
+                event = ears.sessions.recv() => match event {
+                    Some(event) => {
+                        self.look_at_the_clock();
+                        self.handle_session(event);
+                        for _ in 1..Self::BATCH {
+                            let Ok(event) = ears.sessions.try_recv() else { break };
+                            self.handle_session(event);
+                        }
+                    }
+                    None => return,
+                },
+            }
+            self.settle();
+        }
+    }
+
+    /// One reading for everything that is handled together. Ticks never go back.
+    fn look_at_the_clock(&mut self) {
+        self.now = self.now.max(self.options.clock.now());
+    }
+
+    fn handle_control(&mut self, input: Control) {
+        match input {
+            Control::Apply { entries, reply } => {
+                let outcomes = self.apply(entries);
+                let _ = reply.send(outcomes);
+            }
+            Control::Snapshot { reply } => {
+                let _ = reply.send(self.snapshot());
+            }
+            Control::Restore { bytes, reply } => {
+                let _ = reply.send(self.restore(bytes));
+            }
+            Control::Told(told) => {
+                let client = told.edge.child;
+                self.sessions.send(client, NodeMessage::Told(told));
+            }
+            Control::Raft(_) | Control::Stop => {}
+            Control::Barrier { barrier, held } => self.barrier_done(barrier, held),
+            Control::Round {
+                term,
+                command,
+                result,
+            } => self.round_done(term, command, result),
+            Control::WriteFailed { request, error } => self.write_failed(request, &error),
+        }
+    }
+
+    /// What time alone brings about.
+    fn tick(&mut self) {
+        let jumped = self.jumps.look(self.now, self.options.clock.wall_ms());
+        if let Some(node) = &mut self.node {
+            if jumped {
+                tracing::warn!("the wall clock ran ahead: the lease of this node is over");
+                node.clock_jumped(self.now);
+            }
+            node.tick(self.now);
+        }
+        self.traffic.sample(self.now);
+        self.keep_founding();
+        self.keep_joining();
+        self.keep_asking();
+        self.keep_sessions();
+        self.keep_company();
+        self.keep_leaving();
+    }
+
+    /// Does what follows from the inputs: plans, answers, reports, records.
+    fn settle(&mut self) {
+        self.tick_leader();
+        if let Some(node) = &mut self.node {
+            node.hurry(self.now);
+        }
+        self.drain_node();
+        self.report_if_due();
+        self.tell_peers();
+    }
+
+    pub(super) fn view(&self) -> View<'_> {
+        View {
+            now: self.now,
+            state: &self.state,
+            leader: self.office.machine(),
+            node: self.node.as_ref(),
+            sessions: &self.sessions,
+            book: &self.book,
+            counts: &self.counts,
+            traffic: &self.traffic,
+            status: &self.status,
+            leaving: self.departs,
+        }
+    }
+}

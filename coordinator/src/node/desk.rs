@@ -1,0 +1,300 @@
+//! The clients' side: sessions, what keys are called, and who goes where.
+
+use super::actor::Actor;
+use crate::session::{Caller, Event, Name, Opening, Refused, Seat};
+use aliquot_core::budget::{Key, Labels};
+use aliquot_core::command::Command;
+use aliquot_core::demand::DemandCurve;
+use aliquot_core::message::{BandDemand, Report, Verdict};
+use aliquot_core::state::State;
+use aliquot_core::unit::{Incarnation, Span, Tick};
+use aliquot_wire::gossip::{Presence, Topic};
+use aliquot_wire::session::{Interned, KeyRefusal, NodeMessage, SessionOpen, SessionOpened};
+use std::collections::BTreeMap;
+
+/// Keys whose budgets were asked for and are not there yet, and when they were
+/// last asked for.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    asked: BTreeMap<Key, Option<Tick>>,
+    /// Whether an entry may have changed what keys are called.
+    pub(super) stale: bool,
+    swept: Tick,
+    spread: Tick,
+}
+
+/// A budget that was asked for and did not come is asked for again.
+const AGAIN: Span = Span::from_millis(500);
+
+/// Closed sessions are looked for this often.
+const SWEEP: Span = Span::from_millis(200);
+
+/// Sessions are evened out this often.
+const SPREAD: Span = Span::from_secs(1);
+
+/// A node that leaves asks so many of its clients away at a time, one in so
+/// many per look: all of them within half a second, and never all at once.
+const LEAVE_ONE_IN: usize = 8;
+
+/// What a key is called, as far as this replica knows.
+fn name(state: &State, key: &Key) -> Name {
+    let rule = state.rule_of(key);
+    match state.budget_of(key) {
+        Some(id) if state.budget(id).is_some_and(|of| !of.winding) => Ok(id),
+        _ if rule.is_some() => Err(KeyRefusal::NotYet),
+        _ => Err(KeyRefusal::NoRule),
+    }
+}
+
+impl Actor {
+    pub(super) fn handle_session(&mut self, event: Event) {
+        match event {
+            Event::Opening(opening) => self.open_session(*opening),
+            Event::Intern { caller, keys } if self.sessions.is_current(&caller) => {
+                let names = self.names(caller.edge.child, keys);
+                self.sessions
+                    .send(caller.edge.child, NodeMessage::Interned(names));
+            }
+            Event::Report { caller, report } if self.sessions.is_current(&caller) => {
+                self.take_report(caller, report);
+            }
+            Event::Ask { caller, ask } if self.sessions.is_current(&caller) => self.ask(ask),
+            Event::Release { release } => self.release(&release),
+            Event::Gone { caller } => self.sessions.gone(&caller),
+            Event::Intern { .. } | Event::Report { .. } | Event::Ask { .. } => {}
+        }
+    }
+
+    fn open_session(&mut self, opening: Opening) {
+        let Opening {
+            stream,
+            open,
+            remote,
+            outbox,
+            reply,
+        } = opening;
+        let SessionOpen {
+            labels,
+            keys,
+            resume,
+            ..
+        } = open;
+        let caller = |edge| Caller { edge, stream };
+        let resumed = resume
+            .map(caller)
+            .filter(|caller| self.is_open(caller.edge.child))
+            .filter(|&caller| self.sessions.resume(caller, outbox.clone(), remote.clone()));
+        let caller = match resumed {
+            Some(caller) => caller,
+            None => match self.begin_session() {
+                Ok(edge) => {
+                    let caller = caller(edge);
+                    self.sessions.open(caller, outbox, remote, labels, self.now);
+                    caller
+                }
+                Err(refused) => {
+                    self.counts.refused += 1;
+                    // Who has gone meanwhile needs no answer.
+                    let _ = reply.send(Err(refused));
+                    return;
+                }
+            },
+        };
+        let keys = self.names(caller.edge.child, keys);
+        let _ = reply.send(Ok(SessionOpened {
+            edge: caller.edge,
+            drift: self.state.drift(),
+            report_every: self.options.client_report_every,
+            keys,
+        }));
+    }
+
+    fn begin_session(&mut self) -> Result<aliquot_core::unit::Edge, Refused> {
+        let not_serving = |reason: &str| Refused::NotServing {
+            reason: reason.to_owned(),
+        };
+        if self.departs {
+            return Err(Refused::Stopping);
+        }
+        let Some(node) = &mut self.node else {
+            let reason = match self.status.formed {
+                true => "it has not joined the cluster yet",
+                false => "the cluster is not formed yet",
+            };
+            return Err(not_serving(reason));
+        };
+        let opened = node.open_session(self.now);
+        opened.ok_or_else(|| not_serving("it has no more names for clients; restart it"))
+    }
+
+    fn is_open(&self, client: Incarnation) -> bool {
+        let node = self.node.as_ref();
+        node.is_some_and(|node| node.ledger().child(client).is_some())
+    }
+
+    /// What keys are called, and asks for the budgets that are not there yet.
+    fn names(&mut self, client: Incarnation, keys: Vec<Key>) -> Vec<Interned> {
+        let mut names = Vec::with_capacity(keys.len());
+        for key in keys {
+            let state = &self.state;
+            let Ok(interned) = self.sessions.intern(client, key, |key| name(state, key)) else {
+                // Its stream was ended with the reason.
+                break;
+            };
+            if interned.budget == Err(KeyRefusal::NotYet) {
+                self.pending.asked.entry(interned.key.clone()).or_default();
+            }
+            names.push(interned);
+        }
+        self.keep_asking();
+        names
+    }
+
+    /// Asks for the budgets that clients wait for.
+    pub(super) fn keep_asking(&mut self) {
+        let creator = self.node.as_ref().map(aliquot_core::node::Node::life);
+        let (now, state) = (self.now, &self.state);
+        let asked = &mut self.pending.asked;
+        asked.retain(|key, _| name(state, key) == Err(KeyRefusal::NotYet));
+        let mut due = Vec::new();
+        for (key, asked) in asked {
+            if asked.is_none_or(|asked| now.since(asked) >= AGAIN) {
+                *asked = Some(now);
+                due.push(key.to_string());
+            }
+        }
+        for key in due {
+            self.propose_anywhere(Command::Instantiate { key, creator });
+        }
+    }
+
+    /// After entries that may have changed it, says what keys are called.
+    pub(super) fn refresh_names(&mut self) {
+        if std::mem::take(&mut self.pending.stale) {
+            let state = &self.state;
+            self.sessions.refresh(|key| name(state, key));
+        }
+    }
+
+    fn take_report(&mut self, caller: Caller, mut report: Report) {
+        let Some(session) = self.sessions.get(caller.edge.child) else {
+            return;
+        };
+        self.counts.reports += 1;
+        weigh(&mut report, session.labels(), &self.state);
+        if let Some(node) = &mut self.node {
+            node.handle_report(&report, self.now);
+        }
+    }
+
+    /// Passes on what the node's machine says to a client.
+    pub(super) fn answer_client(&mut self, answer: aliquot_core::message::Answer) {
+        let client = answer.edge.child;
+        self.counts.answers += 1;
+        let closed = answer.verdict == Verdict::Closed;
+        self.sessions.send(client, NodeMessage::Answer(answer));
+        if closed {
+            self.sessions.remove(client, None);
+        }
+    }
+
+    /// Drops sessions whose leases are over, and evens out those that are left.
+    pub(super) fn keep_sessions(&mut self) {
+        if self.now.since(self.pending.swept) >= SWEEP {
+            self.pending.swept = self.now;
+            if let Some(node) = &self.node {
+                let open = |client| node.ledger().child(client).is_some();
+                self.sessions.sweep(open);
+            }
+        }
+        let due = self.now.since(self.pending.spread) >= SPREAD;
+        if due {
+            self.pending.spread = self.now;
+        }
+        match (self.departs, due) {
+            (false, true) => self.spread_sessions(),
+            (false, false) => {}
+            (true, due) => {
+                if due {
+                    // Whoever could not go where it was sent is sent elsewhere.
+                    self.sessions.forget_asked();
+                }
+                self.send_away();
+            }
+        }
+    }
+
+    fn spread_sessions(&mut self) {
+        let others = self.seats();
+        let own = self.sessions.staying(self.now);
+        for ask in self.spread.round(own as u64, &others) {
+            let count = usize::try_from(ask.sessions).unwrap_or(usize::MAX);
+            let asked = self.sessions.ask_to_move(count, &ask.address, self.now);
+            self.counts.moved += asked as u64;
+            tracing::debug!(asked, to = %ask.address, "clients were asked to move");
+        }
+    }
+
+    /// The other nodes that take clients now, each in its latest life: those
+    /// before it, this node's own too, may not be reclaimed yet.
+    fn seats(&self) -> Vec<Seat> {
+        let records = self.book.records();
+        let presences = records
+            .filter(|record| record.value().head.topic == Topic::Presence)
+            .filter_map(|record| record.value().presence().ok())
+            .map(aliquot_wire::Sealed::into_value);
+        let mut latest = BTreeMap::new();
+        for presence in presences {
+            if let Some(member) = self.state.member(presence.life) {
+                let seat: &mut Presence = latest.entry(member.node).or_default();
+                if presence.life > seat.life {
+                    *seat = presence;
+                }
+            }
+        }
+        latest.remove(&self.options.node);
+        let seats = latest.into_values();
+        let mut seats: Vec<Seat> = seats
+            .filter(|presence| !presence.address.is_empty())
+            .map(|presence| Seat {
+                life: presence.life,
+                address: presence.address,
+                sessions: presence.sessions,
+            })
+            .collect();
+        seats.sort_unstable_by_key(|seat| seat.life);
+        seats
+    }
+
+    /// Asks the clients of a node that leaves away, to each other node in turn.
+    fn send_away(&mut self) {
+        let seats = self.seats();
+        let batch = (self.sessions.connected() / LEAVE_ONE_IN).max(4);
+        for seat in &seats {
+            let count = batch.div_ceil(seats.len());
+            self.sessions.ask_to_move(count, &seat.address, self.now);
+        }
+    }
+}
+
+/// Gives a client the weight and band that the budget's rules say, whatever it
+/// claims itself.
+fn weigh(report: &mut Report, labels: &Labels, state: &State) {
+    for line in &mut report.lines {
+        let Some(generation) = state.budget(line.budget) else {
+            continue;
+        };
+        let claim = generation.budget.claim(labels);
+        let total = line
+            .demand
+            .iter()
+            .fold(0_u64, |sum, of| sum.saturating_add(of.curve.total()));
+        if total > 0 || !line.demand.is_empty() {
+            line.demand.clear();
+            line.demand.push(BandDemand {
+                band: claim.band,
+                curve: DemandCurve::of(total, claim.weight),
+            });
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Whether the host's clocks tell of time that was not counted.
+
+use aliquot_core::unit::{Span, Tick};
+
+/// Watches the wall clock beside the clock that leases are counted on.
+///
+/// A host that was paused from the outside counts none of that time, but its
+/// wall clock is put right afterwards: it jumps ahead. Then no lease that was
+/// held before may be trusted. A wall clock that an operator or a time service
+/// steps ahead looks the same and costs a lease, which is the safe side; one
+/// that steps back tells of nothing.
+#[derive(Debug, Default)]
+pub(super) struct Jumps {
+    last: Option<(Tick, i64)>,
+}
+
+impl Jumps {
+    /// A wall clock that gains no more than this between two looks is being
+    /// slewed, or was read late.
+    const MOST: Span = Span::from_millis(250);
+
+    /// Whether the wall clock ran ahead since the last look.
+    pub(super) fn look(&mut self, now: Tick, wall_ms: i64) -> bool {
+        let Some((then, wall_then)) = self.last.replace((now, wall_ms)) else {
+            return false;
+        };
+        let counted = now.since(then);
+        let ahead = u64::try_from(wall_ms.saturating_sub(wall_then)).unwrap_or(0);
+        let ahead = Span::from_nanos(ahead.saturating_mul(1_000_000));
+        ahead.minus_or_zero(counted) > Self::MOST
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Tick {
+        Tick::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn only_a_wall_clock_that_runs_ahead_is_a_jump() {
+        let mut jumps = Jumps::default();
+        assert!(
+            !jumps.look(at(0), 1_000_000),
+            "the first look tells nothing"
+        );
+        assert!(!jumps.look(at(20), 1_000_020));
+        assert!(!jumps.look(at(5_000), 1_005_000), "a late look is no jump");
+        assert!(!jumps.look(at(5_020), 1_005_200), "nor is a little slewing");
+        assert!(
+            jumps.look(at(5_040), 1_008_000),
+            "three seconds nobody counted"
+        );
+        assert!(!jumps.look(at(5_060), 1_008_020), "said once");
+        assert!(!jumps.look(at(5_080), 900_000), "back tells nothing");
+    }
+}

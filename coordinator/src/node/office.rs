@@ -1,0 +1,213 @@
+//! The leader's side: following elections, barriers, rounds, answers.
+
+use super::actor::{Actor, Control};
+use crate::raft::{ProposeError, Status};
+use aliquot_core::command::{Changes, Command};
+use aliquot_core::leader::{Leader, LeaderOutput, Pace};
+use aliquot_core::leadership::Barrier;
+use aliquot_core::message::Answer;
+use aliquot_core::unit::{Term, Tick};
+use aliquot_wire::gossip::{Record, Topic};
+use aliquot_wire::log::LogEntry;
+use aliquot_wire::{Sealed, Wire};
+use bytes::Bytes;
+use std::time::Duration;
+
+/// The leader's machine, and what the shell remembers beside it.
+#[derive(Debug)]
+pub(super) struct Office {
+    machine: Leader,
+    leads: Option<Term>,
+    /// Whether the reports that were heard before the office were looked at.
+    warm: bool,
+}
+
+impl Office {
+    pub(super) fn new(pace: Pace) -> Self {
+        Self {
+            machine: Leader::new(pace),
+            leads: None,
+            warm: false,
+        }
+    }
+
+    pub(super) const fn machine(&self) -> &Leader {
+        &self.machine
+    }
+
+    pub(super) const fn machine_mut(&mut self) -> &mut Leader {
+        &mut self.machine
+    }
+}
+
+impl Actor {
+    /// Raft's standing changed: an election was won or lost, a member came or went.
+    pub(super) fn follow_raft(&mut self, status: Status) {
+        let leads = status.leads.then(|| Term::new(status.term));
+        if leads != self.office.leads {
+            if self.office.leads.is_some() {
+                self.office.machine.deposed();
+            }
+            (self.office.leads, self.office.warm) = (leads, false);
+            if let Some(term) = leads {
+                tracing::info!(term = term.get(), "elected");
+                self.office.machine.elected(term, &self.state, self.now);
+                // The entry that begins the term may have been applied before this was
+                // heard of; another one of the term always comes after.
+                self.propose_round(entry(Command::Round(Changes::default())));
+            }
+        }
+        self.counts.leader_changes += u64::from(status.leader != self.status.leader);
+        self.status = status;
+        self.follow_members();
+    }
+
+    /// A leader in office starts warm: what every node said last is known here.
+    pub(super) fn warm_up(&mut self) {
+        if self.office.warm || !self.office.machine.in_office() {
+            return;
+        }
+        self.office.warm = true;
+        let reports: Vec<_> = self
+            .book
+            .records()
+            .filter(|record| record.value().head.topic == Topic::Report)
+            .filter_map(|record| record.value().report().ok())
+            .collect();
+        for report in reports {
+            self.lead_report(report.value());
+        }
+    }
+
+    pub(super) fn tick_leader(&mut self) {
+        let outputs = self.office.machine.tick(&self.state, self.now);
+        for output in outputs {
+            match output {
+                LeaderOutput::Barrier(barrier) => {
+                    self.counts.barriers += 1;
+                    self.start_barrier(barrier);
+                }
+                LeaderOutput::Propose(command) => {
+                    self.counts.rounds += 1;
+                    self.propose_round(entry(command));
+                }
+            }
+        }
+        for answer in self.office.machine.poll_answers(&self.state, self.now) {
+            self.tell_node(&answer);
+        }
+    }
+
+    /// A report that came to the leader, from wherever.
+    pub(super) fn lead_report(&mut self, report: &aliquot_core::message::Report) {
+        self.traffic.hear(report, self.now);
+        if self.office.leads.is_none() {
+            return;
+        }
+        let machine = &mut self.office.machine;
+        if let Some(answer) = machine.handle_report(report, &self.state, self.now) {
+            self.tell_node(&answer);
+        }
+    }
+
+    /// The barrier begins after every report that it covers has arrived.
+    fn start_barrier(&self, barrier: Barrier) {
+        let (Some(raft), Some(term)) = (&self.raft, self.office.leads) else {
+            return;
+        };
+        let (asked, control) = (raft.barrier(term.get()), self.control.clone());
+        tokio::spawn(async move {
+            let held = asked.await.is_ok();
+            // An actor that is gone waits for nothing.
+            let _ = control.send(Control::Barrier { barrier, held });
+        });
+    }
+
+    pub(super) fn barrier_done(&mut self, barrier: Barrier, held: bool) {
+        if !held {
+            self.office.machine.failed(barrier);
+            return;
+        }
+        let machine = &mut self.office.machine;
+        for answer in machine.acknowledged(barrier, &self.state, self.now) {
+            self.tell_node(&answer);
+        }
+    }
+
+    fn propose_round(&self, command: Bytes) {
+        self.propose_round_after(command, Duration::ZERO);
+    }
+
+    fn propose_round_after(&self, command: Bytes, delay: Duration) {
+        let (Some(raft), Some(term)) = (self.raft.clone(), self.office.leads) else {
+            return;
+        };
+        let control = self.control.clone();
+        tokio::spawn(async move {
+            if !delay.is_zero() {
+                tokio::time::sleep(delay).await;
+            }
+            let proposed = raft.propose_in(term.get(), command.clone()).await;
+            let result = proposed.map(drop);
+            let _ = control.send(Control::Round {
+                term,
+                command,
+                result,
+            });
+        });
+    }
+
+    /// A round that certainly was not appended is taken back; one whose fate is
+    /// unknown is said again: its counters are absolute, so a repeat moves nothing.
+    /// A round of another term is not this leader's to repeat.
+    pub(super) fn round_done(
+        &mut self,
+        term: Term,
+        command: Bytes,
+        result: Result<(), ProposeError>,
+    ) {
+        match result {
+            Ok(()) | Err(ProposeError::Stopped) => {}
+            Err(_) if self.office.leads != Some(term) => {}
+            Err(ProposeError::NotLeader { .. }) => {
+                self.office.machine.refused(&self.state, self.now);
+                // A leader that no quorum has acknowledged yet refuses, too. The
+                // entry that opens the office must come.
+                if !self.office.machine.in_office() {
+                    self.propose_round_after(command, Duration::from_millis(50));
+                }
+            }
+            Err(_) => self.propose_round_after(command, Duration::from_millis(100)),
+        }
+    }
+
+    /// Says an answer to a node: to its own machine here, to others by their links.
+    fn tell_node(&mut self, answer: &Answer) {
+        let life = answer.edge.child;
+        if let Some(node) = self.node.as_mut().filter(|node| node.life() == life) {
+            node.handle_answer(answer, self.now);
+            return;
+        }
+        match Sealed::seal(answer).map(|sealed| Record::of_answer(&sealed)) {
+            Ok(record) => self.publish(&record),
+            Err(error) => tracing::error!(%error, "an answer that nobody could read was not sent"),
+        }
+    }
+}
+
+impl Office {
+    /// Says once when the office begins.
+    pub(super) fn look(&self, now: Tick) {
+        if !self.warm && self.machine.in_office() {
+            tracing::info!(at = now.nanos(), "in office");
+        }
+    }
+}
+
+/// A command as the log carries it.
+pub(super) fn entry(command: Command) -> Bytes {
+    LogEntry {
+        command: Some(command),
+    }
+    .to_bytes()
+}

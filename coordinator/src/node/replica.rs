@@ -1,0 +1,129 @@
+//! The replica: entries become state, and state becomes what others must hear.
+
+use super::actor::Actor;
+use crate::raft::{Committed, MachineError, Outcome};
+use crate::session::{Refused, Spread};
+use aliquot_core::command::Command;
+use aliquot_core::message::{Answer, Heard, Verdict};
+use aliquot_core::node::Node;
+use aliquot_core::state::{Effect, State};
+use aliquot_core::unit::{Seq, Span, Term};
+use aliquot_wire::Wire;
+use aliquot_wire::log::{LogEntry, SnapshotFile};
+use bytes::Bytes;
+use std::sync::Arc;
+
+impl Actor {
+    /// Applies entries in order. An entry that this version cannot read stops
+    /// the node: to guess would make this replica another than the rest.
+    pub(super) fn apply(&mut self, entries: Vec<Committed>) -> Result<Vec<Outcome>, MachineError> {
+        let mut outcomes = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let command = match entry.command {
+                Some(bytes) => read(entry.index, bytes)?,
+                None => None,
+            };
+            let effects = self.state.apply(entry.index, command.as_ref());
+            let term = Term::new(entry.term);
+            let machine = self.office.machine_mut();
+            machine.applied(term, command.as_ref(), &effects, &self.state, self.now);
+            self.office.look(self.now);
+            for effect in &effects {
+                self.follow(effect);
+            }
+            self.counts.applied += 1;
+            self.tell_writers(command.as_ref(), &effects);
+            outcomes.push(Arc::new(effects));
+        }
+        self.refresh_names();
+        self.end_own_life();
+        self.warm_up();
+        Ok(outcomes)
+    }
+
+    pub(super) fn snapshot(&self) -> Result<Bytes, MachineError> {
+        let snapshot = self.state.snapshot();
+        Ok(SnapshotFile { snapshot }.to_bytes())
+    }
+
+    pub(super) fn restore(&mut self, bytes: Bytes) -> Result<(), MachineError> {
+        let unreadable = |reason: String| {
+            machine_error(format!(
+                "the snapshot cannot be read: {reason}; a later version of aliquot may have written it"
+            ))
+        };
+        let file = SnapshotFile::from_bytes(bytes).map_err(|e| unreadable(e.to_string()))?;
+        self.state = State::restore(file.snapshot).map_err(|e| unreadable(e.to_string()))?;
+        // Whatever was followed entry by entry is found out again.
+        self.adopt_settings();
+        self.end_own_life();
+        self.pending.stale = true;
+        Ok(())
+    }
+
+    fn adopt_settings(&mut self) {
+        if let Some(node) = &mut self.node {
+            node.set_drift(self.state.drift());
+            node.set_lease(self.state.lease());
+        }
+    }
+
+    fn follow(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Joined {
+                node,
+                incarnation,
+                request,
+            } if *node == self.options.node && self.join.is_mine(*request) => {
+                tracing::info!(life = incarnation.get(), "joined");
+                let mut machine = Node::new(*incarnation, self.state.drift());
+                machine.set_lease(self.state.lease());
+                self.book.set_life(*incarnation);
+                self.node = Some(machine);
+                self.join.done();
+                self.pace.begin_life(self.now);
+                self.spread = Spread::new(*incarnation);
+                self.sessions.clear(&Refused::Lapsed);
+            }
+            Effect::Configured => self.adopt_settings(),
+            Effect::RuleChanged(_)
+            | Effect::Created { .. }
+            | Effect::Changed(_)
+            | Effect::Restarted { .. }
+            | Effect::Ended(_) => self.pending.stale = true,
+            Effect::Reclaimed(life) => self.book.forget(*life),
+            _ => {}
+        }
+    }
+
+    /// A life that the log has ended is over: its reports would be kept by nobody,
+    /// so that no leader could ever tell it.
+    fn end_own_life(&mut self) {
+        let Some(node) = &mut self.node else { return };
+        let life = node.life();
+        if self.state.member(life).is_none() && self.state.has_issued(life) {
+            let over = Answer {
+                edge: node.holder().edge(),
+                number: Heard::default(),
+                answers: Seq::new(0),
+                lease: Span::ZERO,
+                verdict: Verdict::Closed,
+                lines: Vec::new(),
+            };
+            node.handle_answer(&over, self.now);
+        }
+    }
+}
+
+fn machine_error(reason: String) -> MachineError {
+    MachineError { reason }
+}
+
+fn read(index: u64, bytes: Bytes) -> Result<Option<Command>, MachineError> {
+    let entry = LogEntry::from_bytes(bytes).map_err(|error| {
+        machine_error(format!(
+            "entry {index} of the log cannot be read: {error}; start a version of aliquot that knows it"
+        ))
+    })?;
+    Ok(entry.command)
+}

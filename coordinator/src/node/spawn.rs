@@ -1,0 +1,103 @@
+//! How an actor begins and ends.
+
+use super::actor::{Actor, Control, Passed};
+use super::handle::{NodeHandle, Question};
+use super::machine::ActorMachine;
+use super::options::Options;
+use super::writes::Written;
+use crate::raft::{Machine, Raft};
+use crate::{gossip, session};
+use aliquot_core::command::Command;
+use std::fmt;
+use tokio::sync::{mpsc, oneshot};
+
+/// An actor that runs, but has no log yet.
+pub struct Spawned {
+    /// The way to it.
+    pub handle: NodeHandle,
+    /// What the log applies to.
+    pub machine: Box<dyn Machine>,
+    /// What gives it its log, and ends it.
+    pub lifeline: Lifeline,
+}
+
+/// What gives an actor its log, and ends it.
+#[derive(Clone)]
+pub struct Lifeline {
+    control: mpsc::UnboundedSender<Control>,
+}
+
+impl fmt::Debug for Lifeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lifeline").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Spawned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spawned").finish_non_exhaustive()
+    }
+}
+
+impl Lifeline {
+    /// Gives the actor its log.
+    pub fn connect(&self, raft: Raft) {
+        // An actor that is gone needs no log.
+        let _ = self.control.send(Control::Raft(raft));
+    }
+
+    /// Ends the actor: sessions are cut, and nothing is applied any more.
+    pub fn stop(&self) {
+        let _ = self.control.send(Control::Stop);
+    }
+}
+
+/// Starts an actor. It stops when every handle and the log are gone.
+#[must_use]
+pub fn spawn(options: Options) -> Spawned {
+    let (control, control_in) = mpsc::unbounded_channel();
+    let (sessions, sessions_in) = mpsc::channel(1_024);
+    let (links, links_in) = mpsc::channel(256);
+    let (questions, questions_in) = mpsc::channel(64);
+    let (leave, leave_in) = mpsc::channel(1);
+    let (writes, writes_in) = mpsc::channel(64);
+    let (central, central_in) = mpsc::channel(256);
+    let ears = Ears {
+        control: control_in,
+        sessions: sessions_in,
+        links: links_in,
+        questions: questions_in,
+        leave: leave_in,
+        writes: writes_in,
+        central: central_in,
+    };
+    let handle = NodeHandle {
+        questions,
+        sessions,
+        links: links.clone(),
+        leave,
+        writes,
+        central,
+    };
+    let machine = ActorMachine {
+        control: control.clone(),
+    };
+    let actor = Actor::new(options, control.clone(), links);
+    tokio::spawn(actor.run(ears));
+    Spawned {
+        handle,
+        machine: Box::new(machine),
+        lifeline: Lifeline { control },
+    }
+}
+
+/// What the actor listens to.
+pub(super) struct Ears {
+    pub(super) control: mpsc::UnboundedReceiver<Control>,
+    pub(super) sessions: mpsc::Receiver<session::Event>,
+    pub(super) links: mpsc::Receiver<gossip::Event>,
+    pub(super) questions: mpsc::Receiver<Question>,
+    pub(super) leave: mpsc::Receiver<oneshot::Sender<()>>,
+    pub(super) writes: mpsc::Receiver<(Command, oneshot::Sender<Written>)>,
+    pub(super) central: mpsc::Receiver<Passed>,
+}

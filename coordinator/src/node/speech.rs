@@ -1,0 +1,336 @@
+//! What this node says to others: that it joins, what it reports, where it serves.
+
+use super::actor::Actor;
+use super::office::entry;
+use crate::gossip::{self, Link, LinkSettings};
+use aliquot_core::command::Command;
+use aliquot_core::node::NodeOutput;
+use aliquot_core::unit::{NodeId, Number, RequestId, Span, Tick};
+use aliquot_wire::Sealed;
+use aliquot_wire::gossip::{GossipMessage, Presence, Record, Topic};
+use rand::RngExt;
+use rand::rngs::StdRng;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// The asking for a life.
+#[derive(Debug)]
+pub(super) struct Joining {
+    request: RequestId,
+    wanted: bool,
+    asked: Option<Tick>,
+}
+
+impl Joining {
+    pub(super) fn new(rng: &mut StdRng) -> Self {
+        Self {
+            request: RequestId::new(rng.random()),
+            wanted: true,
+            asked: None,
+        }
+    }
+
+    pub(super) fn is_mine(&self, request: RequestId) -> bool {
+        self.wanted && request == self.request
+    }
+
+    pub(super) const fn done(&mut self) {
+        self.wanted = false;
+    }
+}
+
+/// When this node spoke last.
+#[derive(Debug)]
+pub(super) struct Rhythm {
+    reported: Tick,
+    news: bool,
+    gossiped: Tick,
+    presence: Presence,
+    presented: Tick,
+}
+
+impl Rhythm {
+    pub(super) fn new(now: Tick) -> Self {
+        Self {
+            reported: now,
+            news: true,
+            gossiped: now,
+            presence: Presence::default(),
+            presented: now,
+        }
+    }
+
+    /// A life has just begun: it has everything to say.
+    pub(super) const fn begin_life(&mut self, now: Tick) {
+        self.reported = now;
+        self.news = true;
+    }
+}
+
+/// Urgent reports are this far apart, so that a storm of clients is one report.
+const URGENT: Span = Span::from_millis(10);
+
+/// A node without a lease says so this often.
+const UNLEASED: Span = Span::from_millis(100);
+
+/// What is said of oneself is said again this often.
+const PRESENCE: Span = Span::from_secs(1);
+
+/// A command is tried for so long before its sender looks again.
+const TRY_FOR: Duration = Duration::from_secs(2);
+
+/// A request that was not heard of is made again.
+const AGAIN: Span = Span::from_millis(500);
+
+impl Actor {
+    /// Asks for a life until one is given.
+    pub(super) fn keep_joining(&mut self) {
+        let waits = self
+            .join
+            .asked
+            .is_some_and(|asked| self.now.since(asked) < AGAIN);
+        let formed = self.status.formed && self.status.failed.is_none();
+        if !self.join.wanted || waits || !formed || self.departs {
+            return;
+        }
+        self.join.asked = Some(self.now);
+        self.propose_anywhere(Command::Join {
+            node: self.options.node,
+            request: self.join.request,
+        });
+    }
+
+    /// Hands a command to the leader, wherever it is. Whoever needs it applied
+    /// looks at the state and asks again.
+    pub(super) fn propose_anywhere(&self, command: Command) {
+        let Some(raft) = self.raft.clone() else {
+            return;
+        };
+        tokio::spawn(async move {
+            let proposed = raft.propose_anywhere(entry(command), TRY_FOR).await;
+            if let Err(error) = proposed {
+                tracing::debug!(%error, "a command was not taken yet");
+            }
+        });
+    }
+
+    /// Carries out what the node's machine wants said.
+    pub(super) fn drain_node(&mut self) {
+        let Some(node) = &mut self.node else {
+            return;
+        };
+        for output in node.poll_outputs() {
+            match output {
+                NodeOutput::Answer(answer) => self.answer_client(answer),
+                NodeOutput::Rejoin => {
+                    tracing::warn!("this life is over; joining again");
+                    self.join = Joining::new(&mut self.rng);
+                }
+            }
+        }
+    }
+
+    /// Reports when it is time, or when somebody waits.
+    pub(super) fn report_if_due(&mut self) {
+        let Some(node) = &mut self.node else {
+            return;
+        };
+        self.pace.news |= node.take_news();
+        let every = match (node.is_leased(self.now), self.pace.news) {
+            (_, true) => URGENT,
+            (false, false) => UNLEASED,
+            (true, false) => self.options.report_every,
+        };
+        if self.now.since(self.pace.reported) < every {
+            return;
+        }
+        (self.pace.reported, self.pace.news) = (self.now, false);
+        let Some(report) = node.report(self.now, self.options.clock.wall_ms()) else {
+            return;
+        };
+        match Sealed::seal(&report) {
+            Ok(sealed) => {
+                self.publish(&Record::of_report(&sealed));
+                self.lead_report(&report);
+            }
+            Err(error) => tracing::error!(%error, "a report that nobody could read was not sent"),
+        }
+    }
+
+    /// Gives a record to all peers.
+    pub(super) fn publish(&mut self, record: &Record) {
+        match Sealed::seal(record) {
+            Ok(sealed) => {
+                if let Err(error) = self.book.publish(sealed) {
+                    tracing::warn!(%error, "a record was not kept");
+                }
+            }
+            Err(error) => tracing::error!(%error, "a record that nobody could read was not sent"),
+        }
+    }
+
+    /// A peer's link came or went, or a peer spoke.
+    pub(super) fn hear(&mut self, event: gossip::Event) {
+        match event {
+            gossip::Event::Up { peer } => self.book.join(peer),
+            // The link tries again by itself, and says when it is up.
+            gossip::Event::Down { peer, reason } => {
+                tracing::debug!(peer = peer.get(), %reason, "a link ended");
+            }
+            gossip::Event::Message { peer, message } => self.hear_message(peer, message),
+        }
+    }
+
+    /// Takes what a peer says: reports if this node leads, answers to this life.
+    fn hear_message(&mut self, peer: NodeId, message: GossipMessage) {
+        for record in self.book.handle(peer, message) {
+            self.counts.records += 1;
+            let record = record.value();
+            let read = match record.head.topic {
+                Topic::Report => record
+                    .report()
+                    .map(|report| self.lead_report(report.value())),
+                Topic::Answer if self.is_mine(record) => record.answer().map(|answer| {
+                    if let Some(node) = &mut self.node {
+                        node.handle_answer(answer.value(), self.now);
+                    }
+                }),
+                _ => Ok(()),
+            };
+            if let Err(error) = read {
+                tracing::warn!(peer = peer.get(), %error, "a record that cannot be read was left alone");
+            }
+        }
+    }
+
+    fn is_mine(&self, record: &Record) -> bool {
+        let life = record.head.life;
+        self.node.as_ref().is_some_and(|node| node.life() == life)
+    }
+
+    /// Sends what peers lack, and every now and then asks what they have.
+    pub(super) fn tell_peers(&mut self) {
+        let round = self.now.since(self.pace.gossiped) >= gossip::ROUND;
+        if round {
+            self.pace.gossiped = self.now;
+        }
+        for (&peer, link) in &self.links {
+            if round {
+                self.book.tick(peer);
+            }
+            // A full link loses nothing: records merge, and a later round lists them again.
+            while link.has_room() {
+                let Some(message) = self.book.poll(peer) else {
+                    break;
+                };
+                if !link.send(message) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Keeps one link to each other member.
+    pub(super) fn follow_members(&mut self) {
+        let members: BTreeMap<u64, String> = [&self.status.voters, &self.status.learners]
+            .into_iter()
+            .flatten()
+            .map(|(&id, address)| (id, address.clone()))
+            .collect();
+        let book = &mut self.book;
+        // A home that moved away is reached anew when it is next asked.
+        self.homes
+            .channels
+            .retain(|address, _| members.values().any(|known| known == address));
+        self.links.retain(|peer, _| {
+            let stays = members.contains_key(&peer.get());
+            if !stays {
+                book.leave(*peer);
+            }
+            stays
+        });
+        for (id, address) in members {
+            let peer = NodeId::new(id);
+            if peer == self.options.node || self.links.contains_key(&peer) {
+                continue;
+            }
+            let settings = LinkSettings {
+                cluster: self.options.cluster.clone(),
+                node: self.options.node,
+                peer,
+                address,
+                seed: self.rng.random(),
+            };
+            let link = Link::open(
+                settings,
+                self.options.connect.clone(),
+                self.links_in.clone(),
+            );
+            self.links.insert(peer, link);
+        }
+    }
+
+    /// Says where clients are served and how many, and evens them out.
+    pub(super) fn keep_company(&mut self) {
+        let Some(node) = &self.node else {
+            return;
+        };
+        // Of a life that is over nobody keeps anything.
+        if self.state.member(node.life()).is_none() {
+            return;
+        }
+        let serving = !self.departs;
+        let latest = Presence {
+            life: node.life(),
+            number: self.pace.presence.number,
+            address: match serving {
+                true => self.options.address.clone(),
+                false => String::new(),
+            },
+            sessions: self.sessions.connected() as u64,
+        };
+        let old = self.now.since(self.pace.presented) >= PRESENCE;
+        if latest == self.pace.presence && !old {
+            return;
+        }
+        if latest.life != self.pace.presence.life {
+            self.pace.presence.number = Number::new(0);
+        }
+        let number = self.pace.presence.number.next();
+        self.pace.presence = Presence {
+            number: number.unwrap_or(latest.number),
+            ..latest
+        };
+        self.pace.presented = self.now;
+        if let Ok(sealed) = Sealed::seal(&self.pace.presence) {
+            self.publish(&Record::of_presence(&sealed));
+        }
+    }
+
+    /// Begins to hand everything back.
+    pub(super) fn leave(&mut self, reply: oneshot::Sender<()>) {
+        if let Some(node) = &mut self.node {
+            node.leave(self.now);
+        }
+        self.departs = true;
+        // Who was asked to move before, and stayed, is asked again.
+        self.sessions.forget_asked();
+        self.leaving.push(reply);
+        self.pace.news = true;
+    }
+
+    /// Leaves when nothing is left to hand back.
+    pub(super) fn keep_leaving(&mut self) {
+        if self.leaving.is_empty() {
+            return;
+        }
+        self.pace.news = true;
+        let empty = self.node.as_ref().is_none_or(|node| node.has_left());
+        if empty {
+            for reply in self.leaving.drain(..) {
+                let _ = reply.send(());
+            }
+        }
+    }
+}

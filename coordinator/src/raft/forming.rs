@@ -1,0 +1,200 @@
+//! How nodes become a cluster by themselves, once.
+//!
+//! ```text
+//!            ┌── a peer is formed ──▶ join through it ──▶ voter
+//! no log ────┤
+//!            └── none is, and ALL answer ──┬─ first of the sorted list ──▶ initialise
+//!                                          └─ another one ──▶ wait for it
+//! ```
+//!
+//! While one peer does not answer, nobody forms: it may be the one who
+//! remembers. So a wiped node among formed peers joins and never forms anew.
+
+use super::log::put;
+use super::outcome::RaftError;
+use super::peer::PeerError;
+use super::shared::Shared;
+use super::status::Status;
+use aliquot_wire::peer::{Greeting, PeerAddress};
+use bytes::Bytes;
+use futures_util::future::join_all;
+use openraft::BasicNode;
+use openraft::errors::{InitializeError, RaftError as CoreError};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+/// The name of the value that says that this node is on its way in.
+const JOINING: &str = "raft.joining";
+
+/// The pauses between two attempts grow from the first to the last.
+const PAUSE_FIRST: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// How long a node waits to hear that it is in, after it was let in.
+const HEAR: Duration = Duration::from_secs(5);
+
+/// What has to happen before this node can go on, to be read after "waits for".
+type Waits = String;
+
+/// Returns when this node votes, or had a log to begin with.
+///
+/// # Errors
+///
+/// [`RaftError`] if the node has stopped.
+pub(super) async fn form(shared: &Shared) -> Result<(), RaftError> {
+    let joining = shared.disk.value(JOINING).map_err(storage)?;
+    let joining = joining.is_some_and(|mark| mark.as_ref() == b"1");
+    if shared.now().formed && !joining {
+        return Ok(());
+    }
+    let mut rng = StdRng::seed_from_u64(shared.options.seed ^ shared.options.node);
+    let mut pause = PAUSE_FIRST;
+    while !votes(&shared.now()) {
+        let waits = match step(shared).await {
+            Ok(()) => continue,
+            Err(waits) => waits,
+        };
+        if shared.now().failed.is_some() {
+            return Err(RaftError::Stopped);
+        }
+        say(shared, waits);
+        let spread = rng.random_range(0.5..1.0);
+        tokio::time::sleep(pause.mul_f64(spread)).await;
+        pause = pause.saturating_mul(2).min(PAUSE_MAX);
+    }
+    shared.waiting.send_replace(None);
+    let arrived = put(&*shared.disk, JOINING, Bytes::from_static(b"0"));
+    arrived.await.map_err(storage)
+}
+
+/// Says what is waited for, once for each new thing.
+fn say(shared: &Shared, waits: Waits) {
+    shared.waiting.send_if_modified(|said| {
+        let new = said.as_ref() != Some(&waits);
+        if new {
+            tracing::info!(node = shared.options.node, "forming waits for {waits}");
+            *said = Some(waits);
+        }
+        new
+    });
+}
+
+fn votes(status: &Status) -> bool {
+    status.voters.contains_key(&status.node)
+}
+
+fn storage(error: impl ToString) -> RaftError {
+    RaftError::Storage {
+        reason: error.to_string(),
+    }
+}
+
+/// One attempt.
+async fn step(shared: &Shared) -> Result<(), Waits> {
+    let (own, peers) = (&shared.options.address, shared.options.sorted_peers());
+    let others = peers.iter().filter(|peer| *peer != own);
+    let asked = others.map(|peer| async move { (peer, shared.hello(peer).await) });
+    let answers = join_all(asked).await;
+    for (peer, answer) in &answers {
+        if answer.as_ref().is_ok_and(|answer| answer.formed) {
+            return join(shared, peer).await;
+        }
+    }
+    // Its own log may have begun in the meantime: then it only has to be heard of.
+    if shared.store.formed().map_err(|error| error.to_string())? {
+        return heard(shared).await;
+    }
+    let mut members = BTreeMap::from([(shared.options.node, own.clone())]);
+    for (peer, answer) in &answers {
+        let node = unformed(&peers, peer, answer.as_ref())?;
+        if let Some(twin) = members.insert(node, (*peer).clone()) {
+            return Err(format!("{peer} and {twin} to have different node ids"));
+        }
+    }
+    match peers.first() {
+        Some(first) if first != own => Err(format!("{first} to form the cluster")),
+        _ => initialise(shared, members).await,
+    }
+}
+
+/// The id of a peer that could form with this node.
+fn unformed(
+    peers: &[String],
+    peer: &str,
+    answer: Result<&Greeting, &PeerError>,
+) -> Result<u64, Waits> {
+    match answer {
+        Ok(greeting) if greeting.peers == peers => Ok(greeting.node),
+        Ok(greeting) => {
+            let theirs = &greeting.peers;
+            Err(format!(
+                "{peer} to be told of the peers {peers:?}; it has {theirs:?}"
+            ))
+        }
+        Err(PeerError::Refused(why)) => Err(format!("{peer}, which refuses: {why}")),
+        Err(PeerError::Silent(why)) => Err(format!("{peer}, which does not answer: {why}")),
+    }
+}
+
+/// Writes the first entry of the log: these are the members.
+async fn initialise(shared: &Shared, members: BTreeMap<u64, String>) -> Result<(), Waits> {
+    tracing::info!(?members, "forms the cluster");
+    initialize(shared, members)
+        .await
+        .map_err(|error| format!("the cluster to be formed: {error}"))?;
+    heard(shared).await
+}
+
+pub(super) async fn initialize(
+    shared: &Shared,
+    members: BTreeMap<u64, String>,
+) -> Result<(), RaftError> {
+    let members = members.into_iter();
+    let members: BTreeMap<u64, BasicNode> = members
+        .map(|(node, addr)| (node, BasicNode { addr }))
+        .collect();
+    match shared.core.initialize(members).await {
+        Ok(()) => Ok(()),
+        Err(CoreError::APIError(error @ InitializeError::NotAllowed(_))) => {
+            Err(storage(format!("this node already has a log: {error}")))
+        }
+        Err(CoreError::APIError(InitializeError::NotInMembers(_))) => Err(RaftError::Setting {
+            field: "members",
+            value: "the nodes given".to_owned(),
+            allowed: format!("nodes with {} among them", shared.options.node),
+        }),
+        Err(CoreError::Fatal(error)) => Err(storage(error)),
+    }
+}
+
+/// Asks to be let in, through a peer that is formed.
+async fn join(shared: &Shared, peer: &str) -> Result<(), Waits> {
+    // Should this node stop half-way in, it shall ask again when it comes back.
+    let mark = put(&*shared.disk, JOINING, Bytes::from_static(b"1"));
+    mark.await
+        .map_err(|error: io::Error| format!("its own disk: {error}"))?;
+    let node = PeerAddress {
+        node: shared.options.node,
+        address: shared.options.address.clone(),
+    };
+    match shared.ask_to_join(peer, node, false).await {
+        Ok(joined) => {
+            tracing::info!(through = peer, replaced = ?joined.replaced, "was let in");
+            heard(shared).await
+        }
+        Err(error) => Err(format!("{peer}, to be let in: {error}")),
+    }
+}
+
+/// Waits for its own log to say that this node votes.
+async fn heard(shared: &Shared) -> Result<(), Waits> {
+    let mut statuses = shared.status.clone();
+    let heard = statuses.wait_for(votes);
+    match tokio::time::timeout(HEAR, heard).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(_)) | Err(_) => Err("the leader to tell it that it votes".to_owned()),
+    }
+}

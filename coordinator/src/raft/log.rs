@@ -1,0 +1,272 @@
+//! The log, the votes and the marks, kept on a [`Disk`].
+
+use super::types::{
+    Entry, LogId, Types, Vote, damaged, entry_in, entry_out, index_in, index_out, log_id_in,
+    log_id_out, vote_in, vote_out,
+};
+use crate::store::{Disk, Done, LogItem, StoreError};
+use aliquot_wire::Wire;
+use aliquot_wire::raft as wire;
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt, TryStreamExt, stream};
+use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
+use openraft::{OptionalSend, RaftTypeConfig};
+use std::fmt::Debug;
+use std::io;
+use std::ops::{Bound, Range, RangeBounds};
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+/// The name of the value that holds the vote.
+const VOTE: &str = "raft.vote";
+/// The name of the value that says up to where the log was purged.
+const PURGED: &str = "raft.purged";
+/// The name of the value that says up to where the log is known to be committed.
+const COMMITTED: &str = "raft.committed";
+
+/// The most bytes of entries that are read at once to be sent, unless one is
+/// longer: far below what a message may hold, and sent within its deadline.
+const SEND_BYTES_MAX: usize = 1 << 20;
+/// The most bytes of entries that are read at once to be applied.
+const READ_BYTES_MAX: usize = 4 << 20;
+
+/// The log on a disk. A clone reads and writes the same one.
+#[derive(Clone, Debug)]
+pub(super) struct LogStore {
+    disk: Arc<dyn Disk>,
+}
+
+impl LogStore {
+    /// Takes the log up. A purge that was marked and not carried out is
+    /// carried out now, so that no entry below the mark is ever seen again.
+    pub(super) async fn open(disk: Arc<dyn Disk>) -> io::Result<Self> {
+        let store = Self { disk };
+        if let Some(purged) = store.purged()? {
+            let left = store.disk.bounds().map_err(failed)?;
+            let upto = index_out(purged.index);
+            if left.is_some_and(|(first, _)| first <= upto) {
+                store.purge_upto(&purged).await?;
+            }
+        }
+        Ok(store)
+    }
+
+    /// Whether this node has ever been part of a cluster. Entries count as soon
+    /// as they are written, before anybody knows what they say.
+    pub(super) fn formed(&self) -> io::Result<bool> {
+        if self.disk.bounds().map_err(failed)?.is_some() || self.purged()?.is_some() {
+            return Ok(true);
+        }
+        Ok(self.disk.snapshot().map_err(failed)?.is_some())
+    }
+
+    fn purged(&self) -> io::Result<Option<LogId>> {
+        Ok(self.value::<wire::LogId>(PURGED)?.map(log_id_in))
+    }
+
+    fn value<T: Wire>(&self, name: &str) -> io::Result<Option<T>> {
+        let bytes = self.disk.value(name).map_err(failed)?;
+        let value = bytes.map(T::from_bytes).transpose();
+        value.map_err(|error| damaged(format!("the stored value {name}: {error}")))
+    }
+
+    /// The first entries of a range of the library's indices: at least one if
+    /// there is any, and no more than `bytes_max` of them.
+    fn read(&self, range: Range<u64>, bytes_max: usize) -> io::Result<Vec<Entry>> {
+        let purged = self.purged()?.map_or(0, |id| index_out(id.index));
+        let from = index_out(range.start).max(purged.saturating_add(1));
+        let to = index_out(range.end);
+        // An empty or inverted range would panic in the maps underneath.
+        if from >= to {
+            return Ok(Vec::new());
+        }
+        let items = self.disk.entries(from..to, bytes_max).map_err(failed)?;
+        items.into_iter().map(read_item).collect()
+    }
+
+    async fn purge_upto(&self, id: &LogId) -> io::Result<()> {
+        let marker = (PURGED, log_id_out(id).to_bytes());
+        let (done, finished) = waiter();
+        // The mark goes first: entries without a mark would be a gap, a mark
+        // with entries left is a purge to be finished.
+        self.disk.purge(index_out(id.index), marker, done);
+        wait(finished).await
+    }
+}
+
+fn read_item(item: LogItem) -> io::Result<Entry> {
+    let index = item.index;
+    let entry = wire::Entry::from_bytes(item.bytes)
+        .map_err(|error| damaged(format!("entry {index} of the log: {error}")))?;
+    if entry.id.index != index {
+        let found = entry.id.index;
+        return Err(damaged(format!("entry {index} of the log says {found}")));
+    }
+    entry_in(entry)
+}
+
+/// The next entries of a range, and what is left of it.
+async fn next_piece(
+    (store, mut range): (LogStore, Range<u64>),
+) -> io::Result<Option<(Vec<Entry>, (LogStore, Range<u64>))>> {
+    let entries = store.read(range.clone(), READ_BYTES_MAX)?;
+    let Some(last) = entries.last() else {
+        return Ok(None);
+    };
+    range.start = last.log_id.index.saturating_add(1);
+    Ok(Some((entries, (store, range))))
+}
+
+impl RaftLogReader<Types> for LogStore {
+    async fn try_get_log_entries<RB: RangeBounds<u64> + Clone + Debug + OptionalSend>(
+        &mut self,
+        range: RB,
+    ) -> io::Result<Vec<Entry>> {
+        let entries = self.entries_stream(range).await;
+        entries.try_collect().await
+    }
+
+    // Piece by piece: what waits to be applied may be longer than memory.
+    async fn entries_stream<RB: RangeBounds<u64> + Clone + Debug + OptionalSend>(
+        &mut self,
+        range: RB,
+    ) -> impl Stream<Item = io::Result<Entry>> + OptionalSend {
+        let pieces = stream::try_unfold((self.clone(), plain(&range)), next_piece);
+        pieces
+            .map_ok(|entries| stream::iter(entries.into_iter().map(Ok)))
+            .try_flatten()
+            .boxed()
+    }
+
+    async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
+        Ok(self.value::<wire::Vote>(VOTE)?.map(vote_in))
+    }
+
+    async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> io::Result<Vec<Entry>> {
+        self.read(start..end, SEND_BYTES_MAX)
+    }
+}
+
+impl RaftLogStorage<Types> for LogStore {
+    type LogReader = Self;
+
+    async fn get_log_state(&mut self) -> io::Result<LogState<Types>> {
+        let purged = self.purged()?;
+        let bounds = self.disk.bounds().map_err(failed)?;
+        let last = match bounds {
+            Some((_, last)) => self.read(index_in(last)..last, 1)?.pop(),
+            None => None,
+        };
+        Ok(LogState {
+            last_purged_log_id: purged,
+            last_log_id: last.map(|entry| entry.log_id).or(purged),
+        })
+    }
+
+    async fn get_log_reader(&mut self) -> Self {
+        self.clone()
+    }
+
+    async fn save_vote(&mut self, vote: &Vote) -> io::Result<()> {
+        let (done, finished) = waiter();
+        self.disk.put(VOTE, vote_out(vote).to_bytes(), done);
+        wait(finished).await
+    }
+
+    async fn save_committed(&mut self, committed: Option<LogId>) -> io::Result<()> {
+        // A hint that spares a restart some waiting: nobody waits for it. It
+        // cannot overtake the entries it speaks of, for the disk keeps the
+        // order of writes.
+        if let Some(committed) = committed {
+            let bytes = log_id_out(&committed).to_bytes();
+            self.disk.put(COMMITTED, bytes, Box::new(|_| ()));
+        }
+        Ok(())
+    }
+
+    async fn read_committed(&mut self) -> io::Result<Option<LogId>> {
+        Ok(self.value::<wire::LogId>(COMMITTED)?.map(log_id_in))
+    }
+
+    async fn append<I>(&mut self, entries: I, callback: IOFlushed<Types>) -> io::Result<()>
+    where
+        I: IntoIterator<Item = <Types as RaftTypeConfig>::Entry> + OptionalSend,
+        I::IntoIter: OptionalSend,
+    {
+        let items = entries.into_iter().map(|entry| LogItem {
+            index: index_out(entry.log_id.index),
+            bytes: entry_out(&entry).to_bytes(),
+        });
+        let items: Vec<LogItem> = items.collect();
+        if items.is_empty() {
+            callback.io_completed(Ok(()));
+            return Ok(());
+        }
+        // Readable when this returns, acknowledged after the flush, in the
+        // order of all writes of this disk, votes included.
+        let done = move |result: Result<(), StoreError>| {
+            callback.io_completed(result.map_err(failed));
+        };
+        self.disk.append(items, Box::new(done));
+        Ok(())
+    }
+
+    async fn truncate_after(&mut self, last: Option<LogId>) -> io::Result<()> {
+        let from = last.map_or(0, |id| index_out(id.index)).saturating_add(1);
+        let (done, finished) = waiter();
+        self.disk.truncate(from, done);
+        wait(finished).await
+    }
+
+    async fn purge(&mut self, id: LogId) -> io::Result<()> {
+        self.purge_upto(&id).await
+    }
+}
+
+/// A range with its bounds written out: from the first to before the last.
+fn plain(range: &impl RangeBounds<u64>) -> Range<u64> {
+    let start = match range.start_bound() {
+        Bound::Included(start) => *start,
+        Bound::Excluded(start) => start.saturating_add(1),
+        Bound::Unbounded => 0,
+    };
+    let end = match range.end_bound() {
+        Bound::Included(end) => end.saturating_add(1),
+        Bound::Excluded(end) => *end,
+        Bound::Unbounded => u64::MAX,
+    };
+    start..end
+}
+
+/// Where a write that is on the disk will be heard of.
+pub(super) type Finished = oneshot::Receiver<Result<(), StoreError>>;
+
+/// A [`Done`] to give away, and where it will be heard.
+pub(super) fn waiter() -> (Done, Finished) {
+    let (send, finished) = oneshot::channel();
+    let done = move |result| {
+        // Nobody listens any more: then nobody was told that it was done.
+        let _ = send.send(result);
+    };
+    (Box::new(done), finished)
+}
+
+/// Waits until a write is on the disk.
+pub(super) async fn wait(finished: Finished) -> io::Result<()> {
+    match finished.await {
+        Ok(result) => result.map_err(failed),
+        Err(_) => Err(io::Error::other("the disk was closed during a write")),
+    }
+}
+
+/// The disk's words as the library wants them.
+pub(super) fn failed(error: StoreError) -> io::Error {
+    io::Error::other(error.to_string())
+}
+
+/// A value written with our own messages, such as the mark of joining.
+pub(super) async fn put(disk: &dyn Disk, name: &'static str, value: Bytes) -> io::Result<()> {
+    let (done, finished) = waiter();
+    disk.put(name, value, done);
+    wait(finished).await
+}

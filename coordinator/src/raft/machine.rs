@@ -1,0 +1,273 @@
+//! What the log means: the seam between the protocol and the actor.
+
+use super::log::{Finished, failed, wait, waiter};
+use super::outcome::Outcome;
+use super::types::{
+    LogId, Order, Reply, Snapshot, SnapshotMeta, StoredMembership, Types, damaged, index_out,
+    log_id_out, meta_in, meta_out,
+};
+use crate::store::{Disk, SnapshotItem};
+use aliquot_wire::Wire;
+use aliquot_wire::raft as wire;
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::{Stream, StreamExt};
+use openraft::storage::{ApplyResponder, EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
+use openraft::{EntryPayload, OptionalSend};
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The most entries that are applied at once.
+const BATCH_MAX: usize = 256;
+
+/// What the log means: the actor implements it.
+pub trait Machine: Send + 'static {
+    /// Applies committed entries in the order of their indices, without gaps.
+    /// The outcomes are one for each, in the same order.
+    ///
+    /// # Errors
+    ///
+    /// [`MachineError`] stops the node: a replica that cannot apply an entry
+    /// must not go on.
+    fn apply(
+        &mut self,
+        entries: Vec<Committed>,
+    ) -> BoxFuture<'_, Result<Vec<Outcome>, MachineError>>;
+
+    /// Everything that the entries applied so far did.
+    ///
+    /// # Errors
+    ///
+    /// As [`Machine::apply`].
+    fn snapshot(&mut self) -> BoxFuture<'_, Result<Bytes, MachineError>>;
+
+    /// Becomes what a snapshot says, which contains the entries up to `index`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Machine::apply`].
+    fn restore(&mut self, index: u64, bytes: Bytes) -> BoxFuture<'_, Result<(), MachineError>>;
+}
+
+/// A committed entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// Its index, counted from 1.
+    pub index: u64,
+    /// The term of the leader that wrote it.
+    pub term: u64,
+    /// The command; nothing in an entry that begins a term or changes the members.
+    pub command: Option<Bytes>,
+}
+
+/// Why the machine cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct MachineError {
+    /// What is wrong, and what to do.
+    pub reason: String,
+}
+
+/// Applies the log to a [`Machine`], and keeps its snapshots on the disk.
+pub(super) struct Applier {
+    /// In a lock that is never locked: it makes what is only sent shareable,
+    /// as the library wants it.
+    machine: tokio::sync::Mutex<Box<dyn Machine>>,
+    shelf: Arc<Shelf>,
+    applied: Option<LogId>,
+    membership: StoredMembership,
+}
+
+impl fmt::Debug for Applier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let applied = &self.applied;
+        f.debug_struct("Applier")
+            .field("applied", applied)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An entry's responder, if somebody on this node waits for it.
+type Waiting = Option<ApplyResponder<Types>>;
+
+impl Applier {
+    /// A machine that has applied nothing yet.
+    pub(super) fn new(machine: Box<dyn Machine>, disk: Arc<dyn Disk>) -> Self {
+        Self {
+            machine: tokio::sync::Mutex::new(machine),
+            shelf: Arc::new(Shelf {
+                disk,
+                turn: Mutex::new(()),
+            }),
+            applied: None,
+            membership: StoredMembership::default(),
+        }
+    }
+
+    async fn apply_batch(&mut self, batch: Vec<EntryResponder<Types>>) -> io::Result<()> {
+        let mut entries = Vec::with_capacity(batch.len());
+        let mut waiting: Vec<Waiting> = Vec::with_capacity(batch.len());
+        let (mut applied, mut membership) = (self.applied, None);
+        for (entry, responder) in batch {
+            let id = entry.log_id;
+            let command = match entry.payload {
+                EntryPayload::Blank => None,
+                EntryPayload::Normal(Order(bytes)) => Some(bytes),
+                EntryPayload::Membership(members) => {
+                    membership = Some(StoredMembership::new(Some(id), members));
+                    None
+                }
+            };
+            entries.push(Committed {
+                index: index_out(id.index),
+                term: id.leader_id.term,
+                command,
+            });
+            waiting.push(responder);
+            applied = Some(id);
+        }
+        let outcomes = self
+            .machine
+            .get_mut()
+            .apply(entries)
+            .await
+            .map_err(stopped)?;
+        if outcomes.len() != waiting.len() {
+            let (got, wanted) = (outcomes.len(), waiting.len());
+            return Err(damaged(format!("{got} outcomes of {wanted} entries")));
+        }
+        self.applied = applied;
+        self.membership = membership.unwrap_or_else(|| self.membership.clone());
+        for (responder, outcome) in waiting.into_iter().zip(outcomes) {
+            if let Some(responder) = responder {
+                responder.send(Reply(outcome));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn stopped(error: MachineError) -> io::Error {
+    io::Error::other(error.to_string())
+}
+
+/// The place of the one snapshot on the disk.
+#[derive(Debug)]
+struct Shelf {
+    disk: Arc<dyn Disk>,
+    /// Held between looking and putting, for snapshots are built beside those
+    /// that are installed: an older one must never replace a newer one, to
+    /// which the log may have been purged.
+    turn: Mutex<()>,
+}
+
+impl Shelf {
+    /// The snapshot that is there.
+    fn stored(&self) -> io::Result<Option<Snapshot>> {
+        let Some(item) = self.disk.snapshot().map_err(failed)? else {
+            return Ok(None);
+        };
+        let meta = wire::SnapshotMeta::from_bytes(item.meta)
+            .map_err(|error| damaged(format!("the stored snapshot: {error}")))?;
+        Ok(Some(Snapshot {
+            meta: meta_in(meta)?,
+            snapshot: item.data,
+        }))
+    }
+
+    /// Puts a snapshot there, unless one as new is.
+    async fn put(&self, meta: &SnapshotMeta, data: Bytes) -> io::Result<()> {
+        let Some(finished) = self.put_now(meta, data)? else {
+            return Ok(());
+        };
+        wait(finished).await
+    }
+
+    fn put_now(&self, meta: &SnapshotMeta, data: Bytes) -> io::Result<Option<Finished>> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let stored = self.stored()?;
+        if stored.is_some_and(|stored| stored.meta.last_log_id >= meta.last_log_id) {
+            return Ok(None);
+        }
+        let meta = meta_out(meta).to_bytes();
+        let (done, finished) = waiter();
+        self.disk.put_snapshot(SnapshotItem { meta, data }, done);
+        Ok(Some(finished))
+    }
+}
+
+impl RaftStateMachine<Types> for Applier {
+    type SnapshotData = Bytes;
+    type SnapshotBuilder = Builder;
+
+    async fn applied_state(&mut self) -> io::Result<(Option<LogId>, StoredMembership)> {
+        Ok((self.applied, self.membership.clone()))
+    }
+
+    async fn apply<S>(&mut self, entries: S) -> io::Result<()>
+    where
+        S: Stream<Item = io::Result<EntryResponder<Types>>> + Unpin + OptionalSend,
+    {
+        let mut batches = entries.ready_chunks(BATCH_MAX);
+        while let Some(batch) = batches.next().await {
+            let batch: io::Result<Vec<_>> = batch.into_iter().collect();
+            self.apply_batch(batch?).await?;
+        }
+        Ok(())
+    }
+
+    async fn get_snapshot_builder(&mut self) -> Builder {
+        // Taken between two entries, so that it holds exactly what the marks
+        // say; only the writing goes on beside.
+        let data = self.machine.get_mut().snapshot().await;
+        Builder {
+            shelf: Arc::clone(&self.shelf),
+            data: data.map_err(|error| error.reason),
+            meta: SnapshotMeta {
+                last_log_id: self.applied,
+                last_membership: self.membership.clone(),
+            },
+        }
+    }
+
+    async fn install_snapshot(&mut self, meta: &SnapshotMeta, data: Bytes) -> io::Result<()> {
+        // On the disk first: what was purged because of it must not be missed.
+        // At a start it is there already.
+        self.shelf.put(meta, data.clone()).await?;
+        let index = meta.last_log_id.map_or(0, |id| log_id_out(&id).index);
+        self.machine
+            .get_mut()
+            .restore(index, data)
+            .await
+            .map_err(stopped)?;
+        self.applied = meta.last_log_id;
+        self.membership = meta.last_membership.clone();
+        Ok(())
+    }
+
+    async fn get_current_snapshot(&mut self) -> io::Result<Option<Snapshot>> {
+        self.shelf.stored()
+    }
+}
+
+/// A snapshot on its way to the disk.
+#[derive(Debug)]
+pub(super) struct Builder {
+    shelf: Arc<Shelf>,
+    data: Result<Bytes, String>,
+    meta: SnapshotMeta,
+}
+
+impl RaftSnapshotBuilder<Types> for Builder {
+    type SnapshotData = Bytes;
+
+    async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
+        let data = self.data.clone().map_err(io::Error::other)?;
+        self.shelf.put(&self.meta, data.clone()).await?;
+        Ok(Snapshot {
+            meta: self.meta.clone(),
+            snapshot: data,
+        })
+    }
+}

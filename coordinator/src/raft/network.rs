@@ -1,0 +1,283 @@
+//! The calls that the protocol makes to other nodes.
+//!
+//! Appends are unary calls, one at a time for each follower. So the library's
+//! backoff, which sleeps while it is asked for the next request, runs out
+//! *before* a call is opened; a dead follower costs one refused connection for
+//! each backoff or heartbeat, not a core.
+
+use super::connect::{ConnectError, Links};
+use super::reached::Reached;
+use super::types::{
+    LogId, Snapshot, Types, Vote, entry_out, index_out, log_id_in, log_id_out, vote_in, vote_out,
+};
+use aliquot_wire::limits::APPEND_BYTES_MAX;
+use aliquot_wire::pb::raft_client::RaftClient;
+use aliquot_wire::raft as wire;
+use aliquot_wire::{Wire, WireError};
+use bytes::Bytes;
+use openraft::BasicNode;
+use openraft::errors::{RPCError, ReplicationClosed, StreamingError, Timeout, Unreachable};
+use openraft::network::{Backoff, RPCOption, RPCTypes, RaftNetworkFactory, RaftNetworkV2};
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderError,
+    TransferLeaderRequest, TransferLeaderResponse, VoteRequest, VoteResponse,
+};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tonic::transport::Channel;
+
+/// How long a follower that cannot be reached is left alone, in between.
+const BACKOFF_FIRST: Duration = Duration::from_millis(50);
+const BACKOFF_MAX: Duration = Duration::from_millis(400);
+
+/// How long a follower may take to write entries down.
+const ENTRIES_TIMEOUT: Duration = Duration::from_secs(3);
+
+pub(super) type CallError = RPCError<Types>;
+
+fn unreachable(what: impl ToString) -> CallError {
+    Unreachable::from_string(what).into()
+}
+
+/// Makes links to other nodes.
+#[derive(Clone, Debug)]
+pub(super) struct Network {
+    pub(super) cluster: String,
+    pub(super) node: u64,
+    pub(super) links: Arc<Links>,
+    pub(super) reached: Arc<Reached>,
+}
+
+impl RaftNetworkFactory<Types> for Network {
+    type Network = Link;
+
+    async fn new_client(&mut self, target: u64, node: &BasicNode) -> Link {
+        self.link(target, self.links.to(&node.addr))
+    }
+
+    async fn new_snapshot_client(&mut self, target: u64, node: &BasicNode) -> Link {
+        self.link(target, self.links.apart(&node.addr))
+    }
+}
+
+impl Network {
+    fn link(&self, target: u64, channel: Result<Channel, ConnectError>) -> Link {
+        Link {
+            header: wire::Header {
+                cluster: self.cluster.clone(),
+                target,
+                sender: self.node,
+            },
+            reached: Arc::clone(&self.reached),
+            client: channel.map(|channel| {
+                let client = RaftClient::new(channel);
+                client.max_decoding_message_size(APPEND_BYTES_MAX)
+            }),
+        }
+    }
+}
+
+/// The calls to one other node.
+#[derive(Clone, Debug)]
+pub(super) struct Link {
+    /// Every call says whom it is for: at an address, another node may live
+    /// by now.
+    pub(super) header: wire::Header,
+    reached: Arc<Reached>,
+    client: Result<RaftClient<Channel>, ConnectError>,
+}
+
+impl Link {
+    pub(super) fn client(&self) -> Result<RaftClient<Channel>, CallError> {
+        let client = self.client.clone();
+        client.map_err(unreachable)
+    }
+
+    /// Waits for an answer, but not longer than `ttl`.
+    ///
+    /// Whatever goes wrong below is `Unreachable`, after which the library
+    /// backs off; after a `NetworkError` it would try again at once.
+    pub(super) async fn answer<T, F>(
+        &self,
+        action: RPCTypes,
+        ttl: Duration,
+        call: F,
+    ) -> Result<T, CallError>
+    where
+        T: Wire,
+        F: Future<Output = Result<tonic::Response<T::Message>, tonic::Status>>,
+    {
+        let timeout = || Timeout {
+            action,
+            id: self.header.sender,
+            target: self.header.target,
+            timeout: ttl,
+        };
+        let answer = tokio::time::timeout(ttl, call).await;
+        let answer = answer.map_err(|_| timeout())?;
+        let answer = answer.map_err(Unreachable::from_string)?;
+        let value = T::from_message(answer.into_inner());
+        value.map_err(|error: WireError| unreachable(error))
+    }
+
+    /// The follower misses the entry before those that it was sent.
+    fn conflict(
+        &self,
+        term: u64,
+        missing: Option<LogId>,
+    ) -> Result<AppendEntriesResponse<Types>, CallError> {
+        let node = self.header.target;
+        // Without a previous entry there is nothing to conflict with, and the
+        // library would panic.
+        let missing = missing.ok_or_else(|| unreachable("a conflict with no entry"))?;
+        if !self.reached.lost(node, term, missing) {
+            return Ok(AppendEntriesResponse::Conflict);
+        }
+        let index = index_out(missing.index);
+        let what =
+            format!("node {node} has lost entry {index}: it must come back under another id");
+        tracing::error!("{what}");
+        Err(unreachable(what))
+    }
+
+    async fn ask(
+        &mut self,
+        request: VoteRequest<Types>,
+        ttl: Duration,
+        pre: bool,
+    ) -> Result<VoteResponse<Types>, CallError> {
+        let ballot = wire::Ballot {
+            header: self.header.clone(),
+            vote: vote_out(&request.vote),
+            last: request.last_log_id.as_ref().map(log_id_out),
+            transfer: request.leadership_transfer,
+        };
+        let (mut client, ballot) = (self.client()?, ballot.to_message());
+        let call = async move {
+            match pre {
+                true => client.pre_vote(ballot).await,
+                false => client.vote(ballot).await,
+            }
+        };
+        let answer: wire::BallotAnswer = self.answer(RPCTypes::Vote, ttl, call).await?;
+        let last = answer.last.map(log_id_in);
+        Ok(VoteResponse::new(
+            vote_in(answer.vote),
+            last,
+            answer.granted,
+        ))
+    }
+}
+
+impl RaftNetworkV2<Types> for Link {
+    type SnapshotData = Bytes;
+
+    async fn append_entries(
+        &mut self,
+        request: AppendEntriesRequest<Types>,
+        option: RPCOption,
+    ) -> Result<AppendEntriesResponse<Types>, CallError> {
+        let append = wire::Append {
+            header: self.header.clone(),
+            vote: vote_out(&request.vote),
+            previous: request.prev_log_id.as_ref().map(log_id_out),
+            committed: request.leader_commit.as_ref().map(log_id_out),
+            entries: request.entries.iter().map(entry_out).collect(),
+        };
+        let (mut client, append) = (self.client()?, append.to_message());
+        let call = async move { client.append(append).await };
+        // Entries take as long as they take to be sent and flushed; were they
+        // given no more time than a heartbeat, a slow follower would be sent
+        // the same ones for ever.
+        let ttl = match request.entries.is_empty() {
+            true => option.soft_ttl(),
+            false => option.soft_ttl().max(ENTRIES_TIMEOUT),
+        };
+        let outcome = self.answer(RPCTypes::AppendEntries, ttl, call).await?;
+        let (node, term) = (self.header.target, request.vote.leader_id.term);
+        let acknowledge = |upto| self.reached.acknowledge(node, term, upto);
+        Ok(match outcome {
+            wire::AppendOutcome::Accepted => {
+                let last = request.entries.last().map(|entry| entry.log_id);
+                acknowledge(last.or(request.prev_log_id));
+                AppendEntriesResponse::Success
+            }
+            wire::AppendOutcome::Partial(upto) => {
+                let upto = upto.map(log_id_in);
+                acknowledge(upto);
+                AppendEntriesResponse::PartialSuccess(upto)
+            }
+            wire::AppendOutcome::Conflict => self.conflict(term, request.prev_log_id)?,
+            wire::AppendOutcome::Higher(vote) => AppendEntriesResponse::HigherVote(vote_in(vote)),
+        })
+    }
+
+    async fn vote(
+        &mut self,
+        request: VoteRequest<Types>,
+        option: RPCOption,
+    ) -> Result<VoteResponse<Types>, CallError> {
+        self.ask(request, option.soft_ttl(), false).await
+    }
+
+    // The library's own version of this grants unasked.
+    async fn pre_vote(
+        &mut self,
+        request: VoteRequest<Types>,
+        option: RPCOption,
+    ) -> Result<VoteResponse<Types>, CallError> {
+        self.ask(request, option.soft_ttl(), true).await
+    }
+
+    async fn full_snapshot(
+        &mut self,
+        vote: Vote,
+        snapshot: Snapshot,
+        cancel: impl Future<Output = ReplicationClosed> + Send + 'static,
+        option: RPCOption,
+    ) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {
+        tokio::select! {
+            biased;
+            closed = cancel => Err(StreamingError::Closed(closed)),
+            sent = super::snapshot::send(self, vote, snapshot, option) => Ok(sent?),
+        }
+    }
+
+    async fn transfer_leader(
+        &mut self,
+        request: TransferLeaderRequest<Types>,
+        option: RPCOption,
+    ) -> Result<TransferLeaderResponse<Types>, CallError> {
+        let (expected_vote, expected) = (*request.from_leader(), request.last_log_id().copied());
+        let transfer = wire::Transfer {
+            header: self.header.clone(),
+            vote: vote_out(&expected_vote),
+            heir: *request.to_node_id(),
+            last: expected.as_ref().map(log_id_out),
+        };
+        let (mut client, transfer) = (self.client()?, transfer.to_message());
+        let call = async move { client.transfer_leader(transfer).await };
+        let ttl = option.soft_ttl();
+        let outcome = self.answer(RPCTypes::TransferLeader, ttl, call).await?;
+        Ok(match outcome {
+            wire::TransferOutcome::Accepted => Ok(()),
+            wire::TransferOutcome::Higher(actual) => Err(TransferLeaderError::VoteChanged {
+                expected: expected_vote,
+                actual: vote_in(actual),
+            }),
+            wire::TransferOutcome::Behind(actual) => Err(TransferLeaderError::LogNotFlushed {
+                expected,
+                actual: actual.map(log_id_in),
+            }),
+        })
+    }
+
+    fn backoff(&self) -> Option<Backoff> {
+        let doubled = |pause: &Duration| Some(pause.saturating_mul(2).min(BACKOFF_MAX));
+        Some(Backoff::new(std::iter::successors(
+            Some(BACKOFF_FIRST),
+            doubled,
+        )))
+    }
+}

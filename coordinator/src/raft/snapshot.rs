@@ -1,0 +1,266 @@
+//! Snapshots on their way from the leader to a follower: in pieces, and to be
+//! resumed where they broke off.
+
+use super::network::{CallError, Link};
+use super::types::{Core, Snapshot, Types, Vote, damaged, meta_in, meta_out, vote_in, vote_out};
+use aliquot_wire::Wire;
+use aliquot_wire::limits::CHUNK_BYTES_MAX;
+use aliquot_wire::raft as wire;
+use bytes::{Bytes, BytesMut};
+use openraft::async_runtime::watch::WatchReceiver;
+use openraft::errors::Unreachable;
+use openraft::network::{RPCOption, RPCTypes};
+use openraft::raft::SnapshotResponse;
+use std::cmp::Ordering;
+use std::io;
+
+/// How often a piece may fail to bring the transfer forward before it is
+/// broken off, to be begun again after a pause.
+const STALLS_MAX: usize = 3;
+
+/// Sends a snapshot. Cut off at any point, the next attempt goes on where the
+/// receiver says, as long as it is the same snapshot.
+pub(super) async fn send(
+    link: &Link,
+    vote: Vote,
+    snapshot: Snapshot,
+    option: RPCOption,
+) -> Result<SnapshotResponse<Types>, CallError> {
+    let data = snapshot.snapshot;
+    let hash = fnv1a(&data);
+    let offer = wire::SnapshotOffer {
+        header: link.header.clone(),
+        vote: vote_out(&vote),
+        meta: meta_out(&snapshot.meta),
+        bytes: data.len() as u64,
+        hash,
+    };
+    let (mut client, ttl) = (link.client()?, option.soft_ttl());
+    let call = async { client.offer_snapshot(offer.to_message()).await };
+    let kind = RPCTypes::InstallSnapshot;
+    let mut progress: wire::SnapshotProgress = link.answer(kind, ttl, call).await?;
+    let piece = option.snapshot_chunk_size().unwrap_or(CHUNK_BYTES_MAX);
+    let piece = piece.clamp(1, CHUNK_BYTES_MAX);
+    let mut stalls = 0;
+    loop {
+        let theirs = vote_in(progress.vote);
+        if progress.installed || theirs.partial_cmp(&vote) == Some(Ordering::Greater) {
+            return Ok(SnapshotResponse::new(theirs));
+        }
+        let start = usize::try_from(progress.offset).unwrap_or(usize::MAX);
+        if start > data.len() || stalls > STALLS_MAX {
+            let what = format!("a snapshot of {} bytes stalls at {start}", data.len());
+            return Err(Unreachable::from_string(what).into());
+        }
+        let end = start.saturating_add(piece).min(data.len());
+        let chunk = wire::SnapshotChunk {
+            header: link.header.clone(),
+            vote: vote_out(&vote),
+            hash,
+            offset: progress.offset,
+            data: data.slice(start..end),
+        };
+        let call = async { client.send_chunk(chunk.to_message()).await };
+        let next: wire::SnapshotProgress = link.answer(kind, ttl, call).await?;
+        if next.offset <= progress.offset {
+            stalls += 1;
+        }
+        progress = next;
+    }
+}
+
+/// The snapshot that is arriving, if one is. A newer announcement takes the
+/// place of an older one.
+#[derive(Debug, Default)]
+pub(super) struct Inbox {
+    arriving: Option<Arriving>,
+}
+
+/// A snapshot of which some bytes are there.
+#[derive(Debug)]
+pub(super) struct Arriving {
+    meta: wire::SnapshotMeta,
+    bytes: u64,
+    hash: u64,
+    data: BytesMut,
+}
+
+/// What becomes of a piece.
+#[derive(Debug)]
+pub(super) enum Taken {
+    /// More must come, from this offset on.
+    Partly(u64),
+    /// The snapshot is whole.
+    Whole(Arriving),
+    /// It must be announced first.
+    Unannounced,
+    /// It is no part of what was announced.
+    TooLong,
+}
+
+impl Inbox {
+    /// Hears of a snapshot; says where its next piece must begin.
+    pub(super) fn offer(&mut self, offer: wire::SnapshotOffer) -> u64 {
+        if let Some(known) = &self.arriving
+            && (known.hash, known.bytes) == (offer.hash, offer.bytes)
+            && known.meta == offer.meta
+        {
+            return known.data.len() as u64;
+        }
+        self.arriving = Some(Arriving {
+            meta: offer.meta,
+            bytes: offer.bytes,
+            hash: offer.hash,
+            data: BytesMut::new(),
+        });
+        0
+    }
+
+    /// Takes a piece; with the last one, the whole is given away.
+    pub(super) fn take(&mut self, chunk: &wire::SnapshotChunk) -> Taken {
+        let Some(known) = self.arriving.as_mut() else {
+            return Taken::Unannounced;
+        };
+        if known.hash != chunk.hash {
+            return Taken::Unannounced;
+        }
+        let have = known.data.len() as u64;
+        if have != chunk.offset {
+            return Taken::Partly(have);
+        }
+        let have = have.saturating_add(chunk.data.len() as u64);
+        if have > known.bytes {
+            return Taken::TooLong;
+        }
+        known.data.extend_from_slice(&chunk.data);
+        if have < known.bytes {
+            return Taken::Partly(have);
+        }
+        self.arriving
+            .take()
+            .map_or(Taken::Unannounced, Taken::Whole)
+    }
+}
+
+/// Installs a snapshot that has arrived.
+pub(super) async fn install(
+    core: &Core,
+    vote: wire::Vote,
+    whole: Arriving,
+) -> io::Result<wire::SnapshotProgress> {
+    let data: Bytes = whole.data.freeze();
+    if fnv1a(&data) != whole.hash {
+        return Err(damaged("the snapshot is not what was announced"));
+    }
+    let snapshot = Snapshot {
+        meta: meta_in(whole.meta)?,
+        snapshot: data,
+    };
+    let answer = core.install_full_snapshot(vote_in(vote), snapshot).await;
+    let answer = answer.map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(wire::SnapshotProgress {
+        vote: vote_out(&answer.vote),
+        offset: whole.bytes,
+        installed: true,
+    })
+}
+
+/// This node's vote, if it is greater than a leader's: then it takes nothing.
+pub(super) fn higher(core: &Core, theirs: wire::Vote) -> Option<wire::Vote> {
+    let ours = core.metrics().borrow_watched().vote;
+    let greater = ours.partial_cmp(&vote_in(theirs)) == Some(Ordering::Greater);
+    greater.then(|| vote_out(&ours))
+}
+
+pub(super) fn progress(vote: wire::Vote, offset: u64) -> wire::SnapshotProgress {
+    wire::SnapshotProgress {
+        vote,
+        offset,
+        installed: false,
+    }
+}
+
+/// The 64-bit FNV-1a hash (draft-eastlake-fnv, §2): against mixing up pieces
+/// of two snapshots, not against malice.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_is_the_published_one() {
+        assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(fnv1a(b"a"), 0xaf63_dc4c_8601_ec8c);
+        assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
+    }
+
+    fn header() -> wire::Header {
+        wire::Header {
+            cluster: "test".to_owned(),
+            target: 1,
+            sender: 2,
+        }
+    }
+
+    fn offer(index: u64, data: &[u8]) -> wire::SnapshotOffer {
+        let last = Some(wire::LogId { term: 1, index });
+        wire::SnapshotOffer {
+            header: header(),
+            vote: wire::Vote::default(),
+            meta: wire::SnapshotMeta {
+                last,
+                ..wire::SnapshotMeta::default()
+            },
+            bytes: data.len() as u64,
+            hash: fnv1a(data),
+        }
+    }
+
+    fn chunk(whole: &[u8], offset: u64, data: &'static [u8]) -> wire::SnapshotChunk {
+        wire::SnapshotChunk {
+            header: header(),
+            vote: wire::Vote::default(),
+            hash: fnv1a(whole),
+            offset,
+            data: Bytes::from_static(data),
+        }
+    }
+
+    #[test]
+    fn a_transfer_that_broke_off_goes_on_where_it_was() {
+        let (mut inbox, whole) = (Inbox::default(), b"abcdef");
+        let first = chunk(whole, 0, b"abc");
+        assert!(matches!(inbox.take(&first), Taken::Unannounced));
+        assert_eq!(inbox.offer(offer(9, whole)), 0);
+        assert!(matches!(inbox.take(&first), Taken::Partly(3)));
+        // The answer was lost: the piece comes again, or the offer does.
+        assert!(matches!(inbox.take(&first), Taken::Partly(3)));
+        assert_eq!(inbox.offer(offer(9, whole)), 3);
+        let long = chunk(whole, 3, b"defg");
+        assert!(matches!(inbox.take(&long), Taken::TooLong));
+        match inbox.take(&chunk(whole, 3, b"def")) {
+            Taken::Whole(arriving) => assert_eq!(arriving.data, whole.as_slice()),
+            other => panic!("{other:?}"),
+        }
+        assert!(matches!(inbox.take(&first), Taken::Unannounced));
+    }
+
+    #[test]
+    fn another_snapshot_begins_from_the_start_and_an_empty_one_is_whole_at_once() {
+        let (mut inbox, whole) = (Inbox::default(), b"abcdef");
+        inbox.offer(offer(9, whole));
+        inbox.take(&chunk(whole, 0, b"abc"));
+        assert_eq!(inbox.offer(offer(10, whole)), 0);
+        assert_eq!(inbox.offer(offer(10, b"")), 0);
+        assert!(matches!(
+            inbox.take(&chunk(whole, 3, b"def")),
+            Taken::Unannounced
+        ));
+        assert!(matches!(inbox.take(&chunk(b"", 0, b"")), Taken::Whole(_)));
+    }
+}

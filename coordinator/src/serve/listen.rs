@@ -1,0 +1,274 @@
+//! The ports of a node.
+
+use crate::config::Config;
+use crate::face::actor::ActorBackend;
+use crate::face::admin::AdminService;
+use crate::face::auth::{Auth, Role};
+use crate::face::central::CentralFace;
+use crate::face::gossip::GossipFace;
+use crate::face::metrics;
+use crate::face::session::SessionFace;
+use crate::face::tls::TlsFiles;
+use crate::face::watch::snapshots;
+use crate::node::NodeHandle;
+use crate::raft::{self, Raft};
+use crate::session::{BACKLOG, Gate, STREAMS_PER_CONNECTION_MAX};
+use aliquot_core::unit::NodeId;
+use aliquot_wire::DESCRIPTORS;
+use aliquot_wire::pb::admin_server::AdminServer;
+use aliquot_wire::pb::session_server::SessionServer;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::service::InterceptorLayer;
+use tonic::transport::Server;
+use tonic_health::ServingStatus;
+
+/// An address cannot be listened on, or served.
+#[derive(Debug, thiserror::Error)]
+#[error("{setting} = {address}: {reason}")]
+pub struct ListenError {
+    setting: &'static str,
+    address: String,
+    reason: String,
+}
+
+/// The bound ports.
+#[derive(Debug)]
+pub(super) struct Listeners {
+    clients: TcpListener,
+    peers: TcpListener,
+    metrics: Option<TcpListener>,
+}
+
+/// What is served on them.
+pub(super) struct Faces {
+    pub(super) cluster: String,
+    pub(super) node: u64,
+    pub(super) gate: Gate,
+    pub(super) backend: Arc<ActorBackend>,
+    pub(super) handle: NodeHandle,
+    pub(super) raft: Raft,
+    pub(super) auth: Arc<Auth>,
+}
+
+/// The servers that run.
+pub(super) struct Servers {
+    tasks: Vec<JoinHandle<()>>,
+}
+
+/// How long open calls may go on after the servers were told to stop.
+const DRAIN: Duration = Duration::from_millis(500);
+
+impl Listeners {
+    /// Takes the ports, so that whoever cannot have them learns it first.
+    pub(super) async fn bind(config: &Config) -> Result<Self, ListenError> {
+        let metrics = match config.metrics_listen {
+            Some(address) => Some(bind("metrics_listen", address).await?),
+            None => None,
+        };
+        Ok(Self {
+            clients: bind("listen", config.listen).await?,
+            peers: bind("peer_listen", config.peer_listen).await?,
+            metrics,
+        })
+    }
+
+    /// Serves on all of them until `stopping` says so.
+    pub(super) fn serve(
+        self,
+        faces: &Faces,
+        tls: Option<&TlsFiles>,
+        stopping: watch::Receiver<bool>,
+    ) -> Result<Servers, ListenError> {
+        let mut tasks = Vec::new();
+        tasks.push(faces.peers(self.peers, tls, stopping.clone())?);
+        tasks.push(faces.clients(self.clients, tls, stopping.clone())?);
+        if let Some(listener) = self.metrics {
+            tasks.push(faces.metrics(listener, stopping));
+        }
+        Ok(Servers { tasks })
+    }
+}
+
+async fn bind(setting: &'static str, address: SocketAddr) -> Result<TcpListener, ListenError> {
+    listen(address).map_err(|error| ListenError {
+        setting,
+        address: address.to_string(),
+        reason: format!("cannot be listened on: {error}; is another node running here?"),
+    })
+}
+
+/// Listens with a queue deep enough for a fleet that comes back all at once.
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // A node that was killed must get its port back at once.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// Connections as they come, without delay.
+fn connections(
+    listener: TcpListener,
+) -> impl tokio_stream::Stream<Item = std::io::Result<tokio::net::TcpStream>> {
+    TcpListenerStream::new(listener).map(|accepted| {
+        let stream = accepted?;
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    })
+}
+
+async fn told(mut stopping: watch::Receiver<bool>) {
+    // A sender that is gone says the same.
+    let _ = stopping.wait_for(|stop| *stop).await;
+}
+
+fn secured(
+    server: Server,
+    setting: &'static str,
+    tls: Option<tonic::transport::ServerTlsConfig>,
+) -> Result<Server, ListenError> {
+    let Some(tls) = tls else { return Ok(server) };
+    server.tls_config(tls).map_err(|error| ListenError {
+        setting,
+        address: "tls".to_owned(),
+        reason: format!("these certificates cannot be served with: {error}"),
+    })
+}
+
+fn run(
+    serving: impl Future<Output = Result<(), tonic::transport::Error>> + Send + 'static,
+    what: &'static str,
+) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        if let Err(error) = serving.await {
+            tracing::error!(%error, "the port of {what} is not served any more");
+        }
+    })
+}
+
+impl Faces {
+    fn peers(
+        &self,
+        listener: TcpListener,
+        tls: Option<&TlsFiles>,
+        stopping: watch::Receiver<bool>,
+    ) -> Result<JoinHandle<()>, ListenError> {
+        let server = secured(
+            raft::server(),
+            "peer_listen",
+            tls.map(TlsFiles::peer_server),
+        )?;
+        let node = NodeId::new(self.node);
+        let gossip = GossipFace::new(self.cluster.clone(), node, self.handle.links());
+        let central = CentralFace::new(self.handle.clone());
+        let routes = self.raft.service();
+        let routes = routes
+            .add_service(gossip.into_service())
+            .add_service(central.into_service());
+        let router = server
+            .layer(InterceptorLayer::new(self.auth.guard(Role::Peer)))
+            .add_routes(routes);
+        let serving = router.serve_with_incoming_shutdown(connections(listener), told(stopping));
+        Ok(run(serving, "peers"))
+    }
+
+    fn clients(
+        &self,
+        listener: TcpListener,
+        tls: Option<&TlsFiles>,
+        stopping: watch::Receiver<bool>,
+    ) -> Result<JoinHandle<()>, ListenError> {
+        let server = raft::server().max_concurrent_streams(STREAMS_PER_CONNECTION_MAX);
+        let mut server = secured(server, "listen", tls.map(TlsFiles::server))?;
+        let sessions = SessionFace::new(self.gate.clone()).into_service();
+        let sessions = tonic::service::interceptor::InterceptedService::new(
+            sessions,
+            self.auth.guard(Role::Client),
+        );
+        let guard = self.auth.guard(Role::Admin);
+        let admin = AdminService::new(self.backend.clone()).into_server(guard);
+        let (reporter, health) = tonic_health::server::health_reporter();
+        tokio::spawn(report_health(reporter, self.raft.clone()));
+        let reflection = tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            .build_v1();
+        let reflection = reflection.map_err(|error| ListenError {
+            setting: "listen",
+            address: "reflection".to_owned(),
+            reason: error.to_string(),
+        })?;
+        let router = server
+            .add_service(sessions)
+            .add_service(admin)
+            .add_service(health)
+            .add_service(reflection);
+        let serving = router.serve_with_incoming_shutdown(connections(listener), told(stopping));
+        Ok(run(serving, "clients"))
+    }
+}
+
+impl Faces {
+    fn metrics(&self, listener: TcpListener, stopping: watch::Receiver<bool>) -> JoinHandle<()> {
+        let snapshots = snapshots(self.handle.clone(), self.gate.clone());
+        let router = metrics::router(snapshots);
+        tokio::spawn(async move {
+            let serving = axum::serve(listener, router).with_graceful_shutdown(told(stopping));
+            if let Err(error) = serving.await {
+                tracing::error!(%error, "metrics are not served any more");
+            }
+        })
+    }
+}
+
+/// Serving while this node is part of a cluster whose log goes on.
+async fn report_health(reporter: tonic_health::server::HealthReporter, raft: Raft) {
+    let mut status = raft.status();
+    loop {
+        let (formed, leader) = {
+            let status = status.borrow_and_update();
+            (
+                status.formed && status.failed.is_none(),
+                status.leader.is_some(),
+            )
+        };
+        let serving = match formed && leader {
+            true => ServingStatus::Serving,
+            false => ServingStatus::NotServing,
+        };
+        for service in [
+            "",
+            <SessionServer<SessionFace> as tonic::server::NamedService>::NAME,
+            <AdminServer<AdminService> as tonic::server::NamedService>::NAME,
+        ] {
+            reporter.set_service_status(service, serving).await;
+        }
+        if status.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+impl Servers {
+    /// Waits for what still runs, but not for ever: a session's stream ends only
+    /// when it is cut.
+    pub(super) async fn stop(self) {
+        for task in self.tasks {
+            let abort = task.abort_handle();
+            if tokio::time::timeout(DRAIN, task).await.is_err() {
+                abort.abort();
+            }
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! The actor's table of sessions, and of what their keys are called.
+
+use super::{Caller, Outbox, Refused, Remote, StreamId};
+use aliquot_core::budget::{Key, Labels};
+use aliquot_core::unit::{BudgetId, Edge, Incarnation, Span, Tick};
+use aliquot_wire::session::{Interned, KeyRefusal, NodeMessage};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What a key is called: the generation of its budget, or why there is none.
+pub type Name = Result<BudgetId, KeyRefusal>;
+
+/// The sessions of one life of a node, by the client's life.
+///
+/// A name is the node's, the same for every session, and kept once with the
+/// sessions that asked for it: when a budget is made, ends or begins another
+/// generation, [`Registry::refresh`] tells all of them.
+///
+/// A session stays when its stream ends, until its edge is closed: it may be
+/// resumed, and keeps its names. Memory is bounded by the sessions that the
+/// node's machine keeps open, and `keys_max` keys of each.
+#[derive(Debug)]
+pub struct Registry {
+    keys_max: usize,
+    sessions: BTreeMap<Incarnation, Session>,
+    names: BTreeMap<Arc<Key>, Named>,
+}
+
+/// One session.
+#[derive(Debug)]
+pub struct Session {
+    edge: Edge,
+    stream: StreamId,
+    outbox: Option<Outbox>,
+    remote: Remote,
+    labels: Labels,
+    opened: Tick,
+    asked_to_move: Option<Tick>,
+    keys: BTreeSet<Arc<Key>>,
+}
+
+#[derive(Debug)]
+struct Named {
+    name: Name,
+    sessions: BTreeSet<Incarnation>,
+}
+
+impl Session {
+    /// Its edge.
+    #[must_use]
+    pub const fn edge(&self) -> Edge {
+        self.edge
+    }
+
+    /// Where the client is, or was last.
+    #[must_use]
+    pub const fn remote(&self) -> &Remote {
+        &self.remote
+    }
+
+    /// What the client says it is.
+    #[must_use]
+    pub const fn labels(&self) -> &Labels {
+        &self.labels
+    }
+
+    /// When it began, on the node's clock.
+    #[must_use]
+    pub const fn opened(&self) -> Tick {
+        self.opened
+    }
+
+    /// Whether a stream carries it now.
+    #[must_use]
+    pub const fn is_connected(&self) -> bool {
+        self.outbox.is_some()
+    }
+
+    /// The keys that it asked for.
+    pub fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.keys.iter().map(AsRef::as_ref)
+    }
+
+    /// Whether a stream carries it, and it was not asked to move lately.
+    fn stays(&self, now: Tick) -> bool {
+        let asked = self.asked_to_move;
+        self.is_connected() && asked.is_none_or(|at| now.since(at) >= Registry::ASK_AGAIN)
+    }
+
+    fn send(&self, message: NodeMessage) {
+        if let Some(outbox) = &self.outbox {
+            outbox.send(message);
+        }
+    }
+
+    fn close(&self, refused: Option<Refused>) {
+        if let Some(outbox) = &self.outbox {
+            outbox.close(refused);
+        }
+    }
+}
+
+impl Registry {
+    /// So long a client that was asked to move is not asked again: it may stay.
+    pub const ASK_AGAIN: Span = Span::from_secs(30);
+
+    /// An empty table, of sessions with at most `keys_max` keys each.
+    #[must_use]
+    pub const fn new(keys_max: usize) -> Self {
+        Self {
+            keys_max,
+            sessions: BTreeMap::new(),
+            names: BTreeMap::new(),
+        }
+    }
+
+    /// Enters a session that was opened now. One of the same life, which the
+    /// node's machine never issues twice, would be replaced.
+    pub fn open(
+        &mut self,
+        caller: Caller,
+        outbox: Outbox,
+        remote: Remote,
+        labels: Labels,
+        now: Tick,
+    ) {
+        let client = caller.edge.child;
+        self.remove(client, Some(Refused::Replaced));
+        let session = Session {
+            edge: caller.edge,
+            stream: caller.stream,
+            outbox: Some(outbox),
+            remote,
+            labels,
+            opened: now,
+            asked_to_move: None,
+            keys: BTreeSet::new(),
+        };
+        self.sessions.insert(client, session);
+    }
+
+    /// Lets another stream carry a session; the old one, if it is still there,
+    /// is ended. `false`, and nothing was changed, if there is no such session.
+    pub fn resume(&mut self, caller: Caller, outbox: Outbox, remote: Remote) -> bool {
+        let session = self.sessions.get_mut(&caller.edge.child);
+        let Some(session) = session.filter(|session| session.edge == caller.edge) else {
+            return false;
+        };
+        session.close(Some(Refused::Replaced));
+        session.outbox = Some(outbox);
+        session.stream = caller.stream;
+        session.remote = remote;
+        true
+    }
+
+    /// Whether a stream still carries its session. What others say is void.
+    #[must_use]
+    pub fn is_current(&self, caller: &Caller) -> bool {
+        let session = self.sessions.get(&caller.edge.child);
+        session.is_some_and(|session| {
+            session.edge == caller.edge && session.stream == caller.stream && session.is_connected()
+        })
+    }
+
+    /// A stream has ended. Its session stays, unless another stream carries it by now.
+    pub fn gone(&mut self, caller: &Caller) {
+        if self.is_current(caller)
+            && let Some(session) = self.sessions.get_mut(&caller.edge.child)
+        {
+            session.outbox = None;
+        }
+    }
+
+    /// Notes that a session uses a key, and returns what it is called. `name`
+    /// is asked if nobody uses it yet, or if its budget was not there.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused::TooManyKeys`], with which the session's stream was ended, or
+    /// [`Refused::Lapsed`] if there is no such session. Nothing was noted.
+    pub fn intern(
+        &mut self,
+        client: Incarnation,
+        key: Key,
+        name: impl FnOnce(&Key) -> Name,
+    ) -> Result<Interned, Refused> {
+        let session = self.sessions.get_mut(&client).ok_or(Refused::Lapsed)?;
+        let most = self.keys_max;
+        if session.keys.len() >= most && !session.keys.contains(&key) {
+            let refused = Refused::TooManyKeys { most };
+            session.close(Some(refused.clone()));
+            return Err(refused);
+        }
+        let key = match self.names.get_key_value(&key) {
+            Some((shared, _)) => Arc::clone(shared),
+            None => Arc::new(key),
+        };
+        session.keys.insert(Arc::clone(&key));
+        let named = self.names.entry(Arc::clone(&key));
+        let named = named.or_insert_with(|| Named {
+            name: Err(KeyRefusal::NotYet),
+            sessions: BTreeSet::new(),
+        });
+        named.sessions.insert(client);
+        let budget = match named.name {
+            Ok(budget) => Ok(budget),
+            Err(_) => name(&key),
+        };
+        let key = Key::clone(&key);
+        // Who asked before and was refused learns it too.
+        if budget != named.name {
+            named.name = budget;
+            tell(&self.sessions, &key, named, Some(client));
+        }
+        Ok(Interned { key, budget })
+    }
+
+    /// Asks anew what every key is called, and tells the sessions that use it if
+    /// that changed. Returns how many keys did.
+    pub fn refresh(&mut self, name: impl Fn(&Key) -> Name) -> usize {
+        let mut changed = 0;
+        for (key, named) in &mut self.names {
+            let now = name(key);
+            if now != named.name {
+                named.name = now;
+                changed += 1;
+                tell(&self.sessions, key, named, None);
+            }
+        }
+        changed
+    }
+
+    /// The keys that sessions wait for: their budgets are not there yet.
+    pub fn waiting(&self) -> impl Iterator<Item = &Key> {
+        let waiting = |named: &Named| named.name == Err(KeyRefusal::NotYet);
+        let names = self.names.iter().filter(move |(_, named)| waiting(named));
+        names.map(|(key, _)| key.as_ref())
+    }
+
+    /// Sends to a session, if there is one and a stream carries it.
+    pub fn send(&self, client: Incarnation, message: NodeMessage) {
+        if let Some(session) = self.sessions.get(&client) {
+            session.send(message);
+        }
+    }
+
+    /// Drops a session whose edge is closed, and ends its stream after what was
+    /// sent to it, with the reason if there is one.
+    pub fn remove(&mut self, client: Incarnation, refused: Option<Refused>) {
+        let Some(session) = self.sessions.remove(&client) else {
+            return;
+        };
+        session.close(refused);
+        for key in &session.keys {
+            if let Some(named) = self.names.get_mut(key) {
+                named.sessions.remove(&client);
+                if named.sessions.is_empty() {
+                    self.names.remove(key);
+                }
+            }
+        }
+    }
+
+    /// Drops the sessions whose edges are no longer open.
+    pub fn sweep(&mut self, is_open: impl Fn(Incarnation) -> bool) {
+        let lives = self.sessions.keys().copied();
+        let lapsed: Vec<Incarnation> = lives.filter(|&client| !is_open(client)).collect();
+        for client in lapsed {
+            self.remove(client, Some(Refused::Lapsed));
+        }
+    }
+
+    /// Drops all sessions, ending their streams: the node lives as another, or stops.
+    pub fn clear(&mut self, refused: &Refused) {
+        for session in std::mem::take(&mut self.sessions).values() {
+            session.close(Some(refused.clone()));
+        }
+        self.names.clear();
+    }
+
+    /// Asks up to `count` clients to go on at `address`: those that are here the
+    /// longest, so that who has just moved stays, and none that was asked less than
+    /// [`Registry::ASK_AGAIN`] ago. Returns how many were asked.
+    pub fn ask_to_move(&mut self, count: usize, address: &str, now: Tick) -> usize {
+        // Lives are issued in rising order: the first is the oldest.
+        let sessions = self.sessions.values_mut();
+        let chosen = sessions.filter(|session| session.stays(now)).take(count);
+        let mut asked = 0;
+        for session in chosen {
+            session.asked_to_move = Some(now);
+            session.send(NodeMessage::Move(address.to_owned()));
+            asked += 1;
+        }
+        asked
+    }
+
+    /// Those who were asked to move and are still here may be asked again.
+    pub fn forget_asked(&mut self) {
+        for session in self.sessions.values_mut() {
+            session.asked_to_move = None;
+        }
+    }
+
+    /// How many sessions are connected and were not asked to move lately.
+    #[must_use]
+    pub fn staying(&self, now: Tick) -> usize {
+        let sessions = self.sessions.values();
+        sessions.filter(|session| session.stays(now)).count()
+    }
+
+    /// A session.
+    #[must_use]
+    pub fn get(&self, client: Incarnation) -> Option<&Session> {
+        self.sessions.get(&client)
+    }
+
+    /// All sessions, by life.
+    pub fn sessions(&self) -> impl Iterator<Item = (Incarnation, &Session)> {
+        self.sessions.iter().map(|(&life, session)| (life, session))
+    }
+
+    /// How many sessions a stream carries now.
+    #[must_use]
+    pub fn connected(&self) -> usize {
+        let sessions = self.sessions.values();
+        sessions.filter(|session| session.is_connected()).count()
+    }
+}
+
+/// Tells the sessions that use a key what it is called now.
+fn tell(
+    sessions: &BTreeMap<Incarnation, Session>,
+    key: &Key,
+    named: &Named,
+    except: Option<Incarnation>,
+) {
+    let users = named.sessions.iter();
+    for client in users.filter(|client| Some(**client) != except) {
+        if let Some(session) = sessions.get(client) {
+            let name = Interned {
+                key: key.clone(),
+                budget: named.name,
+            };
+            session.send(NodeMessage::Interned(vec![name]));
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! How many sessions go where, so that nodes carry the same.
+
+use aliquot_core::unit::Incarnation;
+use std::collections::{BTreeMap, VecDeque};
+
+/// How many sessions a life has, and where it takes clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seat {
+    /// The life.
+    pub life: Incarnation,
+    /// Where clients reach it.
+    pub address: String,
+    /// How many sessions it has, as it said last.
+    pub sessions: u64,
+}
+
+/// So many clients are to be asked to go on elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// Where: the address of another node for clients.
+    pub address: String,
+    /// How many.
+    pub sessions: u64,
+}
+
+/// Decides, once a second at each node, how many of its clients to send away.
+///
+/// With `n` nodes that take clients and `T` sessions, the fair part of each is
+/// `⌊T/n⌋` or one more, which goes to those who have the most (of equals, to
+/// the lowest life). Nothing moves while every node is within
+/// `max(1, 5 %)` of the mean `T/n`; once one is not, those above their part
+/// send their surplus to those below theirs. Surpluses and shortfalls are laid
+/// side by side in the order of the lives, so that nodes which know the same
+/// never send two clients for one place, and no place is overfilled.
+///
+/// What others said is a round old, and a client is nowhere while it goes: who
+/// was asked in the last [`Spread::REMEMBERED`] rounds is counted where it was
+/// sent, and `T` is the greatest that was seen in [`Spread::TOTALS`] rounds, for
+/// others send too. A node asks at most a fifth of its surplus in a round, and at
+/// most a tenth of its sessions, but at least one: a returning node fills in some
+/// 20 s, without a stampede, and news three rounds old overshoots nothing.
+#[derive(Debug)]
+pub struct Spread {
+    life: Incarnation,
+    asked: VecDeque<BTreeMap<Incarnation, u64>>,
+    totals: VecDeque<u128>,
+}
+
+impl Spread {
+    /// So many rounds an ask is counted as done, though nobody has said so: one
+    /// to go, and one until the news of it is here.
+    pub const REMEMBERED: usize = 2;
+
+    /// So many rounds a client that is counted nowhere is not taken for gone.
+    pub const TOTALS: usize = 10;
+
+    /// A node asks at most one in so many of its surplus a round.
+    pub const SURPLUS_ONE_IN: u64 = 5;
+
+    /// A node asks at most one in so many of its sessions a round.
+    pub const AT_MOST_ONE_IN: u64 = 10;
+
+    /// Out of the band is who is further from the mean than one in so many.
+    pub const BAND_ONE_IN: u64 = 20;
+
+    /// Spreads the sessions of the node that lives as `life`.
+    #[must_use]
+    pub const fn new(life: Incarnation) -> Self {
+        Self {
+            life,
+            asked: VecDeque::new(),
+            totals: VecDeque::new(),
+        }
+    }
+
+    /// Decides one round. `own` is how many sessions are here now that were not
+    /// asked to go ([`Registry::staying`](super::Registry::staying)), `others` what
+    /// the other nodes that take clients said of themselves.
+    #[must_use]
+    pub fn round(&mut self, own: u64, others: &[Seat]) -> Vec<Ask> {
+        let addresses: BTreeMap<Incarnation, &str> = others
+            .iter()
+            .filter(|seat| seat.life != self.life)
+            .map(|seat| (seat.life, seat.address.as_str()))
+            .collect();
+        let total = self.total(own, others);
+        let flows = flows(&self.counts(own, others), total);
+        let mine = flows.iter().filter(|(from, ..)| *from == self.life);
+        let surplus: u64 = mine.map(|(.., sessions)| sessions).sum();
+        let most = (own / Self::AT_MOST_ONE_IN).min(surplus / Self::SURPLUS_ONE_IN);
+        let mut left = most.max(1);
+        let (mut asks, mut asked) = (Vec::new(), BTreeMap::new());
+        for (from, to, sessions) in flows {
+            let sessions = sessions.min(left);
+            if from == self.life
+                && sessions > 0
+                && let Some(address) = addresses.get(&to)
+            {
+                left -= sessions;
+                asked.insert(to, sessions);
+                asks.push(Ask {
+                    address: (*address).to_owned(),
+                    sessions,
+                });
+            }
+        }
+        remember(&mut self.asked, asked, Self::REMEMBERED);
+        asks
+    }
+
+    /// How many sessions there are, those that are nowhere now among them.
+    fn total(&mut self, own: u64, others: &[Seat]) -> u128 {
+        let others = others.iter().map(|seat| u128::from(seat.sessions));
+        let total = u128::from(own) + others.sum::<u128>();
+        remember(&mut self.totals, total, Self::TOTALS);
+        self.totals.iter().copied().max().unwrap_or_default()
+    }
+
+    /// How many sessions each will have once who was asked has arrived.
+    fn counts(&self, own: u64, others: &[Seat]) -> BTreeMap<Incarnation, u64> {
+        let others = others.iter().map(|seat| (seat.life, seat.sessions));
+        let mut counts: BTreeMap<Incarnation, u64> = others.collect();
+        for (to, sessions) in self.asked.iter().flatten() {
+            if let Some(count) = counts.get_mut(to) {
+                *count = count.saturating_add(*sessions);
+            }
+        }
+        counts.insert(self.life, own);
+        counts
+    }
+}
+
+fn remember<T>(rounds: &mut VecDeque<T>, round: T, most: usize) {
+    rounds.push_back(round);
+    if rounds.len() > most {
+        rounds.pop_front();
+    }
+}
+
+/// Who sends how many to whom, if anybody is out of the band.
+fn flows(counts: &BTreeMap<Incarnation, u64>, total: u128) -> Vec<(Incarnation, Incarnation, u64)> {
+    let parts = parts(counts, total);
+    if is_even(counts, total) {
+        return Vec::new();
+    }
+    let gap = |over: fn(u64, u64) -> u64| {
+        let both = counts.iter().zip(&parts);
+        both.map(move |((&life, &count), &part)| (life, over(count, part)))
+            .filter(|(_, gap)| *gap > 0)
+    };
+    let mut places = gap(|count, part| part.saturating_sub(count));
+    let mut place = places.next();
+    let mut flows = Vec::new();
+    for (from, mut surplus) in gap(u64::saturating_sub) {
+        while surplus > 0
+            && let Some((to, room)) = place
+        {
+            let sessions = surplus.min(room);
+            flows.push((from, to, sessions));
+            surplus -= sessions;
+            place = if room > sessions {
+                Some((to, room - sessions))
+            } else {
+                places.next()
+            };
+        }
+    }
+    flows
+}
+
+/// The fair part of each, in the order of the lives.
+fn parts(counts: &BTreeMap<Incarnation, u64>, total: u128) -> Vec<u64> {
+    let nodes = counts.len() as u128;
+    let (part, more) = (total / nodes.max(1), total % nodes.max(1));
+    let mut ranked: Vec<(usize, u64)> = counts.values().copied().enumerate().collect();
+    ranked.sort_by_key(|&(index, count)| (u64::MAX - count, index));
+    let mut parts = vec![0; counts.len()];
+    for (rank, (index, _)) in ranked.into_iter().enumerate() {
+        let part = part + u128::from((rank as u128) < more);
+        // A mean of 64-bit counts is one too.
+        parts[index] = u64::try_from(part).unwrap_or(u64::MAX);
+    }
+    parts
+}
+
+/// Whether everybody is within `max(1, 5 %)` of the mean; all times `n`.
+fn is_even(counts: &BTreeMap<Incarnation, u64>, total: u128) -> bool {
+    let nodes = counts.len() as u128;
+    let band = nodes.max(total / u128::from(Spread::BAND_ONE_IN));
+    let mut counts = counts.values().copied().map(u128::from);
+    counts.all(|count| (count * nodes).abs_diff(total) <= band)
+}

@@ -1,0 +1,244 @@
+//! The task of one stream: checks what a client says and passes it on.
+
+use super::{Caller, Event, Opening, Outbox, Outgoing, Refused, Remote, STREAMS_MAX, StreamId};
+use aliquot_core::unit::Edge;
+use aliquot_wire::Wire;
+use aliquot_wire::limits::LINES_MAX;
+use aliquot_wire::pb;
+use aliquot_wire::session::{ClientMessage, NodeMessage, SessionOpen, SessionOpened};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio_stream::{Stream, StreamExt};
+use tonic::Status;
+
+/// What a gate lets in.
+#[derive(Clone, Copy, Debug)]
+pub struct GateLimits {
+    /// The most streams at once.
+    pub streams: usize,
+    /// How long a stream may take to say what it is.
+    pub open_within: Duration,
+}
+
+impl Default for GateLimits {
+    fn default() -> Self {
+        Self {
+            streams: STREAMS_MAX,
+            open_within: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Where streams come in.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    events: mpsc::Sender<Event>,
+    limits: GateLimits,
+    room: Arc<Semaphore>,
+    next: Arc<AtomicU64>,
+}
+
+impl Gate {
+    /// A gate whose streams tell `events`.
+    #[must_use]
+    pub fn new(events: mpsc::Sender<Event>, mut limits: GateLimits) -> Self {
+        // A semaphore counts to an eighth of the range.
+        limits.streams = limits.streams.min(Semaphore::MAX_PERMITS);
+        Self {
+            events,
+            limits,
+            room: Arc::new(Semaphore::new(limits.streams)),
+            next: Arc::default(),
+        }
+    }
+
+    /// How many streams are open.
+    #[must_use]
+    pub fn streams(&self) -> usize {
+        let most = self.limits.streams;
+        most - self.room.available_permits().min(most)
+    }
+
+    /// Begins to serve a stream of a client's messages. A stream whose client
+    /// says what it must not ends with a status that names field and value.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused::Full`]; nothing was begun.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn serve<S>(&self, messages: S, remote: Remote) -> Result<Outgoing, Refused>
+    where
+        S: Stream<Item = Result<pb::ClientMessage, Status>> + Send + Unpin + 'static,
+    {
+        let permit = Arc::clone(&self.room).try_acquire_owned();
+        let most = self.limits.streams;
+        let permit = permit.map_err(|_| Refused::Full { most })?;
+        let (outbox, outgoing) = Outbox::new();
+        let task = Task {
+            stream: StreamId::new(self.next.fetch_add(1, Ordering::Relaxed)),
+            messages,
+            events: self.events.clone(),
+            outbox,
+            open_within: self.limits.open_within,
+            _permit: permit,
+        };
+        tokio::spawn(task.run(remote));
+        Ok(outgoing)
+    }
+}
+
+struct Task<S> {
+    stream: StreamId,
+    messages: S,
+    events: mpsc::Sender<Event>,
+    outbox: Outbox,
+    open_within: Duration,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl<S> Task<S>
+where
+    S: Stream<Item = Result<pb::ClientMessage, Status>> + Send + Unpin,
+{
+    async fn run(mut self, remote: Remote) {
+        let refused = match self.open(remote).await {
+            Ok(Some(edge)) => {
+                let caller = Caller {
+                    edge,
+                    stream: self.stream,
+                };
+                let refused = self.listen(caller).await.err();
+                // An actor that is gone needs not be told.
+                let _ = self.events.send(Event::Gone { caller }).await;
+                refused
+            }
+            Ok(None) => None,
+            Err(refused) => Some(refused),
+        };
+        if let Some(refused) = &refused {
+            tracing::debug!(stream = self.stream.0, %refused, "a session's stream is cut");
+        }
+        self.outbox.close(refused);
+    }
+
+    /// Waits for the first message and the actor's reply to it; `None` if the
+    /// client left before.
+    async fn open(&mut self, remote: Remote) -> Result<Option<Edge>, Refused> {
+        let within = self.open_within;
+        let first = tokio::time::timeout(within, self.next()).await;
+        let Some(first) = first.map_err(|_| Refused::Late { within })?? else {
+            return Ok(None);
+        };
+        let ClientMessage::Open(open) = first else {
+            let kind = kind(&first);
+            let text = Refused::field("kind", kind, "open in the first message of a stream");
+            return Err(Refused::OutOfOrder(text));
+        };
+        let opened = self.ask(open, remote).await?;
+        let edge = opened.edge;
+        self.outbox.send(NodeMessage::Opened(opened));
+        Ok(Some(edge))
+    }
+
+    async fn ask(&mut self, open: SessionOpen, remote: Remote) -> Result<SessionOpened, Refused> {
+        let (reply, replied) = oneshot::channel();
+        let opening = Opening {
+            stream: self.stream,
+            open,
+            remote,
+            outbox: self.outbox.clone(),
+            reply,
+        };
+        let event = Event::Opening(Box::new(opening));
+        let sent = self.events.send(event).await;
+        sent.map_err(|_| Refused::Stopping)?;
+        // Not given up when the client leaves: what was opened must be ended.
+        replied.await.map_err(|_| Refused::Stopping)?
+    }
+
+    /// Passes on what the client says, until it leaves.
+    async fn listen(&mut self, caller: Caller) -> Result<(), Refused> {
+        while let Some(message) = self.next().await? {
+            let event = match message {
+                ClientMessage::Intern(keys) => Event::Intern { caller, keys },
+                ClientMessage::Report(report) => {
+                    own("report.edge", report.edge, caller)?;
+                    Event::Report { caller, report }
+                }
+                ClientMessage::Ask(ask) => {
+                    own("ask.edge", ask.edge, caller)?;
+                    Event::Ask { caller, ask }
+                }
+                // A permit may outlive the session that it was taken in.
+                ClientMessage::Release(release) => Event::Release { release },
+                ClientMessage::Open(_) => {
+                    let allowed =
+                        "intern, report, ask or release after the first message of a stream";
+                    let text = Refused::field("kind", "open", allowed);
+                    return Err(Refused::OutOfOrder(text));
+                }
+            };
+            let sent = self.events.send(event).await;
+            sent.map_err(|_| Refused::Stopping)?;
+        }
+        Ok(())
+    }
+
+    /// The client's next message; `None` when either end is through.
+    async fn next(&mut self) -> Result<Option<ClientMessage>, Refused> {
+        let message = tokio::select! {
+            biased;
+            () = self.outbox.closed() => return Ok(None),
+            () = self.events.closed() => return Err(Refused::Stopping),
+            message = self.messages.next() => message,
+        };
+        match message {
+            Some(Ok(message)) => {
+                let message = ClientMessage::from_message(message);
+                let message = message.map_err(|error| Refused::Malformed(error.to_string()))?;
+                Ok(Some(message))
+            }
+            // What the transport could not read: too large, or no protobuf.
+            Some(Err(status)) if is_ours(&status) => {
+                Err(Refused::Malformed(status.message().to_owned()))
+            }
+            Some(Err(_)) | None => Ok(None),
+        }
+    }
+}
+
+/// Whether what a stream says is about its own session.
+fn own(field: &str, edge: Edge, caller: Caller) -> Result<(), Refused> {
+    if edge == caller.edge {
+        return Ok(());
+    }
+    let ours = format!("{:?}, the edge of this session", caller.edge);
+    Err(Refused::OutOfOrder(Refused::field(field, edge, ours)))
+}
+
+/// Whether the transport refused a message, rather than lost the client.
+fn is_ours(status: &Status) -> bool {
+    use tonic::Code;
+    matches!(
+        status.code(),
+        Code::OutOfRange | Code::InvalidArgument | Code::Internal | Code::ResourceExhausted
+    )
+}
+
+const fn kind(message: &ClientMessage) -> &'static str {
+    match message {
+        ClientMessage::Open(_) => "open",
+        ClientMessage::Intern(_) => "intern",
+        ClientMessage::Report(_) => "report",
+        ClientMessage::Ask(_) => "ask",
+        ClientMessage::Release(_) => "release",
+    }
+}
+
+/// The wire bounds a message's keys as it bounds its lines.
+const _: () = assert!(super::KEYS_MAX <= LINES_MAX);

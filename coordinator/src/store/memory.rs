@@ -1,0 +1,362 @@
+//! A disk in memory, for tests and the simulator: deterministic, without
+//! threads, and it says exactly what a crash would leave.
+
+mod image;
+
+pub use image::MemoryImage;
+
+use super::{Disk, Done, LogItem, SnapshotItem, StoreError};
+use bytes::Bytes;
+use image::Write;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A disk in memory, with a durable watermark.
+///
+/// A write can be read at once. It is durable, and its [`Done`] is called, when
+/// [`Self::sync`] is called; a disk made by [`Self::synced`] does that with
+/// every write, before the write returns. Dones are called on the thread that
+/// syncs, without any lock: they may write again.
+#[derive(Debug)]
+pub struct MemoryDisk {
+    inner: Mutex<Inner>,
+    each: SyncEach,
+}
+
+/// When writes become durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SyncEach {
+    /// With every write.
+    Write,
+    /// When it is asked for.
+    Call,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// What is read.
+    seen: MemoryImage,
+    /// What a crash leaves. `seen` is `durable` with all of `waiting` applied.
+    durable: MemoryImage,
+    waiting: VecDeque<Waiting>,
+    failed: Option<StoreError>,
+    /// Whether somebody is calling Dones; whoever else syncs leaves it to them,
+    /// so that the order stays.
+    syncing: bool,
+    /// How often the disk crashed: a sync does not go on past a crash.
+    crashes: u64,
+}
+
+/// What happens when a write's turn comes: it becomes durable, or its Done
+/// alone is called with what came of it.
+struct Waiting {
+    outcome: Result<Write, StoreError>,
+    done: Done,
+}
+
+impl MemoryDisk {
+    /// An empty disk, on which nothing is durable before [`Self::sync`].
+    #[must_use]
+    pub fn new() -> Self {
+        Self::from_image(MemoryImage::default())
+    }
+
+    /// An empty disk, on which every write is durable at once.
+    #[must_use]
+    pub fn synced() -> Self {
+        Self::with(MemoryImage::default(), SyncEach::Write)
+    }
+
+    /// A disk that holds what another one held; nothing is durable before
+    /// [`Self::sync`].
+    #[must_use]
+    pub fn from_image(image: MemoryImage) -> Self {
+        Self::with(image, SyncEach::Call)
+    }
+
+    fn with(image: MemoryImage, each: SyncEach) -> Self {
+        let inner = Inner {
+            seen: image.clone(),
+            durable: image,
+            ..Inner::default()
+        };
+        Self {
+            inner: Mutex::new(inner),
+            each,
+        }
+    }
+
+    /// What is durable: what a crash now would leave.
+    #[must_use]
+    pub fn image(&self) -> MemoryImage {
+        self.lock().durable.clone()
+    }
+
+    /// How many writes wait to become durable.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.lock().waiting.len()
+    }
+
+    /// Makes all that was written durable, and calls the Dones in order,
+    /// including those of writes that these Dones make.
+    pub fn sync(&self) {
+        self.sync_some(usize::MAX);
+    }
+
+    /// Makes the first `writes` of what waits durable, and calls their Dones.
+    /// Does nothing when called from a Done: what it would sync waits its turn.
+    pub fn sync_some(&self, writes: usize) {
+        let crashes = {
+            let mut inner = self.lock();
+            if inner.syncing {
+                return;
+            }
+            inner.syncing = true;
+            inner.crashes
+        };
+        for _ in 0..writes {
+            let Some((done, result)) = self.lock().settle_next(crashes) else {
+                return;
+            };
+            done(result);
+        }
+        self.lock().stop_syncing(crashes);
+    }
+
+    /// Loses what is not durable, as a crash does: Dones that wait are dropped
+    /// and never called. The disk goes on with what is durable, as if it had been
+    /// opened again, also after [`Self::fail_with`].
+    pub fn crash(&self) {
+        let lost = {
+            let mut inner = self.lock();
+            inner.seen = inner.durable.clone();
+            inner.failed = None;
+            inner.syncing = false;
+            inner.crashes = inner.crashes.wrapping_add(1);
+            std::mem::take(&mut inner.waiting)
+        };
+        // Outside the lock: what a Done owns may use the disk when it is dropped.
+        drop(lost);
+    }
+
+    /// Like [`Self::crash`], but the first `kept` writes that wait had reached
+    /// the disk, though nobody was told.
+    pub fn crash_keeping(&self, kept: usize) {
+        {
+            let mut inner = self.lock();
+            let Inner {
+                durable, waiting, ..
+            } = &mut *inner;
+            for waiting in waiting.iter().take(kept) {
+                if let Ok(write) = &waiting.outcome {
+                    durable.apply(write.clone());
+                }
+            }
+        }
+        self.crash();
+    }
+
+    /// Makes the disk fail from now on: nothing that waits or is written later
+    /// becomes durable, and all their Dones get this error, those that wait at
+    /// the next sync. Reading goes on.
+    pub fn fail_with(&self, error: StoreError) {
+        self.lock().failed = Some(error);
+    }
+
+    fn write(&self, write: Write, done: Done) {
+        {
+            let mut inner = self.lock();
+            let outcome = match inner.failed.clone() {
+                Some(error) => Err(error),
+                None => inner.seen.check(&write).map(|()| write),
+            };
+            if let Ok(write) = &outcome {
+                inner.seen.apply(write.clone());
+            }
+            inner.waiting.push_back(Waiting { outcome, done });
+        }
+        if self.each == SyncEach::Write {
+            self.sync();
+        }
+    }
+
+    /// The state is whole between any two statements that could panic, so a
+    /// poisoned lock means nothing.
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    /// Takes the next write, makes it durable, and gives whom to tell; ends the
+    /// sync if there is none, or if the disk crashed since it began.
+    fn settle_next(&mut self, crashes: u64) -> Option<(Done, Result<(), StoreError>)> {
+        if self.crashes != crashes {
+            return None;
+        }
+        let Some(Waiting { outcome, done }) = self.waiting.pop_front() else {
+            self.syncing = false;
+            return None;
+        };
+        let outcome = match self.failed.clone() {
+            Some(error) => Err(error),
+            None => outcome,
+        };
+        Some((done, outcome.map(|write| self.durable.apply(write))))
+    }
+
+    fn stop_syncing(&mut self, crashes: u64) {
+        if self.crashes == crashes {
+            self.syncing = false;
+        }
+    }
+}
+
+impl Disk for MemoryDisk {
+    fn bounds(&self) -> Result<Option<(u64, u64)>, StoreError> {
+        Ok(self.lock().seen.bounds())
+    }
+
+    fn entries(&self, range: Range<u64>, bytes_max: usize) -> Result<Vec<LogItem>, StoreError> {
+        Ok(self.lock().seen.entries(range, bytes_max))
+    }
+
+    fn append(&self, items: Vec<LogItem>, done: Done) {
+        self.write(Write::Append(items), done);
+    }
+
+    fn truncate(&self, from: u64, done: Done) {
+        self.write(Write::Truncate(from), done);
+    }
+
+    fn purge(&self, upto: u64, marker: (&'static str, Bytes), done: Done) {
+        self.write(Write::Purge(upto, marker), done);
+    }
+
+    fn value(&self, name: &str) -> Result<Option<Bytes>, StoreError> {
+        Ok(self.lock().seen.value(name))
+    }
+
+    fn put(&self, name: &'static str, value: Bytes, done: Done) {
+        self.write(Write::Put(name, value), done);
+    }
+
+    fn snapshot(&self) -> Result<Option<SnapshotItem>, StoreError> {
+        Ok(self.lock().seen.snapshot())
+    }
+
+    fn put_snapshot(&self, snapshot: SnapshotItem, done: Done) {
+        self.write(Write::PutSnapshot(snapshot), done);
+    }
+}
+
+impl Default for MemoryDisk {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inner")
+            .field("bounds", &self.seen.bounds())
+            .field("durable", &self.durable.bounds())
+            .field("waiting", &self.waiting.len())
+            .field("failed", &self.failed)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    type Calls = Arc<Mutex<Vec<(u64, bool)>>>;
+
+    fn append(disk: &MemoryDisk, index: u64, calls: &Calls) {
+        let calls = Arc::clone(calls);
+        let item = LogItem {
+            index,
+            bytes: Bytes::new(),
+        };
+        let done = move |result: Result<(), StoreError>| {
+            calls.lock().unwrap().push((index, result.is_ok()));
+        };
+        disk.append(vec![item], Box::new(done));
+    }
+
+    fn error() -> StoreError {
+        StoreError::Io {
+            what: "writing".to_owned(),
+            reason: "planted".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_crash_drops_what_was_not_synced_with_its_dones() {
+        let (disk, calls) = (MemoryDisk::new(), Calls::default());
+        for index in 1..=5 {
+            append(&disk, index, &calls);
+        }
+        disk.sync_some(2);
+        assert_eq!(disk.bounds().unwrap(), Some((1, 5)));
+        assert_eq!(disk.waiting(), 3);
+        disk.crash_keeping(1);
+        disk.sync();
+        assert_eq!(*calls.lock().unwrap(), [(1, true), (2, true)]);
+        assert_eq!(disk.bounds().unwrap(), Some((1, 3)));
+        assert_eq!(Arc::strong_count(&calls), 1);
+        assert_eq!(
+            MemoryDisk::from_image(disk.image()).bounds().unwrap(),
+            Some((1, 3))
+        );
+    }
+
+    #[test]
+    fn a_failing_disk_tells_everybody_until_it_is_opened_again() {
+        let (disk, calls) = (MemoryDisk::new(), Calls::default());
+        append(&disk, 1, &calls);
+        disk.sync();
+        append(&disk, 2, &calls);
+        disk.fail_with(error());
+        append(&disk, 3, &calls);
+        disk.sync();
+        assert_eq!(*calls.lock().unwrap(), [(1, true), (2, false), (3, false)]);
+        disk.crash();
+        assert_eq!(disk.bounds().unwrap(), Some((1, 1)));
+        append(&disk, 2, &calls);
+        disk.sync();
+        assert_eq!(disk.image().bounds(), Some((1, 2)));
+    }
+
+    #[test]
+    fn a_done_may_write_and_its_write_waits_its_turn() {
+        let disk = Arc::new(MemoryDisk::synced());
+        let calls = Calls::default();
+        let (inner, seen) = (Arc::clone(&disk), Arc::clone(&calls));
+        let done = move |_| {
+            append(&inner, 1, &seen);
+            seen.lock().unwrap().push((0, true));
+        };
+        disk.put("vote", Bytes::new(), Box::new(done));
+        assert_eq!(*calls.lock().unwrap(), [(0, true), (1, true)]);
+        assert_eq!(disk.waiting(), 0);
+    }
+
+    #[test]
+    fn a_done_that_crashes_the_disk_ends_the_sync() {
+        let disk = Arc::new(MemoryDisk::new());
+        let calls = Calls::default();
+        let inner = Arc::clone(&disk);
+        disk.put("vote", Bytes::new(), Box::new(move |_| inner.crash()));
+        append(&disk, 1, &calls);
+        disk.sync();
+        assert_eq!(*calls.lock().unwrap(), []);
+        append(&disk, 1, &calls);
+        disk.sync();
+        assert_eq!(*calls.lock().unwrap(), [(1, true)]);
+    }
+}

@@ -1,0 +1,278 @@
+//! A disk on sled: the log and the values in one database, the last snapshot in
+//! a file beside it.
+//!
+//! A write is applied at once by whoever makes it, and queued; one thread
+//! flushes whenever something waits, so that one flush serves many writes.
+//!
+//! ```text
+//! DIR/db/       sled's files
+//! DIR/snapshot  the last snapshot
+//! ```
+
+mod layout;
+mod log;
+mod queue;
+mod shared;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+mod values;
+mod worker;
+
+use super::{Disk, Done, LogItem, SnapshotItem, StoreError, file};
+use bytes::Bytes;
+use log::Log;
+use queue::Queue;
+use shared::{Book, Shared, Sync};
+use snapshot::SnapshotFile;
+use std::fmt::Display;
+use std::fs::{self, File};
+use std::io;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use values::Values;
+use worker::{Chore, Written};
+
+/// A disk on sled.
+///
+/// After a flush that failed nothing is written any more, and every Done gets
+/// that error: what the failed flush should have written may be gone from the
+/// page cache, and only opening the store again tells. Dropping it waits until
+/// all that was written is on the disk and every Done was called.
+#[derive(Debug)]
+pub struct SledDisk {
+    /// There until dropped.
+    shared: Option<Arc<Shared>>,
+    threads: Vec<(JoinHandle<()>, OnShared)>,
+}
+
+/// What a thread does, and what lets it end.
+type OnShared = fn(&Shared);
+
+/// What can be done about a node's damaged directory.
+const WHAT_TO_DO: &str = "nothing was changed. Keep a copy, remove this node's data directory, \
+     and start the node again: it joins as a new one and gets everything from the others";
+
+/// Bytes of pages that sled keeps in memory: what is read often is the end of the log.
+const CACHE_BYTES: u64 = 64 << 20;
+
+impl SledDisk {
+    /// Opens the store in a directory, which is created if it is missing, and
+    /// reads all of it once to see that it is whole.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Io`] if the directory cannot be used, or somebody else uses
+    /// it; [`StoreError::Damaged`] if what is there is not what was written, with
+    /// what to do.
+    pub fn open(dir: impl AsRef<Path>) -> Result<Self, StoreError> {
+        Self::open_with(dir.as_ref(), |db_file| {
+            Box::new(move || db_file.sync_data())
+        })
+    }
+
+    fn open_with(dir: &Path, sync: impl FnOnce(File) -> Sync) -> Result<Self, StoreError> {
+        let db_dir = dir.join("db");
+        fs::create_dir_all(&db_dir).map_err(|error| path_error("creating", &db_dir, &error))?;
+        remove_unfinished(&db_dir)?;
+        let db = open_db(&db_dir)?;
+        let db_file = make_durable(dir, &db_dir)?;
+        let tree = |name: &str| {
+            let tree = db.open_tree(name);
+            tree.map_err(|error| open_error(&db_dir, error))
+        };
+        let values = Values::new(tree("values")?);
+        let log = Log::new(tree("log")?);
+        let snapshots = SnapshotFile::open(dir.join("snapshot"))?;
+        let (named, floor) = values.read()?;
+        let book = Book {
+            floor,
+            bounds: log.check(floor)?,
+            values: named,
+            ..Book::default()
+        };
+        let shared = Shared {
+            db,
+            sync: sync(db_file),
+            log,
+            values,
+            snapshots,
+            book: book.into(),
+            jobs: Queue::new(),
+            chores: Queue::new(),
+        };
+        shared.chores.push(Chore::Sweep);
+        Self::start(Arc::new(shared))
+    }
+
+    fn start(shared: Arc<Shared>) -> Result<Self, StoreError> {
+        let mut disk = Self {
+            shared: Some(Arc::clone(&shared)),
+            threads: Vec::new(),
+        };
+        let parts: [(&str, OnShared, OnShared); 2] = [
+            ("store-flush", worker::flush_all, |shared| {
+                shared.jobs.close()
+            }),
+            ("store-chores", worker::do_chores, |shared| {
+                shared.chores.close()
+            }),
+        ];
+        for (name, run, close) in parts {
+            let shared = Arc::clone(&shared);
+            let builder = thread::Builder::new().name(name.to_owned());
+            let thread = builder.spawn(move || run(&shared));
+            let thread = thread.map_err(|error| io_error("starting a thread", &error))?;
+            disk.threads.push((thread, close));
+        }
+        Ok(disk)
+    }
+
+    fn shared(&self) -> &Shared {
+        self.shared.as_ref().expect("it is taken by drop alone")
+    }
+}
+
+impl Disk for SledDisk {
+    fn bounds(&self) -> Result<Option<(u64, u64)>, StoreError> {
+        Ok(self.shared().book().bounds)
+    }
+
+    fn entries(&self, range: Range<u64>, bytes_max: usize) -> Result<Vec<LogItem>, StoreError> {
+        let bounds = self.shared().book().bounds;
+        let Some((first, last)) = bounds else {
+            return Ok(Vec::new());
+        };
+        let range = range.start.max(first)..range.end.min(last.saturating_add(1));
+        self.shared().log.entries(range, bytes_max)
+    }
+
+    fn append(&self, items: Vec<LogItem>, done: Done) {
+        self.shared()
+            .write(done, |shared, book| shared.append(book, &items));
+    }
+
+    fn truncate(&self, from: u64, done: Done) {
+        self.shared()
+            .write(done, |shared, book| shared.truncate(book, from));
+    }
+
+    fn purge(&self, upto: u64, marker: (&'static str, Bytes), done: Done) {
+        self.shared()
+            .write(done, |shared, book| shared.purge(book, upto, marker));
+    }
+
+    fn value(&self, name: &str) -> Result<Option<Bytes>, StoreError> {
+        Ok(self.shared().book().values.get(name).cloned())
+    }
+
+    fn put(&self, name: &'static str, value: Bytes, done: Done) {
+        self.shared()
+            .write(done, |shared, book| shared.put(book, name, value));
+    }
+
+    fn snapshot(&self) -> Result<Option<SnapshotItem>, StoreError> {
+        let pending = self.shared().book().pending.clone();
+        match pending {
+            Some((_, snapshot)) => Ok(Some(snapshot)),
+            None => self.shared().snapshots.read(),
+        }
+    }
+
+    fn put_snapshot(&self, snapshot: SnapshotItem, done: Done) {
+        self.shared().write(done, |_, book| {
+            book.snapshots = book.snapshots.saturating_add(1);
+            book.pending = Some((book.snapshots, snapshot.clone()));
+            Ok(Written::Snapshot(book.snapshots, snapshot))
+        });
+    }
+}
+
+impl Drop for SledDisk {
+    fn drop(&mut self) {
+        let Some(shared) = self.shared.take() else {
+            return;
+        };
+        // In order: the thread that flushes still gives chores to the other.
+        for (thread, close) in self.threads.drain(..) {
+            close(&shared);
+            // A Done may own the last reference to the store; its thread ends by itself.
+            if thread.thread().id() != thread::current().id() {
+                drop(thread.join());
+            }
+        }
+        // After a failed flush sled panics when its last flush fails as well.
+        drop(catch_unwind(AssertUnwindSafe(|| drop(shared))));
+    }
+}
+
+/// A kill while sled writes its own snapshot leaves a part of it, which sled
+/// would take for damage. Everything it says is in the log as well.
+fn remove_unfinished(db_dir: &Path) -> Result<(), StoreError> {
+    let fail = |error: io::Error| path_error("tidying", db_dir, &error);
+    for item in fs::read_dir(db_dir).map_err(fail)? {
+        let item = item.map_err(fail)?;
+        let name = item.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with("snap.") && name.ends_with(".generating") {
+            fs::remove_file(item.path()).map_err(fail)?;
+        }
+    }
+    Ok(())
+}
+
+fn open_db(db_dir: &Path) -> Result<sled::Db, StoreError> {
+    let config = sled::Config::new()
+        .path(db_dir)
+        .cache_capacity(CACHE_BYTES)
+        .flush_every_ms(None);
+    // Some damage makes sled panic rather than return.
+    match catch_unwind(AssertUnwindSafe(|| config.open())) {
+        Ok(Ok(db)) => Ok(db),
+        Ok(Err(error)) => Err(open_error(db_dir, error)),
+        Err(_) => Err(damaged(db_dir, "sled cannot read it")),
+    }
+}
+
+fn open_error(db_dir: &Path, error: sled::Error) -> StoreError {
+    match error {
+        sled::Error::Io(error) => path_error("opening", db_dir, &error),
+        error => damaged(db_dir, &error.to_string()),
+    }
+}
+
+fn damaged(db_dir: &Path, reason: &str) -> StoreError {
+    StoreError::Damaged {
+        what: format!("the database {}", db_dir.display()),
+        reason: format!("{reason}; {WHAT_TO_DO}"),
+    }
+}
+
+/// Flushes what sled created and does not flush: its settings and the
+/// directories. Gives our own handle to sled's file.
+fn make_durable(dir: &Path, db_dir: &Path) -> Result<File, StoreError> {
+    let make = || {
+        File::open(db_dir.join("conf"))?.sync_all()?;
+        file::sync_dir(db_dir)?;
+        file::sync_dir(dir)?;
+        if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            file::sync_dir(parent)?;
+        }
+        File::options().write(true).open(db_dir.join("db"))
+    };
+    make().map_err(|error| path_error("flushing", dir, &error))
+}
+
+fn path_error(what: &str, path: &Path, error: &io::Error) -> StoreError {
+    io_error(&format!("{what} {}", path.display()), error)
+}
+
+fn io_error(what: &str, error: &dyn Display) -> StoreError {
+    StoreError::Io {
+        what: what.to_owned(),
+        reason: error.to_string(),
+    }
+}

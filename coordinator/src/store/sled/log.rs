@@ -1,0 +1,155 @@
+//! The entries in their tree. What the log begins and ends with is kept by the
+//! caller, under its lock.
+
+use super::io_error;
+use super::layout::{Assembly, damaged, log_key, parse_key, write_entry};
+use crate::store::{LogItem, StoreError};
+use sled::{Batch, Tree};
+use std::ops::Range;
+
+/// The tree of the entries.
+#[derive(Debug)]
+pub(super) struct Log {
+    tree: Tree,
+}
+
+impl Log {
+    pub(super) fn new(tree: Tree) -> Self {
+        Self { tree }
+    }
+
+    /// Reads the whole log from `floor` on, and gives its first and last index.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] if it has a hole or an unfinished entry.
+    pub(super) fn check(&self, floor: u64) -> Result<Option<(u64, u64)>, StoreError> {
+        let mut bounds: Option<(u64, u64)> = None;
+        self.walk(log_key(floor), |item| {
+            let first = match bounds {
+                None => item.index,
+                Some((first, last)) if item.index == last.saturating_add(1) => first,
+                Some((_, last)) => {
+                    let reason = format!("after entry {last} comes entry {}", item.index);
+                    return Err(damaged(&reason));
+                }
+            };
+            bounds = Some((first, item.index));
+            Ok(Walk::On)
+        })?;
+        Ok(bounds)
+    }
+
+    /// The entries of a range, as [`crate::store::Disk::entries`] says.
+    pub(super) fn entries(
+        &self,
+        range: Range<u64>,
+        bytes_max: usize,
+    ) -> Result<Vec<LogItem>, StoreError> {
+        let mut items = Vec::new();
+        let mut total = 0usize;
+        if range.is_empty() {
+            return Ok(items);
+        }
+        self.walk(log_key(range.start), |item| {
+            total = total.saturating_add(item.bytes.len());
+            if item.index >= range.end || (total > bytes_max && !items.is_empty()) {
+                return Ok(Walk::Stop);
+            }
+            let walk = if item.index.saturating_add(1) >= range.end || total >= bytes_max {
+                Walk::Stop
+            } else {
+                Walk::On
+            };
+            items.push(item);
+            Ok(walk)
+        })?;
+        Ok(items)
+    }
+
+    /// Adds entries, all or none.
+    pub(super) fn append(&self, items: &[LogItem]) -> Result<(), StoreError> {
+        let mut batch = Batch::default();
+        for item in items {
+            write_entry(&mut batch, item)?;
+        }
+        self.apply(batch)
+    }
+
+    /// Removes the entries from `from` on, all or none.
+    pub(super) fn truncate(&self, from: u64) -> Result<(), StoreError> {
+        let mut batch = Batch::default();
+        for key in self.tree.range(log_key(from)..).keys() {
+            batch.remove(key.map_err(|error| io_error("reading the log", &error))?);
+        }
+        self.apply(batch)
+    }
+
+    /// Removes some of the pieces below `floor`. Nobody sees them any more, so
+    /// they may go one by one and at leisure.
+    pub(super) fn sweep(&self, floor: u64) -> Result<Swept, StoreError> {
+        let mut batch = Batch::default();
+        let mut removed = 0usize;
+        for key in self.tree.range(..log_key(floor)).keys().take(SWEEP_PIECES) {
+            let key = key.map_err(|error| io_error("reading the log", &error))?;
+            parse_key(&key)?;
+            batch.remove(key);
+            removed = removed.saturating_add(1);
+        }
+        self.apply(batch)?;
+        Ok(if removed < SWEEP_PIECES {
+            Swept::All
+        } else {
+            Swept::Some
+        })
+    }
+
+    fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.tree
+            .apply_batch(batch)
+            .map_err(|error| io_error("writing the log", &error))
+    }
+
+    /// Shows entries in order, from a key on, until told to stop.
+    fn walk(
+        &self,
+        from: [u8; 12],
+        mut show: impl FnMut(LogItem) -> Result<Walk, StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut assembly = Assembly::default();
+        for pair in self.tree.range(from..) {
+            let (key, value) = pair.map_err(|error| io_error("reading the log", &error))?;
+            let Some(item) = assembly.take(&key, &value)? else {
+                continue;
+            };
+            if show(item)? == Walk::Stop {
+                return Ok(());
+            }
+        }
+        if assembly.is_between() {
+            Ok(())
+        } else {
+            Err(damaged("its last entry has pieces missing"))
+        }
+    }
+}
+
+/// Pieces that one turn of sweeping removes. A turn holds up whoever writes, for
+/// about a tenth of a millisecond.
+const SWEEP_PIECES: usize = 64;
+
+/// Whether to show more entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Walk {
+    On,
+    Stop,
+}
+
+/// How much a turn of sweeping removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Swept {
+    /// All there was.
+    All,
+    /// Some; there may be more.
+    Some,
+}

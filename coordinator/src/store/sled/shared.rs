@@ -1,0 +1,207 @@
+//! What the callers and the two threads of a store on sled share.
+//!
+//! Locks: the book, then the file of the snapshot or a queue. Whoever holds one
+//! of the latter takes no other.
+
+use super::io_error;
+use super::log::{Log, Swept};
+use super::queue::Queue;
+use super::snapshot::SnapshotFile;
+use super::values::Values;
+use super::worker::{Chore, Job, Written};
+use crate::store::{Done, LogItem, SnapshotItem, StoreError, check_append, check_value};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Brings what is in the page cache to the medium.
+pub(super) type Sync = Box<dyn Fn() -> io::Result<()> + Send + std::marker::Sync>;
+
+pub(super) struct Shared {
+    pub(super) db: sled::Db,
+    pub(super) sync: Sync,
+    pub(super) log: Log,
+    pub(super) values: Values,
+    pub(super) snapshots: SnapshotFile,
+    pub(super) book: Mutex<Book>,
+    pub(super) jobs: Queue<Job>,
+    pub(super) chores: Queue<Chore>,
+}
+
+/// What is known without reading. Writes are made under its lock, so that their
+/// Dones are queued in the order in which they were made.
+#[derive(Debug, Default)]
+pub(super) struct Book {
+    /// The least index an entry may have: one above what was purged.
+    pub(super) floor: u64,
+    /// The first and the last entry.
+    pub(super) bounds: Option<(u64, u64)>,
+    pub(super) values: BTreeMap<String, Bytes>,
+    /// The last snapshot and its number, until it is in its file.
+    pub(super) pending: Option<(u64, SnapshotItem)>,
+    /// How many snapshots were put since the store was opened.
+    pub(super) snapshots: u64,
+    /// Why nothing can be written any more. A flush that failed may have dropped
+    /// what it should have written, and a second one would succeed without it.
+    pub(super) failed: Option<StoreError>,
+}
+
+impl Shared {
+    /// Makes a write, and queues whom to tell after the next flush.
+    pub(super) fn write(
+        &self,
+        done: Done,
+        make: impl FnOnce(&Self, &mut Book) -> Result<Written, StoreError>,
+    ) {
+        let mut book = self.book();
+        let outcome = match book.failed.clone() {
+            Some(error) => Err(error),
+            None => make(self, &mut book),
+        };
+        if let Err(error) = &outcome {
+            book.fail(error);
+        }
+        self.jobs.push(Job { outcome, done });
+    }
+
+    pub(super) fn append(&self, book: &mut Book, items: &[LogItem]) -> Result<Written, StoreError> {
+        check_append(book.floor, book.bounds, items)?;
+        if let (Some(first), Some(last)) = (items.first(), items.last()) {
+            self.log.append(items)?;
+            let first = book.bounds.map_or(first.index, |(first, _)| first);
+            book.bounds = Some((first, last.index));
+        }
+        Ok(Written::Applied)
+    }
+
+    pub(super) fn truncate(&self, book: &mut Book, from: u64) -> Result<Written, StoreError> {
+        if let Some((first, last)) = book.bounds
+            && from <= last
+        {
+            self.log.truncate(from.max(first))?;
+            let last = from.checked_sub(1).filter(|last| *last >= first);
+            book.bounds = last.map(|last| (first, last));
+        }
+        Ok(Written::Applied)
+    }
+
+    /// Purging is a matter of the floor; what is below it is swept later.
+    pub(super) fn purge(
+        &self,
+        book: &mut Book,
+        upto: u64,
+        (name, value): (&'static str, Bytes),
+    ) -> Result<Written, StoreError> {
+        check_value(name, &value)?;
+        if let Some((number, snapshot)) = &book.pending {
+            // What is purged may live on in this snapshot alone.
+            self.flush_now()?;
+            self.snapshots.write(*number, snapshot)?;
+            book.pending = None;
+        }
+        let floor = book.floor.max(upto.saturating_add(1));
+        self.values.put_floor(floor, name, &value)?;
+        book.values.insert(name.to_owned(), value);
+        book.floor = floor;
+        book.bounds = book
+            .bounds
+            .and_then(|(first, last)| (last >= floor).then_some((first.max(floor), last)));
+        self.chores.push(Chore::Sweep);
+        Ok(Written::Applied)
+    }
+
+    pub(super) fn put(
+        &self,
+        book: &mut Book,
+        name: &'static str,
+        value: Bytes,
+    ) -> Result<Written, StoreError> {
+        check_value(name, &value)?;
+        self.values.put(name, &value)?;
+        book.values.insert(name.to_owned(), value);
+        Ok(Written::Applied)
+    }
+
+    /// Brings all that was written to the medium; after a failure, never again.
+    pub(super) fn flush(&self) -> Result<(), StoreError> {
+        if let Some(error) = self.book().failed.clone() {
+            return Err(error);
+        }
+        self.poison_on_error(self.flush_now())
+    }
+
+    fn flush_now(&self) -> Result<(), StoreError> {
+        self.db
+            .flush()
+            .map_err(|error| io_error("flushing the store", &error))?;
+        // On Linux sled only waits for the page cache to be written out, not for
+        // the disk's own cache.
+        (self.sync)().map_err(|error| io_error("flushing the store", &error))
+    }
+
+    /// Writes a snapshot to its file, unless that was done.
+    pub(super) fn write_snapshot(
+        &self,
+        number: u64,
+        snapshot: &SnapshotItem,
+    ) -> Result<(), StoreError> {
+        if let Some(error) = self.book().failed.clone() {
+            return Err(error);
+        }
+        self.poison_on_error(self.snapshots.write(number, snapshot))?;
+        let mut book = self.book();
+        if book
+            .pending
+            .as_ref()
+            .is_some_and(|(pending, _)| *pending == number)
+        {
+            book.pending = None;
+        }
+        Ok(())
+    }
+
+    /// Removes some of what was purged.
+    pub(super) fn sweep(&self) -> Swept {
+        let floor = {
+            let book = self.book();
+            if book.failed.is_some() {
+                return Swept::All;
+            }
+            book.floor
+        };
+        self.poison_on_error(self.log.sweep(floor))
+            .unwrap_or(Swept::All)
+    }
+
+    fn poison_on_error<T>(&self, result: Result<T, StoreError>) -> Result<T, StoreError> {
+        if let Err(error) = &result {
+            self.book().fail(error);
+        }
+        result
+    }
+
+    /// Nothing of ours panics under the lock; what sled may do there leaves the
+    /// book as it was before the write.
+    pub(super) fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Book {
+    /// Ends all writing, unless nothing was changed. The first reason stays.
+    fn fail(&mut self, error: &StoreError) {
+        if !matches!(error, StoreError::Refused { .. }) && self.failed.is_none() {
+            self.failed = Some(error.clone());
+        }
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("book", &self.book)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,146 @@
+use super::*;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+
+type DoneResult = Result<(), StoreError>;
+
+fn item(index: u64) -> LogItem {
+    LogItem {
+        index,
+        bytes: Bytes::from_static(b"entry"),
+    }
+}
+
+fn done() -> (Done, Receiver<DoneResult>) {
+    let (told, wait) = channel();
+    let done: Done = Box::new(move |result| drop(told.send(result)));
+    (done, wait)
+}
+
+/// Makes a write and waits for it.
+fn wait(write: impl FnOnce(Done)) -> DoneResult {
+    let (done, told) = done();
+    write(done);
+    told.recv().unwrap()
+}
+
+#[test]
+fn after_one_failed_flush_no_write_succeeds_though_the_next_flush_would() {
+    let dir = tempfile::tempdir().unwrap();
+    let failing = Arc::new(AtomicBool::new(false));
+    let fails = Arc::clone(&failing);
+    let disk = SledDisk::open_with(dir.path(), |_| {
+        Box::new(move || match fails.load(Ordering::SeqCst) {
+            true => Err(io::ErrorKind::StorageFull.into()),
+            false => Ok(()),
+        })
+    });
+    let disk = disk.unwrap();
+    wait(|done| disk.append(vec![item(1)], done)).unwrap();
+    failing.store(true, Ordering::SeqCst);
+    wait(|done| disk.append(vec![item(2)], done)).unwrap_err();
+    failing.store(false, Ordering::SeqCst);
+    wait(|done| disk.append(vec![item(3)], done)).unwrap_err();
+    wait(|done| disk.put("vote", Bytes::new(), done)).unwrap_err();
+    let snapshot = SnapshotItem {
+        meta: Bytes::new(),
+        data: Bytes::new(),
+    };
+    wait(|done| disk.put_snapshot(snapshot, done)).unwrap_err();
+    // Reading goes on, and what was done is there.
+    assert_eq!(disk.entries(1..2, 0).unwrap(), [item(1)]);
+    drop(disk);
+    let disk = SledDisk::open(dir.path()).unwrap();
+    assert_eq!(disk.entries(1..2, 0).unwrap(), [item(1)]);
+    wait(|done| disk.truncate(1, done)).unwrap();
+}
+
+#[test]
+fn one_flush_serves_all_writes_that_wait() {
+    let dir = tempfile::tempdir().unwrap();
+    let (entered, flushing) = channel();
+    let (release, gate) = channel::<()>();
+    let gate = std::sync::Mutex::new(gate);
+    let disk = SledDisk::open_with(dir.path(), |_| {
+        Box::new(move || {
+            entered.send(()).unwrap();
+            gate.lock().unwrap().recv().unwrap();
+            Ok(())
+        })
+    });
+    let disk = disk.unwrap();
+    let (first, first_told) = done();
+    disk.append(vec![item(1)], first);
+    flushing.recv().unwrap();
+    // The first flush runs; these wait for the second.
+    let told: Vec<_> = (2..100)
+        .map(|index| {
+            let (done, told) = done();
+            disk.append(vec![item(index)], done);
+            told
+        })
+        .collect();
+    release.send(()).unwrap();
+    first_told.recv().unwrap().unwrap();
+    flushing.recv().unwrap();
+    assert!(told.iter().all(|told| told.try_recv().is_err()));
+    release.send(()).unwrap();
+    for told in told {
+        told.recv().unwrap().unwrap();
+    }
+    drop(disk);
+    assert_eq!(flushing.try_iter().count(), 0);
+}
+
+#[test]
+fn what_is_purged_is_swept_away_and_also_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || SledDisk::open(dir.path()).unwrap();
+    let disk = open();
+    wait(|done| disk.append((1..=3000).map(item).collect(), done)).unwrap();
+    wait(|done| disk.purge(2990, ("purged", Bytes::new()), done)).unwrap();
+    // Most likely in the middle of it.
+    drop(disk);
+    let disk = open();
+    let shared = Arc::clone(disk.shared.as_ref().unwrap());
+    assert_eq!(disk.bounds().unwrap(), Some((2991, 3000)));
+    wait(|done| disk.append(vec![item(3001)], done)).unwrap();
+    while shared.log.sweep(2991).unwrap() == log::Swept::Some {}
+    assert_eq!(shared.log.check(0).unwrap(), Some((2991, 3001)));
+}
+
+#[test]
+fn a_hole_in_the_log_is_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = SledDisk::open(dir.path()).unwrap();
+    let shared = Arc::clone(disk.shared.as_ref().unwrap());
+    shared.log.append(&[item(1), item(2), item(4)]).unwrap();
+    let error = shared.log.check(0).unwrap_err();
+    assert!(matches!(error, StoreError::Damaged { .. }));
+    assert!(
+        error.to_string().contains("after entry 2 comes entry 4"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_done_may_write_and_may_own_the_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(SledDisk::open(dir.path()).unwrap());
+    let (told, wait) = channel();
+    let last = Arc::clone(&disk);
+    let (go, gate) = channel::<()>();
+    let write: Done = Box::new(move |result| {
+        result.unwrap();
+        gate.recv().unwrap();
+        let told = told.clone();
+        last.append(
+            vec![item(2)],
+            Box::new(move |result| told.send(result).unwrap()),
+        );
+    });
+    disk.append(vec![item(1)], write);
+    drop(disk);
+    go.send(()).unwrap();
+    wait.recv().unwrap().unwrap();
+}

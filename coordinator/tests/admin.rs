@@ -1,0 +1,239 @@
+//! The operator's service over a real state.
+#![expect(
+    clippy::unwrap_used,
+    reason = "the helpers of a test may panic as the test may"
+)]
+
+#[path = "support/fake.rs"]
+mod fake;
+#[path = "support/server.rs"]
+mod server;
+
+use aliquot_coordinator::face::auth::Auth;
+use aliquot_core::budget::BudgetDraft;
+use aliquot_wire::admin::{BudgetsOutcome, BusyKeys, ClusterChange, Rules, Usage};
+use aliquot_wire::pb::admin_client::AdminClient;
+use aliquot_wire::{Wire, pb};
+use fake::Fake;
+use tonic::Code;
+use tonic::transport::Channel;
+
+async fn client(fake: &Fake) -> AdminClient<Channel> {
+    let address = server::serve(fake, Auth::default(), None).await;
+    AdminClient::connect(format!("http://{address}"))
+        .await
+        .unwrap()
+}
+
+fn rate(key: &str, rate: &str) -> BudgetDraft {
+    BudgetDraft {
+        key: key.into(),
+        rate: Some(rate.into()),
+        ..BudgetDraft::default()
+    }
+}
+
+fn apply(request: u64, mode: pb::Mode, budgets: &[BudgetDraft]) -> pb::ApplyBudgetsRequest {
+    pb::ApplyBudgetsRequest {
+        request,
+        mode: mode.into(),
+        budgets: budgets.iter().map(Into::into).collect(),
+    }
+}
+
+fn outcome(answer: tonic::Response<pb::BudgetsOutcome>) -> BudgetsOutcome {
+    BudgetsOutcome::from_message(answer.into_inner()).unwrap()
+}
+
+#[tokio::test]
+async fn a_set_of_budgets_is_written_in_one_entry_and_a_retry_writes_nothing() {
+    let fake = Fake::new();
+    let mut client = client(&fake).await;
+    let set = [rate("a", "100/s"), rate("tenant/*/reads", "5/s")];
+    let before = fake.entries();
+    let dry = client.apply_budgets(apply(7, pb::Mode::DryRun, &set)).await;
+    assert_eq!(outcome(dry.unwrap()).differences.len(), 2);
+    assert_eq!(fake.entries(), before);
+    for expect in [2, 0] {
+        let done = client.apply_budgets(apply(7, pb::Mode::Commit, &set)).await;
+        assert_eq!(outcome(done.unwrap()).differences.len(), expect);
+        assert_eq!(fake.entries(), before + 1);
+    }
+    let changed = [rate("a", "200/s"), rate("tenant/*/reads", "5/s")];
+    let diff = pb::DiffBudgetsRequest {
+        budgets: changed.iter().map(Into::into).collect(),
+    };
+    let told = outcome(client.diff_budgets(diff).await.unwrap());
+    let [difference] = &told.differences[..] else {
+        panic!("{told:?}");
+    };
+    assert_eq!(
+        difference.before.as_ref().unwrap().rate,
+        Some("100/s".into())
+    );
+    assert_eq!(
+        difference.after.as_ref().unwrap().rate,
+        Some("200/s".into())
+    );
+    // The request id was used for something else: nobody is told that this was done.
+    let reused = client
+        .apply_budgets(apply(7, pb::Mode::Commit, &changed))
+        .await;
+    assert_eq!(reused.unwrap_err().code(), Code::Aborted);
+}
+
+#[tokio::test]
+async fn one_wrong_budget_keeps_the_whole_set_out() {
+    let fake = Fake::new();
+    let mut client = client(&fake).await;
+    let before = fake.entries();
+    let set = [
+        rate("a", "100/s"),
+        rate("b", "100 parsecs"),
+        rate("a", "7/s"),
+    ];
+    let told = client.apply_budgets(apply(1, pb::Mode::Commit, &set)).await;
+    let told = outcome(told.unwrap());
+    let indices: Vec<_> = told.refusals.iter().map(|refusal| refusal.index).collect();
+    assert_eq!(indices, [1, 2]);
+    assert!(
+        told.refusals[0].errors[0]
+            .to_string()
+            .contains("rate = \"100 parsecs\"")
+    );
+    assert_eq!(fake.entries(), before);
+    let none = client.apply_budgets(apply(0, pb::Mode::Commit, &set)).await;
+    assert_eq!(none.unwrap_err().code(), Code::InvalidArgument);
+}
+
+#[tokio::test]
+async fn rules_are_listed_by_pages_and_withdrawn() {
+    let fake = Fake::new();
+    let mut client = client(&fake).await;
+    let set: Vec<_> = (0..5).map(|n| rate(&format!("k/{n}"), "9/s")).collect();
+    client
+        .apply_budgets(apply(1, pb::Mode::Commit, &set))
+        .await
+        .unwrap();
+    let (mut after, mut keys) = (0, Vec::new());
+    loop {
+        let page = pb::ListBudgetsRequest { after, limit: 2 };
+        let page = client.list_budgets(page).await.unwrap().into_inner();
+        let page = Rules::from_message(page).unwrap();
+        keys.extend(page.rules.iter().map(|rule| rule.budget.key().to_string()));
+        if !page.more {
+            break;
+        }
+        after = page.rules.last().unwrap().rule.get();
+    }
+    assert_eq!(keys, ["k/0", "k/1", "k/2", "k/3", "k/4"]);
+    let delete = |request, key: &str| pb::DeleteBudgetRequest {
+        request,
+        mode: pb::Mode::Commit.into(),
+        key: key.into(),
+    };
+    let gone = client
+        .delete_budget(delete(2, "k/3"))
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(gone.found && gone.instances == 1);
+    let again = client
+        .delete_budget(delete(2, "k/3"))
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(!again.found);
+    let get = pb::GetBudgetRequest { key: "k/3".into() };
+    assert_eq!(
+        client.get_budget(get).await.unwrap_err().code(),
+        Code::NotFound
+    );
+}
+
+#[tokio::test]
+async fn a_key_shows_its_limit_its_use_and_its_holders() {
+    let fake = Fake::new();
+    let mut client = client(&fake).await;
+    let set = [rate("a", "100/s"), rate("t/*", "5/s"), rate("b", "50/s")];
+    client
+        .apply_budgets(apply(1, pb::Mode::Commit, &set))
+        .await
+        .unwrap();
+    let usage = |key: &str| pb::GetUsageRequest { key: key.into() };
+    let used = client.get_usage(usage("a")).await.unwrap().into_inner();
+    let used = Usage::from_message(used).unwrap();
+    // The leader's node was given all of it when it was created.
+    assert_eq!(used.held.rate, used.limit.whole().rate);
+    let unused = client.get_usage(usage("t/x")).await.unwrap().into_inner();
+    assert_eq!(unused.budget, None);
+    let unknown = client.get_usage(usage("z")).await.unwrap_err();
+    assert_eq!(unknown.code(), Code::NotFound);
+    let holders = pb::ListHoldersRequest { key: "a".into() };
+    let holders = client
+        .list_holders(holders)
+        .await
+        .unwrap()
+        .into_inner()
+        .holders;
+    assert_eq!((holders.len(), holders[0].node), (1, 1));
+    let top = pb::TopKeysRequest { skip: 0, limit: 1 };
+    let top = client.top_keys(top).await.unwrap().into_inner();
+    let top = BusyKeys::from_message(top).unwrap();
+    assert_eq!((top.total, top.keys.len()), (2, 1));
+    assert_eq!(top.keys[0].usage.key.to_string(), "b");
+    assert_eq!(top.keys[0].admitted_milli, Some(950_500));
+}
+
+#[tokio::test]
+async fn the_cluster_is_shown_without_a_leader_and_budgets_are_not() {
+    let fake = Fake::new();
+    let mut client = client(&fake).await;
+    fake.lose_leader();
+    let view = client
+        .get_cluster(pb::GetClusterRequest {})
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(
+        (view.leader, view.nodes.len(), view.cluster.as_str()),
+        (None, 2, "test")
+    );
+    assert_eq!(view.nodes[0].heard_ns_ago, Some(200_000_000));
+    let page = pb::ListClientsRequest { after: 1, limit: 1 };
+    let page = client.list_clients(page).await.unwrap().into_inner();
+    assert_eq!((page.clients[0].session, page.more), (2, true));
+    let list = pb::ListBudgetsRequest { after: 0, limit: 9 };
+    let refused = client.list_budgets(list).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unavailable);
+    assert!(
+        refused.message().contains("nothing was changed"),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn changes_of_the_cluster_reach_the_node_and_refusals_come_back() {
+    use pb::change_cluster_request::Change;
+    let fake = Fake::new();
+    let mut client = client(&fake).await;
+    let change = |change| pb::ChangeClusterRequest {
+        request: 5,
+        change: Some(change),
+    };
+    client
+        .change_cluster(change(Change::Add("node-4:7101".into())))
+        .await
+        .unwrap();
+    assert_eq!(fake.changes(), [ClusterChange::Add("node-4:7101".into())]);
+    let refused = client
+        .change_cluster(change(Change::Promote(9)))
+        .await
+        .unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition);
+    let empty = client
+        .change_cluster(change(Change::Add(String::new())))
+        .await
+        .unwrap_err();
+    assert_eq!(empty.code(), Code::InvalidArgument);
+}

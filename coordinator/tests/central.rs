@@ -1,0 +1,224 @@
+//! Budgets that are too small to divide, over real sockets: three nodes, each a
+//! process, and clients of all of them in this one.
+#![expect(
+    clippy::unwrap_used,
+    reason = "the helpers of a test may panic as the test may"
+)]
+
+#[path = "central/check.rs"]
+mod check;
+#[path = "central/cluster.rs"]
+mod cluster;
+
+use aliquot_client::{Admission, Client, Clock, HostClock, Limiter, Reason, Span, Tick};
+use aliquot_core::budget::BudgetDraft;
+use aliquot_core::central::{Ask, Hops, Manner, Outcome, Told};
+use aliquot_core::share::Kind;
+use aliquot_core::unit::{Edge, Incarnation, RequestId};
+use aliquot_wire::Wire;
+use aliquot_wire::central::AskForward;
+use aliquot_wire::pb::central_client::CentralClient;
+use cluster::{Cluster, KEY, Place, wait_for};
+use std::num::NonZeroU64;
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+fn rate(per_sec: u64, burst: u64) -> impl FnOnce(&mut BudgetDraft) {
+    move |draft| {
+        draft.rate = Some(format!("{per_sec}/s").into());
+        draft.burst = Some(burst.into());
+    }
+}
+
+/// Asks in both ways until `until`, and says what was admitted.
+async fn want(limiter: Limiter, until: Tick) -> Vec<Admission> {
+    let mut admitted = Vec::new();
+    while HostClock.now() < until {
+        admitted.extend(limiter.check(1).await);
+        let most = Duration::from_secs(1);
+        admitted.extend(limiter.acquire_within(1, most).await);
+        // Who is refused at once, without a lease, lets others go on.
+        tokio::task::yield_now().await;
+    }
+    admitted
+}
+
+/// Whether some window has more in it than the budget allows. A decision counts
+/// where both of its readings are within; so what was decided elsewhere, at a
+/// time that is not known, is never counted where it may not have been.
+fn over(admitted: &[Admission], per_sec: f64, burst: f64) -> Option<String> {
+    let mut by_end: Vec<&Admission> = admitted.iter().collect();
+    by_end.sort_by_key(|of| of.decided_at);
+    admitted.iter().find_map(|first| {
+        let from = first.asked_at;
+        let within = by_end.iter().filter(|of| of.asked_at >= from);
+        within.zip(1..).find_map(|(last, count)| {
+            let span = last.decided_at.since(from).nanos() as f64 / 1e9;
+            let most = per_sec * 1.001 * span + burst;
+            let said = || format!("{count} in {span} s, where {most} are allowed");
+            (f64::from(count) > most + 1e-6).then(said)
+        })
+    })
+}
+
+/// Everybody wants some, for so long.
+async fn load(limiters: &[Limiter], span: Span) -> Vec<Vec<Admission>> {
+    let until = HostClock.now().after(span);
+    let tasks = limiters.iter().map(|limiter| want(limiter.clone(), until));
+    let tasks: Vec<_> = tasks.map(tokio::spawn).collect();
+    let mut admitted = Vec::new();
+    for task in tasks {
+        admitted.push(task.await.unwrap());
+    }
+    admitted
+}
+
+fn limiters(clients: &[Client]) -> Vec<Limiter> {
+    let limiter = |client: &Client| client.limiter(KEY).unwrap();
+    clients.iter().map(limiter).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_tokens_reach_forty_clients_of_three_nodes_and_are_all_used() {
+    let cluster = Cluster::of(rate(100, 3)).await;
+    let clients = cluster.clients(40);
+    let limiters = limiters(&clients);
+    let mut all: Vec<Admission> = Vec::new();
+    // Until the budget is in one piece, it is not all used.
+    let place = wait_for("a home under load", async || {
+        all.extend(load(&limiters, Span::from_millis(500)).await.concat());
+        cluster.look().await
+    })
+    .await;
+    all.extend(load(&limiters, Span::from_secs(1)).await.concat());
+    // A burst of three lasts for 30 ms: a host that is busy for longer costs a
+    // window, and not the test.
+    let mut best = 0.0;
+    for _ in 0..4 {
+        let began = HostClock.now();
+        let admitted = load(&limiters, Span::from_secs(5)).await;
+        let seconds = HostClock.now().since(began).nanos() as f64 / 1e9;
+        let least = admitted.iter().map(Vec::len).min().unwrap();
+        let counted: usize = admitted.iter().map(Vec::len).sum();
+        let part = counted as f64 / (100.0 * seconds);
+        eprintln!(
+            "{part:.3} of R in {seconds:.1} s, least {least} of {}",
+            counted / 40
+        );
+        all.extend(admitted.concat());
+        assert!(least > 0, "a client was never served");
+        best = f64::max(best, part);
+        if best >= 0.9 {
+            break;
+        }
+    }
+    assert_eq!(over(&all, 100.0, 3.0), None);
+    assert!(best >= 0.9, "only {best} of R");
+    nothing_is_passed_on_twice(&place).await;
+}
+
+/// A node that is not the home, and is asked by a peer, says where to ask.
+async fn nothing_is_passed_on_twice(place: &Place) {
+    let address = format!("http://{}", place.other.peer_listen);
+    let mut peer = CentralClient::connect(address).await.unwrap();
+    let ask = Ask {
+        edge: Edge {
+            parent: Incarnation::new(1 << 40),
+            child: Incarnation::new(1),
+        },
+        request: RequestId::new(1),
+        budget: place.budget,
+        kind: Kind::Rate,
+        cost: NonZeroU64::MIN,
+        manner: Manner::Once,
+        hops: Hops::Forwarded,
+    };
+    let told = peer.forward(AskForward::new(ask).to_message()).await;
+    let told = Told::from_message(told.unwrap().into_inner()).unwrap();
+    assert!(
+        matches!(told.outcome, Outcome::Moved { home: Some(_) }),
+        "{told:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_permits_go_round_among_six_clients() {
+    let cluster = Cluster::of(|draft| {
+        draft.concurrency = Some(2_u64.into());
+        draft.max_hold = Some("30s".into());
+    })
+    .await;
+    let clients = cluster.clients(6);
+    let mut tasks = JoinSet::new();
+    let until = HostClock.now().after(Span::from_secs(6));
+    for limiter in limiters(&clients) {
+        tasks.spawn(async move {
+            let mut flights = Vec::new();
+            while HostClock.now() < until {
+                if let Ok(permit) = limiter.permit().await {
+                    // The work that is limited.
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    flights.push((permit.decided_at(), HostClock.now()));
+                    drop(permit);
+                }
+            }
+            flights
+        });
+    }
+    let flights = tasks.join_all().await;
+    let served: Vec<usize> = flights.iter().map(Vec::len).collect();
+    eprintln!("served: {served:?}");
+    assert!(served.iter().all(|&times| times >= 3), "{served:?}");
+    let flights = flights.concat();
+    for &(begin, _) in &flights {
+        let aloft = flights.iter().filter(|of| of.0 <= begin && begin < of.1);
+        assert!(aloft.count() <= 2, "more than two at {begin:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn questions_go_on_at_another_home_when_theirs_is_killed() {
+    let mut cluster = Cluster::of(rate(50, 2)).await;
+    let clients = cluster.clients(9);
+    let limiters = limiters(&clients);
+    let mut all: Vec<Admission> = Vec::new();
+    let place = wait_for("a home under load", async || {
+        all.extend(load(&limiters, Span::from_millis(500)).await.concat());
+        cluster.look().await
+    })
+    .await;
+    cluster.supervisor.kill(&place.home.name).await.unwrap();
+    let killed = HostClock.now();
+    let mut undecided = 0;
+    // Everybody is served again, and whoever is not is told when to ask.
+    for limiter in &limiters {
+        let admission = wait_for("a token after the kill", async || {
+            match limiter.check(1).await {
+                Ok(admission) => Some(admission),
+                Err(refused) => {
+                    undecided += u32::from(refused.reason == Reason::Undecided);
+                    assert!(refused.retry_after.is_some(), "{refused:?}");
+                    None
+                }
+            }
+        })
+        .await;
+        all.push(admission);
+    }
+    all.extend(load(&limiters, Span::from_secs(2)).await.concat());
+    let next = wait_for("the next home", async || {
+        all.extend(load(&limiters, Span::from_millis(300)).await.concat());
+        cluster.look().await
+    })
+    .await;
+    assert_ne!(next.home.name, place.home.name);
+    let after = HostClock.now().since(killed);
+    let served = load(&limiters, Span::from_secs(3)).await;
+    eprintln!(
+        "{undecided} undecided; another home within {after}; then {:?}",
+        served.iter().map(Vec::len).collect::<Vec<_>>()
+    );
+    assert!(served.iter().all(|of| !of.is_empty()));
+    all.extend(served.concat());
+    assert_eq!(over(&all, 50.0, 2.0), None);
+}

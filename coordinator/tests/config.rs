@@ -1,0 +1,209 @@
+//! What a node is told: sources, precedence, and what is said of mistakes.
+
+use aliquot_coordinator::config::{
+    ClientCerts, Config, Flags, Loaded, Problems, SETTINGS, Security, Sources, lease_needs,
+};
+use aliquot_core::unit::Span;
+
+fn sources(file: &str, env: &[(&str, &str)], flags: &[(&str, &str)]) -> Sources {
+    let mut sources = Sources::default();
+    sources.file("node.toml", file);
+    let env = env.iter().map(|&(name, text)| (name.into(), text.into()));
+    sources.env(env);
+    let mut said = Flags::default();
+    for (key, text) in flags {
+        assert!(said.say(key, text), "{key}");
+    }
+    sources.flags(said);
+    sources
+}
+
+fn load(file: &str) -> Result<Loaded, Problems> {
+    Config::load(&sources(file, &[], &[]))
+}
+
+#[track_caller]
+fn check_refused(file: &str, expect: &[&str]) {
+    let problems = load(file).expect_err("it must be refused");
+    let said: Vec<String> = problems.0.iter().map(ToString::to_string).collect();
+    assert_eq!(said.len(), expect.len(), "{said:#?}");
+    for (said, expect) in said.iter().zip(expect) {
+        assert!(said.contains(expect), "{said}\nlacks {expect}");
+    }
+}
+
+#[test]
+fn the_defaults_are_a_whole_configuration() {
+    let loaded = Config::load(&Sources::default()).unwrap();
+    let config = &loaded.config;
+    assert_eq!(config.listen.to_string(), "127.0.0.1:7001");
+    assert_eq!(
+        config.cluster.peers,
+        std::slice::from_ref(&config.peer_advertise)
+    );
+    assert_eq!(config.pace.lease, Span::from_secs(3));
+    assert_eq!(config.tls, None);
+    assert_eq!(config.security, Security::Strict);
+    assert!(loaded.warnings.is_empty());
+}
+
+#[test]
+fn a_flag_goes_before_a_variable_before_the_file_before_the_default() {
+    let file = "listen = \"127.0.0.1:1\"\nlease = \"4s\"\n\n[session]\nmax = 7\n";
+    let env = [
+        ("ALIQUOT_LISTEN", "127.0.0.1:2"),
+        ("ALIQUOT_LEASE", "5s"),
+        ("PATH", "/bin"),
+    ];
+    let loaded = Config::load(&sources(file, &env, &[("listen", "127.0.0.1:3")])).unwrap();
+    let config = &loaded.config;
+    assert_eq!(config.listen.port(), 3);
+    assert_eq!(config.pace.lease, Span::from_secs(5));
+    assert_eq!(config.session.most, 7);
+    let origin = |key| loaded.origin(key).unwrap().to_string();
+    assert_eq!(origin("listen"), "--listen");
+    assert_eq!(origin("lease"), "ALIQUOT_LEASE");
+    assert_eq!(origin("session.max"), "node.toml:5");
+    assert_eq!(origin("heartbeat"), "default");
+}
+
+#[test]
+fn what_is_printed_reads_back_as_the_same_configuration() {
+    let file = "cluster.id = \"shop\"\npeer_listen = \"127.0.0.1:9\"\nmetrics_listen = \"off\"\n\
+                cluster.peers = [\"127.0.0.1:9\", \"node-b:9\"]\nsnapshot_every = 1_000\n";
+    let loaded = load(file).unwrap();
+    let again = load(&loaded.to_string()).unwrap();
+    assert_eq!(again.config, loaded.config);
+    let json = loaded.to_json();
+    assert_eq!(json.as_object().unwrap().len(), SETTINGS.len());
+    assert_eq!(json["cluster.id"]["value"], "shop");
+    assert_eq!(json["cluster.id"]["origin"], "node.toml:1");
+    assert_eq!(json["tls.cert"]["value"], serde_json::Value::Null);
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_its_line_and_what_was_meant() {
+    check_refused(
+        "\nleese = \"3s\"\n[cluster]\nid = \"x\"\npears = []\n[zebra]\nstripes = 3\n",
+        &[
+            r#"cluster.pears (node.toml:5) is no setting; did you mean "cluster.peers"?"#,
+            r#"leese (node.toml:2) is no setting; did you mean "lease"?"#,
+            "zebra (node.toml:6) is no setting; `aliquot serve --print-config` shows all",
+        ],
+    );
+    check_refused(
+        "id = \"x\"",
+        &[r#"id (node.toml:1) is no setting; did you mean "cluster.id"?"#],
+    );
+    check_refused("tls = 3", &["tls (node.toml:1) must be a table"]);
+    check_refused(
+        "lease = \"3s\nlisten = 4",
+        &["the file (node.toml:1) is not TOML"],
+    );
+}
+
+#[test]
+fn every_wrong_value_is_told_at_once() {
+    check_refused(
+        "listen = \"nowhere\"\nlease = \"3 parsecs\"\ndrift_ppm = -1\ninsecure = \"maybe\"\n\
+         snapshot_every = 3.5\ncluster.peers = [\"a:0\", \"127.0.0.1:7101\"]\nlog.format = \"xml\"\nlog.filter = \"a=loud\"",
+        &[
+            "snapshot_every (node.toml:5) must be a text or a whole number, not float",
+            r#"listen = "nowhere" (node.toml:1) must be IP:PORT"#,
+            r#"cluster.peers = "a:0" (node.toml:6) must be HOST:PORT"#,
+            r#"lease = "3 parsecs" (node.toml:2) must be a span from 200ms to 1h"#,
+            r#"drift_ppm = "-1" (node.toml:3) must be a whole number from 0 to 100000"#,
+            r#"log.format = "xml" (node.toml:7) must be pretty or json"#,
+            r#"log.filter = "a=loud" (node.toml:8) must be a filter"#,
+            r#"insecure = "maybe" (node.toml:4) must be true or false"#,
+        ],
+    );
+}
+
+#[test]
+fn a_lease_must_outlast_a_leader_change() {
+    check_refused(
+        "lease = \"2900ms\"",
+        &["3 × report_every + 2 × election_max + 5 × round_trip = 2950ms"],
+    );
+    let mut pace = load("").unwrap().config.pace;
+    assert_eq!(lease_needs(&pace), Ok(()));
+    pace.lease = Span::from_millis(2_962);
+    assert_eq!(lease_needs(&pace), Ok(()));
+    pace.lease = Span::from_millis(2_961);
+    assert!(lease_needs(&pace).is_err());
+    check_refused(
+        "heartbeat = \"60ms\"\nelection_min = \"100ms\"\nelection_max = \"100ms\"",
+        &["election_min", "election_min", "heartbeat"],
+    );
+}
+
+#[test]
+fn the_peers_contain_the_node_itself() {
+    check_refused(
+        "cluster.peers = [\"a:1\", \"b:1\"]",
+        &[r#"must contain this node's own peer_advertise = "127.0.0.1:7101""#],
+    );
+    check_refused(
+        "cluster.peers = [\"127.0.0.1:7101\", \"127.0.0.1:7101\"]",
+        &["stands there twice"],
+    );
+    check_refused(
+        "listen = \"127.0.0.1:5\"\npeer_listen = \"127.0.0.1:5\"",
+        &["is listen's address already"],
+    );
+}
+
+#[test]
+fn off_loopback_plaintext_must_be_accepted_in_so_many_words() {
+    let open = "listen = \"0.0.0.0:7001\"\nadvertise = \"node-1:7001\"\n";
+    check_refused(
+        open,
+        &["listen = \"0.0.0.0:7001\" (node.toml:1) is off loopback"],
+    );
+    check_refused(
+        "listen = \"0.0.0.0:7001\"\ninsecure = true",
+        &["must be given, because listen = \"0.0.0.0:7001\""],
+    );
+    let config = load(&format!("{open}insecure = true")).unwrap().config;
+    assert_eq!(config.security, Security::Insecure);
+    assert_eq!(config.advertise.to_string(), "node-1:7001");
+    let tls = "[tls]\ncert = \"c\"\nkey = \"k\"\nca = \"a\"\n";
+    let config = load(&format!("{open}{tls}")).unwrap().config;
+    let tls_read = config.tls.unwrap();
+    assert_eq!(tls_read.client_certs, ClientCerts::Required);
+    assert_eq!(tls_read.peers, ["127.0.0.1"]);
+    assert_eq!(tls_read.clients, ["*"]);
+    check_refused(
+        "[tls]\ncert = \"c\"",
+        &["tls.key = \"\"", "tls.ca = \"\" (default) must be given"],
+    );
+    check_refused(
+        &format!("{tls}require_client_cert = false"),
+        &["needs tokens"],
+    );
+}
+
+#[test]
+fn a_variable_that_means_nothing_is_told_and_stops_nobody() {
+    let env = [
+        ("ALIQUOT_LISEN", "x"),
+        ("ALIQUOT_ENDPOINTS", "y"),
+        ("ALIQUOT_PORT_7001_TCP_ADDR_PROTO", "z"),
+    ];
+    let loaded = Config::load(&sources("", &env, &[])).unwrap();
+    assert_eq!(
+        loaded.warnings,
+        ["the variable ALIQUOT_LISEN means nothing here; did you mean ALIQUOT_LISTEN?"]
+    );
+}
+
+#[test]
+fn every_setting_has_a_flag_and_a_variable_of_its_own() {
+    let mut names: Vec<_> = SETTINGS.iter().map(|setting| setting.flag()).collect();
+    names.extend(SETTINGS.iter().map(|setting| setting.variable()));
+    let all = names.len();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), all);
+}

@@ -1,0 +1,15 @@
+//! How nodes and clients reach a node: gossip, sessions, and how they spread.
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, which stop where they cannot go on"
+)]
+
+mod book;
+mod link;
+mod mesh;
+mod metrics;
+mod outbox;
+mod registry;
+mod server;
+mod session;
+mod spread;

@@ -1,0 +1,100 @@
+//! The page of figures stays small, and probes tell the truth.
+
+use aliquot_coordinator::face::metrics::{KeyUse, Snapshot, TOP_KEYS, render, router};
+use axum::body::Body;
+use http::Request;
+use http_body_util::BodyExt;
+use std::sync::Arc;
+use tokio::sync::watch;
+use tower::ServiceExt;
+
+fn used(key: String, admitted_per_s: f64) -> KeyUse {
+    KeyUse {
+        key,
+        admitted_per_s,
+        held: 1.5,
+    }
+}
+
+#[test]
+fn ten_thousand_keys_are_a_page_of_twenty() {
+    let few: Vec<KeyUse> = (0..20).map(|n| used(format!("t/{n}"), 1.0)).collect();
+    let many: Vec<KeyUse> = (0..10_000)
+        .map(|n| used(format!("t/{n}"), f64::from(n)))
+        .collect();
+    let page = |keys| {
+        render(&Arc::new(Snapshot {
+            keys,
+            ..Snapshot::default()
+        }))
+    };
+    let (few, many) = (page(few), page(many));
+    assert_eq!(few.lines().count(), many.lines().count());
+    let named = |page: &str| page.matches("aliquot_key_held{").count();
+    assert_eq!((named(&few), named(&many)), (TOP_KEYS, TOP_KEYS));
+    assert!(
+        many.contains("aliquot_key_admitted_per_second{key=\"t/9999\"} 9999.0"),
+        "{many}"
+    );
+    assert!(many.contains("{key=\"t/9980\"}") && !many.contains("{key=\"t/9979\"}"));
+    assert!(many.ends_with("# EOF\n"));
+}
+
+#[test]
+fn a_key_cannot_break_out_of_its_label() {
+    let page = render(&Arc::new(Snapshot {
+        keys: vec![used("a\"}b\\".into(), 1.0)],
+        ..Snapshot::default()
+    }));
+    assert!(page.contains(r#"{key="a\"}b\\"} 1.5"#), "{page}");
+}
+
+#[test]
+fn counters_and_gauges_have_their_names() {
+    let page = render(&Arc::new(Snapshot {
+        sessions: 7,
+        reports: 9,
+        ..Snapshot::default()
+    }));
+    assert!(page.contains("\naliquot_sessions 7.0\n"), "{page}");
+    assert!(page.contains("\naliquot_reports_total 9\n"), "{page}");
+    assert!(page.contains("\naliquot_ready 1.0\n"), "{page}");
+}
+
+async fn get(snapshots: &watch::Receiver<Arc<Snapshot>>, path: &str) -> (u16, String) {
+    let request = Request::get(path).body(Body::empty()).unwrap();
+    let response = router(snapshots.clone()).oneshot(request).await.unwrap();
+    let status = response.status().as_u16();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+#[tokio::test]
+async fn probes_say_whether_the_node_lives_and_serves() {
+    let starting = Snapshot {
+        not_ready: Some("no lease yet".into()),
+        ..Snapshot::default()
+    };
+    let (actor, snapshots) = watch::channel(Arc::new(starting));
+    assert_eq!(get(&snapshots, "/healthz").await, (200, "ok\n".into()));
+    assert_eq!(
+        get(&snapshots, "/readyz").await,
+        (503, "no lease yet\n".into())
+    );
+    actor.send_replace(Arc::default());
+    assert_eq!(get(&snapshots, "/readyz").await, (200, "ok\n".into()));
+    assert!(
+        get(&snapshots, "/metrics")
+            .await
+            .1
+            .contains("aliquot_ready 1.0")
+    );
+    assert_eq!(get(&snapshots, "/other").await.0, 404);
+    drop(actor);
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(
+            get(&snapshots, path).await,
+            (503, "the node has stopped\n".into())
+        );
+    }
+}

@@ -1,0 +1,146 @@
+//! The actor's table: who calls what by which name, and who must be told.
+
+use crate::server::keys;
+use aliquot_coordinator::session::{
+    Caller, Name, Outbox, Outgoing, Refused, Registry, Remote, StreamId,
+};
+use aliquot_core::budget::{Key, Labels};
+use aliquot_core::unit::{BudgetId, Drift, Edge, Incarnation, Span, Tick};
+use aliquot_wire::Wire;
+use aliquot_wire::session::{Interned, KeyRefusal, NodeMessage, SessionOpened};
+use std::task::{Context, Poll, Waker};
+use tokio_stream::Stream;
+
+fn caller(client: u64, stream: u64) -> Caller {
+    Caller {
+        edge: Edge {
+            parent: Incarnation::new(1),
+            child: Incarnation::new(client),
+        },
+        stream: StreamId::new(stream),
+    }
+}
+
+/// Opens a session, and reads its answer to the open away.
+fn open(registry: &mut Registry, client: u64) -> Outgoing {
+    let (outbox, mut outgoing) = Outbox::new();
+    let caller = caller(client, client);
+    outbox.send(NodeMessage::Opened(SessionOpened {
+        edge: caller.edge,
+        drift: Drift::from_ppm(0).unwrap(),
+        report_every: Span::from_secs(1),
+        keys: Vec::new(),
+    }));
+    read(&mut outgoing).unwrap();
+    registry.open(
+        caller,
+        outbox,
+        Remote::default(),
+        Labels::new(),
+        Tick::from_nanos(client),
+    );
+    outgoing
+}
+
+fn read(outgoing: &mut Outgoing) -> Option<NodeMessage> {
+    let mut context = Context::from_waker(Waker::noop());
+    match std::pin::Pin::new(outgoing).poll_next(&mut context) {
+        Poll::Ready(Some(Ok(message))) => Some(NodeMessage::from_message(message).unwrap()),
+        _ => None,
+    }
+}
+
+fn named(key: &str, name: Name) -> NodeMessage {
+    let key = Key::try_from(key).unwrap();
+    NodeMessage::Interned(vec![Interned { key, budget: name }])
+}
+
+fn intern(registry: &mut Registry, client: u64, key: &str, name: Name) -> Result<Name, Refused> {
+    let key = keys(&[key]).remove(0);
+    let interned = registry.intern(Incarnation::new(client), key, |_| name);
+    interned.map(|interned| interned.budget)
+}
+
+const NOT_YET: Name = Err(KeyRefusal::NotYet);
+
+#[test]
+fn a_budget_that_comes_ends_or_begins_anew_is_told_to_all_who_use_its_key() {
+    let mut registry = Registry::new(10);
+    let (mut one, mut two) = (open(&mut registry, 1), open(&mut registry, 2));
+    assert_eq!(intern(&mut registry, 1, "a", NOT_YET), Ok(NOT_YET));
+    assert_eq!(registry.waiting().count(), 1);
+    // The second asks when it is there; the first learns of it.
+    let there = Ok(BudgetId::new(5));
+    assert_eq!(intern(&mut registry, 2, "a", there), Ok(there));
+    assert_eq!(read(&mut one), Some(named("a", there)));
+    assert_eq!(read(&mut two), None);
+    assert_eq!(registry.waiting().count(), 0);
+    assert_eq!(registry.refresh(|_| there), 0);
+    for name in [Err(KeyRefusal::NoRule), Ok(BudgetId::new(6))] {
+        assert_eq!(registry.refresh(|_| name), 1);
+        assert_eq!(read(&mut one), Some(named("a", name)));
+        assert_eq!(read(&mut two), Some(named("a", name)));
+    }
+}
+
+#[test]
+fn names_last_as_long_as_somebody_uses_them() {
+    let mut registry = Registry::new(10);
+    let _streams = (open(&mut registry, 1), open(&mut registry, 2));
+    for client in 1..=2 {
+        assert_eq!(intern(&mut registry, client, "a", NOT_YET), Ok(NOT_YET));
+    }
+    registry.remove(Incarnation::new(1), None);
+    assert_eq!(registry.waiting().count(), 1);
+    registry.sweep(|_| false);
+    assert_eq!(registry.waiting().count(), 0);
+    assert_eq!(registry.sessions().count(), 0);
+    assert_eq!(intern(&mut registry, 1, "a", NOT_YET), Err(Refused::Lapsed));
+}
+
+#[test]
+fn a_session_with_too_many_keys_is_cut_and_the_others_are_not() {
+    let mut registry = Registry::new(2);
+    let (one, two) = (open(&mut registry, 1), open(&mut registry, 2));
+    for key in ["a", "b", "a"] {
+        assert_eq!(intern(&mut registry, 1, key, NOT_YET), Ok(NOT_YET));
+    }
+    let most = Refused::TooManyKeys { most: 2 };
+    assert_eq!(intern(&mut registry, 1, "c", NOT_YET), Err(most));
+    assert_eq!(intern(&mut registry, 2, "c", NOT_YET), Ok(NOT_YET));
+    assert_eq!(registry.get(Incarnation::new(1)).unwrap().keys().count(), 2);
+    drop((one, two));
+}
+
+#[test]
+fn only_the_stream_that_carries_a_session_speaks_for_it() {
+    let mut registry = Registry::new(2);
+    let _old = open(&mut registry, 1);
+    let (outbox, _new) = Outbox::new();
+    assert!(registry.resume(caller(1, 9), outbox.clone(), Remote::default()));
+    assert!(!registry.resume(caller(2, 9), outbox, Remote::default()));
+    assert!(registry.is_current(&caller(1, 9)));
+    assert!(!registry.is_current(&caller(1, 1)));
+    registry.gone(&caller(1, 1));
+    assert_eq!(registry.connected(), 1);
+    registry.gone(&caller(1, 9));
+    assert_eq!((registry.connected(), registry.sessions().count()), (0, 1));
+}
+
+#[test]
+fn who_was_asked_to_move_is_left_alone_for_a_while() {
+    let mut registry = Registry::new(2);
+    let mut streams: Vec<Outgoing> = (1..=3).map(|client| open(&mut registry, client)).collect();
+    let now = Tick::from_nanos(1_000);
+    let to = NodeMessage::Move("b:7001".into());
+    assert_eq!(registry.ask_to_move(2, "b:7001", now), 2);
+    assert_eq!(registry.staying(now), 1);
+    let told: Vec<bool> = streams
+        .iter_mut()
+        .map(|stream| read(stream).as_ref() == Some(&to))
+        .collect();
+    assert_eq!(told, [true, true, false]);
+    assert_eq!(registry.ask_to_move(3, "b:7001", now), 1);
+    let later = now.after(Registry::ASK_AGAIN);
+    assert_eq!(registry.ask_to_move(9, "b:7001", later), 3);
+}

@@ -1,0 +1,152 @@
+//! Sessions come to be spread evenly, from any start and on stale news.
+
+use aliquot_coordinator::session::{Seat, Spread};
+use aliquot_core::unit::Incarnation;
+use proptest::prelude::*;
+
+/// Nodes that each see what the others said `stale` rounds ago.
+struct Fleet {
+    counts: Vec<u64>,
+    said: Vec<Vec<u64>>,
+    spreads: Vec<Spread>,
+    /// Clients that are on their way to a node.
+    under_way: Vec<(usize, u64)>,
+    stale: usize,
+    moved: u64,
+    most_at_once: f64,
+}
+
+impl Fleet {
+    fn new(counts: &[u64], stale: usize) -> Self {
+        let lives = 1..=counts.len() as u64;
+        Self {
+            counts: counts.to_vec(),
+            said: vec![counts.to_vec(); stale + 1],
+            spreads: lives
+                .map(|life| Spread::new(Incarnation::new(life)))
+                .collect(),
+            under_way: Vec::new(),
+            stale,
+            moved: 0,
+            most_at_once: 0.0,
+        }
+    }
+
+    /// One second: who was asked leaves now and arrives in the next.
+    fn round(&mut self) {
+        for (to, clients) in std::mem::take(&mut self.under_way) {
+            self.counts[to] += clients;
+        }
+        let said = &self.said[self.said.len() - 1 - self.stale];
+        let seats: Vec<Seat> = (said.iter().enumerate())
+            .map(|(node, &sessions)| Seat {
+                life: Incarnation::new(node as u64 + 1),
+                address: node.to_string(),
+                sessions,
+            })
+            .collect();
+        for node in 0..self.counts.len() {
+            let own = self.counts[node];
+            let others: Vec<Seat> = (seats.iter().enumerate())
+                .filter(|(other, _)| *other != node)
+                .map(|(_, seat)| seat.clone())
+                .collect();
+            let mut left = 0;
+            for ask in self.spreads[node].round(own, &others) {
+                left += ask.sessions;
+                self.under_way
+                    .push((ask.address.parse().unwrap(), ask.sessions));
+            }
+            assert!(left <= (own / 10).max(1), "{left} of {own} at once");
+            self.counts[node] -= left;
+            self.moved += left;
+            self.most_at_once = self.most_at_once.max(left as f64 / own.max(1) as f64);
+        }
+        self.said.push(self.counts.clone());
+    }
+
+    fn rounds(&mut self, rounds: usize) {
+        for _ in 0..rounds {
+            self.round();
+        }
+    }
+
+    /// How many must move at least, to be even.
+    fn needed(counts: &[u64]) -> u64 {
+        let total: u64 = counts.iter().sum();
+        let part = total.div_ceil(counts.len() as u64);
+        counts.iter().map(|count| count.saturating_sub(part)).sum()
+    }
+}
+
+#[track_caller]
+fn check(start: &[u64], rounds: usize, expect: &[u64]) {
+    let mut fleet = Fleet::new(start, 1);
+    fleet.rounds(rounds);
+    let mut end = fleet.counts.clone();
+    end.sort_unstable();
+    assert_eq!(end, expect, "from {start:?}, {} moved", fleet.moved);
+}
+
+#[test]
+fn few_clients_are_spread_as_evenly_as_they_can_be() {
+    check(&[8, 0, 0], 20, &[2, 3, 3]);
+    check(&[4, 3, 1], 10, &[2, 3, 3]);
+    check(&[3, 3, 2], 10, &[2, 3, 3]);
+    check(&[4, 4, 0], 10, &[2, 3, 3]);
+    check(&[3, 3, 3, 0], 10, &[2, 2, 2, 3]);
+    check(&[1, 0, 0], 10, &[0, 0, 1]);
+    check(&[0, 0], 10, &[0, 0]);
+    check(&[5], 10, &[5]);
+}
+
+#[test]
+fn what_is_even_enough_is_left_alone() {
+    for counts in [[1_000, 1_050, 950], [100, 95, 105], [3, 3, 2], [10, 11, 9]] {
+        let mut fleet = Fleet::new(&counts, 1);
+        fleet.rounds(50);
+        assert_eq!(fleet.moved, 0, "{counts:?}");
+    }
+}
+
+#[test]
+fn a_node_that_returns_fills_within_half_a_minute() {
+    let mut fleet = Fleet::new(&[7_500, 7_500, 0], 1);
+    fleet.rounds(30);
+    let counts = fleet.counts.clone();
+    println!("after 30 rounds {counts:?}, {} moved", fleet.moved);
+    assert!(
+        counts.iter().all(|count| count.abs_diff(5_000) <= 250),
+        "{counts:?}"
+    );
+    assert!(fleet.moved <= 5_000, "{}", fleet.moved);
+}
+
+#[test]
+fn who_takes_no_clients_is_sent_none() {
+    let mut spread = Spread::new(Incarnation::new(1));
+    assert!(spread.round(1_000, &[]).is_empty());
+}
+
+proptest! {
+    #[test]
+    fn from_any_start_it_is_even_in_a_minute_and_stays_so(
+        start in proptest::collection::vec(prop_oneof![0_u64..12, 0_u64..5_000], 1..8),
+        stale in 0_usize..=1,
+    ) {
+        let mut fleet = Fleet::new(&start, stale);
+        fleet.rounds(60);
+        let (counts, moved) = (fleet.counts.clone(), fleet.moved);
+        let total: u64 = counts.iter().sum();
+        let nodes = counts.len() as u64;
+        prop_assert_eq!(total, start.iter().sum::<u64>());
+        for count in &counts {
+            let off = (count * nodes).abs_diff(total);
+            prop_assert!(off <= nodes.max(total / 20), "{:?}", counts);
+        }
+        fleet.rounds(30);
+        prop_assert_eq!(fleet.moved, moved, "it is at rest");
+        let needed = Fleet::needed(&start);
+        prop_assert!(moved <= needed + needed / 10 + nodes, "{} moved, {} needed", moved, needed);
+    }
+}

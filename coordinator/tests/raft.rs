@@ -1,0 +1,15 @@
+//! The replicated log on real sockets: nodes form, lose a leader, change
+//! members, and fall behind.
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, which stop where they cannot go on"
+)]
+
+#[path = "raft/cluster.rs"]
+mod cluster;
+#[path = "raft/forming.rs"]
+mod forming;
+#[path = "raft/leading.rs"]
+mod leading;
+#[path = "raft/members.rs"]
+mod members;

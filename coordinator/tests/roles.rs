@@ -1,0 +1,186 @@
+//! Who may call the operator's service: certificates, tokens, and their files.
+#![expect(
+    clippy::unwrap_used,
+    reason = "the helpers of a test may panic as the test may"
+)]
+#![expect(
+    dead_code,
+    reason = "the node of the tests has handles for other tests"
+)]
+
+#[path = "support/fake.rs"]
+mod fake;
+#[path = "support/server.rs"]
+mod server;
+
+use aliquot_coordinator::config::{Config, Sources};
+use aliquot_coordinator::face::auth::Auth;
+use aliquot_coordinator::face::tls::TlsFiles;
+use aliquot_wire::pb;
+use aliquot_wire::pb::admin_client::AdminClient;
+use fake::Fake;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use std::path::{Path, PathBuf};
+use tonic::transport::Endpoint;
+use tonic::{Code, Request, Status};
+
+/// An authority, and files of those it signs.
+struct Authority {
+    dir: tempfile::TempDir,
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("ca.pem"), issuer.pem()).unwrap();
+        Self { dir, issuer }
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        self.dir.path().join(file)
+    }
+
+    /// Certifies names; the files are called after the first.
+    fn sign(&self, names: &[&str]) -> (PathBuf, PathBuf) {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(names.clone()).unwrap();
+        let cert = params.signed_by(&key, &self.issuer).unwrap();
+        let files = (
+            self.path(&format!("{}.pem", names[0])),
+            self.path(&format!("{}.key", names[0])),
+        );
+        std::fs::write(&files.0, cert.pem()).unwrap();
+        std::fs::write(&files.1, key.serialize_pem()).unwrap();
+        files
+    }
+
+    /// A node's configuration with TLS, and more settings.
+    fn config(&self, more: &str) -> Config {
+        let (cert, key) = self.sign(&["localhost", "127.0.0.1"]);
+        let text = format!(
+            "tls.cert = {cert:?}\ntls.key = {key:?}\ntls.ca = {:?}\ntls.admins = [\"ops.example\"]\n{more}",
+            self.path("ca.pem")
+        );
+        let mut sources = Sources::default();
+        sources.file("node.toml", text);
+        Config::load(&sources).unwrap().config
+    }
+}
+
+async fn serve_tls(config: &Config) -> String {
+    let files = TlsFiles::of_node(config.tls.as_ref().unwrap()).unwrap();
+    let (auth, _) = Auth::load(config).unwrap();
+    let address = server::serve(&Fake::new(), auth, Some(files.server())).await;
+    format!("https://localhost:{}", address.port())
+}
+
+/// Asks for the cluster as whoever these files are, with a token.
+async fn ask(
+    url: &str,
+    ca: &Path,
+    identity: Option<&(PathBuf, PathBuf)>,
+    token: Option<&str>,
+) -> Result<(), Status> {
+    let identity = identity.map(|(cert, key)| (cert.as_path(), key.as_path()));
+    let files = TlsFiles::of_client(ca, identity).unwrap();
+    let endpoint = Endpoint::from_shared(url.to_owned()).unwrap();
+    let endpoint = endpoint.tls_config(files.client()).unwrap();
+    let channel = endpoint.connect().await;
+    let channel = channel.map_err(|error| Status::unavailable(error.to_string()))?;
+    let mut request = Request::new(pb::GetClusterRequest {});
+    if let Some(token) = token {
+        let header = format!("Bearer {token}").parse().unwrap();
+        request.metadata_mut().insert("authorization", header);
+    }
+    AdminClient::new(channel)
+        .get_cluster(request)
+        .await
+        .map(drop)
+}
+
+#[tokio::test]
+async fn a_certificate_gives_the_role_of_its_name_and_no_other() {
+    let authority = Authority::new();
+    let ca = authority.path("ca.pem");
+    let url = serve_tls(&authority.config("")).await;
+    let ops = authority.sign(&["ops.example"]);
+    ask(&url, &ca, Some(&ops), None).await.unwrap();
+    let service = authority.sign(&["checkout.example"]);
+    let refused = ask(&url, &ca, Some(&service), None).await.unwrap_err();
+    assert_eq!(refused.code(), Code::PermissionDenied, "{refused}");
+    assert!(refused.message().contains("you have client"), "{refused}");
+    assert!(refused.message().contains("tls.admins"), "{refused}");
+    // Without a certificate, with a stranger's, or without TLS nobody gets in.
+    let none = ask(&url, &ca, None, None).await.unwrap_err();
+    assert_ne!(none.code(), Code::PermissionDenied, "{none}");
+    let other = Authority::new();
+    let stranger = other.sign(&["ops.example"]);
+    ask(&url, &ca, Some(&stranger), None).await.unwrap_err();
+    ask(&url, &other.path("ca.pem"), Some(&ops), None)
+        .await
+        .unwrap_err();
+    let plain = url.replace("https", "http");
+    if let Ok(mut client) = AdminClient::connect(plain).await {
+        client
+            .get_cluster(pb::GetClusterRequest {})
+            .await
+            .unwrap_err();
+    }
+}
+
+#[tokio::test]
+async fn a_token_gives_the_role_before_it_in_the_file() {
+    let authority = Authority::new();
+    let ca = authority.path("ca.pem");
+    let (admin, client) = ("a".repeat(32), "c".repeat(32));
+    let tokens = authority.path("tokens");
+    std::fs::write(
+        &tokens,
+        format!("# ours\nadmin {admin}\n\nclient {client}\n"),
+    )
+    .unwrap();
+    let settings = format!("tls.require_client_cert = false\ntokens = {tokens:?}\n");
+    let config = authority.config(&settings);
+    let (_, warnings) = Auth::load(&config).unwrap();
+    assert!(warnings[0].contains("chmod 600"), "{warnings:?}");
+    let url = serve_tls(&config).await;
+    ask(&url, &ca, None, Some(&admin)).await.unwrap();
+    for (token, code) in [
+        (Some(client.as_str()), Code::PermissionDenied),
+        (Some("b"), Code::Unauthenticated),
+        (None, Code::Unauthenticated),
+    ] {
+        let refused = ask(&url, &ca, None, token).await.unwrap_err();
+        assert_eq!(refused.code(), code, "{refused}");
+    }
+    std::fs::write(&tokens, "admin short\n").unwrap();
+    let error = Auth::load(&config).unwrap_err().to_string();
+    assert!(
+        error.contains("tokens:1 has a token that is not 32"),
+        "{error}"
+    );
+    std::fs::write(&tokens, format!("root {admin}\n")).unwrap();
+    let error = Auth::load(&config).unwrap_err().to_string();
+    assert!(error.contains("must be `admin TOKEN`") && !error.contains(&admin));
+}
+
+#[test]
+fn files_that_are_no_certificates_are_named() {
+    let authority = Authority::new();
+    let config = authority.config("");
+    let tls = config.tls.unwrap();
+    std::fs::write(&tls.key, "nothing").unwrap();
+    let error = TlsFiles::of_node(&tls).unwrap_err().to_string();
+    assert!(
+        error.contains("localhost.key holds no private key in PEM"),
+        "{error}"
+    );
+    std::fs::remove_file(&tls.ca).unwrap();
+    let error = TlsFiles::of_client(&tls.ca, None).unwrap_err().to_string();
+    assert!(error.contains("ca.pem cannot be read"), "{error}");
+}

@@ -1,0 +1,76 @@
+//! A disk that is full, in a process of its own: the limit on the size of a file
+//! stands for the size of the disk.
+
+use crate::told::{Told, item};
+use aliquot_coordinator::store::{Disk, SledDisk, StoreError};
+use std::process::Command;
+
+/// Tells the test below that it is the child, and where.
+const CHILD_DIR: &str = "ALIQUOT_TEST_FULL_DIR";
+
+#[test]
+fn on_a_full_disk_writes_fail_for_good_and_what_was_acknowledged_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    // 4 MiB in blocks of 512 bytes. The signal is ignored, so that writing fails instead.
+    let script = "trap '' XFSZ; ulimit -f 8192; exec \"$0\" \"$@\"";
+    let output = Command::new("sh")
+        .args(["-c", script])
+        .arg(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "full::as_the_child_of_the_full_disk",
+            "--nocapture",
+        ])
+        .env(CHILD_DIR, dir.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success(),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let last: u64 = std::fs::read_to_string(dir.path().join("last"))
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!(last > 10, "{said}");
+    let disk = SledDisk::open(dir.path().join("store")).unwrap();
+    let found = disk.entries(0..last + 1, usize::MAX).unwrap();
+    let expected: Vec<_> = (1..=last).map(|index| item(index, 10_000)).collect();
+    assert_eq!(found, expected);
+}
+
+/// Not a test: what the test above runs. Without it, it does nothing.
+#[test]
+fn as_the_child_of_the_full_disk() {
+    let Some(dir) = std::env::var_os(CHILD_DIR).map(std::path::PathBuf::from) else {
+        return;
+    };
+    let disk = SledDisk::open(dir.join("store")).unwrap();
+    let mut last = 0;
+    let error = loop {
+        let mut told = Told::default();
+        disk.append(vec![item(last + 1, 10_000)], told.done());
+        match told.all().remove(0).1 {
+            Ok(()) => last += 1,
+            Err(error) => break error,
+        }
+        assert!(last < 10_000, "nothing limits the size of a file");
+    };
+    assert!(matches!(error, StoreError::Io { .. }), "{error}");
+    // What was lost stays lost, and nobody is told otherwise, whatever would succeed now.
+    let mut told = Told::default();
+    disk.put("vote", item(1, 1).bytes, told.done());
+    disk.truncate(1, told.done());
+    let said = told
+        .all()
+        .into_iter()
+        .map(|(_, result)| result.unwrap_err().to_string());
+    assert_eq!(
+        said.collect::<Vec<_>>(),
+        [error.to_string(), error.to_string()]
+    );
+    drop(disk);
+    std::fs::write(dir.join("last"), last.to_string()).unwrap();
+}

@@ -1,0 +1,72 @@
+//! What Dones were called with, and in which order.
+
+use aliquot_coordinator::store::{Done, LogItem, StoreError};
+use bytes::Bytes;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+/// A test gives up after this long. Nothing that works takes as long.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// What was told: the number of each Done, with what it was called with.
+type Calls = Vec<(usize, Result<(), StoreError>)>;
+
+/// Makes Dones, and remembers their calls.
+#[derive(Clone, Default)]
+pub(crate) struct Told {
+    calls: Arc<(Mutex<Calls>, Condvar)>,
+    made: usize,
+}
+
+impl Told {
+    pub(crate) fn done(&mut self) -> Done {
+        let number = self.made;
+        self.made += 1;
+        let calls = Arc::clone(&self.calls);
+        Box::new(move |result| {
+            let (lock, changed) = &*calls;
+            lock.lock().unwrap().push((number, result));
+            changed.notify_all();
+        })
+    }
+
+    /// The calls so far.
+    pub(crate) fn calls(&self) -> Calls {
+        self.calls.0.lock().unwrap().clone()
+    }
+
+    /// Waits until every Done was called.
+    pub(crate) fn all(&self) -> Calls {
+        let (lock, changed) = &*self.calls;
+        let made = self.made;
+        let (calls, waited) = changed
+            .wait_timeout_while(lock.lock().unwrap(), DEADLINE, |calls| calls.len() < made)
+            .unwrap();
+        assert!(!waited.timed_out(), "{} of {made} Dones", calls.len());
+        calls.clone()
+    }
+
+    /// Waits until every Done was called, which must be in order and with success.
+    pub(crate) fn all_in_order(&self) {
+        for (at, (number, result)) in self.all().into_iter().enumerate() {
+            assert_eq!(at, number);
+            result.unwrap();
+        }
+    }
+}
+
+pub(crate) fn item(index: u64, size: usize) -> LogItem {
+    let bytes = (0..size).map(|at| (index as usize + at) as u8);
+    LogItem {
+        index,
+        bytes: bytes.collect::<Vec<_>>().into(),
+    }
+}
+
+pub(crate) fn items(range: std::ops::RangeInclusive<u64>, size: usize) -> Vec<LogItem> {
+    range.map(|index| item(index, size)).collect()
+}
+
+pub(crate) fn text(text: &str) -> Bytes {
+    Bytes::copy_from_slice(text.as_bytes())
+}

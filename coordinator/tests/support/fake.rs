@@ -1,0 +1,143 @@
+//! A node of one: a real state, and a log that nobody else reads.
+
+use aliquot_coordinator::face::backend::{
+    Backend, ClientFacts, Clients, Flow, Flows, Look, NodeFacts, Unavailable, View, WriteError,
+};
+use aliquot_core::budget::Labels;
+use aliquot_core::command::Command;
+use aliquot_core::state::{Effect, State};
+use aliquot_core::unit::{BudgetId, NodeId, RequestId, Term, Tick};
+use aliquot_wire::admin::{ClusterChange, Role};
+use futures_util::future::{BoxFuture, FutureExt, ready};
+use std::sync::{Arc, Mutex, PoisonError};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Fake(Arc<Mutex<Inner>>);
+
+#[derive(Debug)]
+struct Inner {
+    state: State,
+    entries: u64,
+    changes: Vec<ClusterChange>,
+    led: bool,
+}
+
+impl Fake {
+    /// A node 1 that leads, with a life.
+    pub(crate) fn new() -> Self {
+        let mut state = State::new();
+        let (node, request) = (NodeId::new(1), RequestId::new(u64::MAX));
+        state.apply(1, Some(&Command::Join { node, request }));
+        Self(Arc::new(Mutex::new(Inner {
+            state,
+            entries: 1,
+            changes: Vec::new(),
+            led: true,
+        })))
+    }
+
+    fn inner<T>(&self, f: impl FnOnce(&mut Inner) -> T) -> T {
+        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn entries(&self) -> u64 {
+        self.inner(|inner| inner.entries)
+    }
+
+    pub(crate) fn changes(&self) -> Vec<ClusterChange> {
+        self.inner(|inner| inner.changes.clone())
+    }
+
+    pub(crate) fn lose_leader(&self) {
+        self.inner(|inner| inner.led = false);
+    }
+}
+
+struct Steady;
+
+impl Flows for Steady {
+    fn of(&self, budget: BudgetId) -> Flow {
+        Flow {
+            demand: 1 << (30 + budget.get()),
+            admitted_milli: Some(950_500),
+            denied_milli: Some(12_000),
+        }
+    }
+}
+
+impl Clients for Steady {
+    fn page(&self, after: u64, most: usize) -> Vec<ClientFacts> {
+        let sessions = (1..=3_u64).filter(|session| *session > after).take(most);
+        let facts = sessions.map(|session| ClientFacts {
+            session,
+            address: format!("10.0.0.{session}:5000"),
+            labels: Labels::from([("service".to_owned(), "checkout".to_owned())]),
+            keys: 20,
+            opened: Tick::from_nanos(1_000_000_000),
+            heard: Tick::from_nanos(9_600_000_000),
+        });
+        facts.collect()
+    }
+}
+
+impl Backend for Fake {
+    fn look(&self, look: Look) -> BoxFuture<'static, Result<(), Unavailable>> {
+        self.inner(|inner| {
+            let node = |node, role, matched| NodeFacts {
+                node: NodeId::new(node),
+                role,
+                address: format!("node-{node}:7101"),
+                client_address: format!("node-{node}:7001"),
+                heard: Some(Tick::from_nanos(9_800_000_000)),
+                sessions: 3,
+                matched,
+            };
+            look(&View {
+                state: &inner.state,
+                now: Tick::from_nanos(10_000_000_000),
+                node: NodeId::new(1),
+                cluster: "test",
+                term: Term::new(4),
+                leader: inner.led.then_some(NodeId::new(1)),
+                nodes: &[
+                    node(1, Role::Leader, Some(inner.entries)),
+                    node(2, Role::Learner, None),
+                ],
+                flows: &Steady,
+                clients: &Steady,
+            });
+        });
+        ready(Ok(())).boxed()
+    }
+
+    fn write(&self, command: Command) -> BoxFuture<'static, Result<Vec<Effect>, WriteError>> {
+        let effects = self.inner(|inner| {
+            inner.entries += 1;
+            inner.state.apply(inner.entries, Some(&command))
+        });
+        ready(Ok(effects)).boxed()
+    }
+
+    fn fence(&self) -> BoxFuture<'static, Result<(), WriteError>> {
+        let reason = "tried nodes 2 and 3".to_owned();
+        let led = self.inner(|inner| inner.led);
+        let fenced = led.then_some(()).ok_or(WriteError::NoLeader { reason });
+        ready(fenced).boxed()
+    }
+
+    fn change(
+        &self,
+        _: RequestId,
+        change: ClusterChange,
+    ) -> BoxFuture<'static, Result<(), WriteError>> {
+        let reason = "node 9 is no member".to_owned();
+        let refused = change == ClusterChange::Promote(NodeId::new(9));
+        self.inner(|inner| inner.changes.push(change));
+        let done = if refused {
+            Err(WriteError::Refused { reason })
+        } else {
+            Ok(())
+        };
+        ready(done).boxed()
+    }
+}

@@ -1,0 +1,326 @@
+//! The cluster: its nodes, their clients, and what operators change.
+
+use super::{page_size, read_request};
+use crate::codec::wire;
+use crate::common::{drift, read_labels, write_labels};
+use crate::error::WireError;
+use crate::limits::{ADDRESS_BYTES_MAX, LABELS_MAX, MESSAGE_BYTES_MAX, PAGE_MAX};
+use crate::pb;
+use crate::read::{self, choice};
+use aliquot_core::budget::Labels;
+use aliquot_core::unit::{Drift, Incarnation, NodeId, RequestId, Span, Term};
+
+/// How the cluster is, as one node knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    /// Its name.
+    pub cluster: String,
+    /// The node that says so.
+    pub answering: NodeId,
+    /// The term.
+    pub term: Term,
+    /// The leader's node, if one is known.
+    pub leader: Option<NodeId>,
+    /// The index of the last entry applied.
+    pub applied: u64,
+    /// The bound on any clock's drift.
+    pub drift: Drift,
+    /// The nodes' lease.
+    pub lease: Span,
+    /// The nodes. At most [`PAGE_MAX`].
+    pub nodes: Vec<NodeView>,
+}
+
+/// What a node does in the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It leads.
+    Leader,
+    /// It votes.
+    Voter,
+    /// It follows the log without a vote.
+    Learner,
+    /// It is in the log and no longer a member.
+    Removed,
+}
+
+/// How one node is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeView {
+    /// The node.
+    pub node: NodeId,
+    /// Its present life; 0 if it has none.
+    pub life: Incarnation,
+    /// Where other nodes reach it. At most [`ADDRESS_BYTES_MAX`] bytes.
+    pub address: String,
+    /// Where clients reach it; empty if that is not known. At most [`ADDRESS_BYTES_MAX`] bytes.
+    pub client_address: String,
+    /// What it does.
+    pub role: Role,
+    /// Whether it was removed and is leaving.
+    pub leaving: bool,
+    /// How long ago the answering node last heard of it, if ever.
+    pub heard_ago: Option<Span>,
+    /// How many client sessions are open there, as far as is known.
+    pub sessions: u64,
+    /// The last entry that it has for certain; only the leader knows.
+    pub matched: Option<u64>,
+}
+
+/// Which sessions of a node are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListClients {
+    /// Only sessions after this one; 0 for the first page.
+    pub after: u64,
+    /// At most so many: 1 to [`PAGE_MAX`].
+    pub limit: u32,
+}
+
+/// A page of a node's sessions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clients {
+    /// The sessions in the order of their names. At most [`PAGE_MAX`].
+    pub clients: Vec<ClientView>,
+    /// Whether there are more after the last.
+    pub more: bool,
+    /// The node.
+    pub node: NodeId,
+}
+
+/// One client session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientView {
+    /// Its name on its node.
+    pub session: u64,
+    /// Where it comes from. At most [`ADDRESS_BYTES_MAX`] bytes.
+    pub address: String,
+    /// What it says it is. At most [`LABELS_MAX`].
+    pub labels: Labels,
+    /// How many keys it uses.
+    pub keys: u64,
+    /// How long it has been open.
+    pub open_for: Span,
+    /// How long ago it last reported.
+    pub heard_ago: Span,
+}
+
+/// A change of who is in the cluster, or who leads it, and the request that asks for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangeCluster {
+    /// The same with every retry.
+    pub request: RequestId,
+    /// The change.
+    pub change: ClusterChange,
+}
+
+/// A change of who is in the cluster, or who leads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClusterChange {
+    /// The node at this peer address joins, without a vote.
+    Add(String),
+    /// This node gets a vote.
+    Promote(NodeId),
+    /// This node leaves.
+    Remove(NodeId),
+    /// One node takes another's place.
+    Replace {
+        /// That which leaves; it may be dead.
+        node: NodeId,
+        /// The peer address of that which comes.
+        address: String,
+    },
+    /// This node is to lead.
+    Transfer(NodeId),
+}
+
+choice!(
+    Role,
+    Role,
+    "1 (leader), 2 (voter), 3 (learner) or 4 (removed)",
+    Leader,
+    Voter,
+    Learner,
+    Removed
+);
+
+wire!(
+    Cluster,
+    ClusterView,
+    MESSAGE_BYTES_MAX,
+    [(6, "nodes", PAGE_MAX)]
+);
+wire!(ListClients, ListClientsRequest, MESSAGE_BYTES_MAX);
+wire!(
+    Clients,
+    ListClientsResponse,
+    MESSAGE_BYTES_MAX,
+    [(1, "clients", PAGE_MAX)]
+);
+wire!(ChangeCluster, ChangeClusterRequest, MESSAGE_BYTES_MAX);
+
+impl From<&Cluster> for pb::ClusterView {
+    fn from(cluster: &Cluster) -> Self {
+        let nodes = cluster.nodes.iter().map(|view| pb::NodeView {
+            node: view.node.get(),
+            life: view.life.get(),
+            address: view.address.clone(),
+            leaving: view.leaving,
+            heard_ns_ago: view.heard_ago.map(Span::nanos),
+            sessions: view.sessions,
+            role: pb::Role::from(view.role).into(),
+            client_address: view.client_address.clone(),
+            matched: view.matched,
+        });
+        Self {
+            term: cluster.term.get(),
+            leader: cluster.leader.map(NodeId::get),
+            applied: cluster.applied,
+            drift_ppm: cluster.drift.ppm(),
+            lease_ns: cluster.lease.nanos(),
+            nodes: nodes.collect(),
+            cluster: cluster.cluster.clone(),
+            answering: cluster.answering.get(),
+        }
+    }
+}
+
+impl TryFrom<pb::ClusterView> for Cluster {
+    type Error = WireError;
+
+    fn try_from(cluster: pb::ClusterView) -> Result<Self, WireError> {
+        Ok(Self {
+            cluster: read::text(cluster.cluster, "cluster", ADDRESS_BYTES_MAX)?,
+            answering: NodeId::new(cluster.answering),
+            term: Term::new(cluster.term),
+            leader: cluster.leader.map(NodeId::new),
+            applied: cluster.applied,
+            drift: drift(cluster.drift_ppm)?,
+            lease: Span::from_nanos(cluster.lease_ns),
+            nodes: read::list(cluster.nodes, "nodes", PAGE_MAX)?,
+        })
+    }
+}
+
+impl TryFrom<pb::NodeView> for NodeView {
+    type Error = WireError;
+
+    fn try_from(view: pb::NodeView) -> Result<Self, WireError> {
+        Ok(Self {
+            node: NodeId::new(view.node),
+            life: Incarnation::new(view.life),
+            address: read::text(view.address, "address", ADDRESS_BYTES_MAX)?,
+            client_address: read::text(view.client_address, "client_address", ADDRESS_BYTES_MAX)?,
+            role: read::chosen(view.role, "role")?,
+            leaving: view.leaving,
+            heard_ago: view.heard_ns_ago.map(Span::from_nanos),
+            sessions: view.sessions,
+            matched: view.matched,
+        })
+    }
+}
+
+impl From<&ListClients> for pb::ListClientsRequest {
+    fn from(list: &ListClients) -> Self {
+        Self {
+            after: list.after,
+            limit: list.limit,
+        }
+    }
+}
+
+impl TryFrom<pb::ListClientsRequest> for ListClients {
+    type Error = WireError;
+
+    fn try_from(list: pb::ListClientsRequest) -> Result<Self, WireError> {
+        Ok(Self {
+            after: list.after,
+            limit: page_size(list.limit)?,
+        })
+    }
+}
+
+impl From<&Clients> for pb::ListClientsResponse {
+    fn from(page: &Clients) -> Self {
+        let clients = page.clients.iter().map(|client| pb::ClientView {
+            session: client.session,
+            address: client.address.clone(),
+            labels: write_labels(&client.labels),
+            keys: client.keys,
+            open_ns: client.open_for.nanos(),
+            heard_ns_ago: client.heard_ago.nanos(),
+        });
+        Self {
+            clients: clients.collect(),
+            more: page.more,
+            node: page.node.get(),
+        }
+    }
+}
+
+impl TryFrom<pb::ListClientsResponse> for Clients {
+    type Error = WireError;
+
+    fn try_from(page: pb::ListClientsResponse) -> Result<Self, WireError> {
+        Ok(Self {
+            clients: read::list(page.clients, "clients", PAGE_MAX)?,
+            more: page.more,
+            node: NodeId::new(page.node),
+        })
+    }
+}
+
+impl TryFrom<pb::ClientView> for ClientView {
+    type Error = WireError;
+
+    fn try_from(client: pb::ClientView) -> Result<Self, WireError> {
+        Ok(Self {
+            session: client.session,
+            address: read::text(client.address, "address", ADDRESS_BYTES_MAX)?,
+            labels: read_labels(client.labels, LABELS_MAX)?,
+            keys: client.keys,
+            open_for: Span::from_nanos(client.open_ns),
+            heard_ago: Span::from_nanos(client.heard_ns_ago),
+        })
+    }
+}
+
+impl From<&ChangeCluster> for pb::ChangeClusterRequest {
+    fn from(change: &ChangeCluster) -> Self {
+        use pb::change_cluster_request::Change;
+        let kind = match &change.change {
+            ClusterChange::Add(address) => Change::Add(address.clone()),
+            ClusterChange::Promote(node) => Change::Promote(node.get()),
+            ClusterChange::Remove(node) => Change::Remove(node.get()),
+            ClusterChange::Replace { node, address } => Change::Replace(pb::Replacement {
+                node: node.get(),
+                address: address.clone(),
+            }),
+            ClusterChange::Transfer(node) => Change::Transfer(node.get()),
+        };
+        Self {
+            request: change.request.get(),
+            change: Some(kind),
+        }
+    }
+}
+
+impl TryFrom<pb::ChangeClusterRequest> for ChangeCluster {
+    type Error = WireError;
+
+    fn try_from(change: pb::ChangeClusterRequest) -> Result<Self, WireError> {
+        use pb::change_cluster_request::Change;
+        let request = read_request(change.request)?;
+        let change = match change.change {
+            Some(Change::Add(address)) => ClusterChange::Add(read::address(address, "add")?),
+            Some(Change::Promote(node)) => ClusterChange::Promote(NodeId::new(node)),
+            Some(Change::Remove(node)) => ClusterChange::Remove(NodeId::new(node)),
+            Some(Change::Replace(replace)) => ClusterChange::Replace {
+                node: NodeId::new(replace.node),
+                address: read::address(replace.address, "replace.address")?,
+            },
+            Some(Change::Transfer(node)) => ClusterChange::Transfer(NodeId::new(node)),
+            None => return Err(WireError::field("change", "nothing", "given")),
+        };
+        Ok(Self { request, change })
+    }
+}

@@ -1,0 +1,264 @@
+//! Questions to whoever keeps a budget that is too small to divide, and the
+//! answers: between a client and its node, and passed on once to the home.
+
+use crate::codec::wire;
+use crate::error::WireError;
+use crate::limits::CENTRAL_BYTES_MAX;
+use crate::pb;
+use crate::read::{self, choice};
+use aliquot_core::central::{Ask, Hops, Manner, Outcome, Reason, Release, Told};
+use aliquot_core::unit::{BudgetId, Incarnation, PeriodId, RequestId, Span};
+use std::num::NonZeroU64;
+
+/// A question that a client's node passes on to the home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AskForward(Ask);
+
+impl AskForward {
+    /// The question, passed on.
+    #[must_use]
+    pub const fn new(ask: Ask) -> Self {
+        let hops = Hops::Forwarded;
+        Self(Ask { hops, ..ask })
+    }
+
+    /// The question, marked as forwarded.
+    #[must_use]
+    pub const fn ask(&self) -> Ask {
+        self.0
+    }
+}
+
+/// A release that a client's node passes on to who booked the permits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReleaseForward(Release);
+
+impl ReleaseForward {
+    /// The release, passed on.
+    #[must_use]
+    pub const fn new(release: Release) -> Self {
+        let hops = Hops::Forwarded;
+        Self(Release { hops, ..release })
+    }
+
+    /// The release, marked as forwarded.
+    #[must_use]
+    pub const fn release(&self) -> Release {
+        self.0
+    }
+}
+
+wire!(AskForward, AskForward, CENTRAL_BYTES_MAX);
+wire!(ReleaseForward, ReleaseForward, CENTRAL_BYTES_MAX);
+wire!(Told, Told, CENTRAL_BYTES_MAX);
+
+choice!(Manner, Manner, "1 (once) or 2 (waits)", Once, Waits);
+
+impl From<&Ask> for pb::Ask {
+    fn from(ask: &Ask) -> Self {
+        Self {
+            edge: Some((&ask.edge).into()),
+            request: ask.request.get(),
+            budget: ask.budget.get(),
+            kind: pb::Kind::from(ask.kind).into(),
+            cost: ask.cost.get(),
+            manner: pb::Manner::from(ask.manner).into(),
+        }
+    }
+}
+
+/// As the client itself asks: whoever passes it on says so around it.
+impl TryFrom<pb::Ask> for Ask {
+    type Error = WireError;
+
+    fn try_from(ask: pb::Ask) -> Result<Self, WireError> {
+        Ok(Self {
+            edge: read::required(ask.edge, "edge")?,
+            request: request(ask.request)?,
+            budget: BudgetId::new(ask.budget),
+            kind: read::chosen(ask.kind, "kind")?,
+            cost: NonZeroU64::new(ask.cost)
+                .ok_or_else(|| WireError::field("cost", 0, "at least 1"))?,
+            manner: read::chosen(ask.manner, "manner")?,
+            hops: Hops::Direct,
+        })
+    }
+}
+
+impl From<&Release> for pb::PermitRelease {
+    fn from(release: &Release) -> Self {
+        Self {
+            edge: Some((&release.edge).into()),
+            request: release.request.get(),
+            by: release.by.get(),
+        }
+    }
+}
+
+/// As the client itself says it: whoever passes it on says so around it.
+impl TryFrom<pb::PermitRelease> for Release {
+    type Error = WireError;
+
+    fn try_from(release: pb::PermitRelease) -> Result<Self, WireError> {
+        Ok(Self {
+            edge: read::required(release.edge, "edge")?,
+            request: request(release.request)?,
+            by: life(release.by, "by")?,
+            hops: Hops::Direct,
+        })
+    }
+}
+
+impl From<&AskForward> for pb::AskForward {
+    fn from(forward: &AskForward) -> Self {
+        Self {
+            ask: Some((&forward.0).into()),
+            hops: 1,
+        }
+    }
+}
+
+impl TryFrom<pb::AskForward> for AskForward {
+    type Error = WireError;
+
+    fn try_from(forward: pb::AskForward) -> Result<Self, WireError> {
+        once(forward.hops)?;
+        read::required(forward.ask, "ask").map(Self::new)
+    }
+}
+
+impl From<&ReleaseForward> for pb::ReleaseForward {
+    fn from(forward: &ReleaseForward) -> Self {
+        Self {
+            release: Some((&forward.0).into()),
+            hops: 1,
+        }
+    }
+}
+
+impl TryFrom<pb::ReleaseForward> for ReleaseForward {
+    type Error = WireError;
+
+    fn try_from(forward: pb::ReleaseForward) -> Result<Self, WireError> {
+        once(forward.hops)?;
+        read::required(forward.release, "release").map(Self::new)
+    }
+}
+
+impl From<&Told> for pb::Told {
+    fn from(told: &Told) -> Self {
+        use pb::told::Outcome as Said;
+        let outcome = match told.outcome {
+            Outcome::Admitted { by, period, hold } => Said::Admitted(pb::Admitted {
+                by: by.get(),
+                period: period.get(),
+                hold_ns: hold.nanos(),
+            }),
+            Outcome::Refused {
+                reason,
+                retry_after,
+            } => Said::Refused(refused(reason, retry_after)),
+            Outcome::Moved { home } => Said::Moved(pb::HomeMoved {
+                home: home.map_or(0, Incarnation::get),
+            }),
+        };
+        Self {
+            edge: Some((&told.edge).into()),
+            request: told.request.get(),
+            outcome: Some(outcome),
+        }
+    }
+}
+
+impl TryFrom<pb::Told> for Told {
+    type Error = WireError;
+
+    fn try_from(told: pb::Told) -> Result<Self, WireError> {
+        use pb::told::Outcome as Said;
+        let outcome = match told.outcome {
+            Some(Said::Admitted(admitted)) => Outcome::Admitted {
+                by: life(admitted.by, "admitted.by")?,
+                period: PeriodId::new(admitted.period),
+                hold: Span::from_nanos(admitted.hold_ns),
+            },
+            Some(Said::Refused(refused)) => {
+                read_refused(refused).map_err(|error| error.within("refused"))?
+            }
+            Some(Said::Moved(moved)) => Outcome::Moved {
+                home: (moved.home > 0).then(|| Incarnation::new(moved.home)),
+            },
+            None => {
+                let allowed = "admitted, refused or moved";
+                return Err(WireError::field("outcome", "nothing", allowed));
+            }
+        };
+        Ok(Self {
+            edge: read::required(told.edge, "edge")?,
+            request: request(told.request)?,
+            outcome,
+        })
+    }
+}
+
+fn refused(reason: Reason, retry_after: Option<Span>) -> pb::Refused {
+    let (word, largest) = match reason {
+        Reason::Spent => (pb::Reason::Spent, 0),
+        Reason::ExceedsBurst(largest) => (pb::Reason::ExceedsBurst, largest),
+        Reason::NoBudget => (pb::Reason::NoBudget, 0),
+        Reason::OtherKind => (pb::Reason::OtherKind, 0),
+        Reason::NoLease => (pb::Reason::NoLease, 0),
+        Reason::Busy => (pb::Reason::Busy, 0),
+        Reason::Void => (pb::Reason::Void, 0),
+    };
+    pb::Refused {
+        reason: word.into(),
+        retry_after_ns: retry_after.map(Span::nanos),
+        largest,
+    }
+}
+
+fn read_refused(refused: pb::Refused) -> Result<Outcome, WireError> {
+    let reason = match pb::Reason::try_from(refused.reason) {
+        Ok(pb::Reason::Spent) => Reason::Spent,
+        Ok(pb::Reason::ExceedsBurst) => Reason::ExceedsBurst(refused.largest),
+        Ok(pb::Reason::NoBudget) => Reason::NoBudget,
+        Ok(pb::Reason::OtherKind) => Reason::OtherKind,
+        Ok(pb::Reason::NoLease) => Reason::NoLease,
+        Ok(pb::Reason::Busy) => Reason::Busy,
+        Ok(pb::Reason::Void) => Reason::Void,
+        Ok(pb::Reason::Unspecified) | Err(_) => {
+            let allowed = "1 (spent), 2 (exceeds burst), 3 (no budget), 4 (other kind), \
+                           5 (no lease), 6 (busy) or 7 (void)";
+            return Err(WireError::field("reason", refused.reason, allowed));
+        }
+    };
+    if refused.largest > 0 && !matches!(reason, Reason::ExceedsBurst(_)) {
+        let allowed = "0 unless the reason is 2 (exceeds burst)";
+        return Err(WireError::field("largest", refused.largest, allowed));
+    }
+    Ok(Outcome::Refused {
+        reason,
+        retry_after: refused.retry_after_ns.map(Span::from_nanos),
+    })
+}
+
+fn request(number: u64) -> Result<RequestId, WireError> {
+    match number {
+        0 => Err(WireError::field("request", 0, "at least 1")),
+        number => Ok(RequestId::new(number)),
+    }
+}
+
+fn life(number: u64, field: &str) -> Result<Incarnation, WireError> {
+    match number {
+        0 => Err(WireError::field(field, 0, "the life of a node")),
+        number => Ok(Incarnation::new(number)),
+    }
+}
+
+fn once(hops: u32) -> Result<(), WireError> {
+    match hops {
+        1 => Ok(()),
+        hops => Err(WireError::field("hops", hops, "1")),
+    }
+}

@@ -1,0 +1,264 @@
+//! A cluster of real processes, and what can be done to it.
+//!
+//! ```text
+//!   test ── commands ──▶ the program under test, as an operator runs it
+//!     │ ──── signals ──▶ node 0, 1, 2 … ◀── Net (a proxy in this process) ──▶ each other
+//!     └─ load, clients ─────────▲
+//! ```
+//!
+//! Nothing waits by sleeping for a time that should do: [`until`] looks again and
+//! again, with a deadline. Whatever was started is killed when the [`Fleet`] is
+//! dropped, and a test that fails shows how each node's log ends.
+
+mod answer;
+mod http;
+mod load;
+mod net;
+mod node;
+mod ports;
+mod service;
+mod wait;
+
+pub use answer::{Answer, Member, Operator, Sight};
+pub use http::get;
+pub use load::{Judged, Load, Offer, Record, now};
+pub use net::{Net, Who};
+pub use node::{End, Node};
+pub use ports::free_port;
+pub use service::{Service, ask_aloud};
+pub use wait::{hold, until};
+
+use rustix::process::Signal;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// How long anything may take that should take a moment, on a machine that is
+/// busy with something else.
+pub const SOON: Duration = Duration::from_secs(30);
+
+/// What a fleet is made of.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    program: PathBuf,
+    nodes: usize,
+    cluster: String,
+    proxied: bool,
+    flags: Vec<String>,
+}
+
+/// A cluster of real processes.
+#[derive(Debug)]
+pub struct Fleet {
+    program: PathBuf,
+    nodes: Vec<Node>,
+    net: Option<Net>,
+    dir: TempDir,
+}
+
+impl Setup {
+    /// Three nodes of `program`, which reach each other directly.
+    #[must_use]
+    pub fn new(program: impl Into<PathBuf>) -> Self {
+        Self {
+            program: program.into(),
+            nodes: 3,
+            cluster: "tested".to_owned(),
+            proxied: false,
+            flags: Vec::new(),
+        }
+    }
+
+    /// So many nodes.
+    #[must_use]
+    pub fn nodes(mut self, nodes: usize) -> Self {
+        self.nodes = nodes;
+        self
+    }
+
+    /// Another name for the cluster.
+    #[must_use]
+    pub fn cluster(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.cluster);
+        self
+    }
+
+    /// All traffic goes through a [`Net`], which can be cut.
+    #[must_use]
+    pub fn proxied(mut self) -> Self {
+        self.proxied = true;
+        self
+    }
+
+    /// One more argument of `serve`, for every node.
+    #[must_use]
+    pub fn flag(mut self, flag: impl Into<String>) -> Self {
+        self.flags.push(flag.into());
+        self
+    }
+
+    /// The fleet, with nothing started.
+    ///
+    /// # Panics
+    ///
+    /// If there are no ports or no directory for it.
+    pub async fn plan(self) -> Fleet {
+        let dir = tempfile::tempdir().expect("a directory for the fleet");
+        let mut nodes: Vec<Node> = (0..self.nodes)
+            .map(|index| Node::plan(index, dir.path()))
+            .collect();
+        let net = match self.proxied {
+            true => Some(Net::between(&mut nodes).await),
+            false => None,
+        };
+        let peers: Vec<String> = nodes.iter().map(|node| node.peer.clone()).collect();
+        for node in &mut nodes {
+            node.tell(&self.cluster, &peers, &self.flags);
+        }
+        Fleet {
+            program: self.program,
+            nodes,
+            net,
+            dir,
+        }
+    }
+
+    /// The fleet, once every node serves.
+    ///
+    /// # Panics
+    ///
+    /// If it does not within [`SOON`].
+    pub async fn start(self) -> Fleet {
+        let mut fleet = self.plan().await;
+        for index in 0..fleet.nodes.len() {
+            fleet.start(index);
+        }
+        fleet.serves().await;
+        fleet
+    }
+}
+
+impl Fleet {
+    /// Where whatever belongs to this fleet may be written.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The program that its nodes run.
+    #[must_use]
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// The nodes.
+    #[must_use]
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// One of them, to be told other things than the rest.
+    pub fn node_mut(&mut self, index: usize) -> &mut Node {
+        &mut self.nodes[index]
+    }
+
+    /// What is between the nodes.
+    ///
+    /// # Panics
+    ///
+    /// If nothing is: see [`Setup::proxied`].
+    #[must_use]
+    pub fn net(&self) -> &Net {
+        self.net.as_ref().expect("a fleet with a net")
+    }
+
+    /// Where clients reach the nodes.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<String> {
+        let all = self.nodes.iter();
+        all.map(|node| node.client.clone()).collect()
+    }
+
+    /// Starts a node, with what it has on disk.
+    ///
+    /// # Panics
+    ///
+    /// If it runs already, or cannot be started.
+    pub fn start(&mut self, index: usize) {
+        self.nodes[index].start(&self.program);
+        if let Some(net) = &self.net {
+            net.knows(index, self.nodes[index].pid());
+        }
+    }
+
+    /// Ends a node without a word.
+    pub fn kill(&mut self, index: usize) {
+        self.nodes[index].kill();
+    }
+
+    /// Lets a node stop in an orderly way, and says how it ended.
+    ///
+    /// # Panics
+    ///
+    /// If it still runs after [`SOON`].
+    pub async fn stop(&mut self, index: usize) -> End {
+        self.signal(index, Signal::TERM);
+        self.ended(index).await
+    }
+
+    /// Waits for a node to end by itself.
+    ///
+    /// # Panics
+    ///
+    /// If it still runs after [`SOON`].
+    pub async fn ended(&mut self, index: usize) -> End {
+        let what = format!("node {index} ends");
+        let node = &mut self.nodes[index];
+        until(&what, SOON, async || node.end()).await
+    }
+
+    /// Sends a signal to a node.
+    ///
+    /// # Panics
+    ///
+    /// If it does not run.
+    pub fn signal(&self, index: usize, signal: Signal) {
+        self.nodes[index].signal(signal);
+    }
+
+    /// Waits for a node to serve clients.
+    ///
+    /// # Panics
+    ///
+    /// If it does not within [`SOON`].
+    pub async fn is_ready(&self, index: usize) {
+        let node = &self.nodes[index];
+        let what = format!("node {index} is ready");
+        until(&what, SOON, async || node.is_ready().await.then_some(())).await;
+    }
+
+    /// Waits for every node that runs to serve clients, under one leader.
+    ///
+    /// # Panics
+    ///
+    /// If they do not within [`SOON`].
+    pub async fn serves(&self) {
+        for node in self.nodes.iter().filter(|node| node.runs()) {
+            self.is_ready(node.index).await;
+        }
+        self.leader().await;
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        for node in &mut self.nodes {
+            node.kill();
+        }
+        if std::thread::panicking() {
+            for node in &self.nodes {
+                node.show_log();
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The cluster as an operator sees it: through the command line.
+
+use super::wait::until;
+use super::{Fleet, SOON};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Output, Stdio};
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+
+/// What a command answered.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Its exit code; -1 if it was killed.
+    pub code: i32,
+    /// What it printed; null if that is no JSON.
+    pub json: Value,
+    /// What it complained about.
+    pub said: String,
+}
+
+/// A node as the cluster knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its id.
+    pub id: u64,
+    /// `leader`, `voter`, `learner` or `removed`.
+    pub role: String,
+    /// Where other nodes reach it.
+    pub peer: String,
+    /// Its clients' sessions.
+    pub sessions: u64,
+}
+
+/// The cluster as one node knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sight {
+    /// The term.
+    pub term: u64,
+    /// The leader's id, if that node knows it.
+    pub leader: Option<u64>,
+    /// All nodes.
+    pub members: Vec<Member>,
+}
+
+/// How long a command may take before its answer is not waited for.
+const WITHIN: Duration = Duration::from_secs(40);
+
+/// Somebody at a command line.
+#[derive(Clone, Debug)]
+pub struct Operator {
+    program: PathBuf,
+    endpoints: String,
+}
+
+impl Operator {
+    /// Runs a command that wants JSON and reads `input`.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be run.
+    pub async fn run(&self, words: &[&str], input: &str) -> Answer {
+        let mut command = tokio::process::Command::new(&self.program);
+        command
+            .args(words)
+            .args(["--json", "--endpoint", &self.endpoints]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.stderr(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().expect("the program can be run");
+        let stdin = child.stdin.take();
+        let mut stdin = stdin.expect("its standard input was asked for");
+        // A command that reads nothing may be gone already.
+        let _ = stdin.write_all(input.as_bytes()).await;
+        drop(stdin);
+        let output = tokio::time::timeout(WITHIN, child.wait_with_output()).await;
+        match output {
+            Ok(output) => Answer::of(&output.expect("a command's output can be read")),
+            Err(_) => Answer {
+                code: -1,
+                json: Value::Null,
+                said: format!("no answer within {WITHIN:?}"),
+            },
+        }
+    }
+}
+
+impl Fleet {
+    /// Somebody who asks all nodes in turn.
+    #[must_use]
+    pub fn operator(&self) -> Operator {
+        Operator {
+            program: self.program().to_owned(),
+            endpoints: self.addresses().join(","),
+        }
+    }
+
+    /// Somebody who asks one node.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such node.
+    #[must_use]
+    pub fn operator_at(&self, index: usize) -> Operator {
+        Operator {
+            program: self.program().to_owned(),
+            endpoints: self.nodes()[index].client.clone(),
+        }
+    }
+
+    /// Runs a command that asks all nodes in turn, and wants JSON.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be run.
+    pub async fn cli(&self, words: &[&str]) -> Answer {
+        self.operator().run(words, "").await
+    }
+
+    /// Writes budgets, in YAML.
+    ///
+    /// # Panics
+    ///
+    /// If they are refused, or nobody takes them.
+    pub async fn apply(&self, budgets: &str) {
+        let answer = self
+            .operator()
+            .run(&["budget", "apply", "-"], budgets)
+            .await;
+        assert_eq!(answer.code, 0, "{answer:?}");
+    }
+
+    /// The cluster as one node knows it; `None` if it does not answer.
+    pub async fn sight(&self, index: usize) -> Option<Sight> {
+        let operator = self.operator_at(index);
+        let asked = operator.run(&["cluster", "status"], "");
+        let answer = tokio::time::timeout(Duration::from_secs(5), asked).await;
+        answer.ok()?.sight()
+    }
+
+    /// The node that leads, once the nodes that run agree who it is.
+    ///
+    /// # Panics
+    ///
+    /// If they do not within [`SOON`].
+    pub async fn leader(&self) -> usize {
+        self.leader_of(&self.running()).await
+    }
+
+    /// The node that leads, once these nodes agree that it is one of them.
+    ///
+    /// # Panics
+    ///
+    /// If they do not within [`SOON`].
+    pub async fn leader_of(&self, nodes: &[usize]) -> usize {
+        until("the nodes agree on a leader", SOON, async || {
+            let mut known = Vec::new();
+            for index in nodes {
+                let sight = self.sight(*index).await?;
+                known.push((sight.term, sight.leader?, sight));
+            }
+            let (term, leader, sight) = known.first()?;
+            let agree = known.iter().all(|(t, l, _)| (t, l) == (term, leader));
+            let member = sight.members.iter().find(|member| member.id == *leader)?;
+            let index = self
+                .nodes()
+                .iter()
+                .position(|node| node.peer == member.peer)?;
+            (agree && nodes.contains(&index)).then_some(index)
+        })
+        .await
+    }
+
+    /// The nodes that run.
+    #[must_use]
+    pub fn running(&self) -> Vec<usize> {
+        let nodes = self.nodes().iter().filter(|node| node.runs());
+        nodes.map(|node| node.index).collect()
+    }
+}
+
+impl Answer {
+    fn of(output: &Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            json: serde_json::from_slice(&output.stdout).unwrap_or_default(),
+            said: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    fn sight(&self) -> Option<Sight> {
+        let members = self.json["nodes"].as_array()?.iter();
+        let members = members.map(|node| Member {
+            id: node["node"].as_u64().unwrap_or_default(),
+            role: node["role"].as_str().unwrap_or_default().to_owned(),
+            peer: node["peer_address"].as_str().unwrap_or_default().to_owned(),
+            sessions: node["sessions"].as_u64().unwrap_or_default(),
+        });
+        Some(Sight {
+            term: self.json["term"].as_u64()?,
+            leader: self.json["leader"].as_u64(),
+            members: members.collect(),
+        })
+    }
+}

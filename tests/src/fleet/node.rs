@@ -1,0 +1,209 @@
+//! One process of the cluster.
+
+use super::http::get;
+use super::ports::free_port;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+/// One process of the cluster, and where it is reached.
+#[derive(Debug)]
+pub struct Node {
+    /// Its place among the nodes.
+    pub index: usize,
+    /// Where clients and operators reach it.
+    pub client: String,
+    /// Where other nodes reach it.
+    pub peer: String,
+    /// Where it listens to clients itself.
+    pub listen: String,
+    /// Where it listens to other nodes itself.
+    pub peer_listen: String,
+    /// Where its metrics are.
+    pub metrics: String,
+    /// What it keeps on disk.
+    pub data: PathBuf,
+    log: PathBuf,
+    args: Vec<String>,
+    before: Vec<String>,
+    child: Option<Child>,
+}
+
+/// How a process ended, and what it said.
+#[derive(Clone, Debug)]
+pub struct End {
+    /// Its exit.
+    pub status: ExitStatus,
+    /// Its log, of all its starts.
+    pub log: String,
+}
+
+impl Node {
+    pub(super) fn plan(index: usize, dir: &Path) -> Self {
+        let address = || format!("127.0.0.1:{}", free_port());
+        let (listen, peer_listen) = (address(), address());
+        Self {
+            index,
+            client: listen.clone(),
+            peer: peer_listen.clone(),
+            listen,
+            peer_listen,
+            metrics: address(),
+            data: dir.join(format!("data-{index}")),
+            log: dir.join(format!("node-{index}.log")),
+            args: Vec::new(),
+            before: Vec::new(),
+            child: None,
+        }
+    }
+
+    pub(super) fn tell(&mut self, cluster: &str, peers: &[String], flags: &[String]) {
+        let data = self.data.display().to_string();
+        let settings = [
+            ("--cluster-id", cluster),
+            ("--listen", &self.listen),
+            ("--peer-listen", &self.peer_listen),
+            ("--metrics-listen", &self.metrics),
+            ("--advertise", &self.client),
+            ("--peer-advertise", &self.peer),
+            ("--data-dir", &data),
+        ];
+        let mut args = vec!["serve".to_owned()];
+        for (flag, value) in settings {
+            args.extend([flag.to_owned(), value.to_owned()]);
+        }
+        for peer in peers {
+            args.extend(["--cluster-peers".to_owned(), peer.clone()]);
+        }
+        args.extend_from_slice(flags);
+        self.args = args;
+    }
+
+    /// One more argument, for this node alone.
+    pub fn flag(&mut self, flag: impl Into<String>) {
+        self.args.push(flag.into());
+    }
+
+    /// Another value for a flag that it was given.
+    ///
+    /// # Panics
+    ///
+    /// If it was not given the flag.
+    pub fn instead(&mut self, flag: &str, value: &str) {
+        let place = self.args.iter().position(|arg| arg == flag);
+        let place = place.expect("a flag that the node was given");
+        value.clone_into(&mut self.args[place + 1]);
+    }
+
+    /// Runs under another program, which is given the node's command line as its
+    /// last arguments and becomes it.
+    pub fn under(&mut self, words: &[&str]) {
+        self.before = words.iter().map(|word| (*word).to_owned()).collect();
+    }
+
+    pub(super) fn start(&mut self, program: &Path) {
+        assert!(self.child.is_none(), "node {} runs already", self.index);
+        let log = OpenOptions::new().create(true).append(true).open(&self.log);
+        let log = log.expect("the log of a node can be opened");
+        let mut command = match self.before.split_first() {
+            Some((first, rest)) => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(program);
+                command
+            }
+            None => Command::new(program),
+        };
+        // What is set where the tests run must not change what they show.
+        let variables = std::env::vars_os().map(|(name, _)| name);
+        for name in variables.filter(|name| name.to_string_lossy().starts_with("ALIQUOT_")) {
+            command.env_remove(name);
+        }
+        command.args(&self.args).stdin(Stdio::null());
+        command.stdout(Stdio::null()).stderr(log);
+        self.child = Some(command.spawn().expect("a node can be started"));
+    }
+
+    /// Whether it was started and not ended.
+    #[must_use]
+    pub fn runs(&self) -> bool {
+        self.child.is_some()
+    }
+
+    pub(super) fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
+    pub(super) fn signal(&self, signal: Signal) {
+        let pid = self.pid().and_then(|pid| i32::try_from(pid).ok());
+        let pid = pid.and_then(Pid::from_raw).expect("a node that runs");
+        kill_process(pid, signal).expect("a child can be signalled");
+    }
+
+    pub(super) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // One that ended by itself cannot be killed, and need not be.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// How it ended, once it has.
+    ///
+    /// # Panics
+    ///
+    /// If nobody can tell.
+    pub fn end(&mut self) -> Option<End> {
+        let child = self.child.as_mut()?;
+        let status = child.try_wait().expect("a child can be waited for")?;
+        self.child = None;
+        let log = self.log();
+        Some(End { status, log })
+    }
+
+    /// Forgets all that it has on disk.
+    ///
+    /// # Panics
+    ///
+    /// If it runs, or has nothing there.
+    pub fn wipe(&self) {
+        assert!(!self.runs(), "node {} runs", self.index);
+        std::fs::remove_dir_all(&self.data).expect("the data of a node can be removed");
+    }
+
+    /// Its log, of all its starts.
+    #[must_use]
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Whether it says that it serves clients.
+    pub async fn is_ready(&self) -> bool {
+        let answer = get(&self.metrics, "/readyz").await;
+        matches!(answer, Some((200, _)))
+    }
+
+    /// A figure of its metrics; `None` if it does not answer or has none of that name.
+    pub async fn figure(&self, name: &str) -> Option<f64> {
+        let (_, text) = get(&self.metrics, "/metrics").await?;
+        let mut lines = text.lines();
+        let line = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+        line.trim().parse().ok()
+    }
+
+    /// Shows how its log ends, to whoever reads a failed test.
+    pub(super) fn show_log(&self) {
+        const LINES: usize = 40;
+        let log = self.log();
+        let lines: Vec<&str> = log.lines().collect();
+        let tail = lines[lines.len().saturating_sub(LINES)..].join("\n");
+        // Nobody is left to tell if that fails.
+        let _ = writeln!(
+            std::io::stderr(),
+            "---- node {}, {}\n{tail}",
+            self.index,
+            self.client
+        );
+    }
+}

@@ -1,0 +1,58 @@
+//! The demo's verdict, tried on runs in which something is wrong on purpose.
+
+use std::process::{Command, Output};
+
+/// A short run of the demo, with `more` arguments.
+fn demo(more: &[&str]) -> Output {
+    let program = env!("CARGO_BIN_EXE_aliquot-under-test");
+    let short = [
+        "demo",
+        "--duration",
+        "6s",
+        "--services",
+        "2",
+        "--limit",
+        "100",
+    ];
+    let small = ["--burst", "20", "--kill", "none", "--json"];
+    Command::new(program)
+        .args(short)
+        .args(small)
+        .args(more)
+        .output()
+        .expect("the demo runs")
+}
+
+/// The exit code, and whether the report says that nothing was admitted beyond a limit.
+fn outcome(output: &Output) -> (Option<i32>, Option<bool>) {
+    let report: serde_json::Value =
+        serde_json::from_slice(&output.stdout).expect("a report in JSON");
+    let safe = report.pointer("/verdict/safe").or(report.pointer("/safe"));
+    (
+        output.status.code(),
+        safe.and_then(serde_json::Value::as_bool),
+    )
+}
+
+/// How busy the machine is decides whether the limit is fully used, and with that
+/// between 0 and 1; nothing else may.
+#[test]
+fn an_honest_run_admits_nothing_beyond_a_limit() {
+    let output = demo(&[]);
+    let (code, safe) = outcome(&output);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(safe, Some(true), "{said}");
+    assert!(matches!(code, Some(0 | 1)), "{code:?} {said}");
+}
+
+#[test]
+fn a_service_that_admits_without_a_token_fails_the_run() {
+    let (code, safe) = outcome(&demo(&["--plant-overadmission"]));
+    assert_eq!((code, safe), (Some(1), Some(false)));
+}
+
+#[test]
+fn a_service_that_forgets_an_admission_makes_the_verdict_unknown() {
+    let (code, safe) = outcome(&demo(&["--plant-miscount"]));
+    assert_eq!((code, safe), (Some(3), Some(false)));
+}

@@ -1,0 +1,142 @@
+//! Clients that are killed or closed, and limits that are lowered under them.
+
+use crate::support::{LEASE, alone, ask_for, millis, setup, together};
+use aliquot_client::{Client, Limiter, Span};
+use aliquot_tests::fleet::{Fleet, Load, Offer, Record, SOON, hold, now, until};
+use rustix::process::Signal;
+use std::time::Duration;
+
+const FLOORED: &str = "{ key: shared, rate: 1000/s, burst: 200, \
+                       floor: { rate: 20/s, burst: 4 }, on_lease_expiry: floor }";
+
+/// Asks for more than there is until the part that is held is as wanted.
+async fn until_holds(
+    what: &str,
+    within: Duration,
+    limiter: &Limiter,
+    record: &mut Record,
+    wanted: impl Fn(u64) -> bool,
+) {
+    until(what, within, async || {
+        record.also(&ask_for(limiter, millis(40)).await);
+        wanted(limiter.peek().rate).then_some(())
+    })
+    .await;
+}
+
+async fn start(budget: &str) -> (Fleet, Client, Limiter) {
+    let fleet = setup().start().await;
+    fleet.apply(budget).await;
+    let client = Client::connect(fleet.addresses()).unwrap();
+    let limiter = client.limiter("shared").unwrap();
+    (fleet, client, limiter)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_client_frees_all_but_its_floor_after_one_lease() {
+    let _machine = together().await;
+    let (fleet, _client, limiter) = start(FLOORED).await;
+    let mut record = Record::default();
+    let service = fleet.service("shared", 900);
+    until_holds("both have a part", SOON, &limiter, &mut record, |rate| {
+        (300..700).contains(&rate) && !service.admitted().is_empty()
+    })
+    .await;
+    record.also(&service.kill().await);
+    // All of it but the floor of the one that may still run somewhere.
+    let all_but_floor = 978..=980;
+    until_holds("the rest is free", SOON, &limiter, &mut record, |rate| {
+        all_but_floor.contains(&rate)
+    })
+    .await;
+    hold(millis(1_500), async || {
+        record.also(&ask_for(&limiter, millis(40)).await);
+        let rate = limiter.peek().rate;
+        assert!(rate <= 980, "{rate}/s, and 20/s may be used elsewhere");
+    })
+    .await;
+    record.keeps_to("1000/s", 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_closes_frees_everything_at_once() {
+    let _machine = together().await;
+    let (fleet, _client, limiter) = start(FLOORED).await;
+    let other = Client::connect(fleet.addresses()).unwrap();
+    let also = other.limiter("shared").unwrap();
+    let mut record = Record::default();
+    until_holds("both have a part", SOON, &limiter, &mut record, |rate| {
+        for _ in 0..40 {
+            // What it admits is recorded below; here it only wants.
+            let _ = also.try_acquire(10_000);
+        }
+        (300..700).contains(&rate) && also.peek().rate > 300
+    })
+    .await;
+    assert!(other.close().await, "the node takes it back");
+    let at_once = millis(LEASE.nanos() / 1_000_000 / 2);
+    until_holds("all is free", at_once, &limiter, &mut record, |rate| {
+        rate >= 998
+    })
+    .await;
+    record.keeps_to("1000/s", 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lowered_limit_binds_within_one_lease() {
+    let _machine = alone().await;
+    let (fleet, _client, _) = start("{ key: shared, rate: 1000/s, burst: 200 }").await;
+    let offer = Offer {
+        key: "shared".to_owned(),
+        clients: 4,
+        per_second: 500,
+    };
+    let load = Load::begin(&fleet.addresses(), &offer);
+    until("the load is served", SOON, async || {
+        (load.admitted() > 1_500).then_some(())
+    })
+    .await;
+    fleet.apply("{ key: shared, rate: 200/s, burst: 40 }").await;
+    let lowered = now();
+    hold(millis(6_000), async || {}).await;
+    let end = now();
+    let record = load.end().await;
+    record.keeps_to_lowered((1_000, 200), (200, 40), lowered, LEASE);
+    let settled = lowered.after(LEASE).after(Span::from_secs(1));
+    let since = record.between(settled, end);
+    let most = 200 * end.since(settled).nanos() / 1_000_000_000;
+    assert!(
+        since.admitted as u64 >= most * 9 / 10,
+        "{since:?} of {most}"
+    );
+}
+
+/// Its share is another's by the time that it wakes up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_was_stopped_for_longer_than_its_lease_admits_nothing_on_it() {
+    let _machine = together().await;
+    let (fleet, _client, limiter) = start("{ key: shared, rate: 1000/s, burst: 200 }").await;
+    let mut record = Record::default();
+    let service = fleet.service("shared", 900);
+    until_holds("both have a part", SOON, &limiter, &mut record, |rate| {
+        (300..700).contains(&rate) && !service.admitted().is_empty()
+    })
+    .await;
+    service.signal(Signal::STOP);
+    until_holds("the rest is free", SOON, &limiter, &mut record, |rate| {
+        rate >= 998
+    })
+    .await;
+    let before = service.admitted().len();
+    service.signal(Signal::CONT);
+    until_holds(
+        "both have a part again",
+        SOON,
+        &limiter,
+        &mut record,
+        |rate| rate < 700 && service.admitted().len() > before + 100,
+    )
+    .await;
+    record.also(&service.kill().await);
+    record.keeps_to("1000/s", 200);
+}

@@ -1,0 +1,78 @@
+//! Disks that are full, or cannot be written.
+
+use crate::support::{setup, together};
+use aliquot_client::Client;
+use aliquot_tests::fleet::{SOON, until};
+use std::os::unix::fs::PermissionsExt;
+
+/// The limit on the size of a file stands for the size of the disk: in blocks of
+/// 512 bytes. The signal is ignored, so that writing fails instead.
+const SMALL_DISK: &str = "trap '' XFSZ; ulimit -f 2048; exec \"$0\" \"$@\"";
+
+/// Budgets of which a few sets fill the disk.
+fn many(round: u64) -> String {
+    let one = |number| format!("- {{ key: filler/{number}/x, rate: {}/s }}\n", round + 1);
+    (0..400).map(one).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_stops_its_node_with_a_clear_error_and_no_other() {
+    let _machine = together().await;
+    let mut fleet = setup().plan().await;
+    fleet.node_mut(2).under(&["sh", "-c", SMALL_DISK]);
+    for index in 0..3 {
+        fleet.start(index);
+    }
+    fleet.serves().await;
+    let operator = fleet.operator_at(0);
+    let mut round = 0;
+    let end = until("the disk is full", 2 * SOON, async || {
+        operator.run(&["budget", "apply", "-"], &many(round)).await;
+        round += 1;
+        fleet.node_mut(2).end()
+    })
+    .await;
+    assert_eq!(end.status.code(), Some(1), "{}", end.log);
+    let last = end.log.lines().last().unwrap_or_default();
+    assert!(
+        last.starts_with("aliquot: this node stopped"),
+        "{}",
+        end.log
+    );
+    assert!(last.contains("File too large"), "{last}");
+    // The others go on, and serve.
+    fleet.serves().await;
+    fleet.apply("{ key: shared, rate: 1000/s }").await;
+    let client = Client::connect(fleet.addresses()).unwrap();
+    let limiter = client.limiter("shared").unwrap();
+    until("the others serve", SOON, async || {
+        limiter.acquire(1).await.ok()
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_data_directory_that_cannot_be_written_stops_the_node_with_a_clear_error() {
+    let _machine = together().await;
+    let mut fleet = setup().nodes(1).plan().await;
+    let data = fleet.nodes()[0].data.clone();
+    std::fs::create_dir(&data).unwrap();
+    let read_only = std::fs::Permissions::from_mode(0o555);
+    std::fs::set_permissions(&data, read_only).unwrap();
+    std::fs::set_permissions(fleet.dir(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    // Nothing is forbidden to the superuser: then the node runs as nobody.
+    if rustix::process::getuid().is_root() {
+        fleet.node_mut(0).under(&[
+            "setpriv",
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+        ]);
+    }
+    fleet.start(0);
+    let end = fleet.ended(0).await;
+    assert_eq!(end.status.code(), Some(1), "{}", end.log);
+    let last = end.log.lines().last().unwrap_or_default();
+    let names_it = last.contains(&data.display().to_string());
+    assert!(names_it && last.contains("ermission denied"), "{}", end.log);
+}

@@ -1,0 +1,246 @@
+//! Ports that are told nonsense, too much, or nothing at all.
+
+use crate::support::{millis, setup, together};
+use aliquot_client::Client;
+use aliquot_tests::fleet::{Fleet, SOON, until};
+use aliquot_wire::pb;
+use aliquot_wire::pb::client_message::Kind;
+use aliquot_wire::pb::session_client::SessionClient;
+use rustix::process::{Resource, getrlimit, setrlimit};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tonic::{Code, Status};
+
+/// The node lives, says so, and serves.
+async fn lives(fleet: &Fleet) {
+    let node = &fleet.nodes()[0];
+    until("the node says that it is ready", SOON, async || {
+        node.is_ready().await.then_some(())
+    })
+    .await;
+    let status = fleet.cli(&["cluster", "status"]).await;
+    assert_eq!(status.code, 0, "{status:?}");
+    let client = Client::connect(fleet.addresses()).unwrap();
+    let limiter = client.limiter("shared").unwrap();
+    until("a client is served", SOON, async || {
+        limiter.acquire(1).await.ok()
+    })
+    .await;
+    client.close().await;
+    assert!(!node.log().contains("panicked"), "{}", node.log());
+}
+
+async fn one_node() -> Fleet {
+    let fleet = setup().nodes(1).start().await;
+    fleet
+        .apply("{ key: shared, rate: 1000/s, burst: 200 }")
+        .await;
+    fleet
+}
+
+/// Bytes without a pattern, the same each time.
+fn noise(count: usize) -> Vec<u8> {
+    let next = |state: &u64| {
+        Some(
+            state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1),
+        )
+    };
+    let states = std::iter::successors(Some(42), next);
+    states
+        .map(|state: u64| (state >> 56) as u8)
+        .take(count)
+        .collect()
+}
+
+fn nonsense() -> Vec<Vec<u8>> {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let after_preface = |rest: &[u8]| [PREFACE, rest].concat();
+    vec![
+        Vec::new(),
+        b"\0".to_vec(),
+        noise(100_000),
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(),
+        [b"GET /".as_slice(), &[b'a'; 200_000]].concat(),
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03".to_vec(),
+        PREFACE[..10].to_vec(),
+        after_preface(&noise(50_000)),
+        // A frame that says that 16 MiB follow; then settings of an odd length.
+        after_preface(b"\xff\xff\xff\x00\x00\x00\x00\x00\x01"),
+        after_preface(b"\x00\x00\x05\x04\x00\x00\x00\x00\x00abcde"),
+        // Headers on stream 0, and a window that overflows.
+        after_preface(b"\x00\x00\x01\x01\x05\x00\x00\x00\x00\x82"),
+        after_preface(b"\x00\x00\x04\x08\x00\x00\x00\x00\x00\xff\xff\xff\xff"),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn garbage_on_every_port_does_no_harm() {
+    let _machine = together().await;
+    let fleet = one_node().await;
+    let node = &fleet.nodes()[0];
+    for address in [&node.listen, &node.peer_listen, &node.metrics] {
+        for bytes in nonsense() {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            // Whoever hangs up early has understood.
+            let _ = stream.write_all(&bytes).await;
+            let mut said = [0; 256];
+            let _ = tokio::time::timeout(millis(50), stream.read(&mut said)).await;
+        }
+    }
+    lives(&fleet).await;
+}
+
+/// How a stream ends on which this is said.
+async fn told(fleet: &Fleet, messages: Vec<Kind>) -> Status {
+    let address = format!("http://{}", fleet.nodes()[0].listen);
+    let mut client = SessionClient::connect(address).await.unwrap();
+    client = client.max_encoding_message_size(usize::MAX);
+    let messages = messages
+        .into_iter()
+        .map(|kind| pb::ClientMessage { kind: Some(kind) });
+    let stream = tokio_stream::StreamExt::chain(
+        tokio_stream::iter(messages.collect::<Vec<_>>()),
+        // The stream stays open: it is the node that ends it.
+        tokio_stream::pending(),
+    );
+    let ended = async {
+        let mut answers = match client.open(stream).await {
+            Ok(answers) => answers.into_inner(),
+            Err(status) => return status,
+        };
+        loop {
+            match answers.message().await {
+                Ok(Some(_)) => {}
+                Ok(None) => return Status::ok("the stream ended without a word"),
+                Err(status) => return status,
+            }
+        }
+    };
+    let ended = tokio::time::timeout(SOON, ended).await;
+    ended.expect("the node ends the stream")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn malformed_and_oversized_messages_end_their_stream_with_the_reason() {
+    let _machine = together().await;
+    let fleet = one_node().await;
+    let open = || Kind::Open(pb::SessionOpen::default());
+    let report = |bytes: Vec<u8>| Kind::Report(bytes.into());
+    let key = |text: &str| text.to_owned();
+    let many = (0..100_000).map(|number| key(&format!("k/{number}")));
+    let cases = [
+        ("a report before the open", vec![report(Vec::new())]),
+        ("two opens", vec![open(), open()]),
+        ("an empty report", vec![open(), report(Vec::new())]),
+        ("noise for a report", vec![open(), report(noise(10_000))]),
+        (
+            "a report of 64 MiB",
+            vec![open(), report(vec![0; 64 << 20])],
+        ),
+        (
+            "a key that is none",
+            vec![
+                open(),
+                Kind::Intern(pb::InternKeys {
+                    keys: vec![key("")],
+                }),
+            ],
+        ),
+        (
+            "100,000 keys",
+            vec![
+                open(),
+                Kind::Intern(pb::InternKeys {
+                    keys: many.collect(),
+                }),
+            ],
+        ),
+        (
+            "an empty question",
+            vec![open(), Kind::Ask(pb::Ask::default())],
+        ),
+        (
+            "an empty release",
+            vec![open(), Kind::Release(pb::PermitRelease::default())],
+        ),
+    ];
+    for (what, messages) in cases {
+        let status = told(&fleet, messages).await;
+        println!("{what}: {:?}: {}", status.code(), status.message());
+        let refused = [
+            Code::InvalidArgument,
+            Code::FailedPrecondition,
+            Code::OutOfRange,
+            Code::ResourceExhausted,
+        ];
+        assert!(refused.contains(&status.code()), "{what}: {status}");
+        assert!(!status.message().is_empty(), "{what}");
+    }
+    lives(&fleet).await;
+}
+
+/// As many files as the system allows this process and its children.
+fn raise_files() -> u64 {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).unwrap();
+    limit.maximum.unwrap_or(u64::MAX)
+}
+
+async fn bears(connections: usize) {
+    assert!(
+        raise_files() > connections as u64 + 1_000,
+        "raise `ulimit -Hn`"
+    );
+    let fleet = one_node().await;
+    let node = &fleet.nodes()[0];
+    let mut idle = Vec::new();
+    for index in 0..connections {
+        let address = [&node.listen, &node.peer_listen, &node.metrics][index % 3];
+        idle.push(TcpStream::connect(address).await.unwrap());
+    }
+    lives(&fleet).await;
+    drop(idle);
+    lives(&fleet).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_idle_connections_do_no_harm() {
+    let _machine = together().await;
+    bears(1_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a limit of 11,000 open files; a tenth of it runs always"]
+async fn ten_thousand_idle_connections_do_no_harm() {
+    let _machine = crate::support::alone().await;
+    bears(10_000).await;
+}
+
+/// A node that may open no more files takes connections again when some are closed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_out_of_files_serves_again_when_it_has_some() {
+    let _machine = together().await;
+    let mut fleet = setup().nodes(1).plan().await;
+    fleet
+        .node_mut(0)
+        .under(&["sh", "-c", "ulimit -n 200; exec \"$0\" \"$@\""]);
+    fleet.start(0);
+    fleet.serves().await;
+    fleet
+        .apply("{ key: shared, rate: 1000/s, burst: 200 }")
+        .await;
+    let node = &fleet.nodes()[0];
+    for address in [&node.listen, &node.peer_listen, &node.metrics] {
+        let mut idle = Vec::new();
+        for _ in 0..400 {
+            idle.push(TcpStream::connect(address).await.unwrap());
+        }
+        // The queue of the port is not empty while there are no files.
+        aliquot_tests::fleet::hold(millis(300), async || {}).await;
+        drop(idle);
+        lives(&fleet).await;
+    }
+}

@@ -1,0 +1,28 @@
+//! Aliquot from the outside: real processes, real signals, real sockets.
+//!
+//! | module | what is done to the cluster |
+//! |---|---|
+//! | `durable` | everything is killed at once |
+//! | `leader` | leaders are killed and stopped under load |
+//! | `cut` | a node is cut off, and each policy is held to its word |
+//! | `clients` | clients are killed and closed, limits are lowered |
+//! | `restart` | all nodes are restarted one by one |
+//! | `disk` | disks are full, or cannot be written |
+//! | `hostile` | ports are told nonsense |
+//! | `identity` | nodes are wiped, and clusters meet |
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "the helpers of tests are tests as well, and tell their figures"
+)]
+
+mod clients;
+mod cut;
+mod disk;
+mod durable;
+mod hostile;
+mod identity;
+mod leader;
+mod restart;
+mod support;

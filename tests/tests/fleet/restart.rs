@@ -1,0 +1,69 @@
+//! Nodes are restarted one by one, as an operator would.
+
+use crate::support::{alone, setup};
+use aliquot_client::Span;
+use aliquot_tests::fleet::{Judged, Load, Offer, SOON, now, until};
+
+const RATE: u64 = 1_000;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rolling_restart_under_load_admits_nearly_all_throughout() {
+    let _machine = alone().await;
+    let mut fleet = setup().start().await;
+    fleet
+        .apply("{ key: shared, rate: 1000/s, burst: 200 }")
+        .await;
+    let offer = Offer {
+        key: "shared".to_owned(),
+        clients: 6,
+        per_second: 500,
+    };
+    let load = Load::begin(&fleet.addresses(), &offer);
+    until("the load is served", SOON, async || {
+        (load.admitted() > 2_000).then_some(())
+    })
+    .await;
+    let (begin, mut told) = (now(), Vec::new());
+    // The leader is among them, wherever it has moved by then.
+    for index in 0..3 {
+        let before = load.admitted();
+        told.push(now());
+        let end = fleet.stop(index).await;
+        assert_eq!(end.status.code(), Some(0), "{}", end.log);
+        // Whoever waits for nobody is gone long before what it would give up on.
+        assert!(
+            !end.log.contains("not everything was handed back"),
+            "{}",
+            end.log
+        );
+        fleet.start(index);
+        fleet.serves().await;
+        let settled = before + 2 * RATE;
+        until("a while passes", SOON, async || {
+            (load.admitted() > settled).then_some(())
+        })
+        .await;
+    }
+    let end = now();
+    let record = load.end().await;
+    record.keeps_to("1000/s", 200);
+    for at in &told {
+        let (from, to) = (*at, at.after(Span::from_secs(2)));
+        let windows = record.windows(from, to.min(end), Span::from_millis(200));
+        // A window in which the machine did not even let the load ask shows nothing.
+        let asked = |window: &Judged| window.offered as u64 >= RATE * 6 / 10 * 9 / 10;
+        let Some(worst) = windows.filter(asked).min_by_key(|window| window.admitted) else {
+            continue;
+        };
+        println!(
+            "after SIGTERM, the worst 200 ms: {} admitted, {:?} in",
+            worst.admitted,
+            worst.from.since(*at)
+        );
+        assert!(worst.admitted as u64 >= RATE / 10, "{worst:?} after {at:?}");
+    }
+    let all = record.between(begin, end);
+    let most = RATE * end.since(begin).nanos() / 1_000_000_000;
+    println!("{} of {most} admitted, {:?}", all.admitted, record.reasons);
+    assert!(all.admitted as u64 >= most * 95 / 100, "{all:?} of {most}");
+}
