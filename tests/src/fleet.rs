@@ -15,7 +15,6 @@ mod http;
 mod load;
 mod net;
 mod node;
-mod ports;
 mod service;
 mod wait;
 
@@ -24,7 +23,6 @@ pub use http::get;
 pub use load::{Judged, Load, Offer, Record, now};
 pub use net::{Net, Who};
 pub use node::{End, Node};
-pub use ports::free_port;
 pub use service::{Service, ask_aloud};
 pub use wait::{hold, until};
 

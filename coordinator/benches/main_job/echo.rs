@@ -2,6 +2,7 @@
 
 use crate::Outcome;
 use crate::bed::until;
+use aliquot_coordinator::demo::supervisor::ReservedPort;
 use aliquot_core::unit::{Drift, Edge, Incarnation, Span};
 use aliquot_wire::Wire;
 use aliquot_wire::limits::MESSAGE_BYTES_MAX;
@@ -40,7 +41,8 @@ pub(crate) struct Echo {
 impl Echo {
     /// Starts it.
     pub(crate) async fn start(manner: Manner) -> io::Result<Self> {
-        let port = aliquot_coordinator::demo::supervisor::free_ports(1)?[0];
+        let reserved = ReservedPort::reserve()?;
+        let port = reserved.address().port();
         let manner = match manner {
             Manner::Bytes => "bytes",
             Manner::Lines => "lines",

@@ -1,7 +1,7 @@
 //! The three coordinators of a run, as its supervisor sees them.
 
 use super::error::DemoError;
-use super::supervisor::{Supervisor, free_ports};
+use super::supervisor::{ReservedPort, Supervisor};
 use aliquot_core::budget::BudgetDraft;
 use aliquot_core::unit::{Drift, RequestId, Span, Term};
 use aliquot_wire::Wire;
@@ -10,7 +10,8 @@ use aliquot_wire::pb;
 use aliquot_wire::pb::admin_client::AdminClient;
 use futures_util::future::join_all;
 use std::ffi::OsString;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 use tonic::transport::{Channel, Endpoint};
 
@@ -42,6 +43,7 @@ pub struct Node {
 pub struct Nodes {
     nodes: Vec<Node>,
     admins: Vec<AdminClient<Channel>>,
+    _ports: Vec<ReservedPort>,
 }
 
 /// How the cluster is, as far as its nodes answer.
@@ -68,14 +70,14 @@ impl Nodes {
     ///
     /// [`DemoError::Io`] if there are no ports.
     pub fn plan() -> Result<Self, DemoError> {
-        let ports = free_ports(3 * NODES).map_err(DemoError::io("free ports"))?;
-        let at = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let ports: io::Result<Vec<_>> = (0..3 * NODES).map(|_| ReservedPort::reserve()).collect();
+        let ports = ports.map_err(DemoError::io("free ports"))?;
         let (threes, _) = ports.as_chunks::<3>();
         let nodes = (1..).zip(threes).map(|(number, ports)| Node {
             name: format!("{PREFIX}{number}"),
-            listen: at(ports[0]),
-            peer_listen: at(ports[1]),
-            metrics_listen: at(ports[2]),
+            listen: ports[0].address(),
+            peer_listen: ports[1].address(),
+            metrics_listen: ports[2].address(),
         });
         let nodes: Vec<Node> = nodes.collect();
         let admins: Result<_, tonic::transport::Error> = nodes
@@ -86,10 +88,11 @@ impl Nodes {
                 Ok(AdminClient::new(endpoint.connect_lazy()))
             })
             .collect();
-        let unusable = |error| DemoError::io("a node's address")(std::io::Error::other(error));
+        let unusable = |error| DemoError::io("a node's address")(io::Error::other(error));
         Ok(Self {
             admins: admins.map_err(unusable)?,
             nodes,
+            _ports: ports,
         })
     }
 
@@ -197,7 +200,7 @@ impl Nodes {
                 Err(error) => last = error.to_string(),
             }
         }
-        let refused = std::io::Error::other(last);
+        let refused = io::Error::other(last);
         Err(DemoError::io("the budgets could not be written")(refused))
     }
 }

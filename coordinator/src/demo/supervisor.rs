@@ -10,7 +10,7 @@ mod ports;
 mod tether;
 mod workdir;
 
-pub use ports::free_ports;
+pub use ports::ReservedPort;
 pub use tether::{parent_args, tether};
 pub use workdir::WorkDir;
 

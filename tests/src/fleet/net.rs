@@ -11,7 +11,6 @@ mod who;
 pub use who::Who;
 
 use super::node::Node;
-use super::ports::free_port;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -44,10 +43,11 @@ impl Net {
         let mut ears = Vec::new();
         for node in nodes {
             let mut before = async |real: &str| {
-                let address = format!("127.0.0.1:{}", free_port());
-                let listener = TcpListener::bind(&address).await;
+                let listener = TcpListener::bind("127.0.0.1:0").await;
+                let listener = listener.expect("there is a free port");
+                let address = listener.local_addr().expect("it is bound").to_string();
                 let door = Door {
-                    listener: listener.expect("a free port can be listened on"),
+                    listener,
                     to: Who::Node(node.index),
                     real: real.to_owned(),
                     cuts: cuts.clone(),

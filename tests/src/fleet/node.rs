@@ -1,7 +1,7 @@
 //! One process of the cluster.
 
 use super::http::get;
-use super::ports::free_port;
+use aliquot_coordinator::demo::supervisor::ReservedPort;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -29,6 +29,7 @@ pub struct Node {
     args: Vec<String>,
     before: Vec<String>,
     child: Option<Child>,
+    _ports: [ReservedPort; 3],
 }
 
 /// How a process ended, and what it said.
@@ -42,20 +43,22 @@ pub struct End {
 
 impl Node {
     pub(super) fn plan(index: usize, dir: &Path) -> Self {
-        let address = || format!("127.0.0.1:{}", free_port());
-        let (listen, peer_listen) = (address(), address());
+        let ports = [(); 3].map(|()| ReservedPort::reserve().expect("there is a free port"));
+        let [listen, peer_listen, metrics] =
+            ports.each_ref().map(|port| port.address().to_string());
         Self {
             index,
             client: listen.clone(),
             peer: peer_listen.clone(),
             listen,
             peer_listen,
-            metrics: address(),
+            metrics,
             data: dir.join(format!("data-{index}")),
             log: dir.join(format!("node-{index}.log")),
             args: Vec::new(),
             before: Vec::new(),
             child: None,
+            _ports: ports,
         }
     }
 

@@ -1,6 +1,7 @@
 use super::*;
 use rustix::process::test_kill_process;
 use std::collections::BTreeSet;
+use std::net::{TcpListener, TcpStream};
 use tempfile::TempDir;
 
 fn shell(dir: &TempDir) -> Supervisor {
@@ -31,11 +32,20 @@ fn lives(id: u32) -> bool {
 }
 
 #[test]
-fn ports_are_different_and_free() {
-    let ports = free_ports(32).unwrap();
-    assert_eq!(ports.iter().collect::<BTreeSet<_>>().len(), 32);
-    for port in ports {
-        std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+fn a_reserved_port_is_its_owners_alone_and_can_be_listened_on_again_and_again() {
+    let reserved: io::Result<Vec<ReservedPort>> =
+        (0..32).map(|_| ReservedPort::reserve()).collect();
+    let reserved = reserved.unwrap();
+    let addresses: BTreeSet<_> = reserved.iter().map(ReservedPort::address).collect();
+    assert_eq!(addresses.len(), 32);
+    for address in addresses {
+        for _ in 0..2 {
+            let listener = TcpListener::bind(address).unwrap();
+            let caller = TcpStream::connect(address).unwrap();
+            drop(listener.accept().unwrap());
+            // What was connected keeps the port in TIME_WAIT.
+            drop(caller);
+        }
     }
 }
 
