@@ -178,15 +178,22 @@ impl Ledger {
         self.agenda.take()
     }
 
-    /// Those of them that somebody waits for, and of the others in turn as many as
-    /// have up to `seats` claimants together, but one at least: a bound on the work
-    /// of planning them.
+    /// Of those that somebody waits for, in turn, as many as have up to `seats`
+    /// claimants together, and of the others as many as have what is left of that,
+    /// but one at least: a bound on the work of planning them.
     #[must_use]
     pub fn take_some_dirty(&mut self, seats: usize) -> Vec<BudgetId> {
         self.agenda.take_some(seats)
     }
 
-    /// Those of them that somebody waits for.
+    /// Of those that somebody waits for, in turn, as many as have up to `seats`
+    /// claimants together. `seats` is less by those claimants afterwards.
+    #[must_use]
+    pub fn take_some_urgent(&mut self, seats: &mut usize) -> Vec<BudgetId> {
+        self.agenda.take_some_urgent(seats)
+    }
+
+    /// All that somebody waits for.
     #[must_use]
     pub fn take_urgent(&mut self) -> Vec<BudgetId> {
         self.agenda.take_urgent()

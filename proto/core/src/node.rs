@@ -77,6 +77,8 @@ pub struct Node {
     kept_until: BTreeMap<(BudgetId, Incarnation), Tick>,
     next_client: Incarnation,
     outputs: Vec<NodeOutput>,
+    /// What dealing may cost now.
+    effort: deal::Effort,
     told: BTreeSet<Incarnation>,
     /// Whether the next report should not wait.
     news: bool,
@@ -89,11 +91,6 @@ pub struct Node {
 impl Node {
     /// So many breakpoints of demand go up per budget and band.
     pub const BREAKPOINTS: usize = 16;
-
-    /// A tick deals what nobody waits for among so many claimants at most; the rest
-    /// has time until the next. At a microsecond each, and a tick every 20 ms, a node
-    /// with any number of clients spends a fifth of a core on it.
-    const SEATS: usize = 4_000;
 
     /// A node that has just joined as `life`, with nothing in hand.
     #[must_use]
@@ -112,6 +109,7 @@ impl Node {
             kept_until: BTreeMap::new(),
             next_client: Incarnation::new(1),
             outputs: Vec::new(),
+            effort: deal::Effort::default(),
             told: BTreeSet::new(),
             news: false,
             left: None,
@@ -345,17 +343,19 @@ impl Node {
         self.expire_kept(now);
         self.expire_central(now);
         if self.holder.lease().holds(now) {
-            let dirty = self.ledger.take_some_dirty(Self::SEATS);
+            let dirty = self.ledger.take_some_dirty(self.effort.seats_at(now));
             self.deal(dirty, now);
         }
         self.push_answers(now);
     }
 
-    /// Deals what somebody waits for, and answers; the rest has time until the
-    /// next [`Node::tick`]. To be called when something came in.
+    /// Deals what somebody waits for, as far as a bounded part of a core goes, and
+    /// answers; the rest has time until the next [`Node::tick`]. To be called when
+    /// something came in.
     pub fn hurry(&mut self, now: Tick) {
         if self.ledger.is_urgent() && self.is_leased(now) {
-            let urgent = self.ledger.take_urgent();
+            let mut seats = self.effort.seats_at(now);
+            let urgent = self.ledger.take_some_urgent(&mut seats);
             self.deal(urgent, now);
         }
         self.push_answers(now);

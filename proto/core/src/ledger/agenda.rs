@@ -20,6 +20,34 @@ pub(super) struct Agenda {
     claimants: BTreeMap<BudgetId, BTreeSet<Incarnation>>,
     /// Where the last turn through the budgets that can wait ended.
     turn: BudgetId,
+    /// Where the last one through the urgent ones did.
+    urgent_turn: BudgetId,
+}
+
+fn count(claimants: &BTreeMap<BudgetId, BTreeSet<Incarnation>>, budget: BudgetId) -> usize {
+    claimants.get(&budget).map_or(0, BTreeSet::len)
+}
+
+/// Takes budgets out of a set in turn, until they have `seats` claimants or none
+/// is left. The last may have more than there are seats left.
+fn take_in_turn(
+    set: &mut BTreeSet<BudgetId>,
+    turn: &mut BudgetId,
+    seats: &mut usize,
+    claimants: impl Fn(BudgetId) -> usize,
+) -> Vec<BudgetId> {
+    let mut taken = Vec::new();
+    while *seats > 0 {
+        let after = (Bound::Excluded(*turn), Bound::Unbounded);
+        let Some(&next) = set.range(after).next().or(set.first()) else {
+            break;
+        };
+        set.remove(&next);
+        *turn = next;
+        *seats = seats.saturating_sub(claimants(next).max(1));
+        taken.push(next);
+    }
+    taken
 }
 
 impl Agenda {
@@ -61,22 +89,28 @@ impl Agenda {
         self.claimants.get(&budget).into_iter().flatten().copied()
     }
 
-    /// All urgent ones, and of the others in turn as many as have up to `seats`
-    /// claimants, but one at least.
-    pub(super) fn take_some(&mut self, seats: usize) -> Vec<BudgetId> {
-        let mut taken = self.take_urgent();
-        let mut room = seats;
-        while room > 0 {
-            let after = (Bound::Excluded(self.turn), Bound::Unbounded);
-            let next = self.dirty.range(after).next().or(self.dirty.first());
-            let Some(&next) = next else {
-                break;
-            };
-            self.dirty.remove(&next);
-            self.turn = next;
-            let claimants = self.claimants.get(&next).map_or(0, BTreeSet::len);
-            room = room.saturating_sub(claimants.max(1));
-            taken.push(next);
+    /// Of the urgent ones, in turn, as many as have up to `seats` claimants, and
+    /// of the others as many as have what is left of that, but one at least.
+    pub(super) fn take_some(&mut self, mut seats: usize) -> Vec<BudgetId> {
+        let mut taken = self.take_some_urgent(&mut seats);
+        seats = seats.max(1);
+        let claimants = |budget| count(&self.claimants, budget);
+        let dirty = &mut self.dirty;
+        taken.extend(take_in_turn(dirty, &mut self.turn, &mut seats, claimants));
+        for budget in &taken {
+            self.urgent.remove(budget);
+        }
+        taken
+    }
+
+    /// Of the urgent ones, in turn, as many as have up to `seats` claimants, which
+    /// is less by those claimants afterwards.
+    pub(super) fn take_some_urgent(&mut self, seats: &mut usize) -> Vec<BudgetId> {
+        let claimants = |budget| count(&self.claimants, budget);
+        let (urgent, turn) = (&mut self.urgent, &mut self.urgent_turn);
+        let taken = take_in_turn(urgent, turn, seats, claimants);
+        for budget in &taken {
+            self.dirty.remove(budget);
         }
         taken
     }
@@ -90,5 +124,51 @@ impl Agenda {
         let urgent = core::mem::take(&mut self.urgent);
         self.dirty.retain(|budget| !urgent.contains(budget));
         urgent.into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn ids(ids: impl IntoIterator<Item = u64>) -> Vec<BudgetId> {
+        ids.into_iter().map(BudgetId::new).collect()
+    }
+
+    /// Budgets 1 to 6 with three claimants each: 2, 4 and 6 are urgent.
+    fn agenda() -> Agenda {
+        let mut agenda = Agenda::default();
+        for budget in ids(1..=6) {
+            (1..=3).for_each(|child| agenda.claims(budget, Incarnation::new(child)));
+            agenda.touch(budget);
+        }
+        ids([2, 4, 6]).into_iter().for_each(|id| agenda.hurry(id));
+        agenda
+    }
+
+    #[test]
+    fn urgent_ones_are_taken_in_turn_and_nobody_is_passed_over() {
+        let mut agenda = agenda();
+        let mut seats = 4;
+        assert_eq!(agenda.take_some_urgent(&mut seats), ids([2, 4]));
+        assert_eq!(seats, 0);
+        assert_eq!(agenda.take_some_urgent(&mut seats), vec![]);
+        agenda.hurry(BudgetId::new(2));
+        seats = 7;
+        assert_eq!(agenda.take_some_urgent(&mut seats), ids([6, 2]));
+        assert_eq!(seats, 1);
+        assert_eq!(agenda.take(), ids([1, 3, 5]));
+    }
+
+    #[test]
+    fn of_those_that_can_wait_one_goes_on_whatever_is_urgent() {
+        let mut agenda = agenda();
+        assert_eq!(agenda.take_some(9), ids([2, 4, 6, 1]));
+        agenda.hurry(BudgetId::new(5));
+        agenda.hurry(BudgetId::new(6));
+        assert_eq!(agenda.take_some(1), ids([5, 3]));
+        assert_eq!(agenda.take_some(0), ids([6]));
+        assert!(agenda.urgent.is_empty() && agenda.dirty.is_empty());
     }
 }

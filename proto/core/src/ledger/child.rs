@@ -28,9 +28,12 @@ pub struct Child {
 }
 
 impl Child {
-    /// So many answers are remembered for the echo: as many as reports by the
-    /// child, since each answer answers one.
-    const REMEMBERED: usize = crate::lease::ChildLease::REMEMBERED;
+    /// So many sendings of answers are remembered for the echo.
+    const REMEMBERED: usize = 128;
+
+    /// They are so far apart, whatever was sent between two of them: together
+    /// longer than any echo takes that still counts, in little memory.
+    const APART: Span = Span::from_millis(100);
 
     pub(super) fn new(edge: Edge, now: Tick) -> Self {
         Self {
@@ -167,8 +170,9 @@ impl Child {
 
     /// It echoed an answer sent less than `lease` ago, or is younger than that.
     pub(super) fn hears(&self, now: Tick, lease: Span) -> bool {
-        let echoed = self.sent.get(&self.heard);
-        now.since(self.opened) < lease || echoed.is_some_and(|&sent| now.since(sent) < lease)
+        // Of an answer between two that are remembered, the earlier one's time is taken.
+        let echoed = self.sent.range(..=self.heard).next_back();
+        now.since(self.opened) < lease || echoed.is_some_and(|(_, &sent)| now.since(sent) < lease)
     }
 
     pub(super) fn is_overdue(&self, now: Tick, patience: impl Fn(BudgetId) -> Span) -> bool {
@@ -181,9 +185,12 @@ impl Child {
 
     pub(super) fn next_answer(&mut self, now: Tick) -> Option<Number> {
         self.number = self.number.next()?;
-        self.sent.insert(self.number, now);
-        while self.sent.len() > Self::REMEMBERED {
-            self.sent.pop_first();
+        let last = self.sent.last_key_value();
+        if last.is_none_or(|(_, &sent)| now.since(sent) >= Self::APART) {
+            self.sent.insert(self.number, now);
+            while self.sent.len() > Self::REMEMBERED {
+                self.sent.pop_first();
+            }
         }
         Some(self.number)
     }

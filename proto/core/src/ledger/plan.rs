@@ -42,6 +42,8 @@ pub struct Plan {
     pub wishes: Vec<Wish>,
     /// Children of whom something more is wanted back.
     pub recalled: Vec<Incarnation>,
+    /// How many children were at the table.
+    pub seats: usize,
     /// Whether time alone can change the plan: a small difference is being held back.
     pub unsettled: bool,
     /// Children that hold something, asked for nothing, and have a claim from now on.
@@ -128,6 +130,7 @@ pub(super) fn plan(
         Kind::Quota => quota_parts(&seats, &room, view, warm),
         Kind::Concurrency => permit_parts(&seats, &room, view, warm),
     };
+    plan.seats = seats.len().max(1);
     plan.wishes = settle(&mut seats, &wanted, account, view, &mut plan.recalled);
     plan
 }
