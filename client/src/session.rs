@@ -103,7 +103,7 @@ pub(crate) struct Session {
 
 impl Session {
     /// Two urgent reports are at least so far apart.
-    const URGENT_GAP: Span = Span::from_millis(5);
+    const URGENT_GAP: Span = Span::from_millis(2);
     /// While somebody is not served, what they want is looked at so often.
     const LOOK_AGAIN: Span = Span::from_millis(20);
     /// By so much may the wall clock get ahead of the boot clock between two looks: more

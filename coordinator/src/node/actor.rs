@@ -149,6 +149,7 @@ impl Actor {
         timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let (_never, mut status) = watch::channel(Status::default());
         loop {
+            let due = self.next_urgent();
             tokio::select! {
                 biased;
                 // Handles are gone with the process that held them.
@@ -175,6 +176,9 @@ impl Actor {
                 _ = timer.tick() => {
                     self.look_at_the_clock();
                     self.tick();
+                }
+                () = tokio::time::sleep(due.unwrap_or_default()), if due.is_some() => {
+                    self.look_at_the_clock();
                 }
                 Some(question) = ears.questions.recv() => {
                     self.look_at_the_clock();
@@ -216,6 +220,13 @@ impl Actor {
     /// One reading for everything that is handled together. Ticks never go back.
     fn look_at_the_clock(&mut self) {
         self.now = self.now.max(self.options.clock.now());
+    }
+
+    /// How long whoever waits can wait: for a round, or for this node's report.
+    fn next_urgent(&self) -> Option<Duration> {
+        let round = self.office.machine().urgent_at();
+        let due = [round, self.news_at()].into_iter().flatten().min()?;
+        Some(Duration::from_nanos(due.since(self.now).nanos()))
     }
 
     fn handle_control(&mut self, input: Control) {

@@ -44,6 +44,8 @@ impl Joining {
 #[derive(Debug)]
 pub(super) struct Rhythm {
     reported: Tick,
+    /// How far apart urgent reports are.
+    gap: Span,
     news: bool,
     gossiped: Tick,
     presence: Presence,
@@ -54,6 +56,7 @@ impl Rhythm {
     pub(super) fn new(now: Tick) -> Self {
         Self {
             reported: now,
+            gap: URGENT,
             news: true,
             gossiped: now,
             presence: Presence::default(),
@@ -68,8 +71,12 @@ impl Rhythm {
     }
 }
 
-/// Urgent reports are this far apart, so that a storm of clients is one report.
-const URGENT: Span = Span::from_millis(10);
+/// Urgent reports are at least so far apart, so that a storm of clients is one report,
+/// and never so close that this node makes nothing else: one that takes long has ten
+/// times as long until the next, up to the limit.
+const URGENT: Span = Span::from_millis(2);
+const URGENT_LIMIT: Span = Span::from_millis(50);
+const URGENT_PART: u64 = 10;
 
 /// A node without a lease says so this often.
 const UNLEASED: Span = Span::from_millis(100);
@@ -138,7 +145,7 @@ impl Actor {
         };
         self.pace.news |= node.take_news();
         let every = match (node.is_leased(self.now), self.pace.news) {
-            (_, true) => URGENT,
+            (_, true) => self.pace.gap,
             (false, false) => UNLEASED,
             (true, false) => self.options.report_every,
         };
@@ -146,9 +153,13 @@ impl Actor {
             return;
         }
         (self.pace.reported, self.pace.news) = (self.now, false);
+        let begun = self.options.clock.now();
         let Some(report) = node.report(self.now, self.options.clock.wall_ms()) else {
             return;
         };
+        let took = self.options.clock.now().since(begun);
+        let gap = took.times_or_max(URGENT_PART).min(URGENT_LIMIT);
+        self.pace.gap = gap.max(URGENT);
         match Sealed::seal(&report) {
             Ok(sealed) => {
                 self.publish(&Record::of_report(&sealed));
@@ -156,6 +167,12 @@ impl Actor {
             }
             Err(error) => tracing::error!(%error, "a report that nobody could read was not sent"),
         }
+    }
+
+    /// When somebody who waits should be spoken for.
+    pub(super) fn news_at(&self) -> Option<Tick> {
+        let waits = self.pace.news && self.node.is_some();
+        waits.then(|| self.pace.reported.after(self.pace.gap))
     }
 
     /// Gives a record to all peers.

@@ -39,11 +39,11 @@ pub struct Pace {
 }
 
 impl Default for Pace {
-    /// A round every 100 ms, an urgent one after 5 ms, a report every 500 ms.
+    /// A round every 100 ms, an urgent one after 2 ms, a report every 500 ms.
     fn default() -> Self {
         Self {
             round: Span::from_millis(100),
-            urgent: Span::from_millis(5),
+            urgent: Span::from_millis(2),
             report: Span::from_millis(500),
         }
     }
@@ -288,6 +288,13 @@ impl Leader {
             }
         }
         Some(Command::Remove { node })
+    }
+
+    /// When [`Leader::tick`] should be called for those who wait, if not before.
+    #[must_use]
+    pub fn urgent_at(&self) -> Option<Tick> {
+        let waits = self.in_office() && self.proposed.is_none() && self.ledger.is_urgent();
+        waits.then(|| self.hurried.after(self.pace.urgent))
     }
 
     /// Lets time pass: barriers for what arrived, and a round if something is

@@ -149,6 +149,16 @@ impl Ledger {
                 .is_some_and(|child| child.is_overdue(now, patience))
     }
 
+    /// A child was given something of a budget unasked: it must be told, and nothing is
+    /// wanted back before it has spoken of it.
+    pub fn endow(&mut self, child: Incarnation, budget: BudgetId) {
+        if let Some(endowed) = self.children.get_mut(&child) {
+            endowed.claims.entry(budget).or_default();
+            self.agenda.claims(budget, child);
+            self.agenda.touch(budget);
+        }
+    }
+
     /// Marks a budget as changed, so that the next plan looks at it.
     pub fn touch(&mut self, budget: BudgetId) {
         self.agenda.touch(budget);

@@ -125,7 +125,10 @@ impl Leader {
             }
             Effect::Created { budget, granted } => {
                 self.told.extend(*granted);
-                self.ledger.hurry(*budget);
+                match *granted {
+                    Some(creator) => self.ledger.endow(creator, *budget),
+                    None => self.ledger.hurry(*budget),
+                }
             }
             Effect::Freed(budget, share) => {
                 if let Some(pool) = self.pools.get_mut(budget) {

@@ -17,6 +17,7 @@ impl Leader {
     pub(super) fn next_round(&mut self, state: &State, now: Tick) -> Changes {
         let mut changes = Changes {
             round: self.round.next().unwrap_or(self.round),
+            seen: state.applied(),
             ..Changes::default()
         };
         changes.stamps = self.stamps(state, now, &mut changes.ages);
@@ -53,6 +54,7 @@ impl Leader {
         let urgent = self.ledger.take_urgent();
         let mut changes = Changes {
             round: self.round.next().unwrap_or(self.round),
+            seen: state.applied(),
             stamps: self.first_stamps(&urgent, state, now),
             releases: self.releases(state),
             ..Changes::default()

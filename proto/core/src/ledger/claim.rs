@@ -119,6 +119,12 @@ impl Claim {
         spoken && self.said.is_none() && self.returned.is_zero() && self.target.is_zero()
     }
 
+    /// Whether a report ever had a line of this budget: before, nobody knows what
+    /// is wanted of it.
+    pub(super) fn is_spoken_of(&self) -> bool {
+        self.reported > Seq::new(0)
+    }
+
     /// Begins the book's period, if it is another: what was returned and wanted before is void.
     pub(super) fn begin(&mut self, period: PeriodId) {
         if period != self.period {

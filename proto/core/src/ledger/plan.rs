@@ -116,6 +116,12 @@ pub(super) fn plan(
             })),
         };
         if let Some(claim) = claim {
+            if !holding.is_zero() && !claim.is_spoken_of() {
+                // It was given this unasked, for somebody whose demand is on its way.
+                reserved = reserved.plus(holding).unwrap_or(account.held());
+                plan.unsettled = true;
+                continue;
+            }
             claim.begin(account.period());
             seats.push(Seat::new(id, claim, account, leaving));
         }

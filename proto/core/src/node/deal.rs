@@ -129,7 +129,11 @@ mod tests {
         assert_eq!(effort.seats_at(at(1_002_505)), 1);
         assert_eq!(effort.seats_at(at(1_002_509)), 1, "no time is lost");
         assert_eq!(effort.seats_at(at(1_002_510)), 2);
-        assert_eq!(effort.seats_at(at(1_000_000)), 2, "nor gained by going back");
+        assert_eq!(
+            effort.seats_at(at(1_000_000)),
+            2,
+            "nor gained by going back"
+        );
         assert_eq!(effort.seats_at(at(9_000_000)), 4_000);
     }
 }

@@ -340,3 +340,72 @@ fn a_round_that_the_log_refused_is_followed_by_another() {
     assert_eq!(again.len(), 1);
     assert_eq!(again[0].stamps, proposed[0].stamps);
 }
+
+/// What a new key's first asker is given with the key's birth is not asked back
+/// before its demand has arrived: that would cost the key's first request two more rounds.
+#[test]
+fn a_gift_at_birth_is_left_alone_until_its_holder_has_spoken_of_it() {
+    let mut office = Office::open();
+    let give = Command::PutRule {
+        request: RequestId::new(1),
+        budget: budget(|draft| draft.rate = Some("100/s".into())),
+        creator: Some(edge(0, 1).child),
+    };
+    office.report(1, DAWN, at(0));
+    office.apply(Some(&give), at(10));
+    let told = office.leader.poll_answers(&office.state, at(10));
+    assert!(told.is_empty(), "there is no lease to answer under yet");
+    let held = |office: &Office| {
+        let generation = office.state.budget(B).expect("it was made");
+        generation.account.holding(edge(0, 1).child)
+    };
+    let all = held(&office);
+    assert!(!all.is_zero());
+    for millis in [10, 110, 210] {
+        for round in office.rounds(at(millis)) {
+            assert!(round.grants.is_empty() && round.releases.is_empty());
+        }
+        let claims = &office
+            .leader
+            .ledger()
+            .child(edge(0, 1).child)
+            .unwrap()
+            .claims;
+        assert!(claims[&B].target.is_zero(), "at {millis} ms");
+    }
+    office.ask(2, 1 << 33, at(300));
+    for round in office.rounds(at(310)) {
+        assert!(round.grants.is_empty(), "it holds all of it");
+    }
+}
+
+/// Whether a leader listens to a life that an entry of the term before ended
+/// between its election and its office.
+fn the_dead_are_listened_to() -> bool {
+    let mut office = Office::open();
+    let (dead, second) = (edge(0, 1), Term::new(2));
+    office.leader.elected(second, &office.state, at(10));
+    let inherited = Command::Round(Changes {
+        reclaims: vec![dead.child],
+        ..Changes::default()
+    });
+    for (term, entry) in [(Term::new(1), Some(&inherited)), (second, None)] {
+        office.index += 1;
+        let effects = office.state.apply(office.index, entry);
+        let leader = &mut office.leader;
+        leader.applied(term, entry, &effects, &office.state, at(11));
+    }
+    let late = Report {
+        edge: dead,
+        ..says(1, Vec::new())
+    };
+    let answer = office.leader.handle_report(&late, &office.state, at(12));
+    answer.is_none_or(|answer| answer.verdict == Verdict::Open)
+}
+
+#[test]
+fn a_life_that_an_inherited_entry_ended_is_over() {
+    assert!(!the_dead_are_listened_to());
+    let bug = Some(Bug::InheritedReclaimMissed);
+    assert!(planted::with(bug, the_dead_are_listened_to));
+}
