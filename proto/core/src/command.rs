@@ -87,6 +87,8 @@ pub enum Command {
 pub struct Changes {
     /// Counts the rounds of the proposing leader's term.
     pub round: Round,
+    /// The last entry that its proposer had applied: what its grants were drawn for.
+    pub seen: u64,
     /// Periods that begin.
     pub stamps: Vec<(BudgetId, PeriodId)>,
     /// How long running periods have lasted so far, at least, by boot clocks.

@@ -179,6 +179,8 @@ bugs! {
     LapsedSessionServed,
     /// A budget too small to divide is dealt in single tokens all the same.
     SmallBudgetDealt,
+    /// Tokens drawn before a limit was lowered count if it was raised again since.
+    CutOutrun,
 }
 
 #[cfg(feature = "planted")]

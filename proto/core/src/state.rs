@@ -67,6 +67,8 @@ pub struct Generation {
     pub account: Account,
     /// How long the running period has lasted, at least, by boot clocks.
     pub age: Span,
+    /// The entry that lowered the limit last; zero if none did.
+    pub cut: u64,
     /// Whether it is being wound up: the limit is 0, and the books stay until they are clear.
     pub winding: bool,
 }

@@ -247,6 +247,16 @@ fn no_leaver_is_granted_to(before: &State, effects: &[Effect]) -> TestCaseResult
     Ok(())
 }
 
+/// A state without the indices of the entries that made it.
+fn unnumbered(state: &State) -> Snapshot {
+    let mut snapshot = state.snapshot();
+    snapshot.applied = 0;
+    for (_, generation) in &mut snapshot.budgets {
+        generation.cut = 0;
+    }
+    snapshot
+}
+
 /// A round is its parts: what is refused is refused by itself, changes
 /// nothing, and keeps nothing else of the round from being done.
 fn a_round_is_its_parts(ops: &[Op]) -> TestCaseResult {
@@ -263,9 +273,7 @@ fn a_round_is_its_parts(ops: &[Op]) -> TestCaseResult {
         done.extend(effects);
     }
     prop_assert_eq!(done, effects.concat());
-    let mut snapshot = pieces.snapshot();
-    snapshot.applied = whole.applied();
-    prop_assert_eq!(snapshot, whole.snapshot());
+    prop_assert_eq!(unnumbered(&pieces), unnumbered(&whole));
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 use aliquot_core::budget::{Budget, BudgetDraft, Key};
 use aliquot_core::command::{Changes, Command, Ending, Movement};
 use aliquot_core::edge::Vector;
+use aliquot_core::planted::{self, Bug};
 use aliquot_core::state::{Effect, State};
 use aliquot_core::unit::{BudgetId, Incarnation, NodeId, PeriodId, RequestId, RuleId, Tokens};
 
@@ -53,6 +54,11 @@ impl Log {
         let effects = self.apply(Command::Instantiate { key, creator });
         let full = |effect: &Effect| matches!(effect, Effect::Created { granted, .. } if granted.is_some());
         effects.iter().any(full)
+    }
+
+    fn holding(&self, budget: BudgetId) -> Vector {
+        let generation = self.state.budget(budget).expect("it lives");
+        generation.account.holding(self.life)
     }
 
     fn key(&self, key: &str) -> BudgetId {
@@ -200,4 +206,61 @@ fn a_set_with_one_wrong_rule_changes_nothing_and_names_it() {
         .map(|(_, rule)| rule.budget.key().to_string())
         .collect();
     assert_eq!(keys, ["b"]);
+}
+
+/// Whether tokens that were drawn for a round before the limit was lowered count in
+/// the book, where the round comes after the limit was raised again.
+fn a_draw_outruns_a_cut(delete: bool) -> bool {
+    let mut log = Log::new();
+    log.put(1, rule("api", "rate", "100/s"));
+    let (budget, life) = (log.key("api"), log.life);
+    let all = log.holding(budget);
+    let release = Movement {
+        child: life,
+        budget,
+        period: PeriodId::new(0),
+        total: all,
+    };
+    log.apply(Command::Round(Changes {
+        releases: vec![release],
+        ..Changes::default()
+    }));
+    let drawn = Changes {
+        seen: log.state.applied(),
+        grants: vec![Movement {
+            total: all.plus(all).expect("it is small"),
+            ..release
+        }],
+        ..Changes::default()
+    };
+    if delete {
+        let rule = log.state.budget(budget).expect("it lives").rule;
+        log.apply(Command::DeleteRule {
+            request: RequestId::new(2),
+            rule,
+        });
+    } else {
+        log.put(2, rule("api", "rate", "50/s"));
+    }
+    log.put(3, rule("api", "rate", "100/s"));
+    let late = log.apply(Command::Round(drawn.clone()));
+    let anew = log.apply(Command::Round(Changes {
+        seen: log.state.applied(),
+        ..drawn
+    }));
+    let granted = Effect::Granted(budget, life);
+    assert!(late.contains(&granted) || anew.contains(&granted));
+    late.contains(&granted)
+}
+
+/// Invariant 2: raised capacity arrives empty, also in what is under way meanwhile.
+#[test]
+fn what_was_drawn_before_a_cut_does_not_count_after_it() {
+    for delete in [false, true] {
+        assert!(!a_draw_outruns_a_cut(delete));
+        assert!(planted::with(
+            Some(Bug::CutOutrun),
+            || a_draw_outruns_a_cut(delete)
+        ));
+    }
 }

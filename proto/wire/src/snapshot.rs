@@ -92,6 +92,7 @@ fn write(id: BudgetId, generation: &Generation) -> pb::Generation {
         budget: Some((&generation.budget).into()),
         account: Some((&generation.account).into()),
         winding: generation.winding,
+        cut: generation.cut,
         age_ns: generation.age.nanos(),
     }
 }
@@ -102,6 +103,7 @@ fn read_generation(generation: pb::Generation) -> Result<(BudgetId, Generation),
         rule: RuleId::new(generation.rule),
         budget: read::required(generation.budget, "budget")?,
         account: read::required(generation.account, "account")?,
+        cut: generation.cut,
         winding: generation.winding,
         age: Span::from_nanos(generation.age_ns),
     };

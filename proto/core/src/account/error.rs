@@ -15,6 +15,8 @@ pub enum AccountError {
     Unaccompanied,
     /// The counters belong to another period.
     OtherPeriod,
+    /// It was drawn before the limit was lowered.
+    Outdated,
     /// The snapshot contradicts the edge.
     Edge(EdgeError),
 }
@@ -28,6 +30,7 @@ impl fmt::Display for AccountError {
                 f.write_str("tokens travel only with capacity, a floor with its share")
             }
             Self::OtherPeriod => f.write_str("the counters belong to another period"),
+            Self::Outdated => f.write_str("it was drawn before the limit was lowered"),
             Self::Edge(error) => error.fmt(f),
         }
     }

@@ -34,7 +34,7 @@ impl State {
             self.forget(budget, life, effects);
         }
         for movement in &changes.grants {
-            self.grant(movement, effects);
+            self.grant(movement, changes.seen, effects);
         }
         for &rule in &changes.thaws {
             if let Some(rule) = self.rules.get_mut(&rule) {
@@ -130,7 +130,7 @@ impl State {
         }
     }
 
-    fn grant(&mut self, movement: &Movement, effects: &mut Vec<Effect>) {
+    fn grant(&mut self, movement: &Movement, seen: u64, effects: &mut Vec<Effect>) {
         let Some(generation) = self.budgets.get_mut(&movement.budget) else {
             return;
         };
@@ -139,12 +139,16 @@ impl State {
             .members
             .get(&movement.child)
             .is_some_and(|member| member.phase == Phase::Live || planted::is(Bug::LeaverGranted));
-        let granted = if may {
-            generation
-                .account
-                .grant(movement.child, movement.period, movement.total)
-        } else {
-            Err(AccountError::Closed)
+        // Tokens that were drawn before the limit was lowered are not there any more,
+        // though it was raised again since.
+        let outdated = seen < generation.cut && !planted::is(Bug::CutOutrun);
+        let granted = match (may, outdated) {
+            (true, false) => {
+                let account = &mut generation.account;
+                account.grant(movement.child, movement.period, movement.total)
+            }
+            (true, true) => Err(AccountError::Outdated),
+            (false, _) => Err(AccountError::Closed),
         };
         match granted {
             Ok(_) => effects.push(Effect::Granted(movement.budget, movement.child)),

@@ -7,7 +7,7 @@ use crate::edge::Vector;
 use crate::message::Terms;
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
-use crate::unit::{BudgetId, Incarnation, RequestId, RuleId, Tokens};
+use crate::unit::{BudgetId, Incarnation, RequestId, RuleId, Span, Tokens};
 use alloc::vec::Vec;
 
 impl State {
@@ -60,6 +60,7 @@ impl State {
     /// the books go on under the new rule. Where they cannot serve it, they are
     /// wound up, and the key begins anew once that is done.
     fn take_over(&mut self, key: &Key, rule: RuleId, new: &Budget, effects: &mut Vec<Effect>) {
+        let index = self.applied;
         let id = self.keys.get(key).copied();
         let Some((id, generation)) =
             id.and_then(|id| self.budgets.get_mut(&id).map(|generation| (id, generation)))
@@ -72,9 +73,9 @@ impl State {
         match generation.budget.adopt(new) {
             Ok(adopted) => {
                 generation.rule = rule;
-                generation.set(adopted);
+                generation.set(adopted, index);
             }
-            Err(_) => generation.wind_up(),
+            Err(_) => generation.wind_up(index),
         }
         effects.push(Effect::Changed(id));
     }
@@ -95,11 +96,12 @@ impl State {
 
     /// Changes a rule and every generation made by it.
     fn change_rule(&mut self, id: RuleId, new: &Budget, effects: &mut Vec<Effect>) {
+        let index = self.applied;
         for (&budget, generation) in &mut self.budgets {
             if generation.rule == id
                 && let Ok(changed) = generation.budget.change_to(new)
             {
-                generation.set(changed);
+                generation.set(changed, index);
                 effects.push(Effect::Changed(budget));
             }
         }
@@ -125,13 +127,14 @@ impl State {
     }
 
     pub(super) fn withdraw_rule(&mut self, id: RuleId, effects: &mut Vec<Effect>) {
+        let index = self.applied;
         let Some(rule) = self.rules.remove(&id) else {
             return;
         };
         self.catalog.remove(rule.budget.key());
         for (&budget, generation) in &mut self.budgets {
             if generation.rule == id {
-                generation.wind_up();
+                generation.wind_up(index);
                 effects.push(Effect::Changed(budget));
             }
         }
@@ -171,7 +174,8 @@ impl State {
             rule,
             budget,
             account,
-            age: crate::unit::Span::ZERO,
+            age: Span::ZERO,
+            cut: 0,
             winding: false,
         };
         let live = |life: &Incarnation| {
@@ -198,6 +202,7 @@ impl State {
 
     /// Takes a winding generation back into use, if the rule is one that its books can serve.
     fn revive(&mut self, id: BudgetId, rule: RuleId, budget: &Budget) -> bool {
+        let index = self.applied;
         let Some(generation) = self.budgets.get_mut(&id) else {
             return false;
         };
@@ -209,24 +214,35 @@ impl State {
         }
         generation.rule = rule;
         generation.winding = false;
-        generation.set(changed);
+        generation.set(changed, index);
         true
     }
 }
 
 impl Generation {
-    fn set(&mut self, budget: Budget) {
+    /// Entry `index` changes the limit.
+    fn set(&mut self, budget: Budget, index: u64) {
         let linger = Terms::from(&budget).linger();
         if !self.winding {
-            self.account.set_whole(divisible(&budget), linger);
+            self.fit(divisible(&budget), linger, index);
         }
         self.budget = budget;
     }
 
-    fn wind_up(&mut self) {
+    fn wind_up(&mut self, index: u64) {
         self.winding = true;
         let linger = Terms::from(&self.budget).linger();
-        self.account.set_whole(Share::EMPTY, linger);
+        self.fit(Share::EMPTY, linger, index);
+    }
+
+    fn fit(&mut self, whole: Share, linger: Span, index: u64) {
+        if !Vector::of(self.account.whole())
+            .ahead_of(Vector::of(whole))
+            .is_zero()
+        {
+            self.cut = index;
+        }
+        self.account.set_whole(whole, linger);
     }
 
     /// The one grant of tokens that no leader's pool ever made: a budget that

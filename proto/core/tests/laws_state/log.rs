@@ -193,6 +193,7 @@ fn period(state: &State, budget: BudgetId, by: i64) -> PeriodId {
 fn changes(moves: &[Move], state: &State) -> Changes {
     let mut changes = Changes {
         round: Round::new(1),
+        seen: u64::MAX,
         ..Changes::default()
     };
     for step in moves {
@@ -317,6 +318,7 @@ fn parts(changes: &Changes) -> Vec<Changes> {
     let mut part = |fill: &dyn Fn(&mut Changes)| {
         let mut part = Changes {
             round: changes.round,
+            seen: changes.seen,
             ..Changes::default()
         };
         fill(&mut part);

@@ -37,7 +37,7 @@ fn substance(state: &State) -> Snapshot {
     Snapshot {
         applied: 0,
         requests: Vec::new(),
-        ..state.snapshot()
+        ..super::unnumbered(state)
     }
 }
 

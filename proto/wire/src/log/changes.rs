@@ -35,6 +35,7 @@ impl From<&Changes> for pb::Changes {
             grants: changes.grants.iter().map(Into::into).collect(),
             endings: changes.endings.iter().map(Into::into).collect(),
             thaws: changes.thaws.iter().map(|rule| rule.get()).collect(),
+            seen: changes.seen,
         }
     }
 }
@@ -54,6 +55,7 @@ impl TryFrom<pb::Changes> for Changes {
         let reclaims = changes.reclaims.into_iter();
         Ok(Self {
             round: Round::new(changes.round),
+            seen: changes.seen,
             stamps: changes.stamps.into_iter().map(stamp).collect(),
             ages: changes.ages.into_iter().map(read_age).collect(),
             releases: read::list(changes.releases, "releases", CHANGES_MAX)?,

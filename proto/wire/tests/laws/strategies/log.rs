@@ -28,6 +28,7 @@ fn movement() -> BoxedStrategy<Movement> {
 prop_compose! {
     fn changes()(
         round in named(Round::new),
+        seen in any::<u64>(),
         stamps in vec((named(BudgetId::new), named(PeriodId::new)), 0..3),
         ages in vec((named(BudgetId::new), named(PeriodId::new), span()), 0..3),
         releases in vec(movement(), 0..3), floors in vec(floor_release().boxed(), 0..3),
@@ -39,7 +40,7 @@ prop_compose! {
     ) -> Changes {
         let ending = |(budget, full)| Ending { budget, full };
         let endings = endings.into_iter().map(ending).collect();
-        Changes { round, stamps, ages, releases, floors, reclaims, forgets, grants, endings, thaws }
+        Changes { round, seen, stamps, ages, releases, floors, reclaims, forgets, grants, endings, thaws }
     }
 }
 
@@ -131,16 +132,25 @@ fn account() -> BoxedStrategy<Account> {
 }
 
 fn generation() -> BoxedStrategy<Generation> {
-    let names = (key(), named(RuleId::new), any::<bool>(), span());
+    let names = (
+        key(),
+        named(RuleId::new),
+        any::<bool>(),
+        span(),
+        any::<u64>(),
+    );
     (names, budget(), account())
-        .prop_map(|((key, rule, winding, age), budget, account)| Generation {
-            key,
-            rule,
-            budget,
-            account,
-            winding,
-            age,
-        })
+        .prop_map(
+            |((key, rule, winding, age, cut), budget, account)| Generation {
+                key,
+                rule,
+                budget,
+                account,
+                winding,
+                age,
+                cut,
+            },
+        )
         .boxed()
 }
 
