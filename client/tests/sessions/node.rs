@@ -184,6 +184,7 @@ impl Inner {
                     number: Number::new(self.answers),
                 },
                 answers: report.seq,
+                taken: report.seq,
                 lease: self.lease,
                 verdict: Verdict::Open,
                 lines: lines.collect(),

@@ -106,6 +106,7 @@ impl Actor {
                 edge: node.holder().edge(),
                 number: Heard::default(),
                 answers: Seq::new(0),
+                taken: Seq::new(0),
                 lease: Span::ZERO,
                 verdict: Verdict::Closed,
                 lines: Vec::new(),

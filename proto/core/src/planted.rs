@@ -179,6 +179,12 @@ bugs! {
     LapsedSessionServed,
     /// A budget too small to divide is dealt in single tokens all the same.
     SmallBudgetDealt,
+    /// A report leaves out what the one before said, whether the parent got that or not.
+    LeftOutUnheard,
+    /// A parent takes reports that build on what it never took.
+    BasisNotAsked,
+    /// A parent that looks only at what changed says it in one answer, echoed or not.
+    ToldOnce,
 }
 
 #[cfg(feature = "planted")]

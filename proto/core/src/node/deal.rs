@@ -71,6 +71,7 @@ impl Node {
             .and_then(|given| desk.account.grant(wish.child, period, given).ok());
         if granted.is_some() {
             self.told.insert(wish.child);
+            self.ledger.tell_child(wish.child, budget);
         }
         self.refit(budget, now);
     }

@@ -35,6 +35,11 @@ impl Node {
         match self.ledger.take(now, report) {
             Ok(()) => {}
             Err(ReportError::Stale) => return,
+            Err(ReportError::Unfounded) => {
+                // The answer says which report it may build on.
+                self.told.insert(client);
+                return;
+            }
             Err(ReportError::Closed) => {
                 self.outputs
                     .push(NodeOutput::Answer(self.ledger.refuse(report)));
