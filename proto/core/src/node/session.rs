@@ -1,6 +1,7 @@
 //! Sessions: how a client's edge begins, is renewed, and ends.
 
 use super::{Node, NodeOutput, Session};
+use crate::budget::Claim;
 use crate::ledger::ReportError;
 use crate::message::{Answer, AnswerLine, FloorRelease, Report};
 use crate::planted::{self, Bug};
@@ -66,6 +67,12 @@ impl Node {
             return;
         }
         self.renew(client, report.seq, now);
+    }
+
+    /// The rules by which clients' claims on a budget count have changed: each
+    /// that `rule` knows of counts for so much, whatever it reported.
+    pub fn reweigh(&mut self, budget: BudgetId, rule: impl Fn(Incarnation) -> Option<Claim>) {
+        self.ledger.reweigh(budget, rule);
     }
 
     fn release(
