@@ -219,8 +219,7 @@ impl Holder {
             return outputs;
         }
         // What the parent knows it knows, whatever became of the lease.
-        self.said
-            .confirm(answer.number, answer.taken, self.lease.last_sent());
+        self.said.confirm(answer, self.lease.last_sent());
         outputs.extend(self.tick(now));
         if !self.lease.confirm(answer.answers, answer.lease, now) {
             return outputs;
@@ -380,14 +379,12 @@ impl Holder {
         let asking = self.intent == Intent::Stay;
         let line = |(budget, mut wants): (BudgetId, Wants)| {
             if !asking {
-                let tally = wants.tally;
                 wants = Wants {
-                    tally,
+                    tally: wants.tally,
                     ..Wants::default()
                 };
             }
-            let counters = self.entries.get(&budget).map(|entry| entry.counters);
-            let counters = counters.unwrap_or_default();
+            let counters = self.counters_of(budget).unwrap_or_default();
             ReportLine {
                 budget,
                 period: counters.period,

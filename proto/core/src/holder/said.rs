@@ -14,7 +14,7 @@
 //! ```
 
 use crate::edge::Vector;
-use crate::message::{Heard, ReportLine, Tally};
+use crate::message::{Answer, Heard, ReportLine, Tally};
 use crate::planted::{self, Bug};
 use crate::share::Share;
 use crate::unit::{BudgetId, Seq, Span, Tick, Tokens};
@@ -53,12 +53,13 @@ impl Said {
     /// line changes: it is looked at, and nothing is decided by it.
     const TALLY_EVERY: Span = Span::from_secs(1);
 
-    /// Answer `by` says that the parent took report `taken`; `last` was sent last.
-    pub(super) fn confirm(&mut self, by: Heard, taken: Seq, last: Seq) {
-        if by < self.by {
+    /// The parent says which report it took; `last` was sent last.
+    pub(super) fn confirm(&mut self, answer: &Answer, last: Seq) {
+        if answer.number < self.by {
             return;
         }
-        self.by = by;
+        let taken = answer.taken;
+        self.by = answer.number;
         // A seq that was never sent is no basis either.
         let known = self.greatest <= taken && taken <= last;
         self.basis = if known { taken } else { Seq::new(0) };
