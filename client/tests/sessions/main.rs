@@ -5,6 +5,7 @@ mod layer;
 mod line;
 mod node;
 mod shares;
+mod steady;
 
 use aliquot_client::{BuildError, Client, KeyRefused, Kind, Reason, Standing};
 use aliquot_core::budget::{ExpiryDraft, PartDraft};

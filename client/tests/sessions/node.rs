@@ -6,7 +6,7 @@ use aliquot_core::budget::{Budget, BudgetDraft, Key};
 use aliquot_core::central::{Ask, Told};
 use aliquot_core::command::Command;
 use aliquot_core::edge::Vector;
-use aliquot_core::message::{Answer, AnswerLine, Heard, Intent, Terms, Verdict};
+use aliquot_core::message::{Answer, AnswerLine, Heard, Intent, Report, Terms, Verdict};
 use aliquot_core::node::{Asked, Node, NodeOutput};
 use aliquot_core::share::Kind;
 use aliquot_core::state::State;
@@ -46,6 +46,8 @@ pub(crate) struct Inner {
     pub(crate) lease: Span,
     /// Reports, and how many of them were leaves.
     pub(crate) reports: u64,
+    /// The latest of them.
+    pub(crate) last: Option<Report>,
     pub(crate) leaves: u64,
     pub(crate) opens: Vec<SessionOpen>,
     /// What the log says: all budgets are this node's.
@@ -103,6 +105,7 @@ impl FakeNode {
             mute: false,
             lease: Span::from_millis(1_500),
             reports: 0,
+            last: None,
             leaves: 0,
             opens: Vec::new(),
             state,
@@ -184,6 +187,7 @@ impl Inner {
                     number: Number::new(self.answers),
                 },
                 answers: report.seq,
+                taken: report.seq,
                 lease: self.lease,
                 verdict: Verdict::Open,
                 lines: lines.collect(),
@@ -250,6 +254,7 @@ impl Inner {
             }
             ClientMessage::Report(report) => {
                 self.reports += 1;
+                self.last = Some(report.clone());
                 self.leaves += u64::from(report.intent == Intent::Leave);
                 self.node.handle_report(&report, HostClock.now());
                 self.pump();

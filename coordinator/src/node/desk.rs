@@ -4,10 +4,9 @@ use super::actor::Actor;
 use crate::session::{Caller, Event, Name, Opening, Refused, Seat};
 use aliquot_core::budget::{Key, Labels};
 use aliquot_core::command::Command;
-use aliquot_core::demand::DemandCurve;
 use aliquot_core::message::{BandDemand, Report, Verdict};
 use aliquot_core::state::State;
-use aliquot_core::unit::{Incarnation, Span, Tick};
+use aliquot_core::unit::{BudgetId, Incarnation, Span, Tick};
 use aliquot_wire::gossip::{Presence, Topic};
 use aliquot_wire::session::{Interned, KeyRefusal, NodeMessage, SessionOpen, SessionOpened};
 use std::collections::BTreeMap;
@@ -187,6 +186,18 @@ impl Actor {
         }
     }
 
+    /// The rules of a budget may have changed: its clients count for what they say
+    /// now, whatever was reported, and steady clients do not report it again.
+    pub(super) fn reweigh(&mut self, budget: BudgetId) {
+        let (sessions, generation) = (&self.sessions, self.state.budget(budget));
+        if let (Some(node), Some(generation)) = (&mut self.node, generation) {
+            node.reweigh(budget, |client| {
+                let session = sessions.get(client)?;
+                Some(generation.budget.claim(session.labels()))
+            });
+        }
+    }
+
     /// Passes on what the node's machine says to a client.
     pub(super) fn answer_client(&mut self, answer: aliquot_core::message::Answer) {
         let client = answer.edge.child;
@@ -281,20 +292,9 @@ impl Actor {
 /// claims itself.
 fn weigh(report: &mut Report, labels: &Labels, state: &State) {
     for line in &mut report.lines {
-        let Some(generation) = state.budget(line.budget) else {
-            continue;
-        };
-        let claim = generation.budget.claim(labels);
-        let total = line
-            .demand
-            .iter()
-            .fold(0_u64, |sum, of| sum.saturating_add(of.curve.total()));
-        if total > 0 || !line.demand.is_empty() {
-            line.demand.clear();
-            line.demand.push(BandDemand {
-                band: claim.band,
-                curve: DemandCurve::of(total, claim.weight),
-            });
+        if let Some(generation) = state.budget(line.budget) {
+            let claim = generation.budget.claim(labels);
+            line.demand = BandDemand::claimed(&line.demand, claim);
         }
     }
 }

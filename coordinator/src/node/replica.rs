@@ -58,6 +58,10 @@ impl Actor {
         self.adopt_settings();
         self.end_own_life();
         self.pending.stale = true;
+        let budgets: Vec<_> = self.state.budgets().map(|(budget, _)| budget).collect();
+        for budget in budgets {
+            self.reweigh(budget);
+        }
         Ok(())
     }
 
@@ -88,9 +92,12 @@ impl Actor {
             Effect::Configured => self.adopt_settings(),
             Effect::RuleChanged(_)
             | Effect::Created { .. }
-            | Effect::Changed(_)
             | Effect::Restarted { .. }
             | Effect::Ended(_) => self.pending.stale = true,
+            Effect::Changed(budget) => {
+                self.pending.stale = true;
+                self.reweigh(*budget);
+            }
             Effect::Reclaimed(life) => self.book.forget(*life),
             _ => {}
         }
@@ -106,6 +113,7 @@ impl Actor {
                 edge: node.holder().edge(),
                 number: Heard::default(),
                 answers: Seq::new(0),
+                taken: Seq::new(0),
                 lease: Span::ZERO,
                 verdict: Verdict::Closed,
                 lines: Vec::new(),

@@ -137,6 +137,7 @@ mod tests {
                 child: Incarnation::new(life),
             },
             seq: Seq::new(1),
+            basis: Seq::new(0),
             heard: Echo::default(),
             wall_ms: 0,
             intent: Intent::Stay,

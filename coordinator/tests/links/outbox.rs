@@ -113,6 +113,7 @@ impl Reader {
         Report {
             edge: EDGE,
             seq: Seq::new(self.seq),
+            basis: Seq::new(0),
             heard: self.heard,
             wall_ms: 0,
             intent: Intent::Stay,
@@ -181,6 +182,7 @@ fn answer(number: u64, verdict: Verdict) -> Answer {
             number: Number::new(number),
         },
         answers: Seq::new(number),
+        taken: Seq::new(number),
         lease: Span::ZERO,
         verdict,
         lines: Vec::new(),

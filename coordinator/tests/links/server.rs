@@ -209,6 +209,7 @@ impl Actor {
                 number: Number::new(report.seq.get()),
             },
             answers: report.seq,
+            taken: report.seq,
             lease: Span::from_secs(1),
             verdict: Verdict::Open,
             lines: Vec::new(),
@@ -267,6 +268,7 @@ pub(crate) fn report(edge: Edge, seq: u64) -> ClientMessage {
     ClientMessage::Report(Report {
         edge,
         seq: Seq::new(seq),
+        basis: Seq::new(0),
         heard: Heard::default(),
         wall_ms: 0,
         intent: Intent::Stay,

@@ -53,6 +53,7 @@ fn report(holder: u64, seq: u64, heard: Heard, wants: Wants) -> Report {
     Report {
         edge: edge(holder),
         seq: Seq::new(seq),
+        basis: Seq::new(0),
         heard,
         wall_ms: 0,
         intent: Intent::Stay,

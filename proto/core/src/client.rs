@@ -297,7 +297,7 @@ impl<D: Decider> Client<D> {
             wants.insert(budget, allotment.wants(now));
         }
         self.owes_report = false;
-        holder.report(now, wall_ms, wants)
+        holder.report_changes(now, wall_ms, wants)
     }
 }
 

@@ -16,6 +16,8 @@
 //! 5. without a lease nothing else of the answer counts, and it is not echoed;
 //! 6. per line: a new period voids the old one's tokens, then targets, then gifts.
 
+mod said;
+
 use crate::edge::{Counters, EdgeError, Vector, owed};
 use crate::lease::{ChildLease, LeaseState};
 use crate::message::{
@@ -27,6 +29,7 @@ use crate::share::Share;
 use crate::unit::{BudgetId, Edge, PeriodId, Seq, Tick, Tokens};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use said::Said;
 
 /// What the owner must do, at once and in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +106,7 @@ pub struct Holder {
     /// Floors of former edges that are not used any more, and the first report that said so.
     floors: Vec<(FloorRelease, Option<Seq>)>,
     entries: BTreeMap<BudgetId, Entry>,
+    said: Said,
 }
 
 impl Holder {
@@ -111,18 +115,16 @@ impl Holder {
 
     /// A holder on a new edge, at zero.
     #[must_use]
-    pub const fn new(edge: Edge) -> Self {
+    pub fn new(edge: Edge) -> Self {
         Self {
             edge,
             lease: ChildLease::new(),
-            heard: Heard {
-                term: crate::unit::Term::new(0),
-                number: crate::unit::Number::new(0),
-            },
+            heard: Heard::default(),
             answered: Seq::new(0),
             intent: Intent::Stay,
             floors: Vec::new(),
             entries: BTreeMap::new(),
+            said: Said::default(),
         }
     }
 
@@ -216,6 +218,8 @@ impl Holder {
             outputs.push(Output::Closed);
             return outputs;
         }
+        // What the parent knows it knows, whatever became of the lease.
+        self.said.confirm(answer, self.lease.last_sent());
         outputs.extend(self.tick(now));
         if !self.lease.confirm(answer.answers, answer.lease, now) {
             return outputs;
@@ -321,53 +325,76 @@ impl Holder {
         self.floors.iter_mut().map(say).collect()
     }
 
-    /// Makes the next report at `now`, with what `wants` says of each budget
-    /// in `budgets` besides those of which something was given.
+    /// Makes the next report at `now`, a whole one, with what `wants` says of each
+    /// budget in `budgets` besides those of which something was given.
     ///
     /// `None` once the edge is closed or out of numbers.
     pub fn report(
         &mut self,
         now: Tick,
         wall_ms: i64,
-        mut wants: BTreeMap<BudgetId, Wants>,
+        wants: BTreeMap<BudgetId, Wants>,
     ) -> Option<Report> {
+        let mut report = self.begin_report(now, wall_ms)?;
+        report.lines = self.lines(wants);
+        Some(report)
+    }
+
+    /// The same as [`Holder::report`], without what the parent knows already. An
+    /// edge's reports are made by the one or by the other.
+    pub fn report_changes(
+        &mut self,
+        now: Tick,
+        wall_ms: i64,
+        wants: BTreeMap<BudgetId, Wants>,
+    ) -> Option<Report> {
+        let mut report = self.begin_report(now, wall_ms)?;
+        let lines = self.lines(wants);
+        (report.basis, report.lines) = self.said.changes(report.seq, now, lines);
+        Some(report)
+    }
+
+    fn begin_report(&mut self, now: Tick, wall_ms: i64) -> Option<Report> {
         if self.lease.state() == LeaseState::Closed {
             return None;
         }
         let seq = self.lease.send(now)?;
-        for &budget in self.entries.keys() {
-            wants.entry(budget).or_default();
-        }
-        let lines = wants
-            .into_iter()
-            .map(|(budget, wants)| {
-                let counters = self.entries.get(&budget).map(|entry| entry.counters);
-                let counters = counters.unwrap_or_default();
-                let asking = self.intent == Intent::Stay;
-                ReportLine {
-                    budget,
-                    period: counters.period,
-                    returned: counters.returned,
-                    demand: if asking { wants.demand } else { Vec::new() },
-                    floor: if asking { wants.floor } else { Share::EMPTY },
-                    largest_wait: if asking {
-                        wants.largest_wait
-                    } else {
-                        Tokens::ZERO
-                    },
-                    tally: wants.tally,
-                }
-            })
-            .collect();
-        let floors = self.floors_to_say(seq);
         Some(Report {
             edge: self.edge,
             seq,
+            basis: Seq::new(0),
             heard: self.heard,
             wall_ms,
             intent: self.intent,
-            lines,
-            floors,
+            lines: Vec::new(),
+            floors: self.floors_to_say(seq),
         })
+    }
+
+    /// Everything that there is to say.
+    fn lines(&self, mut wants: BTreeMap<BudgetId, Wants>) -> Vec<ReportLine> {
+        for &budget in self.entries.keys() {
+            wants.entry(budget).or_default();
+        }
+        let asking = self.intent == Intent::Stay;
+        let line = |(budget, mut wants): (BudgetId, Wants)| {
+            if !asking {
+                wants = Wants {
+                    tally: wants.tally,
+                    ..Wants::default()
+                };
+            }
+            let counters = self.counters_of(budget).unwrap_or_default();
+            ReportLine {
+                budget,
+                period: counters.period,
+                returned: counters.returned,
+                demand: wants.demand,
+                floor: wants.floor,
+                largest_wait: wants.largest_wait,
+                tally: wants.tally,
+            }
+        };
+        wants.into_iter().map(line).collect()
     }
 }

@@ -192,6 +192,8 @@ impl Leader {
         match self.ledger.take(now, report) {
             Ok(()) => {}
             Err(ReportError::Stale) => return None,
+            // Nodes' reports are whole, so that whoever hears one knows all.
+            Err(ReportError::Unfounded) => return None,
             Err(ReportError::Closed) => {
                 // A life that this replica never heard of may have begun under a later leader.
                 let over = self.in_office() && state.has_issued(life);

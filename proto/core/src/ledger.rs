@@ -23,6 +23,7 @@ pub use keeping::Scarce;
 pub use plan::{Plan, WholeView, Wish};
 
 use crate::account::Account;
+use crate::budget;
 use crate::message::{Answer, AnswerLine, Heard, Report, Verdict};
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Edge, Incarnation, Number, Seq, Span, Term, Tick};
@@ -39,6 +40,8 @@ pub enum ReportError {
     Closed,
     /// A later report of the edge was taken before.
     Stale,
+    /// It builds on a report that was not taken here: the sender must say everything.
+    Unfounded,
 }
 
 impl fmt::Display for ReportError {
@@ -46,6 +49,7 @@ impl fmt::Display for ReportError {
         f.write_str(match self {
             Self::Closed => "the edge is closed; open another",
             Self::Stale => "a later report of the edge was taken before",
+            Self::Unfounded => "it builds on a report that was not taken here; send a whole one",
         })
     }
 }
@@ -68,6 +72,41 @@ impl Ledger {
         Self {
             term,
             ..Self::default()
+        }
+    }
+
+    /// What the book says of a budget to everybody has changed: its terms or its
+    /// period, or there is one now. Whoever reports only changes is told by this alone.
+    pub fn tell(&mut self, budget: BudgetId) {
+        for child in self.agenda.claimants(budget) {
+            if let Some(child) = self.children.get_mut(&child) {
+                child.tell(budget);
+            }
+        }
+    }
+
+    /// The same of what the book says to one child.
+    pub fn tell_child(&mut self, child: Incarnation, budget: BudgetId) {
+        if let Some(child) = self.children.get_mut(&child) {
+            child.tell(budget);
+        }
+    }
+
+    /// The rules by which the claims on a budget count have changed: each that
+    /// `claim` knows of counts for so much from now on, whatever was reported.
+    pub fn reweigh(
+        &mut self,
+        budget: BudgetId,
+        rule: impl Fn(Incarnation) -> Option<budget::Claim>,
+    ) {
+        for id in self.agenda.claimants(budget).collect::<Vec<_>>() {
+            let child = self.children.get_mut(&id);
+            let claim = child.and_then(|child| child.claims.get_mut(&budget));
+            if let (Some(claim), Some(rule)) = (claim, rule(id))
+                && claim.reweigh(rule)
+            {
+                self.agenda.touch(budget);
+            }
         }
     }
 
@@ -154,6 +193,7 @@ impl Ledger {
     pub fn endow(&mut self, child: Incarnation, budget: BudgetId) {
         if let Some(endowed) = self.children.get_mut(&child) {
             endowed.claims.entry(budget).or_default();
+            endowed.tell(budget);
             self.agenda.claims(budget, child);
             self.agenda.touch(budget);
         }
@@ -218,6 +258,7 @@ impl Ledger {
         view: &WholeView,
         now: Tick,
     ) -> Plan {
+        let together = self.is_together(budget);
         let standing = self.standings.entry(budget).or_default();
         // Who holds is at the table, whether it claims anything or not.
         let mut around: Vec<Incarnation> = self.agenda.claimants(budget).collect();
@@ -228,11 +269,24 @@ impl Ledger {
         let plan = plan::plan(children, budget, account, view, standing, now);
         for &child in &plan.claimed {
             self.agenda.claims(budget, child);
+            self.tell_child(child, budget);
+        }
+        for &child in &plan.recalled {
+            self.tell_child(child, budget);
+        }
+        if together != self.is_together(budget) {
+            self.tell(budget);
         }
         if plan.unsettled {
             self.agenda.touch(budget);
         }
         plan
+    }
+
+    /// Whether a budget is kept in one piece here.
+    fn is_together(&self, budget: BudgetId) -> bool {
+        let standing = self.standings.get(&budget);
+        standing.is_some_and(|of| of.keeping.is_together())
     }
 
     /// Makes the answer to report `answers` of a child: what it does not know
@@ -247,7 +301,7 @@ impl Ledger {
     ) -> Option<Answer> {
         let term = self.term;
         let (child, standings) = (self.children.get_mut(&child)?, &self.standings);
-        let number = child.next_answer(now)?;
+        let (number, taken) = (child.next_answer(now)?, child.seq());
         let lines = child.lines(number, &|budget| {
             let mut line = books(budget)?;
             let standing = standings.get(&budget);
@@ -258,6 +312,7 @@ impl Ledger {
             edge: child.edge(),
             number: Heard { term, number },
             answers,
+            taken,
             lease,
             verdict: Verdict::Open,
             lines,
@@ -274,6 +329,7 @@ impl Ledger {
                 number: Number::new(0),
             },
             answers: report.seq,
+            taken: Seq::new(0),
             lease: Span::ZERO,
             verdict: Verdict::Closed,
             lines: Vec::new(),

@@ -5,7 +5,7 @@
 //! of them may be lost, doubled, late, or overtaken.
 
 use crate::allocate;
-use crate::budget::{Budget, OnLeaseExpiry};
+use crate::budget::{Budget, Claim, OnLeaseExpiry};
 use crate::demand::DemandCurve;
 use crate::edge::Vector;
 use crate::share::{Kind, Share};
@@ -13,12 +13,21 @@ use crate::unit::{Band, BudgetId, Edge, Number, PeriodId, Scale, Seq, Span, Term
 use alloc::vec::Vec;
 
 /// What a child tells its parent.
+///
+/// A report is either **whole** or builds on a **basis**: an earlier report of its
+/// edge that the parent said it took. A whole one says everything: of a budget
+/// without a line nothing is wanted. One with a basis leaves out whatever all
+/// reports since the basis have said alike, so that it does not matter which of
+/// them the parent took besides: a budget without a line is as it was, and a
+/// counter of a line that stands at zero has not moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The pair of lives that the report belongs to.
     pub edge: Edge,
     /// Counts the reports of this edge.
     pub seq: Seq,
+    /// The report that this one builds on, which the parent must have taken; zero for a whole one.
+    pub basis: Seq,
     /// The greatest answer that the child has seen: a child that can talk but not hear is not alive.
     pub heard: Heard,
     /// The sender's wall clock in milliseconds since the Unix epoch, for the stamping of periods alone.
@@ -38,6 +47,14 @@ pub struct Heard {
     pub term: Term,
     /// The answer's number.
     pub number: Number,
+}
+
+impl Report {
+    /// Whether it says everything, so that of a budget without a line nothing is wanted.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.basis == Seq::new(0)
+    }
 }
 
 /// Whether a child stays.
@@ -67,6 +84,14 @@ pub struct ReportLine {
     pub largest_wait: Tokens,
     /// What became of requests on this edge so far, to be looked at: nothing is decided by it.
     pub tally: Tally,
+}
+
+impl ReportLine {
+    /// Whether nothing is wanted, not even a claim kept.
+    #[must_use]
+    pub fn asks_nothing(&self) -> bool {
+        self.demand.is_empty() && self.floor.is_empty() && self.largest_wait.is_zero()
+    }
 }
 
 /// Tokens let through and turned away, since the edge began. It only grows.
@@ -108,6 +133,22 @@ pub struct BandDemand {
     pub curve: DemandCurve,
 }
 
+impl BandDemand {
+    /// All of a demand as that of one claimant with this band and weight: a
+    /// client's, whatever it says of itself. Nothing claimed stays nothing.
+    #[must_use]
+    pub fn claimed(demand: &[Self], claim: Claim) -> Vec<Self> {
+        let total = demand
+            .iter()
+            .fold(0_u64, |sum, of| sum.saturating_add(of.curve.total()));
+        let one = |_: &Self| Self {
+            band: claim.band,
+            curve: DemandCurve::of(total, claim.weight),
+        };
+        demand.first().map(one).into_iter().collect()
+    }
+}
+
 /// A floor of an ended edge that its owner no longer uses: it came back under a new edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -129,6 +170,9 @@ pub struct Answer {
     pub number: Heard,
     /// The report that the lease counts from.
     pub answers: Seq,
+    /// The greatest report of the edge that the sender has taken, which later ones
+    /// may build on; zero if it knows nothing and must be told everything.
+    pub taken: Seq,
     /// How long the child may count from its sending of that report; zero for no lease.
     pub lease: Span,
     /// Whether the edge is still open.

@@ -201,6 +201,7 @@ impl Node {
                     desk.account.stamp(*period);
                 }
                 self.told.extend(self.sessions.keys());
+                self.ledger.tell(*budget);
                 self.ledger.touch(*budget);
             }
             Output::Adjust {
@@ -214,6 +215,10 @@ impl Node {
 
     /// Takes a gift in, then gives back what is owed as far as it is not dealt.
     fn adjust(&mut self, budget: BudgetId, terms: &Terms, gift: Vector, owed: Vector, now: Tick) {
+        let known = self.desks.get(&budget);
+        if known.is_none_or(|desk| desk.terms != *terms) {
+            self.ledger.tell(budget);
+        }
         let desk = self.desks.entry(budget).or_insert_with(|| Desk {
             terms: *terms,
             account: Account::new(terms.kind, Share::EMPTY, terms.linger()),
@@ -249,6 +254,7 @@ impl Node {
                 .minus_or_zero(counters.returned.tokens);
             if counters.period > desk.account.period() {
                 desk.account.stamp(counters.period);
+                self.ledger.tell(budget);
             }
         }
         desk.account.set_whole(whole, desk.terms.linger());

@@ -181,6 +181,12 @@ bugs! {
     SmallBudgetDealt,
     /// Tokens drawn before a limit was lowered count if it was raised again since.
     CutOutrun,
+    /// A report leaves out what the one before said, whether the parent got that or not.
+    LeftOutUnheard,
+    /// A parent takes reports that build on what it never took.
+    BasisNotAsked,
+    /// A parent that looks only at what changed says it in one answer, echoed or not.
+    ToldOnce,
 }
 
 #[cfg(feature = "planted")]

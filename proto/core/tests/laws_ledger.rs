@@ -7,6 +7,8 @@
 
 #[path = "support/catch.rs"]
 mod catch;
+#[path = "laws_ledger/changes.rs"]
+mod changes;
 #[path = "laws_ledger/plan.rs"]
 mod plan;
 #[path = "laws_ledger/world.rs"]
@@ -54,6 +56,7 @@ fn report(child: u64, seq: u64, heard: Heard, lines: Vec<ReportLine>) -> Report 
     Report {
         edge: edge(child),
         seq: Seq::new(seq),
+        basis: Seq::new(0),
         heard,
         wall_ms: 0,
         intent: Intent::Stay,
@@ -180,16 +183,16 @@ proptest! {
 
     #[test]
     fn a_child_ends_with_what_the_book_gave_it_whatever_was_lost_or_overtaken(
-        steps in world::any_steps(),
+        steps in world::any_steps(), brief in any::<bool>(),
     ) {
-        world::a_child_ends_with_the_book(&steps)?;
+        world::a_child_ends_with_the_book(&steps, brief)?;
     }
 
     #[test]
     fn a_child_is_overdue_only_for_what_it_heard_of_and_did_not_return(
-        steps in world::any_steps(),
+        steps in world::any_steps(), brief in any::<bool>(),
     ) {
-        world::overdue_is_what_was_heard_and_kept(&steps)?;
+        world::overdue_is_what_was_heard_and_kept(&steps, brief)?;
     }
 
     #[test]
@@ -197,6 +200,13 @@ proptest! {
         flight in 0..6_usize, wobble in any::<bool>(), ahead in any::<bool>(),
     ) {
         world::a_squatter_is_overdue(flight, wobble, ahead)?;
+    }
+
+    #[test]
+    fn a_parent_knows_what_a_whole_report_would_have_said_whatever_was_left_out(
+        steps in changes::any_steps(),
+    ) {
+        changes::what_is_left_out_is_known(&steps)?;
     }
 
     #[test]
@@ -220,4 +230,12 @@ fn the_laws_of_the_ledger_notice_what_they_should() {
         (0..6_usize, Just(false)),
         |(flight, wobble)| world::a_squatter_is_overdue(flight, wobble, false),
     );
+    for bug in [Bug::LeftOutUnheard, Bug::BasisNotAsked] {
+        catches(bug, changes::any_steps(), |steps| {
+            changes::what_is_left_out_is_known(&steps)
+        });
+    }
+    catches(Bug::ToldOnce, world::any_steps(), |steps| {
+        world::a_child_ends_with_the_book(&steps, true)
+    });
 }

@@ -21,6 +21,9 @@ pub const LINES_MAX: usize = 16_384;
 
 const _: () = assert!(LINES_MAX * 256 <= MESSAGE_BYTES_MAX);
 
+/// Whatever a report may say its reader has room for.
+const _: () = assert!(LINES_MAX <= aliquot_core::ledger::Child::CLAIMS_MAX);
+
 /// The most records of an exchange: a report of every life of a large cluster,
 /// many times over.
 pub const RECORDS_MAX: usize = 16_384;

@@ -25,6 +25,7 @@ impl From<&Report> for pb::Report {
         Self {
             edge: Some((&report.edge).into()),
             seq: report.seq.get(),
+            basis: report.basis.get(),
             heard: (report.heard != Heard::default()).then(|| (&report.heard).into()),
             wall_ms: report.wall_ms,
             intent: pb::Intent::from(report.intent).into(),
@@ -41,6 +42,7 @@ impl TryFrom<pb::Report> for Report {
         Ok(Self {
             edge: read::required(report.edge, "edge")?,
             seq: Seq::new(report.seq),
+            basis: Seq::new(report.basis),
             heard: or_nothing(report.heard),
             wall_ms: report.wall_ms,
             intent: read::chosen(report.intent, "intent")?,

@@ -18,6 +18,7 @@ use bytes::Bytes;
 /// let report = Report {
 ///     edge: Edge::default(),
 ///     seq: Seq::new(7),
+///     basis: Seq::new(0),
 ///     heard: Heard::default(),
 ///     wall_ms: 0,
 ///     intent: Intent::Stay,

@@ -4,8 +4,9 @@ use super::ReportError;
 use super::agenda::Agenda;
 use super::claim::{Claim, News};
 use crate::message::{AnswerLine, Intent, Report};
+use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Edge, Number, Seq, Span, Term, Tick};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 /// What a parent knows of one child.
@@ -25,6 +26,13 @@ pub struct Child {
     skipped: bool,
     /// Its claims, by budget.
     pub claims: BTreeMap<BudgetId, Claim>,
+    /// Whether its last report was whole: then each answer looks at every claim.
+    whole: bool,
+    /// The claims that an answer may have something to say of: those that somebody
+    /// [told](Child::tell) of, and those whose line was not echoed yet, or is wanted back.
+    telling: BTreeSet<BudgetId>,
+    /// The claims whose targets were told and not met: all that [`Claim::is_watched`], and perhaps more.
+    watched: BTreeSet<BudgetId>,
 }
 
 impl Child {
@@ -34,6 +42,10 @@ impl Child {
     /// They are so far apart, whatever was sent between two of them: together
     /// longer than any echo takes that still counts, in little memory.
     const APART: Span = Span::from_millis(100);
+
+    /// So many claims of a child are kept, whatever it reports from one whole
+    /// report to the next: as many as a message has lines.
+    pub const CLAIMS_MAX: usize = 16_384;
 
     pub(super) fn new(edge: Edge, now: Tick) -> Self {
         Self {
@@ -49,6 +61,9 @@ impl Child {
             muted: false,
             skipped: false,
             claims: BTreeMap::new(),
+            whole: true,
+            telling: BTreeSet::new(),
+            watched: BTreeSet::new(),
         }
     }
 
@@ -116,6 +131,11 @@ impl Child {
         if report.seq <= self.seq {
             return Err(ReportError::Stale);
         }
+        // Who takes another life's report for a child's own does not ask for its basis either.
+        let asks = !planted::is(Bug::BasisNotAsked) && !planted::is(Bug::ReportNotFenced);
+        if asks && report.basis > self.seq {
+            return Err(ReportError::Unfounded);
+        }
         self.seq = report.seq;
         self.received = now;
         self.wall_ms = report.wall_ms;
@@ -127,14 +147,41 @@ impl Child {
         if report.heard.term == term && report.heard.number <= self.number {
             self.heard = self.heard.max(report.heard.number);
         }
-        let mut said = 0_usize;
+        self.whole = report.is_whole();
+        let spoken = self.take_lines(now, report, agenda);
+        // Mostly every claim was spoken of, and there is none left to look for.
+        if self.whole && spoken < self.claims.len() {
+            self.fall_silent(agenda);
+        }
+        let claims = &mut self.claims;
+        self.watched.retain(|budget| {
+            let claim = claims.get_mut(budget);
+            claim.is_some_and(|claim| {
+                claim.echo(self.heard, now);
+                claim.is_watched()
+            })
+        });
+        if core::mem::take(&mut self.skipped) {
+            agenda.touch_all(self.claims.keys());
+        }
+        Ok(())
+    }
+
+    /// Takes what a report says. Of how many budgets that is.
+    fn take_lines(&mut self, now: Tick, report: &Report, agenda: &mut Agenda) -> usize {
+        let (id, mut spoken) = (self.edge.child, 0_usize);
         for line in &report.lines {
+            let full = self.claims.len() >= Self::CLAIMS_MAX;
+            if full && !self.claims.contains_key(&line.budget) {
+                continue;
+            }
             let claim = self.claims.entry(line.budget).or_insert_with(|| {
-                agenda.claims(line.budget, report.edge.child);
+                agenda.claims(line.budget, id);
+                self.telling.insert(line.budget);
                 Claim::default()
             });
             if claim.reported != report.seq {
-                said = said.saturating_add(1);
+                spoken = spoken.saturating_add(1);
             }
             match claim.take(line, report.seq, now) {
                 News::None => {}
@@ -142,30 +189,35 @@ impl Child {
                 News::Returned => agenda.hurry(line.budget),
                 News::Asked => agenda.ask(line.budget),
             }
-            claim.echo(self.heard, now);
-        }
-        // Mostly every claim was spoken of, and there is none left to look for.
-        if said < self.claims.len() {
-            for (&budget, claim) in &mut self.claims {
-                if claim.fall_silent(report.seq) {
-                    agenda.touch(budget);
-                }
-                claim.echo(self.heard, now);
+            // Where absence says nothing, a line has to say that nothing is wanted.
+            if !self.whole && line.asks_nothing() && claim.is_over() {
+                self.claims.remove(&line.budget);
+                agenda.touch(line.budget);
+                agenda.claims_no_longer(line.budget, id);
             }
-            // Budgets that nobody knows leave nothing behind.
-            self.claims.retain(|&budget, claim| {
-                let forgotten = claim.is_forgotten(report.seq);
-                if forgotten {
-                    agenda.touch(budget);
-                    agenda.claims_no_longer(budget, report.edge.child);
-                }
-                !forgotten
-            });
         }
-        if core::mem::take(&mut self.skipped) {
-            agenda.touch_all(self.claims.keys());
-        }
-        Ok(())
+        spoken
+    }
+
+    /// Of claims that a whole report does not speak of nothing is wanted any more.
+    fn fall_silent(&mut self, agenda: &mut Agenda) {
+        let (id, seq) = (self.edge.child, self.seq);
+        // Budgets that nobody knows leave nothing behind.
+        self.claims.retain(|&budget, claim| {
+            let (silent, forgotten) = (claim.fall_silent(seq), claim.is_forgotten(seq));
+            if silent || forgotten {
+                agenda.touch(budget);
+            }
+            if forgotten {
+                agenda.claims_no_longer(budget, id);
+            }
+            !forgotten
+        });
+    }
+
+    /// The next answer looks at this budget.
+    pub(super) fn tell(&mut self, budget: BudgetId) {
+        self.telling.insert(budget);
     }
 
     /// It echoed an answer sent less than `lease` ago, or is younger than that.
@@ -176,10 +228,9 @@ impl Child {
     }
 
     pub(super) fn is_overdue(&self, now: Tick, patience: impl Fn(BudgetId) -> Span) -> bool {
-        self.claims.iter().any(|(&budget, claim)| {
-            claim
-                .heard_at()
-                .is_some_and(|at| now.since(at) >= patience(budget))
+        self.watched.iter().any(|&budget| {
+            let heard = self.claims.get(&budget).and_then(Claim::heard_at);
+            heard.is_some_and(|at| now.since(at) >= patience(budget))
         })
     }
 
@@ -201,23 +252,77 @@ impl Child {
         number: Number,
         books: &impl Fn(BudgetId) -> Option<AnswerLine>,
     ) -> Vec<AnswerLine> {
-        let heard = self.heard;
-        let (mut urgent, mut rest) = (Vec::new(), Vec::new());
-        for (&budget, claim) in &mut self.claims {
-            let Some(mut line) = books(budget) else {
-                continue;
-            };
-            claim.begin(line.period);
-            line.target = claim.target;
-            if claim.must_say(number, heard, &line) {
-                if claim.has_target() {
-                    urgent.push(line);
-                } else {
-                    rest.push(line);
+        let telling = core::mem::take(&mut self.telling);
+        let mut lines = Lines::default();
+        if self.whole {
+            for (&budget, claim) in &mut self.claims {
+                lines.look(budget, claim, (number, self.heard), books);
+            }
+        } else {
+            for budget in telling {
+                if let Some(claim) = self.claims.get_mut(&budget) {
+                    lines.look(budget, claim, (number, self.heard), books);
                 }
             }
         }
-        urgent.append(&mut rest);
-        urgent
+        self.telling = lines.telling;
+        self.watched.extend(lines.watched);
+        debug_assert!(
+            planted::any() || self.whole || self.knows_the_rest(books),
+            "the book says something new of which nobody told"
+        );
+        lines.urgent.append(&mut lines.rest);
+        lines.urgent
+    }
+
+    /// Whether the child knows the line of every claim that is not to be told.
+    fn knows_the_rest(&self, books: &impl Fn(BudgetId) -> Option<AnswerLine>) -> bool {
+        let rest = |budget: &BudgetId| !self.telling.contains(budget);
+        let mut claims = self.claims.iter().filter(|(budget, _)| rest(budget));
+        claims.all(|(&budget, claim)| {
+            books(budget).is_none_or(|mut line| {
+                line.target = claim.target;
+                claim.knows(self.heard, &line)
+            })
+        })
+    }
+}
+
+/// The lines of an answer in the making.
+#[derive(Default)]
+struct Lines {
+    urgent: Vec<AnswerLine>,
+    rest: Vec<AnswerLine>,
+    telling: BTreeSet<BudgetId>,
+    watched: Vec<BudgetId>,
+}
+
+impl Lines {
+    /// Says what the child, having heard the latter answer, must be told in the former.
+    fn look(
+        &mut self,
+        budget: BudgetId,
+        claim: &mut Claim,
+        (number, heard): (Number, Number),
+        books: &impl Fn(BudgetId) -> Option<AnswerLine>,
+    ) {
+        let Some(mut line) = books(budget) else {
+            return;
+        };
+        claim.begin(line.period);
+        line.target = claim.target;
+        if !claim.must_say(number, heard, &line) {
+            return;
+        }
+        if !planted::is(Bug::ToldOnce) {
+            self.telling.insert(budget);
+        }
+        if claim.is_watched() {
+            self.watched.push(budget);
+        }
+        match claim.has_target() {
+            true => self.urgent.push(line),
+            false => self.rest.push(line),
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! What one child says of one budget, and what is wanted back from it.
 
+use crate::budget;
 use crate::edge::{Vector, meets};
 use crate::message::{AnswerLine, BandDemand, ReportLine, Tally};
 use crate::planted::{self, Bug};
@@ -52,8 +53,9 @@ pub struct Claim {
     pub waiting: Option<(Tick, Tokens)>,
     /// What became of requests so far.
     pub tally: Tally,
-    /// The period of `returned`.
+    /// The period of `returned`: the book's, once that was looked at.
     pub period: PeriodId,
+    begun: bool,
     /// The greatest `returned` reported.
     pub returned: Vector,
     /// What `returned` must reach.
@@ -87,8 +89,12 @@ impl Claim {
         changed |= self.floor != line.floor || self.waiting != waiting;
         (self.floor, self.waiting) = (line.floor, waiting);
         // Only the parent's book begins periods: a child that names a later one
-        // would be rid of its targets.
+        // would be rid of its targets. Before the book was looked at there are none,
+        // and what is said once may not be said again.
         let before = self.returned;
+        if !self.begun && line.period > self.period {
+            (self.period, self.returned) = (line.period, Vector::ZERO);
+        }
         if line.period == self.period {
             self.returned = self.returned.merge(line.returned);
         }
@@ -112,6 +118,20 @@ impl Claim {
         silent
     }
 
+    /// Counts for what `rule` says instead. Whether that is another demand.
+    pub(super) fn reweigh(&mut self, rule: budget::Claim) -> bool {
+        let demand = BandDemand::claimed(&self.demand, rule);
+        let changed = self.demand != demand;
+        self.demand = demand;
+        changed
+    }
+
+    /// Whether nothing is wanted, and it was never answered: no parent knows such a budget.
+    pub(super) fn is_over(&self) -> bool {
+        let wants = !self.demand.is_empty() || !self.floor.is_empty() || self.waiting.is_some();
+        !wants && self.said.is_none() && self.returned.is_zero() && self.target.is_zero()
+    }
+
     /// Whether it was spoken of before, is no more, and was never answered:
     /// no parent knows such a budget.
     pub(super) fn is_forgotten(&self, seq: Seq) -> bool {
@@ -127,6 +147,7 @@ impl Claim {
 
     /// Begins the book's period, if it is another: what was returned and wanted before is void.
     pub(super) fn begin(&mut self, period: PeriodId) {
+        self.begun = true;
         if period != self.period {
             self.period = period;
             if !planted::is(Bug::ReturnCrossesStamps) {
@@ -168,6 +189,11 @@ impl Claim {
         });
     }
 
+    /// Whether the echo matters: a target was told and not met, as far as is known.
+    pub(super) const fn is_watched(&self) -> bool {
+        self.pending.is_some() || self.heard.is_some()
+    }
+
     /// When the child heard of a target that it has not met.
     pub(super) const fn heard_at(&self) -> Option<Tick> {
         match self.heard {
@@ -179,6 +205,12 @@ impl Claim {
     /// Whether anything is wanted back.
     pub(super) fn has_target(&self) -> bool {
         !meets(self.returned, self.target)
+    }
+
+    /// Whether the child, having heard answer `heard`, knows `line` and owes nothing.
+    pub(super) fn knows(&self, heard: Number, line: &AnswerLine) -> bool {
+        let said = self.said.as_ref();
+        said.is_some_and(|(first, said)| said == line && heard >= *first) && !self.has_target()
     }
 
     /// Whether the child, having heard answer `heard`, must be told `line` in

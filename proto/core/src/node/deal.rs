@@ -29,7 +29,8 @@ impl Effort {
 
     /// Seats that may be planned at `now`; zero if there were too many of late.
     pub(super) fn seats_at(&mut self, now: Tick) -> usize {
-        let seats = now.since(self.since).nanos() / Self::SEAT.nanos();
+        let passed = now.since(self.since).nanos();
+        let seats = passed.checked_div(Self::SEAT.nanos()).unwrap_or_default();
         self.spent = self.spent.saturating_sub(seats);
         self.since = self.since.after(Self::SEAT.times_or_max(seats));
         usize::try_from(Self::SEATS.saturating_sub(self.spent)).unwrap_or(usize::MAX)
@@ -107,6 +108,7 @@ impl Node {
             .and_then(|given| desk.account.grant(wish.child, period, given).ok());
         if granted.is_some() {
             self.told.insert(wish.child);
+            self.ledger.tell_child(wish.child, budget);
         }
         self.refit(budget, now);
     }

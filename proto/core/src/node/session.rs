@@ -1,6 +1,7 @@
 //! Sessions: how a client's edge begins, is renewed, and ends.
 
 use super::{Node, NodeOutput, Session};
+use crate::budget::Claim;
 use crate::ledger::ReportError;
 use crate::message::{Answer, AnswerLine, FloorRelease, Report};
 use crate::planted::{self, Bug};
@@ -35,6 +36,11 @@ impl Node {
         match self.ledger.take(now, report) {
             Ok(()) => {}
             Err(ReportError::Stale) => return,
+            Err(ReportError::Unfounded) => {
+                // The answer says which report it may build on.
+                self.told.insert(client);
+                return;
+            }
             Err(ReportError::Closed) => {
                 self.outputs
                     .push(NodeOutput::Answer(self.ledger.refuse(report)));
@@ -61,6 +67,12 @@ impl Node {
             return;
         }
         self.renew(client, report.seq, now);
+    }
+
+    /// The rules by which clients' claims on a budget count have changed: each
+    /// that `rule` knows of counts for so much, whatever it reported.
+    pub fn reweigh(&mut self, budget: BudgetId, rule: impl Fn(Incarnation) -> Option<Claim>) {
+        self.ledger.reweigh(budget, rule);
     }
 
     fn release(

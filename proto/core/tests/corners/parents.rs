@@ -53,6 +53,7 @@ impl Office {
         let report = Report {
             edge: edge(0, life),
             seq: Seq::new(1),
+            basis: Seq::new(0),
             heard: Heard::default(),
             wall_ms,
             intent: Intent::Stay,
@@ -86,6 +87,7 @@ impl Office {
         let report = Report {
             edge: edge(0, 1),
             seq: Seq::new(seq),
+            basis: Seq::new(0),
             heard: Heard::default(),
             wall_ms: DAWN,
             intent: Intent::Stay,
@@ -249,6 +251,7 @@ fn says(seq: u64, lines: Vec<ReportLine>) -> Report {
     Report {
         edge: edge(1, 1),
         seq: Seq::new(seq),
+        basis: Seq::new(0),
         heard: Heard::default(),
         wall_ms: 0,
         intent: Intent::Stay,

@@ -88,6 +88,7 @@ pub(crate) fn answer(edge: Edge, seq: u64, budget: &Budget, period: u64, given: 
             number: Number::new(seq),
         },
         answers: Seq::new(seq),
+        taken: Seq::new(seq),
         lease: Span::from_secs(1),
         verdict: Verdict::Open,
         lines: vec![AnswerLine {

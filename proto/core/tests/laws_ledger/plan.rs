@@ -176,6 +176,14 @@ impl Table {
         kept
     }
 
+    fn has_waiters(&self) -> bool {
+        let claims = self
+            .ledger
+            .children()
+            .flat_map(|child| child.claims.values());
+        claims.into_iter().any(|claim| claim.waiting.is_some())
+    }
+
     fn give_back(&mut self, child: u64, quarters: u64, booked: bool) {
         let life = Incarnation::new(child);
         if self.kid(child).gone {
@@ -362,11 +370,15 @@ pub(super) fn every_plan_fits(case: &Case) -> TestCaseResult {
 }
 
 /// When nothing changes any more and all return what is wanted, soon nothing
-/// is wished for and nothing is wanted back.
+/// is wished for and nothing is wanted back. Not said where a cost waits that can just
+/// be served, or just not: burst may go to and fro for it.
 pub(super) fn plans_come_to_rest(case: &Case) -> TestCaseResult {
     let mut table = Table::new(case);
     for op in &case.ops {
         table.step(op)?;
+    }
+    if table.has_waiters() {
+        return Ok(());
     }
     for _ in 0..30 {
         for child in 1..=CHILDREN {

@@ -75,6 +75,8 @@ struct World {
     holder: Holder,
     wants: BTreeMap<BudgetId, u64>,
     obeys: bool,
+    /// Whether reports leave out what the parent knows.
+    brief: bool,
     up: Vec<Report>,
     down: Vec<Answer>,
     /// Every target said, with the number of its answer and when the first echo of it was taken.
@@ -82,7 +84,7 @@ struct World {
 }
 
 impl World {
-    fn new() -> Self {
+    fn new(brief: bool) -> Self {
         let mut ledger = Ledger::new(TERM);
         ledger.open(edge(1), Tick::from_nanos(0));
         let book = |budget| {
@@ -96,6 +98,7 @@ impl World {
             holder: Holder::new(edge(1)),
             wants: BTreeMap::new(),
             obeys: true,
+            brief,
             up: Vec::new(),
             down: Vec::new(),
             told: Vec::new(),
@@ -121,6 +124,7 @@ impl World {
             Step::Linger(budget, secs) => {
                 let (_, terms) = self.books.get_mut(&BudgetId::new(budget)).unwrap();
                 terms.forget_after = Span::from_secs(secs);
+                self.ledger.tell(BudgetId::new(budget));
             }
             Step::Plan => self.plan(),
             Step::Send => {
@@ -135,7 +139,10 @@ impl World {
                     )
                 };
                 let wants = self.wants.iter().map(want).collect();
-                let report = self.holder.report(self.tick(), 0, wants);
+                let report = match self.brief {
+                    true => self.holder.report_changes(self.tick(), 0, wants),
+                    false => self.holder.report(self.tick(), 0, wants),
+                };
                 self.up.extend(report);
             }
             Step::Up(which, again) => {
@@ -173,6 +180,7 @@ impl World {
             for wish in self.ledger.plan(id, account, &view, now).wishes {
                 let given = account.counters(wish.child).given.plus(wish.more).unwrap();
                 account.grant(wish.child, PeriodId::new(0), given).unwrap();
+                self.ledger.tell_child(wish.child, id);
             }
         }
     }
@@ -260,8 +268,8 @@ fn picked<T: Clone>(messages: &mut Vec<T>, which: Index, again: bool) -> Option<
 /// Delta encoding: whatever was lost, doubled or overtaken, a few undisturbed
 /// round trips later the child knows what was given, on which terms, and owes
 /// nothing; and then nothing more is said.
-pub(super) fn a_child_ends_with_the_book(steps: &[Step]) -> TestCaseResult {
-    let mut world = World::new();
+pub(super) fn a_child_ends_with_the_book(steps: &[Step], brief: bool) -> TestCaseResult {
+    let mut world = World::new(brief);
     for step in steps {
         world.step(step);
     }
@@ -287,8 +295,8 @@ pub(super) fn a_child_ends_with_the_book(steps: &[Step]) -> TestCaseResult {
 
 /// Overdue has a cause: a target that the child echoed at least a patience
 /// ago and has not reported returned.
-pub(super) fn overdue_is_what_was_heard_and_kept(steps: &[Step]) -> TestCaseResult {
-    let mut world = World::new();
+pub(super) fn overdue_is_what_was_heard_and_kept(steps: &[Step], brief: bool) -> TestCaseResult {
+    let mut world = World::new(brief);
     for step in steps {
         world.step(step);
         let claims = &world.ledger.child(edge(1).child).unwrap().claims;
@@ -306,7 +314,7 @@ pub(super) fn overdue_is_what_was_heard_and_kept(steps: &[Step]) -> TestCaseResu
 /// the parent wants something else with every plan, or the child speaks of
 /// periods that never began.
 pub(super) fn a_squatter_is_overdue(flight: usize, wobble: bool, ahead: bool) -> TestCaseResult {
-    let mut world = World::new();
+    let mut world = World::new(wobble);
     world.step(&Step::Want(1, 90));
     for _ in 0..3 {
         world.round_trip();

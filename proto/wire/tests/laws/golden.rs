@@ -43,6 +43,7 @@ fn report() -> Report {
     Report {
         edge: edge(),
         seq: Seq::new(3),
+        basis: Seq::new(2),
         heard: Heard {
             term: Term::new(4),
             number: Number::new(5),
@@ -63,7 +64,7 @@ fn a_report_has_these_bytes() {
     check(
         &report(),
         "0a 04 08 01 10 02 10 03 1a 04 08 04 10 05 20 06 28 02 3a 10 08 07 12 04 08 \
-         01 10 02 1a 06 08 01 10 02 18 03",
+         01 10 02 1a 06 08 01 10 02 18 03 40 02",
     );
 }
 
@@ -72,8 +73,8 @@ fn a_record_has_these_bytes() {
     let record = Record::of_report(&Sealed::seal(&report()).unwrap());
     check(
         &record,
-        "08 01 10 02 20 03 2a 24 0a 04 08 01 10 02 10 03 1a 04 08 04 10 05 20 06 28 \
-         02 3a 10 08 07 12 04 08 01 10 02 1a 06 08 01 10 02 18 03",
+        "08 01 10 02 20 03 2a 26 0a 04 08 01 10 02 10 03 1a 04 08 04 10 05 20 06 28 \
+         02 3a 10 08 07 12 04 08 01 10 02 1a 06 08 01 10 02 18 03 40 02",
     );
 }
 
@@ -103,6 +104,7 @@ fn an_answer_has_these_bytes() {
             number: Number::new(4),
         },
         answers: Seq::new(5),
+        taken: Seq::new(7),
         lease: Span::from_nanos(6),
         verdict: Verdict::Open,
         lines: vec![line],
@@ -112,7 +114,7 @@ fn an_answer_has_these_bytes() {
         "0a 04 08 01 10 02 12 04 08 03 10 04 18 05 20 06 28 01 32 42 08 01 10 02 1a \
          0c 08 01 10 02 18 03 20 04 28 05 30 06 22 0c 08 06 10 05 18 04 20 03 28 02 \
          30 01 2a 20 08 03 10 01 18 04 22 06 08 01 10 02 18 03 28 07 30 08 3a 06 08 \
-         01 10 02 18 03 42 00 48 01 50 01",
+         01 10 02 18 03 42 00 48 01 50 01 38 07",
     );
 }
 

@@ -117,11 +117,11 @@ prop_compose! {
 
 prop_compose! {
     pub(crate) fn report()(
-        edge in edge(), seq in named(Seq::new), heard in heard(), wall_ms in any::<i64>(),
+        edge in edge(), seq in named(Seq::new), basis in named(Seq::new), heard in heard(), wall_ms in any::<i64>(),
         intent in prop::sample::select(vec![Intent::Stay, Intent::Leave]),
         lines in vec(report_line().boxed(), 0..4), floors in vec(floor_release().boxed(), 0..3),
     ) -> Report {
-        Report { edge, seq, heard, wall_ms, intent, lines, floors }
+        Report { edge, seq, basis, heard, wall_ms, intent, lines, floors }
     }
 }
 
@@ -172,10 +172,10 @@ prop_compose! {
 
 prop_compose! {
     pub(crate) fn answer()(
-        edge in edge(), number in heard(), answers in named(Seq::new), lease in span(),
+        edge in edge(), number in heard(), answers in named(Seq::new), taken in named(Seq::new), lease in span(),
         verdict in prop::sample::select(vec![Verdict::Open, Verdict::Closed]),
         lines in vec(answer_line().boxed(), 0..4),
     ) -> Answer {
-        Answer { edge, number, answers, lease, verdict, lines }
+        Answer { edge, number, answers, taken, lease, verdict, lines }
     }
 }

@@ -1,0 +1,174 @@
+//! What reports have said, so that the next ones need not say it again.
+//!
+//! The parent says which report it took last, and the next one builds on that
+//! *basis*: it leaves out what every report since the basis has said alike. What
+//! matters is since when something has been said **without a break**, not
+//! whether it is what the basis said: a value that changed and changed back may
+//! have been taken in between. So whichever of the reports since the basis the
+//! parent took, it knows afterwards exactly what a whole report would have said.
+//!
+//! ```text
+//!  reports    4    5    6    7        the parent took 4, and perhaps 5 or 6
+//!  wants      9    9    9    9        since 4: left out of 7
+//!  wants      2    8    2    2        since 6: in 7, though 4 said the same
+//! ```
+
+use crate::edge::Vector;
+use crate::message::{Answer, Heard, ReportLine, Tally};
+use crate::planted::{self, Bug};
+use crate::share::Share;
+use crate::unit::{BudgetId, Seq, Span, Tick, Tokens};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+/// The present row of reports about one budget.
+#[derive(Clone, Debug)]
+struct Entry {
+    /// What the latest report said, or left out.
+    line: ReportLine,
+    /// Since which report what is wanted, and the period, are the same.
+    wants: Seq,
+    /// Since which report the returns are.
+    returned: Seq,
+    /// Since which report the tally is, and when that was.
+    tally: (Seq, Tick),
+    /// The latest report that had something to say of the budget.
+    spoken: Seq,
+}
+
+/// What was said on one edge. Its size is that of a whole report.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Said {
+    /// What the next report builds on; zero for nothing.
+    basis: Seq,
+    /// The answer that said so.
+    by: Heard,
+    /// The greatest basis so far. A parent that is behind it has forgotten.
+    greatest: Seq,
+    entries: BTreeMap<BudgetId, Entry>,
+}
+
+impl Said {
+    /// A tally is said again this long after it was last, if nothing else of its
+    /// line changes: it is looked at, and nothing is decided by it.
+    const TALLY_EVERY: Span = Span::from_secs(1);
+
+    /// The parent says which report it took; `last` was sent last.
+    pub(super) fn confirm(&mut self, answer: &Answer, last: Seq) {
+        if answer.number < self.by {
+            return;
+        }
+        let taken = answer.taken;
+        self.by = answer.number;
+        // A seq that was never sent is no basis either.
+        let known = self.greatest <= taken && taken <= last;
+        self.basis = if known { taken } else { Seq::new(0) };
+        self.greatest = self.greatest.max(self.basis);
+    }
+
+    /// The basis of report `seq`, and what it says of `lines`, which are
+    /// everything that there is to say.
+    pub(super) fn changes(
+        &mut self,
+        seq: Seq,
+        now: Tick,
+        lines: Vec<ReportLine>,
+    ) -> (Seq, Vec<ReportLine>) {
+        let basis = self.basis;
+        for line in lines {
+            match self.entries.get_mut(&line.budget) {
+                Some(entry) => entry.follow(line, seq, now),
+                None => {
+                    self.entries.insert(line.budget, Entry::new(line, seq, now));
+                }
+            }
+        }
+        // That nothing is wanted of a budget any more is said until it is known.
+        self.entries.retain(|_, entry| {
+            if entry.spoken == seq {
+                return true;
+            }
+            if entry.line.asks_nothing() {
+                return entry.wants > basis;
+            }
+            entry.end(seq);
+            true
+        });
+        let known = match planted::is(Bug::LeftOutUnheard) && basis > Seq::new(0) {
+            true => Seq::new(seq.get().saturating_sub(1)),
+            false => basis,
+        };
+        let after = |entry: &Entry| entry.after(known);
+        (basis, self.entries.values().filter_map(after).collect())
+    }
+}
+
+impl Entry {
+    const fn new(line: ReportLine, seq: Seq, now: Tick) -> Self {
+        Self {
+            line,
+            wants: seq,
+            returned: seq,
+            tally: (seq, now),
+            spoken: seq,
+        }
+    }
+
+    /// Goes on with what report `seq` has to say.
+    fn follow(&mut self, mut line: ReportLine, seq: Seq, now: Tick) {
+        let before = &self.line;
+        let period = line.period != before.period;
+        if period
+            || line.demand != before.demand
+            || line.floor != before.floor
+            || line.largest_wait != before.largest_wait
+        {
+            self.wants = seq;
+        }
+        // Counters of another period are others.
+        if period || line.returned != before.returned {
+            self.returned = seq;
+        }
+        let (_, at) = self.tally;
+        let due = self.wants == seq || self.returned == seq || now.since(at) >= Said::TALLY_EVERY;
+        // Of what was wanted no more the parent may have forgotten the tally, too.
+        let anew = self.wants == seq && before.asks_nothing();
+        if line.tally != before.tally || anew {
+            if due {
+                self.tally = (seq, now);
+            } else {
+                line.tally = before.tally;
+            }
+        }
+        self.spoken = seq;
+        self.line = line;
+    }
+
+    /// Nothing is wanted from report `seq` on.
+    fn end(&mut self, seq: Seq) {
+        self.line.demand.clear();
+        self.line.floor = Share::EMPTY;
+        self.line.largest_wait = Tokens::ZERO;
+        self.wants = seq;
+    }
+
+    /// What must be said to whoever may know no report after `basis`, if anything.
+    fn after(&self, basis: Seq) -> Option<ReportLine> {
+        let (returned, tally) = (self.returned > basis, self.tally.0 > basis);
+        (returned || tally || self.wants > basis).then(|| ReportLine {
+            budget: self.line.budget,
+            period: self.line.period,
+            returned: match returned {
+                true => self.line.returned,
+                false => Vector::ZERO,
+            },
+            demand: self.line.demand.clone(),
+            floor: self.line.floor,
+            largest_wait: self.line.largest_wait,
+            tally: match tally {
+                true => self.line.tally,
+                false => Tally::default(),
+            },
+        })
+    }
+}

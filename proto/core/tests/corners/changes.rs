@@ -1,0 +1,214 @@
+//! Corners of reports that leave out what the parent knows.
+
+use super::setup::*;
+use aliquot_core::budget::Claim;
+use aliquot_core::ledger::{Child, ReportError};
+use aliquot_core::message::BandDemand;
+use aliquot_core::unit::{Band, Weight};
+
+fn says(seq: u64, basis: u64, lines: Vec<ReportLine>) -> Report {
+    Report {
+        edge: edge(1, 1),
+        seq: Seq::new(seq),
+        basis: Seq::new(basis),
+        heard: Heard::default(),
+        wall_ms: 0,
+        intent: Intent::Stay,
+        lines,
+        floors: Vec::new(),
+    }
+}
+
+/// A claim on a budget; of zero bands, that there is none any more.
+fn claims(budget: u64, bands: usize) -> ReportLine {
+    let band = BandDemand {
+        band: Band::default(),
+        curve: aliquot_core::demand::DemandCurve::of(0, Weight::ONE),
+    };
+    ReportLine {
+        budget: BudgetId::new(budget),
+        period: PeriodId::new(0),
+        returned: Vector::ZERO,
+        demand: vec![band; bands],
+        floor: aliquot_core::share::Share::EMPTY,
+        largest_wait: Tokens::ZERO,
+        tally: aliquot_core::message::Tally::default(),
+    }
+}
+
+/// Lets a client and its node talk once at `now`; the lines of each.
+fn talk(node: &mut Node, client: &mut Client, now: Tick) -> (usize, usize) {
+    let report = client.report(now, 0).expect("a report");
+    let mut lines = 0;
+    node.handle_report(&report, now);
+    node.tick(now);
+    for output in node.poll_outputs() {
+        if let NodeOutput::Answer(answer) = output {
+            lines += answer.lines.len();
+            client.handle_answer(&answer, now);
+        }
+    }
+    (report.lines.len(), lines)
+}
+
+/// A thousand idle keys cost as much as none, from the second report on, and the
+/// lease is renewed all the same.
+#[test]
+fn a_steady_client_says_nothing_of_a_thousand_keys_it_holds() {
+    let budget = rate(ExpiryDraft::Word("deny".into()));
+    let mut node = Node::new(Incarnation::new(1), Drift::default());
+    assert!(node.report(at(0), 0).is_some());
+    let mut all = answer(
+        edge(0, 1),
+        1,
+        &budget,
+        0,
+        given(&budget, [100, 100, 100, 0]),
+    );
+    all.lease = Span::from_secs(60);
+    let line = all.lines[0];
+    all.lines = (1..=1_000)
+        .map(|id| AnswerLine {
+            budget: BudgetId::new(id),
+            ..line
+        })
+        .collect();
+    node.handle_answer(&all, at(0));
+    let mut client: Client = Client::new(Drift::default());
+    for id in 1..=1_000 {
+        client.claim(BudgetId::new(id), Claim::default(), at(0));
+    }
+    client.open(node.open_session(at(0)).expect("a session"), at(0));
+    assert_eq!(talk(&mut node, &mut client, at(0)), (1_000, 1_000));
+    // Once more until each side has heard that the other has heard.
+    assert_eq!(
+        talk(&mut node, &mut client, at(200)).0,
+        0,
+        "the second report"
+    );
+    for round in 2..10 {
+        assert_eq!(talk(&mut node, &mut client, at(round * 200)), (0, 0));
+        assert!(client.is_leased(at(round * 200 + 2_000)));
+    }
+    let held = client
+        .holder()
+        .map_or(0, |holder| holder.counters().count());
+    assert_eq!(held, 1_000);
+    // One that is in use is all that is spoken of.
+    assert_eq!(admits(&mut client, &budget, at(2_000)), 100);
+    assert_eq!(talk(&mut node, &mut client, at(2_000)).0, 1);
+}
+
+/// Absence says nothing, so a claim that ends is said to end.
+#[test]
+fn a_budget_that_nobody_knows_is_forgotten_when_it_is_claimed_no_more() {
+    let mut node = Node::new(Incarnation::new(1), Drift::default());
+    let mut client: Client = Client::new(Drift::default());
+    client.open(node.open_session(at(0)).expect("a session"), at(0));
+    let unknown = |node: &Node| {
+        let child = node.ledger().child(Incarnation::new(1));
+        child.map_or(0, |child| child.claims.len())
+    };
+    client.claim(B, Claim::default(), at(0));
+    assert_eq!(talk(&mut node, &mut client, at(0)), (1, 0));
+    assert_eq!(talk(&mut node, &mut client, at(200)), (0, 0));
+    assert_eq!(unknown(&node), 1);
+    client.retire(B, at(300));
+    assert_eq!(talk(&mut node, &mut client, at(300)), (1, 0));
+    assert_eq!(unknown(&node), 0);
+    assert_eq!(talk(&mut node, &mut client, at(500)), (0, 0));
+}
+
+/// Invariant 13: whatever a child claims from report to report, it is bounded.
+#[test]
+fn a_child_that_claims_ever_more_is_heard_no_further_than_a_message_reaches() {
+    let mut ledger = Ledger::default();
+    ledger.open(edge(1, 1), at(0));
+    for seq in 1..=20 {
+        let lines = (0..1_000).map(|of| claims(seq * 1_000 + of, 1));
+        let report = says(seq, seq - 1, lines.collect());
+        assert_eq!(ledger.take(at(seq), &report), Ok(()));
+    }
+    let child = ledger.child(Incarnation::new(1)).expect("a child");
+    assert_eq!(child.claims.len(), Child::CLAIMS_MAX);
+}
+
+#[test]
+fn a_report_on_what_was_not_taken_is_refused_and_changes_nothing() {
+    let mut ledger = Ledger::default();
+    ledger.open(edge(1, 1), at(0));
+    let refused = ledger.take(at(1), &says(5, 4, vec![claims(1, 1)]));
+    assert_eq!(refused, Err(ReportError::Unfounded));
+    let child = ledger.child(Incarnation::new(1)).expect("a child");
+    assert!(child.claims.is_empty() && child.seq() == Seq::new(0));
+    let books = |_| None;
+    let lease = Span::from_secs(1);
+    let taken = |ledger: &mut Ledger, seq| {
+        let answer = ledger.answer(Incarnation::new(1), at(1), Seq::new(seq), lease, &books);
+        answer.map(|answer| answer.taken)
+    };
+    assert_eq!(taken(&mut ledger, 5), Some(Seq::new(0)), "say everything");
+    assert_eq!(ledger.take(at(2), &says(6, 0, vec![claims(1, 1)])), Ok(()));
+    assert_eq!(taken(&mut ledger, 6), Some(Seq::new(6)));
+    // The next one builds on it, and of the claim nothing is said.
+    assert_eq!(ledger.take(at(3), &says(7, 6, vec![])), Ok(()));
+    assert_eq!(
+        ledger.take(at(3), &says(6, 0, vec![])),
+        Err(ReportError::Stale)
+    );
+    assert_eq!(
+        ledger.child(Incarnation::new(1)).map(|of| of.claims.len()),
+        Some(1)
+    );
+    assert_eq!(ledger.take(at(4), &says(8, 0, vec![])), Ok(()));
+    assert_eq!(
+        ledger.child(Incarnation::new(1)).map(|of| of.claims.len()),
+        Some(0)
+    );
+}
+
+/// Whoever counts for more by another rule need not report to get more.
+#[test]
+fn a_change_of_weights_is_dealt_though_nobody_reports_again() {
+    let budget = rate(ExpiryDraft::Word("deny".into()));
+    let (mut node, mut client) = node_with_client(&budget, given(&budget, [100, 100, 100, 0]));
+    let mut other: Client = Client::new(Drift::default());
+    other.claim(B, Claim::default(), at(500));
+    other.open(node.open_session(at(500)).expect("a session"), at(500));
+    let rates = |node: &Node| {
+        let book = node.account(B).expect("a book");
+        let rate = |child| book.holding(Incarnation::new(child)).rate.grains();
+        (rate(1), rate(2))
+    };
+    for round in 5..20 {
+        let now = at(round * 100);
+        for client in [&mut client, &mut other] {
+            for _ in 0..30 {
+                let _ = client.try_acquire_at(B, token(&budget), now);
+            }
+        }
+        talk(&mut node, &mut client, now);
+        talk(&mut node, &mut other, now);
+    }
+    let (one, two) = rates(&node);
+    assert!(one.abs_diff(two) <= one / 50, "{one} {two}");
+    let heavy = Claim {
+        weight: Weight::new(Weight::ONE.get() * 4).expect("a weight"),
+        ..Claim::default()
+    };
+    node.reweigh(B, |id| (id == Incarnation::new(2)).then_some(heavy));
+    node.tick(at(2_000));
+    for output in node.poll_outputs() {
+        if let NodeOutput::Answer(answer) = output
+            && answer.edge.child == Incarnation::new(1)
+        {
+            client.handle_answer(&answer, at(2_000));
+        }
+    }
+    // What is wanted back comes back with a report that says nothing else of demand.
+    let report = client.report(at(2_000), 0).expect("a report");
+    node.handle_report(&report, at(2_000));
+    node.tick(at(2_000));
+    let (one, two) = rates(&node);
+    assert!(two > one * 3, "{one} {two}");
+}
