@@ -234,7 +234,15 @@ impl World {
     pub(super) fn node_hears(&mut self, from: usize, node: usize, message: Message) {
         let now = self.nodes[node].look(self.now);
         match message {
-            Message::Log(message) => self.nodes[node].log.handle(from, &message, now.nanos()),
+            Message::Log(message) => {
+                // What the log's members say to each other is the log's alone, until
+                // it changes who leads, what is committed or what a quorum answered.
+                self.nodes[node].log.handle(from, &message, now.nanos());
+                if !self.follow_log(node) {
+                    self.flush_log(node);
+                    return;
+                }
+            }
             Message::Propose(command) => {
                 self.nodes[node].log.propose((*command).clone());
             }

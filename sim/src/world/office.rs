@@ -46,12 +46,13 @@ impl World {
         }
     }
 
-    /// Follows elections, and barriers that a quorum has answered.
-    pub(super) fn follow_log(&mut self, node: usize) {
+    /// Follows elections, and barriers that a quorum has answered. Whether there was any.
+    pub(super) fn follow_log(&mut self, node: usize) -> bool {
         let host = &mut self.nodes[node];
         let now = host.look(self.now);
         let leads = host.log.is_leader().then_some(host.log.term);
-        if leads != host.leads {
+        let mut news = leads != host.leads;
+        if news {
             if host.leads.is_some() {
                 host.leader.deposed();
                 self.marks.hit(Mark::LeaderDeposed);
@@ -70,6 +71,7 @@ impl World {
             .iter()
             .partition::<Vec<_>, _>(|(_, probe)| *probe <= probed);
         host.barriers = waiting;
+        news |= !done.is_empty();
         let mut answers: Vec<Answer> = Vec::new();
         for (barrier, _) in done {
             answers.extend(host.leader.acknowledged(barrier, &host.state, now));
@@ -77,6 +79,7 @@ impl World {
         for answer in answers {
             self.tell(node, answer);
         }
+        news
     }
 
     /// Sends what the log has to say, and begins to apply what is committed.
