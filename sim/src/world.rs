@@ -13,37 +13,42 @@
 //! | `operator` | who writes budgets |
 //! | `looks` | what the oracle is shown |
 
+mod asks;
+mod begin;
 mod callers;
 mod clock;
 mod coordinator;
 mod desk;
+mod dial;
 mod event;
+mod links;
+mod lived;
+mod load;
 mod log;
 mod looks;
+mod mend;
 mod net;
 mod office;
 mod operator;
 mod service;
 mod strike;
+mod votes;
 mod witness;
 
+pub use lived::Lived;
 pub use witness::{Sight, Witness};
 
 use crate::course::Course;
-use crate::draw::{Draw, Of};
 use crate::hosts::Hosts;
 use crate::mark::{Mark, Marks};
-use crate::oracle::{Breach, Oracle};
+use crate::oracle::Oracle;
 use crate::plan::Plan;
-use crate::scenario::{Scenario, Target};
 use aliquot_core::budget::{Budget, Key};
 use aliquot_core::unit::Incarnation;
-use callers::Callers;
-use clock::{Clock, MS, SEC};
+use clock::{Clock, MS};
 use coordinator::Coordinator;
 use event::{Due, Event, Message, Timer};
 
-use log::{Log, Patience};
 use net::Net;
 use operator::{Operator, Requests};
 use service::Service;
@@ -71,31 +76,6 @@ impl Process {
         self.number += 1;
         (self.up, self.paused_until) = (true, 0);
     }
-}
-
-/// What came of a seed.
-#[derive(Debug)]
-pub struct Lived {
-    /// Breaches of invariants that must hold: the first of each.
-    pub breaches: Vec<Breach>,
-    /// Breaches of invariants that the scenario is there to break.
-    pub allowed: Vec<Breach>,
-    /// Why something could not be judged.
-    pub doubts: Vec<String>,
-    /// The least slack under an envelope, in tokens; negative is an excess.
-    pub slack: Option<f64>,
-    /// Tokens admitted without a lease, by policy.
-    pub unleased: f64,
-    /// How long it took to recover after the last fault, in nanoseconds.
-    pub recovery: Option<u64>,
-    /// What it was like.
-    pub course: Course,
-    /// The marks that were hit.
-    pub marks: Marks,
-    /// Events: inputs handled by a machine of the core.
-    pub events: u64,
-    /// How much true time was lived through, in nanoseconds.
-    pub lived: u64,
 }
 
 /// A seed being lived through.
@@ -153,85 +133,6 @@ impl std::fmt::Debug for World {
 }
 
 impl World {
-    /// A seed before its first event.
-    #[must_use]
-    pub fn new(plan: Plan) -> Self {
-        let (seed, scenario) = (plan.seed, plan.scenario.clone());
-        let clones = plan
-            .faults
-            .iter()
-            .filter(|fault| fault.kind == "clone_client")
-            .count();
-        let hosts = Hosts::new(&scenario, clones);
-        let (keys, claims, key_of) = keys_of(&scenario, &hosts);
-        let named: Vec<(String, Budget)> = keys
-            .iter()
-            .map(Key::to_string)
-            .zip(claims.iter().cloned())
-            .collect();
-        let course = Course::new(&named, key_of.clone());
-        let bounds = Patience {
-            least: scenario.lease.election_min,
-            most: scenario.lease.election_max,
-        };
-        let clock = |host| clock_of(&scenario, &hosts, host, seed);
-        let pace = aliquot_core::leader::Pace::default();
-        let nodes = (0..hosts.nodes)
-            .map(|me| Coordinator::new(clock(me), Log::new(me, hosts.nodes, bounds), pace))
-            .collect();
-        let drift = scenario.lease.drift;
-        let services = (0..hosts.clients.len() + clones)
-            .map(|of| {
-                let (group, key) = (
-                    hosts.clients.get(of).map_or(0, |&(group, _)| group),
-                    key_of.get(of).copied().unwrap_or(0),
-                );
-                Service::new(
-                    clock(hosts.nodes + of),
-                    group,
-                    key,
-                    drift,
-                    Callers::default(),
-                )
-            })
-            .collect();
-        let net = Net::new(seed, scenario.topology.clone(), hosts.zones.clone());
-        let mut world = Self {
-            seed,
-            now: 0,
-            next: 0,
-            queue: BinaryHeap::new(),
-            net,
-            nodes,
-            services,
-            keys,
-            claims,
-            oracle: Oracle::new(drift),
-            marks: Marks::default(),
-            course,
-            operator: Operator::default(),
-            requests: Requests::default(),
-            lives: BTreeMap::new(),
-            decided: std::collections::BTreeSet::new(),
-            just_asked: false,
-            retry_after: 0,
-            callers_until: u64::MAX,
-            active: BTreeMap::new(),
-            lasts: 0,
-            clones,
-            applied: 0,
-            events: 0,
-            stopped: false,
-            measures_bytes: false,
-            skew_from: Vec::new(),
-            witness: None,
-            hosts,
-            plan,
-        };
-        world.begin();
-        world
-    }
-
     /// Counts the bytes of messages: slower, and changes nothing else.
     #[must_use]
     pub const fn measuring_bytes(mut self) -> Self {
@@ -244,44 +145,6 @@ impl World {
     pub fn witnessed_by(mut self, witness: Box<dyn Witness>) -> Self {
         self.witness = Some(witness);
         self
-    }
-
-    fn begin(&mut self) {
-        self.configure();
-        let late = |world: &Self, node: usize| {
-            let joins = |fault: &&crate::scenario::Fault| fault.kind == "membership" && fault.joins;
-            world
-                .plan
-                .faults
-                .iter()
-                .filter(joins)
-                .any(|fault| fault.target.contains(&Target::Node(node)))
-        };
-        for node in 0..self.hosts.nodes {
-            if !late(self, node) {
-                self.start_node(node);
-            }
-        }
-        for of in 0..self.hosts.clients.len() {
-            let start = self.plan.scenario.clients[self.services[of].group].start;
-            match start {
-                0 => self.start_service(of),
-                // A process that is yet to begin is a fault that ends then, and is none.
-                at => self.at(
-                    at,
-                    Event::Timer {
-                        host: (self.hosts.nodes + of) as u32,
-                        process: 0,
-                        timer: Timer::Look,
-                    },
-                ),
-            }
-        }
-        for index in 0..self.plan.faults.len() {
-            self.at(self.plan.faults[index].at, Event::Strike(index as u32));
-        }
-        self.at(0, Event::Operate);
-        self.at(SEC, Event::Look);
     }
 
     /// Lives the seed through: the safety phase, then the healing phase. It
@@ -304,37 +167,6 @@ impl World {
         }
         self.look();
         self.finish(end)
-    }
-
-    fn finish(mut self, end: u64) -> Lived {
-        let breaks = &self.plan.scenario.run.breaks;
-        let breaches = self.oracle.found().filter_map(|found| found.breach.clone());
-        let (allowed, breaches) = breaches.partition(|breach| breaks.contains(&breach.invariant));
-        let recovery = self.oracle.healing.took();
-        if recovery.is_some() {
-            self.marks.hit(Mark::Recovered);
-        }
-        self.course.ends = (end.min(self.now), self.now);
-        let grains = self
-            .claims
-            .first()
-            .map_or(1, |budget| budget.scale().grains_per_token());
-        Lived {
-            breaches,
-            allowed,
-            doubts: self
-                .oracle
-                .found()
-                .filter_map(|found| found.doubt.clone())
-                .collect(),
-            slack: self.oracle.slack(),
-            unleased: self.oracle.degraded.admitted as f64 / grains as f64,
-            recovery,
-            course: self.course,
-            marks: self.marks,
-            events: self.events,
-            lived: self.now,
-        }
     }
 
     fn run_until(&mut self, end: u64) {
@@ -528,67 +360,4 @@ impl World {
         let until = self.process_of(host).paused_until;
         (until > self.now).then_some(until)
     }
-}
-
-/// The keys that clients ask for, the budget that each falls under, and each client's key.
-fn keys_of(scenario: &Scenario, hosts: &Hosts) -> (Vec<Key>, Vec<Budget>, Vec<usize>) {
-    let budgets = &scenario.budgets;
-    let first = budgets
-        .first()
-        .map(|(_, budget)| budget.key().as_str().to_owned());
-    let (mut keys, mut claims, mut of_group): (Vec<Key>, Vec<Budget>, Vec<usize>) =
-        Default::default();
-    for group in &scenario.clients {
-        let text = group
-            .key
-            .clone()
-            .or_else(|| first.clone())
-            .unwrap_or_default();
-        let Ok(key) = Key::try_from(text.as_str()) else {
-            of_group.push(0);
-            continue;
-        };
-        let known = keys.iter().position(|known| known.as_str() == key.as_str());
-        of_group.push(known.unwrap_or(keys.len()));
-        let exact = budgets
-            .iter()
-            .find(|(_, budget)| budget.key().as_str() == key.as_str());
-        let found = exact.or_else(|| {
-            budgets
-                .iter()
-                .find(|(_, budget)| budget.key().matches(&key))
-        });
-        if let (None, Some((_, budget))) = (known, found) {
-            keys.push(key);
-            claims.push(budget.clone());
-        }
-    }
-    let key_of = hosts
-        .clients
-        .iter()
-        .map(|&(group, _)| of_group[group])
-        .collect();
-    (keys, claims, key_of)
-}
-
-/// A host's clocks: as the narrowest rule says, else drawn.
-fn clock_of(scenario: &Scenario, hosts: &Hosts, host: usize, seed: u64) -> Clock {
-    let mut draw = Draw::of(seed, Of::Clock, host as u64, 0);
-    let bound = i64::from(scenario.lease.drift.ppm()) / clock::PPM_STEP;
-    let drawn = match draw.range(0, 4) {
-        0 => bound,
-        1 => -bound,
-        _ => draw.range(0, 2 * bound as u64 + 1) as i64 - bound,
-    };
-    let (mut ppm, mut offset, mut wall) = (drawn * clock::PPM_STEP, draw.range(1, 1_000 * SEC), 0);
-    offset = clock::quantised(offset);
-    for rule in &scenario.clocks {
-        let mut lots = Draw::of(seed, Of::Clock, 1 << 40, 0);
-        if hosts.find(&rule.target, None, &mut lots).contains(&host) {
-            ppm = rule.ppm.unwrap_or(ppm);
-            offset = rule.offset.unwrap_or(offset);
-            wall = rule.wall_offset;
-        }
-    }
-    Clock::new(offset, wall, ppm, scenario.lease.monotonic)
 }

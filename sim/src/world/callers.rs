@@ -1,31 +1,28 @@
 //! The callers of a service: when they come, what they ask for, who waits.
 
 use super::World;
-use super::clock::{MS, SEC, quantised};
-use super::event::{Message, Timer};
+use super::clock::{MS, SEC};
+use super::event::Timer;
 use super::service::Service;
 use crate::draw::{Draw, Of};
 use crate::mark::Mark;
 use crate::oracle::{Admission, Flight, Right};
-use crate::scenario::{Group, Shape};
-use aliquot_core::asking::{Question, Verdict};
+use crate::scenario::Shape;
 use aliquot_core::bucket::Refusal;
-use aliquot_core::central::{Manner, Outcome, Told};
 use aliquot_core::client::{Decider, Denial, Mode};
 use aliquot_core::share::{Kind, Share};
-use aliquot_core::unit::{BudgetId, PeriodId, RequestId, Tick, Tokens};
-use std::num::NonZeroU64;
+use aliquot_core::unit::{BudgetId, PeriodId, Tick, Tokens};
 
 /// Who calls one service.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Callers {
     /// How many have come, for their draws.
-    count: u64,
+    pub(super) count: u64,
     /// When the next one comes, in nanoseconds of true time, not quantised.
     next: f64,
     /// What `walk` has made of the rate so far, and when it steps again.
-    walked: (f64, u64),
-    steps: u64,
+    pub(super) walked: (f64, u64),
+    pub(super) steps: u64,
     /// The next event only looks at the load again.
     looks: bool,
     /// Who waits here for tokens.
@@ -34,7 +31,7 @@ pub(crate) struct Callers {
     /// Permits in flight, with the true time of their release.
     pub(crate) flights: Vec<(u64, Flight)>,
     /// Who waits for a node's answer.
-    asked: u64,
+    pub(super) asked: u64,
 }
 
 impl Callers {
@@ -46,52 +43,6 @@ impl Callers {
             steps: self.steps,
             ..Self::default()
         }
-    }
-
-    /// Requests per second at an instant, and how long that certainly stays so.
-    fn rate(&mut self, group: &Group, now: u64, seed: u64, of: u64) -> f64 {
-        let since = |at: u64| now.saturating_sub(at) as f64;
-        let rate = match &group.shape {
-            Shape::Constant | Shape::Pareto { .. } => group.rate,
-            Shape::Ramp { to, at, over } => {
-                let part = (since(*at) / *over as f64).min(1.0);
-                group.rate + (to - group.rate) * part
-            }
-            Shape::Step { to, at } if now >= *at => *to,
-            Shape::Spike { to, at, over } if now >= *at && now < at + over => *to,
-            Shape::Step { .. } | Shape::Spike { .. } => group.rate,
-            Shape::Sine { swing, over } => {
-                let turn = now as f64 / *over as f64 * std::f64::consts::TAU;
-                group.rate * (1.0 + swing * turn.sin())
-            }
-            Shape::OnOff { on, off, at } if now >= *at => {
-                let within = (now - at) % (on + off).max(1);
-                if within < *on { group.rate } else { 0.0 }
-            }
-            Shape::OnOff { .. } => 0.0,
-            Shape::FlashCrowd { to, at, over } if now >= *at => {
-                group.rate + (to - group.rate) * (-since(*at) / *over as f64).exp()
-            }
-            Shape::FlashCrowd { .. } => group.rate,
-            Shape::Walk { swing, over } => {
-                if self.steps == 0 {
-                    self.walked = (1.0, *over);
-                    self.steps = 1;
-                }
-                while now >= self.walked.1 {
-                    let mut draw = Draw::of(seed, Of::Walk, of, self.steps);
-                    self.walked.0 *= 1.0 + swing * (2.0 * draw.unit() - 1.0);
-                    self.walked.1 += over;
-                    self.steps += 1;
-                }
-                group.rate * self.walked.0
-            }
-            Shape::Trace(points) => {
-                let index = points.partition_point(|(at, _)| *at <= now);
-                index.checked_sub(1).map_or(0.0, |index| points[index].1)
-            }
-        };
-        rate * group.times
     }
 }
 
@@ -205,7 +156,7 @@ impl World {
     }
 
     /// In a closed loop, who was served comes again after a while.
-    fn served(&mut self, of: usize, closed: bool) {
+    pub(super) fn served(&mut self, of: usize, closed: bool) {
         if closed {
             let rate = self.rate_of(of);
             if rate > 0.0 {
@@ -245,7 +196,7 @@ impl World {
         }
     }
 
-    fn try_later(&mut self, of: usize, local: u64) {
+    pub(super) fn try_later(&mut self, of: usize, local: u64) {
         let service = &mut self.services[of];
         if service.callers.waiting > 0 && !service.callers.retrying {
             service.callers.retrying = true;
@@ -309,128 +260,6 @@ impl World {
             self.just_asked = true;
         }
         false
-    }
-
-    /// Asks the node to decide in the client's stead. Whether it could be asked.
-    fn ask_node(&mut self, of: usize, budget: BudgetId, kind: Kind, cost: u64) -> bool {
-        const ASKED_MOST: u64 = 32;
-        let waits = self.plan.scenario.clients[self.services[of].group]
-            .flows
-            .is_some();
-        let service = &mut self.services[of];
-        let now = service.clock.read(self.now);
-        let (Some(holder), Some(node)) = (service.client.holder(), service.link) else {
-            return false;
-        };
-        if service.callers.asked >= ASKED_MOST {
-            return false;
-        }
-        let question = Question {
-            budget,
-            kind,
-            cost: NonZeroU64::new(cost).unwrap_or(NonZeroU64::MIN),
-            manner: if waits { Manner::Waits } else { Manner::Once },
-        };
-        let (edge, lease) = (holder.edge(), holder.lease().until());
-        let Ok(ask) = service.asking.ask(question, edge, lease, now) else {
-            return false;
-        };
-        service.callers.asked += 1;
-        self.marks.hit(Mark::NodeAsked);
-        self.send(self.hosts.nodes + of, node, Message::Ask(ask));
-        true
-    }
-
-    /// Questions that will not be answered: who asked them goes away, or asks again.
-    pub(super) fn questions_void(&mut self, of: usize, void: &[RequestId]) {
-        for _ in void {
-            self.marks.hit(Mark::QuestionVoid);
-            self.question_over(of, false, 50 * MS);
-        }
-    }
-
-    fn question_over(&mut self, of: usize, served: bool, again: u64) {
-        let group = &self.plan.scenario.clients[self.services[of].group];
-        let closed = group.flows.is_some();
-        let callers = &mut self.services[of].callers;
-        callers.asked = callers.asked.saturating_sub(1);
-        match (served, closed) {
-            (true, closed) => self.served(of, closed),
-            (false, true) => {
-                callers.waiting += 1;
-                self.try_later(of, again);
-            }
-            (false, false) => {}
-        }
-    }
-
-    pub(super) fn service_is_told(&mut self, of: usize, told: &Told, now: Tick) {
-        let service = &mut self.services[of];
-        match service.asking.handle(told, now) {
-            Verdict::Counts(request, Outcome::Admitted { hold, .. }) => {
-                if !hold.is_zero() {
-                    self.fly(of, Flight::Central(request));
-                }
-                self.marks.hit(Mark::AdmittedCentrally);
-                self.question_over(of, true, 0);
-            }
-            Verdict::Counts(_, Outcome::Refused { retry_after, .. }) => {
-                let again = retry_after.map_or(50 * MS, |span| span.nanos());
-                self.question_over(of, false, again);
-            }
-            Verdict::Counts(_, Outcome::Moved { .. }) => {
-                self.marks.hit(Mark::HomeMoved);
-                self.question_over(of, false, 10 * MS);
-            }
-            Verdict::Ignored => self.marks.hit(Mark::VerdictLate),
-            Verdict::Undo(release) => {
-                self.marks.hit(Mark::VerdictUndone);
-                if let Some(node) = self.services[of].link {
-                    self.send(self.hosts.nodes + of, node, Message::Release(release));
-                }
-            }
-        }
-    }
-
-    /// A permit is held for a while, exponentially distributed.
-    fn fly(&mut self, of: usize, flight: Flight) {
-        let group = &self.plan.scenario.clients[self.services[of].group];
-        let mean = group.hold as f64;
-        let callers = &mut self.services[of].callers;
-        callers.count += 1;
-        let span = Draw::of(self.seed, Of::Hold, of as u64, callers.count).exponential(mean);
-        let span = quantised(span as u64 + MS / 10);
-        callers.flights.push((self.now + span, flight));
-        self.permit_taken(of, flight);
-        self.set(self.hosts.nodes + of, span, Timer::Done);
-    }
-
-    /// Callers are done with their permits.
-    pub(super) fn release_permits(&mut self, of: usize) {
-        let true_now = self.now;
-        let service = &mut self.services[of];
-        let now = service.clock.read(true_now);
-        let over = |flight: &(u64, Flight)| flight.0 <= true_now;
-        let done: Vec<Flight> = service
-            .callers
-            .flights
-            .extract_if(.., |f| over(f))
-            .map(|f| f.1)
-            .collect();
-        for flight in done {
-            let service = &mut self.services[of];
-            match flight {
-                Flight::Own(budget, permit) => service.client.release_permit(budget, permit, now),
-                Flight::Central(request) => {
-                    let release = service.asking.release(request);
-                    if let (Some(release), Some(node)) = (release, service.link) {
-                        self.send(self.hosts.nodes + of, node, Message::Release(release));
-                    }
-                }
-            }
-        }
-        self.land();
-        self.retry(of);
     }
 }
 

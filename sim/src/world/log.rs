@@ -53,15 +53,15 @@ pub(crate) enum LogMessage {
 
 /// What a leader knows of the others.
 #[derive(Clone, Debug)]
-struct Peers {
-    next: Vec<u64>,
-    matched: Vec<u64>,
-    probed: Vec<u64>,
-    heard: Vec<u64>,
+pub(super) struct Peers {
+    pub(super) next: Vec<u64>,
+    pub(super) matched: Vec<u64>,
+    pub(super) probed: Vec<u64>,
+    pub(super) heard: Vec<u64>,
 }
 
 #[derive(Clone, Debug)]
-enum Role {
+pub(super) enum Role {
     Follower,
     Candidate { trial: bool, votes: Vec<bool> },
     Leader(Peers),
@@ -77,18 +77,18 @@ pub(crate) struct Patience {
 /// One node's part. The log, the term and the vote survive a crash.
 #[derive(Debug)]
 pub(crate) struct Log {
-    me: usize,
-    size: usize,
+    pub(super) me: usize,
+    pub(super) size: usize,
     pub(crate) term: u64,
-    voted: Option<usize>,
+    pub(super) voted: Option<usize>,
     pub(crate) entries: Vec<Entry>,
     pub(crate) commit: u64,
-    role: Role,
+    pub(super) role: Role,
     pub(crate) hint: Option<usize>,
-    probe: u64,
-    heard: u64,
-    bounds: Patience,
-    patience: u64,
+    pub(super) probe: u64,
+    pub(super) heard: u64,
+    pub(super) bounds: Patience,
+    pub(super) patience: u64,
     /// Its disk refuses to write.
     pub(crate) broken: bool,
     pub(crate) out: Vec<(usize, LogMessage)>,
@@ -116,7 +116,7 @@ impl Log {
         }
     }
 
-    const fn majority(&self) -> usize {
+    pub(super) const fn majority(&self) -> usize {
         self.size / 2 + 1
     }
 
@@ -132,7 +132,7 @@ impl Log {
         self.out.clear();
     }
 
-    fn last(&self) -> (u64, u64) {
+    pub(super) fn last(&self) -> (u64, u64) {
         let index = self.entries.len() as u64;
         (self.term_at(index), index)
     }
@@ -147,7 +147,7 @@ impl Log {
         }
     }
 
-    fn others(&self) -> impl Iterator<Item = usize> + use<> {
+    pub(super) fn others(&self) -> impl Iterator<Item = usize> + use<> {
         let me = self.me;
         (0..self.size).filter(move |&node| node != me)
     }
@@ -204,43 +204,7 @@ impl Log {
         }
     }
 
-    /// Leads no more.
-    pub(crate) fn step_down(&mut self, now: u64) {
-        self.role = Role::Follower;
-        (self.heard, self.hint) = (now, None);
-    }
-
-    /// Asks another node to lead. Whether this one does now.
-    pub(crate) fn transfer(&mut self, to: usize) -> bool {
-        let term = self.term;
-        let leads = self.is_leader() && to != self.me;
-        if leads {
-            self.replicate();
-            self.out.push((to, LogMessage::Stand { term }));
-        }
-        leads
-    }
-
-    fn stand(&mut self, trial: bool) {
-        if self.broken {
-            return;
-        }
-        let mut votes = vec![false; self.size];
-        votes[self.me] = true;
-        if !trial {
-            self.term += 1;
-            self.voted = Some(self.me);
-        }
-        let term = self.term + u64::from(trial);
-        self.role = Role::Candidate { trial, votes };
-        let last = self.last();
-        for to in self.others() {
-            self.out.push((to, LogMessage::Ask { term, last, trial }));
-        }
-        self.count_votes();
-    }
-
-    fn replicate(&mut self) {
+    pub(super) fn replicate(&mut self) {
         let Role::Leader(peers) = &self.role else {
             return;
         };
@@ -259,7 +223,7 @@ impl Log {
         }
     }
 
-    fn sees(&mut self, term: u64) {
+    pub(super) fn sees(&mut self, term: u64) {
         if term > self.term {
             self.term = term;
             self.voted = None;
@@ -317,70 +281,6 @@ impl Log {
         }
     }
 
-    fn asked(&mut self, from: usize, term: u64, last: (u64, u64), trial: bool, now: u64) {
-        // Who hears a leader lets nobody try.
-        let hears = self.hint.is_some() && now.saturating_sub(self.heard) < self.bounds.least;
-        let content = trial && (self.is_leader() || hears);
-        if content || term < self.term || self.broken {
-            let term = self.term;
-            self.out.push((from, LogMessage::Newer { term }));
-            return;
-        }
-        let fresh = last >= self.last();
-        if trial {
-            if fresh && term > self.term {
-                self.out.push((from, LogMessage::Vote { term, trial }));
-            }
-            return;
-        }
-        self.sees(term);
-        if fresh && !self.is_leader() && self.voted.is_none_or(|voted| voted == from) {
-            self.voted = Some(from);
-            self.heard = now;
-            self.out.push((from, LogMessage::Vote { term, trial }));
-        }
-    }
-
-    fn elect(&mut self, from: usize, term: u64, trial: bool, now: u64) {
-        let Role::Candidate { trial: mine, votes } = &mut self.role else {
-            return;
-        };
-        if *mine != trial || term != self.term + u64::from(trial) {
-            return;
-        }
-        votes[from] = true;
-        self.heard = now;
-        self.count_votes();
-    }
-
-    fn count_votes(&mut self) {
-        let Role::Candidate { trial, votes } = &self.role else {
-            return;
-        };
-        if votes.iter().filter(|&&vote| vote).count() < self.majority() {
-            return;
-        }
-        if *trial {
-            self.stand(false);
-            return;
-        }
-        let next = self.entries.len() as u64 + 1;
-        self.role = Role::Leader(Peers {
-            next: vec![next; self.size],
-            matched: vec![0; self.size],
-            probed: vec![0; self.size],
-            heard: vec![self.heard; self.size],
-        });
-        self.probe = 0;
-        self.hint = Some(self.me);
-        self.entries.push(Entry {
-            term: self.term,
-            command: None,
-        });
-        self.count_up();
-        self.replicate();
-    }
-
     fn append(&mut self, prev: (u64, u64), entries: &[Entry], commit: u64) -> Result<u64, u64> {
         if self.term_at(prev.0) != prev.1 {
             return Err(self.commit.min(prev.0));
@@ -414,7 +314,7 @@ impl Log {
     }
 
     /// Only an entry of its own term commits by counting.
-    fn count_up(&mut self) {
+    pub(super) fn count_up(&mut self) {
         let Role::Leader(peers) = &self.role else {
             return;
         };

@@ -17,11 +17,11 @@ use aliquot_core::unit::{BudgetId, Drift, Edge, Scale, Span, Tick};
 /// A link that is not in use yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Next {
-    node: usize,
-    nonce: u64,
-    opened: Option<Edge>,
+    pub(super) node: usize,
+    pub(super) nonce: u64,
+    pub(super) opened: Option<Edge>,
     /// Whether the edge in use is to be left for it.
-    wished: bool,
+    pub(super) wished: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -36,15 +36,15 @@ pub(crate) struct Service {
     /// What the key is called, and its fixed point.
     pub(crate) budget: Option<(BudgetId, Scale)>,
     pub(crate) link: Option<usize>,
-    next: Option<Next>,
-    last: Option<usize>,
-    avoid: Option<usize>,
-    heard: Tick,
-    leased: Tick,
-    dial_at: Tick,
-    failures: u32,
+    pub(super) next: Option<Next>,
+    pub(super) last: Option<usize>,
+    pub(super) avoid: Option<usize>,
+    pub(super) heard: Tick,
+    pub(super) leased: Tick,
+    pub(super) dial_at: Tick,
+    pub(super) failures: u32,
     reported: Tick,
-    report_at: Tick,
+    pub(super) report_at: Tick,
     named: Tick,
     /// Somebody was not served since the last report.
     pub(crate) wanted: bool,
@@ -104,9 +104,6 @@ impl World {
     const URGENT_GAP: Span = Span::from_millis(5);
     const LOOK_AGAIN: Span = Span::from_millis(20);
     const LOOK_EVERY: Span = Span::from_millis(250);
-    const SILENCE: Span = Span::from_secs(1);
-    const NO_LEASE: Span = Span::from_millis(1_500);
-    const OPEN_WAIT: Span = Span::from_secs(2);
     const NAME_AGAIN: Span = Span::from_millis(20);
     const ASK_AGAIN: Span = Span::from_millis(200);
     const JUMP_MS: i64 = 1_000;
@@ -238,132 +235,6 @@ impl World {
         now
     }
 
-    /// Leaves a node that says nothing, or gives nothing.
-    fn give_up_if_useless(&mut self, of: usize, now: Tick) {
-        let every = Span::from_nanos(self.plan.scenario.lease.client_report_every);
-        let service = &mut self.services[of];
-        if service.client.is_leased(now) {
-            service.leased = now;
-        }
-        let Some(node) = service.link.filter(|_| !service.leaving) else {
-            return;
-        };
-        let silence = Self::SILENCE.max(every.times_or_max(5));
-        let silent = now.since(service.heard) > silence;
-        if silent || now.since(service.leased) > Self::NO_LEASE {
-            self.marks.hit(if silent {
-                Mark::NodeSilent
-            } else {
-                Mark::NodeGaveNoLease
-            });
-            self.lose_link(of, now);
-            let service = &mut self.services[of];
-            (service.last, service.avoid) = (None, Some(node));
-        }
-    }
-
-    /// The connection is gone.
-    pub(super) fn lose_link(&mut self, of: usize, now: Tick) {
-        let jitter = self.choice(of).range(5 * MS, 10 * MS);
-        let service = &mut self.services[of];
-        service.last = service.link.take();
-        service.dial_at = now.after(Span::from_nanos(jitter));
-        self.look_within(of, jitter);
-    }
-
-    fn dial_if_due(&mut self, of: usize, now: Tick) {
-        let service = &self.services[of];
-        if service.leaving || now < service.dial_at {
-            return;
-        }
-        match service.next {
-            Some(next) if next.opened.is_some() => return,
-            // It says nothing: another one may.
-            Some(next) => {
-                let service = &mut self.services[of];
-                (service.next, service.avoid) = (None, Some(next.node));
-                service.failures += 1;
-            }
-            None if service.link.is_some() => return,
-            None => {}
-        }
-        let node = self.choose(of);
-        self.dial(of, node, false, now);
-    }
-
-    /// The node of the edge in use first, if its connection was just lost;
-    /// at first the client's own; then any.
-    fn choose(&mut self, of: usize) -> usize {
-        let home = self.hosts.homes.get(of).copied().unwrap_or(0);
-        let nodes = self.hosts.nodes;
-        let mut draw = self.choice(of);
-        let service = &mut self.services[of];
-        if service.failures == 0 {
-            if let Some(last) = service.last.take() {
-                return last;
-            }
-            if service.client.edge().is_none() && service.avoid.is_none() {
-                return home;
-            }
-        }
-        let avoid = service.avoid.take();
-        let others: Vec<usize> = (0..nodes).filter(|&node| Some(node) != avoid).collect();
-        others
-            .get(draw.index(others.len()))
-            .copied()
-            .unwrap_or(home)
-    }
-
-    fn dial(&mut self, of: usize, node: usize, wished: bool, now: Tick) {
-        let nonce = self.choice(of).next();
-        let refused = !self.nodes[node].process.up && self.nodes[node].process.refuses;
-        let service = &mut self.services[of];
-        service.next = Some(Next {
-            node,
-            nonce,
-            opened: None,
-            wished,
-        });
-        // A machine that is up without the process refuses at once.
-        let backoff = Span::from_millis(10 << service.failures.min(6));
-        service.dial_at = now.after(if refused {
-            backoff
-        } else {
-            Self::OPEN_WAIT.min(Span::from_millis(500))
-        });
-        let resume = service.client.edge().filter(|_| !wished);
-        self.send(self.hosts.nodes + of, node, Message::Open { nonce, resume });
-    }
-
-    /// Goes on with the next link once the edge in use has nothing left, or is the same one.
-    fn switch_if_due(&mut self, of: usize, now: Tick) {
-        let service = &mut self.services[of];
-        let Some(Next {
-            node,
-            opened: Some(edge),
-            ..
-        }) = service.next
-        else {
-            return;
-        };
-        let same = service.client.edge() == Some(edge);
-        if !same && service.client.is_leased(now) {
-            return;
-        }
-        if same {
-            self.marks.hit(Mark::SessionResumed);
-        } else if service.client.edge().is_some() {
-            self.marks.hit(Mark::SessionMoved);
-        }
-        if !same {
-            service.client.open(edge, now);
-            service.asking.end_session();
-        }
-        (service.next, service.link) = (None, Some(node));
-        (service.heard, service.leased, service.report_at) = (now, now, now);
-        service.failures = 0;
-    }
-
     fn name_key(&mut self, of: usize, now: Tick) {
         let service = &mut self.services[of];
         let Some(node) = service.link.filter(|_| service.budget.is_none()) else {
@@ -430,7 +301,8 @@ impl World {
                 _ => {}
             },
             Message::Named { key, budget, scale }
-                if key == service.key && service.budget.is_none_or(|(known, _)| known != budget) =>
+                if key == service.key
+                    && service.budget.is_none_or(|(known, _)| known != budget) =>
             {
                 service.budget = Some((budget, scale));
                 let claim = self.claims[service.key].claim(&Labels::default());
