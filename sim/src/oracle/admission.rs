@@ -20,6 +20,8 @@ pub(crate) enum Right {
 /// An admission.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admission {
+    /// The number of its client; none where a node admitted in a client's stead.
+    pub(crate) client: Option<usize>,
     pub(crate) budget: BudgetId,
     /// The edge that it was admitted on; none for a floor of a former one.
     pub(crate) edge: Option<Edge>,

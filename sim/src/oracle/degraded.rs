@@ -7,7 +7,7 @@
 use super::admission::{Admission, Right};
 use super::{Found, tick};
 use aliquot_core::check::{Envelope, Limit};
-use aliquot_core::unit::{BudgetId, Drift, Edge};
+use aliquot_core::unit::{BudgetId, Drift};
 use std::collections::BTreeMap;
 
 const NAME: (u8, &str) = (7, "degraded-bound");
@@ -15,7 +15,7 @@ const NAME: (u8, &str) = (7, "degraded-bound");
 #[derive(Debug)]
 pub(crate) struct Check {
     drift: Drift,
-    holders: BTreeMap<(Option<Edge>, BudgetId), (Limit, Envelope)>,
+    holders: BTreeMap<(Option<usize>, BudgetId), (Limit, Envelope)>,
     /// Grains admitted without a lease.
     pub(crate) admitted: u128,
     pub(super) found: Found,
@@ -44,7 +44,7 @@ impl Check {
             return true;
         }
         let limit = Limit::new(admission.share.rate, admission.share.burst);
-        let name = (admission.edge, admission.budget);
+        let name = (admission.client, admission.budget);
         let drift = self.drift;
         let entry = self.holders.entry(name);
         let (known, envelope) = entry.or_insert_with(|| (limit, Envelope::new(limit, drift)));

@@ -230,6 +230,10 @@ impl World {
         match service.client.try_acquire_at(budget, grains, now) {
             Ok(period) => {
                 let admission = admission(service, budget, grains, period, now);
+                let admission = Admission {
+                    client: Some(of),
+                    ..admission
+                };
                 self.admitted(of, admission, cost);
                 true
             }
@@ -287,6 +291,7 @@ fn admission(
     let holder = service.client.holder();
     let holds = holder.is_some_and(|holder| !holder.holding(budget).is_zero());
     Admission {
+        client: None,
         budget,
         edge: service.client.edge().filter(|_| holds),
         cost,

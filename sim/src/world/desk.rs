@@ -184,6 +184,7 @@ impl World {
 
 const fn central(ask: &Ask, by: Incarnation, cost: Tokens, period: PeriodId) -> Admission {
     Admission {
+        client: None,
         budget: ask.budget,
         edge: Some(Edge {
             parent: by,

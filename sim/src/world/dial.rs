@@ -8,7 +8,10 @@ use crate::mark::Mark;
 use aliquot_core::unit::{Span, Tick};
 
 impl World {
-    const OPEN_WAIT: Span = Span::from_secs(2);
+    /// A client that never had a session tries its own node so often before any other.
+    const HOME_TRIES: u32 = 8;
+
+    const OPEN_WAIT: Span = Span::from_millis(500);
     const NO_LEASE: Span = Span::from_millis(1_500);
     const SILENCE: Span = Span::from_secs(1);
     pub(super) fn dial_if_due(&mut self, of: usize, now: Tick) {
@@ -38,12 +41,13 @@ impl World {
         let nodes = self.hosts.nodes;
         let mut draw = self.choice(of);
         let service = &mut self.services[of];
+        // A node that has just begun serves soon.
+        if service.client.edge().is_none() && service.failures < Self::HOME_TRIES {
+            return home;
+        }
         if service.failures == 0 {
             if let Some(last) = service.last.take() {
                 return last;
-            }
-            if service.client.edge().is_none() && service.avoid.is_none() {
-                return home;
             }
         }
         let avoid = service.avoid.take();
@@ -56,7 +60,11 @@ impl World {
 
     pub(super) fn dial(&mut self, of: usize, node: usize, wished: bool, now: Tick) {
         let nonce = self.choice(of).next();
-        let refused = !self.nodes[node].process.up && self.nodes[node].process.refuses;
+        let there = &self.nodes[node];
+        let refused = match there.process.up {
+            true => there.node.is_none(),
+            false => there.process.refuses,
+        };
         let service = &mut self.services[of];
         service.next = Some(Next {
             node,
@@ -64,13 +72,9 @@ impl World {
             opened: None,
             wished,
         });
-        // A machine that is up without the process refuses at once.
+        // A machine without the process, or a node that has not joined, refuses at once.
         let backoff = Span::from_millis(10 << service.failures.min(6));
-        service.dial_at = now.after(if refused {
-            backoff
-        } else {
-            Self::OPEN_WAIT.min(Span::from_millis(500))
-        });
+        service.dial_at = now.after(if refused { backoff } else { Self::OPEN_WAIT });
         let resume = service.client.edge().filter(|_| !wished);
         self.send(self.hosts.nodes + of, node, Message::Open { nonce, resume });
     }
