@@ -60,6 +60,8 @@ pub struct KeyCourse {
     pub limit: f64,
     /// Whether it is a rate.
     pub is_rate: bool,
+    /// Whether it is permits in flight.
+    pub is_permits: bool,
     /// Its bins.
     pub bins: Vec<Bin>,
     ideal: Option<Ideal>,
@@ -190,6 +192,7 @@ impl KeyCourse {
             key: key.to_owned(),
             limit,
             is_rate,
+            is_permits: budget.kind() == Kind::Concurrency,
             bins: Vec::new(),
             ideal: is_rate.then_some(Ideal {
                 at: 0,

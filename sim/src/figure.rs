@@ -35,7 +35,7 @@ impl Figures<'_> {
     /// | figure | unit |
     /// |---|---|
     /// | `admitted` | tokens per second |
-    /// | `utilisation` | part of what the limit made |
+    /// | `utilisation` | part of what the limit made; not of permits |
     /// | `loss_against_ideal` | part of what one ideal bucket would have admitted of the same decisions |
     /// | `jain` | Jain's index over clients' parts of their max-min shares |
     /// | `deviation` | the greatest distance from a max-min share, as part of the limit |
@@ -49,6 +49,7 @@ impl Figures<'_> {
     /// | `requests` | messages of a client per second beyond its lease's renewals, in the whole run |
     /// | `faults` | that took effect |
     /// | `ahead` | tokens by which the fleet was ahead of the ideal bucket at most |
+    /// | `breaches` | invariants that were broken, allowed or not |
     #[must_use]
     pub fn figure(&self, name: &str, window: Window<'_>) -> Option<f64> {
         let lived = self.lived;
@@ -63,7 +64,7 @@ impl Figures<'_> {
             "admitted" => (span > 0.0).then(|| admitted() / span),
             "utilisation" => {
                 let made: f64 = bins.iter().map(|bin| bin.rate * BIN as f64 / 1e9).sum();
-                (made > 0.0).then(|| admitted() / made)
+                (made > 0.0 && !key.is_permits).then(|| admitted() / made)
             }
             "loss_against_ideal" => {
                 let ideal: u64 = bins.iter().map(|bin| bin.ideal).sum();
@@ -86,6 +87,7 @@ impl Figures<'_> {
                 Some((traffic.of_clients as f64 / clients / seconds - renewals).max(0.0))
             }
             "faults" => Some(lived.course.faults.len() as f64),
+            "breaches" => Some((lived.breaches.len() + lived.allowed.len()) as f64),
             "ahead" => key.is_rate.then_some(key.ahead as f64),
             _ => None,
         }
@@ -152,13 +154,17 @@ impl Figures<'_> {
     /// For each client that wanted something: what it got, and its max-min share.
     fn shares(&self, key: &KeyCourse, window: Window<'_>) -> Vec<(f64, f64)> {
         let clients = self.clients(key, window);
+        let seconds = window.to.saturating_sub(window.from) as f64 / 1e9;
         let all: Vec<(f64, f64)> = clients
             .iter()
             .map(|&client| self.seconds(client, window))
             .collect();
-        let wants: Vec<f64> = all
-            .iter()
-            .map(|(offered, admitted)| offered.max(*admitted))
+        let wants = clients.iter().zip(&all);
+        let wants: Vec<f64> = wants
+            .map(|(&client, (offered, admitted))| {
+                let closed = self.would_ask(client) * seconds;
+                offered.max(*admitted).max(closed)
+            })
             .collect();
         let got: f64 = all.iter().map(|(_, admitted)| admitted).sum();
         let fair = max_min(&wants, got);
@@ -169,6 +175,19 @@ impl Figures<'_> {
         pairs
             .map(|((_, admitted), fair)| (*admitted, fair))
             .collect()
+    }
+
+    /// What the callers of a closed loop would ask for per second if nobody made them wait.
+    fn would_ask(&self, client: usize) -> f64 {
+        let mut first = 0;
+        for group in &self.scenario.clients {
+            if client < first + group.count {
+                let flows = group.flows.unwrap_or(0) as f64;
+                return flows * group.rate * group.times;
+            }
+            first += group.count;
+        }
+        0.0
     }
 
     fn jain(&self, key: &KeyCourse, window: Window<'_>) -> Option<f64> {

@@ -70,6 +70,7 @@ library! {
     "permits"
     "pulses"
     "quota"
+    "quota-churn"
     "regions"
     "resets"
     "rolling-nodes"

@@ -76,7 +76,6 @@ marks! {
     AllUnleased "all-unleased" "No client had a lease.",
     Recovered "recovered" "Everything had recovered after the last fault.",
     FullUse "full-use" "Over a second the limit was used to 99 %.",
-    BucketEmpty "bucket-empty" "The fleet refused what one bucket would have refused, too.",
     ForkedAlive "forked-alive" "A clone of a client admitted something beside its original.",
 }
 

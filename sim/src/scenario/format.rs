@@ -195,6 +195,7 @@ pub const METRICS: &[&str] = &[
     "requests",
     "faults",
     "ahead",
+    "breaches",
 ];
 
 /// The section of that name.

@@ -121,6 +121,16 @@ impl World {
             .collect();
         for flight in done {
             let service = &mut self.services[of];
+            let over = match flight {
+                Flight::Own(budget, permit) => {
+                    let mut of_budget = service.client.allotments().filter(|(id, _)| *id == budget);
+                    !of_budget.any(|(_, allotment)| allotment.permits().is_valid(permit, now))
+                }
+                Flight::Central(request) => !service.asking.is_valid(request, now),
+            };
+            if over {
+                self.marks.hit(Mark::PermitCut);
+            }
             match flight {
                 Flight::Own(budget, permit) => service.client.release_permit(budget, permit, now),
                 Flight::Central(request) => {

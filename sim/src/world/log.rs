@@ -91,6 +91,8 @@ pub(crate) struct Log {
     pub(super) patience: u64,
     /// Its disk refuses to write.
     pub(crate) broken: bool,
+    /// Entries were thrown away since somebody looked.
+    pub(crate) conflict: bool,
     pub(crate) out: Vec<(usize, LogMessage)>,
 }
 
@@ -112,6 +114,7 @@ impl Log {
             bounds,
             patience: bounds.most,
             broken: false,
+            conflict: false,
             out: Vec::new(),
         }
     }
@@ -289,6 +292,7 @@ impl Log {
         for entry in entries {
             index += 1;
             if self.term_at(index) != entry.term {
+                self.conflict |= self.entries.len() as u64 >= index;
                 self.entries.truncate(index as usize - 1);
                 self.entries.push(entry.clone());
             }

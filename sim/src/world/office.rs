@@ -86,6 +86,9 @@ impl World {
     pub(super) fn flush_log(&mut self, node: usize) {
         let host = &mut self.nodes[node];
         let out: Vec<(usize, LogMessage)> = std::mem::take(&mut host.log.out);
+        if std::mem::take(&mut host.log.conflict) {
+            self.marks.hit(Mark::LogConflict);
+        }
         let apply = host.log.commit > host.state.applied() && !host.applying;
         host.applying |= apply;
         for (to, message) in out {
@@ -116,6 +119,14 @@ impl World {
             .applied(term, command, &effects, &host.state, now);
         if host.leader.in_office() && host.office.is_none() {
             host.office = Some(now);
+            if self
+                .course
+                .offices
+                .last()
+                .is_some_and(|(_, last)| *last != node)
+            {
+                self.marks.hit(Mark::LeaderChanged);
+            }
             self.course.in_office(self.now, node);
             // A leader in office starts warm: what every node said last is known here.
             let heard: Vec<Rc<Report>> = host.heard.values().cloned().collect();

@@ -218,6 +218,7 @@ impl World {
             service.clock.read(self.now),
             service.clock.wall_ms(self.now),
         );
+        let before = service.clocks;
         if let Some((then, wall_then)) = service.clocks.replace((now, wall)) {
             let passed = (now.since(then).nanos() / MS) as i64;
             if wall - wall_then > passed + Self::JUMP_MS {
@@ -230,6 +231,16 @@ impl World {
         let leased = service.client.is_leased(now);
         if service.had_lease && !leased {
             self.marks.hit(Mark::ClientLapsed);
+            let slept =
+                before.is_some_and(|(then, _)| now.since(then) > Self::LOOK_EVERY.times_or_max(4));
+            if slept {
+                self.marks.hit(Mark::LapsedInPause);
+            }
+            let host = self.hosts.nodes + of;
+            let cut = |node: usize| !self.net.reaches(host, node) || !self.net.reaches(node, host);
+            if service.link.is_some_and(cut) {
+                self.marks.hit(Mark::LapsedWhileCut);
+            }
         }
         service.had_lease = leased;
         now

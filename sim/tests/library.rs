@@ -1,0 +1,95 @@
+//! Every scenario of the library is compiled in, explains itself, and passes.
+
+use aliquot_sim::judge::Verdict;
+use aliquot_sim::library;
+use aliquot_sim::runner;
+use aliquot_sim::scenario::{Scenario, What};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// These take long, and pass in the step of the volume.
+const LONG: &[&str] = &[
+    "doorman-5",
+    "doorman-6",
+    "doorman-7",
+    "drl-490",
+    "escrow/n5",
+];
+
+fn scenario(name: &str) -> Scenario {
+    let text = library::text(name).expect("it is in the library");
+    Scenario::parse(name, text, None).unwrap_or_else(|problems| panic!("{name}: {problems}"))
+}
+
+/// The names of all files below a folder.
+fn files(folder: &Path, prefix: &str, found: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(folder).expect("the folder is there") {
+        let path = entry.expect("it can be read").path();
+        let name = path
+            .file_stem()
+            .expect("it has a name")
+            .to_string_lossy()
+            .into_owned();
+        match path.is_dir() {
+            true => files(&path, &format!("{prefix}{name}/"), found),
+            false => drop(found.insert(format!("{prefix}{name}"))),
+        }
+    }
+}
+
+#[test]
+fn every_file_is_in_the_library_and_says_what_it_teaches() {
+    let mut found = BTreeSet::new();
+    files(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios"),
+        "",
+        &mut found,
+    );
+    let named: BTreeSet<String> = library::names().map(str::to_owned).collect();
+    assert_eq!(found, named);
+    for name in library::names() {
+        let scenario = scenario(name);
+        assert!(
+            scenario.text.starts_with("# "),
+            "{name} does not say what it teaches"
+        );
+        assert!(scenario.run.says.is_some(), "{name} has no title");
+        assert!(
+            !scenario.asserts.is_empty() || name == "swarm",
+            "{name} asserts nothing"
+        );
+    }
+    let clocks = library::names().filter(|name| name.starts_with("clock-"));
+    assert!(clocks.count() >= 8);
+    assert!(
+        library::names()
+            .filter(|name| name.starts_with("gossip-table/"))
+            .count()
+            >= 18
+    );
+}
+
+#[test]
+fn every_scenario_passes() {
+    let mut failed = Vec::new();
+    for name in library::names().filter(|name| !LONG.contains(name)) {
+        let mut scenario = scenario(name);
+        // A mark may need more seeds than there is time for here.
+        scenario
+            .asserts
+            .retain(|assert| !matches!(assert.what, What::Sometimes(_)));
+        let seeds = if name == "swarm" { 0..6 } else { 0..1 };
+        let summary = runner::run(&scenario, seeds, 2, &|_| {});
+        if summary.verdict() != Verdict::Pass {
+            let said = summary
+                .seeds
+                .iter()
+                .flat_map(|seed| seed.failures.iter().chain(&seed.doubts));
+            failed.push(format!(
+                "{name}: {}",
+                said.cloned().collect::<Vec<_>>().join("; ")
+            ));
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
