@@ -18,9 +18,14 @@ const BUGS: &[(Bug, &str)] = &[
     (Bug::WithdrawLeavesFull, "swarm"),
     (Bug::PairNotFenced, "swarm"),
     (Bug::ClientOutlivesNode, "partition-leader"),
-    (Bug::ReclaimCarriesTokens, "churn"),
-    (Bug::LeaseUnchecked, "blackhole"),
+    (Bug::ReclaimCarriesTokens, "swarm"),
     (Bug::DeadEscrowFree, "quota-churn"),
+    (Bug::ShortGrantWins, "late-and-twice"),
+    (Bug::CloseFreesAll, "floors"),
+    (Bug::PatienceLags, "swarm"),
+    (Bug::FloorUnclipped, "floors"),
+    (Bug::GhostFloorsReturned, "gossip-table/split-floor"),
+    (Bug::JumpEndsSessions, "clock-strobe"),
 ];
 
 /// So many seeds are tried.
