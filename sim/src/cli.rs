@@ -11,7 +11,9 @@ mod format;
 mod list;
 mod progress;
 mod replay;
+mod report;
 mod run;
+mod shrink;
 mod table;
 
 use crate::judge::Verdict;
@@ -37,6 +39,8 @@ Examples:
   aliquot-sim run leader-crash --seeds 0..64     a scenario of the library
   aliquot-sim run mine.toml                      one of your own
   aliquot-sim replay mine.toml --seed 7          all that happens, line by line
+  aliquot-sim report mine.toml --seed 7          the same, drawn
+  aliquot-sim shrink mine.toml --seed 7          the least that still fails
 
 Exit codes:
   0  every seed was judged and passed
@@ -66,6 +70,10 @@ enum Command {
     Run(run::Args),
     /// Tell one seed, event by event, as JSON lines
     Replay(replay::Args),
+    /// Make a failing seed small: fewer faults, fewer clients, less time
+    Shrink(shrink::Args),
+    /// Draw a seed: one HTML file that opens offline
+    Report(report::Args),
     /// List the scenarios of the library
     List {
         /// Print one scenario instead, as it is written
@@ -101,6 +109,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let done = match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Shrink(args) => shrink::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::List { name } => list::run(name.as_deref()),
         Command::ExplainFormat => Ok(say(&format::explained())),
         Command::Marks => Ok(say(&list::marks())),

@@ -25,7 +25,9 @@ pub mod figure;
 
 pub mod judge;
 
+pub mod drawing;
 pub mod runner;
+pub mod shrink;
 
 pub mod library;
 

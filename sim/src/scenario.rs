@@ -32,6 +32,7 @@ mod load;
 mod problem;
 mod reader;
 mod sections;
+pub mod write;
 
 pub use assert::{Assert, Bound, What};
 pub use fault::{Fault, Swarm, Target};

@@ -40,11 +40,15 @@ impl Problems {
         if short.len() < value.len() {
             short.push('…');
         }
-        self.0.push(Problem {
+        let problem = Problem {
             field: field.to_owned(),
             value: short,
             allowed: allowed.into(),
-        });
+        };
+        // A value that is looked at twice is wrong once.
+        if !self.0.contains(&problem) {
+            self.0.push(problem);
+        }
     }
 }
 
