@@ -7,6 +7,7 @@
 //! | 2 | the command line or a scenario is wrong; nothing was run |
 //! | 3 | something could not be judged, and nothing was seen to fail |
 
+mod explain;
 mod format;
 mod list;
 mod progress;
@@ -41,6 +42,7 @@ Examples:
   aliquot-sim replay mine.toml --seed 7          all that happens, line by line
   aliquot-sim report mine.toml --seed 7          the same, drawn
   aliquot-sim shrink mine.toml --seed 7          the least that still fails
+  aliquot-sim explain mine.toml --seed 7         what led to the breach
 
 Exit codes:
   0  every seed was judged and passed
@@ -70,6 +72,8 @@ enum Command {
     Run(run::Args),
     /// Tell one seed, event by event, as JSON lines
     Replay(replay::Args),
+    /// Tell what led to a breach
+    Explain(explain::Args),
     /// Make a failing seed small: fewer faults, fewer clients, less time
     Shrink(shrink::Args),
     /// Draw a seed: one HTML file that opens offline
@@ -109,6 +113,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let done = match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Shrink(args) => shrink::run(&args),
         Command::Report(args) => report::run(&args),
         Command::List { name } => list::run(name.as_deref()),

@@ -17,18 +17,9 @@ fn trace(scenario: &str, seed: u64) -> String {
 
 #[test]
 fn a_seed_is_a_world_and_the_same_one_in_every_process() {
-    for (scenario, seed) in [
-        ("swarm", 1),
-        ("swarm", 12),
-        ("small-burst", 0),
-        ("quota", 0),
-        ("clock-strobe", 3),
-    ] {
-        assert_eq!(
-            trace(scenario, seed),
-            trace(scenario, seed),
-            "{scenario} seed {seed}"
-        );
+    for (scenario, seed) in [("swarm", 1), ("small-burst", 0)] {
+        let first = trace(scenario, seed);
+        assert_eq!(first, trace(scenario, seed), "{scenario} seed {seed}");
     }
-    assert_ne!(trace("swarm", 1), trace("swarm", 0));
+    assert_ne!(trace("small-burst", 1), trace("small-burst", 0));
 }

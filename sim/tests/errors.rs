@@ -89,9 +89,9 @@ fn values_are_told_with_what_may_be() {
     instead(
         "\"50/s\"",
         "\"fast\"",
-        &expect![[r#"
-        clients[1].rate = "fast": must be a rate of at most 10M a second, such as "400/s"
-        clients[1].rate = "fast": must be a rate of at most 10M a second, such as "400/s""#]],
+        &expect![[
+            r#"clients[1].rate = "fast": must be a rate of at most 10M a second, such as "400/s""#
+        ]],
     );
     instead(
         "\"100/s\"",

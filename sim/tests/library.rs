@@ -6,6 +6,7 @@ use aliquot_sim::runner;
 use aliquot_sim::scenario::{Scenario, What};
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// These take long, and pass in the step of the volume.
 const LONG: &[&str] = &[
@@ -69,27 +70,40 @@ fn every_file_is_in_the_library_and_says_what_it_teaches() {
     );
 }
 
+/// What does not hold in a scenario of the library.
+fn trouble(name: &str) -> Option<String> {
+    let mut scenario = scenario(name);
+    // A mark may need more seeds than there is time for here.
+    scenario
+        .asserts
+        .retain(|assert| !matches!(assert.what, What::Sometimes(_)));
+    let seeds = if name == "swarm" { 0..6 } else { 0..1 };
+    let summary = runner::run(&scenario, seeds, 1, &|_| {});
+    let seeds = summary.seeds.iter();
+    let said: Vec<String> = seeds
+        .flat_map(|seed| seed.failures.iter().chain(&seed.doubts).cloned())
+        .collect();
+    (summary.verdict() != Verdict::Pass).then(|| format!("{name}: {}", said.join("; ")))
+}
+
 #[test]
 fn every_scenario_passes() {
-    let mut failed = Vec::new();
-    for name in library::names().filter(|name| !LONG.contains(name)) {
-        let mut scenario = scenario(name);
-        // A mark may need more seeds than there is time for here.
-        scenario
-            .asserts
-            .retain(|assert| !matches!(assert.what, What::Sometimes(_)));
-        let seeds = if name == "swarm" { 0..6 } else { 0..1 };
-        let summary = runner::run(&scenario, seeds, 2, &|_| {});
-        if summary.verdict() != Verdict::Pass {
-            let said = summary
-                .seeds
-                .iter()
-                .flat_map(|seed| seed.failures.iter().chain(&seed.doubts));
-            failed.push(format!(
-                "{name}: {}",
-                said.cloned().collect::<Vec<_>>().join("; ")
-            ));
+    let names: Vec<&str> = library::names()
+        .filter(|name| !LONG.contains(name))
+        .collect();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut failed = Vec::new();
+        while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
+            failed.extend(trouble(name));
         }
-    }
+        failed
+    };
+    let failed = std::thread::scope(|scope| {
+        let other = scope.spawn(work);
+        let mut failed = work();
+        failed.extend(other.join().expect("no scenario panics"));
+        failed
+    });
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
