@@ -79,6 +79,7 @@ library! {
     "small-burst"
     "step-22k-367k"
     "swarm"
+    "swarm-small"
     "templates"
     "waves"
 }

@@ -1,6 +1,6 @@
 //! Scenario files: what is simulated, and what must hold.
 //!
-//! A scenario is TOML. Its sections and keys stand once, in [`format`], from
+//! A scenario is TOML. Its sections and keys stand once, in [`mod@format`], from
 //! where they are read and documented. Everything that is wrong is told at
 //! once, each with its field, its value and what may be written.
 //!

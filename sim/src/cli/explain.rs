@@ -52,11 +52,11 @@ impl Witness for Listener {
                 let text = format!("{:<8} {}", sight.kind, sight.text);
                 story.events.push((sight.at, text));
             }
-            "applied" if !sight.text.ends_with("[]") => {
-                if story.entries.insert(sight.text.to_owned()) {
-                    let text = format!("{:<8} {}", "log", sight.text);
-                    story.events.push((sight.at, text));
-                }
+            "applied"
+                if !sight.text.ends_with("[]") && story.entries.insert(sight.text.to_owned()) =>
+            {
+                let text = format!("{:<8} {}", "log", sight.text);
+                story.events.push((sight.at, text));
             }
             "admitted" if sight.at >= self.within.0 => {
                 *story.admitted.entry(sight.host.to_owned()).or_default() += 1;

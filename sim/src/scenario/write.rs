@@ -80,59 +80,40 @@ fn load(table: &mut Table, group: &Group) {
         }
         None => put("loop", word("open")),
     }
-    match &group.shape {
-        Shape::Constant => put("shape", word("constant")),
-        Shape::Ramp { to, at, over } => {
-            put("shape", word("ramp"));
-            (
-                put("to", rate(*to)),
-                put("at", span(*at)),
-                put("over", span(*over)),
-            );
-        }
-        Shape::Step { to, at } => {
-            put("shape", word("step"));
-            (put("to", rate(*to)), put("at", span(*at)));
-        }
-        Shape::Spike { to, at, over } => {
-            put("shape", word("spike"));
-            (
-                put("to", rate(*to)),
-                put("at", span(*at)),
-                put("over", span(*over)),
-            );
-        }
-        Shape::Sine { swing, over } => {
-            put("shape", word("sine"));
-            (put("swing", Value::Float(*swing)), put("over", span(*over)));
-        }
-        Shape::OnOff { on, off, at } => {
-            put("shape", word("on_off"));
-            (
-                put("on", span(*on)),
-                put("off", span(*off)),
-                put("at", span(*at)),
-            );
-        }
-        Shape::FlashCrowd { to, at, over } => {
-            put("shape", word("flash_crowd"));
-            (
-                put("to", rate(*to)),
-                put("at", span(*at)),
-                put("over", span(*over)),
-            );
-        }
-        Shape::Pareto { alpha } => {
-            put("shape", word("pareto"));
-            put("alpha", Value::Float(*alpha));
-        }
-        Shape::Walk { swing, over } => {
-            put("shape", word("walk"));
-            (put("swing", Value::Float(*swing)), put("over", span(*over)));
-        }
-        // A trace stays as it is written.
-        Shape::Trace(_) => {}
+    for (name, value) in shape(&group.shape) {
+        put(name, value);
     }
+}
+
+/// The keys of a load's shape. A trace stays as it is written.
+fn shape(shape: &Shape) -> Vec<(&'static str, Value)> {
+    let (word, keys) = match shape {
+        Shape::Constant => ("constant", vec![]),
+        Shape::Ramp { to, at, over } => ("ramp", moves(*to, *at, Some(*over))),
+        Shape::Step { to, at } => ("step", moves(*to, *at, None)),
+        Shape::Spike { to, at, over } => ("spike", moves(*to, *at, Some(*over))),
+        Shape::FlashCrowd { to, at, over } => ("flash_crowd", moves(*to, *at, Some(*over))),
+        Shape::Sine { swing, over } => ("sine", swings(*swing, *over)),
+        Shape::Walk { swing, over } => ("walk", swings(*swing, *over)),
+        Shape::Pareto { alpha } => ("pareto", vec![("alpha", Value::Float(*alpha))]),
+        Shape::OnOff { on, off, at } => {
+            let keys = vec![("on", span(*on)), ("off", span(*off)), ("at", span(*at))];
+            ("on_off", keys)
+        }
+        Shape::Trace(_) => return Vec::new(),
+    };
+    let word = ("shape", Value::String(word.to_owned()));
+    std::iter::once(word).chain(keys).collect()
+}
+
+fn moves(to: f64, at: u64, over: Option<u64>) -> Vec<(&'static str, Value)> {
+    let mut keys = vec![("to", rate(to)), ("at", span(at))];
+    keys.extend(over.map(|over| ("over", span(over))));
+    keys
+}
+
+fn swings(swing: f64, over: u64) -> Vec<(&'static str, Value)> {
+    vec![("swing", Value::Float(swing)), ("over", span(over))]
 }
 
 /// The scenario that is this plan, its asserts included if they are wanted.

@@ -45,10 +45,10 @@ impl World {
         if service.client.edge().is_none() && service.failures < Self::HOME_TRIES {
             return home;
         }
-        if service.failures == 0 {
-            if let Some(last) = service.last.take() {
-                return last;
-            }
+        if service.failures == 0
+            && let Some(last) = service.last.take()
+        {
+            return last;
         }
         let avoid = service.avoid.take();
         let others: Vec<usize> = (0..nodes).filter(|&node| Some(node) != avoid).collect();
