@@ -68,6 +68,7 @@ library! {
     "partition-minority"
     "pause-past-lease"
     "permits"
+    "permits-asked"
     "pulses"
     "quota"
     "quota-churn"

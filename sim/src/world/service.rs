@@ -237,8 +237,10 @@ impl World {
                 self.marks.hit(Mark::LapsedInPause);
             }
             let host = self.hosts.nodes + of;
-            let cut = |node: usize| !self.net.reaches(host, node) || !self.net.reaches(node, host);
-            if service.link.is_some_and(cut) {
+            let edge = service.client.edge();
+            let node = edge.and_then(|edge| self.lives.get(&edge.parent).copied());
+            let cut = |node| !self.net.reaches(host, node) || !self.net.reaches(node, host);
+            if node.is_some_and(cut) {
                 self.marks.hit(Mark::LapsedWhileCut);
             }
         }
