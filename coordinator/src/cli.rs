@@ -12,7 +12,6 @@ mod check;
 mod cluster;
 mod connect;
 mod demo;
-mod file;
 mod keys;
 mod node;
 mod serve;
@@ -21,6 +20,7 @@ mod top;
 
 pub use node::node;
 
+use crate::budgets::Unreadable;
 use crate::config::Loaded;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{CommandFactory, Parser, Subcommand};
@@ -111,6 +111,12 @@ pub(crate) enum Failure {
 impl Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.parts().1)
+    }
+}
+
+impl From<Unreadable> for Failure {
+    fn from(error: Unreadable) -> Self {
+        Self::Usage(error.to_string())
     }
 }
 

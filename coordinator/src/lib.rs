@@ -6,6 +6,7 @@
 
 pub mod clock;
 
+pub mod budgets;
 pub mod config;
 pub mod store;
 

@@ -1,9 +1,9 @@
 //! `aliquot budget …`: rules, and the keys under them.
 
 use super::connect::{Connection, request_id};
-use super::file::{self, Found};
 use super::keys;
 use super::{Failure, Out, show};
+use crate::budgets::{self, Found};
 use aliquot_core::budget::{BudgetDraft, Key, KeyPattern};
 use aliquot_wire::Wire;
 use aliquot_wire::admin::{
@@ -118,7 +118,7 @@ async fn apply(
     files: &[String],
     mode: Mode,
 ) -> Result<(), Failure> {
-    let found = file::read(files)?;
+    let found = budgets::read(files)?;
     let apply = ApplyBudgets {
         request: request_id(),
         mode,
@@ -136,7 +136,7 @@ async fn apply(
 }
 
 async fn diff(connection: &Connection, out: Out, files: &[String]) -> Result<(), Failure> {
-    let found = file::read(files)?;
+    let found = budgets::read(files)?;
     let budgets = found.iter().map(|found| found.draft.clone()).collect();
     let diff = DiffBudgets { budgets }.to_message();
     let outcome = connection

@@ -1,6 +1,6 @@
 //! The process of a node: logs, signals, and what a new cluster begins with.
 
-use super::file::{self, Found};
+use crate::budgets::{self, Found};
 use crate::config::{Config, Loaded, LogConfig, LogFormat};
 use crate::serve;
 use aliquot_core::budget::Budget;
@@ -65,7 +65,7 @@ fn first_budgets(config: &Config) -> Result<Vec<Budget>, String> {
     let Some(path) = &config.budgets else {
         return Ok(Vec::new());
     };
-    let found = file::read(&[path.display().to_string()]);
+    let found = budgets::read(&[path.display().to_string()]);
     let found = found.map_err(|failure| failure.to_string())?;
     let validated = found.into_iter().map(|Found { place, draft }| {
         draft.validate().map_err(|errors| {

@@ -1,6 +1,6 @@
-//! Budget files: YAML or TOML, one budget or many.
+//! Budget files: YAML or TOML, one budget or many. Whoever reads budgets from
+//! text reads them here: the command line, a node at its founding, simulators.
 
-use super::Failure;
 use crate::config::nearest;
 use aliquot_core::budget::BudgetDraft;
 use aliquot_wire::limits::PAGE_MAX;
@@ -9,18 +9,30 @@ use std::io::Read;
 use std::path::Path;
 
 /// A budget, and where it stands, for messages.
-#[derive(Debug)]
-pub(super) struct Found {
-    pub(super) place: String,
-    pub(super) draft: BudgetDraft,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The file, and the budget's key.
+    pub place: String,
+    /// What is written there; nothing of its values is checked yet.
+    pub draft: BudgetDraft,
 }
+
+/// What was written cannot be read as budgets: where, what, and what may be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unreadable(String);
 
 /// Reads the budgets of all files, `-` being standard input.
 ///
 /// A file is one budget, or a list of them, or a table whose `budgets` is a
 /// list; in YAML there may be several such documents. A file whose name ends in
 /// `.toml` is TOML, any other YAML (of which JSON is a part).
-pub(super) fn read(paths: &[String]) -> Result<Vec<Found>, Failure> {
+///
+/// # Errors
+///
+/// [`Unreadable`]: the first file that is missing or not understood, the first
+/// field that there is not, or more budgets than one atomic set may have.
+pub fn read(paths: &[String]) -> Result<Vec<Found>, Unreadable> {
     let mut found = Vec::new();
     for path in paths {
         let text = text_of(path)?;
@@ -38,40 +50,40 @@ pub(super) fn read(paths: &[String]) -> Result<Vec<Found>, Failure> {
     }
     let names: Vec<&str> = paths.iter().map(|path| named(path)).collect();
     match found.len() {
-        0 => Err(Failure::Usage(format!(
+        0 => Err(Unreadable(format!(
             "{} holds no budget",
             names.join(", ")
         ))),
-        many if many > PAGE_MAX => Err(Failure::Usage(format!(
+        many if many > PAGE_MAX => Err(Unreadable(format!(
             "{many} budgets are too many for one atomic set: at most {PAGE_MAX}"
         ))),
         _ => Ok(found),
     }
 }
 
-fn text_of(path: &str) -> Result<String, Failure> {
+fn text_of(path: &str) -> Result<String, Unreadable> {
     let read = if path == "-" {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).map(|_| text)
     } else {
         std::fs::read_to_string(path)
     };
-    read.map_err(|error| Failure::Usage(format!("{path} cannot be read: {error}")))
+    read.map_err(|error| Unreadable(format!("{path} cannot be read: {error}")))
 }
 
 fn named(path: &str) -> &str {
     if path == "-" { "standard input" } else { path }
 }
 
-fn parse(path: &str, is_toml: bool, text: &str) -> Result<Vec<Value>, Failure> {
+fn parse(path: &str, is_toml: bool, text: &str) -> Result<Vec<Value>, Unreadable> {
     if is_toml {
         let document = toml::from_str(text).map_err(|error| error.to_string());
         return document
             .map(|document| vec![document])
-            .map_err(|error| Failure::Usage(format!("{path} is not TOML: {}", error.trim_end())));
+            .map_err(|error| Unreadable(format!("{path} is not TOML: {}", error.trim_end())));
     }
     serde_saphyr::from_multiple(text)
-        .map_err(|error| Failure::Usage(format!("{path} is not YAML: {error}")))
+        .map_err(|error| Unreadable(format!("{path} is not YAML: {error}")))
 }
 
 fn budgets_of(document: Value) -> Vec<Value> {
@@ -87,9 +99,27 @@ fn budgets_of(document: Value) -> Vec<Value> {
     }
 }
 
-fn draft_of(place: &str, value: Value) -> Result<BudgetDraft, Failure> {
+/// The budget that `value` is, a table of the fields of [`BudgetDraft`]; `place`
+/// says where it stands.
+///
+/// # Errors
+///
+/// [`Unreadable`]: it is no table, a field is not one of a budget's (with the
+/// nearest that is), or a value has the wrong type.
+///
+/// ```
+/// use aliquot_coordinator::budgets::draft_of;
+/// use serde_json::json;
+///
+/// let draft = draft_of("a.toml", json!({ "key": "reads", "rate": "100/s" }))?;
+/// assert_eq!(draft.key, "reads");
+/// let error = draft_of("a.toml", json!({ "key": "reads", "rat": "100/s" })).unwrap_err();
+/// assert!(error.to_string().contains("did you mean `rate`?"));
+/// # Ok::<(), aliquot_coordinator::budgets::Unreadable>(())
+/// ```
+pub fn draft_of(place: &str, value: Value) -> Result<BudgetDraft, Unreadable> {
     let Value::Object(fields) = &value else {
-        return Err(Failure::Usage(format!(
+        return Err(Unreadable(format!(
             "{place} must be a table of fields such as `key` and `rate`, not {value}"
         )));
     };
@@ -109,9 +139,9 @@ fn draft_of(place: &str, value: Value) -> Result<BudgetDraft, Failure> {
         };
         let key = fields.get("key").and_then(Value::as_str);
         let key = key.map_or_else(String::new, |key| format!(" ({key})"));
-        return Err(Failure::Usage(format!(
+        return Err(Unreadable(format!(
             "{place}{key}: there is no field `{name}`; {hint}"
         )));
     }
-    serde_json::from_value(value).map_err(|error| Failure::Usage(format!("{place}: {error}")))
+    serde_json::from_value(value).map_err(|error| Unreadable(format!("{place}: {error}")))
 }

@@ -1,0 +1,175 @@
+//! The command line.
+//!
+//! | exit code | meaning |
+//! |---|---|
+//! | 0 | every seed was judged and passed |
+//! | 1 | something did not hold |
+//! | 2 | the command line or a scenario is wrong; nothing was run |
+//! | 3 | something could not be judged, and nothing was seen to fail |
+
+mod explain;
+mod format;
+mod list;
+mod progress;
+mod replay;
+mod report;
+mod run;
+mod shrink;
+mod table;
+
+use crate::judge::Verdict;
+use crate::library;
+use crate::scenario::Scenario;
+use clap::builder::styling::{AnsiColor, Styles};
+use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+const AFTER_HELP: &str = "\
+Examples:
+  aliquot-sim list                               what there is to run
+  aliquot-sim run leader-crash --seeds 0..64     a scenario of the library
+  aliquot-sim run mine.toml                      one of your own
+  aliquot-sim replay mine.toml --seed 7          all that happens, line by line
+  aliquot-sim report mine.toml --seed 7          the same, drawn
+  aliquot-sim shrink mine.toml --seed 7          the least that still fails
+  aliquot-sim explain mine.toml --seed 7         what led to the breach
+
+Exit codes:
+  0  every seed was judged and passed
+  1  something did not hold
+  2  the command line or a scenario is wrong; nothing was run
+  3  something could not be judged, and nothing was seen to fail";
+
+/// Simulate whole fleets of Aliquot: faults, skewed clocks, and a verdict.
+#[derive(Debug, Parser)]
+#[command(
+    name = "aliquot-sim",
+    version,
+    styles = STYLES,
+    max_term_width = 100,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_help = AFTER_HELP
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Live seeds of scenarios through and judge them
+    Run(run::Args),
+    /// Tell one seed, event by event, as JSON lines
+    Replay(replay::Args),
+    /// Tell what led to a breach
+    Explain(explain::Args),
+    /// Make a failing seed small: fewer faults, fewer clients, less time
+    Shrink(shrink::Args),
+    /// Draw a seed: one HTML file that opens offline
+    Report(report::Args),
+    /// List the scenarios of the library
+    List {
+        /// Print one scenario instead, as it is written
+        name: Option<String>,
+    },
+    /// Explain every key of a scenario file
+    ExplainFormat,
+    /// List the marks that an assertion may want
+    Marks,
+}
+
+/// Why a command did not do what it was asked; nothing was run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Usage(String);
+
+impl Usage {
+    fn new(said: impl Display) -> Self {
+        Self(said.to_string())
+    }
+}
+
+/// Parses the arguments, the program's name first, and does what they say.
+#[must_use]
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help goes to the one who asked; nobody is left to tell if that fails.
+            drop(error.print());
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let done = match cli.command {
+        Command::Run(args) => run::run(&args),
+        Command::Replay(args) => replay::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Shrink(args) => shrink::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::List { name } => list::run(name.as_deref()),
+        Command::ExplainFormat => Ok(say(&format::explained())),
+        Command::Marks => Ok(say(&list::marks())),
+    };
+    match done {
+        Ok(verdict) => ExitCode::from(match verdict {
+            Verdict::Pass => 0,
+            Verdict::Fail => 1,
+            Verdict::Unknown => 3,
+        }),
+        Err(Usage(said)) => {
+            warn(&said);
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Says something on standard output. A reader that has gone is no failure.
+fn say(text: &str) -> Verdict {
+    let _ = writeln!(std::io::stdout().lock(), "{}", text.trim_end());
+    Verdict::Pass
+}
+
+/// Says something on standard error.
+fn warn(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{}", text.trim_end());
+}
+
+/// The scenario of that name, or in that file.
+fn scenario(name: &str) -> Result<Scenario, Usage> {
+    let path = Path::new(name);
+    let (named, text, beside) = match library::text(name) {
+        Some(text) => (name.to_owned(), text.to_owned(), None),
+        None if path
+            .extension()
+            .is_some_and(|extension| extension == "toml") =>
+        {
+            let text = std::fs::read_to_string(path);
+            let text = text.map_err(|error| Usage(format!("{name} cannot be read: {error}")))?;
+            let stem = path
+                .file_stem()
+                .map(|stem| stem.to_string_lossy().into_owned());
+            (stem.unwrap_or_else(|| name.to_owned()), text, path.parent())
+        }
+        None => {
+            let near = aliquot_coordinator::config::nearest(name, library::names());
+            let hint = near.map_or(String::new(), |near| format!("; did you mean {near:?}?"));
+            return Err(Usage(format!(
+                "there is no scenario {name:?}, and a file must end in .toml{hint} `aliquot-sim list` says what there is"
+            )));
+        }
+    };
+    Scenario::parse(&named, &text, beside).map_err(|problems| {
+        let lines = problems.to_string().replace('\n', "\n  ");
+        Usage(format!("{name} is wrong; nothing was run:\n  {lines}"))
+    })
+}

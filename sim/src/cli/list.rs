@@ -1,0 +1,28 @@
+//! `list` and `marks`.
+
+use super::{Usage, say, scenario};
+use crate::judge::Verdict;
+use crate::library;
+use crate::mark::Mark;
+use std::fmt::Write;
+
+pub(super) fn run(name: Option<&str>) -> Result<Verdict, Usage> {
+    if let Some(name) = name {
+        return Ok(say(&scenario(name)?.text));
+    }
+    let mut text = String::new();
+    for name in library::names() {
+        let says = scenario(name)?.run.says.unwrap_or_default();
+        let _ = writeln!(text, "{name:<40} {says}");
+    }
+    Ok(say(&text))
+}
+
+/// Every mark, with what it means.
+pub(super) fn marks() -> String {
+    let mut text = String::new();
+    for mark in Mark::ALL {
+        let _ = writeln!(text, "{:<24} {}", mark.name(), mark.says());
+    }
+    text
+}

@@ -1,0 +1,69 @@
+//! How far a run is, for somebody who looks on: on a terminal only.
+
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// A line that is written anew as seeds end.
+#[derive(Debug)]
+pub(super) struct Progress {
+    name: String,
+    total: u64,
+    done: AtomicU64,
+    failed: AtomicU64,
+    since: Instant,
+    shown: bool,
+}
+
+impl Progress {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "how long it still takes is for people; no verdict reads it"
+    )]
+    pub(super) fn new(name: &str, total: u64) -> Self {
+        Self {
+            name: name.to_owned(),
+            total,
+            done: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            since: Instant::now(),
+            shown: std::io::stderr().is_terminal(),
+        }
+    }
+
+    /// One more has ended.
+    pub(super) fn step(&self, failed: bool) {
+        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        let failed =
+            self.failed.fetch_add(u64::from(failed), Ordering::Relaxed) + u64::from(failed);
+        if !self.shown {
+            return;
+        }
+        const WIDTH: u64 = 24;
+        let full = (done * WIDTH / self.total.max(1)) as usize;
+        let bar: String = (0..WIDTH as usize)
+            .map(|n| if n < full { '█' } else { '·' })
+            .collect();
+        let left = self.seconds() / done as f64 * (self.total - done.min(self.total)) as f64;
+        let name = &self.name;
+        let mut out = std::io::stderr().lock();
+        let _ = write!(
+            out,
+            "\r\x1b[K{name} {bar} {done}/{} seeds, {failed} failed, {left:.0} s left",
+            self.total
+        );
+        let _ = out.flush();
+    }
+
+    /// Wall time since it began, in seconds.
+    pub(super) fn seconds(&self) -> f64 {
+        self.since.elapsed().as_secs_f64()
+    }
+
+    /// Takes the line away.
+    pub(super) fn end(&self) {
+        if self.shown {
+            let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
+        }
+    }
+}

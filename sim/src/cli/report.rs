@@ -1,0 +1,36 @@
+//! `report`: a seed, drawn.
+
+use super::{Usage, say, scenario};
+use crate::drawing;
+use crate::judge::Verdict;
+use crate::plan::Plan;
+use crate::world::World;
+use std::path::PathBuf;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// A file that ends in .toml, or a name of the library
+    #[arg(value_name = "FILE|NAME")]
+    scenario: String,
+    /// The seed
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Where it is written
+    #[arg(long, default_value = "report.html")]
+    out: PathBuf,
+}
+
+pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
+    let scenario = scenario(&args.scenario)?;
+    let plan = Plan::draw(&scenario, args.seed);
+    let lived = World::new(plan.clone()).measuring_bytes().live();
+    let html = drawing::html(&scenario, &plan, &lived);
+    std::fs::write(&args.out, html)
+        .map_err(|error| Usage(format!("{} cannot be written: {error}", args.out.display())))?;
+    say(&format!("{}", args.out.display()));
+    Ok(if lived.breaches.is_empty() {
+        Verdict::Pass
+    } else {
+        Verdict::Fail
+    })
+}

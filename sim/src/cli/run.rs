@@ -1,0 +1,116 @@
+//! `run`: seeds of scenarios, and their verdicts.
+
+use super::progress::Progress;
+use super::{Usage, say, scenario, table, warn};
+use crate::judge::Verdict;
+use crate::library;
+use crate::runner::{self, Summary};
+use std::num::NonZeroUsize;
+use std::ops::Range;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Scenarios: files that end in .toml, names of the library, PREFIX/* or `all`
+    #[arg(required = true, value_name = "FILE|NAME")]
+    scenarios: Vec<String>,
+    /// Seeds, such as 0..256 (256 not included) or 7; by default what each scenario says
+    #[arg(long, value_parser = seeds)]
+    seeds: Option<Range<u64>>,
+    /// Threads; by default one per processor
+    #[arg(long)]
+    jobs: Option<NonZeroUsize>,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads `0..64` or `7`.
+pub(super) fn seeds(text: &str) -> Result<Range<u64>, String> {
+    let wrong =
+        || format!("{text:?}: must be seeds such as 0..64 (64 not included), or one number");
+    let number = |text: &str| text.trim().parse::<u64>().map_err(|_| wrong());
+    let range = match text.split_once("..") {
+        Some((from, to)) => number(from)?..number(to)?,
+        None => number(text)?..number(text)?.saturating_add(1),
+    };
+    if range.is_empty() {
+        Err(wrong())
+    } else {
+        Ok(range)
+    }
+}
+
+/// All names that are meant.
+fn named(patterns: &[String]) -> Vec<String> {
+    let mut names = Vec::new();
+    for pattern in patterns {
+        let prefix = if pattern == "all" {
+            Some("")
+        } else {
+            pattern.strip_suffix('*')
+        };
+        match prefix {
+            Some(prefix) => names.extend(
+                library::names()
+                    .filter(|name| name.starts_with(prefix))
+                    .map(str::to_owned),
+            ),
+            None => names.push(pattern.clone()),
+        }
+    }
+    names
+}
+
+pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
+    let names = named(&args.scenarios);
+    if names.is_empty() {
+        return Err(Usage::new(
+            "no scenario has such a name; `aliquot-sim list` says what there is",
+        ));
+    }
+    let scenarios = names
+        .iter()
+        .map(|name| scenario(name))
+        .collect::<Result<Vec<_>, _>>()?;
+    let usual = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let jobs = args.jobs.map_or(usual, NonZeroUsize::get);
+    let mut summaries: Vec<Summary> = Vec::new();
+    let (mut events, mut wall) = (0, 0.0);
+    for scenario in &scenarios {
+        let usual = scenario.run.seeds.0..scenario.run.seeds.1;
+        let seeds = args.seeds.clone().unwrap_or(usual);
+        let progress = Progress::new(&scenario.name, seeds.end - seeds.start);
+        let summary = runner::run(scenario, seeds, jobs, &|seed| {
+            progress.step(seed.verdict == Verdict::Fail)
+        });
+        progress.end();
+        wall += progress.seconds();
+        events += summary.events();
+        warn_of(&summary);
+        summaries.push(summary);
+    }
+    if args.json {
+        let all: Vec<_> = summaries.iter().map(table::as_json).collect();
+        say(&serde_json::Value::Array(all).to_string());
+    } else {
+        say(&format!("{}\n{}", table::table(&summaries), table::LEGEND));
+        say(&format!(
+            "{} scenarios, {} seeds, {:.1} M events in {wall:.1} s ({:.2} M/s)",
+            summaries.len(),
+            summaries
+                .iter()
+                .map(|summary| summary.seeds.len())
+                .sum::<usize>(),
+            events as f64 / 1e6,
+            events as f64 / 1e6 / wall.max(1e-9),
+        ));
+    }
+    Ok(table::worst(&summaries))
+}
+
+fn warn_of(summary: &Summary) {
+    let troubles = table::troubles(summary);
+    if !troubles.is_empty() {
+        warn(&troubles);
+    }
+}

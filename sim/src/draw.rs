@@ -1,0 +1,116 @@
+//! Chance, drawn from the seed and from what it is drawn for.
+//!
+//! There is no stream that everybody draws from: each draw is named by its
+//! purpose, its owner and a count of the owner's. So taking one client or one
+//! fault away leaves what all others draw as it was, and a smaller scenario
+//! still shows what the greater one showed.
+
+/// What a draw is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Of {
+    /// The seed's plan: sizes, classes, gaps.
+    Plan = 1,
+    /// A fault, by its number.
+    Fault,
+    /// A host's clock.
+    Clock,
+    /// A message on a link.
+    Message,
+    /// An arrival at a client.
+    Arrival,
+    /// A client's walk of its load.
+    Walk,
+    /// A timer of a host.
+    Timer,
+    /// How long a permit is held.
+    Hold,
+    /// Where a client turns to.
+    Choice,
+}
+
+/// A source of numbers; the same name gives the same numbers everywhere.
+#[derive(Clone, Debug)]
+pub struct Draw(u64);
+
+impl Draw {
+    /// The draws of `owner`'s `count`-th event of a kind.
+    #[must_use]
+    pub const fn of(seed: u64, of: Of, owner: u64, count: u64) -> Self {
+        let named = mix(seed ^ 0x5851_f42d_4c95_7f2d) ^ mix(owner ^ ((of as u64) << 56));
+        Self(mix(named).wrapping_add(count.wrapping_mul(0xd134_2543_de82_ef95)))
+    }
+
+    /// Any 64 bits.
+    pub const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.0)
+    }
+
+    /// A number of `from..to`; `from` if there is none.
+    pub const fn range(&mut self, from: u64, to: u64) -> u64 {
+        if to <= from {
+            return from;
+        }
+        from + self.next() % (to - from)
+    }
+
+    /// An index of `0..len`.
+    pub const fn index(&mut self, len: usize) -> usize {
+        self.range(0, len as u64) as usize
+    }
+
+    /// A number of `0.0..1.0`.
+    pub fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Whether something of this likelihood happened.
+    pub fn chance(&mut self, likelihood: f64) -> bool {
+        likelihood > 0.0 && self.unit() < likelihood
+    }
+
+    /// An exponential variate of this mean.
+    pub fn exponential(&mut self, mean: f64) -> f64 {
+        -mean * (1.0 - self.unit()).ln()
+    }
+
+    /// A Pareto variate of this mean and tail.
+    pub fn pareto(&mut self, mean: f64, alpha: f64) -> f64 {
+        let least = mean * (alpha - 1.0) / alpha;
+        least / (1.0 - self.unit()).powf(1.0 / alpha)
+    }
+}
+
+/// SplitMix64's last step.
+const fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_draw_does_not_matter() {
+        let first = |owner, count| Draw::of(7, Of::Arrival, owner, count).next();
+        assert_eq!(first(3, 9), first(3, 9));
+        assert_ne!(first(3, 9), first(3, 10));
+        assert_ne!(first(3, 9), first(4, 9));
+        assert_ne!(first(3, 9), Draw::of(7, Of::Message, 3, 9).next());
+        assert_ne!(first(3, 9), Draw::of(8, Of::Arrival, 3, 9).next());
+    }
+
+    #[test]
+    fn means_are_what_they_are_said_to_be() {
+        let mean = |draw: &dyn Fn(&mut Draw) -> f64| {
+            let all = (0..20_000).map(|n| draw(&mut Draw::of(1, Of::Plan, 2, n)));
+            all.sum::<f64>() / 20_000.0
+        };
+        assert!((mean(&|d| d.unit()) - 0.5).abs() < 0.01);
+        assert!((mean(&|d| d.exponential(3.0)) - 3.0).abs() < 0.1);
+        assert!((mean(&|d| d.pareto(3.0, 3.0)) - 3.0).abs() < 0.1);
+    }
+}

@@ -1,0 +1,232 @@
+//! A seed, drawn: one HTML file that needs nothing else, readable in light and
+//! in dark.
+
+mod plot;
+
+use crate::course::{BIN, Course, KeyCourse};
+use crate::plan::Plan;
+use crate::scenario::Scenario;
+use crate::world::Lived;
+use plot::{Line, Plot, escaped};
+use std::fmt::Write;
+
+const STYLE: &str = include_str!("drawing/style.css");
+
+/// So many clients are drawn each by itself.
+const CLIENTS: usize = 8;
+
+/// Draws a seed that was lived through.
+#[must_use]
+pub fn html(scenario: &Scenario, plan: &Plan, lived: &Lived) -> String {
+    let course = &lived.course;
+    let mut body = String::new();
+    heading(&mut body, scenario, plan, lived);
+    for key in &course.keys {
+        admitted(&mut body, key, course);
+        envelope(&mut body, key, course);
+        shares(&mut body, key, course, &plan.scenario);
+    }
+    leaders(&mut body, course, plan.scenario.topology.nodes);
+    skews(&mut body, course);
+    faults(&mut body, course);
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"color-scheme\" content=\"light dark\">\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n<link rel=\"icon\" href=\"data:,\">\n\
+         <title>{} seed {}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n",
+        escaped(&scenario.name),
+        plan.seed,
+    )
+}
+
+fn heading(body: &mut String, scenario: &Scenario, plan: &Plan, lived: &Lived) {
+    let says = scenario.run.says.as_deref().unwrap_or_default();
+    let _ = writeln!(
+        body,
+        "<h1>{} <small>seed {}</small></h1>\n<p>{}</p>",
+        escaped(&scenario.name),
+        plan.seed,
+        escaped(says)
+    );
+    let (class, word) = if lived.breaches.is_empty() {
+        ("pass", "no invariant was broken")
+    } else {
+        ("fail", "broken")
+    };
+    let _ = writeln!(body, "<p class=\"{class}\">{word}</p>\n<ul>");
+    for breach in lived.breaches.iter().chain(&lived.allowed) {
+        let _ = writeln!(body, "<li>{}</li>", escaped(&breach.to_string()));
+    }
+    let slack = lived
+        .slack
+        .map_or_else(|| "none".to_owned(), |slack| format!("{slack:.3} tokens"));
+    let recovery = lived.recovery.map_or_else(
+        || "-".to_owned(),
+        |nanos| format!("{:.2} s", nanos as f64 / 1e9),
+    );
+    let _ = writeln!(
+        body,
+        "<li>least slack under the envelope: {slack}</li>\n<li>recovered after: {recovery}</li>\n\
+         <li>{} events, {} messages, {} entries of the log, {} faults that took effect</li>\n</ul>",
+        lived.events,
+        lived.course.traffic.messages,
+        lived.course.traffic.entries,
+        lived.course.faults.len(),
+    );
+}
+
+fn plot(title: &str, unit: &'static str, course: &Course) -> Plot {
+    let bands = course
+        .faults
+        .iter()
+        .map(|(from, to, _)| (*from as f64 / 1e9, *to as f64 / 1e9));
+    Plot::new(title, unit, course.ends.1 as f64 / 1e9, bands.collect())
+}
+
+/// Bins of 100 ms as rates per second, averaged over half a second.
+fn rates(key: &KeyCourse, of: impl Fn(&crate::course::Bin) -> f64) -> Vec<(f64, f64)> {
+    const BINS: usize = 5;
+    let per_second = 1e9 / BIN as f64 / BINS as f64;
+    let chunks = key.bins.chunks(BINS).enumerate();
+    chunks
+        .map(|(index, bins)| {
+            let at = (index * BINS) as f64 * BIN as f64 / 1e9;
+            (at, bins.iter().map(&of).sum::<f64>() * per_second)
+        })
+        .collect()
+}
+
+fn admitted(body: &mut String, key: &KeyCourse, course: &Course) {
+    let mut plot = plot(
+        &format!("{}: what was asked for, and what was admitted", key.key),
+        "per second",
+        course,
+    );
+    plot.line(Line::new("demand", 2, rates(key, |bin| bin.offered as f64)));
+    plot.line(Line::new(
+        "one ideal bucket",
+        3,
+        rates(key, |bin| bin.ideal as f64),
+    ));
+    plot.line(Line::new(
+        "admitted",
+        0,
+        rates(key, |bin| bin.admitted as f64),
+    ));
+    let limit = key.bins.iter().step_by(5).enumerate();
+    let limit = limit.map(|(index, bin)| (index as f64 / 2.0, bin.rate));
+    plot.line(Line::new("limit", 1, limit.collect()).dashed());
+    plot.draw(body);
+}
+
+/// The fleet's admissions since the start, against what one bucket may have given by then.
+fn envelope(body: &mut String, key: &KeyCourse, course: &Course) {
+    if !key.is_rate {
+        return;
+    }
+    let (mut sum, mut made) = (0.0, 0.0);
+    let (mut admitted, mut bound) = (Vec::new(), Vec::new());
+    for (index, bin) in key.bins.iter().enumerate() {
+        sum += bin.admitted as f64;
+        made += bin.rate * BIN as f64 / 1e9;
+        if index % 5 == 4 {
+            let at = (index + 1) as f64 * BIN as f64 / 1e9;
+            admitted.push((at, sum));
+            bound.push((at, made));
+        }
+    }
+    let mut plot = plot(
+        &format!(
+            "{}: admitted against the envelope, both since the start",
+            key.key
+        ),
+        "tokens",
+        course,
+    );
+    plot.line(Line::new("what the rate made", 1, bound).dashed());
+    plot.line(Line::new("admitted", 0, admitted));
+    plot.draw(body);
+}
+
+fn shares(body: &mut String, key: &KeyCourse, course: &Course, scenario: &Scenario) {
+    let index = course.keys.iter().position(|known| known.key == key.key);
+    let mut names = scenario
+        .clients
+        .iter()
+        .flat_map(|group| (1..=group.count).map(move |number| format!("{}-{number}", group.name)));
+    let mut plot = plot(
+        &format!(
+            "{}: what each client was given (the first {CLIENTS})",
+            key.key
+        ),
+        "per second",
+        course,
+    );
+    let mut drawn = 0;
+    for (client, of) in course.clients.iter().enumerate() {
+        let name = names.next().unwrap_or_default();
+        if course.key_of.get(client).copied() != index || drawn == CLIENTS {
+            continue;
+        }
+        let points = of
+            .iter()
+            .enumerate()
+            .map(|(second, (_, admitted))| (second as f64 + 0.5, f64::from(*admitted)));
+        plot.line(Line::new(&name, drawn, points.collect()));
+        drawn += 1;
+    }
+    plot.draw(body);
+}
+
+fn leaders(body: &mut String, course: &Course, nodes: usize) {
+    let mut plot = plot("Who was in office", "node", course);
+    let end = course.ends.1 as f64 / 1e9;
+    for node in 0..nodes {
+        let mut lane = Vec::new();
+        for (index, (from, who)) in course.offices.iter().enumerate() {
+            if *who == node {
+                let until = course
+                    .offices
+                    .get(index + 1)
+                    .map_or(end, |(next, _)| *next as f64 / 1e9);
+                lane.push((*from as f64 / 1e9, until));
+            }
+        }
+        plot.lane(&format!("n{}", node + 1), lane);
+    }
+    plot.draw(body);
+}
+
+fn skews(body: &mut String, course: &Course) {
+    let mut plot = plot(
+        "How far clocks have run off since the first second",
+        "ms",
+        course,
+    );
+    for (index, (name, skews)) in course.skews.iter().enumerate().take(CLIENTS) {
+        let points = skews
+            .iter()
+            .enumerate()
+            .map(|(second, nanos)| (second as f64 + 1.0, *nanos as f64 / 1e6));
+        plot.line(Line::new(name, index, points.collect()));
+    }
+    plot.draw(body);
+}
+
+fn faults(body: &mut String, course: &Course) {
+    if course.faults.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        body,
+        "<h2>Faults that took effect</h2>\n<table>\n<tr><th>from</th><th>to</th><th>what</th></tr>"
+    );
+    for (from, to, what) in &course.faults {
+        let (from, to) = (*from as f64 / 1e9, *to as f64 / 1e9);
+        let _ = writeln!(
+            body,
+            "<tr><td>{from:.2} s</td><td>{to:.2} s</td><td>{}</td></tr>",
+            escaped(what)
+        );
+    }
+    body.push_str("</table>\n");
+}

@@ -1,0 +1,210 @@
+//! One plot: axes, lines or lanes, and bands behind them.
+
+use std::fmt::Write;
+
+const WIDTH: f64 = 960.0;
+const HEIGHT: f64 = 200.0;
+const LEFT: f64 = 64.0;
+const BOTTOM: f64 = 20.0;
+const LANE: f64 = 18.0;
+
+/// A text that may stand in HTML.
+pub(super) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}
+
+/// A line through points of seconds and values.
+#[derive(Debug)]
+pub(super) struct Line {
+    name: String,
+    colour: usize,
+    points: Vec<(f64, f64)>,
+    dashed: bool,
+}
+
+impl Line {
+    pub(super) fn new(name: &str, colour: usize, points: Vec<(f64, f64)>) -> Self {
+        Self {
+            name: name.to_owned(),
+            colour: colour % 8,
+            points,
+            dashed: false,
+        }
+    }
+
+    pub(super) const fn dashed(mut self) -> Self {
+        self.dashed = true;
+        self
+    }
+
+    fn class(&self) -> String {
+        let dashed = if self.dashed { " dashed" } else { "" };
+        format!("mark c{}{dashed}", self.colour)
+    }
+}
+
+/// A plot over time.
+#[derive(Debug)]
+pub(super) struct Plot {
+    title: String,
+    unit: &'static str,
+    end: f64,
+    bands: Vec<(f64, f64)>,
+    lines: Vec<Line>,
+    lanes: Vec<(String, Vec<(f64, f64)>)>,
+}
+
+impl Plot {
+    pub(super) fn new(title: &str, unit: &'static str, end: f64, bands: Vec<(f64, f64)>) -> Self {
+        Self {
+            title: title.to_owned(),
+            unit,
+            end: end.max(1e-9),
+            bands,
+            lines: Vec::new(),
+            lanes: Vec::new(),
+        }
+    }
+
+    pub(super) fn line(&mut self, line: Line) {
+        self.lines.push(line);
+    }
+
+    pub(super) fn lane(&mut self, name: &str, spans: Vec<(f64, f64)>) {
+        self.lanes.push((name.to_owned(), spans));
+    }
+
+    fn x(&self, at: f64) -> f64 {
+        LEFT + (WIDTH - LEFT) * (at / self.end).clamp(0.0, 1.0)
+    }
+
+    fn height(&self) -> f64 {
+        if self.lanes.is_empty() {
+            HEIGHT
+        } else {
+            LANE * self.lanes.len() as f64
+        }
+    }
+
+    pub(super) fn draw(&self, body: &mut String) {
+        let height = self.height();
+        let _ = writeln!(body, "<h2>{}</h2>", escaped(&self.title));
+        self.legend(body);
+        let _ = writeln!(
+            body,
+            "<svg viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{}\">",
+            height + BOTTOM,
+            escaped(&self.title)
+        );
+        for (from, to) in &self.bands {
+            let (from, width) = (self.x(*from), (self.x(*to) - self.x(*from)).max(1.5));
+            let _ = writeln!(
+                body,
+                "<rect class=\"band\" x=\"{from:.1}\" y=\"0\" width=\"{width:.1}\" height=\"{height}\"/>"
+            );
+        }
+        for step in 0..=6 {
+            let at = self.end * f64::from(step) / 6.0;
+            let (x, y) = (self.x(at), height + 14.0);
+            let anchor = if step == 6 { "end" } else { "middle" };
+            let _ = writeln!(
+                body,
+                "<text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"{anchor}\">{at:.0} s</text>"
+            );
+        }
+        if self.lanes.is_empty() {
+            self.draw_lines(body, height);
+        }
+        for (index, (name, spans)) in self.lanes.iter().enumerate() {
+            let y = index as f64 * LANE;
+            let _ = writeln!(
+                body,
+                "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+                LEFT - 8.0,
+                y + 13.0,
+                escaped(name)
+            );
+            for (from, to) in spans {
+                let (from, width) = (self.x(*from), (self.x(*to) - self.x(*from)).max(1.0));
+                let _ = writeln!(
+                    body,
+                    "<rect class=\"lane\" x=\"{from:.1}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"{:.1}\"/>",
+                    y + 3.0,
+                    LANE - 6.0
+                );
+            }
+        }
+        body.push_str("</svg>\n");
+    }
+
+    fn legend(&self, body: &mut String) {
+        if self.lines.is_empty() {
+            return;
+        }
+        body.push_str("<p class=\"legend\">");
+        for line in &self.lines {
+            let _ = write!(
+                body,
+                "<span><svg viewBox=\"0 0 24 10\"><path class=\"{}\" d=\"M0 5H24\"/></svg> {}</span>",
+                line.class(),
+                escaped(&line.name)
+            );
+        }
+        body.push_str("</p>\n");
+    }
+
+    fn draw_lines(&self, body: &mut String, height: f64) {
+        let values = || {
+            self.lines
+                .iter()
+                .flat_map(|line| line.points.iter().map(|(_, value)| *value))
+        };
+        let (low, high) = (values().fold(0.0, f64::min), values().fold(0.0, f64::max));
+        let range = if high > low { high - low } else { 1.0 };
+        let y = |value: f64| height - (value - low) / range * (height - 8.0);
+        for step in 0..=4 {
+            let value = low + range * f64::from(step) / 4.0;
+            let at = y(value);
+            let _ = writeln!(
+                body,
+                "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>"
+            );
+            let unit = if step == 4 { self.unit } else { "" };
+            let _ = writeln!(
+                body,
+                "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+                LEFT - 8.0,
+                at + 4.0,
+                shown(value)
+            );
+            if !unit.is_empty() {
+                let _ = writeln!(
+                    body,
+                    "<text x=\"{}\" y=\"{:.1}\">{unit}</text>",
+                    LEFT + 4.0,
+                    at + 12.0
+                );
+            }
+        }
+        for line in &self.lines {
+            let mut path = String::new();
+            for (index, (at, value)) in line.points.iter().enumerate() {
+                let verb = if index == 0 { 'M' } else { 'L' };
+                let _ = write!(path, "{verb}{:.1} {:.1}", self.x(*at), y(*value));
+            }
+            let _ = writeln!(body, "<path class=\"{}\" d=\"{path}\"/>", line.class());
+        }
+    }
+}
+
+/// A number in few digits.
+fn shown(value: f64) -> String {
+    match value.abs() {
+        large if large >= 10_000.0 => format!("{:.0}k", value / 1_000.0),
+        middling if middling >= 10.0 => format!("{value:.0}"),
+        _ => format!("{value:.2}"),
+    }
+}

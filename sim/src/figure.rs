@@ -1,0 +1,291 @@
+//! Figures: what a run's course comes to, over any window of it.
+
+use crate::course::{BIN, Bin, KeyCourse};
+use crate::scenario::Scenario;
+use crate::world::Lived;
+
+const SEC: u64 = 1_000_000_000;
+
+/// Whose figure, and when. Instants are nanoseconds of true time.
+#[derive(Clone, Copy, Debug)]
+pub struct Window<'a> {
+    /// The begin.
+    pub from: u64,
+    /// The end.
+    pub to: u64,
+    /// Only clients of this group.
+    pub group: Option<&'a str>,
+    /// Only this key, else the first.
+    pub key: Option<&'a str>,
+}
+
+/// A run, to be asked for figures.
+#[derive(Clone, Copy, Debug)]
+pub struct Figures<'a> {
+    /// What was run, as it was for the seed.
+    pub scenario: &'a Scenario,
+    /// What came of it.
+    pub lived: &'a Lived,
+}
+
+impl Figures<'_> {
+    /// A figure by the name that files use; `None` where there is no such
+    /// figure for this window or this key, which is not the same as zero.
+    ///
+    /// | figure | unit |
+    /// |---|---|
+    /// | `admitted` | tokens per second |
+    /// | `utilisation` | part of what the limit made; not of permits |
+    /// | `loss_against_ideal` | part of what one ideal bucket would have admitted of the same decisions |
+    /// | `jain` | Jain's index over clients' parts of their max-min shares |
+    /// | `deviation` | the greatest distance from a max-min share, as part of the limit |
+    /// | `seconds_over` | whole seconds with more than 1.01 times the limit |
+    /// | `refused` | refusals |
+    /// | `settled` | seconds from the window's begin until every later second is within 2 % of the ideal bucket's |
+    /// | `excess`, `slack` | tokens over and under the envelope, in the whole run |
+    /// | `recovery` | seconds from the last fault until all was well for good |
+    /// | `messages`, `bytes` | per coordinator node and second, in the whole run |
+    /// | `entries` | of the log, per second, in the whole run |
+    /// | `requests` | messages of a client per second beyond its lease's renewals, in the whole run |
+    /// | `faults` | that took effect |
+    /// | `ahead` | tokens by which the fleet was ahead of the ideal bucket at most |
+    /// | `breaches` | invariants that were broken, allowed or not |
+    #[must_use]
+    pub fn figure(&self, name: &str, window: Window<'_>) -> Option<f64> {
+        let lived = self.lived;
+        let seconds = lived.lived as f64 / 1e9;
+        let nodes = self.scenario.topology.nodes as f64;
+        let traffic = &lived.course.traffic;
+        let key = self.key(window)?;
+        let bins = bins(key, window);
+        let span = (window.to.min(lived.lived).saturating_sub(window.from)) as f64 / 1e9;
+        let admitted = || self.admitted(key, window, bins);
+        match name {
+            "admitted" => (span > 0.0).then(|| admitted() / span),
+            "utilisation" => {
+                let made: f64 = bins.iter().map(|bin| bin.rate * BIN as f64 / 1e9).sum();
+                (made > 0.0 && !key.is_permits).then(|| admitted() / made)
+            }
+            "loss_against_ideal" => {
+                let ideal: u64 = bins.iter().map(|bin| bin.ideal).sum();
+                (key.is_rate && ideal > 0).then(|| 1.0 - admitted() / ideal as f64)
+            }
+            "jain" => self.jain(key, window),
+            "deviation" => self.deviation(key, window, span),
+            "seconds_over" => Some(seconds_over(bins)),
+            "refused" => Some(bins.iter().map(|bin| bin.refused).sum::<u64>() as f64),
+            "settled" => key.is_rate.then(|| settled(bins)),
+            "excess" => Some((-lived.slack?).max(0.0)),
+            "slack" => lived.slack,
+            "recovery" => lived.recovery.map(|nanos| nanos as f64 / 1e9),
+            "messages" => Some(traffic.messages as f64 / nodes / seconds),
+            "bytes" => (traffic.bytes > 0).then(|| traffic.bytes as f64 / nodes / seconds),
+            "entries" => Some(traffic.entries as f64 / seconds),
+            "requests" => {
+                let clients = self.scenario.clients_count() as f64;
+                let renewals = 1e9 / self.scenario.lease.client_report_every as f64;
+                Some((traffic.of_clients as f64 / clients / seconds - renewals).max(0.0))
+            }
+            "faults" => Some(lived.course.faults.len() as f64),
+            "breaches" => Some((lived.breaches.len() + lived.allowed.len()) as f64),
+            "ahead" => key.is_rate.then_some(key.ahead as f64),
+            _ => None,
+        }
+    }
+
+    /// The rate that bounds speak of: as the key's budget was first written.
+    #[must_use]
+    pub fn rate(&self, window: Window<'_>) -> f64 {
+        self.key(window).map_or(0.0, |key| key.limit)
+    }
+
+    fn key(&self, window: Window<'_>) -> Option<&KeyCourse> {
+        let keys = &self.lived.course.keys;
+        match window.key {
+            Some(name) => keys.iter().find(|key| key.key == name),
+            None => keys.first(),
+        }
+    }
+
+    /// The clients that ask for a key, of the window's group: with their numbers.
+    fn clients(&self, key: &KeyCourse, window: Window<'_>) -> Vec<usize> {
+        let course = &self.lived.course;
+        let index = course.keys.iter().position(|known| known.key == key.key);
+        let mut all = Vec::new();
+        let mut next = 0;
+        for group in &self.scenario.clients {
+            for _ in 0..group.count {
+                let named = window.group.is_none_or(|name| name == group.name);
+                if named && course.key_of.get(next).copied() == index {
+                    all.push(next);
+                }
+                next += 1;
+            }
+        }
+        all
+    }
+
+    fn admitted(&self, key: &KeyCourse, window: Window<'_>, bins: &[Bin]) -> f64 {
+        if window.group.is_none() {
+            return bins.iter().map(|bin| bin.admitted as f64).sum();
+        }
+        let clients = self.clients(key, window);
+        clients
+            .iter()
+            .map(|&client| self.seconds(client, window).1)
+            .sum()
+    }
+
+    /// Tokens that a client offered and admitted in the window's whole seconds.
+    fn seconds(&self, client: usize, window: Window<'_>) -> (f64, f64) {
+        let (from, to) = (
+            (window.from / SEC) as usize,
+            window.to.div_ceil(SEC) as usize,
+        );
+        let of = &self.lived.course.clients[client];
+        let of = of
+            .get(from.min(of.len())..to.min(of.len()))
+            .unwrap_or_default();
+        of.iter().fold((0.0, 0.0), |sum, (offered, admitted)| {
+            (sum.0 + f64::from(*offered), sum.1 + f64::from(*admitted))
+        })
+    }
+
+    /// For each client that wanted something: what it got, and its max-min share.
+    fn shares(&self, key: &KeyCourse, window: Window<'_>) -> Vec<(f64, f64)> {
+        let clients = self.clients(key, window);
+        let seconds = window.to.saturating_sub(window.from) as f64 / 1e9;
+        let all: Vec<(f64, f64)> = clients
+            .iter()
+            .map(|&client| self.seconds(client, window))
+            .collect();
+        let wants = clients.iter().zip(&all);
+        let wants: Vec<f64> = wants
+            .map(|(&client, (offered, admitted))| {
+                let closed = self.would_ask(client) * seconds;
+                offered.max(*admitted).max(closed)
+            })
+            .collect();
+        let got: f64 = all.iter().map(|(_, admitted)| admitted).sum();
+        let fair = max_min(&wants, got);
+        let pairs = all
+            .iter()
+            .zip(fair)
+            .filter(|((offered, _), _)| *offered > 0.0);
+        pairs
+            .map(|((_, admitted), fair)| (*admitted, fair))
+            .collect()
+    }
+
+    /// What the callers of a closed loop would ask for per second if nobody made them wait.
+    fn would_ask(&self, client: usize) -> f64 {
+        let mut first = 0;
+        for group in &self.scenario.clients {
+            if client < first + group.count {
+                let flows = group.flows.unwrap_or(0) as f64;
+                return flows * group.rate * group.times;
+            }
+            first += group.count;
+        }
+        0.0
+    }
+
+    fn jain(&self, key: &KeyCourse, window: Window<'_>) -> Option<f64> {
+        let shares = self.shares(key, window);
+        let parts: Vec<f64> = shares
+            .iter()
+            .filter(|(_, fair)| *fair > 0.0)
+            .map(|(got, fair)| got / fair)
+            .collect();
+        let (sum, squares) = parts.iter().fold((0.0, 0.0), |(sum, squares), part| {
+            (sum + part, squares + part * part)
+        });
+        (squares > 0.0).then(|| sum * sum / (parts.len() as f64 * squares))
+    }
+
+    fn deviation(&self, key: &KeyCourse, window: Window<'_>, span: f64) -> Option<f64> {
+        let shares = self.shares(key, window);
+        let worst = shares
+            .iter()
+            .map(|(got, fair)| (got - fair).abs())
+            .reduce(f64::max)?;
+        (key.limit > 0.0 && span > 0.0).then(|| worst / span / key.limit)
+    }
+}
+
+/// The bins of a window; those that were never written are not there.
+fn bins<'a>(key: &'a KeyCourse, window: Window<'_>) -> &'a [Bin] {
+    let (from, to) = (
+        (window.from / BIN) as usize,
+        window.to.div_ceil(BIN) as usize,
+    );
+    let last = key.bins.len();
+    key.bins
+        .get(from.min(last)..to.min(last))
+        .unwrap_or_default()
+}
+
+fn seconds_over(bins: &[Bin]) -> f64 {
+    let over = |second: &&[Bin]| {
+        let admitted: u64 = second.iter().map(|bin| bin.admitted).sum();
+        let limit = second.iter().map(|bin| bin.rate).fold(0.0, f64::max);
+        second.len() == 10 && admitted as f64 > 1.01 * limit
+    };
+    bins.chunks(10).filter(over).count() as f64
+}
+
+/// Seconds from the first bin until every later second, sliding by 100 ms, is
+/// within 2 % (and a token) of what one ideal bucket would have admitted.
+fn settled(bins: &[Bin]) -> f64 {
+    let mut last = 0;
+    for (index, second) in bins.windows(10).enumerate() {
+        let admitted: u64 = second.iter().map(|bin| bin.admitted).sum();
+        let ideal: u64 = second.iter().map(|bin| bin.ideal).sum();
+        if (admitted as f64 - ideal as f64).abs() > 0.02 * ideal as f64 + 1.0 {
+            last = index + 1;
+        }
+    }
+    last as f64 / 10.0
+}
+
+/// Max-min shares of `total` among who wants so much each.
+#[must_use]
+pub fn max_min(wants: &[f64], total: f64) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..wants.len()).collect();
+    order.sort_by(|&a, &b| wants[a].total_cmp(&wants[b]));
+    let mut shares = vec![0.0; wants.len()];
+    let mut left = total;
+    for (served, &index) in order.iter().enumerate() {
+        let level = left / (wants.len() - served) as f64;
+        shares[index] = wants[index].min(level);
+        left -= shares[index];
+    }
+    shares
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_small_are_served_first_and_the_rest_alike() {
+        assert_eq!(max_min(&[1.0, 10.0, 10.0], 9.0), [1.0, 4.0, 4.0]);
+        assert_eq!(max_min(&[1.0, 2.0], 9.0), [1.0, 2.0]);
+        assert!(max_min(&[], 9.0).is_empty());
+    }
+
+    #[test]
+    fn a_second_that_is_off_counts_until_it_is_over() {
+        let bin = |admitted, ideal| Bin {
+            admitted,
+            ideal,
+            rate: 1_000.0,
+            ..Bin::default()
+        };
+        let mut bins = vec![bin(100, 100); 40];
+        assert_eq!(settled(&bins), 0.0);
+        bins[12].admitted = 150;
+        assert_eq!(settled(&bins), 1.3);
+        assert_eq!(seconds_over(&bins), 1.0);
+    }
+}

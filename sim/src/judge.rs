@@ -1,0 +1,205 @@
+//! The verdict on a seed, and on a scenario.
+
+use crate::figure::{Figures, Window};
+use crate::mark::{Mark, Marks};
+use crate::plan::Plan;
+use crate::scenario::{Assert, Bound, Scenario, What, format::METRICS};
+use crate::world::{Lived, World};
+use std::collections::BTreeMap;
+
+/// What is said of a seed or a scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// Everything was judged, and held.
+    Pass,
+    /// Something could not be judged, and nothing was seen to fail.
+    Unknown,
+    /// Something did not hold.
+    Fail,
+}
+
+impl Verdict {
+    /// In one word.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Unknown => "unknown",
+            Self::Fail => "FAIL",
+        }
+    }
+}
+
+/// What came of one seed, in short.
+#[derive(Clone, Debug)]
+pub struct SeedResult {
+    /// The seed.
+    pub seed: u64,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// What did not hold.
+    pub failures: Vec<String>,
+    /// What could not be judged.
+    pub doubts: Vec<String>,
+    /// Every figure that there is, of the time from 5 s (or a quarter) to the end of the duration.
+    pub figures: BTreeMap<&'static str, f64>,
+    /// The marks that were hit.
+    pub marks: Marks,
+    /// Events that were handled.
+    pub events: u64,
+    /// True time lived through, in nanoseconds.
+    pub lived: u64,
+    /// The greatest breach of what the scenario is there to break.
+    pub broke: Vec<String>,
+}
+
+/// The figures' usual window: what comes after the start.
+#[must_use]
+pub fn usual(scenario: &Scenario) -> Window<'static> {
+    let duration = scenario.run.duration;
+    Window {
+        from: 5_000_000_000.min(duration / 4),
+        to: duration,
+        group: None,
+        key: None,
+    }
+}
+
+/// Lives one seed through and judges it. Bytes of messages are counted only
+/// if asked for: that costs time, and changes nothing else.
+#[must_use]
+pub fn judge(scenario: &Scenario, seed: u64, bytes: bool) -> SeedResult {
+    judge_plan(Plan::draw(scenario, seed), &scenario.asserts, bytes)
+}
+
+/// The same of a plan that is made already.
+#[must_use]
+pub fn judge_plan(plan: Plan, asserts: &[Assert], bytes: bool) -> SeedResult {
+    let (seed, drawn) = (plan.seed, plan.scenario.clone());
+    let heals = plan.heal();
+    let mut world = World::new(plan);
+    if bytes {
+        world = world.measuring_bytes();
+    }
+    let lived = world.live();
+    let figures = Figures {
+        scenario: &drawn,
+        lived: &lived,
+    };
+    let mut failures: Vec<String> = lived.breaches.iter().map(ToString::to_string).collect();
+    let mut doubts = lived.doubts.clone();
+    for assert in asserts {
+        match check(assert, &figures, heals) {
+            Checked::Holds => {}
+            Checked::Fails(what) => failures.push(what),
+            Checked::Unknown(what) => doubts.push(what),
+        }
+    }
+    let verdict = match (failures.is_empty(), doubts.is_empty()) {
+        (false, _) => Verdict::Fail,
+        (true, false) => Verdict::Unknown,
+        (true, true) => Verdict::Pass,
+    };
+    let window = usual(&drawn);
+    let all = METRICS
+        .iter()
+        .filter_map(|name| Some((*name, figures.figure(name, window)?)));
+    SeedResult {
+        seed,
+        verdict,
+        failures,
+        doubts,
+        figures: all.collect(),
+        broke: lived.allowed.iter().map(ToString::to_string).collect(),
+        marks: lived.marks,
+        events: lived.events,
+        lived: lived.lived,
+    }
+}
+
+enum Checked {
+    Holds,
+    Fails(String),
+    Unknown(String),
+}
+
+fn check(assert: &Assert, figures: &Figures<'_>, heals: u64) -> Checked {
+    let window = |from, to| Window {
+        from,
+        to,
+        group: assert.group.as_deref(),
+        key: assert.key.as_deref(),
+    };
+    match &assert.what {
+        What::Sometimes(_) => Checked::Holds,
+        What::Never(name) => never(assert, name, figures.lived),
+        What::Metric(name) => bounded(assert, name, figures, window(assert.from, assert.to)),
+        What::AfterHeal(_) if heals == 0 => {
+            Checked::Unknown(format!("{}: there is no healing phase", assert.says))
+        }
+        What::AfterHeal(name) => {
+            let end = figures.lived.lived;
+            bounded(
+                assert,
+                name,
+                figures,
+                window(end.saturating_sub(5_000_000_000), end),
+            )
+        }
+    }
+}
+
+fn never(assert: &Assert, name: &str, lived: &Lived) -> Checked {
+    let mut breaches = lived.breaches.iter().chain(&lived.allowed);
+    let breach = breaches.find(|breach| {
+        breach.invariant == name && breach.within.1 >= assert.from && breach.within.0 < assert.to
+    });
+    match breach {
+        Some(breach) => Checked::Fails(format!("{}: {breach}", assert.says)),
+        None => Checked::Holds,
+    }
+}
+
+fn bounded(assert: &Assert, name: &str, figures: &Figures<'_>, window: Window<'_>) -> Checked {
+    let says = &assert.says;
+    // A run that ended early has no figures of what it did not live through.
+    let short = window.to > figures.lived.lived && !matches!(name, "excess" | "slack" | "faults");
+    let Some(figure) = figures.figure(name, window).filter(|_| !short) else {
+        return Checked::Unknown(format!("{says}: there is no such figure of this window"));
+    };
+    let value = |bound: Bound| match bound {
+        Bound::Plain(value) => value,
+        Bound::OfRate(times) => times * figures.rate(window),
+    };
+    let low = assert
+        .at_least
+        .map(value)
+        .is_some_and(|least| figure < least);
+    let high = assert.at_most.map(value).is_some_and(|most| figure > most);
+    match low || high {
+        true => Checked::Fails(format!("{says}: it is {figure:.4}")),
+        false => Checked::Holds,
+    }
+}
+
+/// Marks that a scenario wants and that none of its seeds hit.
+#[must_use]
+pub fn missed(scenario: &Scenario, marks: &Marks) -> Vec<String> {
+    let wanted = scenario
+        .asserts
+        .iter()
+        .filter_map(|assert| match &assert.what {
+            What::Sometimes(name) => Mark::ALL.iter().find(|mark| mark.name() == name),
+            _ => None,
+        });
+    let missed = wanted.filter(|mark| marks.count(**mark) == 0);
+    missed
+        .map(|mark| {
+            format!(
+                "sometimes {}: no seed hit it ({})",
+                mark.name(),
+                mark.says()
+            )
+        })
+        .collect()
+}

@@ -1,0 +1,98 @@
+//! The scenarios that come with the program.
+
+macro_rules! library {
+    ($($name:literal)*) => {
+        const ALL: &[(&str, &str)] = &[
+            $(($name, include_str!(concat!("../scenarios/", $name, ".toml"))),)*
+        ];
+    };
+}
+
+library! {
+    "blackhole"
+    "calm"
+    "churn"
+    "clock-at-the-bound"
+    "clock-clone"
+    "clock-drift-1-percent"
+    "clock-drift-5-percent"
+    "clock-offsets"
+    "clock-steps-of-wall"
+    "clock-strobe"
+    "clock-suspend"
+    "clock-suspend-monotonic"
+    "clock-vm-pause"
+    "clock-wide-bound"
+    "closed-loop"
+    "deaf-leader"
+    "disk-full"
+    "distbucket/constant-100"
+    "distbucket/constant-200"
+    "distbucket/constant-400"
+    "distbucket/mixed"
+    "distbucket/ramp"
+    "doorman-5"
+    "doorman-6"
+    "doorman-7"
+    "drl-490"
+    "escrow/n5"
+    "flash-crowd"
+    "floors"
+    "gossip-table/crash"
+    "gossip-table/doubled"
+    "gossip-table/duplicated-delayed"
+    "gossip-table/even"
+    "gossip-table/halved"
+    "gossip-table/join"
+    "gossip-table/leave"
+    "gossip-table/loss"
+    "gossip-table/one"
+    "gossip-table/one-way"
+    "gossip-table/pause"
+    "gossip-table/ramp-up"
+    "gossip-table/rolling-restart"
+    "gossip-table/skewed"
+    "gossip-table/split-deny"
+    "gossip-table/split-floor"
+    "gossip-table/split-keep"
+    "gossip-table/split-local"
+    "gossip-table/split-open"
+    "hand-over"
+    "late-and-twice"
+    "leader-crash"
+    "limit-dance"
+    "lossy"
+    "no-quorum"
+    "partial"
+    "partition-leader"
+    "partition-minority"
+    "pause-past-lease"
+    "permits"
+    "permits-asked"
+    "pulses"
+    "quota"
+    "quota-churn"
+    "regions"
+    "resets"
+    "rolling-nodes"
+    "skewed-by-chance"
+    "slow-node"
+    "small-burst"
+    "step-22k-367k"
+    "swarm"
+    "swarm-small"
+    "templates"
+    "waves"
+}
+
+/// Their names, in order.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    ALL.iter().map(|(name, _)| *name)
+}
+
+/// A scenario's text.
+#[must_use]
+pub fn text(name: &str) -> Option<&'static str> {
+    let found = ALL.iter().find(|(known, _)| *known == name);
+    found.map(|(_, text)| *text)
+}

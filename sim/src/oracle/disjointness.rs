@@ -1,0 +1,53 @@
+//! Invariant 3: who was reclaimed admits nothing, except on its booked floor.
+
+use super::admission::Admission;
+use super::{Found, tick};
+use aliquot_core::check::{Disjointness, Limit};
+use aliquot_core::state::{Effect, State};
+use aliquot_core::unit::{Drift, Incarnation};
+
+const NAME: (u8, &str) = (3, "disjointness");
+
+#[derive(Debug)]
+pub(crate) struct Check {
+    lives: Disjointness<Incarnation>,
+    pub(super) found: Found,
+}
+
+impl Check {
+    pub(super) fn new(drift: Drift) -> Self {
+        Self {
+            lives: Disjointness::new(drift),
+            found: Found::default(),
+        }
+    }
+
+    pub(super) fn applied(&mut self, now: u64, state: &State, effects: &[Effect]) {
+        for effect in effects {
+            let Effect::Reclaimed(life) = effect else {
+                continue;
+            };
+            let kept = state.budgets().find_map(|(_, generation)| {
+                let mut kept = generation.account.kept();
+                kept.find(|(of, _)| of == life)
+                    .map(|(_, kept)| kept.holding)
+            });
+            let floor = kept.map(|kept| Limit::new(kept.floor_rate, kept.floor_burst));
+            self.lives.reclaimed(tick(now), *life, floor);
+        }
+    }
+
+    pub(super) fn admitted(&mut self, now: u64, admission: &Admission, grains: u64) {
+        let Some(edge) = admission.edge else { return };
+        self.lives.admitted(tick(now), &edge.parent, admission.cost);
+        let verdict = self.lives.verdict();
+        if !verdict.is_pass() {
+            self.found.hear(NAME, verdict, grains);
+        }
+    }
+
+    /// A client admitted on an edge of which its node has booked nothing.
+    pub(crate) fn unbooked(&mut self, now: u64, what: impl FnOnce() -> String) {
+        self.found.fail(NAME, now, what);
+    }
+}

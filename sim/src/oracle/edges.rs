@@ -1,0 +1,49 @@
+//! Invariant 6: counters of an edge only grow.
+
+use super::{Found, tick};
+use aliquot_core::check::Monotone;
+use aliquot_core::edge::Counters;
+use aliquot_core::unit::{BudgetId, Edge, PeriodId};
+
+const NAME: (u8, &str) = (6, "monotone-edges");
+const GIVEN: &str = "given that went back";
+const RETURNED: &str = "returned that went back";
+
+#[derive(Debug)]
+pub(crate) struct Check {
+    /// A quota's counters begin anew with each period, and periods only follow one another.
+    counters: Monotone<(Edge, BudgetId, PeriodId), 12>,
+    periods: Monotone<(Edge, BudgetId), 1>,
+    pub(super) found: Found,
+}
+
+impl Check {
+    pub(super) fn new() -> Self {
+        let mut what = [GIVEN; 12];
+        what[6..].fill(RETURNED);
+        Self {
+            counters: Monotone::new(what),
+            periods: Monotone::new(["a period that went back"]),
+            found: Found::default(),
+        }
+    }
+
+    /// The counters of an edge as its child knows them.
+    pub(crate) fn seen(&mut self, now: u64, edge: Edge, budget: BudgetId, counters: &Counters) {
+        let (given, returned) = (counters.given.to_array(), counters.returned.to_array());
+        let mut all = [0; 12];
+        all[..6].copy_from_slice(&given);
+        all[6..].copy_from_slice(&returned);
+        let period = counters.period;
+        let grew = self
+            .counters
+            .observe(tick(now), (edge, budget, period), all);
+        let followed = self
+            .periods
+            .observe(tick(now), (edge, budget), [period.get()]);
+        if let Err(violation) = grew.and(followed) {
+            self.found
+                .fail(NAME, now, || format!("{edge} of {budget}: {violation}"));
+        }
+    }
+}

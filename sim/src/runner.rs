@@ -1,0 +1,131 @@
+//! Many seeds of a scenario, on several threads, and their figures together.
+
+use crate::judge::{SeedResult, Verdict, judge, missed};
+use crate::mark::Marks;
+use crate::scenario::{Scenario, What};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// What came of a scenario.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// Its name.
+    pub name: String,
+    /// Its title.
+    pub says: String,
+    /// Every seed, in order.
+    pub seeds: Vec<SeedResult>,
+    /// Marks that were wanted and not hit.
+    pub missed: Vec<String>,
+    /// All marks together.
+    pub marks: Marks,
+}
+
+/// Lives seeds through on `jobs` threads and tells `done` of each as it ends.
+///
+/// # Panics
+///
+/// If a seed panics: a broken assertion of the core is a finding, and its seed is told.
+#[must_use]
+pub fn run(
+    scenario: &Scenario,
+    seeds: Range<u64>,
+    jobs: usize,
+    done: &(dyn Fn(&SeedResult) + Sync),
+) -> Summary {
+    let next = AtomicU64::new(seeds.start);
+    let failed = AtomicBool::new(false);
+    let counts = |assert: &crate::scenario::Assert| {
+        matches!(
+            assert.what,
+            What::Metric("bytes") | What::AfterHeal("bytes")
+        )
+    };
+    let all_bytes = scenario.asserts.iter().any(counts);
+    let work = || {
+        let mut results = Vec::new();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end || failed.load(Ordering::Relaxed) {
+                return results;
+            }
+            let result = judge(scenario, seed, all_bytes || seed == seeds.start);
+            done(&result);
+            results.push(result);
+        }
+    };
+    let mut results = std::thread::scope(|scope| {
+        let threads: Vec<_> = (1..jobs.max(1)).map(|_| scope.spawn(work)).collect();
+        let mut results = work();
+        for thread in threads {
+            match thread.join() {
+                Ok(more) => results.extend(more),
+                Err(panic) => {
+                    failed.store(true, Ordering::Relaxed);
+                    std::panic::resume_unwind(panic);
+                }
+            }
+        }
+        results
+    });
+    results.sort_by_key(|result| result.seed);
+    let mut marks = Marks::default();
+    results.iter().for_each(|result| marks.add(&result.marks));
+    Summary {
+        name: scenario.name.clone(),
+        says: scenario.run.says.clone().unwrap_or_default(),
+        missed: missed(scenario, &marks),
+        seeds: results,
+        marks,
+    }
+}
+
+impl Summary {
+    /// The worst verdict of all seeds; a mark that was missed is a failure.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        let worst = self.seeds.iter().map(|seed| seed.verdict).max();
+        let worst = worst.unwrap_or(Verdict::Unknown);
+        if self.missed.is_empty() {
+            worst
+        } else {
+            Verdict::Fail
+        }
+    }
+
+    /// A figure of every seed that has it.
+    fn all(&self, name: &str) -> Vec<f64> {
+        let mut all: Vec<f64> = self
+            .seeds
+            .iter()
+            .filter_map(|seed| seed.figures.get(name).copied())
+            .collect();
+        all.sort_by(f64::total_cmp);
+        all
+    }
+
+    /// The median of a figure.
+    #[must_use]
+    pub fn median(&self, name: &str) -> Option<f64> {
+        let all = self.all(name);
+        all.get(all.len() / 2).copied()
+    }
+
+    /// The least of a figure.
+    #[must_use]
+    pub fn least(&self, name: &str) -> Option<f64> {
+        self.all(name).first().copied()
+    }
+
+    /// The greatest of a figure.
+    #[must_use]
+    pub fn most(&self, name: &str) -> Option<f64> {
+        self.all(name).last().copied()
+    }
+
+    /// Events of all seeds.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.seeds.iter().map(|seed| seed.events).sum()
+    }
+}

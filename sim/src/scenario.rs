@@ -1,0 +1,153 @@
+//! Scenario files: what is simulated, and what must hold.
+//!
+//! A scenario is TOML. Its sections and keys stand once, in [`mod@format`], from
+//! where they are read and documented. Everything that is wrong is told at
+//! once, each with its field, its value and what may be written.
+//!
+//! ```
+//! use aliquot_sim::scenario::Scenario;
+//!
+//! let text = "
+//!     [[budget]]
+//!     key = \"reads\"
+//!     rate = \"100/s\"
+//!
+//!     [[clients]]
+//!     count = 3
+//!     rate = \"50/s\"
+//! ";
+//! let scenario = Scenario::parse("mine", text, None)?;
+//! assert_eq!(scenario.clients[0].count, 3);
+//!
+//! let problems = Scenario::parse("mine", &text.replace("count", "cuont"), None).unwrap_err();
+//! assert!(problems.to_string().contains("did you mean `count`?"));
+//! # Ok::<(), aliquot_sim::scenario::Problems>(())
+//! ```
+
+mod assert;
+mod fault;
+mod fields;
+pub mod format;
+mod load;
+mod problem;
+mod reader;
+mod sections;
+pub mod write;
+
+pub use assert::{Assert, Bound, What};
+pub use fault::{Fault, Swarm, Target};
+pub use load::{Group, Shape};
+pub use problem::{Problem, Problems};
+pub use sections::{ClockRule, Lease, Run, Spread, Topology};
+
+use aliquot_coordinator::budgets::draft_of;
+use aliquot_core::budget::{Budget, BudgetDraft};
+use reader::Reader;
+use std::cell::RefCell;
+use std::path::Path;
+use toml::{Table, Value};
+
+/// A scenario that was read and checked.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// What it is called: the file's name without its ending, or a library's name.
+    pub name: String,
+    /// How long, how often, and what is judged.
+    pub run: Run,
+    /// Nodes, zones and links.
+    pub topology: Topology,
+    /// What the cluster is configured with.
+    pub lease: Lease,
+    /// The budgets, as they were written and as they were understood.
+    pub budgets: Vec<(BudgetDraft, Budget)>,
+    /// Who asks.
+    pub clients: Vec<Group>,
+    /// Clocks that are not left to chance, the wider targets first.
+    pub clocks: Vec<ClockRule>,
+    /// What goes wrong.
+    pub faults: Vec<Fault>,
+    /// What goes wrong by chance.
+    pub swarm: Option<Swarm>,
+    /// What must hold besides the invariants.
+    pub asserts: Vec<Assert>,
+    /// The file itself.
+    pub text: String,
+}
+
+impl Scenario {
+    /// Reads a scenario. Files that it names are looked for in the folder `beside`.
+    ///
+    /// # Errors
+    ///
+    /// [`Problems`]: everything that is wrong with it.
+    pub fn parse(name: &str, text: &str, beside: Option<&Path>) -> Result<Self, Problems> {
+        let root: Table = text.parse().map_err(|error: toml::de::Error| {
+            let mut problems = Problems::default();
+            let said = error.to_string();
+            problems.add(name, "", format!("is not TOML: {}", said.trim_end()));
+            problems
+        })?;
+        let reader = Reader {
+            root: &root,
+            problems: RefCell::default(),
+            empty: Table::new(),
+        };
+        reader.look_for_strangers();
+        let scenario = reader.scenario(name, text, beside);
+        for (index, fault) in scenario.faults.iter().enumerate() {
+            if fault.kind == "budget_change"
+                && let Err(error) = scenario.changed(&fault.set)
+            {
+                reader.refuse(&format!("fault[{}].set", index + 1), error);
+            }
+        }
+        match reader.problems.into_inner() {
+            problems if problems.0.is_empty() => Ok(scenario),
+            problems => Err(problems),
+        }
+    }
+
+    /// The budget with these fields changed: the first, or the one that `set` names by `key`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the fields, or that there is no such budget.
+    pub fn changed(&self, set: &Table) -> Result<(BudgetDraft, Budget), String> {
+        let named = set.get("key").and_then(Value::as_str);
+        let found = match named {
+            Some(key) => self.budgets.iter().find(|(draft, _)| draft.key == key),
+            None => self.budgets.first(),
+        };
+        let (draft, _) =
+            found.ok_or_else(|| format!("there is no budget {:?}", named.unwrap_or_default()))?;
+        let mut fields = serde_json::to_value(draft).map_err(|error| error.to_string())?;
+        if let Some(fields) = fields.as_object_mut() {
+            for (name, value) in set {
+                let value = serde_json::to_value(value).map_err(|error| error.to_string())?;
+                fields.insert(name.clone(), value);
+            }
+        }
+        let draft = draft_of("set", fields).map_err(|error| error.to_string())?;
+        let said = |errors: Vec<aliquot_core::budget::FieldError>| {
+            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            errors.join("; ")
+        };
+        let budget = draft.clone().validate().map_err(said)?;
+        Ok((draft, budget))
+    }
+
+    /// The clients of all groups.
+    #[must_use]
+    pub fn clients_count(&self) -> usize {
+        self.clients.iter().map(|group| group.count).sum()
+    }
+
+    /// The groups' names and sizes.
+    #[must_use]
+    pub fn groups(&self) -> Vec<(String, usize)> {
+        let groups = self.clients.iter();
+        groups
+            .map(|group| (group.name.clone(), group.count))
+            .collect()
+    }
+}

@@ -1,0 +1,138 @@
+//! `[[assert]]`: what must hold besides the invariants.
+
+use super::fields::{Fields, part};
+use super::format::METRICS;
+use aliquot_core::budget::grammar;
+use toml::Value;
+
+/// What is looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// An invariant, by the name that files use, in the window.
+    Never(String),
+    /// A figure of the end of the healing phase.
+    AfterHeal(&'static str),
+    /// A figure of the window.
+    Metric(&'static str),
+    /// A mark, over all seeds.
+    Sometimes(String),
+}
+
+/// A bound of a figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bound {
+    /// As the figure is; spans in seconds.
+    Plain(f64),
+    /// So many times the rate of the budget.
+    OfRate(f64),
+}
+
+/// One assertion.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Assert {
+    /// What is looked at.
+    pub what: What,
+    /// The least, as it was written.
+    pub at_least: Option<Bound>,
+    /// The most.
+    pub at_most: Option<Bound>,
+    /// The window's begin, in nanoseconds of true time.
+    pub from: u64,
+    /// Its end.
+    pub to: u64,
+    /// Only these clients.
+    pub group: Option<String>,
+    /// Whose figures, if not the first budget's.
+    pub key: Option<String>,
+    /// As it stands in the file, for messages.
+    pub says: String,
+}
+
+impl Assert {
+    pub(super) fn read(fields: &Fields<'_>, duration: u64, marks: &[&str]) -> Option<Self> {
+        let named = ["never", "after_heal", "metric", "sometimes"];
+        let written: Vec<&str> = named.into_iter().filter(|name| fields.has(name)).collect();
+        let [name] = written[..] else {
+            fields.refuse(
+                "metric",
+                format!("exactly one of {} must be there", named.join(", ")),
+            );
+            return None;
+        };
+        let word = fields.maybe_word(name)?;
+        let metric = || METRICS.iter().find(|known| **known == word).copied();
+        let what = match name {
+            "never" => What::Never(word.clone()),
+            "after_heal" => What::AfterHeal(metric()?),
+            "metric" => What::Metric(metric()?),
+            _ if marks.contains(&word.as_str()) => What::Sometimes(word.clone()),
+            _ => {
+                let near = aliquot_coordinator::config::nearest(&word, marks.iter().copied());
+                let near = near.map_or(String::new(), |near| format!("; did you mean {near:?}?"));
+                fields.refuse(name, format!("there is no such mark{near}"));
+                return None;
+            }
+        };
+        let (at_least, at_most) = (bound(fields, "at_least"), bound(fields, "at_most"));
+        let figure = matches!(what, What::AfterHeal(_) | What::Metric(_));
+        if figure && !fields.has("at_least") && !fields.has("at_most") {
+            fields.refuse("at_least", "a figure needs at_least, at_most or both");
+            return None;
+        }
+        let (from, to) = (
+            fields.nanos("from"),
+            fields.maybe_nanos("to").unwrap_or(duration),
+        );
+        if from >= to {
+            fields.refuse("from", "must be before the window's end");
+        }
+        Some(Self {
+            says: said(name, &word, fields),
+            what,
+            at_least,
+            at_most,
+            from,
+            to,
+            group: fields.maybe_word("group"),
+            key: fields.maybe_word("key"),
+        })
+    }
+}
+
+fn said(name: &str, word: &str, fields: &Fields<'_>) -> String {
+    let mut said = match name {
+        "metric" => word.to_owned(),
+        name => format!("{name} {word}"),
+    };
+    for key in ["at_least", "at_most", "from", "to", "group", "key"] {
+        if let Some(text) = fields.maybe_word(key).filter(|_| fields.has(key)) {
+            said.push_str(&format!(" {} {text}", key.replace('_', " ")));
+        } else if fields.has(key) {
+            let nanos = fields.nanos(key) as f64 / 1e9;
+            said.push_str(&format!(" {key} {nanos}s"));
+        }
+    }
+    said
+}
+
+fn bound(fields: &Fields<'_>, name: &str) -> Option<Bound> {
+    let text = fields.maybe_word(name)?;
+    let read = match text.strip_suffix('R') {
+        Some(times) => times.trim().parse().ok().map(Bound::OfRate),
+        None => plain(text.trim()).map(Bound::Plain),
+    };
+    if read.is_none() {
+        fields.refuse(name, "must be a number, a part such as \"98%\", a span such as \"3s\", or times the rate such as \"0.99 R\"");
+    }
+    read
+}
+
+fn plain(text: &str) -> Option<f64> {
+    if let Ok(number) = text.parse() {
+        return Some(number);
+    }
+    if text.ends_with('%') {
+        return part(&Value::String(text.to_owned()));
+    }
+    grammar::span(text).map(|span| span.nanos() as f64 / 1e9)
+}

@@ -1,0 +1,334 @@
+//! Reading a section by the table of the format.
+
+use super::format::{Default, Key, Section, Shape};
+use super::problem::Problems;
+use aliquot_coordinator::config::nearest;
+use aliquot_core::budget::grammar;
+use std::cell::RefCell;
+use toml::{Table, Value};
+
+/// What a value was read as.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Read {
+    /// Nanoseconds, or with a sign.
+    Nanos(u64),
+    Shift(i64),
+    Whole(u64),
+    /// A number, a part of one, or requests per second.
+    Number(f64),
+    /// From, and to, the end not included.
+    Range(u64, u64),
+    Texts(Vec<String>),
+    Flag(bool),
+    Points(Vec<(u64, f64)>),
+    Table(Table),
+}
+
+/// One section of a file, at `place`.
+#[derive(Debug)]
+pub(super) struct Fields<'a> {
+    section: &'static Section,
+    place: String,
+    table: &'a Table,
+    problems: &'a RefCell<Problems>,
+}
+
+impl<'a> Fields<'a> {
+    /// Opens a section; keys that there are not are problems.
+    pub(super) fn open(
+        section: &'static Section,
+        place: String,
+        table: &'a Table,
+        problems: &'a RefCell<Problems>,
+    ) -> Self {
+        for (name, value) in table {
+            if section.keys.iter().any(|key| key.name == name) {
+                continue;
+            }
+            let names = || section.keys.iter().map(|key| key.name);
+            let hint = match nearest(name, names()) {
+                Some(near) => format!("there is no such key; did you mean `{near}`?"),
+                None => {
+                    let all: Vec<&str> = names().collect();
+                    format!(
+                        "there is no such key; {} has {}",
+                        section.heading,
+                        all.join(", ")
+                    )
+                }
+            };
+            let mut problems = problems.borrow_mut();
+            problems.add(&format!("{place}.{name}"), value, hint);
+        }
+        Self {
+            section,
+            place,
+            table,
+            problems,
+        }
+    }
+
+    /// Takes note that what stands at `name` is wrong.
+    pub(super) fn refuse(&self, name: &str, allowed: impl Into<String>) {
+        let value = self.table.get(name).map(Value::to_string);
+        let field = format!("{}.{name}", self.place);
+        let mut problems = self.problems.borrow_mut();
+        problems.add(&field, value.unwrap_or_default(), allowed);
+    }
+
+    /// Whether something is written there.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.table.contains_key(name)
+    }
+
+    fn key(&self, name: &str) -> Option<&'static Key> {
+        let key = self.section.keys.iter().find(|key| key.name == name);
+        debug_assert!(key.is_some(), "{name} is not in the table");
+        key
+    }
+
+    fn read(&self, name: &str) -> Option<Read> {
+        let key = self.key(name)?;
+        match (self.table.get(name), key.default) {
+            (Some(value), _) => {
+                let read = read(&key.shape, value);
+                if read.is_none() {
+                    self.refuse(name, format!("must be {}", key.shape.allowed()));
+                }
+                read
+            }
+            (None, Default::Is(text)) => read(&key.shape, &written(&key.shape, text)),
+            (None, Default::Nothing(_)) => None,
+            (None, Default::Required) => {
+                self.refuse(
+                    name,
+                    format!("is missing; it must be {}", key.shape.allowed()),
+                );
+                None
+            }
+        }
+    }
+
+    pub(super) fn nanos(&self, name: &str) -> u64 {
+        self.maybe_nanos(name).unwrap_or_default()
+    }
+
+    pub(super) fn maybe_nanos(&self, name: &str) -> Option<u64> {
+        match self.read(name)? {
+            Read::Nanos(nanos) => Some(nanos),
+            _ => None,
+        }
+    }
+
+    pub(super) fn shift(&self, name: &str) -> i64 {
+        match self.read(name) {
+            Some(Read::Shift(nanos)) => nanos,
+            _ => 0,
+        }
+    }
+
+    pub(super) fn whole(&self, name: &str) -> u64 {
+        self.maybe_whole(name).unwrap_or_default()
+    }
+
+    pub(super) fn maybe_whole(&self, name: &str) -> Option<u64> {
+        match self.read(name)? {
+            Read::Whole(whole) => Some(whole),
+            _ => None,
+        }
+    }
+
+    pub(super) fn number(&self, name: &str) -> f64 {
+        self.maybe_number(name).unwrap_or_default()
+    }
+
+    pub(super) fn maybe_number(&self, name: &str) -> Option<f64> {
+        match self.read(name)? {
+            Read::Number(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// A range, the end not included.
+    pub(super) fn range(&self, name: &str) -> Option<(u64, u64)> {
+        match self.read(name)? {
+            Read::Range(from, to) => Some((from, to)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn word(&self, name: &str) -> String {
+        self.maybe_word(name).unwrap_or_default()
+    }
+
+    pub(super) fn maybe_word(&self, name: &str) -> Option<String> {
+        self.texts(name).into_iter().next()
+    }
+
+    pub(super) fn texts(&self, name: &str) -> Vec<String> {
+        match self.read(name) {
+            Some(Read::Texts(texts)) => texts,
+            _ => Vec::new(),
+        }
+    }
+
+    pub(super) fn flag(&self, name: &str) -> bool {
+        matches!(self.read(name), Some(Read::Flag(true)))
+    }
+
+    pub(super) fn points(&self, name: &str) -> Vec<(u64, f64)> {
+        match self.read(name) {
+            Some(Read::Points(points)) => points,
+            _ => Vec::new(),
+        }
+    }
+
+    pub(super) fn table(&self, name: &str) -> Table {
+        match self.read(name) {
+            Some(Read::Table(table)) => table,
+            _ => Table::new(),
+        }
+    }
+}
+
+/// A default, as if it had been written.
+fn written(shape: &Shape, text: &str) -> Value {
+    let number = || text.parse().map(Value::Integer);
+    match shape {
+        Shape::Whole { .. } => number().unwrap_or(Value::Boolean(false)),
+        Shape::Number { .. } => text.parse().map_or(Value::Boolean(false), Value::Float),
+        Shape::Flag => Value::Boolean(text == "true"),
+        _ => Value::String(text.to_owned()),
+    }
+}
+
+/// What a value is by its shape, if it is that.
+pub(super) fn read(shape: &Shape, value: &Value) -> Option<Read> {
+    let within = |number: f64, least: f64, most: f64| {
+        (number >= least && number <= most).then_some(Read::Number(number))
+    };
+    match shape {
+        Shape::Span { least, most } => {
+            let nanos = nanos(value.as_str()?)?;
+            let bounds = nanos_of(least)..=nanos_of(most);
+            bounds.contains(&nanos).then_some(Read::Nanos(nanos))
+        }
+        Shape::Shift => shift(value.as_str()?).map(Read::Shift),
+        Shape::Whole { least, most } => {
+            let whole = match value {
+                Value::Integer(whole) => u64::try_from(*whole).ok()?,
+                other => grammar::whole(other.as_str()?)?,
+            };
+            (least..=most)
+                .contains(&&whole)
+                .then_some(Read::Whole(whole))
+        }
+        Shape::Number { least, most } => within(number(value)?, *least, *most),
+        Shape::Part => within(part(value)?, 0.0, 1.0),
+        Shape::Rate => rate(value.as_str()?).map(Read::Number),
+        Shape::Seeds => range(value, 0).map(|(from, to)| Read::Range(from, to)),
+        Shape::Range => range(value, 1).map(|(from, to)| Read::Range(from, to)),
+        Shape::Word(words) => {
+            let text = value.as_str()?;
+            words
+                .contains(&text)
+                .then(|| Read::Texts(vec![text.to_owned()]))
+        }
+        Shape::Words(words) => {
+            let texts = texts(value)?;
+            let known = texts.iter().all(|text| words.contains(&text.as_str()));
+            known.then_some(Read::Texts(texts))
+        }
+        Shape::Text => match value {
+            Value::String(text) => Some(Read::Texts(vec![text.clone()])),
+            Value::Integer(_) | Value::Float(_) => Some(Read::Texts(vec![value.to_string()])),
+            _ => None,
+        },
+        Shape::Texts => texts(value).map(Read::Texts),
+        Shape::Flag => value.as_bool().map(Read::Flag),
+        Shape::Points => points(value).map(Read::Points),
+        Shape::Budget => value.as_table().cloned().map(Read::Table),
+    }
+}
+
+fn nanos(text: &str) -> Option<u64> {
+    grammar::span(text).map(|span| span.nanos())
+}
+
+/// The nanoseconds of a span that stands in the table.
+fn nanos_of(text: &str) -> u64 {
+    nanos(text).unwrap_or_default()
+}
+
+fn shift(text: &str) -> Option<i64> {
+    let (sign, rest) = match text.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    i64::try_from(nanos(rest)?).ok()?.checked_mul(sign)
+}
+
+fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Integer(whole) => Some(*whole as f64),
+        Value::Float(number) => Some(*number),
+        _ => None,
+    }
+}
+
+/// `"30%"` or a number.
+pub(super) fn part(value: &Value) -> Option<f64> {
+    match value.as_str() {
+        Some(text) => {
+            let per_cent: f64 = text.strip_suffix('%')?.trim().parse().ok()?;
+            Some(per_cent / 100.0)
+        }
+        None => number(value),
+    }
+}
+
+/// Requests per second.
+pub(super) fn rate(text: &str) -> Option<f64> {
+    const MOST: f64 = 10_000_000.0;
+    let frequency = grammar::frequency(text)?;
+    let per_second = frequency.tokens() as f64 * 1e9 / frequency.per().nanos() as f64;
+    (per_second <= MOST).then_some(per_second)
+}
+
+/// `"3..7"`, whose end counts if `more` is 1, or one number.
+fn range(value: &Value, more: u64) -> Option<(u64, u64)> {
+    if let Some(one) = value.as_integer() {
+        let one = u64::try_from(one).ok()?;
+        return Some((one, one.checked_add(1)?));
+    }
+    seeds(value.as_str()?, more)
+}
+
+/// `"0..64"`, or `"7"`.
+pub(super) fn seeds(text: &str, more: u64) -> Option<(u64, u64)> {
+    let Some((from, to)) = text.split_once("..") else {
+        let one: u64 = text.trim().parse().ok()?;
+        return Some((one, one.checked_add(1)?));
+    };
+    let from: u64 = from.trim().parse().ok()?;
+    let to = to.trim().parse::<u64>().ok()?.checked_add(more)?;
+    (from < to).then_some((from, to))
+}
+
+fn texts(value: &Value) -> Option<Vec<String>> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    match value {
+        Value::Array(values) => values.iter().map(text).collect(),
+        one => Some(vec![text(one)?]),
+    }
+}
+
+fn points(value: &Value) -> Option<Vec<(u64, f64)>> {
+    let point = |value: &Value| {
+        let pair = value.as_array().filter(|pair| pair.len() == 2)?;
+        Some((nanos(pair[0].as_str()?)?, rate(pair[1].as_str()?)?))
+    };
+    let points: Vec<_> = value.as_array()?.iter().map(point).collect::<Option<_>>()?;
+    let rising = points.windows(2).all(|pair| pair[0].0 < pair[1].0);
+    (rising && !points.is_empty()).then_some(points)
+}

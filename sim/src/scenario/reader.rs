@@ -1,0 +1,281 @@
+//! Reading a whole file: its sections, what they name of each other, its budgets.
+
+use super::fields::Fields;
+use super::format::{self, SECTIONS};
+use super::{
+    Assert, ClockRule, Fault, Group, Lease, Problems, Run, Scenario, Swarm, Target, Topology,
+};
+use crate::mark::Mark;
+use aliquot_coordinator::budgets::{self, draft_of};
+use aliquot_coordinator::config::nearest;
+use aliquot_core::budget::{Budget, BudgetDraft};
+use std::cell::RefCell;
+use std::path::Path;
+use toml::{Table, Value};
+
+/// What a file is being read with.
+pub(super) struct Reader<'a> {
+    pub(super) root: &'a Table,
+    pub(super) problems: RefCell<Problems>,
+    pub(super) empty: Table,
+}
+
+impl Reader<'_> {
+    /// Sections that there are not.
+    pub(super) fn look_for_strangers(&self) {
+        let known = || {
+            SECTIONS
+                .iter()
+                .map(|section| section.name)
+                .chain(["budgets"])
+        };
+        for (name, value) in self.root {
+            if known().any(|known| known == name) {
+                continue;
+            }
+            let hint = match nearest(name, known()) {
+                Some(near) => format!("there is no such section; did you mean `{near}`?"),
+                None => {
+                    let all: Vec<&str> = known().collect();
+                    format!("there is no such section; there are {}", all.join(", "))
+                }
+            };
+            let value = match value {
+                Value::Table(_) | Value::Array(_) => String::new(),
+                other => other.to_string(),
+            };
+            self.problems.borrow_mut().add(name, value, hint);
+        }
+    }
+
+    pub(super) fn refuse(&self, field: &str, allowed: impl Into<String>) {
+        self.problems.borrow_mut().add(field, "", allowed);
+    }
+
+    /// The one section of that name; empty if there is none.
+    fn one(&self, name: &'static str) -> Fields<'_> {
+        let table = match self.root.get(name) {
+            Some(Value::Table(table)) => table,
+            Some(_) => {
+                self.refuse(name, format!("must be a section, written [{name}]"));
+                &self.empty
+            }
+            None => &self.empty,
+        };
+        self.fields(name, name.to_owned(), table)
+    }
+
+    fn fields<'b>(&'b self, name: &str, place: String, table: &'b Table) -> Fields<'b> {
+        let section = format::section(name).unwrap_or(&SECTIONS[0]);
+        Fields::open(section, place, table, &self.problems)
+    }
+
+    /// The tables of a repeated section, with where they stand.
+    fn many(&self, name: &str) -> Vec<(String, &Table)> {
+        let found = match self.root.get(name) {
+            None => return Vec::new(),
+            Some(Value::Array(values)) => {
+                let tables = values.iter().map(Value::as_table);
+                tables.collect::<Option<Vec<_>>>()
+            }
+            Some(_) => None,
+        };
+        let Some(tables) = found else {
+            self.refuse(
+                name,
+                format!("must be written [[{name}]], as often as needed"),
+            );
+            return Vec::new();
+        };
+        let place = |index: usize| format!("{name}[{}]", index + 1);
+        let tables = tables.into_iter().enumerate();
+        tables.map(|(index, table)| (place(index), table)).collect()
+    }
+
+    pub(super) fn scenario(&self, name: &str, text: &str, beside: Option<&Path>) -> Scenario {
+        let run = Run::read(&self.one("run"));
+        let topology = Topology::read(&self.one("topology"));
+        let lease = Lease::read(&self.one("lease"));
+        let budgets = self.budgets(beside);
+        let groups = self.many("clients").into_iter().enumerate();
+        let clients: Vec<Group> = groups
+            .map(|(index, (place, table))| {
+                let fields = self.fields("clients", place, table);
+                let group = Group::read(&fields, index, beside);
+                self.check_group(&fields, &group, &topology, &budgets);
+                group
+            })
+            .collect();
+        if clients.is_empty() {
+            self.refuse(
+                "clients",
+                "is missing: at least one [[clients]] must ask for something",
+            );
+        }
+        let names: Vec<_> = clients
+            .iter()
+            .map(|group| (group.name.clone(), group.count))
+            .collect();
+        for (index, (name, _)) in names.iter().enumerate() {
+            if names[..index].iter().any(|(other, _)| other == name) {
+                self.refuse(
+                    &format!("clients[{}].name", index + 1),
+                    format!("is taken: {name:?} is another group's"),
+                );
+            }
+        }
+        let target = |text: &str| Target::parse(text, topology.nodes, &topology.zones, &names);
+        let faults = self.many("fault").into_iter();
+        let faults =
+            faults.map(|(place, table)| Fault::read(&self.fields("fault", place, table), &target));
+        let faults = faults.collect();
+        let swarm = self
+            .root
+            .contains_key("swarm")
+            .then(|| Swarm::read(&self.one("swarm")));
+        let marks: Vec<&str> = Mark::ALL.iter().map(|mark| mark.name()).collect();
+        let asserts = self.many("assert").into_iter();
+        let asserts = asserts
+            .filter_map(|(place, table)| {
+                Assert::read(&self.fields("assert", place, table), run.duration, &marks)
+            })
+            .collect();
+        Scenario {
+            name: name.to_owned(),
+            clocks: self.clocks(&target),
+            run,
+            topology,
+            lease,
+            budgets,
+            clients,
+            faults,
+            swarm,
+            asserts,
+            text: text.to_owned(),
+        }
+    }
+
+    fn check_group(
+        &self,
+        fields: &Fields<'_>,
+        group: &Group,
+        topology: &Topology,
+        budgets: &[(BudgetDraft, Budget)],
+    ) {
+        if group.home.is_some_and(|home| home >= topology.nodes) {
+            fields.refuse("home", format!("must be one of n1 to n{}", topology.nodes));
+        }
+        if let Some(zone) = &group.zone
+            && !topology.zones.contains(zone)
+        {
+            fields.refuse(
+                "zone",
+                format!(
+                    "must be one of topology.zones: {}",
+                    topology.zones.join(", ")
+                ),
+            );
+        }
+        if let Some(key) = &group.key
+            && !budgets.is_empty()
+        {
+            let named = aliquot_core::budget::Key::try_from(key.as_str());
+            let falls =
+                named.is_ok_and(|key| budgets.iter().any(|(_, budget)| budget.key().matches(&key)));
+            if !falls {
+                fields.refuse("key", "must be a key that one of the budgets names");
+            }
+        } else if let Some((_, first)) = budgets.first()
+            && aliquot_core::budget::Key::try_from(first.key().as_str()).is_err()
+        {
+            fields.refuse(
+                "key",
+                "is missing: the first budget is a template, so say which of its keys",
+            );
+        }
+    }
+
+    fn clocks(&self, target: &dyn Fn(&str) -> Result<Target, String>) -> Vec<ClockRule> {
+        let Some(value) = self.root.get("clock") else {
+            return Vec::new();
+        };
+        let Some(tables) = value.as_table() else {
+            self.refuse("clock", "must be sections such as [clock.n1]");
+            return Vec::new();
+        };
+        let mut rules = Vec::new();
+        for (name, value) in tables {
+            let place = format!("clock.{name}");
+            match (target(name), value.as_table()) {
+                (Ok(target), Some(table)) => {
+                    rules.push(ClockRule::read(&self.fields("clock", place, table), target));
+                }
+                (Ok(_), None) => {
+                    self.refuse(&place, format!("must be a section, written [{place}]"))
+                }
+                (Err(problem), _) => self.refuse(&place, problem),
+            }
+        }
+        rules.sort_by_key(|rule| std::cmp::Reverse(rule.target.width()));
+        rules
+    }
+
+    fn budgets(&self, beside: Option<&Path>) -> Vec<(BudgetDraft, Budget)> {
+        let mut drafts = Vec::new();
+        if let Some(value) = self.root.get("budgets") {
+            drafts.extend(self.budgets_of_file(value, beside));
+        }
+        for (place, table) in self.many("budget") {
+            let value = serde_json::to_value(table).unwrap_or_default();
+            match draft_of(&place, value) {
+                Ok(draft) => drafts.push((place, draft)),
+                Err(error) => self.refuse(&place, error.to_string()),
+            }
+        }
+        if drafts.is_empty()
+            && !self.root.contains_key("budgets")
+            && !self.root.contains_key("budget")
+        {
+            self.refuse(
+                "budget",
+                "is missing: at least one [[budget]] must limit something",
+            );
+        }
+        let mut budgets = Vec::new();
+        for (place, draft) in drafts {
+            match draft.clone().validate() {
+                Ok(budget) => budgets.push((draft, budget)),
+                Err(errors) => {
+                    for error in errors {
+                        let field = format!("{place}.{}", error.field);
+                        let allowed = format!("must be {}", error.allowed);
+                        self.problems.borrow_mut().add(
+                            &field,
+                            format!("{:?}", error.value),
+                            allowed,
+                        );
+                    }
+                }
+            }
+        }
+        budgets
+    }
+
+    fn budgets_of_file(&self, value: &Value, beside: Option<&Path>) -> Vec<(String, BudgetDraft)> {
+        let (Some(file), Some(beside)) = (value.as_str(), beside) else {
+            self.refuse("budgets", "must be the name of a file beside the scenario");
+            return Vec::new();
+        };
+        let path = beside.join(file).display().to_string();
+        match budgets::read(&[path]) {
+            Ok(found) => found
+                .into_iter()
+                .map(|found| (found.place, found.draft))
+                .collect(),
+            Err(error) => {
+                self.refuse("budgets", error.to_string());
+                Vec::new()
+            }
+        }
+    }
+}

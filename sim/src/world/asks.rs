@@ -1,0 +1,147 @@
+//! What a client has its node decide, and the permits that it holds.
+
+use super::World;
+use super::clock::{MS, quantised};
+use super::event::{Message, Timer};
+use crate::draw::{Draw, Of};
+use crate::mark::Mark;
+use crate::oracle::Flight;
+use aliquot_core::asking::{Question, Verdict};
+use aliquot_core::central::{Manner, Outcome, Told};
+use aliquot_core::share::Kind;
+use aliquot_core::unit::{BudgetId, RequestId, Tick};
+use std::num::NonZeroU64;
+
+impl World {
+    /// Asks the node to decide in the client's stead. Whether it could be asked.
+    pub(super) fn ask_node(&mut self, of: usize, budget: BudgetId, kind: Kind, cost: u64) -> bool {
+        const ASKED_MOST: u64 = 32;
+        let waits = self.plan.scenario.clients[self.services[of].group]
+            .flows
+            .is_some();
+        let service = &mut self.services[of];
+        let now = service.clock.read(self.now);
+        let (Some(holder), Some(node)) = (service.client.holder(), service.link) else {
+            return false;
+        };
+        if service.callers.asked >= ASKED_MOST {
+            return false;
+        }
+        let question = Question {
+            budget,
+            kind,
+            cost: NonZeroU64::new(cost).unwrap_or(NonZeroU64::MIN),
+            manner: if waits { Manner::Waits } else { Manner::Once },
+        };
+        let (edge, lease) = (holder.edge(), holder.lease().until());
+        let Ok(ask) = service.asking.ask(question, edge, lease, now) else {
+            return false;
+        };
+        service.callers.asked += 1;
+        self.marks.hit(Mark::NodeAsked);
+        self.send(self.hosts.nodes + of, node, Message::Ask(ask));
+        true
+    }
+
+    /// Questions that will not be answered: who asked them goes away, or asks again.
+    pub(super) fn questions_void(&mut self, of: usize, void: &[RequestId]) {
+        for _ in void {
+            self.marks.hit(Mark::QuestionVoid);
+            self.question_over(of, false, 50 * MS);
+        }
+    }
+
+    pub(super) fn question_over(&mut self, of: usize, served: bool, again: u64) {
+        let group = &self.plan.scenario.clients[self.services[of].group];
+        let closed = group.flows.is_some();
+        let callers = &mut self.services[of].callers;
+        callers.asked = callers.asked.saturating_sub(1);
+        match (served, closed) {
+            (true, closed) => self.served(of, closed),
+            (false, true) => {
+                callers.waiting += 1;
+                self.try_later(of, again);
+            }
+            (false, false) => {}
+        }
+    }
+
+    pub(super) fn service_is_told(&mut self, of: usize, told: &Told, now: Tick) {
+        let service = &mut self.services[of];
+        match service.asking.handle(told, now) {
+            Verdict::Counts(request, Outcome::Admitted { hold, .. }) => {
+                if !hold.is_zero() {
+                    self.fly(of, Flight::Central(request));
+                }
+                self.marks.hit(Mark::AdmittedCentrally);
+                self.question_over(of, true, 0);
+            }
+            Verdict::Counts(_, Outcome::Refused { retry_after, .. }) => {
+                let again = retry_after.map_or(50 * MS, |span| span.nanos());
+                self.question_over(of, false, again);
+            }
+            Verdict::Counts(_, Outcome::Moved { .. }) => {
+                self.marks.hit(Mark::HomeMoved);
+                self.question_over(of, false, 10 * MS);
+            }
+            Verdict::Ignored => self.marks.hit(Mark::VerdictLate),
+            Verdict::Undo(release) => {
+                self.marks.hit(Mark::VerdictUndone);
+                if let Some(node) = self.services[of].link {
+                    self.send(self.hosts.nodes + of, node, Message::Release(release));
+                }
+            }
+        }
+    }
+
+    /// A permit is held for a while, exponentially distributed.
+    pub(super) fn fly(&mut self, of: usize, flight: Flight) {
+        let group = &self.plan.scenario.clients[self.services[of].group];
+        let mean = group.hold as f64;
+        let callers = &mut self.services[of].callers;
+        callers.count += 1;
+        let span = Draw::of(self.seed, Of::Hold, of as u64, callers.count).exponential(mean);
+        let span = quantised(span as u64 + MS / 10);
+        callers.flights.push((self.now + span, flight));
+        self.permit_taken(of, flight);
+        self.set(self.hosts.nodes + of, span, Timer::Done);
+    }
+
+    /// Callers are done with their permits.
+    pub(super) fn release_permits(&mut self, of: usize) {
+        let true_now = self.now;
+        let service = &mut self.services[of];
+        let now = service.clock.read(true_now);
+        let over = |flight: &(u64, Flight)| flight.0 <= true_now;
+        let done: Vec<Flight> = service
+            .callers
+            .flights
+            .extract_if(.., |f| over(f))
+            .map(|f| f.1)
+            .collect();
+        for flight in done {
+            let service = &mut self.services[of];
+            let over = match flight {
+                Flight::Own(budget, permit) => {
+                    let mut of_budget = service.client.allotments().filter(|(id, _)| *id == budget);
+                    !of_budget.any(|(_, allotment)| allotment.permits().is_valid(permit, now))
+                }
+                Flight::Central(request) => !service.asking.is_valid(request, now),
+            };
+            if over {
+                self.marks.hit(Mark::PermitCut);
+            }
+            match flight {
+                Flight::Own(budget, permit) => service.client.release_permit(budget, permit, now),
+                Flight::Central(request) => {
+                    let release = service.asking.release(request);
+                    if let (Some(release), Some(node)) = (release, service.link) {
+                        self.send(self.hosts.nodes + of, node, Message::Release(release));
+                    }
+                }
+            }
+        }
+        self.land();
+        self.retry(of);
+    }
+}

@@ -1,0 +1,206 @@
+//! A seed before its first event.
+
+use super::World;
+use super::callers::Callers;
+use super::clock::{self, Clock, SEC};
+use super::coordinator::Coordinator;
+use super::event::{Event, Timer};
+use super::log::{Log, Patience};
+use super::net::Net;
+use super::operator::{Operator, Requests};
+use super::service::Service;
+use crate::course::Course;
+use crate::draw::{Draw, Of};
+use crate::hosts::Hosts;
+use crate::mark::Marks;
+use crate::oracle::Oracle;
+use crate::plan::Plan;
+use crate::scenario::{Scenario, Target};
+use aliquot_core::budget::{Budget, Key};
+use aliquot_core::leader::Pace;
+use std::collections::{BTreeMap, BinaryHeap};
+
+impl World {
+    /// A seed before its first event.
+    #[must_use]
+    pub fn new(plan: Plan) -> Self {
+        let (seed, scenario) = (plan.seed, plan.scenario.clone());
+        let clones = plan
+            .faults
+            .iter()
+            .filter(|fault| fault.kind == "clone_client")
+            .count();
+        let hosts = Hosts::new(&scenario, clones);
+        let (keys, claims, key_of) = keys_of(&scenario, &hosts);
+        let named: Vec<(String, Budget)> = keys
+            .iter()
+            .map(Key::to_string)
+            .zip(claims.iter().cloned())
+            .collect();
+        let course = Course::new(&named, key_of.clone());
+        let (nodes, services) = (
+            nodes_of(&scenario, &hosts, seed),
+            services_of(&scenario, &hosts, &key_of, seed),
+        );
+        let drift = scenario.lease.drift;
+        let net = Net::new(seed, scenario.topology.clone(), hosts.zones.clone());
+        let mut world = Self {
+            seed,
+            now: 0,
+            next: 0,
+            queue: BinaryHeap::new(),
+            net,
+            nodes,
+            services,
+            keys,
+            claims,
+            oracle: Oracle::new(drift),
+            marks: Marks::default(),
+            course,
+            operator: Operator::default(),
+            requests: Requests::default(),
+            lives: BTreeMap::new(),
+            decided: std::collections::BTreeSet::new(),
+            just_asked: false,
+            retry_after: 0,
+            callers_until: u64::MAX,
+            active: BTreeMap::new(),
+            lasts: 0,
+            clones,
+            applied: 0,
+            events: 0,
+            stopped: false,
+            measures_bytes: false,
+            skew_from: Vec::new(),
+            witness: None,
+            hosts,
+            plan,
+        };
+        world.begin();
+        world
+    }
+
+    pub(super) fn begin(&mut self) {
+        self.configure();
+        let late = |world: &Self, node: usize| {
+            let joins = |fault: &&crate::scenario::Fault| fault.kind == "membership" && fault.joins;
+            world
+                .plan
+                .faults
+                .iter()
+                .filter(joins)
+                .any(|fault| fault.target.contains(&Target::Node(node)))
+        };
+        for node in 0..self.hosts.nodes {
+            if !late(self, node) {
+                self.start_node(node);
+            }
+        }
+        for of in 0..self.hosts.clients.len() {
+            let start = self.plan.scenario.clients[self.services[of].group].start;
+            match start {
+                0 => self.start_service(of),
+                // A process that is yet to begin is a fault that ends then, and is none.
+                at => self.at(
+                    at,
+                    Event::Timer {
+                        host: (self.hosts.nodes + of) as u32,
+                        process: 0,
+                        timer: Timer::Look,
+                    },
+                ),
+            }
+        }
+        for index in 0..self.plan.faults.len() {
+            self.at(self.plan.faults[index].at, Event::Strike(index as u32));
+        }
+        self.at(0, Event::Operate);
+        self.at(SEC, Event::Look);
+    }
+}
+
+/// The keys that clients ask for, the budget that each falls under, and each client's key.
+fn keys_of(scenario: &Scenario, hosts: &Hosts) -> (Vec<Key>, Vec<Budget>, Vec<usize>) {
+    let budgets = &scenario.budgets;
+    let first = budgets
+        .first()
+        .map(|(_, budget)| budget.key().as_str().to_owned());
+    let (mut keys, mut claims, mut of_group): (Vec<Key>, Vec<Budget>, Vec<usize>) =
+        Default::default();
+    for group in &scenario.clients {
+        let text = group
+            .key
+            .clone()
+            .or_else(|| first.clone())
+            .unwrap_or_default();
+        let Ok(key) = Key::try_from(text.as_str()) else {
+            of_group.push(0);
+            continue;
+        };
+        let known = keys.iter().position(|known| known.as_str() == key.as_str());
+        of_group.push(known.unwrap_or(keys.len()));
+        let exact = budgets
+            .iter()
+            .find(|(_, budget)| budget.key().as_str() == key.as_str());
+        let found = exact.or_else(|| {
+            budgets
+                .iter()
+                .find(|(_, budget)| budget.key().matches(&key))
+        });
+        if let (None, Some((_, budget))) = (known, found) {
+            keys.push(key);
+            claims.push(budget.clone());
+        }
+    }
+    let key_of = hosts
+        .clients
+        .iter()
+        .map(|&(group, _)| of_group[group])
+        .collect();
+    (keys, claims, key_of)
+}
+
+/// A host's clocks: as the narrowest rule says, else drawn.
+fn clock_of(scenario: &Scenario, hosts: &Hosts, host: usize, seed: u64) -> Clock {
+    let mut draw = Draw::of(seed, Of::Clock, host as u64, 0);
+    let bound = i64::from(scenario.lease.drift.ppm()) / clock::PPM_STEP;
+    let drawn = match draw.range(0, 4) {
+        0 => bound,
+        1 => -bound,
+        _ => draw.range(0, 2 * bound as u64 + 1) as i64 - bound,
+    };
+    let (mut ppm, mut offset, mut wall) = (drawn * clock::PPM_STEP, draw.range(1, 1_000 * SEC), 0);
+    offset = clock::quantised(offset);
+    for rule in &scenario.clocks {
+        let mut lots = Draw::of(seed, Of::Clock, 1 << 40, 0);
+        if hosts.find(&rule.target, None, &mut lots).contains(&host) {
+            ppm = rule.ppm.unwrap_or(ppm);
+            offset = rule.offset.unwrap_or(offset);
+            wall = rule.wall_offset;
+        }
+    }
+    Clock::new(offset, wall, ppm, scenario.lease.monotonic)
+}
+
+fn nodes_of(scenario: &Scenario, hosts: &Hosts, seed: u64) -> Vec<Coordinator> {
+    let bounds = Patience {
+        least: scenario.lease.election_min,
+        most: scenario.lease.election_max,
+    };
+    let node = |me| {
+        let log = Log::new(me, hosts.nodes, bounds);
+        Coordinator::new(clock_of(scenario, hosts, me, seed), log, Pace::default())
+    };
+    (0..hosts.nodes).map(node).collect()
+}
+
+/// The services, and after them the clones that there may be.
+fn services_of(scenario: &Scenario, hosts: &Hosts, key_of: &[usize], seed: u64) -> Vec<Service> {
+    let service = |of: usize| {
+        let group = hosts.clients.get(of).map_or(0, |&(group, _)| group);
+        let key = key_of.get(of).copied().unwrap_or(0);
+        let clock = clock_of(scenario, hosts, hosts.nodes + of, seed);
+        Service::new(clock, group, key, scenario.lease.drift, Callers::default())
+    };
+    (0..hosts.count() - hosts.nodes).map(service).collect()
+}

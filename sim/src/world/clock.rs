@@ -1,0 +1,236 @@
+//! A host's clocks: piecewise linear maps from true time to what they show.
+//!
+//! *boot* counts everything; *monotonic* stands still while the machine is
+//! suspended; *wall* is what people read, and may be stepped. A machine that
+//! its host pauses shows nothing of it on boot, and its wall clock jumps ahead
+//! when it goes on.
+
+use aliquot_core::unit::Tick;
+
+/// True time comes in steps of so many nanoseconds and rates in steps of
+/// [`PPM_STEP`], so that every reading is exact: one that was rounded up would
+/// be a clock that runs faster than it may.
+pub(crate) const QUANTUM: u64 = 10_000;
+
+/// Rates of clocks are multiples of this.
+pub(crate) const PPM_STEP: i64 = 100;
+
+/// A clock that stands still.
+pub(crate) const FROZEN: i64 = -1_000_000;
+
+pub(crate) const MS: u64 = 1_000_000;
+pub(crate) const SEC: u64 = 1_000 * MS;
+
+/// What every wall clock without an offset shows at the beginning, in milliseconds.
+const EPOCH_MS: i64 = 1_700_000_000_000;
+
+/// Rounds up to the quantum of true time.
+pub(crate) const fn quantised(nanos: u64) -> u64 {
+    match nanos.checked_next_multiple_of(QUANTUM) {
+        Some(nanos) => nanos,
+        None => nanos / QUANTUM * QUANTUM,
+    }
+}
+
+/// A line through a point.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    at: u64,
+    shows: i64,
+    ppm: i64,
+}
+
+impl Line {
+    const fn read(&self, now: u64) -> i64 {
+        let elapsed = (now - self.at) as i64;
+        self.shows + elapsed + elapsed / QUANTUM as i64 * (self.ppm / PPM_STEP)
+    }
+
+    const fn run_at(&mut self, now: u64, ppm: i64) {
+        (self.shows, self.at) = (self.read(now), now);
+        self.ppm = ppm / PPM_STEP * PPM_STEP;
+    }
+}
+
+/// The clocks of one host.
+#[derive(Clone, Debug)]
+pub(crate) struct Clock {
+    boot: Line,
+    wall: Line,
+    /// What boot counted while the machine was suspended.
+    suspended: i64,
+    /// When a suspension began, in true time.
+    asleep: Option<u64>,
+    /// What it runs at when nothing is done to it.
+    usual: i64,
+    /// Leases are counted on the monotonic clock.
+    monotonic: bool,
+}
+
+impl Clock {
+    pub(crate) const fn new(offset: u64, wall_offset: i64, ppm: i64, monotonic: bool) -> Self {
+        let usual = ppm / PPM_STEP * PPM_STEP;
+        Self {
+            boot: Line {
+                shows: offset as i64,
+                ..line_of(usual)
+            },
+            wall: Line {
+                shows: wall_offset,
+                ..line_of(usual)
+            },
+            suspended: 0,
+            asleep: None,
+            usual,
+            monotonic,
+        }
+    }
+
+    /// What leases are counted on.
+    pub(crate) fn read(&self, now: u64) -> Tick {
+        let boot = self.boot.read(now);
+        let shows = if self.monotonic {
+            boot - self.suspended
+        } else {
+            boot
+        };
+        Tick::from_nanos(u64::try_from(shows).unwrap_or(0))
+    }
+
+    pub(crate) const fn wall_ms(&self, now: u64) -> i64 {
+        EPOCH_MS + self.wall.read(now) / MS as i64
+    }
+
+    /// How far boot is from where true time would have it by now, in nanoseconds.
+    pub(crate) const fn skew(&self, now: u64, since: (u64, i64)) -> i64 {
+        (self.boot.read(now) - since.1) - (now - since.0) as i64
+    }
+
+    /// What boot shows.
+    pub(crate) const fn boot(&self, now: u64) -> i64 {
+        self.boot.read(now)
+    }
+
+    /// How much true time passes, at least, until it has counted `local`.
+    pub(crate) fn true_span(&self, local: u64) -> u64 {
+        let rate = u128::try_from(1_000_000 + self.boot.ppm).unwrap_or(0);
+        if rate == 0 {
+            return local;
+        }
+        let span = (u128::from(local) * 1_000_000).div_ceil(rate);
+        quantised(u64::try_from(span).unwrap_or(u64::MAX / 4))
+    }
+
+    pub(crate) const fn usual(&self) -> i64 {
+        self.usual
+    }
+
+    /// From now on it runs so much faster than true time.
+    pub(crate) const fn run_at(&mut self, now: u64, ppm: i64) {
+        self.boot.run_at(now, ppm);
+        self.wall.run_at(now, ppm);
+    }
+
+    pub(crate) const fn step_boot(&mut self, now: u64, by: i64) {
+        self.boot.run_at(now, self.boot.ppm);
+        self.boot.shows += by;
+    }
+
+    pub(crate) const fn step_wall(&mut self, now: u64, by: i64) {
+        self.wall.run_at(now, self.wall.ppm);
+        self.wall.shows += by;
+    }
+
+    /// The machine is suspended: boot and wall count on, monotonic does not.
+    pub(crate) const fn suspend(&mut self, now: u64) {
+        self.asleep = Some(now);
+    }
+
+    pub(crate) const fn wake(&mut self, now: u64) {
+        if let Some(since) = self.asleep.take() {
+            self.suspended += self.boot.read(now) - self.boot.read_back(since);
+        }
+    }
+
+    /// The machine's own host pauses it: nothing counts.
+    pub(crate) const fn freeze(&mut self, now: u64) {
+        self.run_at(now, FROZEN);
+    }
+
+    /// It goes on, and its wall clock is put right.
+    pub(crate) const fn thaw(&mut self, now: u64, paused: u64) {
+        self.run_at(now, self.usual);
+        self.step_wall(now, paused as i64);
+    }
+}
+
+impl Line {
+    /// What it showed at an instant before its last point, had it run as it does now.
+    const fn read_back(&self, then: u64) -> i64 {
+        if then >= self.at {
+            return self.read(then);
+        }
+        let elapsed = (self.at - then) as i64;
+        self.shows - elapsed - elapsed / QUANTUM as i64 * (self.ppm / PPM_STEP)
+    }
+}
+
+const fn line_of(ppm: i64) -> Line {
+    Line {
+        at: 0,
+        shows: 0,
+        ppm,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clock(ppm: i64, monotonic: bool) -> Clock {
+        Clock::new(5 * SEC, 0, ppm, monotonic)
+    }
+
+    fn shows(clock: &Clock, now: u64) -> u64 {
+        clock.read(now).nanos()
+    }
+
+    #[test]
+    fn a_rate_is_exact() {
+        let mut clock = clock(1_000, false);
+        assert_eq!(shows(&clock, SEC), 6 * SEC + MS);
+        clock.run_at(SEC, -50_000);
+        assert_eq!(shows(&clock, 2 * SEC), 7 * SEC + MS - 50 * MS);
+        assert_eq!(clock.true_span(950 * MS), SEC);
+    }
+
+    #[test]
+    fn suspended_time_is_counted_by_boot_and_wall_alone() {
+        for (monotonic, expect) in [(false, 12 * SEC), (true, 8 * SEC)] {
+            let mut clock = clock(0, monotonic);
+            clock.suspend(SEC);
+            clock.wake(5 * SEC);
+            assert_eq!(shows(&clock, 7 * SEC), expect);
+            assert_eq!(clock.wall_ms(7 * SEC) - EPOCH_MS, 7_000);
+        }
+    }
+
+    #[test]
+    fn a_paused_machine_counts_nothing_and_its_wall_clock_jumps() {
+        let mut clock = clock(0, false);
+        clock.freeze(SEC);
+        assert_eq!(shows(&clock, 4 * SEC), 6 * SEC);
+        clock.thaw(4 * SEC, 3 * SEC);
+        assert_eq!(shows(&clock, 5 * SEC), 7 * SEC);
+        assert_eq!(clock.wall_ms(5 * SEC) - EPOCH_MS, 5_000);
+    }
+
+    #[test]
+    fn a_step_moves_one_clock() {
+        let mut clock = clock(0, false);
+        clock.step_wall(SEC, -3_600 * SEC as i64);
+        clock.step_boot(SEC, -(SEC as i64));
+        assert_eq!(shows(&clock, 2 * SEC), 6 * SEC);
+        assert_eq!(clock.wall_ms(2 * SEC) - EPOCH_MS, 2_000 - 3_600_000);
+    }
+}

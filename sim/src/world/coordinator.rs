@@ -1,0 +1,388 @@
+//! A coordinator node's shell: the log, the replica, a leader asleep or awake,
+//! a node once it has joined. What follows from an input is done at once, as
+//! the real process does it.
+
+use super::clock::{Clock, MS};
+use super::event::{Message, Timer};
+use super::log::{AGAIN, Log};
+use super::{Process, World};
+use crate::draw::{Draw, Of};
+use crate::mark::Mark;
+use aliquot_core::command::Command;
+use aliquot_core::leader::{Leader, Pace};
+use aliquot_core::leadership::Barrier;
+use aliquot_core::message::Report;
+use aliquot_core::node::{Node, NodeOutput};
+use aliquot_core::state::State;
+use aliquot_core::unit::{Edge, Incarnation, NodeId, RequestId, Span, Tick};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+#[derive(Debug)]
+pub(crate) struct Coordinator {
+    pub(crate) clock: Clock,
+    pub(crate) process: Process,
+    pub(crate) log: Log,
+    pub(crate) state: State,
+    pub(crate) leader: Leader,
+    /// Since when it is in office, by its own clock.
+    pub(crate) office: Option<Tick>,
+    pub(super) leads: Option<u64>,
+    pub(super) barriers: Vec<(Barrier, u64)>,
+    pub(crate) node: Option<Node>,
+    pub(super) join: Option<RequestId>,
+    asked: Option<Tick>,
+    pub(super) applying: bool,
+    /// Which client each session belongs to.
+    pub(crate) sessions: BTreeMap<Incarnation, usize>,
+    /// Keys that clients asked for, whose budgets are not there yet.
+    pub(super) wanted: BTreeSet<usize>,
+    /// The latest reports heard, for whoever comes to lead.
+    pub(super) heard: BTreeMap<Incarnation, Rc<Report>>,
+    reported: Tick,
+    pub(super) news: bool,
+    /// Hands everything back.
+    pub(crate) departs: bool,
+    jumps: Option<(Tick, i64)>,
+    /// The greatest reading so far: ticks never go back.
+    latest: Tick,
+    timers: u64,
+}
+
+impl Coordinator {
+    pub(crate) fn new(clock: Clock, log: Log, pace: Pace) -> Self {
+        Self {
+            clock,
+            process: Process::DOWN,
+            log,
+            state: State::new(),
+            leader: Leader::new(pace),
+            office: None,
+            leads: None,
+            barriers: Vec::new(),
+            node: None,
+            join: None,
+            asked: None,
+            applying: false,
+            sessions: BTreeMap::new(),
+            wanted: BTreeSet::new(),
+            heard: BTreeMap::new(),
+            reported: Tick::from_nanos(0),
+            news: true,
+            departs: false,
+            jumps: None,
+            latest: Tick::from_nanos(0),
+            timers: 0,
+        }
+    }
+
+    /// What its clock shows, and never less than before.
+    pub(super) fn look(&mut self, true_now: u64) -> Tick {
+        self.latest = self.latest.max(self.clock.read(true_now));
+        self.latest
+    }
+
+    /// A wall clock that runs ahead tells of time that was not counted.
+    fn jumped(&mut self, now: Tick, wall_ms: i64) -> bool {
+        const MOST: Span = Span::from_millis(250);
+        let Some((then, wall_then)) = self.jumps.replace((now, wall_ms)) else {
+            return false;
+        };
+        let ahead = u64::try_from(wall_ms.saturating_sub(wall_then)).unwrap_or(0);
+        let ahead = Span::from_nanos(ahead.saturating_mul(MS));
+        ahead.minus_or_zero(now.since(then)) > MOST
+    }
+}
+
+impl World {
+    const TICK: u64 = 20 * MS;
+    const URGENT: Span = Span::from_millis(10);
+    const UNLEASED: Span = Span::from_millis(100);
+
+    pub(super) fn pace(&self) -> Pace {
+        Pace {
+            round: Span::from_nanos(self.plan.scenario.lease.round),
+            report: Span::from_nanos(self.plan.scenario.lease.report_every),
+            ..Pace::default()
+        }
+    }
+
+    /// How patient a member of the log is next.
+    fn log_patience(&mut self, node: usize) -> u64 {
+        let lease = &self.plan.scenario.lease;
+        let bounds = (lease.election_min, lease.election_max);
+        let host = &mut self.nodes[node];
+        host.timers += 1;
+        Draw::of(self.seed, Of::Timer, node as u64, host.timers).range(bounds.0, bounds.1)
+    }
+
+    /// A process begins on a node's disk. It replays the end of the log, which must change nothing.
+    pub(super) fn start_node(&mut self, node: usize) {
+        let (now, pace) = (self.now, self.pace());
+        let patience = self.log_patience(node);
+        let host = &mut self.nodes[node];
+        host.process.start();
+        host.latest = host.clock.read(now);
+        host.log.restart(host.latest.nanos(), patience);
+        host.leader = Leader::new(pace);
+        (host.leads, host.office, host.node) = (None, None, None);
+        (host.applying, host.news, host.jumps) = (false, true, None);
+        host.barriers.clear();
+        host.sessions.clear();
+        host.wanted.clear();
+        host.heard.clear();
+        let applied = host.state.applied();
+        let mut again = Vec::new();
+        for index in applied.saturating_sub(8) + 1..=applied {
+            let entry = host.log.entries[index as usize - 1].clone();
+            again.extend(host.state.apply(index, entry.command.as_deref()));
+        }
+        if !again.is_empty() {
+            self.oracle.commits.replayed(now, node, &again);
+        }
+        let host = &mut self.nodes[node];
+        host.join = Some(self.requests.next());
+        host.asked = None;
+        let jitter = Draw::of(self.seed, Of::Timer, node as u64, 1 << 40).range(0, 20 * MS);
+        self.set(node, jitter, Timer::LogTick);
+        self.set(node, jitter, Timer::NodeTick);
+        self.settle(node);
+    }
+
+    pub(super) fn node_timer(&mut self, node: usize, timer: Timer) {
+        match timer {
+            Timer::LogTick => {
+                let patience = self.log_patience(node);
+                let host = &mut self.nodes[node];
+                let now = host.clock.read(self.now).nanos();
+                host.log.tick(now, patience);
+                let beat = host.clock.true_span(self.plan.scenario.lease.heartbeat / 2);
+                self.set(node, beat, Timer::LogTick);
+            }
+            Timer::NodeTick => {
+                self.tick_node(node);
+                let span = self.nodes[node].clock.true_span(Self::TICK);
+                self.set(node, span, Timer::NodeTick);
+            }
+            Timer::Apply => self.apply(node),
+            Timer::Look | Timer::Arrival | Timer::Retry | Timer::Done => {}
+        }
+        self.settle(node);
+    }
+
+    fn tick_node(&mut self, node: usize) {
+        let host = &mut self.nodes[node];
+        let now = host.look(self.now);
+        let jumped = host.jumped(now, host.clock.wall_ms(self.now));
+        if let Some(machine) = &mut host.node {
+            if jumped {
+                machine.clock_jumped(now);
+                self.marks.hit(Mark::NodeClockJumped);
+            }
+            let before = machine.is_leased(now);
+            machine.tick(now);
+            if !before && machine.holder().counters().next().is_some() {
+                self.marks.hit(Mark::NodeWithoutLease);
+            }
+        }
+        let due = host
+            .asked
+            .is_none_or(|asked| now.since(asked).nanos() >= AGAIN);
+        let wanted: Vec<usize> = host.wanted.iter().copied().collect();
+        if due && (host.join.is_some() || !wanted.is_empty()) {
+            host.asked = Some(now);
+            self.ask_for_life(node);
+            for key in wanted {
+                self.instantiate(node, key);
+            }
+        }
+        self.keep_leaving(node);
+    }
+
+    fn ask_for_life(&mut self, node: usize) {
+        let host = &self.nodes[node];
+        let request = host.join.filter(|_| !host.departs);
+        if let Some(request) = request {
+            let node_id = NodeId::new(node as u64 + 1);
+            self.propose(
+                node,
+                Command::Join {
+                    node: node_id,
+                    request,
+                },
+            );
+        }
+    }
+
+    pub(super) fn instantiate(&mut self, node: usize, key: usize) {
+        let host = &self.nodes[node];
+        let creator = host.node.as_ref().map(Node::life);
+        let key = self.keys[key].to_string();
+        self.propose(node, Command::Instantiate { key, creator });
+    }
+
+    /// Hands a command to whoever leads, as far as this node knows.
+    pub(super) fn propose(&mut self, node: usize, command: Command) {
+        let host = &mut self.nodes[node];
+        if host.log.is_leader() {
+            host.log.propose(command);
+        } else if let Some(to) = host.log.hint {
+            self.send(node, to, Message::Propose(Rc::new(command)));
+        }
+    }
+
+    pub(super) fn node_hears(&mut self, from: usize, node: usize, message: Message) {
+        let now = self.nodes[node].look(self.now);
+        match message {
+            Message::Log(message) => {
+                // What the log's members say to each other is the log's alone, until
+                // it changes who leads, what is committed or what a quorum answered.
+                self.nodes[node].log.handle(from, &message, now.nanos());
+                if !self.follow_log(node) {
+                    self.flush_log(node);
+                    return;
+                }
+            }
+            Message::Propose(command) => {
+                self.nodes[node].log.propose((*command).clone());
+            }
+            Message::Report { report, relayed } => {
+                self.node_hears_report(node, report, relayed, now)
+            }
+            Message::Answer { answer, relayed } => {
+                let target = self.lives.get(&answer.edge.child).copied();
+                if target == Some(node) {
+                    if relayed {
+                        self.marks.hit(Mark::AnswerRelayed);
+                    }
+                    if let Some(machine) = &mut self.nodes[node].node {
+                        machine.handle_answer(&answer, now);
+                    }
+                } else if let (false, Some(to)) = (relayed, target) {
+                    self.send(
+                        node,
+                        to,
+                        Message::Answer {
+                            answer,
+                            relayed: true,
+                        },
+                    );
+                }
+            }
+            Message::ClientReport(report) => {
+                if let Some(machine) = &mut self.nodes[node].node {
+                    machine.handle_report(&report, now);
+                    // The refusal of another life's edge must find its way, too.
+                    self.drain_to(node, Some((report.edge, from)));
+                }
+            }
+            other => self.node_hears_client(from, node, other, now),
+        }
+        self.settle(node);
+    }
+
+    fn node_hears_report(&mut self, node: usize, report: Rc<Report>, relayed: bool, now: Tick) {
+        let host = &mut self.nodes[node];
+        let life = report.edge.child;
+        let newer = host
+            .heard
+            .get(&life)
+            .is_none_or(|known| known.seq < report.seq);
+        if newer {
+            host.heard.insert(life, Rc::clone(&report));
+        }
+        if host.leads.is_some() {
+            if relayed && newer {
+                self.marks.hit(Mark::ReportRelayed);
+            }
+            if let Some(answer) = host.leader.handle_report(&report, &host.state, now) {
+                self.tell(node, answer);
+            }
+        } else if let (true, false, Some(to)) = (newer, relayed, host.log.hint) {
+            self.send(
+                node,
+                to,
+                Message::Report {
+                    report,
+                    relayed: true,
+                },
+            );
+        }
+    }
+
+    /// Does what follows from an input: elections, commits, plans, answers, reports.
+    pub(super) fn settle(&mut self, node: usize) {
+        self.follow_log(node);
+        self.lead(node);
+        let host = &mut self.nodes[node];
+        let now = host.look(self.now);
+        if let Some(machine) = &mut host.node {
+            machine.hurry(now);
+        }
+        self.drain_to(node, None);
+        self.report_if_due(node, now);
+        self.flush_log(node);
+    }
+
+    pub(super) fn report_if_due(&mut self, node: usize, now: Tick) {
+        let wall = self.nodes[node].clock.wall_ms(self.now);
+        let usual = Span::from_nanos(self.plan.scenario.lease.report_every);
+        let host = &mut self.nodes[node];
+        let Some(machine) = &mut host.node else {
+            return;
+        };
+        host.news |= machine.take_news();
+        let every = match (machine.is_leased(now), host.news) {
+            (_, true) => Self::URGENT,
+            (false, false) => Self::UNLEASED,
+            (true, false) => usual,
+        };
+        if now.since(host.reported) < every {
+            return;
+        }
+        (host.reported, host.news) = (now, false);
+        let Some(report) = machine.report(now, wall) else {
+            return;
+        };
+        let report = Rc::new(report);
+        for to in 0..self.hosts.nodes {
+            if to != node {
+                let report = Rc::clone(&report);
+                self.send(
+                    node,
+                    to,
+                    Message::Report {
+                        report,
+                        relayed: false,
+                    },
+                );
+            }
+        }
+        self.node_hears_report(node, report, true, now);
+        self.drain_to(node, None);
+    }
+
+    /// Carries out what the node's machine wants said; `asker` waits for the refusal of an edge.
+    pub(super) fn drain_to(&mut self, node: usize, asker: Option<(Edge, usize)>) {
+        let Some(machine) = &mut self.nodes[node].node else {
+            return;
+        };
+        let life = machine.life();
+        for output in machine.poll_outputs() {
+            match output {
+                NodeOutput::Answer(answer) => {
+                    let asked = asker.filter(|(edge, _)| *edge == answer.edge);
+                    let known = self.nodes[node].sessions.get(&answer.edge.child);
+                    let known = known.copied().filter(|_| answer.edge.parent == life);
+                    if let Some(to) = asked.map(|(_, to)| to).or(known) {
+                        self.send(node, to, Message::ClientAnswer(Rc::new(answer)));
+                    }
+                }
+                NodeOutput::Rejoin => {
+                    self.marks.hit(Mark::NodeRejoined);
+                    self.nodes[node].join = Some(self.requests.next());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! A node's clients: sessions, names of keys, questions, and leaving.
+
+use super::World;
+use super::event::Message;
+use crate::mark::Mark;
+use crate::oracle::Admission;
+use aliquot_core::central::{Ask, Outcome, Told};
+use aliquot_core::node::{Asked, Released};
+use aliquot_core::share::{Kind, Share};
+use aliquot_core::unit::{Edge, Incarnation, PeriodId, Tick, Tokens};
+
+impl World {
+    pub(super) fn node_hears_client(
+        &mut self,
+        from: usize,
+        node: usize,
+        message: Message,
+        now: Tick,
+    ) {
+        match message {
+            Message::Open { nonce, resume } => self.open_session(from, node, nonce, resume, now),
+            Message::Name { key } => self.name(from, node, key),
+            Message::Ask(ask) => self.node_is_asked(from, node, &ask, now),
+            Message::Told(told) => self.node_is_told(node, told),
+            Message::Release(release) => {
+                let Some(machine) = &mut self.nodes[node].node else {
+                    return;
+                };
+                if let Released::Forward { to, release } = machine.handle_release(&release, now)
+                    && let Some(&to) = self.lives.get(&to)
+                {
+                    self.send(node, to, Message::Release(release));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn open_session(
+        &mut self,
+        from: usize,
+        node: usize,
+        nonce: u64,
+        resume: Option<Edge>,
+        now: Tick,
+    ) {
+        let host = &mut self.nodes[node];
+        let departs = host.departs;
+        let Some(machine) = host.node.as_mut().filter(|_| !departs) else {
+            return;
+        };
+        let life = machine.life();
+        let lives =
+            |edge: &Edge| edge.parent == life && machine.ledger().child(edge.child).is_some();
+        let edge = match resume.filter(lives) {
+            Some(edge) => Some(edge),
+            None => machine.open_session(now),
+        };
+        if let Some(edge) = edge {
+            host.sessions.insert(edge.child, from);
+            self.send(node, from, Message::Opened { nonce, edge });
+        }
+    }
+
+    /// What a key is called; a template's key is made when it is first asked for.
+    fn name(&mut self, from: usize, node: usize, key: usize) {
+        let state = &self.nodes[node].state;
+        if let Some(budget) = state.budget_of(&self.keys[key])
+            && let Some(generation) = state.budget(budget)
+        {
+            let scale = generation.budget.scale();
+            self.send(node, from, Message::Named { key, budget, scale });
+        } else if state.rule_of(&self.keys[key]).is_some() && self.nodes[node].wanted.insert(key) {
+            self.marks.hit(Mark::KeyInstantiated);
+            self.instantiate(node, key);
+        }
+    }
+
+    fn node_is_asked(&mut self, from: usize, node: usize, ask: &Ask, now: Tick) {
+        let host = &mut self.nodes[node];
+        let Some(machine) = &mut host.node else {
+            return;
+        };
+        match machine.handle_ask(ask, &host.state, now) {
+            Asked::Told(told) => {
+                self.judge_verdict(ask, &told);
+                self.send(node, from, Message::Told(told));
+            }
+            Asked::Forward { to, ask } => {
+                if let Some(&to) = self.lives.get(&to) {
+                    self.marks.hit(Mark::QuestionPassedOn);
+                    self.send(node, to, Message::Ask(ask));
+                }
+            }
+        }
+    }
+
+    /// The home's verdict, on its way to the client.
+    fn node_is_told(&mut self, node: usize, told: Told) {
+        let host = &self.nodes[node];
+        let life = host.node.as_ref().map(aliquot_core::node::Node::life);
+        let client = host.sessions.get(&told.edge.child).copied();
+        if let Some(to) = client.filter(|_| life == Some(told.edge.parent)) {
+            self.send(node, to, Message::Told(told));
+        }
+    }
+
+    /// What is admitted centrally is judged when its home decides, once.
+    fn judge_verdict(&mut self, ask: &Ask, told: &Told) {
+        let Some(bench) = self.oracle.bench(ask.budget) else {
+            return;
+        };
+        let (grains, kind) = (bench.grains, bench.kind);
+        let cost = Tokens::from_grains(grains.saturating_mul(ask.cost.get()));
+        let asker = self.asker(ask.edge);
+        match told.outcome {
+            Outcome::Admitted { by, period, .. } => {
+                if self.decided.insert((by, told.edge, told.request)) {
+                    if kind != Kind::Concurrency {
+                        let admission = central(ask, by, cost, period);
+                        self.oracle.admitted(self.now, &admission);
+                    }
+                    self.count_admitted(asker, ask.cost.get());
+                }
+            }
+            Outcome::Refused { .. } => {
+                self.oracle.refused(self.now, ask.budget, cost);
+                self.course.refused(self.now, asker, ask.cost.get());
+            }
+            Outcome::Moved { .. } => {}
+        }
+    }
+
+    /// The client of a session, wherever that is known.
+    fn asker(&self, edge: Edge) -> usize {
+        let node = self.lives.get(&edge.parent);
+        let host = node.and_then(|&node| self.nodes[node].sessions.get(&edge.child));
+        host.map_or(usize::MAX, |host| host - self.hosts.nodes)
+    }
+
+    /// A node that leaves asks its clients to go, and ends when nothing is left.
+    pub(super) fn keep_leaving(&mut self, node: usize) {
+        let host = &mut self.nodes[node];
+        if !host.departs {
+            return;
+        }
+        let left = host
+            .node
+            .as_ref()
+            .is_none_or(aliquot_core::node::Node::has_left);
+        if left {
+            self.marks.hit(Mark::NodeLeft);
+            self.crash_node(node);
+            self.operator.removes.push(node);
+        }
+    }
+
+    /// A node begins to hand everything back.
+    pub(super) fn leave(&mut self, node: usize) -> bool {
+        let host = &mut self.nodes[node];
+        if !host.process.up || host.departs {
+            return false;
+        }
+        let now = host.clock.read(self.now);
+        if let Some(machine) = &mut host.node {
+            machine.leave(now);
+        }
+        host.departs = true;
+        let clients: Vec<usize> = host.sessions.values().copied().collect();
+        for client in clients {
+            self.send(node, client, Message::Move);
+        }
+        if self.nodes[node].log.is_leader() {
+            let heir =
+                (0..self.hosts.nodes).find(|&heir| heir != node && self.process(heir).is_some());
+            if let Some(heir) = heir {
+                self.nodes[node].log.transfer(heir);
+            }
+        }
+        self.settle(node);
+        true
+    }
+}
+
+const fn central(ask: &Ask, by: Incarnation, cost: Tokens, period: PeriodId) -> Admission {
+    Admission {
+        client: None,
+        budget: ask.budget,
+        edge: Some(Edge {
+            parent: by,
+            child: ask.edge.child,
+        }),
+        cost,
+        period,
+        right: crate::oracle::Right::Booked,
+        share: Share::EMPTY,
+    }
+}

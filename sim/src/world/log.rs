@@ -1,0 +1,336 @@
+//! The modelled replicated log: elections, a quorum for every entry, leaders
+//! that do not know yet that they are none. It is the smallest protocol of the
+//! Raft family that shows these; what is simulated is what stands on it.
+//!
+//! | it has | it leaves out |
+//! |---|---|
+//! | terms, votes, trial votes, logs that conflict and are cut back | changes of its own membership |
+//! | commit by a quorum of the leader's own term | snapshots and compaction |
+//! | barriers: a round trip to a quorum | disks that forget what they acknowledged |
+
+use super::clock::MS;
+use aliquot_core::command::Command;
+use std::rc::Rc;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) term: u64,
+    pub(crate) command: Option<Rc<Command>>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum LogMessage {
+    /// A candidate asks; a `trial` changes nobody's term.
+    Ask {
+        term: u64,
+        last: (u64, u64),
+        trial: bool,
+    },
+    Vote {
+        term: u64,
+        trial: bool,
+    },
+    Append {
+        term: u64,
+        prev: (u64, u64),
+        entries: Vec<Entry>,
+        commit: u64,
+        probe: u64,
+    },
+    Appended {
+        term: u64,
+        matched: Result<u64, u64>,
+        probe: u64,
+    },
+    Newer {
+        term: u64,
+    },
+    /// The leader would have another one lead.
+    Stand {
+        term: u64,
+    },
+}
+
+/// What a leader knows of the others.
+#[derive(Clone, Debug)]
+pub(super) struct Peers {
+    pub(super) next: Vec<u64>,
+    pub(super) matched: Vec<u64>,
+    pub(super) probed: Vec<u64>,
+    pub(super) heard: Vec<u64>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Role {
+    Follower,
+    Candidate { trial: bool, votes: Vec<bool> },
+    Leader(Peers),
+}
+
+/// How patient members are, in nanoseconds of their own clocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    pub(crate) least: u64,
+    pub(crate) most: u64,
+}
+
+/// One node's part. The log, the term and the vote survive a crash.
+#[derive(Debug)]
+pub(crate) struct Log {
+    pub(super) me: usize,
+    pub(super) size: usize,
+    pub(crate) term: u64,
+    pub(super) voted: Option<usize>,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) commit: u64,
+    pub(super) role: Role,
+    pub(crate) hint: Option<usize>,
+    pub(super) probe: u64,
+    pub(super) heard: u64,
+    pub(super) bounds: Patience,
+    pub(super) patience: u64,
+    /// Its disk refuses to write.
+    pub(crate) broken: bool,
+    /// Entries were thrown away since somebody looked.
+    pub(crate) conflict: bool,
+    pub(crate) out: Vec<(usize, LogMessage)>,
+}
+
+impl Log {
+    const BATCH: usize = 64;
+
+    pub(crate) const fn new(me: usize, size: usize, bounds: Patience) -> Self {
+        Self {
+            me,
+            size,
+            term: 0,
+            voted: None,
+            entries: Vec::new(),
+            commit: 0,
+            role: Role::Follower,
+            hint: None,
+            probe: 0,
+            heard: 0,
+            bounds,
+            patience: bounds.most,
+            broken: false,
+            conflict: false,
+            out: Vec::new(),
+        }
+    }
+
+    pub(super) const fn majority(&self) -> usize {
+        self.size / 2 + 1
+    }
+
+    pub(crate) const fn is_leader(&self) -> bool {
+        matches!(self.role, Role::Leader(_))
+    }
+
+    /// A new process on the same disk, of this patience.
+    pub(crate) fn restart(&mut self, now: u64, patience: u64) {
+        self.role = Role::Follower;
+        self.hint = None;
+        (self.heard, self.patience) = (now, patience);
+        self.out.clear();
+    }
+
+    pub(super) fn last(&self) -> (u64, u64) {
+        let index = self.entries.len() as u64;
+        (self.term_at(index), index)
+    }
+
+    fn term_at(&self, index: u64) -> u64 {
+        match index {
+            0 => 0,
+            _ => {
+                let entry = self.entries.get(index as usize - 1);
+                entry.map_or(u64::MAX, |entry| entry.term)
+            }
+        }
+    }
+
+    pub(super) fn others(&self) -> impl Iterator<Item = usize> + use<> {
+        let me = self.me;
+        (0..self.size).filter(move |&node| node != me)
+    }
+
+    /// Appends to the log, if this node believes that it leads.
+    pub(crate) fn propose(&mut self, command: Command) -> bool {
+        if !self.is_leader() || self.broken {
+            return false;
+        }
+        self.entries.push(Entry {
+            term: self.term,
+            command: Some(Rc::new(command)),
+        });
+        self.count_up();
+        self.replicate();
+        true
+    }
+
+    /// Starts a round trip to a quorum, and names it.
+    pub(crate) fn probe(&mut self) -> u64 {
+        self.probe += 1;
+        self.replicate();
+        self.probe
+    }
+
+    /// The latest round trip that a quorum has answered, in this term.
+    pub(crate) fn probed(&self) -> u64 {
+        let Role::Leader(peers) = &self.role else {
+            return 0;
+        };
+        let mut probed = peers.probed.clone();
+        probed[self.me] = self.probe;
+        probed.sort_unstable();
+        probed[self.size - self.majority()]
+    }
+
+    /// Heartbeats, elections, and a leader that hears no quorum gives up.
+    /// `draw` is how patient it is from now on, if it loses patience.
+    pub(crate) fn tick(&mut self, now: u64, draw: u64) {
+        if let Role::Leader(peers) = &self.role {
+            let doubt = 2 * self.bounds.most;
+            let fresh = |node: &usize| now.saturating_sub(peers.heard[*node]) < doubt;
+            let hears = self.others().filter(fresh).count();
+            if hears + 1 < self.majority() {
+                self.step_down(now);
+                return;
+            }
+            self.replicate();
+        } else if now.saturating_sub(self.heard) > self.patience {
+            self.patience = draw;
+            self.heard = now;
+            self.hint = None;
+            self.stand(true);
+        }
+    }
+
+    pub(super) fn replicate(&mut self) {
+        let Role::Leader(peers) = &self.role else {
+            return;
+        };
+        let next = peers.next.clone();
+        for to in self.others() {
+            let from = next[to].min(self.entries.len() as u64 + 1);
+            let rest = &self.entries[from as usize - 1..];
+            let message = LogMessage::Append {
+                term: self.term,
+                prev: (from - 1, self.term_at(from - 1)),
+                entries: rest[..rest.len().min(Self::BATCH)].to_vec(),
+                commit: self.commit,
+                probe: self.probe,
+            };
+            self.out.push((to, message));
+        }
+    }
+
+    pub(super) fn sees(&mut self, term: u64) {
+        if term > self.term {
+            self.term = term;
+            self.voted = None;
+            self.role = Role::Follower;
+        }
+    }
+
+    pub(crate) fn handle(&mut self, from: usize, message: &LogMessage, now: u64) {
+        match message {
+            LogMessage::Ask { term, last, trial } => self.asked(from, *term, *last, *trial, now),
+            LogMessage::Vote { term, trial } => self.elect(from, *term, *trial, now),
+            LogMessage::Append { term, .. } if *term < self.term => {
+                let term = self.term;
+                self.out.push((from, LogMessage::Newer { term }));
+            }
+            LogMessage::Append {
+                term,
+                prev,
+                entries,
+                commit,
+                probe,
+            } => {
+                self.sees(*term);
+                self.role = Role::Follower;
+                (self.heard, self.hint) = (now, Some(from));
+                if self.broken {
+                    return;
+                }
+                let matched = self.append(*prev, entries, *commit);
+                let (term, probe) = (*term, *probe);
+                self.out.push((
+                    from,
+                    LogMessage::Appended {
+                        term,
+                        matched,
+                        probe,
+                    },
+                ));
+            }
+            LogMessage::Appended {
+                term,
+                matched,
+                probe,
+            } => {
+                self.sees(*term);
+                if *term == self.term {
+                    self.appended(from, *matched, *probe, now);
+                }
+            }
+            LogMessage::Newer { term } => self.sees(*term),
+            LogMessage::Stand { term } if *term == self.term && !self.is_leader() => {
+                self.stand(false)
+            }
+            LogMessage::Stand { .. } => {}
+        }
+    }
+
+    fn append(&mut self, prev: (u64, u64), entries: &[Entry], commit: u64) -> Result<u64, u64> {
+        if self.term_at(prev.0) != prev.1 {
+            return Err(self.commit.min(prev.0));
+        }
+        let mut index = prev.0;
+        for entry in entries {
+            index += 1;
+            if self.term_at(index) != entry.term {
+                self.conflict |= self.entries.len() as u64 >= index;
+                self.entries.truncate(index as usize - 1);
+                self.entries.push(entry.clone());
+            }
+        }
+        self.commit = self.commit.max(commit.min(index));
+        Ok(index)
+    }
+
+    fn appended(&mut self, from: usize, matched: Result<u64, u64>, probe: u64, now: u64) {
+        let Role::Leader(peers) = &mut self.role else {
+            return;
+        };
+        peers.heard[from] = now;
+        peers.probed[from] = peers.probed[from].max(probe);
+        match matched {
+            Ok(index) => {
+                peers.matched[from] = peers.matched[from].max(index);
+                peers.next[from] = peers.matched[from] + 1;
+            }
+            Err(index) => peers.next[from] = index + 1,
+        }
+        self.count_up();
+    }
+
+    /// Only an entry of its own term commits by counting.
+    pub(super) fn count_up(&mut self) {
+        let Role::Leader(peers) = &self.role else {
+            return;
+        };
+        let mut all = peers.matched.clone();
+        all[self.me] = self.entries.len() as u64;
+        all.sort_unstable();
+        let held = all[self.size - self.majority()];
+        if held > self.commit && self.term_at(held) == self.term {
+            self.commit = held;
+        }
+    }
+}
+
+/// How long after a message to the log is due it may be told again.
+pub(crate) const AGAIN: u64 = 500 * MS;

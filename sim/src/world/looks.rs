@@ -1,0 +1,353 @@
+//! What the oracle is shown: admissions, permits, and the books of all hosts at instants.
+
+use super::clock::{MS, SEC};
+use super::service::Service;
+use super::{Message, World};
+use crate::mark::Mark;
+use crate::oracle::{Admission, Flight, Flown, Health, Right};
+use aliquot_core::client::Mode;
+use aliquot_core::share::{Kind, Share};
+use aliquot_core::state::Effect;
+use aliquot_core::unit::{BudgetId, Tick, Tokens};
+use aliquot_wire::Wire;
+
+impl World {
+    pub(super) fn admitted(&mut self, of: usize, admission: Admission, cost: u64) {
+        self.show("admitted", Some(self.hosts.nodes + of), || {
+            format!("{cost} of {}", admission.budget)
+        });
+        if admission.right != Right::Booked {
+            self.marks.hit(Mark::AdmittedUnleased);
+        }
+        if of >= self.hosts.clients.len() {
+            self.marks.hit(Mark::ForkedAlive);
+        }
+        self.oracle.admitted(self.now, &admission);
+        self.count_admitted(of, cost);
+        self.inspect(of, &admission);
+    }
+
+    pub(super) fn count_admitted(&mut self, of: usize, cost: u64) {
+        self.course.admitted(self.now, of, cost);
+    }
+
+    pub(super) fn refused(&mut self, of: usize, budget: Option<BudgetId>, cost: u64) {
+        self.course.refused(self.now, of, cost);
+        if let (Some(budget), Some((_, scale))) = (budget, self.services[of].budget) {
+            let grains = scale.grains_per_token().saturating_mul(cost);
+            self.oracle
+                .refused(self.now, budget, Tokens::from_grains(grains));
+        }
+    }
+
+    /// An admission under a lease is one of a session that its node has booked something for.
+    fn inspect(&mut self, of: usize, admission: &Admission) {
+        let service = &self.services[of];
+        let now = service.clock.read(self.now);
+        let leased = service.client.is_leased(now);
+        let Some(edge) = admission.edge.filter(|_| admission.right == Right::Booked) else {
+            return;
+        };
+        if !leased {
+            self.marks.hit(Mark::AdmittedByFloor);
+            return;
+        }
+        let Some(&node) = self.lives.get(&edge.parent) else {
+            return;
+        };
+        let machine = self.nodes[node]
+            .node
+            .as_ref()
+            .filter(|machine| machine.life() == edge.parent);
+        let Some(account) = machine.and_then(|machine| machine.account(admission.budget)) else {
+            return;
+        };
+        if account.holding(edge.child).is_zero() {
+            let (name, at) = (
+                self.hosts.name(self.hosts.nodes + of),
+                self.hosts.name(node),
+            );
+            self.oracle.disjoint.unbooked(self.now, || {
+                format!("{name} admitted on {edge}, of which {at} had booked nothing any more")
+            });
+        }
+    }
+
+    pub(super) fn permit_taken(&mut self, of: usize, flight: Flight) {
+        let service = &self.services[of];
+        let Some((budget, _)) = service.budget else {
+            return;
+        };
+        let (now, flown) = (self.now, (of, service.process.number, flight));
+        self.land();
+        self.course.admitted(now, of, 1);
+        if let Some(bench) = self.oracle.bench(budget) {
+            bench.taken(now, flown);
+        }
+    }
+
+    /// Permits that are over, by the clocks of those who hold them.
+    pub(super) fn land(&mut self) {
+        let (services, now) = (&self.services, self.now);
+        let over = |&(of, process, flight): &Flown| {
+            let service: &Service = &services[of];
+            let local = service.clock.read(now);
+            let flies = match flight {
+                Flight::Own(budget, permit) => {
+                    service.client.allotments().any(|(id, allotment)| {
+                        id == budget && allotment.permits().is_valid(permit, local)
+                    })
+                }
+                Flight::Central(request) => service.asking.is_valid(request, local),
+            };
+            !flies || service.process.number != process || !service.process.up
+        };
+        let budgets: Vec<BudgetId> = services
+            .iter()
+            .filter_map(|service| service.budget)
+            .map(|(id, _)| id)
+            .collect();
+        let mut seen = budgets;
+        seen.sort_unstable();
+        seen.dedup();
+        for budget in seen {
+            if let Some(bench) = self
+                .oracle
+                .bench(budget)
+                .filter(|bench| bench.kind == Kind::Concurrency)
+            {
+                bench.landed(now, over);
+            }
+        }
+    }
+
+    /// A process is over, and with it all that it did.
+    pub(super) fn end_flights(&mut self, of: usize) {
+        let flights = std::mem::take(&mut self.services[of].callers.flights);
+        if !flights.is_empty() {
+            self.land();
+        }
+    }
+
+    pub(super) fn applied(&mut self, node: usize, index: u64, effects: &[Effect]) {
+        if index > self.applied {
+            self.applied = index;
+            self.course.traffic.entries += 1;
+            for effect in effects {
+                match effect {
+                    Effect::Reclaimed(_) => self.marks.hit(Mark::ReclaimApplied),
+                    Effect::Stamped(..) => self.marks.hit(Mark::Stamped),
+                    _ => {}
+                }
+            }
+        }
+        self.show("applied", Some(node), || {
+            format!("entry {index}: {effects:?}")
+        });
+        let state = &self.nodes[node].state;
+        self.oracle.applied(self.now, index, state, effects);
+    }
+
+    fn most_applied(&self) -> usize {
+        let nodes = 0..self.hosts.nodes;
+        nodes
+            .max_by_key(|&node| self.nodes[node].state.applied())
+            .unwrap_or(0)
+    }
+
+    pub(super) fn look(&mut self) {
+        let best = self.most_applied();
+        let budgets: Vec<BudgetId> = self.nodes[best].state.budgets().map(|(id, _)| id).collect();
+        for budget in budgets {
+            let mut parts = Vec::with_capacity(self.hosts.count() + 1);
+            for host in self.nodes.iter().filter(|host| host.process.up) {
+                let now = host.clock.read(self.now);
+                if let Some(node) = host.node.as_ref().filter(|node| node.is_leased(now)) {
+                    parts.push(node.undealt(budget, now));
+                }
+            }
+            for service in self.services.iter().filter(|service| service.process.up) {
+                parts.push(usable(service, budget, service.clock.read(self.now)));
+            }
+            parts.push(self.pool(budget, best));
+            if let Some(bench) = self.oracle.bench(budget) {
+                bench.believed(self.now, parts.into_iter());
+            }
+        }
+        if self.now.is_multiple_of(200 * MS) {
+            self.look_at_edges(best);
+        }
+        let health = self.health(best);
+        let clients = self.services.len() - self.clones;
+        if health.unleased.len() == clients && self.now > 10 * SEC {
+            self.marks.hit(Mark::AllUnleased);
+        }
+        self.oracle.healing.look(self.now, &health);
+        if self.now.is_multiple_of(SEC) {
+            self.note_second();
+        }
+        let breaks = &self.plan.scenario.run.breaks;
+        let mut found = self
+            .oracle
+            .found()
+            .filter_map(|found| found.breach.as_ref());
+        self.stopped = found.any(|breach| !breaks.contains(&breach.invariant));
+    }
+
+    /// The pool of the latest leader in office, if its book is the latest too.
+    fn pool(&self, budget: BudgetId, best: usize) -> Share {
+        let latest = self.nodes[best].state.applied();
+        let leader = self.leader().map(|node| &self.nodes[node]);
+        let leader = leader.filter(|host| host.state.applied() == latest);
+        let share = leader.and_then(|host| {
+            let now = host.clock.read(self.now);
+            host.leader.pool(budget).map(|pool| pool.share_at(now))
+        });
+        share.unwrap_or(Share::EMPTY)
+    }
+
+    fn look_at_edges(&mut self, best: usize) {
+        let now = self.now;
+        for host in &self.nodes {
+            let Some(node) = &host.node else { continue };
+            let (holder, life) = (node.holder(), node.life());
+            for (budget, counters) in holder.counters() {
+                self.oracle.edges.seen(now, holder.edge(), budget, counters);
+                let generation = self.nodes[best].state.budget(budget);
+                if let Some(generation) = generation
+                    && generation.account.open().any(|(open, _)| open == life)
+                {
+                    let committed = generation.account.counters(life);
+                    if committed.period == counters.period {
+                        self.oracle.commits.given(
+                            now,
+                            life,
+                            budget,
+                            counters.given,
+                            committed.given,
+                        );
+                    }
+                }
+            }
+        }
+        for service in &self.services[..self.services.len() - self.clones] {
+            let Some(holder) = service.client.holder() else {
+                continue;
+            };
+            for (budget, counters) in holder.counters() {
+                self.oracle.edges.seen(now, holder.edge(), budget, counters);
+            }
+        }
+    }
+
+    fn health(&self, best: usize) -> Health {
+        let in_office = |node: &&super::Coordinator| node.process.up && node.leader.in_office();
+        let lives: Vec<_> = self
+            .nodes
+            .iter()
+            .filter_map(|host| host.node.as_ref())
+            .map(|node| node.life())
+            .collect();
+        let members = self.nodes[best].state.members();
+        let clients = self.services[..self.services.len() - self.clones]
+            .iter()
+            .enumerate();
+        let unleased = clients.filter(|(_, service)| {
+            let now = service.clock.read(self.now);
+            service.process.up && !service.leaving && !service.client.is_leased(now)
+        });
+        Health {
+            leaders: self.nodes.iter().filter(in_office).count(),
+            unleased: unleased
+                .map(|(of, _)| self.hosts.name(self.hosts.nodes + of))
+                .collect(),
+            ghosts: members.filter(|(life, _)| !lives.contains(life)).count(),
+        }
+    }
+
+    /// What is noted once a second: how far clocks are off, and whether the limit is used.
+    fn note_second(&mut self) {
+        const CLIENTS_SHOWN: usize = 3;
+        let hosts = self.hosts.nodes + self.hosts.clients.len().min(CLIENTS_SHOWN);
+        for host in 0..hosts {
+            let boot = match self.hosts.is_node(host) {
+                true => &self.nodes[host].clock,
+                false => &self.services[host - self.hosts.nodes].clock,
+            };
+            if self.skew_from.len() == host {
+                self.skew_from.push((self.now, boot.boot(self.now)));
+                self.course.skews.push((self.hosts.name(host), Vec::new()));
+            }
+            let skew = boot.skew(self.now, self.skew_from[host]);
+            self.course.skews[host].1.push(skew);
+        }
+        for key in self.course.keys.iter().filter(|key| key.is_rate) {
+            let last: u64 = key.bins.iter().rev().take(10).map(|bin| bin.admitted).sum();
+            if last as f64 >= 0.99 * key.limit {
+                self.marks.hit(Mark::FullUse);
+            }
+        }
+    }
+
+    pub(super) fn count_message(&mut self, from: usize, to: usize, message: &Message) {
+        if from == to {
+            return;
+        }
+        let traffic = &mut self.course.traffic;
+        traffic.messages += 1;
+        let of_client = !self.hosts.is_node(from) || !self.hosts.is_node(to);
+        if !self.hosts.is_node(from) {
+            traffic.of_clients += 1;
+        }
+        if self.measures_bytes {
+            let bytes = size(message);
+            traffic.bytes += bytes;
+            if of_client {
+                traffic.client_bytes += bytes;
+            }
+        }
+    }
+}
+
+/// What a client would admit by at this instant.
+fn usable(service: &Service, budget: BudgetId, now: Tick) -> Share {
+    let found = service.client.allotments().find(|&(id, _)| id == budget);
+    let Some((_, allotment)) = found else {
+        return Share::EMPTY;
+    };
+    match allotment.mode() {
+        Mode::Leased if service.client.is_leased(now) => allotment.share_at(now),
+        Mode::Floor(until) if now < *until => allotment.share_at(now),
+        _ => Share::EMPTY,
+    }
+}
+
+/// The bytes of a message as it would be sent, without what transport adds.
+fn size(message: &Message) -> u64 {
+    use super::log::LogMessage;
+    use aliquot_wire::log::LogEntry;
+    let bytes = match message {
+        Message::Report { report, .. } | Message::ClientReport(report) => report.to_bytes().len(),
+        Message::Answer { answer, .. } | Message::ClientAnswer(answer) => answer.to_bytes().len(),
+        Message::Log(LogMessage::Append { entries, .. }) => {
+            let entry = |entry: &super::log::Entry| {
+                let command = entry.command.as_deref().cloned();
+                LogEntry { command }.to_bytes().len()
+            };
+            32 + entries.iter().map(entry).sum::<usize>()
+        }
+        Message::Propose(command) => LogEntry {
+            command: Some((**command).clone()),
+        }
+        .to_bytes()
+        .len(),
+        Message::Ask(_) | Message::Told(_) | Message::Release(_) => 40,
+        Message::Log(_)
+        | Message::Open { .. }
+        | Message::Opened { .. }
+        | Message::Name { .. }
+        | Message::Named { .. } => 32,
+        Message::Move | Message::Reset => 0,
+    };
+    bytes as u64
+}

@@ -1,0 +1,55 @@
+//! How faults end.
+
+use super::World;
+use super::clock::quantised;
+
+impl World {
+    pub(super) fn mend(&mut self, index: usize) {
+        let Some(struck) = self.active.remove(&index) else {
+            return;
+        };
+        let fault = self.plan.faults[index].clone();
+        self.show("over", struck.first().copied(), || fault.kind.to_owned());
+        self.net.mend(index as u64);
+        let now = self.now;
+        for host in struck {
+            match fault.kind {
+                "crash" | "restart" | "client_churn" if self.process(host).is_none() => {
+                    match self.hosts.is_node(host) {
+                        true if self.nodes[host].departs => {}
+                        true => self.start_node(host),
+                        false => self.start_service(host - self.hosts.nodes),
+                    }
+                }
+                "suspend" => self.clock_mut(host).wake(now),
+                "vm_pause" => {
+                    let paused = quantised(fault.lasts);
+                    self.clock_mut(host).thaw(now, paused);
+                }
+                "clock_rate" => {
+                    let usual = self.clock_mut(host).usual();
+                    self.clock_mut(host).run_at(now, usual);
+                }
+                "store_error" => self.nodes[host].log.broken = false,
+                "clone_client" => {
+                    self.crash(host);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The safety phase is over: whatever lasts ends now, but for pauses, which end when they do.
+    pub(super) fn calm(&mut self) {
+        let lasting: Vec<usize> = self.active.keys().copied().collect();
+        for index in lasting {
+            let pauses = matches!(
+                self.plan.faults[index].kind,
+                "pause" | "suspend" | "vm_pause"
+            );
+            if !pauses {
+                self.mend(index);
+            }
+        }
+    }
+}

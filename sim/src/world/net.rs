@@ -1,0 +1,157 @@
+//! Who reaches whom, how late, how often.
+
+use super::clock::quantised;
+use crate::draw::{Draw, Of};
+use crate::hosts::HostSet;
+use crate::scenario::{Spread, Topology};
+use std::collections::BTreeMap;
+
+/// What is done to links.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Harm {
+    /// Nothing passes.
+    Cut,
+    /// Some of it is lost.
+    Loss(f64),
+    /// Some of it arrives twice.
+    Duplicate(f64),
+    /// Some of it takes so much longer.
+    Delay(f64, u64),
+    /// Some of it takes up to so much longer, each message its own.
+    Reorder(f64, u64),
+}
+
+/// A harm in force, from hosts to hosts.
+#[derive(Clone, Debug)]
+pub(crate) struct Harmed {
+    pub(crate) harm: Harm,
+    pub(crate) from: HostSet,
+    pub(crate) to: HostSet,
+    /// Whether the way back is harmed as well.
+    pub(crate) both: bool,
+}
+
+impl Harmed {
+    fn meets(&self, from: usize, to: usize) -> bool {
+        (self.from.has(from) && self.to.has(to))
+            || (self.both && self.from.has(to) && self.to.has(from))
+    }
+}
+
+/// What becomes of a message: how long each copy takes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Fate {
+    pub(crate) copies: [Option<u64>; 2],
+    pub(crate) cut: bool,
+    pub(crate) late: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Net {
+    seed: u64,
+    usual: Topology,
+    zones: Vec<u16>,
+    harms: BTreeMap<u64, Harmed>,
+    /// How many messages each link has carried, for their draws.
+    counts: BTreeMap<(u32, u32), u64>,
+    pub(crate) slow: BTreeMap<u64, (HostSet, u64)>,
+}
+
+impl Net {
+    pub(crate) const fn new(seed: u64, usual: Topology, zones: Vec<u16>) -> Self {
+        Self {
+            seed,
+            usual,
+            zones,
+            harms: BTreeMap::new(),
+            counts: BTreeMap::new(),
+            slow: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn harm(&mut self, id: u64, harmed: Harmed) {
+        self.harms.insert(id, harmed);
+    }
+
+    pub(crate) fn mend(&mut self, id: u64) {
+        self.harms.remove(&id);
+        self.slow.remove(&id);
+    }
+
+    pub(crate) fn reaches(&self, from: usize, to: usize) -> bool {
+        let cut = |harmed: &Harmed| harmed.harm == Harm::Cut && harmed.meets(from, to);
+        !self.harms.values().any(cut)
+    }
+
+    /// How much later a host does what it has to do.
+    pub(crate) fn slowness(&self, host: usize) -> u64 {
+        let slow = self.slow.values().filter(|(hosts, _)| hosts.has(host));
+        slow.map(|(_, by)| *by).sum()
+    }
+
+    /// Decides on a message that is sent now.
+    pub(crate) fn send(&mut self, from: usize, to: usize) -> Fate {
+        if from == to {
+            let copies = [Some(super::clock::QUANTUM), None];
+            return Fate {
+                copies,
+                ..Fate::default()
+            };
+        }
+        let link = (from as u32, to as u32);
+        let count = self.counts.entry(link).or_default();
+        *count += 1;
+        let owner = u64::from(link.0) << 32 | u64::from(link.1);
+        let mut draw = Draw::of(self.seed, Of::Message, owner, *count);
+        let mut lost = draw.chance(self.usual.loss);
+        let mut twice = draw.chance(self.usual.duplicate);
+        let mut fate = Fate::default();
+        let mut more = [0; 2];
+        for harmed in self.harms.values().filter(|harmed| harmed.meets(from, to)) {
+            match harmed.harm {
+                Harm::Cut => (lost, fate.cut) = (true, true),
+                Harm::Loss(part) => lost |= draw.chance(part),
+                Harm::Duplicate(part) => twice |= draw.chance(part),
+                Harm::Delay(part, by) => {
+                    if draw.chance(part) {
+                        more = more.map(|more| more + by);
+                    }
+                }
+                Harm::Reorder(part, by) => {
+                    for more in &mut more {
+                        if draw.chance(part) {
+                            *more += draw.range(0, by);
+                        }
+                    }
+                }
+            }
+        }
+        if lost {
+            return fate;
+        }
+        fate.late = more[0] > 0;
+        fate.copies[0] = Some(self.delay(from, to, &mut draw) + quantised(more[0]));
+        if twice {
+            fate.copies[1] = Some(self.delay(from, to, &mut draw) + quantised(more[1]));
+        }
+        fate
+    }
+
+    /// Each copy draws its own: they overtake each other.
+    fn delay(&self, from: usize, to: usize, draw: &mut Draw) -> u64 {
+        let spread = self.usual.spread as f64;
+        let drawn = match self.usual.shape {
+            Spread::Uniform => draw.unit() * spread,
+            Spread::Exponential => draw.exponential(spread),
+            Spread::Pareto => draw.pareto(spread.max(1.0), 2.5),
+        };
+        let across = self.zones[from] != self.zones[to];
+        let zone = if across { self.usual.zone_delay } else { 0 };
+        quantised(self.usual.delay + zone + drawn as u64)
+    }
+
+    /// What a message takes at most, as a rule.
+    pub(crate) const fn usual_delay(&self) -> u64 {
+        self.usual.delay + self.usual.zone_delay + 2 * self.usual.spread
+    }
+}

@@ -1,0 +1,199 @@
+//! What a node does about the log and as its leader: elections, barriers,
+//! rounds, commits, and what it tells others.
+
+use super::World;
+use super::event::{Message, Timer};
+use super::log::LogMessage;
+use crate::mark::Mark;
+use aliquot_core::command::{Changes, Command};
+use aliquot_core::leader::LeaderOutput;
+use aliquot_core::message::{Answer, Report};
+use aliquot_core::node::Node;
+use aliquot_core::state::Effect;
+use aliquot_core::unit::Term;
+use std::rc::Rc;
+
+impl World {
+    pub(super) fn lead(&mut self, node: usize) {
+        let host = &mut self.nodes[node];
+        if host.leads.is_none() {
+            return;
+        }
+        let now = host.look(self.now);
+        for output in host.leader.tick(&host.state, now) {
+            match output {
+                LeaderOutput::Barrier(barrier) => {
+                    let probe = host.log.probe();
+                    host.barriers.push((barrier, probe));
+                }
+                LeaderOutput::Propose(command) => {
+                    if let Command::Round(changes) = &command {
+                        let since = host.office.map(|office| now.since(office));
+                        let patient = (since, host.state.lease());
+                        self.oracle.patience.proposed(self.now, changes, patient);
+                        if !changes.reclaims.is_empty() {
+                            self.marks.hit(Mark::ReclaimProposed);
+                        }
+                    }
+                    if !host.log.propose(command) {
+                        host.leader.refused(&host.state, now);
+                    }
+                }
+            }
+        }
+        for answer in host.leader.poll_answers(&host.state, now) {
+            self.tell(node, answer);
+        }
+    }
+
+    /// Follows elections, and barriers that a quorum has answered. Whether there was any.
+    pub(super) fn follow_log(&mut self, node: usize) -> bool {
+        let host = &mut self.nodes[node];
+        let now = host.look(self.now);
+        let leads = host.log.is_leader().then_some(host.log.term);
+        let mut news = leads != host.leads;
+        if news {
+            if host.leads.is_some() {
+                host.leader.deposed();
+                self.marks.hit(Mark::LeaderDeposed);
+            }
+            host.barriers.clear();
+            (host.leads, host.office) = (leads, None);
+            if let Some(term) = leads {
+                host.leader.elected(Term::new(term), &host.state, now);
+                self.course.elected(self.now, node);
+                host.log.propose(Command::Round(Changes::default()));
+            }
+        }
+        let probed = host.log.probed();
+        let (done, waiting) = host
+            .barriers
+            .iter()
+            .partition::<Vec<_>, _>(|(_, probe)| *probe <= probed);
+        host.barriers = waiting;
+        news |= !done.is_empty();
+        let mut answers: Vec<Answer> = Vec::new();
+        for (barrier, _) in done {
+            answers.extend(host.leader.acknowledged(barrier, &host.state, now));
+        }
+        for answer in answers {
+            self.tell(node, answer);
+        }
+        news
+    }
+
+    /// Sends what the log has to say, and begins to apply what is committed.
+    pub(super) fn flush_log(&mut self, node: usize) {
+        let host = &mut self.nodes[node];
+        let out: Vec<(usize, LogMessage)> = std::mem::take(&mut host.log.out);
+        if std::mem::take(&mut host.log.conflict) {
+            self.marks.hit(Mark::LogConflict);
+        }
+        let apply = host.log.commit > host.state.applied() && !host.applying;
+        host.applying |= apply;
+        for (to, message) in out {
+            self.send(node, to, Message::Log(message));
+        }
+        if apply {
+            let span = self.plan.scenario.topology.commit_delay;
+            self.set(node, span, Timer::Apply);
+        }
+    }
+
+    pub(super) fn apply(&mut self, node: usize) {
+        self.nodes[node].applying = false;
+        while self.nodes[node].log.commit > self.nodes[node].state.applied() {
+            self.apply_one(node);
+        }
+    }
+
+    fn apply_one(&mut self, node: usize) {
+        let host = &mut self.nodes[node];
+        let index = host.state.applied() + 1;
+        let entry = host.log.entries[index as usize - 1].clone();
+        let command = entry.command.as_deref();
+        let effects = host.state.apply(index, command);
+        let now = host.look(self.now);
+        let term = Term::new(entry.term);
+        host.leader
+            .applied(term, command, &effects, &host.state, now);
+        if host.leader.in_office() && host.office.is_none() {
+            host.office = Some(now);
+            if self
+                .course
+                .offices
+                .last()
+                .is_some_and(|(_, last)| *last != node)
+            {
+                self.marks.hit(Mark::LeaderChanged);
+            }
+            self.course.in_office(self.now, node);
+            // A leader in office starts warm: what every node said last is known here.
+            let heard: Vec<Rc<Report>> = host.heard.values().cloned().collect();
+            for report in heard {
+                let host = &mut self.nodes[node];
+                if let Some(answer) = host.leader.handle_report(&report, &host.state, now) {
+                    self.tell(node, answer);
+                }
+            }
+        }
+        self.applied(node, index, &effects);
+        self.follow(node, command, &effects);
+    }
+
+    fn follow(&mut self, node: usize, command: Option<&Command>, effects: &[Effect]) {
+        self.operator.done(command);
+        let host = &mut self.nodes[node];
+        if let (true, Some(machine)) = (effects.contains(&Effect::Configured), &mut host.node) {
+            machine.set_drift(host.state.drift());
+            machine.set_lease(host.state.lease());
+        }
+        if let Some(Command::Instantiate { key, .. }) = command {
+            let keys = &self.keys;
+            host.wanted
+                .retain(|&wanted| keys[wanted].as_str() != key.as_str());
+        }
+        for effect in effects {
+            let Effect::Joined {
+                node: of,
+                incarnation,
+                request,
+            } = effect
+            else {
+                continue;
+            };
+            self.lives.insert(*incarnation, of.get() as usize - 1);
+            let host = &mut self.nodes[node];
+            if host.join == Some(*request) {
+                let mut machine = Node::new(*incarnation, host.state.drift());
+                machine.set_lease(host.state.lease());
+                host.node = Some(machine);
+                (host.join, host.news) = (None, true);
+                host.sessions.clear();
+            }
+        }
+    }
+
+    pub(super) fn tell(&mut self, leader: usize, answer: Answer) {
+        let (life, answer) = (answer.edge.child, Rc::new(answer));
+        if self.lives.get(&life) == Some(&leader) {
+            let host = &mut self.nodes[leader];
+            let now = host.look(self.now);
+            if let Some(machine) = host.node.as_mut().filter(|machine| machine.life() == life) {
+                machine.handle_answer(&answer, now);
+            }
+            return;
+        }
+        for to in (0..self.hosts.nodes).filter(|&to| to != leader) {
+            let answer = Rc::clone(&answer);
+            self.send(
+                leader,
+                to,
+                Message::Answer {
+                    answer,
+                    relayed: false,
+                },
+            );
+        }
+    }
+}

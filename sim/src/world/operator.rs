@@ -1,0 +1,110 @@
+//! Operators: what they ask of the log, again until it is done.
+
+use super::World;
+use aliquot_core::budget::Budget;
+use aliquot_core::command::Command;
+use aliquot_core::node::Node;
+use aliquot_core::unit::{NodeId, RequestId, Span};
+
+/// Names of requests, of nodes that join and of operators.
+#[derive(Debug, Default)]
+pub(crate) struct Requests(u64);
+
+impl Requests {
+    pub(super) const fn next(&mut self) -> RequestId {
+        self.0 += 1;
+        RequestId::new(self.0)
+    }
+}
+
+/// What is not done yet.
+#[derive(Debug, Default)]
+pub(crate) struct Operator {
+    asked: Vec<Command>,
+    /// Nodes that are to be removed once they have left.
+    pub(super) removes: Vec<usize>,
+    began: bool,
+}
+
+impl Operator {
+    pub(super) fn done(&mut self, command: Option<&Command>) {
+        if let (Some(command), false) = (command, self.asked.is_empty()) {
+            self.asked.retain(|asked| asked != command);
+        }
+    }
+}
+
+impl World {
+    pub(super) fn configure(&mut self) {
+        let lease = &self.plan.scenario.lease;
+        let (drift, lease) = (lease.drift, Span::from_nanos(lease.lease));
+        self.operator
+            .asked
+            .push(Command::Configure { drift, lease });
+    }
+
+    /// A budget is written anew.
+    pub(super) fn put(&mut self, budget: Budget) {
+        let request = self.requests.next();
+        let creator = None;
+        self.operator.asked.push(Command::PutRule {
+            request,
+            budget,
+            creator,
+        });
+    }
+
+    /// The budgets are made once all nodes that began have joined, or some time
+    /// has passed; one of them gets the tokens.
+    fn write_first_budgets(&mut self) {
+        const PATIENCE: u64 = 2_000_000_000;
+        let up = self.nodes.iter().filter(|node| node.process.up);
+        let joined = up.clone().all(|node| node.node.is_some());
+        let creator = self
+            .nodes
+            .iter()
+            .find_map(|node| node.node.as_ref().map(Node::life));
+        if self.operator.began || creator.is_none() || !(joined || self.now > PATIENCE) {
+            return;
+        }
+        self.operator.began = true;
+        let request = self.requests.next();
+        let budgets = self.plan.scenario.budgets.iter();
+        self.operator.asked.push(Command::Apply {
+            request,
+            deletes: Vec::new(),
+            puts: budgets.map(|(_, budget)| budget.clone()).collect(),
+            creator,
+        });
+    }
+
+    /// Hands what is not done to whoever believes that it leads.
+    pub(super) fn operate(&mut self) {
+        self.write_first_budgets();
+        if self.operator.asked.is_empty() && self.operator.removes.is_empty() {
+            return;
+        }
+        let first: Vec<Command> = self.operator.asked.iter().take(4).cloned().collect();
+        for node in 0..self.hosts.nodes {
+            if self.process(node).is_none()
+                || self.paused(node).is_some()
+                || !self.nodes[node].log.is_leader()
+            {
+                continue;
+            }
+            for command in &first {
+                self.nodes[node].log.propose(command.clone());
+            }
+            for gone in self.operator.removes.clone() {
+                let host = &mut self.nodes[node];
+                let id = NodeId::new(gone as u64 + 1);
+                if let Some(command) = host.leader.remove(id, &host.state)
+                    && host.log.propose(command)
+                {
+                    self.operator.removes.retain(|node| *node != gone);
+                }
+            }
+            self.settle(node);
+        }
+    }
+}

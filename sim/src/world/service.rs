@@ -1,0 +1,370 @@
+//! A service instance: its client's session, as the real one goes about it.
+//!
+//! An edge that holds under a lease stays in use until the lease ends, whatever
+//! becomes of its connection; the next one is opened meanwhile.
+
+use super::callers::Callers;
+use super::clock::{Clock, MS};
+use super::event::{Message, Timer};
+use super::{Process, World};
+use crate::draw::{Draw, Of};
+use crate::mark::Mark;
+use aliquot_core::asking::Asking;
+use aliquot_core::budget::Labels;
+use aliquot_core::client::Client;
+use aliquot_core::unit::{BudgetId, Drift, Edge, Scale, Span, Tick};
+
+/// A link that is not in use yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Next {
+    pub(super) node: usize,
+    pub(super) nonce: u64,
+    pub(super) opened: Option<Edge>,
+    /// Whether the edge in use is to be left for it.
+    pub(super) wished: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Service {
+    pub(crate) clock: Clock,
+    pub(crate) process: Process,
+    pub(crate) client: Client,
+    pub(crate) asking: Asking,
+    pub(crate) group: usize,
+    /// The number of its key among the world's.
+    pub(crate) key: usize,
+    /// What the key is called, and its fixed point.
+    pub(crate) budget: Option<(BudgetId, Scale)>,
+    pub(crate) link: Option<usize>,
+    pub(super) next: Option<Next>,
+    pub(super) last: Option<usize>,
+    pub(super) avoid: Option<usize>,
+    pub(super) heard: Tick,
+    pub(super) leased: Tick,
+    pub(super) dial_at: Tick,
+    pub(super) failures: u32,
+    reported: Tick,
+    pub(super) report_at: Tick,
+    named: Tick,
+    /// Somebody was not served since the last report.
+    pub(crate) wanted: bool,
+    /// The true time of the look that counts.
+    look_at: u64,
+    clocks: Option<(Tick, i64)>,
+    choices: u64,
+    pub(crate) leaving: bool,
+    pub(crate) had_lease: bool,
+    pub(crate) callers: Callers,
+}
+
+impl Service {
+    pub(crate) fn new(
+        clock: Clock,
+        group: usize,
+        key: usize,
+        drift: Drift,
+        callers: Callers,
+    ) -> Self {
+        let zero = Tick::from_nanos(0);
+        Self {
+            clock,
+            process: Process::DOWN,
+            client: Client::new(drift),
+            asking: Asking::new(drift),
+            group,
+            key,
+            budget: None,
+            link: None,
+            next: None,
+            last: None,
+            avoid: None,
+            heard: zero,
+            leased: zero,
+            dial_at: zero,
+            failures: 0,
+            reported: zero,
+            report_at: zero,
+            named: zero,
+            wanted: false,
+            look_at: 0,
+            clocks: None,
+            choices: 0,
+            leaving: false,
+            had_lease: false,
+            callers,
+        }
+    }
+
+    const fn may_report(&self) -> bool {
+        self.link.is_some()
+    }
+}
+
+impl World {
+    const URGENT_GAP: Span = Span::from_millis(5);
+    const LOOK_AGAIN: Span = Span::from_millis(20);
+    const LOOK_EVERY: Span = Span::from_millis(250);
+    const NAME_AGAIN: Span = Span::from_millis(20);
+    const ASK_AGAIN: Span = Span::from_millis(200);
+    const JUMP_MS: i64 = 1_000;
+
+    /// A new process: it holds nothing and knows nothing.
+    pub(super) fn start_service(&mut self, of: usize) {
+        self.end_flights(of);
+        let (drift, now) = (self.plan.scenario.lease.drift, self.now);
+        let service = &mut self.services[of];
+        let callers = service.callers.reborn();
+        let fresh = Service::new(
+            service.clock.clone(),
+            service.group,
+            service.key,
+            drift,
+            callers,
+        );
+        let (process, choices) = (service.process, service.choices);
+        *service = Service {
+            process,
+            choices,
+            ..fresh
+        };
+        service.process.start();
+        let local = service.clock.read(now);
+        (service.heard, service.leased, service.dial_at) = (local, local, local);
+        let jitter = self.choice(of).range(0, 50 * MS);
+        self.look_within(of, jitter);
+        self.begin_callers(of);
+    }
+
+    /// A draw of a client's own.
+    pub(super) fn choice(&mut self, of: usize) -> Draw {
+        let service = &mut self.services[of];
+        service.choices += 1;
+        Draw::of(self.seed, Of::Choice, of as u64, service.choices)
+    }
+
+    /// Looks at what is due within so much true time.
+    pub(super) fn look_within(&mut self, of: usize, span: u64) {
+        let at = super::clock::quantised(self.now + span);
+        let service = &mut self.services[of];
+        if service.look_at <= self.now || at < service.look_at {
+            service.look_at = at;
+            self.set(self.hosts.nodes + of, span, Timer::Look);
+        }
+    }
+
+    /// Somebody was not served: the parent should hear of it soon.
+    pub(super) fn want(&mut self, of: usize) {
+        let service = &mut self.services[of];
+        if !service.wanted {
+            service.wanted = true;
+            let now = service.clock.read(self.now);
+            let soonest = service.reported.after(Self::URGENT_GAP).since(now);
+            let span = service.clock.true_span(soonest.nanos());
+            self.look_within(of, span);
+        }
+    }
+
+    /// What the session's task does whenever it wakes.
+    pub(super) fn look_at_session(&mut self, of: usize) {
+        // What was set before an earlier look was wanted means nothing any more.
+        if self.now < self.services[of].look_at {
+            return;
+        }
+        self.go_on(of);
+    }
+
+    pub(super) fn go_on(&mut self, of: usize) {
+        let now = self.look_at_clocks(of);
+        self.give_up_if_useless(of, now);
+        self.switch_if_due(of, now);
+        self.dial_if_due(of, now);
+        self.name_key(of, now);
+        self.report_session_if_due(of, now);
+        self.repeat_questions(of, now);
+        let service = &mut self.services[of];
+        let mut at = now.after(Self::LOOK_EVERY);
+        if service.may_report() {
+            at = at.min(service.report_at);
+            if service.wanted {
+                at = at.min(
+                    service
+                        .reported
+                        .after(Self::URGENT_GAP)
+                        .max(now.after(Self::LOOK_AGAIN)),
+                );
+            }
+        }
+        if service.budget.is_none() && service.link.is_some() {
+            at = at.min(now.after(Self::NAME_AGAIN));
+        }
+        if service.link.is_none() || service.next.is_some() {
+            at = at.min(service.dial_at.max(now));
+        }
+        if let Some(holder) = service.client.holder()
+            && service.client.is_leased(now)
+        {
+            at = at.min(holder.lease().until());
+        }
+        let span = at.max(now.after(Span::from_millis(1))).since(now);
+        let span = service.clock.true_span(span.nanos());
+        service.look_at = 0;
+        self.look_within(of, span);
+    }
+
+    /// Reads the clocks; what they say about a pause ends leases.
+    fn look_at_clocks(&mut self, of: usize) -> Tick {
+        let service = &mut self.services[of];
+        let (now, wall) = (
+            service.clock.read(self.now),
+            service.clock.wall_ms(self.now),
+        );
+        let before = service.clocks;
+        if let Some((then, wall_then)) = service.clocks.replace((now, wall)) {
+            let passed = (now.since(then).nanos() / MS) as i64;
+            if wall - wall_then > passed + Self::JUMP_MS {
+                self.marks.hit(Mark::ClientClockJumped);
+                service.client.clock_jumped(now);
+                service.asking.end_session();
+            }
+        }
+        service.client.tick(now);
+        let leased = service.client.is_leased(now);
+        if service.had_lease && !leased {
+            self.marks.hit(Mark::ClientLapsed);
+            let slept =
+                before.is_some_and(|(then, _)| now.since(then) > Self::LOOK_EVERY.times_or_max(4));
+            if slept {
+                self.marks.hit(Mark::LapsedInPause);
+            }
+            let host = self.hosts.nodes + of;
+            let edge = service.client.edge();
+            let node = edge.and_then(|edge| self.lives.get(&edge.parent).copied());
+            let cut = |node| !self.net.reaches(host, node) || !self.net.reaches(node, host);
+            if node.is_some_and(cut) {
+                self.marks.hit(Mark::LapsedWhileCut);
+            }
+        }
+        service.had_lease = leased;
+        now
+    }
+
+    fn name_key(&mut self, of: usize, now: Tick) {
+        let service = &mut self.services[of];
+        let Some(node) = service.link.filter(|_| service.budget.is_none()) else {
+            return;
+        };
+        if now.since(service.named) >= Self::NAME_AGAIN {
+            service.named = now;
+            let key = service.key;
+            self.send(self.hosts.nodes + of, node, Message::Name { key });
+        }
+    }
+
+    fn report_session_if_due(&mut self, of: usize, now: Tick) {
+        let wall = self.services[of].clock.wall_ms(self.now);
+        let usual = Span::from_nanos(self.plan.scenario.lease.client_report_every);
+        let service = &mut self.services[of];
+        let Some(node) = service.link else { return };
+        if now < service.report_at && service.client.is_urgent(now) {
+            let soonest = service.reported.after(Self::URGENT_GAP).max(now);
+            service.report_at = service.report_at.min(soonest);
+        }
+        if now < service.report_at {
+            return;
+        }
+        service.wanted = false;
+        if let Some(report) = service.client.report(now, wall) {
+            (service.reported, service.report_at) = (now, now.after(usual));
+            let report = std::rc::Rc::new(report);
+            self.send(self.hosts.nodes + of, node, Message::ClientReport(report));
+        } else if service.client.edge().is_none() {
+            self.lose_link(of, now);
+        }
+    }
+
+    fn repeat_questions(&mut self, of: usize, now: Tick) {
+        let service = &mut self.services[of];
+        if service.asking.pending() == 0 {
+            return;
+        }
+        let void = service.asking.expire(now);
+        let repeats = service.asking.repeats(Self::ASK_AGAIN, now);
+        self.questions_void(of, &void);
+        if let Some(node) = self.services[of].link {
+            for ask in repeats {
+                self.marks.hit(Mark::QuestionRepeated);
+                self.send(self.hosts.nodes + of, node, Message::Ask(ask));
+            }
+        }
+    }
+
+    pub(super) fn service_hears(&mut self, from: usize, of: usize, message: Message) {
+        let now = self.services[of].clock.read(self.now);
+        let service = &mut self.services[of];
+        match message {
+            Message::Opened { nonce, edge } => match &mut service.next {
+                Some(next) if next.nonce == nonce => {
+                    next.opened = Some(edge);
+                    if let (true, Some(old)) = (next.wished, service.link) {
+                        service.client.leave(now);
+                        self.report_now(of, old, now);
+                    }
+                    self.go_on(of);
+                }
+                _ => {}
+            },
+            Message::Named { key, budget, scale }
+                if key == service.key
+                    && service.budget.is_none_or(|(known, _)| known != budget) =>
+            {
+                service.budget = Some((budget, scale));
+                let claim = self.claims[service.key].claim(&Labels::default());
+                service.client.claim(budget, claim, now);
+                self.go_on(of);
+            }
+            Message::ClientAnswer(answer) => {
+                if service.link != Some(from) && service.client.edge() != Some(answer.edge) {
+                    return;
+                }
+                service.heard = now;
+                let leased = service.client.is_leased(now);
+                service.client.handle_answer(&answer, now);
+                if !leased && service.client.is_leased(now) && !answer.lease.is_zero() {
+                    self.marks.hit(Mark::LeaseBegan);
+                }
+                if service.client.edge().is_none() {
+                    self.marks.hit(Mark::SessionClosed);
+                    service.asking.end_session();
+                    self.lose_link(of, now);
+                    self.services[of].dial_at = now;
+                }
+                let urgent = self.services[of].client.is_urgent(now);
+                if urgent {
+                    self.go_on(of);
+                }
+            }
+            Message::Move if service.link == Some(from) && service.next.is_none() => {
+                self.marks.hit(Mark::ClientAskedToMove);
+                service.avoid = Some(from);
+                service.failures = 1;
+                let node = self.choose(of);
+                self.dial(of, node, true, now);
+            }
+            Message::Reset if service.link == Some(from) => {
+                self.marks.hit(Mark::ConnectionReset);
+                self.lose_link(of, now);
+            }
+            Message::Told(told) => self.service_is_told(of, &told, now),
+            _ => {}
+        }
+    }
+
+    /// Says what there is to say at once.
+    pub(super) fn report_now(&mut self, of: usize, node: usize, now: Tick) {
+        let wall = self.services[of].clock.wall_ms(self.now);
+        if let Some(report) = self.services[of].client.report(now, wall) {
+            let report = std::rc::Rc::new(report);
+            self.send(self.hosts.nodes + of, node, Message::ClientReport(report));
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Invariant 14: the same seed gives the same trace, byte for byte, in two
+//! processes. The hash covers every message with all that is in it, its time
+//! and its hosts, and every host's state after it.
+
+use std::process::Command;
+
+fn trace(scenario: &str, seed: u64) -> String {
+    let program = env!("CARGO_BIN_EXE_aliquot-sim");
+    let output = Command::new(program)
+        .args(["replay", scenario, "--hash", "--seed", &seed.to_string()])
+        .output()
+        .expect("the program runs");
+    let said = String::from_utf8(output.stdout).expect("it speaks UTF-8");
+    assert!(said.contains("\"trace\""), "{said}");
+    said
+}
+
+#[test]
+fn a_seed_is_a_world_and_the_same_one_in_every_process() {
+    assert_eq!(trace("swarm", 1), trace("swarm", 1));
+    assert_ne!(trace("calm", 1), trace("calm", 0));
+}

@@ -1,0 +1,205 @@
+//! What is wrong with a scenario is said with its field, its value and what may be.
+
+use aliquot_sim::scenario::Scenario;
+use expect_test::{Expect, expect};
+
+const WHOLE: &str = "
+[run]
+duration = \"10s\"
+
+[[budget]]
+key = \"reads\"
+rate = \"100/s\"
+
+[[clients]]
+count = 3
+rate = \"50/s\"
+";
+
+#[track_caller]
+fn check(text: &str, expect: &Expect) {
+    let said = match Scenario::parse("mine", text, None) {
+        Ok(_) => "it is well".to_owned(),
+        Err(problems) => problems.to_string(),
+    };
+    expect.assert_eq(&said);
+}
+
+/// The usual scenario with something in another's place.
+#[track_caller]
+fn instead(old: &str, new: &str, expect: &Expect) {
+    assert!(WHOLE.contains(old), "{old}");
+    check(&WHOLE.replace(old, new), expect);
+}
+
+#[test]
+fn a_whole_one_is_well() {
+    check(WHOLE, &expect!["it is well"]);
+}
+
+#[test]
+fn unknown_keys_and_sections_are_told_with_what_was_meant() {
+    instead(
+        "duration",
+        "durration",
+        &expect![[r#"run.durration = "10s": there is no such key; did you mean `duration`?"#]],
+    );
+    instead(
+        "[[clients]]",
+        "[[client]]",
+        &expect![[r#"
+        client: there is no such section; did you mean `clients`?
+        clients: is missing: at least one [[clients]] must ask for something"#]],
+    );
+    instead(
+        "rate = \"100/s\"",
+        "rte = \"100/s\"",
+        &expect!["budget[1]: budget[1] (reads): there is no field `rte`; did you mean `rate`?"],
+    );
+    instead(
+        "[run]",
+        "[run]\nwibble = 3",
+        &expect![
+            "run.wibble = 3: there is no such key; [run] has says, tier, duration, heal, seeds, breaks"
+        ],
+    );
+}
+
+#[test]
+fn values_are_told_with_what_may_be() {
+    instead(
+        "\"10s\"",
+        "10",
+        &expect![[
+            r#"run.duration = 10: must be a span with its unit from 1s to 24h, such as "500ms""#
+        ]],
+    );
+    instead(
+        "\"10s\"",
+        "\"10\"",
+        &expect![[
+            r#"run.duration = "10": must be a span with its unit from 1s to 24h, such as "500ms""#
+        ]],
+    );
+    instead(
+        "count = 3",
+        "count = 0",
+        &expect!["clients[1].count = 0: must be a whole number from 1 to 20000"],
+    );
+    instead(
+        "\"50/s\"",
+        "\"fast\"",
+        &expect![[
+            r#"clients[1].rate = "fast": must be a rate of at most 10M a second, such as "400/s""#
+        ]],
+    );
+    instead(
+        "\"100/s\"",
+        "\"100\"",
+        &expect![[
+            r#"budget[1].rate = "100": must be a rate of 0/s, or from 1 per 10 days to 1T/s, such as "1000/s", "1.5k/s" or "1 per 10 days""#
+        ]],
+    );
+    instead(
+        "[run]",
+        "[run]\ntier = \"network\"",
+        &expect![[
+            r#"run.tier = "network": must be "kernel": the network tier, the real processes' code in a simulated network, is not there yet"#
+        ]],
+    );
+    instead(
+        "[run]",
+        "[run]\nseeds = \"9..3\"",
+        &expect![[
+            r#"run.seeds = "9..3": must be seeds such as "0..64" (64 not included), or one number"#
+        ]],
+    );
+}
+
+#[test]
+fn hosts_that_there_are_not_are_told() {
+    let fault = |target: &str| format!("[[fault]]\nkind = \"crash\"\ntarget = \"{target}\"\n[run]");
+    instead(
+        "[run]",
+        &fault("n4"),
+        &expect![[r#"fault[1].target = "n4": there are only the nodes n1 to n3"#]],
+    );
+    instead(
+        "[run]",
+        &fault("c-4"),
+        &expect![[
+            r#"fault[1].target = "c-4": there is no such host; there are all, nodes, clients, minority, @leader, @follower, n1, c, NAME-1, zone:NAME and one-of:NAME"#
+        ]],
+    );
+    instead(
+        "[run]",
+        &fault("@leder"),
+        &expect![[r#"fault[1].target = "@leder": there is no such host; did you mean "@leader"?"#]],
+    );
+    instead(
+        "[run]",
+        &fault("zone:asia"),
+        &expect![[r#"fault[1].target = "zone:asia": there is no zone "asia"; there are zone"#]],
+    );
+    instead(
+        "[run]",
+        "[clock.n9]\nppm = 100\n[run]",
+        &expect!["clock.n9: there are only the nodes n1 to n3"],
+    );
+    instead(
+        "[run]",
+        "[clock.n1]\nppm = 150\n[run]",
+        &expect!["clock.n1.ppm = 150: must be a multiple of 100"],
+    );
+}
+
+#[test]
+fn asserts_that_make_no_sense_are_told() {
+    let assert = |body: &str| format!("[[assert]]\n{body}\n[run]");
+    instead(
+        "[run]",
+        &assert("metric = \"utilisation\""),
+        &expect!["assert[1].at_least: a figure needs at_least, at_most or both"],
+    );
+    instead(
+        "[run]",
+        &assert("metric = \"utilization\"\nat_least = 1"),
+        &expect![[
+            r#"assert[1].metric = "utilization": must be one of admitted, utilisation, loss_against_ideal, jain, deviation, seconds_over, refused, settled, excess, slack, recovery, messages, bytes, entries, requests, faults, ahead, breaches"#
+        ]],
+    );
+    instead(
+        "[run]",
+        &assert("sometimes = \"lease-begun\""),
+        &expect![[
+            r#"assert[1].sometimes = "lease-begun": there is no such mark; did you mean "lease-began"?"#
+        ]],
+    );
+    instead(
+        "[run]",
+        &assert("metric = \"jain\"\nat_least = \"lots\""),
+        &expect![[
+            r#"assert[1].at_least = "lots": must be a number, a part such as "98%", a span such as "3s", or times the rate such as "0.99 R""#
+        ]],
+    );
+    instead(
+        "[run]",
+        &assert("at_least = 1"),
+        &expect![
+            "assert[1].metric: exactly one of never, after_heal, metric, sometimes must be there"
+        ],
+    );
+}
+
+#[test]
+fn everything_that_is_wrong_is_told_at_once() {
+    let text = WHOLE
+        .replace("\"10s\"", "\"0s\"")
+        .replace("count = 3", "count = \"many\"");
+    check(
+        &text,
+        &expect![[r#"
+        run.duration = "0s": must be a span with its unit from 1s to 24h, such as "500ms"
+        clients[1].count = "many": must be a whole number from 1 to 20000"#]],
+    );
+}
