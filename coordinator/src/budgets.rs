@@ -50,10 +50,7 @@ pub fn read(paths: &[String]) -> Result<Vec<Found>, Unreadable> {
     }
     let names: Vec<&str> = paths.iter().map(|path| named(path)).collect();
     match found.len() {
-        0 => Err(Unreadable(format!(
-            "{} holds no budget",
-            names.join(", ")
-        ))),
+        0 => Err(Unreadable(format!("{} holds no budget", names.join(", ")))),
         many if many > PAGE_MAX => Err(Unreadable(format!(
             "{many} budgets are too many for one atomic set: at most {PAGE_MAX}"
         ))),

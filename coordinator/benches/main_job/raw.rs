@@ -74,6 +74,18 @@ impl Raw {
         &mut self,
         keys: impl IntoIterator<Item = String>,
     ) -> Result<Vec<BudgetId>, Failed> {
+        let keys = self.ask_names(keys).await?;
+        while !keys.iter().all(|key| self.names.contains_key(key)) {
+            self.hear().await?;
+        }
+        Ok(keys.iter().map(|key| self.names[key]).collect())
+    }
+
+    /// Asks what keys are called. Each is claimed when it has a name.
+    pub(crate) async fn ask_names(
+        &mut self,
+        keys: impl IntoIterator<Item = String>,
+    ) -> Result<Vec<Key>, Failed> {
         let keys: Vec<Key> = keys
             .into_iter()
             .map(Key::try_from)
@@ -81,14 +93,7 @@ impl Raw {
         self.sender
             .send(ClientMessage::Intern(keys.clone()).to_message())
             .await?;
-        while !keys.iter().all(|key| self.names.contains_key(key)) {
-            self.hear().await?;
-        }
-        let budgets: Vec<BudgetId> = keys.iter().map(|key| self.names[key]).collect();
-        for &budget in &budgets {
-            self.machine.claim(budget, Claim::default(), now());
-        }
-        Ok(budgets)
+        Ok(keys)
     }
 
     /// Takes the node's next message.
@@ -103,9 +108,12 @@ impl Raw {
         match message {
             NodeMessage::Answer(answer) => self.machine.handle_answer(&answer, now()),
             NodeMessage::Interned(names) => {
-                let named = names.into_iter();
-                let named = named.filter_map(|name| Some((name.key, name.budget.ok()?)));
-                self.names.extend(named);
+                for name in names {
+                    if let Ok(budget) = name.budget {
+                        self.machine.claim(budget, Claim::default(), now());
+                        self.names.insert(name.key, budget);
+                    }
+                }
             }
             NodeMessage::Opened(_) | NodeMessage::Move(_) | NodeMessage::Told(_) => {}
         }

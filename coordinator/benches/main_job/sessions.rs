@@ -8,6 +8,7 @@ use crate::{Failed, Outcome};
 use aliquot_coordinator::demo::cluster::NODES;
 use aliquot_wire::Wire;
 use aliquot_wire::session::{ClientMessage, NodeMessage};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Barrier, watch};
@@ -72,18 +73,28 @@ pub(crate) async fn run() -> Outcome {
             held = bed.resident(node)?;
         }
     }
-    let ended = std::iter::from_fn(|| tasks.try_join_next()).count();
+    let mut ended = BTreeMap::new();
+    while let Some(early) = tasks.try_join_next() {
+        let reason = match early? {
+            Ok(()) => "nothing".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        *ended.entry(reason).or_insert(0_usize) += 1;
+    }
     stage.send_replace(Stage::Over);
     table.show(&format!(
         "sessions: {SESSIONS} over {CONNECTIONS} connections to one node, a report each second"
     ));
     println!(
         "\nmemory: {:.1} MiB without clients; {:.0} bytes a session without keys (its share of a connection included), \
-         {:.0} bytes a key that a session holds; {ended} sessions ended early",
+         {:.0} bytes a key that a session holds",
         empty / f64::from(1 << 20),
         (open - empty) / SESSIONS as f64,
         (held - open) / (SESSIONS * KEYS) as f64,
     );
+    for (reason, sessions) in ended {
+        println!("{sessions} sessions ended early: {reason}");
+    }
     while let Some(ended) = tasks.join_next().await {
         if let Err(error) = ended? {
             println!("a session ended: {error}");
@@ -179,7 +190,7 @@ async fn session(
                 };
                 if tokens > 0 && !interned {
                     interned = true;
-                    raw.intern_all(keys(number)).await?;
+                    raw.ask_names(keys(number)).await?;
                 }
                 // Demand is never quite the same: by up to 5 % more or less.
                 turn = turn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
