@@ -20,10 +20,24 @@
 //! | `cell` | one key's bucket: one word that every decision is made on |
 //! | `key` | what callers and the session share of one key |
 //! | `central` | questions about budgets that are too small to divide |
+//! | `limit` | a limit of a process's own, in numbers |
 //! | `limiter`, `permit` | the handles that requests are decided with |
 //! | `session` | the one task of a client: it reports, is answered, and changes nodes |
 //! | `transport` | how a node is reached |
 //! | `layer` | a tower layer for HTTP and gRPC services |
+//!
+//! # Limits of a process's own
+//!
+//! [`Limiter::local`] needs no coordinator, and is the same type:
+//!
+//! ```
+//! use aliquot_client::{Limit, Limiter};
+//!
+//! let limiter = Limiter::local(Limit::per_sec(100), 20)?;
+//! assert!(limiter.try_acquire(20).is_ok());
+//! assert!(limiter.try_acquire(20).is_err());
+//! # Ok::<(), aliquot_client::LimitError>(())
+//! ```
 //!
 //! # Budgets that are too small to divide
 //!
@@ -49,6 +63,7 @@ mod clock;
 mod error;
 mod key;
 mod layer;
+mod limit;
 mod limiter;
 mod permit;
 mod refused;
@@ -61,10 +76,11 @@ pub use aliquot_core::share::Kind;
 pub use aliquot_core::unit::{Frequency, Span, Tick};
 pub use builder::{ClientBuilder, DefaultRule};
 pub use client::Client;
-pub use clock::{Clock, HostClock, SharedClock};
+pub use clock::{Clock, HostClock, ManualClock, SharedClock, Sleep};
 pub use error::{BuildError, KeyRefused};
 pub use layer::{LimitLayer, Limited};
-pub use limiter::{Limiter, Snapshot, Standing};
+pub use limit::{Limit, LimitError};
+pub use limiter::{Limiter, Reservation, Settled, Snapshot, Standing};
 pub use permit::Permit;
 pub use refused::{Admission, Reason, Refused};
 pub use shared::Status;

@@ -2,6 +2,10 @@
 
 mod central;
 mod line;
+mod own;
+mod reservation;
+
+pub use reservation::{Reservation, Settled};
 
 use crate::cell::{Ask, Mark, No};
 use crate::key::Gate;
@@ -11,18 +15,21 @@ use crate::shared::Handle;
 use aliquot_core::central::Manner;
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{Span, Tick};
+use own::Own;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// One key's limiter: cheap to clone, and all clones are one.
 ///
 /// The synchronous verbs take no lock, allocate nothing and ask nobody: what
-/// they decide on was leased to this process beforehand. Each has a twin that
-/// takes the time as an argument.
+/// they decide on was leased to this process beforehand, or is its own
+/// ([`Limiter::local`]). Each has a twin that takes the time as an argument.
 #[derive(Clone, Debug)]
 pub struct Limiter {
     gate: Arc<Gate>,
     handle: Handle,
+    /// Who changes the limit, where that is this process.
+    own: Option<Arc<Own>>,
 }
 
 /// What a limiter holds at one instant.
@@ -67,7 +74,11 @@ pub enum Standing {
 
 impl Limiter {
     pub(crate) const fn new(gate: Arc<Gate>, handle: Handle) -> Self {
-        Self { gate, handle }
+        Self {
+            gate,
+            handle,
+            own: None,
+        }
     }
 
     /// The key.
@@ -97,7 +108,12 @@ impl Limiter {
 
     fn decide(&self, n: u64, now: Tick) -> Result<Admission, No> {
         let lease = &self.handle.shared.lease.0;
-        let period = self.gate.cell.decide(Ask::Tokens(n), now, lease)?;
+        let period = match self.gate.cell.decide(Ask::Tokens(n), now, lease) {
+            Ok(period) => period,
+            Err(no) => self.mend_and(no, now, || {
+                self.gate.cell.decide(Ask::Tokens(n), now, lease)
+            })?,
+        };
         self.gate.tally.admitted(n);
         Ok(Admission {
             tokens: n,
@@ -123,7 +139,8 @@ impl Limiter {
     }
 
     /// Takes `n` tokens, waiting for them in line: first come, first served
-    /// among those who wait. It waits for time to make them as long as that takes, at
+    /// among those who wait. Of a limit of this process's own the place in line is
+    /// booked at once, so that nobody who comes later is before it. Of others, it waits for time to make them as long as that takes, at
     /// most 50 ms (a setting) for a budget that is not known yet, and at most 1 s
     /// for capacity that a node must bring. Of a budget that is kept in one
     /// piece, because it is too small to divide, the first in line asks its home,

@@ -128,6 +128,7 @@ impl Refused {
                 let wait = wait.map(|wait| Duration::from_nanos(wait.nanos()));
                 (Reason::Throttled, wait)
             }
+            No::Aged => (Reason::Throttled, Some(Duration::from_millis(1))),
             No::Quota => (Reason::Quota, Some(Self::LATER)),
             No::Permits => (Reason::Permits, Some(Self::SOON)),
         };

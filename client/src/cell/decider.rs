@@ -72,6 +72,33 @@ impl CellDecider {
         !self.agreed && self.plan.mark == mark
     }
 
+    /// Goes on by other parameters of the client's own: the level stays, in
+    /// tokens, and capacity arrives empty. Where the fixed point changes, nothing is
+    /// decided meanwhile, and what was taken before cannot be put back any more.
+    pub(crate) fn amend(&mut self, mark: Mark, scale: Scale, part: Share, now: Tick) {
+        let (from, to) = (self.scale.grains_per_token(), scale.grains_per_token());
+        if from != to {
+            self.mark(Mark::Cold, now);
+            self.cell().begin_era();
+            self.cell().hot.scale.store(to, Ordering::Release);
+            self.scale = scale;
+        }
+        self.turn(now, |plan, missing| {
+            let level = i128::from(plan.burst.grains()) - i128::from(missing);
+            // Below 2⁶⁴ · 2⁵⁶, rounded down.
+            let level = (level * i128::from(to)).div_euclid(i128::from(from));
+            let missing = (i128::from(part.burst.grains()) - level).max(0);
+            let plan = Plan {
+                rate: part.rate,
+                burst: part.burst,
+                mark,
+                ..plan
+            };
+            (plan, u64::try_from(missing).unwrap_or(u64::MAX), ())
+        });
+        self.gate.changed();
+    }
+
     fn cell(&self) -> &Cell {
         &self.gate.cell
     }
@@ -87,6 +114,7 @@ impl CellDecider {
             return;
         }
         self.mark(Mark::Cold, now);
+        self.cell().begin_era();
         self.cell()
             .hot
             .scale
@@ -126,6 +154,9 @@ impl CellDecider {
             }
             cold.until[at].store(plan.until.nanos(), Ordering::Relaxed);
             cold.period[at].store(plan.period.get(), Ordering::Relaxed);
+            let before = cold.made[usize::from(word.epoch & 1)].load(Ordering::Relaxed);
+            let made = old.grains(old.made(base).0);
+            cold.made[at].store(before.wrapping_add(made), Ordering::Relaxed);
             let next = Word { epoch, debt }.pack();
             if sync::planted(Bug::BlindStore) {
                 hot.word.store(next, Ordering::Release);
@@ -244,6 +275,7 @@ impl Decider for CellDecider {
     }
 
     fn replace(&mut self, share: Share, now: Tick) {
+        self.cell().begin_era();
         self.turn(now, |plan, _| {
             let plan = Plan {
                 rate: share.rate,
@@ -315,8 +347,7 @@ impl Decider for CellDecider {
         if self.plan.kind != Kind::Concurrency {
             return;
         }
-        // In this order: who puts back after the era began puts nothing back.
-        self.cell().cold.era.fetch_add(1, Ordering::AcqRel);
+        self.cell().begin_era();
         self.held = 0;
         self.turn(now, |plan, _| {
             let burst = Tokens::ZERO;
