@@ -22,6 +22,8 @@
 //! | `central` | questions about budgets that are too small to divide |
 //! | `limit` | a limit of a process's own, in numbers |
 //! | `limiter`, `permit` | the handles that requests are decided with |
+//! | [`shape`] | windows, a meter and a pacer |
+//! | `tier`, `layers` | several limits at once: all or nothing |
 //! | `session` | the one task of a client: it reports, is answered, and changes nodes |
 //! | `transport` | how a node is reached |
 //! | `layer` | a tower layer for HTTP and gRPC services |
@@ -63,13 +65,16 @@ mod clock;
 mod error;
 mod key;
 mod layer;
+mod layers;
 mod limit;
 mod limiter;
 mod permit;
 mod refused;
 mod session;
+pub mod shape;
 mod shared;
 mod sync;
+mod tier;
 mod transport;
 
 pub use aliquot_core::share::Kind;
@@ -79,8 +84,11 @@ pub use client::Client;
 pub use clock::{Clock, HostClock, ManualClock, SharedClock, Sleep};
 pub use error::{BuildError, KeyRefused};
 pub use layer::{LimitLayer, Limited};
+pub use layers::{Charge, LayerRefused, Layers};
 pub use limit::{Limit, LimitError};
 pub use limiter::{Limiter, Reservation, Settled, Snapshot, Standing};
 pub use permit::Permit;
 pub use refused::{Admission, Reason, Refused};
+pub use shape::{FixedWindow, Meter, Pacer, ShapeError, SlidingCounter, SlidingLog, Turn};
 pub use shared::Status;
+pub use tier::{Slip, Tier};

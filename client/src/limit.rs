@@ -43,6 +43,9 @@ pub enum LimitError {
         /// The most that it may be.
         most: u64,
     },
+    /// Permits have no rate.
+    #[error("rate: permits have none; their number is set as the burst")]
+    Permits,
     /// The limit is the coordinator's: budgets are changed there.
     #[error("the limit of {what} belongs to the coordinator: its budget is changed there")]
     NotOwn {

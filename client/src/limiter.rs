@@ -4,6 +4,7 @@ mod central;
 mod line;
 mod own;
 mod reservation;
+mod tier;
 
 pub use reservation::{Reservation, Settled};
 
@@ -134,7 +135,7 @@ impl Limiter {
         refused
     }
 
-    fn now(&self) -> Tick {
+    pub(crate) fn now(&self) -> Tick {
         self.handle.shared.clock.now()
     }
 
@@ -219,11 +220,15 @@ impl Limiter {
         let (cell, now) = (&self.gate.cell, self.now());
         let era = cell.era();
         cell.decide(Ask::Permit, now, &self.handle.shared.lease.0)?;
+        if self.own.is_some() {
+            let (gate, handle) = (self.gate.clone(), self.handle.clone());
+            return Ok(Permit::seated(gate, handle, None, era, now));
+        }
         let Some(seat) = cell.wheel().sit() else {
             cell.put_back(1, era);
             return Err(No::Permits);
         };
-        let permit = Permit::seated(self.gate.clone(), self.handle.clone(), seat, era, now);
+        let permit = Permit::seated(self.gate.clone(), self.handle.clone(), Some(seat), era, now);
         // An edge that went meanwhile took the permit with it, but not the seat.
         if now >= seat.until || cell.era() != era {
             return Err(No::Permits);
@@ -232,8 +237,8 @@ impl Limiter {
         Ok(permit)
     }
 
-    /// Takes a permit, waiting in line for at most 1 s (50 ms for a budget that is
-    /// not known yet). Of a budget that is kept in one piece the first in line asks its home.
+    /// Takes a permit, waiting in line: of a limit of this process's own as long as it
+    /// takes, of others for at most 1 s (50 ms for a budget that is not known yet). Of a budget that is kept in one piece the first in line asks its home.
     ///
     /// # Errors
     ///

@@ -107,6 +107,21 @@ impl Cell {
         }
     }
 
+    /// What [`Cell::decide`] would say; nothing is taken.
+    pub(crate) fn would(&self, ask: Ask, now: Tick, lease: &AtomicU64) -> Result<(), No> {
+        let mut seen = self.hot.word.load(Ordering::Acquire);
+        loop {
+            let Page { word, slot, .. } = self.page(seen);
+            let step = self.step(&slot, word, ask, now, lease);
+            fence(Ordering::Acquire);
+            let found = self.hot.word.load(Ordering::Acquire);
+            if Word::unpack(found).epoch == word.epoch {
+                return step.map(|_| ());
+            }
+            seen = found;
+        }
+    }
+
     /// The debt after `n`, what that is in grains, and from when they may be used.
     fn step_for_later(
         &self,

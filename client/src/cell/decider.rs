@@ -58,10 +58,15 @@ impl CellDecider {
 
     /// Decides by a rule of the client's own, or by none, from an empty start.
     pub(crate) fn rule(&mut self, mark: Mark, scale: Scale, share: Share, now: Tick) {
+        self.own(Kind::Rate, mark, scale, share, now);
+    }
+
+    /// The same for any kind.
+    pub(crate) fn own(&mut self, kind: Kind, mark: Mark, scale: Scale, share: Share, now: Tick) {
         self.agreed = false;
         self.gate.home.gather(false);
         self.mark(Mark::Lapsed, now);
-        self.set_kind(Kind::Rate, scale, now);
+        self.set_kind(kind, scale, now);
         self.held = 0;
         self.replace(share, now);
         self.mark(mark, now);
@@ -87,7 +92,11 @@ impl CellDecider {
             let level = i128::from(plan.burst.grains()) - i128::from(missing);
             // Below 2⁶⁴ · 2⁵⁶, rounded down.
             let level = (level * i128::from(to)).div_euclid(i128::from(from));
-            let missing = (i128::from(part.burst.grains()) - level).max(0);
+            let missing = match plan.kind {
+                // So many are in flight, however many there may be.
+                Kind::Concurrency => i128::from(missing),
+                Kind::Rate | Kind::Quota => (i128::from(part.burst.grains()) - level).max(0),
+            };
             let plan = Plan {
                 rate: part.rate,
                 burst: part.burst,

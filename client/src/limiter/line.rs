@@ -220,6 +220,8 @@ impl Limiter {
         let own = match no {
             No::Cold => self.handle.shared.cold_wait,
             No::NotYet(Some(_)) | No::Aged => Duration::MAX,
+            // Somebody releases one, if there are any.
+            No::Permits if self.own.is_some() => Duration::MAX,
             No::Empty | No::Quota | No::Permits => Self::SHARE_WAIT,
             // A greater part may be gathered, but not beyond what nobody shares.
             No::ExceedsBurst if self.is_leased() => Self::SHARE_WAIT,

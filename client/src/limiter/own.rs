@@ -8,6 +8,7 @@ use crate::limit::{Fitted, Limit, LimitError};
 use crate::refused::{Admission, Refused};
 use crate::shared::Handle;
 use aliquot_core::client::Decider;
+use aliquot_core::share::Kind;
 use aliquot_core::unit::{Scale, Span, Tick};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -72,11 +73,15 @@ impl Limiter {
     }
 
     fn owned(limit: Limit, burst: u64, handle: Handle) -> Result<Self, LimitError> {
+        Self::made(limit, burst, handle, Kind::Rate)
+    }
+
+    fn made(limit: Limit, burst: u64, handle: Handle, kind: Kind) -> Result<Self, LimitError> {
         let fitted = limit.fit(burst, None)?;
         let gate = Arc::new(Gate::nobodys());
         let mut decider = CellDecider::new(Arc::clone(&gate));
         let now = handle.shared.clock.now();
-        decider.rule(mark_of(limit), fitted.scale, fitted.share(), now);
+        decider.own(kind, mark_of(limit), fitted.scale, fitted.share(), now);
         let state = State {
             decider,
             limit,
@@ -91,6 +96,38 @@ impl Limiter {
             handle,
             own: Some(Arc::new(own)),
         })
+    }
+
+    /// Permits of this process's own: at most `permits` in flight at each instant, each
+    /// until it is dropped. [`Limiter::set_burst`] changes how many, at once: who holds one
+    /// beyond a smaller number keeps it, and nobody gets another before they are fewer.
+    ///
+    /// # Errors
+    ///
+    /// [`LimitError::Burst`] above 2⁴⁶.
+    ///
+    /// ```
+    /// use aliquot_client::Limiter;
+    ///
+    /// let limiter = Limiter::local_permits(1)?;
+    /// let permit = limiter.try_permit().expect("one");
+    /// assert!(limiter.try_permit().is_err());
+    /// drop(permit);
+    /// assert!(limiter.try_permit().is_ok());
+    /// # Ok::<(), aliquot_client::LimitError>(())
+    /// ```
+    pub fn local_permits(permits: u64) -> Result<Self, LimitError> {
+        Self::local_permits_with(permits, Arc::new(HostClock))
+    }
+
+    /// [`Limiter::local_permits`] by another clock.
+    ///
+    /// # Errors
+    ///
+    /// As [`Limiter::local_permits`].
+    pub fn local_permits_with(permits: u64, clock: SharedClock) -> Result<Self, LimitError> {
+        let handle = Handle::nobodys(clock);
+        Self::made(Limit::ZERO, permits, handle, Kind::Concurrency)
     }
 
     /// Another rate from now on. The level stays, and what was promised for later is
@@ -110,6 +147,9 @@ impl Limiter {
     /// As [`Limiter::set_limit`].
     pub fn set_limit_at(&self, limit: impl Into<Limit>, now: Tick) -> Result<(), LimitError> {
         let limit = limit.into();
+        if self.gate.cell.view(now).slot.kind == Kind::Concurrency {
+            return Err(LimitError::Permits);
+        }
         self.amend(now, |state| (limit, state.burst))
     }
 

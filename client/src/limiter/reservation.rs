@@ -75,16 +75,32 @@ impl Limiter {
     ///
     /// As [`Limiter::reserve_within`].
     pub fn reserve_within_at(&self, n: u64, most: Span, now: Tick) -> Result<Reservation, Refused> {
-        let lease = &self.handle.shared.lease.0;
-        let reserve = || self.gate.cell.reserve(n, now, most, lease);
-        let taken = reserve().or_else(|no| self.mend_and(no, now, reserve));
-        let taken = taken.map_err(|no| self.refuse(n, no))?;
-        self.gate.tally.admitted(n);
+        let taken = self.take_within(n, most, now)?;
         Ok(Reservation {
             limiter: self.clone(),
             tokens: n,
             taken,
         })
+    }
+
+    /// Takes `n` for use within `most`.
+    pub(super) fn take_within(&self, n: u64, most: Span, now: Tick) -> Result<Taken, Refused> {
+        let lease = &self.handle.shared.lease.0;
+        let reserve = || self.gate.cell.reserve(n, now, most, lease);
+        let taken = reserve().or_else(|no| self.mend_and(no, now, reserve));
+        let taken = taken.map_err(|no| self.refuse(n, no))?;
+        self.gate.tally.admitted(n);
+        Ok(taken)
+    }
+
+    /// Puts up to `n` of what was taken back, and answers how many tokens others can have.
+    pub(super) fn put_back(&self, taken: &Taken, n: u64, now: Tick) -> u64 {
+        let cell = &self.gate.cell;
+        let grains = cell.put_back_of(taken, n, now);
+        if grains > 0 {
+            self.gate.changed();
+        }
+        grains / cell.view(now).scale.max(1)
     }
 }
 
@@ -132,7 +148,7 @@ impl Reservation {
     pub fn cancel_at(self, now: Tick) -> u64 {
         match self.taken.act_at < now {
             true => 0,
-            false => self.put_back(self.tokens, now),
+            false => self.limiter.put_back(&self.taken, self.tokens, now),
         }
     }
 
@@ -149,7 +165,7 @@ impl Reservation {
     /// [`Reservation::settle`] at a reading of the limiter's clock.
     pub fn settle_at(self, actual: u64, now: Tick) -> Settled {
         if let Some(less) = self.tokens.checked_sub(actual) {
-            let restored = self.put_back(less, now);
+            let restored = self.limiter.put_back(&self.taken, less, now);
             return Settled { restored, taken: 0 };
         }
         let more = actual - self.tokens;
@@ -161,15 +177,6 @@ impl Reservation {
             restored: 0,
             taken: if done { more } else { 0 },
         }
-    }
-
-    fn put_back(&self, tokens: u64, now: Tick) -> u64 {
-        let cell = &self.limiter.gate.cell;
-        let grains = cell.put_back_of(&self.taken, tokens, now);
-        if grains > 0 {
-            self.limiter.gate.changed();
-        }
-        grains / cell.view(now).scale.max(1)
     }
 }
 
