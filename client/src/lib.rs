@@ -24,6 +24,7 @@
 //! | `limiter`, `permit` | the handles that requests are decided with |
 //! | [`shape`] | windows, a meter and a pacer |
 //! | `tier`, `layers` | several limits at once: all or nothing |
+//! | `keyed` | a bucket for each of millions of keys, in memory that does not grow |
 //! | `session` | the one task of a client: it reports, is answered, and changes nodes |
 //! | `transport` | how a node is reached |
 //! | `layer` | a tower layer for HTTP and gRPC services |
@@ -64,6 +65,7 @@ mod client;
 mod clock;
 mod error;
 mod key;
+mod keyed;
 mod layer;
 mod layers;
 mod limit;
@@ -81,8 +83,9 @@ pub use aliquot_core::share::Kind;
 pub use aliquot_core::unit::{Frequency, Span, Tick};
 pub use builder::{ClientBuilder, DefaultRule};
 pub use client::Client;
-pub use clock::{Clock, HostClock, ManualClock, SharedClock, Sleep};
+pub use clock::{Clock, CounterClock, HostClock, ManualClock, SharedClock, Sleep};
 pub use error::{BuildError, KeyRefused};
+pub use keyed::{Keyed, KeyedBuilder};
 pub use layer::{LimitLayer, Limited};
 pub use layers::{Charge, LayerRefused, Layers};
 pub use limit::{Limit, LimitError};

@@ -43,6 +43,20 @@ pub enum LimitError {
         /// The most that it may be.
         most: u64,
     },
+    /// The number of keys is out of range.
+    #[error("keys: {keys}; 1 to {most} are allowed")]
+    Keys {
+        /// What stood there.
+        keys: usize,
+        /// The most that it may be.
+        most: usize,
+    },
+    /// There are too many classes.
+    #[error("classes: {classes}; at most 65535 are allowed")]
+    Classes {
+        /// How many there are.
+        classes: usize,
+    },
     /// Permits have no rate.
     #[error("rate: permits have none; their number is set as the burst")]
     Permits,
@@ -149,16 +163,24 @@ impl Limit {
         if let Some(exact) = Fitted::exact(frequency, burst) {
             return Ok(exact);
         }
-        let wrong = |_| LimitError::Burst {
-            burst,
-            most: Scale::GRAINS_MAX,
+        Fitted::coarse(frequency, burst)
+    }
+}
+
+impl Limit {
+    /// The limit in a fixed point in which a 64-bit word lasts for 34 years.
+    pub(crate) fn fit_for_long(self, burst: u64) -> Result<Fitted, LimitError> {
+        const LASTS: u64 = 1 << 34;
+        let fitted = self.fit(burst, None)?;
+        let Some((tokens, per)) = self.rate else {
+            return Ok(fitted);
         };
-        let scale = Scale::fit(frequency, burst).map_err(wrong)?;
-        Ok(Fitted {
-            scale,
-            rate: scale.rate(frequency).map_err(wrong)?,
-            burst: scale.tokens(burst).map_err(wrong)?,
-        })
+        if fitted.rate.grains() <= LASTS {
+            return Ok(fitted);
+        }
+        let frequency = Frequency::new(tokens, per);
+        let frequency = frequency.map_err(|_| LimitError::Rate { tokens, per })?;
+        Fitted::coarse(frequency, burst)
     }
 }
 
@@ -173,6 +195,18 @@ impl Fitted {
         let per = rate.per().nanos();
         let scale = Scale::try_from(per / gcd(rate.tokens(), per)).ok()?;
         Self::within(scale, rate, burst)
+    }
+
+    /// The fixed point that a budget would have.
+    fn coarse(rate: Frequency, burst: u64) -> Result<Self, LimitError> {
+        let most = Scale::GRAINS_MAX;
+        let wrong = |_| LimitError::Burst { burst, most };
+        let scale = Scale::fit(rate, burst).map_err(wrong)?;
+        Ok(Self {
+            scale,
+            rate: scale.rate(rate).map_err(wrong)?,
+            burst: scale.tokens(burst).map_err(wrong)?,
+        })
     }
 
     /// The same fixed point as before, where a grain of it is little enough: what

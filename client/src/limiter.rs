@@ -115,7 +115,7 @@ impl Limiter {
                 self.gate.cell.decide(Ask::Tokens(n), now, lease)
             })?,
         };
-        self.gate.tally.admitted(n);
+        self.admitted_here(n);
         Ok(Admission {
             tokens: n,
             asked_at: now,
@@ -124,14 +124,23 @@ impl Limiter {
         })
     }
 
+    /// Counts an admission, where there is somebody to tell of it.
+    fn admitted_here(&self, n: u64) {
+        if self.own.is_none() {
+            self.gate.tally.admitted(n);
+        }
+    }
+
     fn refuse(&self, n: u64, no: No) -> Refused {
         self.deny(n, Refused::of(no))
     }
 
     /// Counts a refusal: what is wanted is told to those who deal.
     fn deny(&self, n: u64, refused: Refused) -> Refused {
-        self.gate.tally.denied(n);
-        self.handle.shared.want();
+        if self.own.is_none() {
+            self.gate.tally.denied(n);
+            self.handle.shared.want();
+        }
         refused
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Limiter, Reservation};
 use crate::cell::{CellDecider, Mark, No};
-use crate::clock::{HostClock, SharedClock};
+use crate::clock::{CounterClock, HostClock, SharedClock};
 use crate::key::Gate;
 use crate::limit::{Fitted, Limit, LimitError};
 use crate::refused::{Admission, Refused};
@@ -30,7 +30,7 @@ struct State {
 
 impl Limiter {
     /// A limiter of this process's own, full at the start: `burst` tokens at once,
-    /// and what `limit` makes. It is decided by the host's clock.
+    /// and what `limit` makes. It is decided by the [`CounterClock`].
     ///
     /// Its contract is that of `golang.org/x/time/rate`: over any window of length
     /// `t` it admits at most `burst + rate · t`; more than the burst is refused at once;
@@ -54,7 +54,7 @@ impl Limiter {
     /// ```
     pub fn local(limit: impl Into<Limit>, burst: u64) -> Result<Self, LimitError> {
         static HANDLE: OnceLock<Handle> = OnceLock::new();
-        let handle = HANDLE.get_or_init(|| Handle::nobodys(Arc::new(HostClock)));
+        let handle = HANDLE.get_or_init(|| Handle::nobodys(Arc::new(CounterClock)));
         Self::owned(limit.into(), burst, handle.clone())
     }
 

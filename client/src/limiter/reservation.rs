@@ -89,7 +89,7 @@ impl Limiter {
         let reserve = || self.gate.cell.reserve(n, now, most, lease);
         let taken = reserve().or_else(|no| self.mend_and(no, now, reserve));
         let taken = taken.map_err(|no| self.refuse(n, no))?;
-        self.gate.tally.admitted(n);
+        self.admitted_here(n);
         Ok(taken)
     }
 
@@ -171,7 +171,7 @@ impl Reservation {
         let more = actual - self.tokens;
         let done = self.limiter.gate.cell.exact(&self.taken, more, now);
         if done {
-            self.limiter.gate.tally.admitted(more);
+            self.limiter.admitted_here(more);
         }
         Settled {
             restored: 0,

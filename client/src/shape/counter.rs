@@ -25,7 +25,7 @@ use std::time::Duration;
 /// use std::time::Duration;
 ///
 /// let counter = SlidingCounter::new(10, Duration::from_secs(1))?;
-/// let at = |ms| Tick::from_nanos(ms * 1_000_000);
+/// let at = |ms: u64| Tick::from_nanos(ms * 1_000_000);
 /// assert!(counter.try_acquire_at(10, at(500)).is_ok());
 /// assert!(counter.try_acquire_at(1, at(1_000)).is_err());
 /// assert!(counter.try_acquire_at(5, at(1_500)).is_ok());

@@ -20,7 +20,7 @@ use std::time::Duration;
 /// use std::time::Duration;
 ///
 /// let window = FixedWindow::new(2, Duration::from_secs(1))?;
-/// let at = |ms| Tick::from_nanos(ms * 1_000_000);
+/// let at = |ms: u64| Tick::from_nanos(ms * 1_000_000);
 /// assert!(window.try_acquire_at(2, at(900)).is_ok());
 /// let refused = window.try_acquire_at(1, at(900)).unwrap_err();
 /// assert_eq!(refused.retry_after, Some(Duration::from_millis(100)));

@@ -19,7 +19,7 @@ use std::time::Duration;
 /// use std::time::Duration;
 ///
 /// let log = SlidingLog::new(2, Duration::from_secs(1))?;
-/// let at = |ms| Tick::from_nanos(5_000_000_000 + ms * 1_000_000);
+/// let at = |ms: u64| Tick::from_nanos(5_000_000_000 + ms * 1_000_000);
 /// assert!(log.try_acquire_at(1, at(0)).is_ok());
 /// assert!(log.try_acquire_at(1, at(600)).is_ok());
 /// let refused = log.try_acquire_at(1, at(900)).unwrap_err();
