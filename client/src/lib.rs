@@ -25,6 +25,7 @@
 //! | [`shape`] | windows, a meter and a pacer |
 //! | `tier`, `layers` | several limits at once: all or nothing |
 //! | `keyed` | a bucket for each of millions of keys, in memory that does not grow |
+//! | [`adaptive`] | limits that follow what a dependency can take |
 //! | `session` | the one task of a client: it reports, is answered, and changes nodes |
 //! | `transport` | how a node is reached |
 //! | `layer` | a tower layer for HTTP and gRPC services |
@@ -58,6 +59,7 @@
 //! until then. A process that is stopped in the middle of a decision may, when it
 //! goes on, finish that one decision under the lease that it had: at most one for each thread.
 
+pub mod adaptive;
 mod builder;
 mod cell;
 mod central;
