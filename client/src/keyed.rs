@@ -51,6 +51,8 @@ struct Class {
     /// `None`: no limit.
     slot: Option<Slot>,
     grains_per_token: u64,
+    /// No key can owe more than this.
+    most: u64,
 }
 
 /// What makes a [`Keyed`]; see [`Keyed::builder`].
@@ -66,10 +68,10 @@ impl Keyed {
     /// How many keys are worked on at once in a batch, so that their memory is fetched together.
     const BATCH: usize = 16;
 
-    /// The most keys: 2³² × 8/9.
-    pub const KEYS_MAX: usize = (1 << 32) / 9 * 8;
+    /// The most keys: 2³² × 6/7.
+    pub const KEYS_MAX: usize = (1 << 32) / 7 * 6;
 
-    /// Buckets of this limit, full at the start, with room for `keys` keys: 75 bytes each,
+    /// Buckets of this limit, full at the start, with room for `keys` keys: 77 bytes each,
     /// which are taken at once. By the [`CounterClock`].
     ///
     /// # Errors
@@ -223,7 +225,7 @@ impl Keyed {
             };
             let mut debt = self.table.debt(found);
             loop {
-                let next = step(slot, debt, cost, now);
+                let next = step(slot, class.sane(debt, now), cost, now);
                 let swapped = next.and_then(|next| self.table.charge(found, debt, next));
                 match swapped {
                     Ok(()) => return Ok(()),
@@ -265,6 +267,22 @@ enum No {
     Changed(u64),
     /// The slot is another key's by now.
     Lost,
+}
+
+impl Class {
+    /// The debt, or an empty bucket's where it cannot be this class's: who was charged in
+    /// the measure of the slot's former key is not to wait for a year. A bucket owes at most its
+    /// burst; the hour on top is for a clock that steps back.
+    fn sane(&self, debt: u64, now: Tick) -> u64 {
+        let Some(slot) = &self.slot else {
+            return debt;
+        };
+        let made = slot.made(now).0;
+        match debt.saturating_sub(made) > self.most {
+            true => made.saturating_add(slot.burst),
+            false => debt,
+        }
+    }
 }
 
 /// The debt after `cost`; the step of the cell, on a word of its own.
@@ -330,7 +348,9 @@ impl KeyedBuilder {
             let fitted = limit.fit_for_long(burst)?;
             let mark = Mark::Forever;
             let slot = Slot::new(fitted.rate, fitted.burst, now, mark, Kind::Rate);
+            let hour = slot.made(now.after(Span::from_secs(3_600))).0;
             Ok(Class {
+                most: slot.burst.saturating_add(hour),
                 slot: (!limit.is_unlimited()).then_some(slot),
                 grains_per_token: fitted.scale.grains_per_token(),
             })

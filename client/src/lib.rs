@@ -59,6 +59,11 @@
 //! until then. A process that is stopped in the middle of a decision may, when it
 //! goes on, finish that one decision under the lease that it had: at most one for each thread.
 
+/// The guide, whose examples are compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guide/choosing.md")]
+struct Guide;
+
 pub mod adaptive;
 mod builder;
 mod cell;

@@ -11,7 +11,7 @@ pub use reservation::{Reservation, Settled};
 use crate::cell::{Ask, Mark, No};
 use crate::key::Gate;
 use crate::permit::Permit;
-use crate::refused::{Admission, Reason, Refused};
+use crate::refused::{Admission, Refused};
 use crate::shared::Handle;
 use aliquot_core::central::Manner;
 use aliquot_core::share::Kind;
@@ -286,15 +286,6 @@ impl Limiter {
             level: tokens(view.level),
             right,
             remaining,
-        }
-    }
-}
-
-impl From<Reason> for Refused {
-    fn from(reason: Reason) -> Self {
-        Self {
-            reason,
-            retry_after: None,
         }
     }
 }

@@ -142,3 +142,12 @@ impl Refused {
         }
     }
 }
+
+impl From<Reason> for Refused {
+    fn from(reason: Reason) -> Self {
+        Self {
+            reason,
+            retry_after: None,
+        }
+    }
+}

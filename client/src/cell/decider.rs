@@ -84,7 +84,7 @@ impl CellDecider {
         let (from, to) = (self.scale.grains_per_token(), scale.grains_per_token());
         if from != to {
             self.mark(Mark::Cold, now);
-            self.cell().begin_era();
+            self.cell().begin_change();
             self.cell().hot.scale.store(to, Ordering::Release);
             self.scale = scale;
         }
@@ -105,6 +105,9 @@ impl CellDecider {
             };
             (plan, u64::try_from(missing).unwrap_or(u64::MAX), ())
         });
+        if from != to {
+            self.cell().end_change();
+        }
         self.gate.changed();
     }
 
@@ -123,13 +126,14 @@ impl CellDecider {
             return;
         }
         self.mark(Mark::Cold, now);
-        self.cell().begin_era();
+        self.cell().begin_change();
         self.cell()
             .hot
             .scale
             .store(scale.grains_per_token(), Ordering::Release);
         self.scale = scale;
         self.turn(now, |plan, missing| (Plan { kind, ..plan }, missing, ()));
+        self.cell().end_change();
     }
 
     /// Begins an epoch at `now`. `change` is told what is missing to a full
@@ -284,7 +288,7 @@ impl Decider for CellDecider {
     }
 
     fn replace(&mut self, share: Share, now: Tick) {
-        self.cell().begin_era();
+        self.cell().begin_change();
         self.turn(now, |plan, _| {
             let plan = Plan {
                 rate: share.rate,
@@ -294,6 +298,7 @@ impl Decider for CellDecider {
             let missing = share.burst.minus_or_zero(share.tokens).grains();
             (plan, missing, ())
         });
+        self.cell().end_change();
         self.gate.changed();
     }
 
@@ -356,7 +361,9 @@ impl Decider for CellDecider {
         if self.plan.kind != Kind::Concurrency {
             return;
         }
-        self.cell().begin_era();
+        // In this order: who puts back after the era began puts nothing back. Two, since an
+        // odd era is one that is changing.
+        self.cell().cold.era.fetch_add(2, Ordering::AcqRel);
         self.held = 0;
         self.turn(now, |plan, _| {
             let burst = Tokens::ZERO;

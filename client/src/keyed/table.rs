@@ -12,14 +12,15 @@
 //!
 //! Every change of a slot's key passes through *busy* and ends in another version. Who charges
 //! a slot swaps the debt and then looks at the owner again; who takes a slot away makes it
-//! busy and then looks at the debt again. So (all four sequentially consistent) at least one of them
-//! sees the other: the taker leaves a slot alone whose debt matters, and a charge of a slot that
-//! was taken away is made again for the right key. Whoever has the slot then may find that
-//! charge on top of its own: against it, never for it.
+//! busy and then swaps the debt by which it chose it for none. One of the two swaps is
+//! first: if the charge, the taker's fails, and the slot is left alone; if
+//! the taker's, the charge reads it and with it that the slot is busy, and is made again for the
+//! right key. Whoever has the slot then may find that charge on top of its own: against
+//! it, never for it.
 
 use super::No;
 use super::name::{Maker, Name};
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::sync::{self, AtomicU64, Bug, Ordering, fence};
 use aliquot_core::unit::Tick;
 use std::sync::{Mutex, PoisonError};
 
@@ -63,22 +64,23 @@ pub(super) struct Table {
 }
 
 impl Table {
-    const GROUP: usize = 16;
-    const LANES: usize = 4;
+    /// Sixteen; a model of all interleavings is made of fewer.
+    const GROUP: usize = if sync::PLAIN { 16 } else { 4 };
+    const LANES: usize = Self::GROUP / 4;
     const WRITERS: usize = 1_024;
     /// A group with fewer free slots is left for the other one, if that has more.
-    const SPARE: u32 = 4;
+    const SPARE: u32 = 8;
     /// So many full slots are compared before the longest full one is taken.
     const SAMPLE: usize = 4;
 
     pub(super) fn new(keys: usize, seed: Option<u64>) -> Self {
-        // An eighth more slots than keys: with two groups of sixteen to choose from, next to
+        // A sixth more slots than keys: with two groups of sixteen to choose from, next to
         // no group is ever full before.
-        let groups = (keys + keys / 8).div_ceil(Self::GROUP).max(2);
+        let groups = (keys + keys / 6).div_ceil(Self::GROUP).max(2);
         let line = |_| Line {
             debt: AtomicU64::new(0),
             owner: AtomicU64::new(0),
-            key: [const { AtomicU64::new(0) }; Name::WORDS],
+            key: std::array::from_fn(|_| AtomicU64::new(0)),
         };
         let word = |_| AtomicU64::new(0);
         Self {
@@ -176,7 +178,7 @@ impl Table {
             let owner = line.owner.load(Ordering::Acquire);
             if owner & BUSY != 0 {
                 // Two or three stores, or the decision to leave it alone.
-                std::hint::spin_loop();
+                sync::spin();
                 continue;
             }
             if owner & READY == 0 || owner & LABEL != name.label() {
@@ -205,29 +207,29 @@ impl Table {
     /// Whose a slot is, once that is decided.
     fn settled(&self, index: usize) -> u64 {
         loop {
-            let owner = self.lines[index].owner.load(Ordering::SeqCst);
+            let owner = self.lines[index].owner.load(Ordering::Acquire);
             if owner & BUSY == 0 {
                 return owner;
             }
-            std::hint::spin_loop();
+            sync::spin();
         }
     }
 
     /// Changes the debt from `debt` to `next`, if it and the key are still the same.
     pub(super) fn charge(&self, found: Found, debt: u64, next: u64) -> Result<(), No> {
         let cell = &self.lines[found.index].debt;
-        let swapped = cell.compare_exchange(debt, next, Ordering::SeqCst, Ordering::Acquire);
+        let swapped = cell.compare_exchange(debt, next, Ordering::AcqRel, Ordering::Acquire);
         if let Err(seen) = swapped {
             return match self.is_still(found) {
                 true => Err(No::Changed(seen)),
                 false => Err(No::Lost),
             };
         }
-        if self.is_still(found) {
+        if self.is_still(found) || sync::planted(Bug::OwnerUnseen) {
             return Ok(());
         }
-        // Another key's now: what can be taken off it again is.
-        let _ = cell.compare_exchange(next, debt, Ordering::SeqCst, Ordering::Acquire);
+        // Another key's now. It keeps the charge: whether the word still is what was
+        // written here, nobody knows; it may be the very charge of the other key.
         Err(No::Lost)
     }
 
@@ -245,12 +247,12 @@ impl Table {
         }
         loop {
             let (victim, soonest) = self.victim(name, now, &full_since);
-            let Some((index, owner)) = victim else {
+            let Some((index, owner, debt)) = victim else {
                 return Claimed::NoRoom(soonest);
             };
             let line = &self.lines[index];
             let busy = (owner & !READY) | BUSY;
-            let (done, found) = (Ordering::SeqCst, Ordering::Acquire);
+            let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
             if line
                 .owner
                 .compare_exchange(owner, busy, done, found)
@@ -258,25 +260,23 @@ impl Table {
             {
                 continue;
             }
-            let debt = line.debt.load(Ordering::SeqCst);
-            let full = owner & READY == 0
-                || full_since(class_of(owner), debt).is_some_and(|since| since <= now);
-            if !full {
-                line.owner.store(owner, Ordering::SeqCst);
+            // The debt by which it was chosen gives way to that of a full bucket of any class, or
+            // somebody charged it meanwhile.
+            let emptied = line.debt.compare_exchange(debt, 0, done, found);
+            if emptied.is_err() && !sync::planted(Bug::DebtUnseen) {
+                line.owner.store(owner, Ordering::Release);
                 continue;
             }
             if owner & READY == 0 {
                 self.used.fetch_add(1, Ordering::Relaxed);
             }
-            // A full bucket of any class.
-            line.debt.store(0, Ordering::SeqCst);
             for (to, from) in line.key.iter().zip(&name.words) {
                 to.store(*from, Ordering::Relaxed);
             }
             self.set_tag(index, name.tag());
             let version = (owner & !(VERSION - 1)).wrapping_add(VERSION);
             let owner = version | name.label() | READY;
-            line.owner.store(owner, Ordering::SeqCst);
+            line.owner.store(owner, Ordering::Release);
             return Claimed::Slot(Found { index, owner });
         }
     }
@@ -288,7 +288,7 @@ impl Table {
         name: &Name,
         now: Tick,
         full_since: &impl Fn(u16, u64) -> Option<Tick>,
-    ) -> (Option<(usize, u64)>, Option<Tick>) {
+    ) -> (Option<(usize, u64, u64)>, Option<Tick>) {
         let homes = self.homes(name);
         let free = homes.map(|group| self.candidates(group, 0).count_ones());
         // The first is searched first: the second one is for when that fills up.
@@ -303,13 +303,14 @@ impl Table {
                 let index = group * Self::GROUP + candidates.trailing_zeros() as usize;
                 let owner = self.lines[index].owner.load(Ordering::Acquire);
                 if owner & (READY | BUSY) == 0 {
-                    return (Some((index, owner)), None);
+                    let debt = self.lines[index].debt.load(Ordering::Acquire);
+                    return (Some((index, owner, debt)), None);
                 }
                 candidates &= candidates - 1;
             }
         }
-        let (mut best, mut seen, mut soonest): (Option<(usize, u64, Tick)>, _, Option<Tick>) =
-            (None, 0, None);
+        let (mut seen, mut soonest) = (0, None::<Tick>);
+        let mut best: Option<(usize, u64, u64, Tick)> = None;
         let start = (name.hash >> 8) as usize;
         for step in 0..2 * Self::GROUP {
             let index = order[step % 2] * Self::GROUP + (start + step / 2) % Self::GROUP;
@@ -326,20 +327,23 @@ impl Table {
                 soonest = Some(soonest.map_or(since, |soonest| soonest.min(since)));
                 continue;
             }
-            if best.is_none_or(|(_, _, longest)| since < longest) {
-                best = Some((index, owner, since));
+            if best.is_none_or(|(.., longest)| since < longest) {
+                best = Some((index, owner, debt, since));
             }
             seen += 1;
             if seen == Self::SAMPLE {
                 break;
             }
         }
-        (best.map(|(index, owner, _)| (index, owner)), soonest)
+        (
+            best.map(|(index, owner, debt, _)| (index, owner, debt)),
+            soonest,
+        )
     }
 
     fn set_tag(&self, index: usize, tag: u16) {
-        let word = &self.tags[index / Self::LANES];
-        let at = index % Self::LANES * 16;
+        let word = &self.tags[index / 4];
+        let at = index % 4 * 16;
         let mut seen = word.load(Ordering::Acquire);
         loop {
             let next = seen & !(0xffff << at) | u64::from(tag) << at;
@@ -359,7 +363,7 @@ impl Table {
                 continue;
             }
             let busy = (owner & !READY) | BUSY;
-            let (done, found) = (Ordering::SeqCst, Ordering::Acquire);
+            let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
             if line
                 .owner
                 .compare_exchange(owner, busy, done, found)
@@ -367,14 +371,14 @@ impl Table {
             {
                 continue;
             }
-            if !idle(class_of(owner), line.debt.load(Ordering::SeqCst)) {
-                line.owner.store(owner, Ordering::SeqCst);
+            if !idle(class_of(owner), line.debt.fetch_add(0, Ordering::AcqRel)) {
+                line.owner.store(owner, Ordering::Release);
                 continue;
             }
             self.set_tag(index, 0);
             self.used.fetch_sub(1, Ordering::Relaxed);
             let version = (owner & !(VERSION - 1)).wrapping_add(VERSION);
-            line.owner.store(version, Ordering::SeqCst);
+            line.owner.store(version, Ordering::Release);
             freed += 1;
         }
         freed

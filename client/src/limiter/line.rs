@@ -77,6 +77,8 @@ impl Limiter {
                 Some(most) => {
                     let too_long = self.handle.shared.clock.sleep(most);
                     tokio::select! {
+                        // Who is served just in time is served.
+                        biased;
                         outcome = in_line => outcome,
                         () = too_long => self.decide(n, self.now()).map_err(Refused::of),
                     }
