@@ -43,8 +43,10 @@
 //! function of the reading alone, what was taken stays taken, and the machine
 //! never moves the base back. A debt that would leave its 48 bits is refused.
 
+pub(crate) mod book;
 mod decider;
 mod slot;
+mod view;
 pub(crate) mod wheel;
 
 pub(crate) use decider::CellDecider;
@@ -95,9 +97,16 @@ const _: () = assert!(!sync::PLAIN || size_of::<Hot>() == 64);
 struct Cold {
     until: [AtomicU64; 2],
     period: [AtomicU64; 2],
-    /// Counts the edges that permits were taken under.
+    /// What was made before the base, in grains since the cell is; it wraps. What is
+    /// put back says by it where it was taken, whatever became of the base.
+    made: [AtomicU64; 2],
+    /// All that was ever put back, in grains; it wraps.
+    back: AtomicU64,
+    /// Counts the edges that anything was taken under.
     era: AtomicU64,
 }
+
+const _: () = assert!(!sync::PLAIN || size_of::<Cold>() == 64);
 
 /// One key's bucket, shared by whoever decides and the machine.
 #[derive(Debug)]
@@ -126,6 +135,8 @@ pub(crate) enum No {
     ExceedsBurst,
     /// Not made yet; `None` if nothing makes it.
     NotYet(Option<Span>),
+    /// The word is full: the machine must move the base, and is about to.
+    Aged,
     /// The escrow of the quota has not so much.
     Quota,
     /// All permits are in flight.
@@ -139,21 +150,6 @@ pub(crate) enum Ask {
     Tokens(u64),
     /// One permit.
     Permit,
-}
-
-/// What a cell would say of itself.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct View {
-    pub(crate) slot: Slot,
-    /// The level, in grains.
-    pub(crate) level: u64,
-    /// What is missing to a full bucket, in grains.
-    pub(crate) missing: u64,
-    pub(crate) scale: u64,
-    pub(crate) until: Tick,
-    /// The units made, and the debt, for estimates of waits.
-    made: u64,
-    debt: u64,
 }
 
 impl Cell {
@@ -176,6 +172,8 @@ impl Cell {
             cold: Cold {
                 until: [AtomicU64::new(0), AtomicU64::new(0)],
                 period: [AtomicU64::new(0), AtomicU64::new(0)],
+                made: [AtomicU64::new(0), AtomicU64::new(0)],
+                back: AtomicU64::new(0),
                 era: AtomicU64::new(0),
             },
             wheel: Wheel::new(),
@@ -238,6 +236,12 @@ impl Cell {
             Mark::NoBudget => return Err(No::Unruled),
             Mark::Closed => return Err(No::Closed),
         }
+        let cost = self.cost(slot, ask)?;
+        admit(slot, word.debt, cost, now).map_err(|no| short(slot, no))
+    }
+
+    /// What `ask` costs, in units, if that can be had at all.
+    fn cost(&self, slot: &Slot, ask: Ask) -> Result<u64, No> {
         let cost = match (ask, slot.kind) {
             (Ask::Tokens(n), Kind::Rate | Kind::Quota) => {
                 let grains = u128::from(n) * u128::from(self.hot.scale.load(Ordering::Relaxed));
@@ -246,17 +250,16 @@ impl Cell {
             (Ask::Permit, Kind::Concurrency) => Some(1),
             _ => return Err(No::Kind),
         };
-        let short = |no: No| match slot.kind {
-            Kind::Rate => no,
-            Kind::Quota => No::Quota,
-            Kind::Concurrency => No::Permits,
-        };
-        if slot.burst == 0 {
-            return Err(short(No::Empty));
+        // Of a part that is nobody's but one's own, nothing can always be had.
+        if slot.burst == 0 && !(slot.mark == Mark::Forever && cost == Some(0)) {
+            let no = match slot.mark {
+                Mark::Forever => No::ExceedsBurst,
+                _ => No::Empty,
+            };
+            return Err(short(slot, no));
         }
         let cost = cost.filter(|&cost| cost <= slot.burst);
-        let cost = cost.ok_or(short(No::ExceedsBurst))?;
-        admit(slot, word.debt, cost, now).map_err(short)
+        cost.ok_or(short(slot, No::ExceedsBurst))
     }
 
     fn slot(&self, epoch: u16) -> Slot {
@@ -320,48 +323,14 @@ impl Cell {
         let word = Word::unpack(self.hot.word.load(Ordering::Acquire));
         self.slot(word.epoch).made(now).0 > Word::DEBT_MAX / 4
     }
-
-    /// What is held at `now`. Consistent: taken from one epoch.
-    pub(crate) fn view(&self, now: Tick) -> View {
-        let mut seen = self.hot.word.load(Ordering::Acquire);
-        loop {
-            let word = Word::unpack(seen);
-            let (slot, until) = (self.slot(word.epoch), self.until(word.epoch));
-            let scale = self.hot.scale.load(Ordering::Relaxed);
-            fence(Ordering::Acquire);
-            let found = self.hot.word.load(Ordering::Acquire);
-            if Word::unpack(found).epoch == word.epoch {
-                let (made, _) = slot.made(now);
-                let missing = word.debt.saturating_sub(made);
-                return View {
-                    level: slot.grains(slot.burst.saturating_sub(missing)),
-                    missing: slot.grains(missing),
-                    slot,
-                    scale,
-                    until,
-                    made,
-                    debt: word.debt,
-                };
-            }
-            seen = found;
-        }
-    }
 }
 
-impl View {
-    /// How long until `tokens` have been made on top of what is there; `None` if never.
-    pub(crate) fn wait_for(&self, tokens: u64) -> Option<Span> {
-        let cost = self
-            .slot
-            .cost(u128::from(tokens) * u128::from(self.scale))?;
-        let due = self.debt.max(self.made).checked_add(cost)?;
-        let due = due.saturating_sub(self.slot.burst);
-        if due <= self.made {
-            return Some(Span::ZERO);
-        }
-        let whole = self.slot.time_until(due)?;
-        let gone = self.slot.time_until(self.made)?;
-        Some(whole.minus_or_zero(gone))
+/// What is said of a kind where it is said of a rate that `no`.
+const fn short(slot: &Slot, no: No) -> No {
+    match slot.kind {
+        Kind::Rate => no,
+        Kind::Quota => No::Quota,
+        Kind::Concurrency => No::Permits,
     }
 }
 
@@ -383,8 +352,7 @@ fn admit(slot: &Slot, debt: u64, cost: u64, now: Tick) -> Result<u64, No> {
         after
     };
     if after > Word::DEBT_MAX {
-        // The machine moves the base before this can be; until it does, no.
-        return Err(No::NotYet(Some(Span::from_millis(1))));
+        return Err(No::Aged);
     }
     Ok(after)
 }

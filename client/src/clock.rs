@@ -1,17 +1,38 @@
 //! What time it is: the one place of this crate that asks.
 
+mod counter;
+mod manual;
+
+pub use counter::CounterClock;
+pub use manual::ManualClock;
+
 use aliquot_core::unit::Tick;
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// A wait on a clock.
+pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A host's clocks.
+///
+/// Everything that a limiter decides, it decides by one of these; tests hand it a [`ManualClock`].
 pub trait Clock: fmt::Debug + Send + Sync {
     /// The time since the host started, suspended time included. It never goes back.
     fn now(&self) -> Tick;
 
     /// Milliseconds since the Unix epoch, as far as the host knows. It may jump.
     fn wall_ms(&self) -> i64;
+
+    /// Is over once `span` has passed, or a little later. A clock of one's own that
+    /// runs otherwise than the host's answers a wait of its own; the default is the
+    /// timer of tokio, and needs its runtime.
+    fn sleep(&self, span: Duration) -> Sleep {
+        Box::pin(tokio::time::sleep(span))
+    }
 }
 
 /// A clock that is handed around.

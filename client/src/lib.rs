@@ -20,10 +20,28 @@
 //! | `cell` | one key's bucket: one word that every decision is made on |
 //! | `key` | what callers and the session share of one key |
 //! | `central` | questions about budgets that are too small to divide |
+//! | `limit` | a limit of a process's own, in numbers |
 //! | `limiter`, `permit` | the handles that requests are decided with |
+//! | [`shape`] | windows, a meter and a pacer |
+//! | `tier`, `layers` | several limits at once: all or nothing |
+//! | `keyed` | a bucket for each of millions of keys, in memory that does not grow |
+//! | [`adaptive`] | limits that follow what a dependency can take |
 //! | `session` | the one task of a client: it reports, is answered, and changes nodes |
 //! | `transport` | how a node is reached |
 //! | `layer` | a tower layer for HTTP and gRPC services |
+//!
+//! # Limits of a process's own
+//!
+//! [`Limiter::local`] needs no coordinator, and is the same type:
+//!
+//! ```
+//! use aliquot_client::{Limit, Limiter};
+//!
+//! let limiter = Limiter::local(Limit::per_sec(100), 20)?;
+//! assert!(limiter.try_acquire(20).is_ok());
+//! assert!(limiter.try_acquire(20).is_err());
+//! # Ok::<(), aliquot_client::LimitError>(())
+//! ```
 //!
 //! # Budgets that are too small to divide
 //!
@@ -41,6 +59,12 @@
 //! until then. A process that is stopped in the middle of a decision may, when it
 //! goes on, finish that one decision under the lease that it had: at most one for each thread.
 
+/// The guide, whose examples are compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guide/choosing.md")]
+struct Guide;
+
+pub mod adaptive;
 mod builder;
 mod cell;
 mod central;
@@ -48,23 +72,33 @@ mod client;
 mod clock;
 mod error;
 mod key;
+mod keyed;
 mod layer;
+mod layers;
+mod limit;
 mod limiter;
 mod permit;
 mod refused;
 mod session;
+pub mod shape;
 mod shared;
 mod sync;
+mod tier;
 mod transport;
 
 pub use aliquot_core::share::Kind;
 pub use aliquot_core::unit::{Frequency, Span, Tick};
 pub use builder::{ClientBuilder, DefaultRule};
 pub use client::Client;
-pub use clock::{Clock, HostClock, SharedClock};
+pub use clock::{Clock, CounterClock, HostClock, ManualClock, SharedClock, Sleep};
 pub use error::{BuildError, KeyRefused};
+pub use keyed::{Keyed, KeyedBuilder};
 pub use layer::{LimitLayer, Limited};
-pub use limiter::{Limiter, Snapshot, Standing};
+pub use layers::{Charge, LayerRefused, Layers};
+pub use limit::{Limit, LimitError};
+pub use limiter::{Limiter, Reservation, Settled, Snapshot, Standing};
 pub use permit::Permit;
 pub use refused::{Admission, Reason, Refused};
+pub use shape::{FixedWindow, Meter, Pacer, ShapeError, SlidingCounter, SlidingLog, Turn};
 pub use shared::Status;
+pub use tier::{Slip, Tier};

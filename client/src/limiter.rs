@@ -2,27 +2,35 @@
 
 mod central;
 mod line;
+mod own;
+mod reservation;
+mod tier;
+
+pub use reservation::{Reservation, Settled};
 
 use crate::cell::{Ask, Mark, No};
 use crate::key::Gate;
 use crate::permit::Permit;
-use crate::refused::{Admission, Reason, Refused};
+use crate::refused::{Admission, Refused};
 use crate::shared::Handle;
 use aliquot_core::central::Manner;
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{Span, Tick};
+use own::Own;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// One key's limiter: cheap to clone, and all clones are one.
 ///
 /// The synchronous verbs take no lock, allocate nothing and ask nobody: what
-/// they decide on was leased to this process beforehand. Each has a twin that
-/// takes the time as an argument.
+/// they decide on was leased to this process beforehand, or is its own
+/// ([`Limiter::local`]). Each has a twin that takes the time as an argument.
 #[derive(Clone, Debug)]
 pub struct Limiter {
     gate: Arc<Gate>,
     handle: Handle,
+    /// Who changes the limit, where that is this process.
+    own: Option<Arc<Own>>,
 }
 
 /// What a limiter holds at one instant.
@@ -67,7 +75,11 @@ pub enum Standing {
 
 impl Limiter {
     pub(crate) const fn new(gate: Arc<Gate>, handle: Handle) -> Self {
-        Self { gate, handle }
+        Self {
+            gate,
+            handle,
+            own: None,
+        }
     }
 
     /// The key.
@@ -97,8 +109,13 @@ impl Limiter {
 
     fn decide(&self, n: u64, now: Tick) -> Result<Admission, No> {
         let lease = &self.handle.shared.lease.0;
-        let period = self.gate.cell.decide(Ask::Tokens(n), now, lease)?;
-        self.gate.tally.admitted(n);
+        let period = match self.gate.cell.decide(Ask::Tokens(n), now, lease) {
+            Ok(period) => period,
+            Err(no) => self.mend_and(no, now, || {
+                self.gate.cell.decide(Ask::Tokens(n), now, lease)
+            })?,
+        };
+        self.admitted_here(n);
         Ok(Admission {
             tokens: n,
             asked_at: now,
@@ -107,23 +124,33 @@ impl Limiter {
         })
     }
 
+    /// Counts an admission, where there is somebody to tell of it.
+    fn admitted_here(&self, n: u64) {
+        if self.own.is_none() {
+            self.gate.tally.admitted(n);
+        }
+    }
+
     fn refuse(&self, n: u64, no: No) -> Refused {
         self.deny(n, Refused::of(no))
     }
 
     /// Counts a refusal: what is wanted is told to those who deal.
     fn deny(&self, n: u64, refused: Refused) -> Refused {
-        self.gate.tally.denied(n);
-        self.handle.shared.want();
+        if self.own.is_none() {
+            self.gate.tally.denied(n);
+            self.handle.shared.want();
+        }
         refused
     }
 
-    fn now(&self) -> Tick {
+    pub(crate) fn now(&self) -> Tick {
         self.handle.shared.clock.now()
     }
 
     /// Takes `n` tokens, waiting for them in line: first come, first served
-    /// among those who wait. It waits for time to make them as long as that takes, at
+    /// among those who wait. Of a limit of this process's own the place in line is
+    /// booked at once, so that nobody who comes later is before it. Of others, it waits for time to make them as long as that takes, at
     /// most 50 ms (a setting) for a budget that is not known yet, and at most 1 s
     /// for capacity that a node must bring. Of a budget that is kept in one
     /// piece, because it is too small to divide, the first in line asks its home,
@@ -202,11 +229,15 @@ impl Limiter {
         let (cell, now) = (&self.gate.cell, self.now());
         let era = cell.era();
         cell.decide(Ask::Permit, now, &self.handle.shared.lease.0)?;
+        if self.own.is_some() {
+            let (gate, handle) = (self.gate.clone(), self.handle.clone());
+            return Ok(Permit::seated(gate, handle, None, era, now));
+        }
         let Some(seat) = cell.wheel().sit() else {
             cell.put_back(1, era);
             return Err(No::Permits);
         };
-        let permit = Permit::seated(self.gate.clone(), self.handle.clone(), seat, era, now);
+        let permit = Permit::seated(self.gate.clone(), self.handle.clone(), Some(seat), era, now);
         // An edge that went meanwhile took the permit with it, but not the seat.
         if now >= seat.until || cell.era() != era {
             return Err(No::Permits);
@@ -215,8 +246,8 @@ impl Limiter {
         Ok(permit)
     }
 
-    /// Takes a permit, waiting in line for at most 1 s (50 ms for a budget that is
-    /// not known yet). Of a budget that is kept in one piece the first in line asks its home.
+    /// Takes a permit, waiting in line: of a limit of this process's own as long as it
+    /// takes, of others for at most 1 s (50 ms for a budget that is not known yet). Of a budget that is kept in one piece the first in line asks its home.
     ///
     /// # Errors
     ///
@@ -255,15 +286,6 @@ impl Limiter {
             level: tokens(view.level),
             right,
             remaining,
-        }
-    }
-}
-
-impl From<Reason> for Refused {
-    fn from(reason: Reason) -> Self {
-        Self {
-            reason,
-            retry_after: None,
         }
     }
 }

@@ -10,7 +10,8 @@ use std::sync::Arc;
 /// One of a concurrency budget's permits. Dropping it releases it.
 ///
 /// It is held for at most the budget's maximum hold: after [`Permit::until`] it
-/// is cancelled and counts no more, whether it was dropped or not. One that was
+/// is cancelled and counts no more, whether it was dropped or not; of a limit of this
+/// process's own ([`Limiter::local_permits`](crate::Limiter::local_permits)) that never is. One that was
 /// taken at its budget's home and is dropped after the client was closed is free
 /// only when a lease and that hold are over.
 #[derive(Debug)]
@@ -28,7 +29,8 @@ enum Place {
     /// Among those that this process holds.
     Here {
         gate: Arc<Gate>,
-        seat: Seat,
+        /// `None` of a limit of this process's own: nobody ends it but its holder.
+        seat: Option<Seat>,
         era: u64,
     },
     /// At the home of its budget, which is told when this is dropped.
@@ -39,7 +41,7 @@ impl Permit {
     pub(crate) const fn seated(
         gate: Arc<Gate>,
         handle: Handle,
-        seat: Seat,
+        seat: Option<Seat>,
         era: u64,
         decided_at: Tick,
     ) -> Self {
@@ -83,7 +85,10 @@ impl Permit {
     #[must_use]
     pub const fn until(&self) -> Tick {
         match &self.place {
-            Place::Here { seat, .. } => seat.until,
+            Place::Here { seat: None, .. } => Tick::from_nanos(u64::MAX),
+            Place::Here {
+                seat: Some(seat), ..
+            } => seat.until,
             Place::Home(booking) => booking.until,
         }
     }
@@ -100,7 +105,7 @@ impl Drop for Permit {
         let Place::Here { gate, seat, era } = &self.place else {
             return;
         };
-        if gate.cell.wheel().leave(*seat) {
+        if seat.is_none_or(|seat| gate.cell.wheel().leave(seat)) {
             gate.cell.put_back(1, *era);
             gate.changed();
         }

@@ -60,6 +60,8 @@ pub enum Reason {
     Undecided,
     /// The client was closed.
     Closed,
+    /// There is no room for another key: all that could make some owe something.
+    NoRoom,
 }
 
 impl Reason {
@@ -78,6 +80,7 @@ impl Reason {
             Self::WrongKind => "wrong_kind",
             Self::Undecided => "undecided",
             Self::Closed => "closed",
+            Self::NoRoom => "no_room",
         }
     }
 }
@@ -96,6 +99,7 @@ impl fmt::Display for Reason {
             Self::WrongKind => "the budget is of another kind",
             Self::Undecided => "no node is known to have decided",
             Self::Closed => "the client is closed",
+            Self::NoRoom => "there is no room for another key",
         })
     }
 }
@@ -128,12 +132,22 @@ impl Refused {
                 let wait = wait.map(|wait| Duration::from_nanos(wait.nanos()));
                 (Reason::Throttled, wait)
             }
+            No::Aged => (Reason::Throttled, Some(Duration::from_millis(1))),
             No::Quota => (Reason::Quota, Some(Self::LATER)),
             No::Permits => (Reason::Permits, Some(Self::SOON)),
         };
         Self {
             reason,
             retry_after,
+        }
+    }
+}
+
+impl From<Reason> for Refused {
+    fn from(reason: Reason) -> Self {
+        Self {
+            reason,
+            retry_after: None,
         }
     }
 }

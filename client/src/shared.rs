@@ -76,6 +76,19 @@ pub(crate) struct Handle {
     pub(crate) commands: mpsc::Sender<Command>,
 }
 
+impl Handle {
+    /// What limiters without a session have: a clock, and nobody to ask.
+    pub(crate) fn nobodys(clock: SharedClock) -> Self {
+        let (errands, _) = mpsc::unbounded_channel();
+        let (commands, _) = mpsc::channel(1);
+        let shared = Shared::new(clock, Duration::ZERO, 0, errands);
+        Self {
+            shared: Arc::new(shared),
+            commands,
+        }
+    }
+}
+
 impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Handle").finish_non_exhaustive()

@@ -13,8 +13,17 @@ pub(crate) enum Bug {
     SameEpoch,
     /// A reconfiguration overwrites the word, whoever decided meanwhile.
     BlindStore,
-    /// A permit is put back whatever became of its edge.
+    /// What was taken is put back whatever became of its edge.
     EraIgnored,
+    /// Who takes a slot from a key does not look at its debt again.
+    DebtUnseen,
+    /// Who charges a key does not look at its slot again.
+    OwnerUnseen,
+}
+
+/// Waits for another thread's next few stores.
+pub(crate) fn spin() {
+    std::hint::spin_loop();
 }
 
 /// Whether a bug is planted: never, outside of such tests.

@@ -58,10 +58,15 @@ impl CellDecider {
 
     /// Decides by a rule of the client's own, or by none, from an empty start.
     pub(crate) fn rule(&mut self, mark: Mark, scale: Scale, share: Share, now: Tick) {
+        self.own(Kind::Rate, mark, scale, share, now);
+    }
+
+    /// The same for any kind.
+    pub(crate) fn own(&mut self, kind: Kind, mark: Mark, scale: Scale, share: Share, now: Tick) {
         self.agreed = false;
         self.gate.home.gather(false);
         self.mark(Mark::Lapsed, now);
-        self.set_kind(Kind::Rate, scale, now);
+        self.set_kind(kind, scale, now);
         self.held = 0;
         self.replace(share, now);
         self.mark(mark, now);
@@ -70,6 +75,40 @@ impl CellDecider {
     /// Whether it decides by this rule of the client's own.
     pub(crate) fn goes_by(&self, mark: Mark) -> bool {
         !self.agreed && self.plan.mark == mark
+    }
+
+    /// Goes on by other parameters of the client's own: the level stays, in
+    /// tokens, and capacity arrives empty. Where the fixed point changes, nothing is
+    /// decided meanwhile, and what was taken before cannot be put back any more.
+    pub(crate) fn amend(&mut self, mark: Mark, scale: Scale, part: Share, now: Tick) {
+        let (from, to) = (self.scale.grains_per_token(), scale.grains_per_token());
+        if from != to {
+            self.mark(Mark::Cold, now);
+            self.cell().begin_change();
+            self.cell().hot.scale.store(to, Ordering::Release);
+            self.scale = scale;
+        }
+        self.turn(now, |plan, missing| {
+            let level = i128::from(plan.burst.grains()) - i128::from(missing);
+            // Below 2⁶⁴ · 2⁵⁶, rounded down.
+            let level = (level * i128::from(to)).div_euclid(i128::from(from));
+            let missing = match plan.kind {
+                // So many are in flight, however many there may be.
+                Kind::Concurrency => i128::from(missing),
+                Kind::Rate | Kind::Quota => (i128::from(part.burst.grains()) - level).max(0),
+            };
+            let plan = Plan {
+                rate: part.rate,
+                burst: part.burst,
+                mark,
+                ..plan
+            };
+            (plan, u64::try_from(missing).unwrap_or(u64::MAX), ())
+        });
+        if from != to {
+            self.cell().end_change();
+        }
+        self.gate.changed();
     }
 
     fn cell(&self) -> &Cell {
@@ -87,12 +126,14 @@ impl CellDecider {
             return;
         }
         self.mark(Mark::Cold, now);
+        self.cell().begin_change();
         self.cell()
             .hot
             .scale
             .store(scale.grains_per_token(), Ordering::Release);
         self.scale = scale;
         self.turn(now, |plan, missing| (Plan { kind, ..plan }, missing, ()));
+        self.cell().end_change();
     }
 
     /// Begins an epoch at `now`. `change` is told what is missing to a full
@@ -126,6 +167,9 @@ impl CellDecider {
             }
             cold.until[at].store(plan.until.nanos(), Ordering::Relaxed);
             cold.period[at].store(plan.period.get(), Ordering::Relaxed);
+            let before = cold.made[usize::from(word.epoch & 1)].load(Ordering::Relaxed);
+            let made = old.grains(old.made(base).0);
+            cold.made[at].store(before.wrapping_add(made), Ordering::Relaxed);
             let next = Word { epoch, debt }.pack();
             if sync::planted(Bug::BlindStore) {
                 hot.word.store(next, Ordering::Release);
@@ -244,6 +288,7 @@ impl Decider for CellDecider {
     }
 
     fn replace(&mut self, share: Share, now: Tick) {
+        self.cell().begin_change();
         self.turn(now, |plan, _| {
             let plan = Plan {
                 rate: share.rate,
@@ -253,6 +298,7 @@ impl Decider for CellDecider {
             let missing = share.burst.minus_or_zero(share.tokens).grains();
             (plan, missing, ())
         });
+        self.cell().end_change();
         self.gate.changed();
     }
 
@@ -315,8 +361,9 @@ impl Decider for CellDecider {
         if self.plan.kind != Kind::Concurrency {
             return;
         }
-        // In this order: who puts back after the era began puts nothing back.
-        self.cell().cold.era.fetch_add(1, Ordering::AcqRel);
+        // In this order: who puts back after the era began puts nothing back. Two, since an
+        // odd era is one that is changing.
+        self.cell().cold.era.fetch_add(2, Ordering::AcqRel);
         self.held = 0;
         self.turn(now, |plan, _| {
             let burst = Tokens::ZERO;

@@ -44,6 +44,9 @@ impl Limiter {
         most: Option<Duration>,
         manner: Manner,
     ) -> Result<Admission, Refused> {
+        if self.own.is_some() {
+            return self.wait_for_own(n, most).await;
+        }
         let began = self.now();
         if self.gate.tally.waiting() == 0 {
             match self.decide(n, began) {
@@ -71,10 +74,15 @@ impl Limiter {
             let in_line = self.stand_in_line(wait, local, remote);
             match most {
                 None => in_line.await,
-                Some(most) => match tokio::time::timeout(most, in_line).await {
-                    Ok(outcome) => outcome,
-                    Err(_) => self.decide(n, self.now()).map_err(Refused::of),
-                },
+                Some(most) => {
+                    let too_long = self.handle.shared.clock.sleep(most);
+                    tokio::select! {
+                        // Who is served just in time is served.
+                        biased;
+                        outcome = in_line => outcome,
+                        () = too_long => self.decide(n, self.now()).map_err(Refused::of),
+                    }
+                }
             }
         };
         outcome.map_err(|refused| self.deny(n, refused))
@@ -136,7 +144,7 @@ impl Limiter {
                 None => self.nap_of_waiter(no, wait),
             }?;
             tokio::select! {
-                () = tokio::time::sleep(nap) => {}
+                () = self.handle.shared.clock.sleep(nap) => {}
                 () = changed => {}
             }
         }
@@ -188,6 +196,7 @@ impl Limiter {
         let rest = self.rest(patience, wait.began, wait);
         let nap = match no {
             No::NotYet(Some(wait)) => Duration::from_nanos(wait.nanos()),
+            No::Aged => Duration::from_millis(1),
             _ => rest,
         };
         match rest.is_zero() || nap > rest {
@@ -212,7 +221,9 @@ impl Limiter {
     fn patience(&self, no: No, most: Option<Duration>) -> Option<Duration> {
         let own = match no {
             No::Cold => self.handle.shared.cold_wait,
-            No::NotYet(Some(_)) => Duration::MAX,
+            No::NotYet(Some(_)) | No::Aged => Duration::MAX,
+            // Somebody releases one, if there are any.
+            No::Permits if self.own.is_some() => Duration::MAX,
             No::Empty | No::Quota | No::Permits => Self::SHARE_WAIT,
             // A greater part may be gathered, but not beyond what nobody shares.
             No::ExceedsBurst if self.is_leased() => Self::SHARE_WAIT,

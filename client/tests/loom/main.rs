@@ -3,13 +3,22 @@
 //! The cell is compiled in here with loom's atomics in place of its own. Each
 //! model is run again with a bug planted, and must then fail.
 
-#![expect(dead_code, reason = "the cell has more than these models use")]
+#![expect(
+    dead_code,
+    unreachable_pub,
+    reason = "the modules have more than these models use"
+)]
 
 #[path = "../../src"]
 mod source {
     pub(crate) mod cell;
+    pub(crate) mod clock;
     pub(crate) mod key;
+    pub(crate) mod keyed;
+    pub(crate) mod limit;
+    pub(crate) mod refused;
 }
+mod keys;
 mod sync;
 
 use aliquot_core::budget::BudgetDraft;
@@ -20,7 +29,7 @@ use aliquot_core::unit::{PeriodId, Rate, Span, Tick, Tokens};
 use cell::{Ask, CellDecider};
 use key::Gate;
 use loom::thread;
-use source::{cell, key};
+use source::{cell, clock, key, keyed, limit, refused};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use sync::{AtomicU64, Bug};
@@ -33,6 +42,7 @@ fn explore(model: fn(), bugs: &[Bug]) {
     let run = |bug: Option<Bug>| {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(2);
+        builder.max_branches = 20_000;
         catch_unwind(AssertUnwindSafe(|| {
             builder.check(move || {
                 sync::plant(bug);
@@ -207,6 +217,57 @@ fn idle_permits_that_go_back_are_not_in_flight() {
             let back = decider.withdraw_idle(Tokens::from_grains(1), Tokens::ZERO, NOW);
             let admitted = joined([take]);
             assert!(admitted + back.grains() <= 2);
+        },
+        &[Bug::BlindStore],
+    );
+}
+
+#[test]
+fn what_is_put_back_under_another_edge_is_nobodys() {
+    explore(
+        || {
+            let (gate, mut decider, lease) = gate(false, 1);
+            let changes_its_mind = {
+                let (gate, lease) = (Arc::clone(&gate), Arc::clone(&lease));
+                thread::spawn(move || {
+                    let taken = gate.cell.reserve(1, NOW, Span::ZERO, &lease);
+                    if let Ok(taken) = taken {
+                        gate.cell.put_back_of(&taken, 1, NOW);
+                    }
+                    0
+                })
+            };
+            // The next edge has one token as well.
+            decider.replace(tokens(1), NOW);
+            let one = || u64::from(gate.cell.decide(Ask::Tokens(1), NOW, &lease).is_ok());
+            let admitted = one() + joined([changes_its_mind]) + one();
+            assert!(admitted <= 1);
+        },
+        &[Bug::EraIgnored],
+    );
+}
+
+#[test]
+fn what_is_put_back_is_withdrawn_or_left_and_not_both() {
+    explore(
+        || {
+            let (gate, mut decider, lease) = gate(false, 2);
+            let changes_its_mind = {
+                let (gate, lease) = (Arc::clone(&gate), Arc::clone(&lease));
+                thread::spawn(move || {
+                    let taken = gate.cell.reserve(2, NOW, Span::ZERO, &lease);
+                    if let Ok(taken) = taken {
+                        // One of the two was used.
+                        gate.cell.put_back_of(&taken, 1, NOW);
+                        return 1;
+                    }
+                    0
+                })
+            };
+            let cut = decider.withdraw(Rate::ZERO, Tokens::from_grains(1), NOW);
+            let used = joined([changes_its_mind]);
+            let left = decider.share_at(NOW).tokens.grains();
+            assert!(used + cut.tokens.grains() + left <= 2);
         },
         &[Bug::BlindStore],
     );

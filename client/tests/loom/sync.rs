@@ -10,6 +10,13 @@ pub(crate) enum Bug {
     SameEpoch,
     BlindStore,
     EraIgnored,
+    DebtUnseen,
+    OwnerUnseen,
+}
+
+/// Lets the other threads of the model go on.
+pub(crate) fn spin() {
+    loom::thread::yield_now();
 }
 
 thread_local! {

@@ -1,0 +1,174 @@
+//! Limits that follow what a dependency can take.
+//!
+//! A controller is told how each call went and answers how many may be in flight. It is pure: time and
+//! latency are arguments. [`Adaptive`] ties one to a limiter of permits.
+//!
+//! | controller | grows | shrinks |
+//! |---|---|---|
+//! | [`Aimd`] | by one for each window without a failure that was used | by a factor at a failure, once a window |
+//! | [`Vegas`] | while the queue that it infers, `limit · (1 − best ÷ now)`, is short | while that is long; by a factor at a failure |
+//! | [`Gradient`] | by a head-room while latency is near its long average | with the ratio of the two; by a factor at a failure |
+//!
+//! All keep to their bounds, and none grows while less than half of its limit is used: nothing
+//! was learned then.
+
+mod control;
+
+pub use control::{Aimd, Bounds, Controller, Gradient, Sample, Vegas};
+
+use crate::clock::{CounterClock, SharedClock};
+use crate::limit::LimitError;
+use crate::limiter::Limiter;
+use crate::permit::Permit;
+use crate::refused::Refused;
+use aliquot_core::unit::{Span, Tick};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Permits, as many as a controller thinks good.
+///
+/// ```
+/// use aliquot_client::adaptive::{Adaptive, Aimd, Bounds};
+///
+/// let database = Adaptive::new(Aimd::new(Bounds::new(1, 100)?.start(10)))?;
+/// let call = database.try_call().expect("ten may be in flight");
+/// // … ask the database …
+/// call.success();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Adaptive {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    limiter: Limiter,
+    controller: Mutex<Box<dyn Controller>>,
+    clock: SharedClock,
+}
+
+/// A call in flight. Say how it went; dropped, it counts as one of which nothing is known.
+#[must_use = "say how the call went"]
+pub struct Call {
+    adaptive: Adaptive,
+    _permit: Permit,
+    began: Tick,
+    in_flight: u64,
+}
+
+impl fmt::Debug for Adaptive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limit = self.limit();
+        f.debug_struct("Adaptive").field("limit", &limit).finish()
+    }
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call").field("began", &self.began).finish()
+    }
+}
+
+impl Adaptive {
+    /// Permits by a controller, starting at its limit. By the [`CounterClock`].
+    ///
+    /// # Errors
+    ///
+    /// [`LimitError`], if the controller starts out of range.
+    pub fn new(controller: impl Controller + 'static) -> Result<Self, LimitError> {
+        Self::with_clock(controller, Arc::new(CounterClock))
+    }
+
+    /// [`Adaptive::new`] by another clock.
+    ///
+    /// # Errors
+    ///
+    /// As [`Adaptive::new`].
+    pub fn with_clock(
+        controller: impl Controller + 'static,
+        clock: SharedClock,
+    ) -> Result<Self, LimitError> {
+        let limiter = Limiter::local_permits_with(controller.limit(), Arc::clone(&clock))?;
+        let inner = Inner {
+            limiter,
+            controller: Mutex::new(Box::new(controller)),
+            clock,
+        };
+        Ok(Self {
+            inner: Arc::new(inner),
+        })
+    }
+
+    /// Begins a call, if there may be another one in flight.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`]; nothing was begun.
+    pub fn try_call(&self) -> Result<Call, Refused> {
+        self.inner
+            .limiter
+            .try_permit()
+            .map(|permit| self.begin(permit))
+    }
+
+    /// Begins a call, waiting in line until there may be another one in flight.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`], if there may be none at all.
+    pub async fn call(&self) -> Result<Call, Refused> {
+        let permit = self.inner.limiter.permit().await?;
+        Ok(self.begin(permit))
+    }
+
+    /// How many calls may be in flight.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.inner.limiter.peek().burst
+    }
+
+    fn begin(&self, permit: Permit) -> Call {
+        let seen = self.inner.limiter.peek();
+        Call {
+            adaptive: self.clone(),
+            _permit: permit,
+            began: self.inner.clock.now(),
+            in_flight: seen.burst.saturating_sub(seen.level),
+        }
+    }
+
+    /// Takes a lock for as long as the controller thinks: after a call, never before one.
+    fn learn(&self, sample: Sample) {
+        let controller = self.inner.controller.lock();
+        let mut controller = controller.unwrap_or_else(PoisonError::into_inner);
+        let before = controller.limit();
+        controller.sample(sample);
+        let limit = controller.limit();
+        if limit != before {
+            // Within the controller's bounds, which were in range at the start.
+            let _ = self.inner.limiter.set_burst(limit);
+        }
+    }
+}
+
+impl Call {
+    /// It went well.
+    pub fn success(self) {
+        self.end(false);
+    }
+
+    /// It failed in a way that says *less*: a timeout, a refusal, an error of overload.
+    pub fn failure(self) {
+        self.end(true);
+    }
+
+    fn end(self, failed: bool) {
+        let now = self.adaptive.inner.clock.now();
+        self.adaptive.learn(Sample {
+            now,
+            latency: now.since(self.began).max(Span::from_nanos(1)),
+            in_flight: self.in_flight,
+            failed,
+        });
+    }
+}

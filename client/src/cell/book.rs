@@ -1,0 +1,268 @@
+//! What is taken for later, and what is put back.
+//!
+//! With `D` the debt, `S` what was made, `B` the capacity, all of the present
+//! epoch, and `D₀` the debt just after `n` were taken, counted as if the base had
+//! always been the present one:
+//!
+//! > put back `≤ min(n, D₀ − F − S, D − S)`, less, while `D > S + B`, what was
+//! > promised since: `(D − B) − (D₀ − B₀)`.
+//!
+//! The second term, with `F` all that others put back since, is what of it the
+//! bucket would still have room for had it never been taken: at each instant since, the debt
+//! was at least `D₀ − F`; where it was not above `S` the bucket would have been full, and
+//! what a full bucket makes is lost. So nobody ever finds more than one bucket of the same rate and
+//! capacity could have offered to those who really used it. The last term is
+//! `golang.org/x/time/rate`'s: later reservations wait for ticks that these tokens
+//! delayed, and if they were given up to newcomers, both would act at once.
+
+use super::{Ask, Cell, Mark, No, Slot, Word};
+use crate::sync::{self, AtomicU64, Bug, Ordering, fence};
+use aliquot_core::share::Kind;
+use aliquot_core::unit::{PeriodId, Span, Tick};
+
+/// What was taken, and where: enough to put it back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    /// What it cost, in grains, rounded up to the units of then.
+    grains: u64,
+    /// The debt just after it, since the cell is; it wraps.
+    position: u64,
+    /// What had ever been put back by then.
+    back: u64,
+    /// The capacity then, in grains.
+    burst: u64,
+    era: u64,
+    at: Tick,
+    pub(crate) period: PeriodId,
+    /// From when it may be used.
+    pub(crate) act_at: Tick,
+}
+
+/// What one look at a word and its slot says.
+struct Page {
+    word: Word,
+    slot: Slot,
+    /// What was made before the base, in grains.
+    before: u64,
+}
+
+impl Cell {
+    /// What was taken before counts no more. Before the epoch that forgets it
+    /// begins: who puts back after that puts nothing back. Until [`Cell::end_change`] the
+    /// era is an odd one, and what is taken then, on whichever side of that epoch, is never
+    /// put back.
+    pub(super) fn begin_change(&self) {
+        self.cold.era.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The epoch has begun.
+    pub(super) fn end_change(&self) {
+        self.cold.era.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn page(&self, seen: u64) -> Page {
+        let word = Word::unpack(seen);
+        Page {
+            word,
+            slot: self.slot(word.epoch),
+            before: self.cold.made[usize::from(word.epoch & 1)].load(Ordering::Relaxed),
+        }
+    }
+
+    /// Decides as [`Cell::decide`] does, within `most`, and answers what was taken.
+    /// Only of a part that has no end can anything be taken that is not there
+    /// yet: what is leased may be recalled before it is made.
+    pub(crate) fn reserve(
+        &self,
+        n: u64,
+        now: Tick,
+        most: Span,
+        lease: &AtomicU64,
+    ) -> Result<Taken, No> {
+        loop {
+            // The era first: what is taken under an edge is not put back under the next.
+            let era = self.era();
+            let back = self.cold.back.load(Ordering::Acquire);
+            let seen = self.hot.word.load(Ordering::Acquire);
+            let page = self.page(seen);
+            let Page { word, slot, before } = &page;
+            let period = self.period(slot, word.epoch);
+            let step = self.step_for_later(&page, n, now, most, lease);
+            let (debt, grains, act_at) = match step {
+                Ok(step) => step,
+                Err(no) => {
+                    fence(Ordering::Acquire);
+                    let found = self.hot.word.load(Ordering::Acquire);
+                    if Word::unpack(found).epoch == word.epoch {
+                        return Err(no);
+                    }
+                    continue;
+                }
+            };
+            if self.swap(seen, Word { debt, ..*word }).is_ok() {
+                return Ok(Taken {
+                    grains,
+                    position: before.wrapping_add(slot.grains(debt)),
+                    back,
+                    burst: slot.grains(slot.burst),
+                    era,
+                    at: now,
+                    period,
+                    act_at,
+                });
+            }
+        }
+    }
+
+    /// What [`Cell::decide`] would say; nothing is taken.
+    pub(crate) fn would(&self, ask: Ask, now: Tick, lease: &AtomicU64) -> Result<(), No> {
+        let mut seen = self.hot.word.load(Ordering::Acquire);
+        loop {
+            let Page { word, slot, .. } = self.page(seen);
+            let step = self.step(&slot, word, ask, now, lease);
+            fence(Ordering::Acquire);
+            let found = self.hot.word.load(Ordering::Acquire);
+            if Word::unpack(found).epoch == word.epoch {
+                return step.map(|_| ());
+            }
+            seen = found;
+        }
+    }
+
+    /// The debt after `n`, what that is in grains, and from when they may be used.
+    fn step_for_later(
+        &self,
+        page: &Page,
+        n: u64,
+        now: Tick,
+        most: Span,
+        lease: &AtomicU64,
+    ) -> Result<(u64, u64, Tick), No> {
+        let Page { word, slot, .. } = page;
+        let ask = Ask::Tokens(n);
+        let no = match self.step(slot, *word, ask, now, lease) {
+            Ok(debt) if slot.mark == Mark::Open => return Ok((debt, 0, now)),
+            Ok(debt) => return Ok((debt, slot.grains(self.cost(slot, ask)?), now)),
+            Err(no) => no,
+        };
+        let owns = slot.mark == Mark::Forever && slot.kind == Kind::Rate;
+        let No::NotYet(Some(wait)) = no else {
+            return Err(no);
+        };
+        if !owns || wait > most {
+            return Err(no);
+        }
+        let cost = self.cost(slot, ask)?;
+        let debt = word.debt.saturating_add(cost);
+        match debt > Word::DEBT_MAX {
+            true => Err(No::Aged),
+            false => Ok((debt, slot.grains(cost), now.after(wait))),
+        }
+    }
+
+    /// Puts up to `tokens` of what was taken back, and answers how many grains it were.
+    pub(crate) fn put_back_of(&self, taken: &Taken, tokens: u64, now: Tick) -> u64 {
+        let now = now.max(taken.at);
+        loop {
+            let back = self.cold.back.load(Ordering::Acquire);
+            let seen = self.hot.word.load(Ordering::Acquire);
+            let gone = self.era() != taken.era;
+            if gone && !sync::planted(Bug::EraIgnored) {
+                return 0;
+            }
+            let scale = self.hot.scale.load(Ordering::Relaxed);
+            let page = self.page(seen);
+            let Page { word, slot, .. } = &page;
+            let nothing = matches!(slot.mark, Mark::Open | Mark::Cold);
+            if nothing || self.period(slot, word.epoch) != taken.period {
+                return 0;
+            }
+            let grains = tokens.saturating_mul(scale).min(taken.grains);
+            let units = page.room_for(taken, back, now).min(grains) >> slot.shift;
+            if units == 0 {
+                return 0;
+            }
+            // Said before it is done: who puts back at the same time may find less room, never more.
+            let after = back.wrapping_add(slot.grains(units));
+            let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
+            let said = self.cold.back.compare_exchange(back, after, done, found);
+            if said.is_err() {
+                continue;
+            }
+            let debt = word.debt.saturating_sub(units);
+            if self.swap(seen, Word { debt, ..*word }).is_ok() {
+                return slot.grains(units);
+            }
+        }
+    }
+
+    /// Takes `n` more than was asked for, whether they are there or not: a cost that
+    /// is known only now. Of a quota no more than there is. `false`, and nothing was taken, if
+    /// that is beyond what can be owed, or the right to it is gone.
+    pub(crate) fn exact(&self, taken: &Taken, n: u64, now: Tick) -> bool {
+        let mut seen = self.hot.word.load(Ordering::Acquire);
+        loop {
+            if self.era() != taken.era {
+                return false;
+            }
+            let scale = self.hot.scale.load(Ordering::Relaxed);
+            let Page { word, slot, .. } = self.page(seen);
+            let unknown = slot.mark == Mark::Cold;
+            if unknown || self.period(&slot, word.epoch) != taken.period {
+                return false;
+            }
+            if slot.mark == Mark::Open {
+                return true;
+            }
+            let Some(cost) = slot.cost(u128::from(n) * u128::from(scale)) else {
+                return false;
+            };
+            let (made, more) = slot.made(now.max(taken.at));
+            let start = match word.debt > made {
+                true => word.debt,
+                false => made.saturating_add(u64::from(more)),
+            };
+            let mut debt = start.saturating_add(cost);
+            if slot.kind == Kind::Quota {
+                debt = debt.min(slot.burst.max(word.debt));
+            }
+            if debt > Word::DEBT_MAX {
+                return false;
+            }
+            match self.swap(seen, Word { debt, ..word }) {
+                Ok(()) => return true,
+                Err(found) => seen = found,
+            }
+        }
+    }
+
+    fn swap(&self, seen: u64, next: Word) -> Result<(), u64> {
+        let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
+        let swapped = self
+            .hot
+            .word
+            .compare_exchange(seen, next.pack(), done, found);
+        swapped.map(|_| ())
+    }
+}
+
+impl Page {
+    /// The most grains of what was taken that may be put back at `now`.
+    fn room_for(&self, taken: &Taken, back: u64, now: Tick) -> u64 {
+        let Self { word, slot, before } = self;
+        let (made, more) = slot.made(now);
+        let made = slot.grains(made.saturating_add(u64::from(more)));
+        let (debt, burst) = (slot.grains(word.debt), slot.grains(slot.burst));
+        // Beyond this epoch's base in one or the other direction.
+        let mine = i128::from(taken.position.wrapping_sub(*before).cast_signed());
+        let [debt, burst, made] = [debt, burst, made].map(i128::from);
+        let promised = match debt > made + burst {
+            true => (debt - burst) - (mine - i128::from(taken.burst)),
+            false => 0,
+        };
+        let others = i128::from(back.wrapping_sub(taken.back));
+        let room = (mine - others - made).min(debt - made);
+        let room = room.min(i128::from(taken.grains)) - promised.max(0);
+        u64::try_from(room.max(0)).unwrap_or(u64::MAX)
+    }
+}

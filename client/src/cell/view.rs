@@ -1,0 +1,66 @@
+//! What a cell would say of itself.
+
+use super::{Cell, Slot, Word};
+use crate::sync::{Ordering, fence};
+use aliquot_core::unit::{Span, Tick};
+
+/// What is held at one instant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View {
+    pub(crate) slot: Slot,
+    /// The level, in grains; zero where it is below.
+    pub(crate) level: u64,
+    /// What is missing to a full bucket, in grains; more than there is room for
+    /// where the level is below zero.
+    pub(crate) missing: u64,
+    pub(crate) scale: u64,
+    pub(crate) until: Tick,
+    /// The units made, and the debt, for estimates of waits.
+    made: u64,
+    debt: u64,
+}
+
+impl Cell {
+    /// What is held at `now`. Consistent: taken from one epoch.
+    pub(crate) fn view(&self, now: Tick) -> View {
+        let mut seen = self.hot.word.load(Ordering::Acquire);
+        loop {
+            let word = Word::unpack(seen);
+            let (slot, until) = (self.slot(word.epoch), self.until(word.epoch));
+            let scale = self.hot.scale.load(Ordering::Relaxed);
+            fence(Ordering::Acquire);
+            let found = self.hot.word.load(Ordering::Acquire);
+            if Word::unpack(found).epoch == word.epoch {
+                let (made, _) = slot.made(now);
+                let missing = word.debt.saturating_sub(made);
+                return View {
+                    level: slot.grains(slot.burst.saturating_sub(missing)),
+                    missing: slot.grains(missing),
+                    slot,
+                    scale,
+                    until,
+                    made,
+                    debt: word.debt,
+                };
+            }
+            seen = found;
+        }
+    }
+}
+
+impl View {
+    /// How long until `tokens` have been made on top of what is there; `None` if never.
+    pub(crate) fn wait_for(&self, tokens: u64) -> Option<Span> {
+        let cost = self
+            .slot
+            .cost(u128::from(tokens) * u128::from(self.scale))?;
+        let due = self.debt.max(self.made).checked_add(cost)?;
+        let due = due.saturating_sub(self.slot.burst);
+        if due <= self.made {
+            return Some(Span::ZERO);
+        }
+        let whole = self.slot.time_until(due)?;
+        let gone = self.slot.time_until(self.made)?;
+        Some(whole.minus_or_zero(gone))
+    }
+}

@@ -1,0 +1,364 @@
+//! Limits of as many keys as there is memory for, and no more.
+
+mod name;
+mod table;
+
+use crate::cell::{Mark, Slot};
+use crate::clock::{CounterClock, SharedClock};
+use crate::limit::{Limit, LimitError};
+use crate::refused::{Reason, Refused};
+use aliquot_core::share::Kind;
+use aliquot_core::unit::{Span, Tick};
+use name::Name;
+use std::sync::Arc;
+use std::time::Duration;
+use table::{Claimed, Found, Table};
+
+/// A bucket for each key, found by the key itself, in memory that is taken once and never
+/// grows.
+///
+/// A key that was never seen has a full bucket. So has one that is not remembered: when
+/// room is needed, a key whose bucket is full again is forgotten, of those that were looked at the
+/// one that has been full for the longest, and nothing can be told from it. A key that owes
+/// something is never forgotten; where all that could make room do, the new key is refused as
+/// [`Reason::NoRoom`], until the first of them is full. So over any window each key admits at
+/// most its `burst + rate · t`, whatever was forgotten.
+///
+/// Keys are compared in full (above 48 bytes by 128 keyed bits of them). A key may be of one of
+/// several *classes*, each with a limit of its own; the same text in another class is
+/// another key. To find a key takes no lock and allocates nothing; a key that is new takes
+/// one of 1,024 locks for as long as it is written down.
+///
+/// ```
+/// use aliquot_client::{Keyed, Limit};
+///
+/// let users = Keyed::new(Limit::per_sec(10), 5, 100_000)?;
+/// assert!(users.try_acquire("user/42", 5).is_ok());
+/// assert!(users.try_acquire("user/42", 1).is_err());
+/// assert!(users.try_acquire("user/43", 1).is_ok());
+/// # Ok::<(), aliquot_client::LimitError>(())
+/// ```
+#[derive(Debug)]
+pub struct Keyed {
+    classes: Vec<Class>,
+    table: Table,
+    clock: SharedClock,
+}
+
+/// The limit of a class.
+#[derive(Clone, Copy, Debug)]
+struct Class {
+    /// `None`: no limit.
+    slot: Option<Slot>,
+    grains_per_token: u64,
+    /// No key can owe more than this.
+    most: u64,
+}
+
+/// What makes a [`Keyed`]; see [`Keyed::builder`].
+#[derive(Debug)]
+pub struct KeyedBuilder {
+    limits: Vec<(Limit, u64)>,
+    keys: usize,
+    clock: SharedClock,
+    seed: Option<u64>,
+}
+
+impl Keyed {
+    /// How many keys are worked on at once in a batch, so that their memory is fetched together.
+    const BATCH: usize = 16;
+
+    /// The most keys: 2³² × 6/7.
+    pub const KEYS_MAX: usize = (1 << 32) / 7 * 6;
+
+    /// Buckets of this limit, full at the start, with room for `keys` keys: 77 bytes each,
+    /// which are taken at once. By the [`CounterClock`].
+    ///
+    /// # Errors
+    ///
+    /// [`LimitError`], naming what is out of range.
+    pub fn new(limit: impl Into<Limit>, burst: u64, keys: usize) -> Result<Self, LimitError> {
+        Self::builder(limit, burst, keys).build()
+    }
+
+    /// A store with more classes, or settings of its own.
+    ///
+    /// ```
+    /// use aliquot_client::{Keyed, Limit};
+    ///
+    /// let tenants = Keyed::builder(Limit::per_sec(10), 5, 10_000)
+    ///     .class(Limit::per_sec(1_000), 500)
+    ///     .build()?;
+    /// let now = tenants.now();
+    /// assert!(tenants.try_acquire_of(1, "tenant/paying", 500, now).is_ok());
+    /// # Ok::<(), aliquot_client::LimitError>(())
+    /// ```
+    #[must_use]
+    pub fn builder(limit: impl Into<Limit>, burst: u64, keys: usize) -> KeyedBuilder {
+        KeyedBuilder {
+            limits: vec![(limit.into(), burst)],
+            keys,
+            clock: Arc::new(CounterClock),
+            seed: None,
+        }
+    }
+
+    /// Takes `n` of the key's tokens, of class 0.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`]; nothing was taken.
+    pub fn try_acquire(&self, key: &str, n: u64) -> Result<(), Refused> {
+        self.try_acquire_of(0, key, n, self.clock.now())
+    }
+
+    /// [`Keyed::try_acquire`] at a reading of its clock.
+    ///
+    /// # Errors
+    ///
+    /// As [`Keyed::try_acquire`].
+    pub fn try_acquire_at(&self, key: &str, n: u64, now: Tick) -> Result<(), Refused> {
+        self.try_acquire_of(0, key, n, now)
+    }
+
+    /// Takes `n` of the tokens that the key has in a class; 0 is the first.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`]; nothing was taken. A class that there is not has [`Reason::NoBudget`].
+    pub fn try_acquire_of(&self, class: u16, key: &str, n: u64, now: Tick) -> Result<(), Refused> {
+        self.decide(&self.table.name(class, key), n, now)
+    }
+
+    /// Takes `n` for each of these keys, of class 0, each on its own, and writes the answers
+    /// into `answers`, as many as there are of both. One clock reading serves all, and the
+    /// memory of several keys is fetched at once.
+    pub fn try_each(&self, asked: &[(&str, u64)], answers: &mut [Result<(), Refused>]) {
+        let now = self.clock.now();
+        for (asked, answers) in asked
+            .chunks(Self::BATCH)
+            .zip(answers.chunks_mut(Self::BATCH))
+        {
+            let mut names = [const { Name::NONE }; Self::BATCH];
+            for (name, (key, _)) in names.iter_mut().zip(asked) {
+                *name = self.table.name(0, key);
+            }
+            // Three rounds, so that no fetch waits for the end of another one's.
+            let mut near = 0;
+            for name in names.iter().take(asked.len()) {
+                near ^= self.table.touch_tags(name);
+            }
+            for name in names.iter().take(asked.len()) {
+                near ^= self.table.touch(name);
+            }
+            std::hint::black_box(near);
+            for ((name, (_, n)), answer) in names.iter().zip(asked).zip(answers) {
+                *answer = self.decide(name, *n, now);
+            }
+        }
+    }
+
+    /// The tokens that a key of class 0 has, rounded down; all of them if it is not remembered.
+    #[must_use]
+    pub fn tokens_at(&self, key: &str, now: Tick) -> u64 {
+        let name = self.table.name(0, key);
+        let (Some(slot), scale) = (self.classes[0].slot, self.classes[0].grains_per_token) else {
+            return u64::MAX;
+        };
+        let debt = match self.table.find(&name) {
+            Some(found) => self.table.debt(found),
+            None => 0,
+        };
+        let missing = debt.saturating_sub(slot.made(now).0);
+        slot.grains(slot.burst.saturating_sub(missing)) / scale
+    }
+
+    /// Forgets the keys that have been full for as long as `idle`, and answers how many those
+    /// were. It looks at all there are: for a background task, not for a request. Memory
+    /// stays as it is; what this saves is looking for room later.
+    pub fn forget_idle(&self, idle: Duration, now: Tick) -> usize {
+        let idle = Span::from_nanos(u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX));
+        self.table.free_if(|class, debt| {
+            let since = self.full_since(class, debt);
+            since.is_some_and(|since| now.since(since) >= idle && since <= now)
+        })
+    }
+
+    /// How many keys are remembered.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether no key is remembered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The memory that the keys' table takes, in bytes, however many there are.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.table.bytes()
+    }
+
+    /// A reading of its clock.
+    #[must_use]
+    pub fn now(&self) -> Tick {
+        self.clock.now()
+    }
+
+    fn decide(&self, name: &Name, n: u64, now: Tick) -> Result<(), Refused> {
+        let Some(class) = self.classes.get(usize::from(name.class())) else {
+            return Err(Refused::from(Reason::NoBudget));
+        };
+        let Some(slot) = &class.slot else {
+            return Ok(());
+        };
+        let cost = slot.cost(u128::from(n) * u128::from(class.grains_per_token));
+        let cost = cost.filter(|&cost| cost <= slot.burst);
+        let cost = cost.ok_or(Refused::from(Reason::ExceedsBurst))?;
+        loop {
+            let found = match self.table.find(name) {
+                Some(found) => found,
+                None => self.claim(name, now)?,
+            };
+            let mut debt = self.table.debt(found);
+            loop {
+                let next = step(slot, class.sane(debt, now), cost, now);
+                let swapped = next.and_then(|next| self.table.charge(found, debt, next));
+                match swapped {
+                    Ok(()) => return Ok(()),
+                    Err(No::Lost) => break,
+                    Err(No::Changed(seen)) => debt = seen,
+                    // A refusal is this key's only if the slot still is.
+                    Err(No::Refused(_)) if !self.table.is_still(found) => break,
+                    Err(No::Refused(refused)) => return Err(refused),
+                }
+            }
+        }
+    }
+
+    /// A slot for a key that has none: a free one, or that of a key which owes nothing.
+    fn claim(&self, name: &Name, now: Tick) -> Result<Found, Refused> {
+        let full_since = |class: u16, debt: u64| self.full_since(class, debt);
+        match self.table.claim(name, now, full_since) {
+            Claimed::Slot(found) => Ok(found),
+            Claimed::NoRoom(soonest) => Err(Refused {
+                reason: Reason::NoRoom,
+                retry_after: soonest.map(|at| Duration::from_nanos(at.since(now).nanos().max(1))),
+            }),
+        }
+    }
+
+    /// When a bucket with this debt is, or was, full.
+    fn full_since(&self, class: u16, debt: u64) -> Option<Tick> {
+        let class = self.classes.get(usize::from(class))?;
+        let slot = class.slot.as_ref()?;
+        slot.time_until(debt).map(|span| slot.base.after(span))
+    }
+}
+
+/// Why a charge was not made.
+#[derive(Clone, Copy, Debug)]
+enum No {
+    Refused(Refused),
+    /// Somebody else charged the key: it now owes this.
+    Changed(u64),
+    /// The slot is another key's by now.
+    Lost,
+}
+
+impl Class {
+    /// The debt, or an empty bucket's where it cannot be this class's: who was charged in
+    /// the measure of the slot's former key is not to wait for a year. A bucket owes at most its
+    /// burst; the hour on top is for a clock that steps back.
+    fn sane(&self, debt: u64, now: Tick) -> u64 {
+        let Some(slot) = &self.slot else {
+            return debt;
+        };
+        let made = slot.made(now).0;
+        match debt.saturating_sub(made) > self.most {
+            true => made.saturating_add(slot.burst),
+            false => debt,
+        }
+    }
+}
+
+/// The debt after `cost`; the step of the cell, on a word of its own.
+fn step(slot: &Slot, debt: u64, cost: u64, now: Tick) -> Result<u64, No> {
+    let (made, more) = slot.made(now);
+    if debt <= made {
+        let start = made.saturating_add(u64::from(more));
+        return Ok(start.saturating_add(cost));
+    }
+    let after = debt.saturating_add(cost);
+    let due = after.saturating_sub(slot.burst);
+    if due <= made && after < u64::MAX {
+        return Ok(after);
+    }
+    let wait = slot.time_until(due).map(|whole| slot.base.after(whole));
+    Err(No::Refused(Refused {
+        reason: Reason::Throttled,
+        retry_after: wait.map(|at| Duration::from_nanos(at.since(now).nanos())),
+    }))
+}
+
+impl KeyedBuilder {
+    /// Another class, with a limit of its own: the second is 1, the third 2, and so on.
+    #[must_use]
+    pub fn class(mut self, limit: impl Into<Limit>, burst: u64) -> Self {
+        self.limits.push((limit.into(), burst));
+        self
+    }
+
+    /// The clock that it decides by.
+    #[must_use]
+    pub fn clock(mut self, clock: SharedClock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// What places of keys are drawn from, for runs that are to be the same. The default is
+    /// random, so that nobody can choose keys that meet.
+    #[must_use]
+    pub const fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Takes the memory and makes the store.
+    ///
+    /// # Errors
+    ///
+    /// [`LimitError`], naming what is out of range.
+    pub fn build(self) -> Result<Keyed, LimitError> {
+        let keys = self.keys;
+        if keys == 0 || keys > Keyed::KEYS_MAX {
+            let most = Keyed::KEYS_MAX;
+            return Err(LimitError::Keys { keys, most });
+        }
+        if self.limits.len() > usize::from(u16::MAX) {
+            return Err(LimitError::Classes {
+                classes: self.limits.len(),
+            });
+        }
+        let now = self.clock.now();
+        let class = |&(limit, burst): &(Limit, u64)| {
+            let fitted = limit.fit_for_long(burst)?;
+            let mark = Mark::Forever;
+            let slot = Slot::new(fitted.rate, fitted.burst, now, mark, Kind::Rate);
+            let hour = slot.made(now.after(Span::from_secs(3_600))).0;
+            Ok(Class {
+                most: slot.burst.saturating_add(hour),
+                slot: (!limit.is_unlimited()).then_some(slot),
+                grains_per_token: fitted.scale.grains_per_token(),
+            })
+        };
+        Ok(Keyed {
+            classes: self.limits.iter().map(class).collect::<Result<_, _>>()?,
+            table: Table::new(keys, self.seed),
+            clock: self.clock,
+        })
+    }
+}

@@ -1,0 +1,133 @@
+//! A key as the table compares it.
+
+use foldhash::quality::FixedState;
+use std::hash::{BuildHasher, Hasher};
+
+/// A key's bytes, its class, and where it may stand.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Name {
+    pub(super) words: [u64; Name::WORDS],
+    class: u16,
+    /// The key's length, or [`Name::LONG`].
+    length: u8,
+    pub(super) hash: u64,
+}
+
+/// What names are made with.
+#[derive(Debug)]
+pub(super) struct Maker {
+    fast: FixedState,
+    long: [std::hash::RandomState; 2],
+    seed: Option<u64>,
+}
+
+impl Name {
+    pub(super) const WORDS: usize = 6;
+    const BYTES: usize = Self::WORDS * 8;
+
+    /// The length of a key that is not kept, but 128 keyed bits of it.
+    const LONG: u8 = 63;
+
+    pub(super) const NONE: Self = Self {
+        words: [0; Self::WORDS],
+        class: 0,
+        length: 0,
+        hash: 0,
+    };
+
+    pub(super) const fn class(&self) -> u16 {
+        self.class
+    }
+
+    /// Class and length, as a slot says them.
+    pub(super) const fn label(&self) -> u64 {
+        (self.class as u64) << 8 | (self.length as u64) << 2
+    }
+
+    /// How many of the words say anything.
+    pub(super) const fn used(&self) -> usize {
+        match self.length {
+            Self::LONG => 3,
+            length => (length as usize).div_ceil(8),
+        }
+    }
+
+    /// Sixteen bits that a group is searched by; never zero, which is an empty slot's.
+    pub(super) const fn tag(&self) -> u16 {
+        match self.hash as u16 {
+            0 => 1,
+            tag => tag,
+        }
+    }
+}
+
+impl Maker {
+    pub(super) fn new(seed: Option<u64>) -> Self {
+        let long = [std::hash::RandomState::new(), std::hash::RandomState::new()];
+        let random = long[0].hash_one(0_u64);
+        Self {
+            fast: FixedState::with_seed(seed.unwrap_or(random)),
+            long,
+            seed,
+        }
+    }
+
+    pub(super) fn name(&self, class: u16, key: &str) -> Name {
+        let bytes = key.as_bytes();
+        let (words, length) = match bytes.len() <= Name::BYTES {
+            true => (words_of(bytes), bytes.len() as u8),
+            false => (self.long(bytes), Name::LONG),
+        };
+        let name = Name {
+            words,
+            class,
+            length,
+            hash: 0,
+        };
+        let mut hasher = self.fast.build_hasher();
+        for word in &words[..name.used()] {
+            hasher.write_u64(*word);
+        }
+        hasher.write_u64(name.label());
+        Name {
+            hash: hasher.finish(),
+            ..name
+        }
+    }
+
+    /// What stands for a key that is too long to be kept.
+    fn long(&self, bytes: &[u8]) -> [u64; Name::WORDS] {
+        let hashes = match self.seed {
+            None => [0, 1].map(|which: usize| self.long[which].hash_one(bytes)),
+            // Of a run that is to be repeated the bits must not be random; nobody attacks it.
+            Some(seed) => [seed, !seed].map(|seed| FixedState::with_seed(seed).hash_one(bytes)),
+        };
+        let mut words = [0; Name::WORDS];
+        [words[0], words[1]] = hashes;
+        words[2] = bytes.len() as u64;
+        words
+    }
+}
+
+/// The bytes, eight to a word; the last word of eight or more holds the last eight, so that
+/// bytes may be in two words. With the length, no two keys have the same words.
+fn words_of(bytes: &[u8]) -> [u64; Name::WORDS] {
+    let mut words = [0; Name::WORDS];
+    if let Some(last) = bytes.last_chunk::<8>() {
+        let mut at = 0;
+        let (whole, rest) = bytes.as_chunks::<8>();
+        for chunk in whole {
+            words[at] = u64::from_le_bytes(*chunk);
+            at += 1;
+        }
+        if !rest.is_empty() {
+            words[at] = u64::from_le_bytes(*last);
+        }
+    } else {
+        words[0] = bytes
+            .iter()
+            .rev()
+            .fold(0, |word, &byte| word << 8 | u64::from(byte));
+    }
+    words
+}

@@ -1,0 +1,290 @@
+//! Limits of this process's own: no coordinator, no session, no lease.
+
+use super::{Limiter, Reservation};
+use crate::cell::{CellDecider, Mark, No};
+use crate::clock::{CounterClock, HostClock, SharedClock};
+use crate::key::Gate;
+use crate::limit::{Fitted, Limit, LimitError};
+use crate::refused::{Admission, Refused};
+use crate::shared::Handle;
+use aliquot_core::client::Decider;
+use aliquot_core::share::Kind;
+use aliquot_core::unit::{Scale, Span, Tick};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// Who changes a limit of this process's own. Deciders come here only when
+/// the word is full, once in some hours, or in the middle of a change.
+#[derive(Debug)]
+pub(super) struct Own {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    decider: CellDecider,
+    limit: Limit,
+    burst: u64,
+    scale: Scale,
+}
+
+impl Limiter {
+    /// A limiter of this process's own, full at the start: `burst` tokens at once,
+    /// and what `limit` makes. It is decided by the [`CounterClock`].
+    ///
+    /// Its contract is that of `golang.org/x/time/rate`: over any window of length
+    /// `t` it admits at most `burst + rate · t`; more than the burst is refused at once;
+    /// a rate of 0 leaves only the burst; [`Limit::UNLIMITED`] admits everything, even
+    /// with no burst; nothing is admitted unless the level is below zero. Where that
+    /// package is in doubt, this one makes no tokens: a clock that steps back pays no
+    /// instant twice.
+    ///
+    /// # Errors
+    ///
+    /// [`LimitError`], naming what is out of range.
+    ///
+    /// ```
+    /// use aliquot_client::{Limit, Limiter};
+    ///
+    /// let limiter = Limiter::local(Limit::per_sec(10), 5)?;
+    /// assert!(limiter.try_acquire(5).is_ok());
+    /// let refused = limiter.try_acquire(1).unwrap_err();
+    /// assert!(refused.retry_after.is_some());
+    /// # Ok::<(), aliquot_client::LimitError>(())
+    /// ```
+    pub fn local(limit: impl Into<Limit>, burst: u64) -> Result<Self, LimitError> {
+        static HANDLE: OnceLock<Handle> = OnceLock::new();
+        let handle = HANDLE.get_or_init(|| Handle::nobodys(Arc::new(CounterClock)));
+        Self::owned(limit.into(), burst, handle.clone())
+    }
+
+    /// [`Limiter::local`] by another clock, such as a test's
+    /// [`ManualClock`](crate::ManualClock).
+    ///
+    /// # Errors
+    ///
+    /// [`LimitError`], naming what is out of range.
+    pub fn local_with(
+        limit: impl Into<Limit>,
+        burst: u64,
+        clock: SharedClock,
+    ) -> Result<Self, LimitError> {
+        Self::owned(limit.into(), burst, Handle::nobodys(clock))
+    }
+
+    fn owned(limit: Limit, burst: u64, handle: Handle) -> Result<Self, LimitError> {
+        Self::made(limit, burst, handle, Kind::Rate)
+    }
+
+    fn made(limit: Limit, burst: u64, handle: Handle, kind: Kind) -> Result<Self, LimitError> {
+        let fitted = limit.fit(burst, None)?;
+        let gate = Arc::new(Gate::nobodys());
+        let mut decider = CellDecider::new(Arc::clone(&gate));
+        let now = handle.shared.clock.now();
+        decider.own(kind, mark_of(limit), fitted.scale, fitted.share(), now);
+        let state = State {
+            decider,
+            limit,
+            burst,
+            scale: fitted.scale,
+        };
+        let own = Own {
+            state: Mutex::new(state),
+        };
+        Ok(Self {
+            gate,
+            handle,
+            own: Some(Arc::new(own)),
+        })
+    }
+
+    /// Permits of this process's own: at most `permits` in flight at each instant, each
+    /// until it is dropped. [`Limiter::set_burst`] changes how many, at once: who holds one
+    /// beyond a smaller number keeps it, and nobody gets another before they are fewer.
+    ///
+    /// # Errors
+    ///
+    /// [`LimitError::Burst`] above 2⁴⁶.
+    ///
+    /// ```
+    /// use aliquot_client::Limiter;
+    ///
+    /// let limiter = Limiter::local_permits(1)?;
+    /// let permit = limiter.try_permit().expect("one");
+    /// assert!(limiter.try_permit().is_err());
+    /// drop(permit);
+    /// assert!(limiter.try_permit().is_ok());
+    /// # Ok::<(), aliquot_client::LimitError>(())
+    /// ```
+    pub fn local_permits(permits: u64) -> Result<Self, LimitError> {
+        Self::local_permits_with(permits, Arc::new(HostClock))
+    }
+
+    /// [`Limiter::local_permits`] by another clock.
+    ///
+    /// # Errors
+    ///
+    /// As [`Limiter::local_permits`].
+    pub fn local_permits_with(permits: u64, clock: SharedClock) -> Result<Self, LimitError> {
+        let handle = Handle::nobodys(clock);
+        Self::made(Limit::ZERO, permits, handle, Kind::Concurrency)
+    }
+
+    /// Another rate from now on. The level stays, and what was promised for later is
+    /// promised for the same time. From no limit to one, it starts full.
+    ///
+    /// # Errors
+    ///
+    /// [`LimitError`]; nothing was changed. A leased limit is changed at the coordinator.
+    pub fn set_limit(&self, limit: impl Into<Limit>) -> Result<(), LimitError> {
+        self.set_limit_at(limit, self.now())
+    }
+
+    /// [`Limiter::set_limit`] at a reading of the limiter's clock.
+    ///
+    /// # Errors
+    ///
+    /// As [`Limiter::set_limit`].
+    pub fn set_limit_at(&self, limit: impl Into<Limit>, now: Tick) -> Result<(), LimitError> {
+        let limit = limit.into();
+        if self.gate.cell.view(now).slot.kind == Kind::Concurrency {
+            return Err(LimitError::Permits);
+        }
+        self.amend(now, |state| (limit, state.burst))
+    }
+
+    /// Another burst from now on. A greater one arrives empty; a smaller one cuts off what
+    /// no longer fits.
+    ///
+    /// # Errors
+    ///
+    /// [`LimitError`]; nothing was changed. A leased limit is changed at the coordinator.
+    pub fn set_burst(&self, burst: u64) -> Result<(), LimitError> {
+        self.set_burst_at(burst, self.now())
+    }
+
+    /// [`Limiter::set_burst`] at a reading of the limiter's clock.
+    ///
+    /// # Errors
+    ///
+    /// As [`Limiter::set_burst`].
+    pub fn set_burst_at(&self, burst: u64, now: Tick) -> Result<(), LimitError> {
+        self.amend(now, |state| (state.limit, burst))
+    }
+
+    fn amend(&self, now: Tick, to: impl Fn(&State) -> (Limit, u64)) -> Result<(), LimitError> {
+        let own = self.own.as_ref();
+        let own = own.ok_or(LimitError::NotOwn { what: "this key" })?;
+        let mut state = own.lock();
+        let (limit, burst) = to(&state);
+        let fitted = limit.fit(burst, Some(state.scale))?;
+        let Fitted { scale, .. } = fitted;
+        let (was, share) = (mark_of(state.limit), fitted.share());
+        if was == Mark::Open {
+            // Without a limit nothing was taken: what comes then starts full.
+            state.decider.amend(was, scale, share, now);
+            state.decider.replace(share, now);
+        }
+        state.decider.amend(mark_of(limit), scale, share, now);
+        (state.limit, state.burst, state.scale) = (limit, burst, scale);
+        Ok(())
+    }
+
+    /// The rate, if it is this process's own; of a leased limit see [`Limiter::peek`].
+    #[must_use]
+    pub fn limit(&self) -> Option<Limit> {
+        self.own.as_ref().map(|own| own.lock().limit)
+    }
+
+    /// The tokens there are, with the part of one that is under way, and below zero
+    /// what later ones owe. Without a limit it is infinite.
+    #[must_use]
+    pub fn tokens(&self) -> f64 {
+        self.tokens_at(self.now())
+    }
+
+    /// [`Limiter::tokens`] at a reading of the limiter's clock.
+    #[must_use]
+    pub fn tokens_at(&self, now: Tick) -> f64 {
+        let view = self.gate.cell.view(now);
+        if view.slot.mark == Mark::Open {
+            return f64::INFINITY;
+        }
+        let burst = view.slot.grains(view.slot.burst);
+        let level = burst as f64 - view.missing as f64;
+        level / view.scale.max(1) as f64
+    }
+
+    /// Does what keeps a limit of one's own from deciding, and then asks again.
+    pub(super) fn mend_and<T>(
+        &self,
+        no: No,
+        now: Tick,
+        again: impl Fn() -> Result<T, No>,
+    ) -> Result<T, No> {
+        let Some(own) = &self.own else {
+            return Err(no);
+        };
+        match no {
+            // The base is far behind.
+            No::Aged => own.lock().decider.cancel_overheld(now),
+            // The fixed point is being changed: when that is done, so is this.
+            No::Cold => drop(own.lock()),
+            no => return Err(no),
+        }
+        again()
+    }
+
+    /// Books a place in line, and waits until it is due.
+    pub(super) async fn wait_for_own(
+        &self,
+        n: u64,
+        most: Option<Duration>,
+    ) -> Result<Admission, Refused> {
+        let clock = &self.handle.shared.clock;
+        let now = clock.now();
+        let most = most.map_or(u128::MAX, |most| most.as_nanos());
+        let most = Span::from_nanos(u64::try_from(most).unwrap_or(u64::MAX));
+        let mut place = InLine(Some(self.reserve_within_at(n, most, now)?));
+        let act_at = place.0.as_ref().map_or(now, Reservation::act_at);
+        loop {
+            let wait = act_at.since(clock.now());
+            if wait.is_zero() {
+                break;
+            }
+            clock.sleep(Duration::from_nanos(wait.nanos())).await;
+        }
+        let period = place.0.take().map(|reservation| reservation.period());
+        Ok(Admission {
+            tokens: n,
+            asked_at: now,
+            decided_at: clock.now(),
+            period: period.unwrap_or_default(),
+        })
+    }
+}
+
+/// A place in line, given up when whoever waits does.
+struct InLine(Option<Reservation>);
+
+impl Drop for InLine {
+    fn drop(&mut self) {
+        if let Some(reservation) = self.0.take() {
+            reservation.cancel();
+        }
+    }
+}
+
+impl Own {
+    /// None of what this guards is left half-done by a panic.
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn mark_of(limit: Limit) -> Mark {
+    match limit.is_unlimited() {
+        true => Mark::Open,
+        false => Mark::Forever,
+    }
+}

@@ -1,0 +1,191 @@
+//! Tokens for later, and costs that are known only afterwards.
+
+use super::Limiter;
+use crate::cell::book::Taken;
+use crate::refused::Refused;
+use aliquot_core::unit::{PeriodId, Span, Tick};
+use std::time::Duration;
+
+/// Tokens that were taken: to be used from [`Reservation::act_at`] on, or put back.
+///
+/// Dropping it keeps them taken. Who learns only afterwards what a request cost
+/// says so with [`Reservation::settle`].
+///
+/// ```
+/// use aliquot_client::{Limit, Limiter, ManualClock};
+/// use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// let clock = Arc::new(ManualClock::new());
+/// let limiter = Limiter::local_with(Limit::per_sec(10), 2, clock)?;
+/// let now = limiter.reserve(2).expect("there are two");
+/// assert_eq!(now.delay(), Duration::ZERO);
+/// let later = limiter.reserve(1).expect("one is made in time");
+/// assert_eq!(later.delay(), Duration::from_millis(100));
+/// assert_eq!(later.cancel(), 1);
+/// # Ok::<(), aliquot_client::LimitError>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "the tokens are taken: act at `act_at`, or cancel"]
+pub struct Reservation {
+    limiter: Limiter,
+    tokens: u64,
+    taken: Taken,
+}
+
+impl Limiter {
+    /// Takes `n` tokens now for use when they are made, however late that is.
+    ///
+    /// What is leased may be recalled before it is made: of a leased limit only what is
+    /// there now can be taken, and its reservations are due at once. There,
+    /// [`Limiter::acquire`] waits.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`]; nothing was taken. More than the burst is refused, and what is
+    /// later than a limiter can owe: that is three bursts at least, and 18 hours' tokens
+    /// where the burst is not greater.
+    pub fn reserve(&self, n: u64) -> Result<Reservation, Refused> {
+        self.reserve_at(n, self.now())
+    }
+
+    /// [`Limiter::reserve`] at a reading of the limiter's clock.
+    ///
+    /// # Errors
+    ///
+    /// As [`Limiter::reserve`].
+    pub fn reserve_at(&self, n: u64, now: Tick) -> Result<Reservation, Refused> {
+        self.reserve_within_at(n, Span::MAX, now)
+    }
+
+    /// [`Limiter::reserve`], if they are made within `most`: zero for only what is
+    /// there now.
+    ///
+    /// # Errors
+    ///
+    /// As [`Limiter::reserve`]; how long the wait would have been is in it.
+    pub fn reserve_within(&self, n: u64, most: Duration) -> Result<Reservation, Refused> {
+        let most = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
+        self.reserve_within_at(n, Span::from_nanos(most), self.now())
+    }
+
+    /// [`Limiter::reserve_within`] at a reading of the limiter's clock.
+    ///
+    /// # Errors
+    ///
+    /// As [`Limiter::reserve_within`].
+    pub fn reserve_within_at(&self, n: u64, most: Span, now: Tick) -> Result<Reservation, Refused> {
+        let taken = self.take_within(n, most, now)?;
+        Ok(Reservation {
+            limiter: self.clone(),
+            tokens: n,
+            taken,
+        })
+    }
+
+    /// Takes `n` for use within `most`.
+    pub(super) fn take_within(&self, n: u64, most: Span, now: Tick) -> Result<Taken, Refused> {
+        let lease = &self.handle.shared.lease.0;
+        let reserve = || self.gate.cell.reserve(n, now, most, lease);
+        let taken = reserve().or_else(|no| self.mend_and(no, now, reserve));
+        let taken = taken.map_err(|no| self.refuse(n, no))?;
+        self.admitted_here(n);
+        Ok(taken)
+    }
+
+    /// Puts up to `n` of what was taken back, and answers how many tokens others can have.
+    pub(super) fn put_back(&self, taken: &Taken, n: u64, now: Tick) -> u64 {
+        let cell = &self.gate.cell;
+        let grains = cell.put_back_of(taken, n, now);
+        if grains > 0 {
+            self.gate.changed();
+        }
+        grains / cell.view(now).scale.max(1)
+    }
+}
+
+impl Reservation {
+    /// The tokens that were taken.
+    #[must_use]
+    pub const fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
+    /// The clock reading from which its holder may act. A later change of the rate
+    /// does not move it.
+    #[must_use]
+    pub const fn act_at(&self) -> Tick {
+        self.taken.act_at
+    }
+
+    /// The period of a quota that it counts in; zero for other kinds.
+    #[must_use]
+    pub const fn period(&self) -> PeriodId {
+        self.taken.period
+    }
+
+    /// How long its holder still has to wait.
+    #[must_use]
+    pub fn delay(&self) -> Duration {
+        self.delay_at(self.limiter.now())
+    }
+
+    /// [`Reservation::delay`] at a reading of the limiter's clock.
+    #[must_use]
+    pub const fn delay_at(&self, now: Tick) -> Duration {
+        Duration::from_nanos(self.taken.act_at.since(now).nanos())
+    }
+
+    /// Gives it up, and answers the tokens that others can have for it, rounded
+    /// down: nothing once its tick has passed, since it may have been acted on, and
+    /// not what later reservations rest on.
+    pub fn cancel(self) -> u64 {
+        let now = self.limiter.now();
+        self.cancel_at(now)
+    }
+
+    /// [`Reservation::cancel`] at a reading of the limiter's clock.
+    pub fn cancel_at(self, now: Tick) -> u64 {
+        match self.taken.act_at < now {
+            true => 0,
+            false => self.limiter.put_back(&self.taken, self.tokens, now),
+        }
+    }
+
+    /// Says what it really cost. If less, the rest is put back as far as that makes no
+    /// token: what the bucket would have overflowed with meanwhile is lost, so a
+    /// refund counts in full only while less than `(burst − tokens) ÷ rate` has passed. If
+    /// more, the rest is taken, whether it is there or not: later requests wait for
+    /// it (of a quota, all that is there is taken).
+    pub fn settle(self, actual: u64) -> Settled {
+        let now = self.limiter.now();
+        self.settle_at(actual, now)
+    }
+
+    /// [`Reservation::settle`] at a reading of the limiter's clock.
+    pub fn settle_at(self, actual: u64, now: Tick) -> Settled {
+        if let Some(less) = self.tokens.checked_sub(actual) {
+            let restored = self.limiter.put_back(&self.taken, less, now);
+            return Settled { restored, taken: 0 };
+        }
+        let more = actual - self.tokens;
+        let done = self.limiter.gate.cell.exact(&self.taken, more, now);
+        if done {
+            self.limiter.admitted_here(more);
+        }
+        Settled {
+            restored: 0,
+            taken: if done { more } else { 0 },
+        }
+    }
+}
+
+/// What settling changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// Tokens put back, rounded down.
+    pub restored: u64,
+    /// Tokens taken on top. Zero as well where that was impossible: the edge that they
+    /// were taken under is gone, or a limiter cannot owe so much.
+    pub taken: u64,
+}

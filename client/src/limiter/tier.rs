@@ -1,0 +1,59 @@
+//! A limiter among several limits.
+
+use super::Limiter;
+use crate::cell::Ask;
+use crate::refused::Refused;
+use crate::tier::{Slip, Tier};
+use aliquot_core::unit::{Span, Tick};
+
+impl Limiter {
+    /// What [`Limiter::try_acquire_at`] would answer; nothing is taken, and nothing is counted
+    /// as wanted.
+    ///
+    /// # Errors
+    ///
+    /// As [`Limiter::try_acquire_at`].
+    pub fn would_admit_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
+        let (cell, lease) = (&self.gate.cell, &self.handle.shared.lease.0);
+        let would = || cell.would(Ask::Tokens(n), now, lease);
+        let would = would().or_else(|no| self.mend_and(no, now, would));
+        would.map_err(Refused::of)
+    }
+
+    /// [`Limiter::would_admit_at`] now.
+    ///
+    /// # Errors
+    ///
+    /// As [`Limiter::try_acquire`].
+    pub fn would_admit(&self, n: u64) -> Result<(), Refused> {
+        self.would_admit_at(n, self.now())
+    }
+
+    /// What is missing to a full bucket, in tokens.
+    pub(crate) fn missing_at(&self, now: Tick) -> f64 {
+        let view = self.gate.cell.view(now);
+        view.missing as f64 / view.scale.max(1) as f64
+    }
+}
+
+impl Tier for Limiter {
+    fn now(&self) -> Tick {
+        self.handle.shared.clock.now()
+    }
+
+    fn take_at(&self, n: u64, now: Tick) -> Result<Slip, Refused> {
+        let taken = self.take_within(n, Span::ZERO, now)?;
+        Ok(Slip::of_cell(n, taken))
+    }
+
+    fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
+        self.would_admit_at(n, now)
+    }
+
+    fn put_back_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
+        let Some(taken) = slip.taken() else {
+            return 0;
+        };
+        self.put_back(taken, n, now)
+    }
+}

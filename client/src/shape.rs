@@ -1,0 +1,93 @@
+//! Other shapes of a limit than a bucket of tokens.
+//!
+//! | shape | over any window of its length `W` it admits at most | price |
+//! |---|---|---|
+//! | [`Limiter`](crate::Limiter), a token bucket | `burst + rate · W` | – |
+//! | [`Meter`], a leaky bucket as a meter | `capacity + leak · W` | the same, told from the other side |
+//! | [`Pacer`], a leaky bucket as a queue | one each interval | callers wait, in a queue of a stated length |
+//! | [`FixedWindow`] | `limit` in each window of the clock's grid, `2 · limit` in any | – |
+//! | [`SlidingLog`] | `limit`, exactly | 16 bytes for each of the limit |
+//! | [`SlidingCounter`] | `limit + prev · f`, where a part `f` of the present window has passed and `prev` were admitted in the last; so less than `2 · limit` | it takes what came in the last window for even |
+//! | [`Permits`](crate::Limiter::local_permits) | whatever is released in it, and `limit` in flight at each instant | callers release |
+//!
+//! None of them takes a lock or allocates to decide. Each verb has a twin that takes
+//! the time as an argument; a reading behind an earlier one admits nothing that the
+//! earlier one would not.
+//!
+//! # Over a share
+//!
+//! Each is a [`Tier`](crate::Tier): in [`Layers`](crate::Layers) with a leased limiter both
+//! must admit, so that the fleet keeps to the budget and each process to the shape. Windows
+//! can be dealt, too: processes whose limits sum up to `N` admit, all together, what one window
+//! of limit `N` would by its row above, if a part is taken away from one
+//! ([`FixedWindow::set_limit`]) a whole window before it is given to another. Of clocks on
+//! one grid, that is: a fixed window's grid is its own clock's.
+
+mod counter;
+mod fixed;
+mod log;
+mod meter;
+mod pacer;
+
+pub use counter::SlidingCounter;
+pub use fixed::FixedWindow;
+pub use log::SlidingLog;
+pub use meter::Meter;
+pub use pacer::{Pacer, Turn};
+
+use crate::refused::{Reason, Refused};
+use aliquot_core::unit::Span;
+use std::time::Duration;
+
+/// Why a shape cannot be that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShapeError {
+    /// The limit is out of range.
+    #[error("limit: {limit}; 1 to {most} are allowed")]
+    Limit {
+        /// What stood there.
+        limit: u64,
+        /// The most that it may be.
+        most: u64,
+    },
+    /// The window, or the interval, is out of range.
+    #[error("{what}: {span:?}; {least:?} to a year are allowed")]
+    Span {
+        /// Which one.
+        what: &'static str,
+        /// What stood there.
+        span: Duration,
+        /// The least that it may be.
+        least: Duration,
+    },
+}
+
+const YEAR: Duration = Duration::from_secs(366 * 86_400);
+
+/// A limit between one and `most`.
+const fn limit_of(limit: u64, most: u64) -> Result<u64, ShapeError> {
+    if limit == 0 || limit > most {
+        return Err(ShapeError::Limit { limit, most });
+    }
+    Ok(limit)
+}
+
+/// A span in nanoseconds, between `least` and a year.
+fn span_of(what: &'static str, span: Duration, least: Duration) -> Result<u64, ShapeError> {
+    let nanos = u64::try_from(span.as_nanos()).ok();
+    let nanos = nanos.filter(|_| (least..=YEAR).contains(&span));
+    nanos.ok_or(ShapeError::Span { what, span, least })
+}
+
+const fn throttled(wait: Span) -> Refused {
+    Refused {
+        reason: Reason::Throttled,
+        retry_after: Some(Duration::from_nanos(wait.nanos())),
+    }
+}
+
+const EXCEEDS: Refused = Refused {
+    reason: Reason::ExceedsBurst,
+    retry_after: None,
+};

@@ -1,0 +1,266 @@
+//! A sliding window of which only two numbers are kept.
+
+use super::{EXCEEDS, ShapeError, limit_of, span_of, throttled};
+use crate::clock::{HostClock, SharedClock};
+use crate::refused::Refused;
+use crate::sync::{AtomicU64, Ordering};
+use crate::tier::{Slip, Tier};
+use aliquot_core::unit::{Span, Tick};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// At most `limit` in the last `W`, as far as two counts can tell.
+///
+/// With `prev` admitted in the last window of the grid, `cur` in the present one, and a
+/// part `f` of that gone, `n` are admitted if
+///
+/// > `⌈prev · (1 − f)⌉ + cur + n ≤ limit`:
+///
+/// what came in the last window is taken for even. If it all came at its end, the
+/// last `W` hold `prev + cur ≤ limit + prev · f`: less than `2 · limit`, and no more than `limit` at
+/// the start of a window. If it was even, they hold at most `limit`, and the estimate is exact to one.
+///
+/// ```
+/// use aliquot_client::{SlidingCounter, Tick};
+/// use std::time::Duration;
+///
+/// let counter = SlidingCounter::new(10, Duration::from_secs(1))?;
+/// let at = |ms: u64| Tick::from_nanos(ms * 1_000_000);
+/// assert!(counter.try_acquire_at(10, at(500)).is_ok());
+/// assert!(counter.try_acquire_at(1, at(1_000)).is_err());
+/// assert!(counter.try_acquire_at(5, at(1_500)).is_ok());
+/// assert!(counter.try_acquire_at(1, at(1_500)).is_err());
+/// # Ok::<(), aliquot_client::ShapeError>(())
+/// ```
+#[derive(Debug)]
+pub struct SlidingCounter {
+    /// The even windows' word and the odd ones': number, whether it is over, and count.
+    words: [AtomicU64; 2],
+    limit: AtomicU64,
+    length: u64,
+    clock: SharedClock,
+}
+
+/// What a word holds.
+#[derive(Clone, Copy)]
+struct Count {
+    index: u64,
+    /// A later window has begun, and counts on this one.
+    over: bool,
+    used: u64,
+}
+
+impl Count {
+    const fn unpack(word: u64) -> Self {
+        Self {
+            index: word >> 25,
+            over: word & 1 << 24 != 0,
+            used: word & SlidingCounter::LIMIT_MAX,
+        }
+    }
+
+    const fn pack(self) -> u64 {
+        self.index << 25 | (self.over as u64) << 24 | self.used
+    }
+}
+
+/// Both counts as of one decision.
+struct Look {
+    index: u64,
+    now: Tick,
+    /// The present window's word, as it was seen.
+    seen: u64,
+    used: u64,
+    previous: u64,
+}
+
+impl SlidingCounter {
+    /// The greatest limit: 2²⁴ − 1.
+    pub const LIMIT_MAX: u64 = (1 << 24) - 1;
+
+    /// The shortest window: their numbers then last for 17 years of uptime.
+    pub const LENGTH_MIN: Duration = Duration::from_millis(1);
+
+    /// A counter by the host's clock: `limit` from 1 to [`SlidingCounter::LIMIT_MAX`], `length`
+    /// from [`SlidingCounter::LENGTH_MIN`] to a year.
+    ///
+    /// # Errors
+    ///
+    /// [`ShapeError`], naming what is out of range.
+    pub fn new(limit: u64, length: Duration) -> Result<Self, ShapeError> {
+        Self::with_clock(limit, length, Arc::new(HostClock))
+    }
+
+    /// [`SlidingCounter::new`] by another clock.
+    ///
+    /// # Errors
+    ///
+    /// [`ShapeError`], naming what is out of range.
+    pub fn with_clock(
+        limit: u64,
+        length: Duration,
+        clock: SharedClock,
+    ) -> Result<Self, ShapeError> {
+        Ok(Self {
+            words: [AtomicU64::new(0), AtomicU64::new(0)],
+            limit: AtomicU64::new(limit_of(limit, Self::LIMIT_MAX)?),
+            length: span_of("length", length, Self::LENGTH_MIN)?,
+            clock,
+        })
+    }
+
+    /// Takes `n`.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`], with the time in which, by what is known, there is room; nothing was taken.
+    pub fn try_acquire(&self, n: u64) -> Result<(), Refused> {
+        self.try_acquire_at(n, self.clock.now())
+    }
+
+    /// [`SlidingCounter::try_acquire`] at a reading of its clock.
+    ///
+    /// # Errors
+    ///
+    /// As [`SlidingCounter::try_acquire`].
+    pub fn try_acquire_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
+        self.take(n, now).map(|_| ())
+    }
+
+    /// Another limit from the next decision on: 1 to [`SlidingCounter::LIMIT_MAX`].
+    ///
+    /// # Errors
+    ///
+    /// [`ShapeError::Limit`]; nothing was changed.
+    pub fn set_limit(&self, limit: u64) -> Result<(), ShapeError> {
+        let limit = limit_of(limit, Self::LIMIT_MAX)?;
+        self.limit.store(limit, Ordering::Release);
+        Ok(())
+    }
+
+    /// Both counts at `now`. The last window is marked as over first, so that nobody
+    /// adds to it any more: what it counted is what this decision rests on.
+    fn look(&self, now: Tick) -> Look {
+        let mut index = now.nanos() / self.length;
+        loop {
+            let [present, last] = [index, index.wrapping_sub(1)].map(|index| index & 1);
+            let word = &self.words[last as usize];
+            let seen = word.load(Ordering::Acquire);
+            let count = Count::unpack(seen);
+            if count.index > index {
+                // A clock that stepped back, or a late thread: the later window decides.
+                index = count.index;
+                continue;
+            }
+            let is_last = count.index + 1 == index;
+            if is_last && !count.over {
+                let over = Count {
+                    over: true,
+                    ..count
+                };
+                let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
+                let _ = word.compare_exchange(seen, over.pack(), done, found);
+                continue;
+            }
+            let seen = self.words[present as usize].load(Ordering::Acquire);
+            let here = Count::unpack(seen);
+            if here.index > index {
+                index = here.index;
+                continue;
+            }
+            if here.index == index && here.over {
+                index += 1;
+                continue;
+            }
+            return Look {
+                index,
+                now: now.max(Tick::from_nanos(index.saturating_mul(self.length))),
+                seen,
+                used: if here.index == index { here.used } else { 0 },
+                previous: if is_last { count.used } else { 0 },
+            };
+        }
+    }
+
+    /// What is used after `n`, if there is room.
+    fn step(&self, look: &Look, n: u64, now: Tick) -> Result<u64, Refused> {
+        let limit = self.limit.load(Ordering::Acquire);
+        if n > limit {
+            return Err(EXCEEDS);
+        }
+        let gone = look.now.nanos() - look.index * self.length;
+        let rest = u128::from(look.previous) * u128::from(self.length - gone.min(self.length));
+        // At most `previous`, so it fits.
+        let before = rest.div_ceil(u128::from(self.length)) as u64;
+        if before + look.used + n <= limit {
+            return Ok(look.used + n);
+        }
+        // When so much of the last window has slid out, or else at the end of the present one.
+        let room = limit.saturating_sub(look.used + n);
+        let wait_in_window = (look.used + n <= limit && look.previous > 0).then(|| {
+            let keep = u128::from(room) * u128::from(self.length) / u128::from(look.previous);
+            self.length - u64::try_from(keep).unwrap_or(0).min(self.length)
+        });
+        let at = look.index * self.length + wait_in_window.unwrap_or(self.length);
+        Err(throttled(
+            Tick::from_nanos(at).since(now).max(Span::from_nanos(1)),
+        ))
+    }
+
+    /// Takes `n`, and answers the window's number.
+    fn take(&self, n: u64, now: Tick) -> Result<u64, Refused> {
+        loop {
+            let look = self.look(now);
+            let next = Count {
+                index: look.index,
+                over: false,
+                used: self.step(&look, n, now)?,
+            };
+            let word = &self.words[(look.index & 1) as usize];
+            let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
+            let swapped = word.compare_exchange_weak(look.seen, next.pack(), done, found);
+            if swapped.is_ok() {
+                return Ok(look.index);
+            }
+        }
+    }
+}
+
+impl Tier for SlidingCounter {
+    fn now(&self) -> Tick {
+        self.clock.now()
+    }
+
+    fn take_at(&self, n: u64, now: Tick) -> Result<Slip, Refused> {
+        self.take(n, now).map(|index| Slip::of_window(n, index))
+    }
+
+    fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
+        self.step(&self.look(now), n, now).map(|_| ())
+    }
+
+    /// What is put back counts while the window that it was taken from is the present one.
+    fn put_back_at(&self, slip: &Slip, n: u64, _: Tick) -> u64 {
+        let Some(index) = slip.window() else {
+            return 0;
+        };
+        let word = &self.words[(index & 1) as usize];
+        let mut seen = word.load(Ordering::Acquire);
+        loop {
+            let count = Count::unpack(seen);
+            let back = n.min(slip.tokens()).min(count.used);
+            if count.index != index || count.over || back == 0 {
+                return 0;
+            }
+            let next = Count {
+                used: count.used - back,
+                ..count
+            };
+            let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
+            match word.compare_exchange_weak(seen, next.pack(), done, found) {
+                Ok(_) => return back,
+                Err(found) => seen = found,
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! A leaky bucket that measures.
+
+use crate::clock::SharedClock;
+use crate::limit::{Limit, LimitError};
+use crate::limiter::Limiter;
+use crate::refused::Refused;
+use crate::tier::{Slip, Tier};
+use aliquot_core::unit::Tick;
+
+/// A leaky bucket as a meter: what comes is poured in, it leaks at a steady rate, and what
+/// would make it overflow is refused (ITU-T I.371; the *generic cell rate algorithm*).
+///
+/// It is a token bucket seen from the other side (its level is what is missing there), and so
+/// has that one's bound: over any window of length `t` it takes in at most `capacity +
+/// leak · t`. Over a leased [`Limiter`] it measures this process's part.
+///
+/// ```
+/// use aliquot_client::{Limit, Limiter, ManualClock, Meter};
+/// use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// let clock = ManualClock::new();
+/// let meter = Meter::over(Limiter::local_with(Limit::per_sec(2), 10, Arc::new(clock.clone()))?);
+/// assert!(meter.try_pour(6).is_ok());
+/// assert!(meter.try_pour(6).is_err());
+/// assert_eq!(meter.level(), 6.0);
+/// clock.advance(Duration::from_secs(1));
+/// assert_eq!(meter.level(), 4.0);
+/// # Ok::<(), aliquot_client::LimitError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Meter {
+    limiter: Limiter,
+}
+
+impl Meter {
+    /// An empty meter of this process's own, by the host's clock.
+    ///
+    /// # Errors
+    ///
+    /// [`LimitError`], naming what is out of range.
+    pub fn new(leak: impl Into<Limit>, capacity: u64) -> Result<Self, LimitError> {
+        Limiter::local(leak, capacity).map(Self::over)
+    }
+
+    /// [`Meter::new`] by another clock.
+    ///
+    /// # Errors
+    ///
+    /// [`LimitError`], naming what is out of range.
+    pub fn with_clock(
+        leak: impl Into<Limit>,
+        capacity: u64,
+        clock: SharedClock,
+    ) -> Result<Self, LimitError> {
+        Limiter::local_with(leak, capacity, clock).map(Self::over)
+    }
+
+    /// The same of a limiter, leased or not.
+    #[must_use]
+    pub const fn over(limiter: Limiter) -> Self {
+        Self { limiter }
+    }
+
+    /// Pours `n` in, if they fit.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`]; nothing was poured in.
+    pub fn try_pour(&self, n: u64) -> Result<(), Refused> {
+        self.limiter.try_acquire(n).map(|_| ())
+    }
+
+    /// [`Meter::try_pour`] at a reading of its clock.
+    ///
+    /// # Errors
+    ///
+    /// As [`Meter::try_pour`].
+    pub fn try_pour_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
+        self.limiter.try_acquire_at(n, now).map(|_| ())
+    }
+
+    /// What is in it, zero when all has leaked out.
+    #[must_use]
+    pub fn level(&self) -> f64 {
+        self.level_at(self.limiter.now())
+    }
+
+    /// [`Meter::level`] at a reading of its clock.
+    #[must_use]
+    pub fn level_at(&self, now: Tick) -> f64 {
+        self.limiter.missing_at(now)
+    }
+
+    /// The limiter that it measures.
+    #[must_use]
+    pub const fn limiter(&self) -> &Limiter {
+        &self.limiter
+    }
+}
+
+impl Tier for Meter {
+    fn now(&self) -> Tick {
+        self.limiter.now()
+    }
+
+    fn take_at(&self, n: u64, now: Tick) -> Result<Slip, Refused> {
+        self.limiter.take_at(n, now)
+    }
+
+    fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
+        self.limiter.peek_at(n, now)
+    }
+
+    fn put_back_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
+        self.limiter.put_back_at(slip, n, now)
+    }
+}

@@ -1,0 +1,87 @@
+//! What several limits at once are made of.
+
+use crate::cell::book::Taken;
+use crate::refused::Refused;
+use aliquot_core::unit::Tick;
+use std::fmt;
+
+/// One limit among several: it takes, and puts back what it took.
+///
+/// Limiters and shapes are tiers. One's own must be exact in the same sense: what was
+/// put back at the tick that it was taken at is as if it had never been taken, unless
+/// somebody else rests on it.
+pub trait Tier: fmt::Debug + Send + Sync {
+    /// A reading of the clock that it decides by.
+    fn now(&self) -> Tick;
+
+    /// Takes `n` if they are there.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`]; nothing was taken.
+    fn take_at(&self, n: u64, now: Tick) -> Result<Slip, Refused>;
+
+    /// What [`Tier::take_at`] would answer; nothing is taken.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tier::take_at`].
+    fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused>;
+
+    /// Puts up to `n` of what was taken back, and answers how many others can have.
+    fn put_back_at(&self, slip: &Slip, n: u64, now: Tick) -> u64;
+}
+
+/// What a [`Tier`] took, so that it can put it back.
+#[derive(Clone, Copy, Debug)]
+pub struct Slip {
+    tokens: u64,
+    from: From,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum From {
+    Cell(Taken),
+    /// A number of its own choice: which window it was.
+    Window(u64),
+}
+
+impl Slip {
+    /// The slip of a tier of one's own: `tokens` taken, and a number that says where.
+    #[must_use]
+    pub const fn of_window(tokens: u64, window: u64) -> Self {
+        Self {
+            tokens,
+            from: From::Window(window),
+        }
+    }
+
+    pub(crate) const fn of_cell(tokens: u64, taken: Taken) -> Self {
+        Self {
+            tokens,
+            from: From::Cell(taken),
+        }
+    }
+
+    /// The tokens taken.
+    #[must_use]
+    pub const fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
+    /// The number that [`Slip::of_window`] was given; `None` for a limiter's slip.
+    #[must_use]
+    pub const fn window(&self) -> Option<u64> {
+        match self.from {
+            From::Window(window) => Some(window),
+            From::Cell(_) => None,
+        }
+    }
+
+    pub(crate) const fn taken(&self) -> Option<&Taken> {
+        match &self.from {
+            From::Cell(taken) => Some(taken),
+            From::Window(_) => None,
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The keyed store: each key is a bucket of its own, whatever is forgotten.
+
+use aliquot_client::{Keyed, Limit, Limiter, ManualClock, Reason, Span, Tick};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+const START: Tick = Tick::from_nanos(1_000_000_000_000);
+
+fn clock() -> Arc<ManualClock> {
+    let clock = ManualClock::new();
+    clock.set(START);
+    Arc::new(clock)
+}
+
+fn store(per_sec: u64, burst: u64, keys: usize) -> Keyed {
+    let builder = Keyed::builder(Limit::per_sec(per_sec), burst, keys);
+    builder.clock(clock()).seed(7).build().expect("a store")
+}
+
+/// Short ones, one that just fits, and two that differ beyond that.
+fn key(which: usize) -> String {
+    let long = "x".repeat(48);
+    match which {
+        0 => String::new(),
+        1 => long,
+        2 | 3 => format!("{long}{which}"),
+        which => format!("user/{which}"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn with_room_for_all_each_key_is_a_limiter(
+        asks in prop::collection::vec((0..400_u64, 0..12_usize, 0..5_u64), 1..200),
+        per_sec in 0..10_u64, burst in 0..6_u64,
+    ) {
+        let store = store(per_sec, burst, 100);
+        let limiter = |_| Limiter::local_with(Limit::per_sec(per_sec), burst, clock()).expect("a limit");
+        let naive: Vec<Limiter> = (0..12).map(limiter).collect();
+        let mut now = START;
+        for (gap, which, n) in asks {
+            now = now.after(Span::from_millis(gap));
+            let mine = store.try_acquire_at(&key(which), n, now);
+            // Nothing costs nothing, but a key with no burst has nothing at all.
+            let theirs = naive[which].try_acquire_at(n, now).map(|_| ());
+            prop_assert_eq!(mine, theirs, "{} of {} at {:?}", n, key(which), now);
+            let left = naive[which].tokens_at(now).floor() as u64;
+            prop_assert_eq!(store.tokens_at(&key(which), now), left);
+        }
+    }
+
+    /// 32 slots for 200 keys: some are forgotten all the time, and none admits too much.
+    #[test]
+    fn whatever_is_forgotten_no_key_admits_more_than_its_own_bucket(
+        asks in prop::collection::vec((0..40_u64, 0..200_usize, 1..4_u64), 1..600),
+    ) {
+        let store = store(2, 3, 16);
+        let mut naive = BTreeMap::new();
+        let mut now = START;
+        for (gap, which, n) in asks {
+            now = now.after(Span::from_millis(gap));
+            let limiter = naive.entry(which).or_insert_with(|| {
+                Limiter::local_with(Limit::per_sec(2), 3, clock()).expect("a limit")
+            });
+            let mine = store.try_acquire_at(&key(which), n, now);
+            match mine {
+                Ok(()) => prop_assert!(limiter.try_acquire_at(n, now).is_ok(), "{} of {}", n, which),
+                // Only where there is no room may it refuse what a bucket would admit.
+                Err(refused) if refused.reason == Reason::NoRoom => {
+                    prop_assert!(refused.retry_after.is_some());
+                }
+                Err(refused) => {
+                    prop_assert_eq!(Err(refused), limiter.would_admit_at(n, now));
+                }
+            }
+        }
+        prop_assert!(store.len() <= 32);
+    }
+}
+
+#[test]
+fn keys_that_come_once_take_no_memory_and_are_all_served() {
+    let store = store(1_000, 1, 1_000);
+    let bytes = store.bytes();
+    for which in 0..100_000_u64 {
+        let now = START.after(Span::from_nanos(which * 5_000));
+        assert!(
+            store
+                .try_acquire_at(&format!("once/{which}"), 1, now)
+                .is_ok()
+        );
+    }
+    assert_eq!(store.bytes(), bytes);
+    assert!(store.len() <= 1_168, "{}", store.len());
+}
+
+#[test]
+fn what_owes_something_is_not_forgotten_for_newcomers() {
+    let store = store(1, 1, 8);
+    let (mut kept, mut refused) = (0, Vec::new());
+    for which in 0..1_000 {
+        match store.try_acquire_at(&key(which), 1, START) {
+            Ok(()) => kept += 1,
+            Err(no) => refused.push(no),
+        }
+    }
+    assert_eq!((kept, store.len()), (32, 32), "all slots, and no more");
+    assert!(refused.iter().all(|no| no.reason == Reason::NoRoom));
+    assert_eq!(refused[0].retry_after, Some(Duration::from_secs(1)));
+    // A second later all are full, and whoever comes has room.
+    let later = START.after(Span::from_secs(1));
+    assert!(store.try_acquire_at("new", 1, later).is_ok());
+    assert_eq!(store.forget_idle(Duration::ZERO, later), 31);
+    assert_eq!(store.len(), 1);
+    assert!(store.try_acquire_at("new", 1, later).is_err());
+}
+
+#[test]
+fn who_was_idle_for_the_longest_is_forgotten_first() {
+    let store = store(1, 1, 8);
+    for which in 0..32_u64 {
+        let now = START.after(Span::from_millis(which));
+        assert!(store.try_acquire_at(&key(which as usize), 1, now).is_ok());
+    }
+    let later = START.after(Span::from_millis(1_500));
+    assert_eq!(store.forget_idle(Duration::from_millis(490), later), 11);
+    for which in 0..11 {
+        assert_eq!(
+            store.tokens_at(&key(which), START),
+            1,
+            "{which} is forgotten"
+        );
+    }
+    assert_eq!(store.tokens_at(&key(11), START), 0);
+}
+
+#[test]
+fn classes_have_limits_of_their_own() {
+    let builder = Keyed::builder(Limit::per_sec(1), 1, 100)
+        .class(Limit::per_sec(1), 5)
+        .class(Limit::UNLIMITED, 0);
+    let store = builder.clock(clock()).build().expect("a store");
+    let admitted = |class| {
+        let answers = (0..9).map(|_| store.try_acquire_of(class, "a", 1, START));
+        answers.filter(Result::is_ok).count()
+    };
+    assert_eq!([0, 1, 2].map(admitted), [1, 5, 9]);
+    let none = store
+        .try_acquire_of(3, "a", 1, START)
+        .expect_err("no such class");
+    assert_eq!(none.reason, Reason::NoBudget);
+}
+
+#[test]
+fn a_batch_answers_as_each_alone_would() {
+    let (one, many) = (store(1, 2, 1_000), store(1, 2, 1_000));
+    let keys: Vec<String> = (0..100).map(|which| key(which * which % 37)).collect();
+    let asked: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), 1)).collect();
+    let mut answers = vec![Ok(()); asked.len()];
+    many.try_each(&asked, &mut answers);
+    for ((key, n), answer) in asked.into_iter().zip(answers) {
+        assert_eq!(one.try_acquire(key, n), answer, "{key}");
+    }
+}
+
+/// Threads that push each other's keys out: no key admits more than its burst and rate.
+#[test]
+fn threads_that_push_each_others_keys_out_make_no_token() {
+    const KEYS: usize = 64;
+    let store = Arc::new(store(1_000, 2, 8));
+    let taken: Arc<Vec<AtomicU64>> = Arc::new((0..KEYS).map(|_| AtomicU64::new(0)).collect());
+    let last = Arc::new(AtomicU64::new(0));
+    let threads: Vec<_> = (0..4_u64)
+        .map(|thread| {
+            let (store, taken, last) = (store.clone(), taken.clone(), last.clone());
+            std::thread::spawn(move || {
+                let mut state = thread + 1;
+                for _ in 0..50_000 {
+                    state = state
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1);
+                    let which = (state >> 33) as usize % KEYS;
+                    let now = last.fetch_add(3_000, Ordering::SeqCst);
+                    let now = START.after(Span::from_nanos(now));
+                    if store.try_acquire_at(&key(which), 1, now).is_ok() {
+                        taken[which].fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().expect("no panic");
+    }
+    let passed = last.load(Ordering::SeqCst);
+    let most = 2 + passed / 1_000_000;
+    let all: u64 = taken
+        .iter()
+        .map(|taken| taken.load(Ordering::Relaxed))
+        .sum();
+    assert!(
+        taken
+            .iter()
+            .all(|taken| taken.load(Ordering::Relaxed) <= most)
+    );
+    assert!(all > most, "something was admitted");
+}
+
+#[test]
+fn what_is_out_of_range_is_named() {
+    let none = Keyed::new(Limit::per_sec(1), 1, 0).expect_err("no keys");
+    assert!(none.to_string().starts_with("keys: 0; 1 to "), "{none}");
+}

@@ -1,0 +1,98 @@
+//! No decision allocates: neither an admission nor a refusal, of any shape.
+
+use aliquot_client::{
+    FixedWindow, Keyed, Layers, Limit, Limiter, Meter, Pacer, SlidingCounter, SlidingLog,
+};
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Asks often enough for both answers, and counts what was allocated.
+#[track_caller]
+fn check(name: &str, mut decide: impl FnMut() -> bool) {
+    // Once before: what is made on first use is made.
+    decide();
+    let mut answers = [0_u32; 2];
+    let made = allocation_counter::measure(|| {
+        for _ in 0..100 {
+            answers[usize::from(decide())] += 1;
+        }
+    });
+    assert_eq!(made.count_total, 0, "{name}");
+    assert!(answers.iter().all(|&n| n > 0), "{name}: {answers:?}");
+}
+
+fn limiter(burst: u64) -> Limiter {
+    Limiter::local(Limit::per(1, 3_600 * SECOND), burst).expect("a limit")
+}
+
+#[test]
+fn limiters() {
+    let bucket = limiter(50);
+    check("try_acquire", || bucket.try_acquire(1).is_ok());
+    let bucket = limiter(50);
+    check("reserve", || {
+        bucket.reserve_within(1, Duration::ZERO).is_ok()
+    });
+    let bucket = limiter(50);
+    check("reserve and settle", || {
+        bucket
+            .reserve_within(2, Duration::ZERO)
+            .map(|taken| taken.settle(1))
+            .is_ok()
+    });
+    let bucket = limiter(50);
+    let mut asked = 0;
+    check("would_admit", || {
+        asked += 1;
+        bucket.would_admit(asked).is_ok()
+    });
+    let permits = Limiter::local_permits(50).expect("permits");
+    let mut held = Vec::with_capacity(200);
+    check("try_permit", || {
+        let permit = permits.try_permit();
+        let taken = permit.is_ok();
+        held.extend(permit);
+        taken
+    });
+}
+
+#[test]
+fn shapes() {
+    let window = FixedWindow::new(50, 3_600 * SECOND).expect("a window");
+    check("fixed window", || window.try_acquire(1).is_ok());
+    let counter = SlidingCounter::new(50, 3_600 * SECOND).expect("a counter");
+    check("sliding counter", || counter.try_acquire(1).is_ok());
+    let log = SlidingLog::new(50, 3_600 * SECOND).expect("a log");
+    check("sliding log", || log.try_acquire(1).is_ok());
+    let meter = Meter::over(limiter(50));
+    check("meter", || meter.try_pour(1).is_ok());
+    let pacer = Pacer::new(3_600 * SECOND, 50).expect("a pacer");
+    check("pacer", || pacer.book().is_ok());
+}
+
+#[test]
+fn layers() {
+    let (user, tenant, whole) = (limiter(20), limiter(50), limiter(80));
+    let layers = Layers::of([("user", &user), ("tenant", &tenant), ("whole", &whole)]);
+    check("layers", || layers.try_acquire(1).is_ok());
+}
+
+#[test]
+fn keys() {
+    let store = Keyed::new(Limit::per(1, 3_600 * SECOND), 1, 1_000).expect("a store");
+    let keys: Vec<String> = (0..50).map(|key| format!("tenant/{key}")).collect();
+    let mut asked = 0;
+    check("keyed, new and old", || {
+        asked += 1;
+        store.try_acquire(&keys[asked % 50], 1).is_ok()
+    });
+    let long = "x".repeat(100);
+    store.try_acquire(&long, 1).expect("a new key");
+    let made = allocation_counter::measure(|| assert!(store.try_acquire(&long, 1).is_err()));
+    assert_eq!(made.count_total, 0);
+    let asked: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), 1)).collect();
+    let mut answers = vec![Ok(()); asked.len()];
+    let made = allocation_counter::measure(|| store.try_each(&asked, &mut answers));
+    assert_eq!(made.count_total, 0);
+}

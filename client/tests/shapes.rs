@@ -1,0 +1,331 @@
+//! The shapes against what they promise: the bound of each holds in every window, is
+//! attained where the promise says that it can be, and the exact ones equal a naive model.
+
+use aliquot_client::{
+    FixedWindow, Layers, Limit, Limiter, ManualClock, Meter, Pacer, Reason, ShapeError,
+    SlidingCounter, SlidingLog, Span, Tick, Tier,
+};
+use proptest::prelude::*;
+use std::sync::Arc;
+use std::time::Duration;
+
+const START: u64 = 1_000_000_000_000;
+const SECOND: Duration = Duration::from_secs(1);
+
+fn at(ms: u64) -> Tick {
+    Tick::from_nanos(START + ms * 1_000_000)
+}
+
+/// (gap in ms, cost)
+fn asks() -> impl Strategy<Value = Vec<(u64, u64)>> {
+    let gap = prop_oneof![3 => Just(0_u64), 3 => 0..300_u64, 1 => 0..3_000_u64];
+    prop::collection::vec((gap, 0..5_u64), 1..80)
+}
+
+/// What is admitted of these: (ms, cost).
+fn admitted(asks: &[(u64, u64)], take: impl Fn(u64, Tick) -> bool) -> Vec<(u64, u64)> {
+    let mut now = 0;
+    let asks = asks.iter().map(|&(gap, n)| {
+        now += gap;
+        (now, n)
+    });
+    asks.filter(|&(ms, n)| take(n, at(ms))).collect()
+}
+
+/// The most in any window of a second, open at its end.
+fn most_in_a_second(admitted: &[(u64, u64)]) -> u64 {
+    let from = |first: usize| {
+        let end = admitted[first].0 + 1_000;
+        let within = admitted[first..].iter().take_while(|(ms, _)| *ms < end);
+        within.map(|(_, n)| n).sum()
+    };
+    (0..admitted.len()).map(from).max().unwrap_or(0)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn a_log_is_exact(asks in asks(), limit in 1..8_u64) {
+        let log = SlidingLog::new(limit, SECOND).expect("a log");
+        let taken = admitted(&asks, |n, now| log.try_acquire_at(n, now).is_ok());
+        prop_assert!(most_in_a_second(&taken) <= limit);
+        // And it refuses nothing that fits.
+        let (mut now, mut naive) = (0, Vec::<(u64, u64)>::new());
+        for (gap, n) in asks {
+            now += gap;
+            let recent = naive.iter().filter(|(ms, _)| ms + 1_000 > now);
+            if recent.map(|(_, n)| n).sum::<u64>() + n <= limit {
+                naive.push((now, n));
+            }
+        }
+        prop_assert_eq!(taken, naive);
+    }
+
+    #[test]
+    fn a_fixed_window_holds_its_limit_on_the_grid_and_twice_that_off_it(
+        asks in asks(), limit in 1..8_u64,
+    ) {
+        let window = FixedWindow::new(limit, SECOND).expect("a window");
+        let taken = admitted(&asks, |n, now| window.try_acquire_at(n, now).is_ok());
+        prop_assert!(most_in_a_second(&taken) <= 2 * limit);
+        for second in 0..100 {
+            let within = taken.iter().filter(|(ms, _)| ms / 1_000 == second);
+            prop_assert!(within.map(|(_, n)| n).sum::<u64>() <= limit);
+        }
+    }
+
+    #[test]
+    fn a_counter_keeps_to_its_estimate_and_to_its_bound(asks in asks(), limit in 1..8_u64) {
+        let counter = SlidingCounter::new(limit, SECOND).expect("a counter");
+        let (mut now, mut taken) = (0, Vec::<(u64, u64)>::new());
+        for (gap, n) in asks {
+            now += gap;
+            let of = |second: u64| -> u64 {
+                let within = taken.iter().filter(|(ms, _)| ms / 1_000 + 1 == second + 1);
+                within.filter(|(ms, _)| ms / 1_000 == second).map(|(_, n)| n).sum()
+            };
+            let (second, gone) = (now / 1_000, now % 1_000);
+            let previous = second.checked_sub(1).map_or(0, of);
+            let estimate = (previous * (1_000 - gone)).div_ceil(1_000) + of(second);
+            let fits = estimate + n <= limit;
+            let answer = counter.try_acquire_at(n, at(now));
+            prop_assert_eq!(answer.is_ok(), fits, "{} at {}", n, now);
+            if fits {
+                taken.push((now, n));
+                let recent = taken.iter().filter(|(ms, _)| ms + 1_000 > now);
+                let recent: u64 = recent.map(|(_, n)| n).sum();
+                // limit + prev · f
+                prop_assert!(recent * 1_000 <= limit * 1_000 + previous * gone);
+            } else if let Some(wait) = answer.expect_err("refused").retry_after {
+                let later = at(now).after(Span::from_nanos(wait.as_nanos() as u64));
+                prop_assert!(later > at(now));
+            }
+        }
+        prop_assert!(most_in_a_second(&taken) < 2 * limit || limit == 0);
+    }
+
+    #[test]
+    fn a_meter_is_a_leaky_bucket(asks in asks(), leak in 1..10_u64, capacity in 1..8_u64) {
+        let clock = ManualClock::new();
+        clock.set(at(0));
+        let meter = Meter::with_clock(Limit::per_sec(leak), capacity, Arc::new(clock));
+        let meter = meter.expect("a meter");
+        // In thousandths, since a millisecond leaks `leak` of them.
+        let (mut now, mut level) = (0, 0_u64);
+        for (gap, n) in asks {
+            now += gap;
+            level = level.saturating_sub(leak * gap);
+            let fits = level + n * 1_000 <= capacity * 1_000;
+            prop_assert_eq!(meter.try_pour_at(n, at(now)).is_ok(), fits, "{} at {}", n, now);
+            level += if fits { n * 1_000 } else { 0 };
+            prop_assert!((meter.level_at(at(now)) - level as f64 / 1e3).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn a_pacer_spaces_strictly_first_come_first_served(
+        gaps in prop::collection::vec(0..300_u64, 1..60), queue in 0..5_u64, gives_up in any::<u64>(),
+    ) {
+        let pacer = Pacer::new(Duration::from_millis(100), queue).expect("a pacer");
+        let (mut now, mut turns) = (0, Vec::new());
+        for (step, gap) in gaps.into_iter().enumerate() {
+            now += gap;
+            match pacer.book_at(at(now)) {
+                Ok(turn) if gives_up >> (step % 64) & 1 == 1 => prop_assert!(turn.cancel()),
+                Ok(turn) => {
+                    prop_assert!(turn.delay_at(at(now)) <= Duration::from_millis(100 * queue));
+                    turns.push(turn.at());
+                }
+                Err(refused) => {
+                    let wait = refused.retry_after.expect("a wait").as_nanos() as u64;
+                    let then = at(now).after(Span::from_nanos(wait));
+                    prop_assert!(pacer.book_at(then).is_ok_and(|turn| turn.cancel()));
+                }
+            }
+        }
+        for pair in turns.windows(2) {
+            prop_assert!(pair[1].since(pair[0]) >= Span::from_millis(100));
+        }
+    }
+
+    /// Parts that sum up to a limit, dealt anew a window after they were taken away, are one log.
+    #[test]
+    fn parts_of_a_window_are_together_what_the_whole_would_be(
+        asks in asks(), places in prop::collection::vec(0..3_usize, 80),
+    ) {
+        let parts = [2, 3, 1].map(|part| SlidingLog::new(part, SECOND).expect("a log"));
+        let place = std::cell::Cell::new(0);
+        let taken = admitted(&asks, |n, now| {
+            place.set(place.get() + 1);
+            parts[places[place.get() - 1]].try_acquire_at(n, now).is_ok()
+        });
+        prop_assert!(most_in_a_second(&taken) <= 6);
+    }
+
+    /// Layers: all or nothing, and who refuses costs the others nothing.
+    #[test]
+    fn layers_take_all_or_nothing(asks in asks(), bursts in [1..6_u64, 1..6_u64, 1..6_u64]) {
+        let clock = ManualClock::new();
+        clock.set(at(0));
+        let bucket = |burst| {
+            let clock = Arc::new(clock.clone());
+            Limiter::local_with(Limit::per_sec(2), burst, clock).expect("a limit")
+        };
+        let [tenant, user, whole] = bursts.map(bucket);
+        let window = FixedWindow::new(4, SECOND).expect("a window");
+        let layers = Layers::of_any([
+            ("tenant", &tenant), ("user", &user), ("window", &window), ("whole", &whole),
+        ]);
+        // The same, taken only where all would admit.
+        let [a, b, d] = bursts.map(bucket);
+        let c = FixedWindow::new(4, SECOND).expect("a window");
+        let twins: [&dyn Tier; 4] = [&a, &b, &c, &d];
+        let mut now = 0;
+        for (gap, n) in asks {
+            now += gap;
+            let fits = twins.iter().all(|twin| twin.peek_at(n, at(now)).is_ok());
+            let answer = layers.try_acquire_at(n, at(now));
+            prop_assert_eq!(answer.is_ok(), fits, "{} at {}", n, now);
+            if fits {
+                for twin in twins {
+                    prop_assert!(twin.take_at(n, at(now)).is_ok());
+                }
+            } else if let Err(refused) = answer {
+                let waits = twins.iter().filter_map(|twin| twin.peek_at(n, at(now)).err());
+                let wait = |refused: aliquot_client::Refused| {
+                    refused.retry_after.unwrap_or(Duration::MAX)
+                };
+                prop_assert_eq!(Some(wait(refused.refused)), waits.map(wait).max());
+            }
+            let missing = |limiter: &Limiter| limiter.tokens_at(at(now));
+            for (mine, twin) in [(&tenant, &a), (&user, &b), (&whole, &d)] {
+                prop_assert_eq!(missing(mine), missing(twin));
+            }
+            prop_assert_eq!(window.used_at(at(now)), c.used_at(at(now)));
+        }
+    }
+}
+
+#[test]
+fn the_bounds_are_attained() {
+    let window = FixedWindow::new(5, SECOND).expect("a window");
+    for ms in [999, 1_000] {
+        assert!(window.try_acquire_at(5, at(ms)).is_ok());
+    }
+    let counter = SlidingCounter::new(1_000, SECOND).expect("a counter");
+    assert!(counter.try_acquire_at(1_000, at(999)).is_ok());
+    assert!(counter.try_acquire_at(1, at(1_000)).is_err());
+    // limit + prev · f, with f = 0.998.
+    assert!(counter.try_acquire_at(998, at(1_998)).is_ok());
+    assert!(counter.try_acquire_at(1, at(1_998)).is_err());
+}
+
+#[test]
+fn a_clock_that_steps_back_opens_no_window_again() {
+    let window = FixedWindow::new(1, SECOND).expect("a window");
+    let counter = SlidingCounter::new(1, SECOND).expect("a counter");
+    let log = SlidingLog::new(1, SECOND).expect("a log");
+    let tiers: [&dyn Tier; 3] = [&window, &counter, &log];
+    for tier in tiers {
+        assert!(tier.take_at(1, at(5_000)).is_ok());
+        for ms in [4_999, 4_000, 0, 5_000, 5_001] {
+            assert!(tier.take_at(1, at(ms)).is_err(), "{tier:?} at {ms}");
+        }
+        assert!(tier.take_at(1, at(7_000)).is_ok());
+    }
+}
+
+#[test]
+fn what_is_out_of_range_is_named() {
+    let limit = FixedWindow::new(0, SECOND).expect_err("out of range");
+    assert_eq!(limit.to_string(), "limit: 0; 1 to 16777215 are allowed");
+    let length = SlidingLog::new(1, Duration::ZERO).expect_err("out of range");
+    assert_eq!(length.to_string(), "length: 0ns; 1µs to a year are allowed");
+    let interval = Pacer::new(400 * 86_400 * SECOND, 1).expect_err("out of range");
+    assert!(matches!(
+        interval,
+        ShapeError::Span {
+            what: "interval",
+            ..
+        }
+    ));
+    let window = FixedWindow::new(5, SECOND).expect("a window");
+    let refused = window.try_acquire(6).expect_err("more than ever");
+    assert_eq!(
+        (refused.reason, refused.retry_after),
+        (Reason::ExceedsBurst, None)
+    );
+}
+
+#[tokio::test]
+async fn who_leaves_a_pacers_queue_gives_its_turn_to_the_next() {
+    let clock = ManualClock::new();
+    let pacer = Pacer::with_clock(SECOND, 3, Arc::new(clock.clone())).expect("a pacer");
+    pacer.turn().await.expect("the first is due at once");
+    let waiting = {
+        let pacer = pacer.clone();
+        tokio::spawn(async move { pacer.turn().await })
+    };
+    tokio::task::yield_now().await;
+    assert!(!waiting.is_finished());
+    waiting.abort();
+    assert!(waiting.await.is_err());
+    let next = tokio::spawn(async move { pacer.turn().await });
+    tokio::task::yield_now().await;
+    clock.advance(SECOND);
+    assert_eq!(next.await.expect("no panic"), Ok(()));
+}
+
+/// Threads at once, on one window: exactly the limit is admitted.
+#[test]
+fn threads_together_get_the_limit_and_no_more() {
+    let window = FixedWindow::new(1_000, SECOND).expect("a window");
+    let counter = SlidingCounter::new(1_000, SECOND).expect("a counter");
+    let log = SlidingLog::new(1_000, SECOND).expect("a log");
+    let tiers: [Arc<dyn Tier>; 3] = [Arc::new(window), Arc::new(counter), Arc::new(log)];
+    for tier in tiers {
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let tier = Arc::clone(&tier);
+                std::thread::spawn(move || {
+                    let taken = (0..1_000).filter(|step| tier.take_at(1, at(step / 10)).is_ok());
+                    taken.count()
+                })
+            })
+            .collect();
+        let taken = threads
+            .into_iter()
+            .map(|thread| thread.join().expect("no panic"));
+        assert_eq!(taken.sum::<usize>(), 1_000, "{tier:?}");
+    }
+}
+
+#[tokio::test]
+async fn permits_are_never_more_in_flight_than_there_are() {
+    let limiter = Limiter::local_permits(2).expect("permits");
+    let (one, two) = (limiter.try_permit(), limiter.try_permit());
+    assert_eq!(
+        limiter.try_permit().expect_err("two are out").reason,
+        Reason::Permits
+    );
+    limiter.set_burst(1).expect("fewer");
+    drop(one);
+    assert!(limiter.try_permit().is_err(), "one is still out");
+    let waiting = {
+        let limiter = limiter.clone();
+        tokio::spawn(async move { limiter.permit().await.is_ok() })
+    };
+    tokio::task::yield_now().await;
+    assert!(!waiting.is_finished());
+    drop(two);
+    assert!(waiting.await.expect("no panic"));
+    limiter.set_burst(3).expect("more");
+    let taken: Vec<_> = (0..4).map(|_| limiter.try_permit()).collect();
+    assert_eq!(taken.iter().filter(|permit| permit.is_ok()).count(), 3);
+    assert!(limiter.set_limit(Limit::ZERO).is_err());
+    assert_eq!(
+        limiter.try_acquire(1).expect_err("permits").reason,
+        Reason::WrongKind
+    );
+}
