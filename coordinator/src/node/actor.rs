@@ -191,10 +191,7 @@ impl Actor {
                 }
                 Some(passed) = ears.central.recv() => {
                     self.look_at_the_clock();
-                    match passed {
-                        Passed::Ask(ask, reply) => self.ask_for_peer(&ask, reply),
-                        Passed::Release(release) => self.release(&release),
-                    }
+                    self.take_passed(passed);
                 }
                 Some((command, reply)) = ears.writes.recv() => self.write(command, reply),
                 Some(reply) = ears.leave.recv() => {
@@ -227,6 +224,13 @@ impl Actor {
         let round = self.office.machine().urgent_at();
         let due = [round, self.news_at()].into_iter().flatten().min()?;
         Some(Duration::from_nanos(due.since(self.now).nanos()))
+    }
+
+    fn take_passed(&mut self, passed: Passed) {
+        match passed {
+            Passed::Ask(ask, reply) => self.ask_for_peer(&ask, reply),
+            Passed::Release(release) => self.release(&release),
+        }
     }
 
     fn handle_control(&mut self, input: Control) {

@@ -6,6 +6,8 @@ mod changes;
 mod children;
 #[path = "corners/haste.rs"]
 mod haste;
+#[path = "corners/office.rs"]
+mod office;
 #[path = "corners/parents.rs"]
 mod parents;
 #[path = "corners/setup.rs"]

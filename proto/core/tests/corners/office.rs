@@ -1,0 +1,108 @@
+//! A leader in office, with its log.
+
+use super::setup::*;
+
+pub(crate) struct Office {
+    pub(crate) state: State,
+    pub(crate) leader: Leader,
+    pub(crate) index: u64,
+}
+
+impl Office {
+    pub(crate) fn apply(&mut self, command: Option<&Command>, now: Tick) {
+        self.index += 1;
+        let effects = self.state.apply(self.index, command);
+        let term = Term::new(1);
+        self.leader
+            .applied(term, command, &effects, &self.state, now);
+    }
+
+    /// Nodes 1 to 3 with lives 1 to 3, and a leader in office.
+    pub(crate) fn open() -> Self {
+        let mut office = Self {
+            state: State::new(),
+            leader: Leader::new(Pace::default()),
+            index: 0,
+        };
+        for node in 1..=3 {
+            office.join(node);
+        }
+        office.leader.elected(Term::new(1), &office.state, at(0));
+        office.apply(None, at(0));
+        office
+    }
+
+    pub(crate) fn join(&mut self, node: u64) {
+        let join = Command::Join {
+            node: NodeId::new(node),
+            request: RequestId::new(self.index + 1_000),
+        };
+        self.apply(Some(&join), at(0));
+    }
+
+    pub(crate) fn put(&mut self, budget: Budget) {
+        let put = Command::PutRule {
+            request: RequestId::new(1),
+            budget,
+            creator: None,
+        };
+        self.apply(Some(&put), at(0));
+    }
+
+    pub(crate) fn report(&mut self, life: u64, wall_ms: i64, now: Tick) {
+        let report = Report {
+            edge: edge(0, life),
+            seq: Seq::new(1),
+            basis: Seq::new(0),
+            heard: Heard::default(),
+            wall_ms,
+            intent: Intent::Stay,
+            lines: Vec::new(),
+            floors: Vec::new(),
+        };
+        assert!(
+            self.leader
+                .handle_report(&report, &self.state, now)
+                .is_none()
+        );
+    }
+
+    /// The first life reports for the `seq`th time, and wants so many grains a second.
+    pub(crate) fn ask(&mut self, seq: u64, demand: u64, now: Tick) {
+        let line = ReportLine {
+            budget: B,
+            period: PeriodId::new(0),
+            returned: Vector::ZERO,
+            demand: vec![aliquot_core::message::BandDemand {
+                band: aliquot_core::unit::Band::default(),
+                curve: aliquot_core::demand::DemandCurve::of(
+                    demand,
+                    aliquot_core::unit::Weight::ONE,
+                ),
+            }],
+            floor: aliquot_core::share::Share::EMPTY,
+            largest_wait: Tokens::ZERO,
+            tally: aliquot_core::message::Tally::default(),
+        };
+        let report = Report {
+            edge: edge(0, 1),
+            seq: Seq::new(seq),
+            basis: Seq::new(0),
+            heard: Heard::default(),
+            wall_ms: DAWN,
+            intent: Intent::Stay,
+            lines: vec![line],
+            floors: Vec::new(),
+        };
+        self.leader.handle_report(&report, &self.state, now);
+    }
+
+    pub(crate) fn rounds(&mut self, now: Tick) -> Vec<Changes> {
+        let outputs = self.leader.tick(&self.state, now);
+        let rounds = outputs.into_iter().filter_map(|output| match output {
+            LeaderOutput::Propose(Command::Round(changes)) => Some(changes),
+            _ => None,
+        });
+        rounds.collect()
+    }
+}
