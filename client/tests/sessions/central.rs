@@ -199,8 +199,11 @@ async fn a_flood_of_questions_is_answered_and_takes_no_more_than_the_budget() {
     let outcomes = futures_util::future::join_all(flood).await;
     let refused = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
     let reasons: Vec<Reason> = refused.map(|refused| refused.reason).collect();
-    let other = reasons.iter().find(|&&reason| reason != Reason::Throttled);
+    // A machine that is busy answers some of them later than they wait for.
+    let known = [Reason::Throttled, Reason::NoShare];
+    let other = reasons.iter().find(|reason| !known.contains(reason));
     assert_eq!(other, None);
+    assert!(reasons.contains(&Reason::Throttled));
     admitted.extend(outcomes.into_iter().flatten());
     // What was just refused is not asked again.
     let (asked, told) = (asked(), limiters[0].check(1).await);
