@@ -24,7 +24,7 @@ const BUGS: &[(Bug, &str)] = &[
     (Bug::CloseFreesAll, "floors"),
     (Bug::PatienceLags, "swarm"),
     (Bug::FloorUnclipped, "floors"),
-    (Bug::GhostFloorsReturned, "gossip-table/split-floor"),
+    (Bug::GhostFloorsReturned, "swarm"),
     (Bug::JumpEndsSessions, "clock-strobe"),
 ];
 
