@@ -179,7 +179,7 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// [`Refused`]; nothing was taken. With [`Reason::Undecided`] no node is
+    /// [`Refused`]; nothing was taken. With [`Reason::Undecided`](crate::Reason::Undecided) no node is
     /// known to have decided, and what it may yet take is not used.
     pub async fn check(&self, n: u64) -> Result<Admission, Refused> {
         let no = match self.decide(n, self.now()) {
