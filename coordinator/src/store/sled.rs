@@ -33,6 +33,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 use values::Values;
 use worker::{Chore, Written};
 
@@ -48,6 +49,10 @@ pub struct SledDisk {
     shared: Option<Arc<Shared>>,
     threads: Vec<(JoinHandle<()>, OnShared)>,
 }
+
+/// A database that is still locked is tried again so often, and then it is an error.
+const LOCKED_TRIES: u32 = 50;
+const LOCKED_NAP: Duration = Duration::from_millis(20);
 
 /// What a thread does, and what lets it end.
 type OnShared = fn(&Shared);
@@ -229,12 +234,27 @@ fn open_db(db_dir: &Path) -> Result<sled::Db, StoreError> {
         .path(db_dir)
         .cache_capacity(CACHE_BYTES)
         .flush_every_ms(None);
-    // Some damage makes sled panic rather than return.
-    match catch_unwind(AssertUnwindSafe(|| config.open())) {
-        Ok(Ok(db)) => Ok(db),
-        Ok(Err(error)) => Err(open_error(db_dir, error)),
-        Err(_) => Err(damaged(db_dir, "sled cannot read it")),
+    let mut left = LOCKED_TRIES;
+    loop {
+        // Some damage makes sled panic rather than return.
+        match catch_unwind(AssertUnwindSafe(|| config.open())) {
+            Ok(Ok(db)) => return Ok(db),
+            // A process that was just being started had the lock's file open, too.
+            Ok(Err(sled::Error::Io(error))) if is_locked(&error) && left > 0 => {
+                left -= 1;
+                // The lock cannot be waited for with a deadline.
+                thread::park_timeout(LOCKED_NAP);
+            }
+            Ok(Err(error)) => return Err(open_error(db_dir, error)),
+            Err(_) => return Err(damaged(db_dir, "sled cannot read it")),
+        }
     }
+}
+
+/// What sled says of a database that somebody has locked; it wraps the system's error.
+fn is_locked(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock
+        || error.to_string().contains("could not acquire lock")
 }
 
 fn open_error(db_dir: &Path, error: sled::Error) -> StoreError {

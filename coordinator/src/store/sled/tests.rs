@@ -144,3 +144,17 @@ fn a_done_may_write_and_may_own_the_store() {
     go.send(()).unwrap();
     wait.recv().unwrap().unwrap();
 }
+
+/// The lock goes with the last process that has the file open, and one that is being
+/// started has, for a moment, all files of the one that starts it.
+#[test]
+fn a_database_whose_lock_is_let_go_soon_is_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = SledDisk::open(dir.path()).unwrap();
+    let opened = thread::scope(|scope| {
+        let opening = scope.spawn(|| SledDisk::open(dir.path()));
+        drop(disk);
+        opening.join().unwrap()
+    });
+    opened.unwrap();
+}
