@@ -56,6 +56,8 @@ impl Scene {
             scene.limiters.values().all(holds).then_some(())
         })
         .await;
+        // Floors come by the rounds after that, which nothing here shows.
+        scene.ask_all(millis(600)).await;
         scene
     }
 
