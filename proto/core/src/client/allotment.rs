@@ -178,6 +178,10 @@ impl<D: Decider> Allotment<D> {
     }
 
     fn go_by(&mut self, mode: Mode, now: Tick) {
+        // Whatever ends a part of one's own, it is no part of the edge's.
+        if self.mode == Mode::Local && mode != Mode::Local && self.remnant.is_none() {
+            self.unpark(now);
+        }
         self.mode = mode;
         self.decider.admit_by(self.right(), self.period, now);
     }
@@ -198,9 +202,6 @@ impl<D: Decider> Allotment<D> {
     pub(super) fn renewed(&mut self, now: Tick) {
         if self.mode == Mode::Leased {
             return;
-        }
-        if self.mode == Mode::Local && self.remnant.is_none() {
-            self.unpark(now);
         }
         self.go_by(Mode::Leased, now);
     }
@@ -239,7 +240,7 @@ impl<D: Decider> Allotment<D> {
             return None;
         }
         let remnant = self.remnant.take();
-        if remnant.is_some() || self.mode == Mode::Local {
+        if remnant.is_some() && self.mode != Mode::Local {
             self.unpark(now);
         }
         self.go_by(Mode::Leased, now);

@@ -148,3 +148,20 @@ fn a_floor_stays_asked_for_while_it_is_booked() {
     let unasked = planted::with(Some(Bug::LastFloorUnasked), floor_asked_for);
     assert_eq!(unasked, Rate::ZERO);
 }
+
+/// A client whose kept share of a former edge goes on apart leaves, and is told again
+/// that everything is over: nothing of that share is the next edge's to be returned.
+#[test]
+fn a_kept_share_is_not_returned_on_the_next_edge() {
+    let budget = rate(ExpiryDraft::Word("keep".into()));
+    let (mut node, mut client) = node_with_client(&budget, given(&budget, [100, 100, 100, 0]));
+    client.tick(at(60_000));
+    node.tick(at(60_000));
+    let over = node.open_session(at(60_000)).expect("a session");
+    client.open(over, at(60_000));
+    for _ in 0..2 {
+        client.leave(at(60_010));
+        let report = client.report(at(60_010), 0).expect("a report");
+        assert!(report.lines.iter().all(|line| line.returned.is_zero()));
+    }
+}
