@@ -15,9 +15,11 @@ pub(super) struct Agenda {
     pub(super) urgent: BTreeSet<BudgetId>,
     /// Whether somebody asked for more than there may be here.
     pub(super) asked: bool,
+    /// Those of which a child returned something that may not be booked yet.
+    pub(super) returned: BTreeSet<BudgetId>,
     /// Who claims each budget: with thousands of children a plan must not look for
     /// its hundred claimants among all of them.
-    claimants: BTreeMap<BudgetId, BTreeSet<Incarnation>>,
+    pub(super) claimants: BTreeMap<BudgetId, BTreeSet<Incarnation>>,
     /// Where the last turn through the budgets that can wait ended.
     turn: BudgetId,
     /// Where the last one through the urgent ones did.

@@ -21,7 +21,9 @@ impl Node {
         for budget in budgets {
             self.report_spent(budget);
             let owed = self.holder.owed(budget);
-            self.give_back(budget, owed, now);
+            if !owed.is_zero() {
+                self.give_back(budget, owed, now);
+            }
         }
         self.return_while_leaving(now);
         let wants = self.wants(now);
