@@ -16,18 +16,19 @@ mod claim;
 mod keeping;
 mod parts;
 mod plan;
+mod upward;
 
 pub use child::Child;
 pub use claim::Claim;
 pub use keeping::Scarce;
 pub use plan::{Plan, WholeView, Wish};
+pub use upward::{Returned, Spoken};
 
 use crate::account::Account;
 use crate::budget;
-use crate::edge::{Counters, Vector};
 use crate::message::{Answer, AnswerLine, Heard, Report, Verdict};
 use crate::planted::{self, Bug};
-use crate::unit::{BudgetId, Edge, Incarnation, Number, PeriodId, Seq, Span, Term, Tick};
+use crate::unit::{BudgetId, Edge, Incarnation, Number, Seq, Span, Term, Tick};
 use agenda::Agenda;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -56,19 +57,6 @@ impl fmt::Display for ReportError {
 }
 
 impl core::error::Error for ReportError {}
-
-/// What a child has returned of a budget so far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Returned {
-    /// Who.
-    pub child: Incarnation,
-    /// Of what.
-    pub budget: BudgetId,
-    /// The period of its tokens.
-    pub period: PeriodId,
-    /// All of it.
-    pub total: Vector,
-}
 
 /// Whom a parent listens to, and what it wants from them.
 #[derive(Debug, Default)]
@@ -120,6 +108,7 @@ impl Ledger {
                 && claim.reweigh(rule)
             {
                 self.agenda.touch(budget);
+                self.agenda.spoken.insert(budget);
             }
         }
     }
@@ -216,46 +205,6 @@ impl Ledger {
     /// Marks a budget as changed, so that the next plan looks at it.
     pub fn touch(&mut self, budget: BudgetId) {
         self.agenda.touch(budget);
-    }
-
-    /// What children reported returned and the book does not know yet, in the order of
-    /// children: what is said here is said again until `book` has it.
-    pub fn unbooked(
-        &mut self,
-        book: impl Fn(BudgetId, Incarnation) -> Option<Counters>,
-    ) -> Vec<Returned> {
-        let mut unbooked = Vec::new();
-        let (children, claimants) = (&self.children, &self.agenda.claimants);
-        self.agenda.returned.retain(|&budget| {
-            let mut open = false;
-            for &child in claimants.get(&budget).into_iter().flatten() {
-                let claim = children.get(&child).and_then(|of| of.claims.get(&budget));
-                let (Some(claim), Some(counters)) = (claim, book(budget, child)) else {
-                    continue;
-                };
-                if counters.returned.covers(claim.returned) {
-                    continue;
-                }
-                open = true;
-                if claim.period == counters.period {
-                    unbooked.push(Returned {
-                        child,
-                        budget,
-                        period: claim.period,
-                        total: claim.returned,
-                    });
-                }
-            }
-            open
-        });
-        unbooked.sort_unstable_by_key(|returned| (returned.child, returned.budget));
-        unbooked
-    }
-
-    /// Whether demand began or leapt since this was last asked.
-    #[must_use]
-    pub fn take_asked(&mut self) -> bool {
-        core::mem::take(&mut self.agenda.asked)
     }
 
     /// Marks a budget as one that somebody waits for.

@@ -142,6 +142,7 @@ impl Child {
         if report.intent != self.intent {
             self.intent = report.intent;
             agenda.touch_all(self.claims.keys());
+            agenda.spoken.extend(self.claims.keys());
         }
         // An echo of a number that was never sent is no echo.
         if report.heard.term == term && report.heard.number <= self.number {
@@ -183,6 +184,7 @@ impl Child {
             if claim.reported != report.seq {
                 spoken = spoken.saturating_add(1);
             }
+            agenda.spoken.insert(line.budget);
             let before = (claim.period, claim.returned);
             let news = claim.take(line, report.seq, now);
             let returns = (claim.period, claim.returned) != before;
@@ -213,6 +215,7 @@ impl Child {
             let (silent, forgotten) = (claim.fall_silent(seq), claim.is_forgotten(seq));
             if silent || forgotten {
                 agenda.touch(budget);
+                agenda.spoken.insert(budget);
             }
             if forgotten {
                 agenda.claims_no_longer(budget, id);
