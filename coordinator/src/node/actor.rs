@@ -269,6 +269,7 @@ impl Actor {
                 node.clock_jumped(self.now);
             }
             node.tick(self.now);
+            self.pace.look_at_lease(node.is_leased(self.now));
         }
         self.traffic.sample(self.now);
         self.keep_founding();
@@ -281,6 +282,7 @@ impl Actor {
 
     /// Does what follows from the inputs: plans, answers, reports, records.
     fn settle(&mut self) {
+        self.refresh_names();
         self.tick_leader();
         if let Some(node) = &mut self.node {
             node.hurry(self.now);

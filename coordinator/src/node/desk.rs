@@ -17,6 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Pending {
     asked: BTreeMap<Key, Tick>,
     pub(super) stale: Stale,
+    /// Until when nobody is told of names.
+    quiet: Tick,
     swept: Tick,
     spread: Tick,
 }
@@ -43,6 +45,10 @@ impl Stale {
 
 /// A budget that was asked for and did not come is asked for again.
 const AGAIN: Span = Span::from_millis(500);
+
+/// A session is told of names in so long, with what transport takes: a pause
+/// after many, and none that could be noticed after one.
+const NAMES: Span = Span::from_nanos(50_000);
 
 /// Closed sessions are looked for this often.
 const SWEEP: Span = Span::from_millis(200);
@@ -196,17 +202,24 @@ impl Actor {
         }
     }
 
-    /// After entries that may have changed it, says what keys are called.
+    /// After entries that may have changed it, says what keys are called: to a few at once, to
+    /// many with pauses, in which what else is new comes together.
     pub(super) fn refresh_names(&mut self) {
+        let stale = &self.pending.stale;
+        if (stale.keys.is_empty() && !stale.all) || self.now < self.pending.quiet {
+            return;
+        }
         let stale = std::mem::take(&mut self.pending.stale);
         let state = &self.state;
-        if stale.all {
-            self.sessions.refresh(|key| name(state, key));
-        } else {
-            for key in &stale.keys {
-                self.sessions.refresh_key(key, name(state, key));
+        let told = match stale.all {
+            true => self.sessions.refresh(|key| name(state, key)),
+            false => {
+                let keys = stale.keys.iter();
+                self.sessions.refresh_keys(keys, |key| name(state, key))
             }
-        }
+        };
+        let told = u64::try_from(told).unwrap_or(u64::MAX);
+        self.pending.quiet = self.now.after(NAMES.times_or_max(told));
     }
 
     fn take_report(&mut self, caller: Caller, mut report: Report) {

@@ -35,7 +35,6 @@ impl Actor {
             self.tell_writers(command.as_ref(), &effects);
             outcomes.push(Arc::new(effects));
         }
-        self.refresh_names();
         self.end_own_life();
         self.warm_up();
         Ok(outcomes)

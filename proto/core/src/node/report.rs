@@ -2,11 +2,12 @@
 
 use super::Node;
 use crate::demand::{DemandCurve, Segment};
+use crate::edge::Vector;
 use crate::holder::Wants;
 use crate::ledger::Spoken;
 use crate::message::{BandDemand, Report};
 use crate::planted::{self, Bug};
-use crate::share::Share;
+use crate::share::{Kind, Share};
 use crate::unit::{Band, BudgetId, Span, Tick, Tokens};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -37,6 +38,25 @@ impl Node {
         self.holder.report(now, wall_ms, wants)
     }
 
+    /// What clients spent of a quota, and what the dead never reported, is spent.
+    pub(super) fn report_spent(&mut self, budget: BudgetId) {
+        let Some(desk) = self.desks.get(&budget) else {
+            return;
+        };
+        if desk.terms.kind != Kind::Quota {
+            return;
+        }
+        let counters = self.holder.counters_of(budget);
+        let reported = counters.map_or(Tokens::ZERO, |of| of.returned.spent);
+        let spent = desk.account.spent().minus_or_zero(reported);
+        let vector = Vector {
+            spent,
+            ..Vector::ZERO
+        };
+        // More than was given can only be a client's lie: it is not passed on.
+        let _ = self.holder.give_back(budget, vector);
+    }
+
     /// What all clients below want, per budget: demand curves add.
     ///
     /// What was not spoken of since is as it was. What nobody waits for has time until
@@ -55,7 +75,12 @@ impl Node {
             };
         }
         debug_assert!(
-            planted::any() || !all || self.sums.iter().all(|(&id, sum)| self.sum(id).as_ref() == Some(sum)),
+            planted::any()
+                || !all
+                || self
+                    .sums
+                    .iter()
+                    .all(|(&id, sum)| self.sum(id).as_ref() == Some(sum)),
             "a claim changed of which nobody spoke"
         );
         let mut wants = self.sums.clone();
@@ -98,10 +123,12 @@ impl Node {
             sum.tally = sum.tally.plus(claim.tally);
         }
         if let Some(sum) = &mut sum {
-            let demand = bands.into_iter().map(|(Reverse(band), segments)| BandDemand {
-                band,
-                curve: DemandCurve::of_all(segments).compress(Self::BREAKPOINTS, None),
-            });
+            let demand = bands
+                .into_iter()
+                .map(|(Reverse(band), segments)| BandDemand {
+                    band,
+                    curve: DemandCurve::of_all(segments).compress(Self::BREAKPOINTS, None),
+                });
             sum.demand = demand.collect();
         }
         sum
