@@ -14,13 +14,14 @@
 //! | `reach`, `disk` | how nodes are reached, and what they write on |
 //! | `node`, `service` | the software of hosts: the real code, and who calls it |
 //! | `strike` | what goes wrong with hosts, and how it ends |
-//! | `diary`, `looks` | what happened, and what the oracle is told of it |
+//! | `diary`, `hear`, `looks` | what happened, and what the oracle is told of it |
 
 mod begin;
 mod diary;
 mod disk;
 mod fabric;
 mod frames;
+mod hear;
 mod host;
 mod looks;
 mod node;

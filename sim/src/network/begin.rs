@@ -50,31 +50,18 @@ impl Network<'_> {
         });
         let all: Vec<Arc<Host>> = all.collect();
         let net = Net::new(seed, scenario.topology.clone(), hosts.zones.clone());
-        let fabric = Arc::new(Fabric::new(hosts.nodes, all, net, witness.is_some()));
+        let fabric = Arc::new(Fabric::new(seed, hosts.nodes, all, net, witness.is_some()));
         let diary = Diary::default();
         let sites = sites(&scenario, &hosts, &fabric, &diary);
-        let station = |client: usize| {
-            let (group, _) = hosts.clients[client];
-            let key = key_of[client];
-            Arc::new(Station {
-                number: client,
-                host: Arc::clone(&fabric.hosts[hosts.nodes + client]),
-                reach: Reach::new(&fabric, hosts.nodes + client),
-                nodes: hosts.nodes,
-                home: hosts.homes[client],
-                seed,
-                key: keys.get(key).map(Key::to_string).unwrap_or_default(),
-                kind: claims.get(key).map_or(Kind::Rate, Budget::kind),
-                group: scenario.clients[group].clone(),
-                diary: diary.clone(),
-                inner: Mutex::default(),
-                session: Mutex::default(),
-                done: Mutex::default(),
-            })
-        };
-        let stations: Vec<Arc<Station>> = (0..hosts.clients.len()).map(station).collect();
+        let stations = stations(
+            &scenario,
+            &hosts,
+            &fabric,
+            &diary,
+            (&keys, &claims, &key_of),
+        );
         let sim = simulation(seed, &sites, &stations);
-        let mut network = Self {
+        let network = Self {
             oracle: Oracle::new(scenario.lease.drift),
             course: Course::new(&named, key_of),
             marks: Marks::default(),
@@ -154,6 +141,38 @@ fn sites(
         })
     };
     (0..hosts.nodes).map(site).collect()
+}
+
+/// Keys, the budget of each, and the key of each client.
+type Keys<'a> = (&'a [Key], &'a [Budget], &'a [usize]);
+
+fn stations(
+    scenario: &Scenario,
+    hosts: &Hosts,
+    fabric: &Arc<Fabric>,
+    diary: &Diary,
+    (keys, claims, key_of): Keys<'_>,
+) -> Vec<Arc<Station>> {
+    let station = |client: usize| {
+        let (group, _) = hosts.clients[client];
+        let key = key_of[client];
+        Arc::new(Station {
+            number: client,
+            host: Arc::clone(&fabric.hosts[hosts.nodes + client]),
+            reach: Reach::new(fabric, hosts.nodes + client),
+            nodes: hosts.nodes,
+            home: hosts.homes[client],
+            seed: fabric.seed,
+            key: keys.get(key).map(Key::to_string).unwrap_or_default(),
+            kind: claims.get(key).map_or(Kind::Rate, Budget::kind),
+            group: scenario.clients[group].clone(),
+            diary: diary.clone(),
+            inner: Mutex::default(),
+            session: Mutex::default(),
+            done: Mutex::default(),
+        })
+    };
+    (0..hosts.clients.len()).map(station).collect()
 }
 
 fn simulation(seed: u64, sites: &[Arc<Site>], stations: &[Arc<Station>]) -> turmoil::Sim<'static> {

@@ -27,7 +27,7 @@ pub(super) enum What {
     /// A permit was taken.
     Taken(u64),
     /// A permit was given back.
-    Landed(u64),
+    Landed,
 }
 
 /// A request at a client.

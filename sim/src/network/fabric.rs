@@ -64,6 +64,7 @@ struct Inner {
 /// The network, and the hosts on it: nodes first, then clients.
 #[derive(Debug)]
 pub(super) struct Fabric {
+    pub(super) seed: u64,
     pub(super) nodes: usize,
     pub(super) hosts: Vec<Arc<Host>>,
     up: Vec<AtomicBool>,
@@ -82,7 +83,13 @@ pub(super) enum Fate {
 }
 
 impl Fabric {
-    pub(super) fn new(nodes: usize, hosts: Vec<Arc<Host>>, net: Net, notes: bool) -> Self {
+    pub(super) fn new(
+        seed: u64,
+        nodes: usize,
+        hosts: Vec<Arc<Host>>,
+        net: Net,
+        notes: bool,
+    ) -> Self {
         let inner = Inner {
             net,
             connections: BTreeMap::new(),
@@ -91,6 +98,7 @@ impl Fabric {
             noted: notes.then(Vec::new),
         };
         Self {
+            seed,
             nodes,
             up: hosts.iter().map(|_| AtomicBool::new(false)).collect(),
             hosts,

@@ -28,10 +28,9 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use turmoil::net::TcpListener;
 
-/// An entry that a node applied: when, where, at what reading of its clock, and what it did.
+/// An entry that a node applied: where, at what reading of its clock, and what it did.
 #[derive(Debug)]
 pub(super) struct Applied {
-    pub(super) at: u64,
     pub(super) node: usize,
     pub(super) tick: u64,
     pub(super) entry: Committed,
@@ -312,7 +311,6 @@ impl Machine for Observed {
             let tick = self.site.fabric.hosts[self.site.number].read().nanos();
             let pairs = entries.into_iter().zip(outcomes.iter().cloned());
             let applied = pairs.map(|(entry, outcome)| Applied {
-                at: now(),
                 node: self.site.number,
                 tick,
                 entry,

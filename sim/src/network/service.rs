@@ -348,7 +348,7 @@ impl Request {
         station
             .diary
             .lands(station.number, self.process, self.number);
-        station.write(self.process, What::Landed(self.number));
+        station.write(self.process, What::Landed);
     }
 }
 
