@@ -14,8 +14,8 @@ use crate::permit::Permit;
 use crate::refused::{Admission, Refused};
 use crate::shared::Handle;
 use aliquot_core::central::Manner;
-use aliquot_core::share::Kind;
-use aliquot_core::unit::{Span, Tick};
+use aliquot_core::share::{Kind, Share};
+use aliquot_core::unit::{Rate, Span, Tick, Tokens};
 use own::Own;
 use std::sync::Arc;
 use std::time::Duration;
@@ -286,6 +286,26 @@ impl Limiter {
             level: tokens(view.level),
             right,
             remaining,
+        }
+    }
+
+    /// What this process may use now of the budget, in the budget's own grains
+    /// and rounded against it: to be added up with what others hold, as who judges a
+    /// fleet does. Empty where nothing may be used, and where there is no limit.
+    #[must_use]
+    pub fn share(&self) -> Share {
+        let used = matches!(
+            self.peek().right,
+            Standing::Leased | Standing::Floor | Standing::Forever
+        );
+        if !used {
+            return Share::EMPTY;
+        }
+        let view = self.gate.cell.view(self.now());
+        Share {
+            rate: Rate::from_grains(view.slot.rate_grains()),
+            burst: Tokens::from_grains(view.slot.grains(view.slot.burst)),
+            tokens: Tokens::from_grains(view.level),
         }
     }
 }

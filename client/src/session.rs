@@ -172,7 +172,7 @@ impl Session {
                 command = self.inbox.commands.recv(), if !self.closing => self.obey(command),
                 Some(errand) = self.inbox.errands.recv() => self.run_all(errand),
                 () = self.shared.wake.notified() => {}
-                () = tokio::time::sleep(nap) => {}
+                () = self.shared.clock.sleep(nap) => {}
             }
         }
     }

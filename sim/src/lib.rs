@@ -21,9 +21,13 @@ pub mod plan;
 
 pub mod world;
 
+pub mod network;
+
 pub mod figure;
 
 pub mod judge;
+
+pub mod apart;
 
 pub mod drawing;
 pub mod runner;

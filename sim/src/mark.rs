@@ -95,6 +95,11 @@ impl Marks {
         self.0[mark as usize] += 1;
     }
 
+    /// It happened so often more.
+    pub const fn hit_times(&mut self, mark: Mark, times: u64) {
+        self.0[mark as usize] += times;
+    }
+
     /// How often it did.
     #[must_use]
     pub const fn count(&self, mark: Mark) -> u64 {

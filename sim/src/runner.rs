@@ -1,8 +1,10 @@
 //! Many seeds of a scenario, on several threads, and their figures together.
 
+use crate::apart;
 use crate::judge::{SeedResult, Verdict, judge, missed};
 use crate::mark::Marks;
-use crate::scenario::{Scenario, What};
+use crate::scenario::{Scenario, Tier, What};
+
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -49,7 +51,10 @@ pub fn run(
             if seed >= seeds.end || failed.load(Ordering::Relaxed) {
                 return results;
             }
-            let result = judge(scenario, seed, all_bytes || seed == seeds.start);
+            let result = match scenario.run.tier {
+                Tier::Kernel => judge(scenario, seed, all_bytes || seed == seeds.start),
+                Tier::Network => apart::judge(scenario, seed),
+            };
             done(&result);
             results.push(result);
         }

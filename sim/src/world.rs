@@ -14,9 +14,9 @@
 //! | `looks` | what the oracle is shown |
 
 mod asks;
-mod begin;
-mod callers;
-mod clock;
+pub(crate) mod begin;
+pub(crate) mod callers;
+pub(crate) mod clock;
 mod coordinator;
 mod desk;
 mod dial;
@@ -27,7 +27,7 @@ mod load;
 mod log;
 mod looks;
 mod mend;
-mod net;
+pub(crate) mod net;
 mod office;
 mod operator;
 mod service;

@@ -60,7 +60,8 @@ impl Limiter {
     pub(super) async fn ask(&self, kind: Kind, n: u64, manner: Manner) -> Result<Grant, Refused> {
         // Nothing is no question.
         let cost = NonZeroU64::new(n).ok_or(Refused::of(No::Empty))?;
-        let asked = tokio::time::timeout(Self::ANSWER_WAIT, async {
+        let clock = &self.handle.shared.clock;
+        let asked = async {
             for _ in 0..Self::TRIES {
                 let shared = &self.handle.shared;
                 match central::ask(shared, &self.gate, kind, cost, manner).await {
@@ -78,13 +79,17 @@ impl Limiter {
                         return Err(refused(kind, reason, wait));
                     }
                     Answer::Void | Answer::Refused { .. } => {
-                        tokio::time::sleep(Self::MOVED_WAIT).await;
+                        clock.sleep(Self::MOVED_WAIT).await;
                     }
                 }
             }
             Err(Refused::undecided())
-        });
-        asked.await.unwrap_or(Err(Refused::undecided()))
+        };
+        tokio::select! {
+            biased;
+            outcome = asked => outcome,
+            () = clock.sleep(Self::ANSWER_WAIT) => Err(Refused::undecided()),
+        }
     }
 
     /// What the home let through.
