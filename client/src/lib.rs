@@ -25,6 +25,7 @@
 //! | [`shape`] | windows, a meter and a pacer |
 //! | `tier`, `layers` | several limits at once: all or nothing |
 //! | `keyed` | a bucket for each of millions of keys, in memory that does not grow |
+//! | [`debounce`] | many events in a short time, acted on once |
 //! | [`adaptive`] | limits that follow what a dependency can take |
 //! | `session` | the one task of a client: it reports, is answered, and changes nodes |
 //! | `transport` | how a node is reached |
@@ -70,6 +71,7 @@ mod cell;
 mod central;
 mod client;
 mod clock;
+pub mod debounce;
 mod error;
 mod key;
 mod keyed;
