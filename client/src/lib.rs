@@ -24,7 +24,10 @@
 //! | `limiter`, `permit` | the handles that requests are decided with |
 //! | [`shape`] | windows, a meter and a pacer |
 //! | `tier`, `layers` | several limits at once: all or nothing |
+//! | `switch`, `switched` | dry runs, bypass and freeze, while it runs |
+//! | `watch` | what limits do, for those who look on |
 //! | `keyed` | a bucket for each of millions of keys, in memory that does not grow |
+//! | `breaker` | what is broken is left alone for a while |
 //! | [`debounce`] | many events in a short time, acted on once |
 //! | [`adaptive`] | limits that follow what a dependency can take |
 //! | `session` | the one task of a client: it reports, is answered, and changes nodes |
@@ -66,6 +69,7 @@
 struct Guide;
 
 pub mod adaptive;
+mod breaker;
 mod builder;
 mod cell;
 mod central;
@@ -84,12 +88,17 @@ mod refused;
 mod session;
 pub mod shape;
 mod shared;
+mod switch;
+mod switched;
 mod sync;
+mod tap;
 mod tier;
 mod transport;
+mod watch;
 
 pub use aliquot_core::share::Kind;
 pub use aliquot_core::unit::{Frequency, Span, Tick};
+pub use breaker::{Breaker, Circuit, Try};
 pub use builder::{ClientBuilder, DefaultRule};
 pub use client::Client;
 pub use clock::{Clock, CounterClock, HostClock, ManualClock, SharedClock, Sleep};
@@ -103,4 +112,8 @@ pub use permit::Permit;
 pub use refused::{Admission, Reason, Refused};
 pub use shape::{FixedWindow, Meter, Pacer, ShapeError, SlidingCounter, SlidingLog, Turn};
 pub use shared::Status;
+pub use switch::{Mode, Overruled};
+pub use switched::Switched;
+pub use tap::Waits;
 pub use tier::{Slip, Tier};
+pub use watch::{Figures, Health, Line, Watch};

@@ -60,6 +60,12 @@ impl Limiter {
     pub(super) async fn ask(&self, kind: Kind, n: u64, manner: Manner) -> Result<Grant, Refused> {
         // Nothing is no question.
         let cost = NonZeroU64::new(n).ok_or(Refused::of(No::Empty))?;
+        // Where nobody answered of late, callers do not wait for it one by one.
+        let leave = self.handle.shared.breaker.try_at(self.now());
+        let leave = leave.map_err(|broken| Refused {
+            retry_after: broken.retry_after,
+            ..Refused::undecided()
+        })?;
         let asked = tokio::time::timeout(Self::ANSWER_WAIT, async {
             for _ in 0..Self::TRIES {
                 let shared = &self.handle.shared;
@@ -84,7 +90,14 @@ impl Limiter {
             }
             Err(Refused::undecided())
         });
-        asked.await.unwrap_or(Err(Refused::undecided()))
+        let Ok(answered) = asked.await else {
+            leave.failure_at(self.now());
+            return Err(Refused::undecided());
+        };
+        if !matches!(answered, Err(refused) if refused.reason == Reason::Undecided) {
+            leave.success();
+        }
+        answered
     }
 
     /// What the home let through.
