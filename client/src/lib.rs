@@ -32,7 +32,7 @@
 //! | [`adaptive`] | limits that follow what a dependency can take |
 //! | `session` | the one task of a client: it reports, is answered, and changes nodes |
 //! | `transport` | how a node is reached |
-//! | `layer` | a tower layer for HTTP and gRPC services |
+//! | `layer`, [`web`] | tower layers for HTTP and gRPC services and clients; what makes keys of requests |
 //!
 //! # Limits of a process's own
 //!
@@ -95,6 +95,7 @@ mod tap;
 mod tier;
 mod transport;
 mod watch;
+pub mod web;
 
 pub use aliquot_core::share::Kind;
 pub use aliquot_core::unit::{Frequency, Span, Tick};
@@ -104,7 +105,7 @@ pub use client::Client;
 pub use clock::{Clock, CounterClock, HostClock, ManualClock, SharedClock, Sleep};
 pub use error::{BuildError, KeyRefused};
 pub use keyed::{Keyed, KeyedBuilder};
-pub use layer::{LimitLayer, Limited};
+pub use layer::{Answers, Fields, LimitLayer, Limited, Plain, Problems};
 pub use layers::{Charge, LayerRefused, Layers};
 pub use limit::{Limit, LimitError};
 pub use limiter::{Limiter, Reservation, Settled, Snapshot, Standing};
