@@ -19,7 +19,7 @@ use std::time::Duration;
 /// ```
 ///
 /// A trial that nobody hears of again, because its [`Try`] was forgotten, is followed by another after a
-/// cool-down. One word holds all of it: to ask a closed one takes one load.
+/// cool-down. One word holds all of it; to ask takes no lock.
 ///
 /// ```
 /// use aliquot_client::{Breaker, Tick};

@@ -15,24 +15,28 @@
 //! # }
 //! ```
 //!
-//! | module | what it is |
+//! | what you want | what you take |
 //! |---|---|
-//! | `cell` | one key's bucket: one word that every decision is made on |
-//! | `key` | what callers and the session share of one key |
-//! | `central` | questions about budgets that are too small to divide |
-//! | `limit` | a limit of a process's own, in numbers |
-//! | `limiter`, `permit` | the handles that requests are decided with |
-//! | [`shape`] | windows, a meter and a pacer |
-//! | `tier`, `layers` | several limits at once: all or nothing |
-//! | `switch`, `switched` | dry runs, bypass and freeze, while it runs |
-//! | `watch` | what limits do, for those who look on |
-//! | `keyed` | a bucket for each of millions of keys, in memory that does not grow |
-//! | `breaker` | what is broken is left alone for a while |
-//! | [`debounce`] | many events in a short time, acted on once |
-//! | [`adaptive`] | limits that follow what a dependency can take |
-//! | `session` | the one task of a client: it reports, is answered, and changes nodes |
-//! | `transport` | how a node is reached |
-//! | `layer`, [`web`] | tower layers for HTTP and gRPC services and clients; what makes keys of requests |
+//! | one limit for the whole fleet | [`Client::limiter`] |
+//! | a limit of this process alone | [`Limiter::local`], [`Limiter::local_permits`] |
+//! | a limit for each of millions of keys | [`Keyed`] |
+//! | several limits at once, all or nothing | [`Layers`] of [`Tier`]s |
+//! | windows, a meter, strict spacing | [`shape`] |
+//! | as many calls at once as a dependency bears | [`adaptive`] |
+//! | to spare a backend that rejects, or answers nothing | [`adaptive::Throttle`], [`Breaker`] |
+//! | limits in front of a service | [`LimitLayer`], and [`web::key`] for what requests are counted under |
+//! | calls that wait when a server says so | [`web::RetryAfterLayer`] |
+//! | to try a limit out, or to switch it off | [`Mode`], [`Switched`] |
+//! | to act once on many events | [`debounce`] |
+//! | to see what limits do | [`Watch`], [`Client::health`] |
+//! | to test with a clock of your own | [`ManualClock`] |
+//!
+//! Whatever decides has the same manners. A verb that decides at once has a twin that takes the time as an
+//! argument, named `…_at`. A refusal is a [`Refused`]: it says what refused and when to come again, and nothing was taken. What was taken is put back or settled
+//! by what the verb answered. To decide takes no lock and
+//! allocates nothing; to find a limiter by its key takes a lock for one lookup. The guide in `docs/guide` helps to choose.
+//!
+//! With the feature `reqwest` outgoing calls may be reqwest's; with `metrics` a watch tells the `metrics` facade.
 //!
 //! # Limits of a process's own
 //!

@@ -14,14 +14,16 @@ use std::sync::Arc;
 ///
 /// ```
 /// use aliquot_client::{Layers, Limit, Limiter, Mode, Switched};
+/// use std::time::Duration;
 ///
 /// let limit = Limiter::local(Limit::per_sec(1_000), 1_000)?;
-/// let stricter = Switched::shadow(Limiter::local(Limit::per_sec(10), 10)?);
+/// let hourly = Limit::per(10, Duration::from_secs(3_600));
+/// let stricter = Switched::shadow(Limiter::local(hourly, 10)?);
 /// let layers = Layers::of_any([("limit", &limit), ("stricter", &stricter)]);
 /// for _ in 0..25 {
 ///     assert!(layers.try_acquire(1).is_ok());
 /// }
-/// assert!(stricter.overruled().let_through >= 14);
+/// assert_eq!(stricter.overruled().let_through, 15);
 /// // It proved itself.
 /// stricter.set_mode(Mode::Enforce);
 /// assert!(layers.try_acquire(10).is_err());

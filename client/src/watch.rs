@@ -25,9 +25,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 ///
 /// ```
 /// use aliquot_client::{Limit, Limiter, Watch};
+/// use std::time::Duration;
 ///
 /// let watch = Watch::new();
-/// let mails = watch.limiter("mails", Limiter::local(Limit::per_sec(1), 1)?);
+/// let hourly = Limit::every(Duration::from_secs(3_600));
+/// let mails = watch.limiter("mails", Limiter::local(hourly, 1)?);
 /// let (_, _) = (mails.try_acquire(1), mails.try_acquire(1));
 /// let line = &watch.lines()[0];
 /// assert_eq!((line.admitted, line.refused), (1, 1));
@@ -196,7 +198,8 @@ impl Watch {
         limiter
     }
 
-    /// Watches all limiters of a client, those that are made later too.
+    /// Watches all limiters of a client, those that are made later too. A watch has the client as a clone has it: who
+    /// waits for the last one to go closes the client instead.
     pub fn client(&self, name: &str, client: &Client) {
         let tap = Arc::new(Tap::new(name, self.inner.sample));
         client.watch(&tap);
@@ -290,31 +293,40 @@ impl Entry {
 
 impl fmt::Display for Watch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "NAME\tKEY\tMODE\tRIGHT\tRATE\tBURST\tLEVEL\tADMITTED\tREFUSED\tWAITING"
-        )?;
-        for line in self.lines() {
-            let Line {
-                name,
-                key,
-                held,
-                mode,
-                ..
-            } = &line;
-            let Snapshot {
-                rate,
-                burst,
-                level,
-                right,
-                ..
-            } = held;
-            write!(
-                f,
-                "{name}\t{key}\t{mode}\t{right:?}\t{rate}\t{burst}\t{level}\t"
-            )?;
-            writeln!(f, "{}\t{}\t{}", line.admitted, line.refused, line.waiting)?;
-        }
-        Ok(())
+        const HEADS: [&str; 10] = [
+            "NAME", "KEY", "MODE", "RIGHT", "RATE", "BURST", "LEVEL", "ADMITTED", "REFUSED",
+            "WAITING",
+        ];
+        let rows: Vec<_> = self.lines().iter().map(Line::cells).collect();
+        let width = |at: usize| {
+            let cells = rows.iter().map(|row| row[at].chars().count());
+            cells.max().unwrap_or(0).max(HEADS[at].len())
+        };
+        let widths: [usize; HEADS.len()] = std::array::from_fn(width);
+        let mut write = |cells: &[String; HEADS.len()]| {
+            let cells = cells.iter().zip(widths);
+            let cells = cells.map(|(cell, width)| format!("{cell:width$}"));
+            writeln!(f, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())
+        };
+        write(&HEADS.map(str::to_owned))?;
+        rows.iter().try_for_each(write)
+    }
+}
+
+impl Line {
+    fn cells(&self) -> [String; 10] {
+        let held = &self.held;
+        [
+            self.name.to_string(),
+            self.key.to_string(),
+            self.mode.to_string(),
+            format!("{:?}", held.right),
+            held.rate.to_string(),
+            held.burst.to_string(),
+            held.level.to_string(),
+            self.admitted.to_string(),
+            self.refused.to_string(),
+            self.waiting.to_string(),
+        ]
     }
 }

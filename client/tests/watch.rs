@@ -105,10 +105,21 @@ fn lines_say_what_there_is() {
     );
     let table = watch.to_string();
     assert_eq!(table.lines().count(), 3);
-    assert!(
-        table.contains("mails\t\tenforce\tForever\t1\t5\t2\t2\t0\t0"),
-        "{table}"
+    let cells = |row: usize| {
+        table
+            .lines()
+            .nth(row)
+            .map(|row| row.split_whitespace().collect())
+    };
+    let mails: Vec<&str> = cells(1).expect("a row");
+    assert_eq!(
+        mails,
+        ["mails", "enforce", "Forever", "1", "5", "2", "2", "0", "0"]
     );
+    // The columns stand below their heads.
+    let at = |row: usize, text: &str| table.lines().nth(row).and_then(|row| row.find(text));
+    assert_eq!(at(0, "MODE"), at(1, "enforce"));
+    assert_eq!(at(0, "MODE"), at(2, "dry_run"));
 }
 
 #[tokio::test]

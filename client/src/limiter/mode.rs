@@ -16,12 +16,13 @@ impl Limiter {
 
     /// Another mode, for all who use the same key of the same client, and for all clones. A limit of this
     /// process's own obeys at once. Of others the client's task sees to a freeze, and to its
-    /// end, within about a millisecond; the other modes hold at once.
+    /// end, as soon as it runs; the other modes hold at once.
     ///
     /// ```
     /// use aliquot_client::{Limit, Limiter, Mode};
+    /// use std::time::Duration;
     ///
-    /// let limiter = Limiter::local(Limit::per_sec(1), 1)?;
+    /// let limiter = Limiter::local(Limit::every(Duration::from_secs(3_600)), 1)?;
     /// limiter.set_mode(Mode::DryRun);
     /// assert!((0..10).all(|_| limiter.try_acquire(1).is_ok()));
     /// assert_eq!(limiter.overruled().let_through, 9);
