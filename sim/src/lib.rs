@@ -22,10 +22,12 @@ pub mod plan;
 pub mod world;
 
 pub mod figure;
+pub mod trace;
 
 pub mod judge;
 
 pub mod drawing;
+pub mod hunt;
 pub mod runner;
 pub mod shrink;
 

@@ -1,0 +1,36 @@
+//! `trace`: a hash of each seed, to compare processes and machines by.
+
+use super::run::seeds;
+use super::{Usage, say, scenario};
+use crate::judge::Verdict;
+use crate::plan::Plan;
+use crate::trace::Trace;
+use crate::world::World;
+use std::ops::Range;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// A file that ends in .toml, or a name of the library
+    #[arg(value_name = "FILE|NAME")]
+    scenario: String,
+    /// Seeds, such as 0..80 (80 not included) or 7
+    #[arg(long, value_parser = seeds)]
+    seeds: Range<u64>,
+}
+
+pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
+    let scenario = scenario(&args.scenario)?;
+    for seed in args.seeds.clone() {
+        let trace = Trace::default();
+        let world = World::new(Plan::draw(&scenario, seed)).witnessed_by(Box::new(trace.clone()));
+        let lived = world.live();
+        say(&format!(
+            "{} seed {seed}: {} of {} sights, {} events",
+            scenario.name,
+            trace.hash(),
+            trace.sights(),
+            lived.events,
+        ));
+    }
+    Ok(Verdict::Pass)
+}
