@@ -4,13 +4,19 @@
 //! The cell of a leased key is compiled in here, since nothing of it is public, and
 //! is asked with the client's own clock, as a limiter does.
 
-#![expect(dead_code, reason = "the cell has more than is measured here")]
+#![expect(
+    dead_code,
+    unreachable_pub,
+    reason = "the cell has more than is measured here"
+)]
 
 #[path = "../src"]
 mod source {
     pub(crate) mod cell;
     pub(crate) mod key;
+    pub(crate) mod switch;
     pub(crate) mod sync;
+    pub(crate) mod tap;
 }
 
 use aliquot_client::{Clock, HostClock, Limit, Limiter};
@@ -23,7 +29,7 @@ use cell::{Ask, CellDecider};
 use criterion::{Criterion, criterion_group, criterion_main};
 use governor::{Quota, RateLimiter};
 use key::Gate;
-use source::{cell, key, sync};
+use source::{cell, key, switch, sync, tap};
 use std::num::NonZeroU32;
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;

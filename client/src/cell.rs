@@ -127,6 +127,8 @@ pub(crate) enum No {
     Lapsed,
     /// The client was closed.
     Closed,
+    /// Nothing is admitted, by order. Cells do not know why they are closed.
+    Frozen,
     /// The budget is of another kind.
     Kind,
     /// Nothing is held.

@@ -45,6 +45,14 @@ pub struct Keyed {
     clock: SharedClock,
 }
 
+/// What a key holds, in tokens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held {
+    pub(crate) rate: u64,
+    pub(crate) burst: u64,
+    pub(crate) level: u64,
+}
+
 /// The limit of a class.
 #[derive(Clone, Copy, Debug)]
 struct Class {
@@ -134,7 +142,16 @@ impl Keyed {
     /// into `answers`, as many as there are of both. One clock reading serves all, and the
     /// memory of several keys is fetched at once.
     pub fn try_each(&self, asked: &[(&str, u64)], answers: &mut [Result<(), Refused>]) {
-        let now = self.clock.now();
+        self.try_each_at(asked, answers, self.clock.now());
+    }
+
+    /// [`Keyed::try_each`] at a reading of its clock.
+    pub fn try_each_at(
+        &self,
+        asked: &[(&str, u64)],
+        answers: &mut [Result<(), Refused>],
+        now: Tick,
+    ) {
         for (asked, answers) in asked
             .chunks(Self::BATCH)
             .zip(answers.chunks_mut(Self::BATCH))
@@ -171,6 +188,18 @@ impl Keyed {
         };
         let missing = debt.saturating_sub(slot.made(now).0);
         slot.grains(slot.burst.saturating_sub(missing)) / scale
+    }
+
+    /// The limit of class 0, and the tokens that a key has of it; `None` without a limit.
+    pub(crate) fn held_at(&self, key: &str, now: Tick) -> Option<Held> {
+        let class = &self.classes[0];
+        let slot = class.slot?;
+        let tokens = |grains: u64| grains / class.grains_per_token;
+        Some(Held {
+            rate: tokens(slot.rate_grains()),
+            burst: tokens(slot.grains(slot.burst)),
+            level: self.tokens_at(key, now),
+        })
     }
 
     /// Forgets the keys that have been full for as long as `idle`, and answers how many those

@@ -1,10 +1,13 @@
 //! The handle that requests are decided with.
 
 mod central;
+mod keyed;
 mod line;
+mod mode;
 mod own;
 mod reservation;
 mod tier;
+mod watched;
 
 pub use reservation::{Reservation, Settled};
 
@@ -14,8 +17,8 @@ use crate::permit::Permit;
 use crate::refused::{Admission, Refused};
 use crate::shared::Handle;
 use aliquot_core::central::Manner;
-use aliquot_core::share::Kind;
-use aliquot_core::unit::{Span, Tick};
+use aliquot_core::share::{Kind, Share};
+use aliquot_core::unit::{Rate, Span, Tick, Tokens};
 use own::Own;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +34,8 @@ pub struct Limiter {
     handle: Handle,
     /// Who changes the limit, where that is this process.
     own: Option<Arc<Own>>,
+    /// Whether it is counted what is admitted: of a leased limit always, since it is told to those who deal.
+    counts: bool,
 }
 
 /// What a limiter holds at one instant.
@@ -71,6 +76,8 @@ pub enum Standing {
     NoBudget,
     /// The client is closed.
     Closed,
+    /// Nothing is admitted, by order: [`Mode::Freeze`](crate::Mode::Freeze).
+    Frozen,
 }
 
 impl Limiter {
@@ -79,6 +86,7 @@ impl Limiter {
             gate,
             handle,
             own: None,
+            counts: true,
         }
     }
 
@@ -111,9 +119,13 @@ impl Limiter {
         let lease = &self.handle.shared.lease.0;
         let period = match self.gate.cell.decide(Ask::Tokens(n), now, lease) {
             Ok(period) => period,
-            Err(no) => self.mend_and(no, now, || {
-                self.gate.cell.decide(Ask::Tokens(n), now, lease)
-            })?,
+            Err(no) => {
+                let again = || self.gate.cell.decide(Ask::Tokens(n), now, lease);
+                match self.mend_and(no, now, again) {
+                    Ok(period) => period,
+                    Err(no) => return self.overrule(n, no, now),
+                }
+            }
         };
         self.admitted_here(n);
         Ok(Admission {
@@ -126,7 +138,7 @@ impl Limiter {
 
     /// Counts an admission, where there is somebody to tell of it.
     fn admitted_here(&self, n: u64) {
-        if self.own.is_none() {
+        if self.counts {
             self.gate.tally.admitted(n);
         }
     }
@@ -137,9 +149,14 @@ impl Limiter {
 
     /// Counts a refusal: what is wanted is told to those who deal.
     fn deny(&self, n: u64, refused: Refused) -> Refused {
-        if self.own.is_none() {
+        if self.counts {
             self.gate.tally.denied(n);
-            self.handle.shared.want();
+            if self.own.is_none() {
+                self.handle.shared.want();
+            }
+        }
+        if self.gate.switch.is_watched() {
+            self.tell_refused(n, refused);
         }
         refused
     }
@@ -222,14 +239,31 @@ impl Limiter {
     ///
     /// [`Refused`]; nothing was taken.
     pub fn try_permit(&self) -> Result<Permit, Refused> {
-        self.decide_permit().map_err(|no| self.refuse(1, no))
+        self.try_permit_at(self.now())
     }
 
-    fn decide_permit(&self) -> Result<Permit, No> {
-        let (cell, now) = (&self.gate.cell, self.now());
+    /// [`Limiter::try_permit`] at a reading of the limiter's clock.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`]; nothing was taken.
+    pub fn try_permit_at(&self, now: Tick) -> Result<Permit, Refused> {
+        self.decide_permit(now).map_err(|no| self.refuse(1, no))
+    }
+
+    fn decide_permit(&self, now: Tick) -> Result<Permit, No> {
+        self.take_seat(now).or_else(|no| {
+            self.overrule(1, no, now)?;
+            Ok(Permit::free(self.handle.clone(), now))
+        })
+    }
+
+    fn take_seat(&self, now: Tick) -> Result<Permit, No> {
+        let cell = &self.gate.cell;
         let era = cell.era();
         cell.decide(Ask::Permit, now, &self.handle.shared.lease.0)?;
         if self.own.is_some() {
+            self.admitted_here(1);
             let (gate, handle) = (self.gate.clone(), self.handle.clone());
             return Ok(Permit::seated(gate, handle, None, era, now));
         }
@@ -276,6 +310,7 @@ impl Limiter {
             Mark::Forever => (Standing::Forever, Span::MAX),
             Mark::Open => (Standing::Open, Span::MAX),
             Mark::NoBudget => (Standing::NoBudget, Span::ZERO),
+            Mark::Closed if self.gate.switch.is_frozen() => (Standing::Frozen, Span::ZERO),
             Mark::Closed => (Standing::Closed, Span::ZERO),
         };
         let tokens = |grains: u64| grains / view.scale.max(1);
@@ -286,6 +321,26 @@ impl Limiter {
             level: tokens(view.level),
             right,
             remaining,
+        }
+    }
+
+    /// What this process may use now of the budget, in the budget's own grains
+    /// and rounded against it: to be added up with what others hold, as who judges a
+    /// fleet does. Empty where nothing may be used, and where there is no limit.
+    #[must_use]
+    pub fn share(&self) -> Share {
+        let used = matches!(
+            self.peek().right,
+            Standing::Leased | Standing::Floor | Standing::Forever
+        );
+        if !used {
+            return Share::EMPTY;
+        }
+        let view = self.gate.cell.view(self.now());
+        Share {
+            rate: Rate::from_grains(view.slot.rate_grains()),
+            burst: Tokens::from_grains(view.slot.grains(view.slot.burst)),
+            tokens: Tokens::from_grains(view.level),
         }
     }
 }

@@ -11,6 +11,7 @@ mod explain;
 mod format;
 mod hunt;
 mod list;
+mod one;
 mod progress;
 mod replay;
 mod report;
@@ -92,6 +93,9 @@ enum Command {
     },
     /// Explain every key of a scenario file
     ExplainFormat,
+    /// Judge one seed of a scenario that is read from standard input, and answer as JSON
+    #[command(hide = true)]
+    JudgeOne(one::Args),
     /// List the marks that an assertion may want
     Marks,
 }
@@ -127,6 +131,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Report(args) => report::run(&args),
         Command::List { name } => list::run(name.as_deref()),
         Command::ExplainFormat => Ok(say(&format::explained())),
+        Command::JudgeOne(args) => one::run(&args),
         Command::Marks => Ok(say(&list::marks())),
     };
     match done {

@@ -172,6 +172,14 @@ impl Marks {
         }
     }
 
+    /// It happened so often more.
+    pub fn hit_times(&mut self, mark: Mark, times: u64) {
+        if times > 0 {
+            self.hit(mark);
+            self.0[mark as usize] += times - 1;
+        }
+    }
+
     /// How often it did.
     #[must_use]
     pub fn count(&self, mark: Mark) -> u64 {

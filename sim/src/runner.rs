@@ -1,8 +1,10 @@
 //! Many seeds of a scenario, on several threads, and their figures together.
 
+use crate::apart;
 use crate::judge::{SeedResult, Verdict, judge, missed};
 use crate::mark::Marks;
-use crate::scenario::{Scenario, What};
+use crate::scenario::{Scenario, Tier, What};
+
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -49,7 +51,10 @@ pub fn run(
             if seed >= seeds.end || failed.load(Ordering::Relaxed) {
                 return (results, marks);
             }
-            let mut result = judge(scenario, seed, all_bytes || seed == seeds.start);
+            let mut result = match scenario.run.tier {
+                Tier::Kernel => judge(scenario, seed, all_bytes || seed == seeds.start),
+                Tier::Network => apart::judge(scenario, seed),
+            };
             done(&result);
             // A million seeds must fit in memory: their marks are kept together.
             marks.add(&std::mem::take(&mut result.marks));

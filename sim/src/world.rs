@@ -15,9 +15,9 @@
 //! | `seen` | what an answer changed, for marks |
 
 mod asks;
-mod begin;
-mod callers;
-mod clock;
+pub(crate) mod begin;
+pub(crate) mod callers;
+pub(crate) mod clock;
 mod coordinator;
 mod desk;
 mod dial;
@@ -29,7 +29,7 @@ mod log;
 mod looks;
 mod marking;
 mod mend;
-mod net;
+pub(crate) mod net;
 mod office;
 mod operator;
 mod seen;

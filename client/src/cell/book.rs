@@ -38,6 +38,22 @@ pub(crate) struct Taken {
     pub(crate) act_at: Tick,
 }
 
+impl Taken {
+    /// Of an era that never is: nothing of it can be put back.
+    pub(crate) const fn nothing(now: Tick) -> Self {
+        Self {
+            grains: 0,
+            position: 0,
+            back: 0,
+            burst: 0,
+            era: u64::MAX,
+            at: now,
+            period: PeriodId::new(0),
+            act_at: now,
+        }
+    }
+}
+
 /// What one look at a word and its slot says.
 struct Page {
     word: Word,

@@ -111,6 +111,22 @@ impl CellDecider {
         self.gate.changed();
     }
 
+    /// The mode of the gate has changed.
+    pub(crate) fn switched(&mut self, now: Tick) {
+        self.turn(now, |plan, missing| (plan, missing, ()));
+        self.gate.changed();
+    }
+
+    /// What deciders go by: nothing is admitted where all is frozen. What is not known
+    /// stays so, since a change of the fixed point rests on it.
+    fn shown(&self, mark: Mark) -> Mark {
+        match mark {
+            Mark::Cold => Mark::Cold,
+            _ if self.gate.switch.is_frozen() => Mark::Closed,
+            mark => mark,
+        }
+    }
+
     fn cell(&self) -> &Cell {
         &self.gate.cell
     }
@@ -155,7 +171,8 @@ impl CellDecider {
                 .saturating_sub(old.grains(old.burst));
             let missing = old.grains(missing).saturating_add(cut);
             let (plan, missing, answer) = change(self.plan, missing);
-            let slot = Slot::new(plan.rate, plan.burst, base, plan.mark, plan.kind);
+            let mark = self.shown(plan.mark);
+            let slot = Slot::new(plan.rate, plan.burst, base, mark, plan.kind);
             let debt = debt_of(&slot, plan.burst, missing);
             let step = u16::from(!sync::planted(Bug::SameEpoch));
             let epoch = word.epoch.wrapping_add(step);

@@ -7,6 +7,7 @@ use crate::key::Gate;
 use crate::limit::{Fitted, Limit, LimitError};
 use crate::refused::{Admission, Refused};
 use crate::shared::Handle;
+use crate::switch::Mode;
 use aliquot_core::client::Decider;
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{Scale, Span, Tick};
@@ -95,6 +96,7 @@ impl Limiter {
             gate,
             handle,
             own: Some(Arc::new(own)),
+            counts: false,
         })
     }
 
@@ -248,13 +250,28 @@ impl Limiter {
         let mut place = InLine(Some(self.reserve_within_at(n, most, now)?));
         let act_at = place.0.as_ref().map_or(now, Reservation::act_at);
         loop {
+            let changed = self.gate.change.notified();
+            let mut changed = std::pin::pin!(changed);
+            changed.as_mut().enable();
             let wait = act_at.since(clock.now());
             if wait.is_zero() {
                 break;
             }
-            clock.sleep(Duration::from_nanos(wait.nanos())).await;
+            // The place is given up either way.
+            match self.mode() {
+                Mode::Enforce => {}
+                Mode::Freeze => return Err(self.refuse(n, No::Frozen)),
+                Mode::DryRun | Mode::Bypass => return Ok(self.let_through(n, clock.now())),
+            }
+            tokio::select! {
+                () = clock.sleep(Duration::from_nanos(wait.nanos())) => {}
+                () = changed => {}
+            }
         }
         let period = place.0.take().map(|reservation| reservation.period());
+        if act_at > now {
+            self.tell_waited(now, clock.now());
+        }
         Ok(Admission {
             tokens: n,
             asked_at: now,
@@ -276,6 +293,11 @@ impl Drop for InLine {
 }
 
 impl Own {
+    /// The mode has changed.
+    pub(super) fn switched(&self, now: Tick) {
+        self.lock().decider.switched(now);
+    }
+
     /// None of what this guards is left half-done by a panic.
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

@@ -17,6 +17,8 @@ mod source {
     pub(crate) mod keyed;
     pub(crate) mod limit;
     pub(crate) mod refused;
+    pub(crate) mod switch;
+    pub(crate) mod tap;
 }
 mod keys;
 mod sync;
@@ -29,7 +31,7 @@ use aliquot_core::unit::{PeriodId, Rate, Span, Tick, Tokens};
 use cell::{Ask, CellDecider};
 use key::Gate;
 use loom::thread;
-use source::{cell, clock, key, keyed, limit, refused};
+use source::{cell, clock, key, keyed, limit, refused, switch, tap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use sync::{AtomicU64, Bug};

@@ -2,7 +2,9 @@
 
 use super::{Usage, say, scenario};
 use crate::judge::Verdict;
+use crate::network;
 use crate::plan::Plan;
+use crate::scenario::Tier;
 use crate::trace::Trace;
 use crate::world::{Sight, Witness, World};
 use serde_json::json;
@@ -51,8 +53,11 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
         trace: trace.clone(),
         out: (!args.hash).then(|| std::io::BufWriter::new(std::io::stdout())),
     };
-    let world = World::new(Plan::draw(&scenario, args.seed)).witnessed_by(Box::new(teller));
-    let lived = world.live();
+    let plan = Plan::draw(&scenario, args.seed);
+    let lived = match scenario.run.tier {
+        Tier::Kernel => World::new(plan).witnessed_by(Box::new(teller)).live(),
+        Tier::Network => network::live(plan, Some(Box::new(teller))),
+    };
     let breaches: Vec<String> = lived.breaches.iter().map(ToString::to_string).collect();
     say(&json!({
         "trace": trace.hash(),

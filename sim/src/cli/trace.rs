@@ -3,7 +3,9 @@
 use super::run::seeds;
 use super::{Usage, say, scenario};
 use crate::judge::Verdict;
+use crate::network;
 use crate::plan::Plan;
+use crate::scenario::Tier;
 use crate::trace::Trace;
 use crate::world::World;
 use std::ops::Range;
@@ -22,8 +24,11 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
     let scenario = scenario(&args.scenario)?;
     for seed in args.seeds.clone() {
         let trace = Trace::default();
-        let world = World::new(Plan::draw(&scenario, seed)).witnessed_by(Box::new(trace.clone()));
-        let lived = world.live();
+        let (plan, witness) = (Plan::draw(&scenario, seed), Box::new(trace.clone()));
+        let lived = match scenario.run.tier {
+            Tier::Kernel => World::new(plan).witnessed_by(witness).live(),
+            Tier::Network => network::live(plan, Some(witness)),
+        };
         say(&format!(
             "{} seed {seed}: {} of {} sights, {} events",
             scenario.name,

@@ -175,6 +175,13 @@ pub struct Fault {
     pub set: Table,
 }
 
+/// Faults that only the kernel tier knows, and why.
+pub(super) const NOT_ON_NETWORK: &[(&str, &str)] = &[
+    ("reorder", "a connection keeps its order"),
+    ("membership", "its nodes neither join nor leave"),
+    ("clone_client", "a running process cannot be copied"),
+];
+
 impl Fault {
     pub(super) fn read(
         fields: &Fields<'_>,

@@ -35,6 +35,12 @@ pub(crate) struct Callers {
 }
 
 impl Callers {
+    /// One more comes: how many have by now.
+    pub(crate) const fn come(&mut self) -> u64 {
+        self.count += 1;
+        self.count
+    }
+
     /// Those of a new process: the load goes on, nobody waits.
     pub(crate) fn reborn(&self) -> Self {
         Self {

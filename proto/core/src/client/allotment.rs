@@ -132,6 +132,11 @@ impl<D: Decider> Allotment<D> {
         &self.decider
     }
 
+    /// What decides, to be told what is no part of the protocol.
+    pub(super) const fn decider_mut(&mut self) -> &mut D {
+        &mut self.decider
+    }
+
     /// What decides; the allotment is not used any more.
     pub(super) fn into_decider(self) -> D {
         self.decider

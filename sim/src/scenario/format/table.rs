@@ -22,7 +22,7 @@ pub const SECTIONS: &[Section] = &[
         says: "How long, how often, and what is judged.",
         keys: keys! {
             "says": Shape::Text, Nothing("no title"), "One line that says what the scenario shows.";
-            "tier": Shape::Word(&["kernel", "network"]), Is("kernel"), "kernel: the core's machines in a modelled world. network: the real processes' code; not there yet.";
+            "tier": Shape::Word(&["kernel", "network"]), Is("kernel"), "kernel: the core's machines in a modelled world. network: the real nodes and clients in a simulated network, up to 6 nodes; slower.";
             "duration": span("1s", "24h"), Is("60s"), "The safety phase, in true time: anything may fail in it.";
             "heal": span("0s", "1h"), Nothing("invariant 8's bound and 5s if anything fails, else 0s"), "The healing phase that follows it: nothing fails, and everything must recover.";
             "seeds": Shape::Seeds, Is("0..16"), "The seeds that are lived through; --seeds goes before it.";
