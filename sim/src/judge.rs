@@ -44,7 +44,7 @@ pub struct SeedResult {
     pub doubts: Vec<String>,
     /// Every figure that there is, of the time from 5 s (or a quarter) to the end of the duration.
     pub figures: BTreeMap<&'static str, f64>,
-    /// The marks that were hit.
+    /// The marks that were hit; a summary keeps those of its seeds together.
     pub marks: Marks,
     /// Events that were handled.
     pub events: u64,

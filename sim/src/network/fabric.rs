@@ -183,7 +183,7 @@ impl Fabric {
         /// After this TCP sends again what was lost.
         const AGAIN: u64 = 200 * super::MS;
         let mut inner = self.lock();
-        let fate = inner.net.send(from, to);
+        let fate = inner.net.send(now(), from, to);
         let slow = inner.net.slowness(to);
         let due = |delay: u64| now() + delay.saturating_sub(SOCKET) + slow;
         inner.seen.late += u64::from(fate.late);

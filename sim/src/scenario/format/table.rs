@@ -143,7 +143,8 @@ pub const SECTIONS: &[Section] = &[
             "from": span("0s", "24h"), Is("4s"), "When they begin.";
             "longest": span("10ms", "1h"), Is("5s"), "How long a fault lasts at most.";
             "nodes": Shape::Range, Nothing("as in the topology"), "Nodes, drawn for each seed.";
-            "clients": Shape::Range, Nothing("as their groups say"), "Clients of the first group, drawn for each seed.";
+            "groups": Shape::Range, Nothing("all of them"), "How many groups of clients a seed keeps; it leaves out the others, and the budgets that nobody asks for then.";
+            "clients": Shape::Range, Nothing("as their groups say"), "Clients of all groups that are kept, drawn for each seed and dealt to the groups alike.";
             "load": Shape::Flag, Is("false"), "Whether the shape and the size of every load are drawn, too.";
         },
     },
