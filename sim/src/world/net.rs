@@ -102,12 +102,14 @@ impl Net {
         slow.map(|(_, by)| *by).sum()
     }
 
-    const fn link(&self, from: usize, to: usize) -> usize {
+    /// Where a link's record is. Hosts that are neither node nor client share records.
+    fn link(&self, from: usize, to: usize) -> usize {
         let (nodes, hosts) = (self.usual.nodes, self.zones.len());
-        match to < nodes {
+        let index = match to < nodes {
             true => from * nodes + to,
             false => nodes * hosts + from * hosts + to,
-        }
+        };
+        index % self.links.len().max(1)
     }
 
     /// Whether anything is done to links.

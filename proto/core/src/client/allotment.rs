@@ -12,6 +12,7 @@ use crate::demand::Estimator;
 use crate::edge::Vector;
 use crate::lease::child_span;
 use crate::message::{FloorRelease, Tally, Terms};
+use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
 use crate::unit::{Drift, PeriodId, Rate, Span, Tick, Tokens};
 
@@ -303,6 +304,14 @@ impl<D: Decider> Allotment<D> {
 
     fn withdraw(&mut self, rate: Rate, burst: Tokens, now: Tick) -> Share {
         if self.decides_by_edge() {
+            if planted::is(Bug::ReturnedNotLowered) {
+                let tokens = Tokens::ZERO;
+                return Share {
+                    rate,
+                    burst,
+                    tokens,
+                };
+            }
             return self.decider.withdraw(rate, burst, now);
         }
         let part = Share {
