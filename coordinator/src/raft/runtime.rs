@@ -5,7 +5,9 @@ use crate::timer::{self, Elapsed, Sleep};
 use futures_util::TryFutureExt;
 use futures_util::future::{Either, MapErr};
 use openraft::{AsyncRuntime, OptionalSend};
-use openraft_rt_tokio::{TokioMpsc, TokioMutex, TokioOneshot, TokioRuntime, TokioWatch};
+use openraft_rt_tokio::{
+    TokioInstant, TokioMpsc, TokioMutex, TokioOneshot, TokioRuntime, TokioWatch,
+};
 use rand::TryRng;
 use rand::rngs::ThreadRng;
 use std::convert::Infallible;
@@ -47,14 +49,14 @@ impl AsyncRuntime for HostRuntime {
 
     fn sleep_until(deadline: HostInstant) -> Sleep {
         match timer::host() {
-            None => Either::Left(tokio::time::sleep_until(deadline.0)),
+            None => Either::Left(TokioRuntime::sleep_until(deadline.0)),
             Some(_) => timer::sleep(deadline.from_now()),
         }
     }
 
     fn timeout<R, F: Future<Output = R> + OptionalSend>(span: Duration, future: F) -> Bounded<F> {
         match timer::host() {
-            None => by_tokio(tokio::time::timeout(span, future)),
+            None => by_tokio(TokioRuntime::timeout(span, future)),
             Some(_) => Either::Right(Counted::new(span, future)),
         }
     }
@@ -64,7 +66,7 @@ impl AsyncRuntime for HostRuntime {
         future: F,
     ) -> Bounded<F> {
         match timer::host() {
-            None => by_tokio(tokio::time::timeout_at(deadline.0, future)),
+            None => by_tokio(TokioRuntime::timeout_at(deadline.0, future)),
             Some(_) => Either::Right(Counted::new(deadline.from_now(), future)),
         }
     }
@@ -95,22 +97,26 @@ impl AsyncRuntime for HostRuntime {
 /// A point on the axis of the host's clock. That of a simulated host began to count
 /// long ago, so that the library may subtract leases, and never goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct HostInstant(tokio::time::Instant);
+pub(super) struct HostInstant(TokioInstant);
 
 /// Where simulated hosts' clocks begin to count: only distances are ever looked at.
-static ORIGIN: LazyLock<tokio::time::Instant> = LazyLock::new(tokio::time::Instant::now);
+static ORIGIN: LazyLock<TokioInstant> = LazyLock::new(by_tokio_now);
 
 impl HostInstant {
     fn from_now(self) -> Duration {
         let now = <Self as openraft::Instant>::now();
-        self.0.saturating_duration_since(now.0)
+        openraft::Instant::saturating_duration_since(&self, now)
     }
+}
+
+fn by_tokio_now() -> TokioInstant {
+    <TokioInstant as openraft::Instant>::now()
 }
 
 impl openraft::Instant for HostInstant {
     fn now() -> Self {
         match timer::host() {
-            None => Self(tokio::time::Instant::now()),
+            None => Self(by_tokio_now()),
             Some(host) => Self(*ORIGIN + host.uptime()),
         }
     }
