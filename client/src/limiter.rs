@@ -3,9 +3,12 @@
 mod central;
 mod line;
 mod own;
+mod quick;
 mod reservation;
 mod tier;
 
+pub use quick::Batches;
+pub(crate) use quick::Pace;
 pub use reservation::{Reservation, Settled};
 
 use crate::cell::{Ask, Mark, No};
@@ -15,7 +18,7 @@ use crate::refused::{Admission, Refused};
 use crate::shared::Handle;
 use aliquot_core::central::Manner;
 use aliquot_core::share::Kind;
-use aliquot_core::unit::{Span, Tick};
+use aliquot_core::unit::{PeriodId, Span, Tick};
 use own::Own;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +34,7 @@ pub struct Limiter {
     handle: Handle,
     /// Who changes the limit, where that is this process.
     own: Option<Arc<Own>>,
+    pace: Pace,
 }
 
 /// What a limiter holds at one instant.
@@ -74,9 +78,10 @@ pub enum Standing {
 }
 
 impl Limiter {
-    pub(crate) const fn new(gate: Arc<Gate>, handle: Handle) -> Self {
+    pub(crate) fn new(gate: Arc<Gate>, handle: Handle) -> Self {
         Self {
             gate,
+            pace: handle.shared.pace,
             handle,
             own: None,
         }
@@ -88,13 +93,22 @@ impl Limiter {
         self.gate.name()
     }
 
-    /// Takes `n` tokens if they are there now.
+    /// Takes `n` tokens if they are there now, if it can from those that this thread took beforehand (see [`Batches`]).
     ///
     /// # Errors
     ///
     /// [`Refused`]; nothing was taken.
+    #[inline]
     pub fn try_acquire(&self, n: u64) -> Result<Admission, Refused> {
-        self.try_acquire_at(n, self.now())
+        match self.spend(n) {
+            Some(at) => Ok(Admission {
+                tokens: n,
+                asked_at: at,
+                decided_at: at,
+                period: PeriodId::new(0),
+            }),
+            None => self.take_and_fill(n),
+        }
     }
 
     /// [`Limiter::try_acquire`] at a reading of the client's clock. A reading that is
@@ -108,12 +122,9 @@ impl Limiter {
     }
 
     fn decide(&self, n: u64, now: Tick) -> Result<Admission, No> {
-        let lease = &self.handle.shared.lease.0;
-        let period = match self.gate.cell.decide(Ask::Tokens(n), now, lease) {
+        let period = match self.decide_once(n, now) {
             Ok(period) => period,
-            Err(no) => self.mend_and(no, now, || {
-                self.gate.cell.decide(Ask::Tokens(n), now, lease)
-            })?,
+            Err(no) => self.mend_and(no, n, now, || self.decide_once(n, now))?,
         };
         self.admitted_here(n);
         Ok(Admission {
@@ -122,6 +133,11 @@ impl Limiter {
             decided_at: now,
             period,
         })
+    }
+
+    fn decide_once(&self, n: u64, now: Tick) -> Result<PeriodId, No> {
+        let lease = &self.handle.shared.lease.0;
+        self.gate.cell.decide(Ask::Tokens(n), now, lease)
     }
 
     /// Counts an admission, where there is somebody to tell of it.
@@ -145,7 +161,7 @@ impl Limiter {
     }
 
     pub(crate) fn now(&self) -> Tick {
-        self.handle.shared.clock.now()
+        self.handle.shared.now()
     }
 
     /// Takes `n` tokens, waiting for them in line: first come, first served
@@ -283,7 +299,7 @@ impl Limiter {
             kind: view.slot.kind,
             rate: tokens(view.slot.rate_grains()),
             burst: tokens(view.slot.grains(view.slot.burst)),
-            level: tokens(view.level),
+            level: tokens(view.level).saturating_add(self.gate.cell.coins()),
             right,
             remaining,
         }

@@ -1,9 +1,10 @@
 //! What a client's handles share with its session.
 
 use crate::central::Errands;
-use crate::clock::SharedClock;
+use crate::clock::{HostClock, SharedClock, Source};
 use crate::error::KeyRefused;
 use crate::key::Gate;
+use crate::limiter::Pace;
 use crate::sync::{AtomicU64, Ordering};
 use aliquot_core::asking::Asking;
 use aliquot_core::budget::Key;
@@ -23,6 +24,8 @@ pub(crate) struct LeaseWord(pub(crate) AtomicU64);
 /// What every handle and the session task have.
 pub(crate) struct Shared {
     pub(crate) clock: SharedClock,
+    source: Source,
+    pub(crate) pace: Pace,
     pub(crate) lease: LeaseWord,
     /// Somebody was refused, or waits, since the session last looked.
     wanted: AtomicBool,
@@ -79,9 +82,14 @@ pub(crate) struct Handle {
 impl Handle {
     /// What limiters without a session have: a clock, and nobody to ask.
     pub(crate) fn nobodys(clock: SharedClock) -> Self {
+        Self::with(Source::Other(clock), Pace::Exact)
+    }
+
+    /// The same with one of the clocks that are known here.
+    pub(crate) fn with(source: Source, pace: Pace) -> Self {
         let (errands, _) = mpsc::unbounded_channel();
         let (commands, _) = mpsc::channel(1);
-        let shared = Shared::new(clock, Duration::ZERO, 0, errands);
+        let shared = Shared::new(source, pace, Duration::ZERO, 0, errands);
         Self {
             shared: Arc::new(shared),
             commands,
@@ -103,13 +111,16 @@ impl fmt::Debug for Shared {
 
 impl Shared {
     pub(crate) fn new(
-        clock: SharedClock,
+        source: Source,
+        pace: Pace,
         cold_wait: Duration,
         keys_max: usize,
         errands: Errands,
     ) -> Self {
         Self {
-            clock,
+            clock: source.shared(),
+            source,
+            pace,
             lease: LeaseWord(AtomicU64::new(0)),
             wanted: AtomicBool::new(false),
             wake: Notify::new(),
@@ -120,6 +131,19 @@ impl Shared {
             errands,
             room: Arc::new(Semaphore::new(Asking::PENDING_MAX)),
             tickets: AtomicU64::new(1),
+        }
+    }
+
+    /// What time it is.
+    #[inline]
+    pub(crate) fn now(&self) -> Tick {
+        self.source.now()
+    }
+
+    /// Sees to it that what deciders read in between keeps to the clock.
+    pub(crate) fn align(&self) {
+        if let Source::Host = self.source {
+            HostClock::align();
         }
     }
 

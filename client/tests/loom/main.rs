@@ -19,6 +19,7 @@ mod source {
     pub(crate) mod refused;
 }
 mod keys;
+mod purses;
 mod sync;
 
 use aliquot_core::budget::BudgetDraft;
