@@ -230,6 +230,16 @@ impl Registry {
         changed
     }
 
+    /// One key is called this now: tells the sessions that use it if that changed.
+    pub fn refresh_key(&mut self, key: &Key, now: Name) {
+        if let Some(named) = self.names.get_mut(key)
+            && now != named.name
+        {
+            named.name = now;
+            tell(&self.sessions, key, named, None);
+        }
+    }
+
     /// The keys that sessions wait for: their budgets are not there yet.
     pub fn waiting(&self) -> impl Iterator<Item = &Key> {
         let waiting = |named: &Named| named.name == Err(KeyRefusal::NotYet);

@@ -22,7 +22,7 @@ pub use central::{Asked, Released};
 use crate::account::Account;
 use crate::central::Memory;
 use crate::edge::Vector;
-use crate::holder::{Holder, Output};
+use crate::holder::{Holder, Output, Wants};
 use crate::lease::{LeaseState, child_span};
 use crate::ledger::Ledger;
 use crate::message::{Answer, Tally, Terms};
@@ -82,6 +82,10 @@ pub struct Node {
     told: BTreeSet<Incarnation>,
     /// Whether the next report should not wait.
     news: bool,
+    /// What all clients want of each budget, as it was last added up.
+    sums: BTreeMap<BudgetId, Wants>,
+    /// When all of them were.
+    summed: Tick,
     /// The first report that said, while leaving, that nothing is left.
     left: Option<Seq>,
     /// The questions that were decided here, and the permits that are out.
@@ -112,6 +116,8 @@ impl Node {
             effort: deal::Effort::default(),
             told: BTreeSet::new(),
             news: false,
+            sums: BTreeMap::new(),
+            summed: Tick::from_nanos(0),
             left: None,
             memory: Memory::default(),
         }
