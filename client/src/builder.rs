@@ -3,9 +3,9 @@
 use crate::client::Client;
 use crate::clock::{HostClock, SharedClock, Source};
 use crate::error::BuildError;
-use crate::limiter::{Batches, Pace};
+use crate::limiter::Batches;
 use crate::session::{Config, Inbox, Session};
-use crate::shared::{Handle, Shared};
+use crate::shared::{Handle, Pace, Shared};
 use crate::transport::{Connector, Dialer, Tonic};
 use aliquot_core::budget::Labels;
 use aliquot_core::share::Share;

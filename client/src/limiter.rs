@@ -8,14 +8,13 @@ mod reservation;
 mod tier;
 
 pub use quick::Batches;
-pub(crate) use quick::Pace;
 pub use reservation::{Reservation, Settled};
 
 use crate::cell::{Ask, Mark, No};
 use crate::key::Gate;
 use crate::permit::Permit;
 use crate::refused::{Admission, Refused};
-use crate::shared::Handle;
+use crate::shared::{Handle, Pace};
 use aliquot_core::central::Manner;
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{PeriodId, Span, Tick};

@@ -4,7 +4,6 @@ use crate::central::Errands;
 use crate::clock::{HostClock, SharedClock, Source};
 use crate::error::KeyRefused;
 use crate::key::Gate;
-use crate::limiter::Pace;
 use crate::sync::{AtomicU64, Ordering};
 use aliquot_core::asking::Asking;
 use aliquot_core::budget::Key;
@@ -20,6 +19,17 @@ use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct LeaseWord(pub(crate) AtomicU64);
+
+/// What a decision looks at before it spends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// There is no batch.
+    Exact,
+    /// At the lease, on the kernel's clock.
+    Strict,
+    /// At nothing.
+    Free,
+}
 
 /// What every handle and the session task have.
 pub(crate) struct Shared {

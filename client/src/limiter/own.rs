@@ -1,12 +1,12 @@
 //! Limits of this process's own: no coordinator, no session, no lease.
 
-use super::{Limiter, Pace, Reservation};
+use super::{Limiter, Reservation};
 use crate::cell::{CellDecider, Mark, No};
 use crate::clock::{HostClock, SharedClock, Source};
 use crate::key::Gate;
 use crate::limit::{Fitted, Limit, LimitError};
 use crate::refused::{Admission, Refused};
-use crate::shared::Handle;
+use crate::shared::{Handle, Pace};
 use aliquot_core::client::Decider;
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{Scale, Span, Tick};

@@ -4,6 +4,7 @@ use super::Limiter;
 use crate::cell::No;
 use crate::clock::HostClock;
 use crate::refused::{Admission, Reason, Refused};
+use crate::shared::Pace;
 use crate::sync::{self, Ordering};
 use aliquot_core::unit::{PeriodId, Span, Tick};
 use std::time::Duration;
@@ -30,17 +31,6 @@ pub enum Batches {
     /// lease; a process that was frozen past it may admit with them before its session goes on: at most
     /// one batch for each thread.
     Relaxed,
-}
-
-/// What a decision looks at before it spends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pace {
-    /// There is no batch.
-    Exact,
-    /// At the lease, on the kernel's clock.
-    Strict,
-    /// At nothing.
-    Free,
 }
 
 #[cfg(test)]

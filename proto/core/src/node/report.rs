@@ -55,7 +55,12 @@ impl Node {
             };
         }
         debug_assert!(
-            planted::any() || !all || self.sums.iter().all(|(&id, sum)| self.sum(id).as_ref() == Some(sum)),
+            planted::any()
+                || !all
+                || self
+                    .sums
+                    .iter()
+                    .all(|(&id, sum)| self.sum(id).as_ref() == Some(sum)),
             "a claim changed of which nobody spoke"
         );
         let mut wants = self.sums.clone();
@@ -98,10 +103,12 @@ impl Node {
             sum.tally = sum.tally.plus(claim.tally);
         }
         if let Some(sum) = &mut sum {
-            let demand = bands.into_iter().map(|(Reverse(band), segments)| BandDemand {
-                band,
-                curve: DemandCurve::of_all(segments).compress(Self::BREAKPOINTS, None),
-            });
+            let demand = bands
+                .into_iter()
+                .map(|(Reverse(band), segments)| BandDemand {
+                    band,
+                    curve: DemandCurve::of_all(segments).compress(Self::BREAKPOINTS, None),
+                });
             sum.demand = demand.collect();
         }
         sum
