@@ -4,13 +4,12 @@ mod name;
 mod table;
 
 use crate::cell::{Mark, Slot};
-use crate::clock::{CounterClock, SharedClock};
+use crate::clock::{SharedClock, Source};
 use crate::limit::{Limit, LimitError};
 use crate::refused::{Reason, Refused};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{Span, Tick};
 use name::Name;
-use std::sync::Arc;
 use std::time::Duration;
 use table::{Claimed, Found, Table};
 
@@ -42,7 +41,7 @@ use table::{Claimed, Found, Table};
 pub struct Keyed {
     classes: Vec<Class>,
     table: Table,
-    clock: SharedClock,
+    clock: Source,
 }
 
 /// What a key holds, in tokens.
@@ -68,7 +67,7 @@ struct Class {
 pub struct KeyedBuilder {
     limits: Vec<(Limit, u64)>,
     keys: usize,
-    clock: SharedClock,
+    clock: Source,
     seed: Option<u64>,
 }
 
@@ -80,7 +79,7 @@ impl Keyed {
     pub const KEYS_MAX: usize = (1 << 32) / 7 * 6;
 
     /// Buckets of this limit, full at the start, with room for `keys` keys: 77 bytes each,
-    /// which are taken at once. By the [`CounterClock`].
+    /// which are taken at once. By the [`CounterClock`](crate::CounterClock).
     ///
     /// # Errors
     ///
@@ -106,7 +105,7 @@ impl Keyed {
         KeyedBuilder {
             limits: vec![(limit.into(), burst)],
             keys,
-            clock: Arc::new(CounterClock),
+            clock: Source::Counter,
             seed: None,
         }
     }
@@ -344,7 +343,7 @@ impl KeyedBuilder {
     /// The clock that it decides by.
     #[must_use]
     pub fn clock(mut self, clock: SharedClock) -> Self {
-        self.clock = clock;
+        self.clock = Source::Other(clock);
         self
     }
 

@@ -66,6 +66,12 @@
 //! and holds nothing until it has a session of its own; at most one lease passes
 //! until then. A process that is stopped in the middle of a decision may, when it
 //! goes on, finish that one decision under the lease that it had: at most one for each thread.
+//!
+//! Threads that decide often on one key hold a few tokens of their own: see [`Batches`]. Decisions on those
+//! look at a clock that the kernel writes down at each of its ticks and that does not count suspended
+//! time, of which the session tells it at least four times a second. So after a suspend, and until the session's first look, at
+//! most one batch for each thread, of at most 64 tokens, is admitted under a lease that is over. What is
+//! decided on the word that threads share reads the boot clock itself.
 
 /// The guide, whose examples are compiled and run.
 #[cfg(doctest)]
@@ -112,7 +118,7 @@ pub use keyed::{Keyed, KeyedBuilder};
 pub use layer::{Answers, Fields, LimitLayer, Limited, Plain, Problems};
 pub use layers::{Charge, LayerRefused, Layers};
 pub use limit::{Limit, LimitError};
-pub use limiter::{Limiter, Reservation, Settled, Snapshot, Standing};
+pub use limiter::{Batches, Limiter, Reservation, Settled, Snapshot, Standing};
 pub use permit::Permit;
 pub use refused::{Admission, Reason, Refused};
 pub use shape::{FixedWindow, Meter, Pacer, ShapeError, SlidingCounter, SlidingLog, Turn};

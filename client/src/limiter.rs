@@ -5,20 +5,22 @@ mod keyed;
 mod line;
 mod mode;
 mod own;
+mod quick;
 mod reservation;
 mod tier;
 mod watched;
 
+pub use quick::Batches;
 pub use reservation::{Reservation, Settled};
 
 use crate::cell::{Ask, Mark, No};
 use crate::key::Gate;
 use crate::permit::Permit;
 use crate::refused::{Admission, Refused};
-use crate::shared::Handle;
+use crate::shared::{Handle, Pace};
 use aliquot_core::central::Manner;
 use aliquot_core::share::{Kind, Share};
-use aliquot_core::unit::{Rate, Span, Tick, Tokens};
+use aliquot_core::unit::{PeriodId, Rate, Span, Tick, Tokens};
 use own::Own;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +38,7 @@ pub struct Limiter {
     own: Option<Arc<Own>>,
     /// Whether it is counted what is admitted: of a leased limit always, since it is told to those who deal.
     counts: bool,
+    pace: Pace,
 }
 
 /// What a limiter holds at one instant.
@@ -81,9 +84,10 @@ pub enum Standing {
 }
 
 impl Limiter {
-    pub(crate) const fn new(gate: Arc<Gate>, handle: Handle) -> Self {
+    pub(crate) fn new(gate: Arc<Gate>, handle: Handle) -> Self {
         Self {
             gate,
+            pace: handle.shared.pace,
             handle,
             own: None,
             counts: true,
@@ -96,13 +100,22 @@ impl Limiter {
         self.gate.name()
     }
 
-    /// Takes `n` tokens if they are there now.
+    /// Takes `n` tokens if they are there now, if it can from those that this thread took beforehand (see [`Batches`]).
     ///
     /// # Errors
     ///
     /// [`Refused`]; nothing was taken.
+    #[inline]
     pub fn try_acquire(&self, n: u64) -> Result<Admission, Refused> {
-        self.try_acquire_at(n, self.now())
+        match self.spend(n) {
+            Some(at) => Ok(Admission {
+                tokens: n,
+                asked_at: at,
+                decided_at: at,
+                period: PeriodId::new(0),
+            }),
+            None => self.take_and_fill(n),
+        }
     }
 
     /// [`Limiter::try_acquire`] at a reading of the client's clock. A reading that is
@@ -116,16 +129,12 @@ impl Limiter {
     }
 
     fn decide(&self, n: u64, now: Tick) -> Result<Admission, No> {
-        let lease = &self.handle.shared.lease.0;
-        let period = match self.gate.cell.decide(Ask::Tokens(n), now, lease) {
+        let period = match self.decide_once(n, now) {
             Ok(period) => period,
-            Err(no) => {
-                let again = || self.gate.cell.decide(Ask::Tokens(n), now, lease);
-                match self.mend_and(no, now, again) {
-                    Ok(period) => period,
-                    Err(no) => return self.overrule(n, no, now),
-                }
-            }
+            Err(no) => match self.mend_and(no, n, now, || self.decide_once(n, now)) {
+                Ok(period) => period,
+                Err(no) => return self.overrule(n, no, now),
+            },
         };
         self.admitted_here(n);
         Ok(Admission {
@@ -134,6 +143,11 @@ impl Limiter {
             decided_at: now,
             period,
         })
+    }
+
+    fn decide_once(&self, n: u64, now: Tick) -> Result<PeriodId, No> {
+        let lease = &self.handle.shared.lease.0;
+        self.gate.cell.decide(Ask::Tokens(n), now, lease)
     }
 
     /// Counts an admission, where there is somebody to tell of it.
@@ -162,7 +176,7 @@ impl Limiter {
     }
 
     pub(crate) fn now(&self) -> Tick {
-        self.handle.shared.clock.now()
+        self.handle.shared.now()
     }
 
     /// Takes `n` tokens, waiting for them in line: first come, first served
@@ -318,7 +332,7 @@ impl Limiter {
             kind: view.slot.kind,
             rate: tokens(view.slot.rate_grains()),
             burst: tokens(view.slot.grains(view.slot.burst)),
-            level: tokens(view.level),
+            level: tokens(view.level).saturating_add(self.gate.cell.coins()),
             right,
             remaining,
         }

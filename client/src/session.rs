@@ -181,6 +181,7 @@ impl Session {
 
     /// Reads the clocks; what they say about a pause or a fork ends leases.
     fn look(&mut self) -> Tick {
+        self.shared.align();
         let (now, wall) = (self.shared.clock.now(), self.shared.clock.wall_ms());
         let (then, wall_then) = self.clocks;
         let passed = i64::try_from(now.since(then).nanos() / 1_000_000).unwrap_or(i64::MAX);

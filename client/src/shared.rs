@@ -2,7 +2,7 @@
 
 use crate::breaker::{Breaker, Circuit};
 use crate::central::Errands;
-use crate::clock::SharedClock;
+use crate::clock::{HostClock, SharedClock, Source};
 use crate::error::KeyRefused;
 use crate::key::Gate;
 use crate::switch::Mode;
@@ -23,9 +23,22 @@ use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 #[repr(align(64))]
 pub(crate) struct LeaseWord(pub(crate) AtomicU64);
 
+/// What a decision looks at before it spends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// There is no batch.
+    Exact,
+    /// At the lease, on the kernel's clock.
+    Strict,
+    /// At nothing.
+    Free,
+}
+
 /// What every handle and the session task have.
 pub(crate) struct Shared {
     pub(crate) clock: SharedClock,
+    source: Source,
+    pub(crate) pace: Pace,
     pub(crate) lease: LeaseWord,
     /// A mode has changed since the session last looked.
     switched: AtomicBool,
@@ -90,9 +103,14 @@ pub(crate) struct Handle {
 impl Handle {
     /// What limiters without a session have: a clock, and nobody to ask.
     pub(crate) fn nobodys(clock: SharedClock) -> Self {
+        Self::with(Source::Other(clock), Pace::Exact)
+    }
+
+    /// The same with one of the clocks that are known here.
+    pub(crate) fn with(source: Source, pace: Pace) -> Self {
         let (errands, _) = mpsc::unbounded_channel();
         let (commands, _) = mpsc::channel(1);
-        let shared = Shared::new(clock, Duration::ZERO, 0, errands);
+        let shared = Shared::new(source, pace, Duration::ZERO, 0, errands);
         Self {
             shared: Arc::new(shared),
             commands,
@@ -120,15 +138,19 @@ impl Shared {
     const COOL_DOWN_MOST: Duration = Duration::from_secs(2);
 
     pub(crate) fn new(
-        clock: SharedClock,
+        source: Source,
+        pace: Pace,
         cold_wait: Duration,
         keys_max: usize,
         errands: Errands,
     ) -> Self {
+        let clock = source.shared();
         let breaker = Breaker::with_clock(Self::UNANSWERED, Self::COOL_DOWN, Arc::clone(&clock));
         Self {
             breaker: breaker.longest(Self::COOL_DOWN_MOST),
             clock,
+            source,
+            pace,
             lease: LeaseWord(AtomicU64::new(0)),
             switched: AtomicBool::new(false),
             wanted: AtomicBool::new(false),
@@ -140,6 +162,19 @@ impl Shared {
             errands,
             room: Arc::new(Semaphore::new(Asking::PENDING_MAX)),
             tickets: AtomicU64::new(1),
+        }
+    }
+
+    /// What time it is.
+    #[inline]
+    pub(crate) fn now(&self) -> Tick {
+        self.source.now()
+    }
+
+    /// Sees to it that what deciders read in between keeps to the clock.
+    pub(crate) fn align(&self) {
+        if let Source::Host = self.source {
+            HostClock::align();
         }
     }
 

@@ -60,6 +60,19 @@ fn limiters() {
 }
 
 #[test]
+fn batches() {
+    let bucket = limiter(6_400);
+    bucket.try_acquire(1).expect("a full bucket");
+    let mut admitted = 0;
+    let made = allocation_counter::measure(|| {
+        for _ in 0..10_000 {
+            admitted += u32::from(bucket.try_acquire(1).is_ok());
+        }
+    });
+    assert_eq!((made.count_total, admitted), (0, 6_399));
+}
+
+#[test]
 fn shapes() {
     let window = FixedWindow::new(50, 3_600 * SECOND).expect("a window");
     check("fixed window", || window.try_acquire(1).is_ok());

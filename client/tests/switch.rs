@@ -190,3 +190,25 @@ fn a_shadow_is_charged_as_if_it_were_enforced() {
     );
     assert_eq!(shadow.overruled().frozen, 1);
 }
+
+/// A thread that holds tokens of its own obeys as well.
+#[test]
+fn a_mode_holds_for_what_a_thread_took_beforehand() {
+    let limiter = Limiter::local(Limit::per_sec(1_000), 1_000).expect("a limit");
+    for _ in 0..10 {
+        assert!(limiter.try_acquire(1).is_ok(), "the batch is taken");
+    }
+    limiter.set_mode(Mode::Freeze);
+    for _ in 0..100 {
+        let refused = limiter.try_acquire(1).map_err(|refused| refused.reason);
+        assert_eq!(refused, Err(Reason::Frozen));
+    }
+    limiter.set_mode(Mode::Enforce);
+    while limiter.try_acquire(1).is_ok() {}
+    assert!(limiter.try_acquire(1).is_err() || limiter.try_acquire(1).is_err());
+    limiter.set_mode(Mode::Bypass);
+    for _ in 0..2_000 {
+        assert!(limiter.try_acquire(1).is_ok(), "all are let through");
+    }
+    assert!(limiter.overruled().let_through > 0);
+}

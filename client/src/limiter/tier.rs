@@ -16,7 +16,7 @@ impl Limiter {
     pub fn would_admit_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
         let (cell, lease) = (&self.gate.cell, &self.handle.shared.lease.0);
         let would = || cell.would(Ask::Tokens(n), now, lease);
-        let would = would().or_else(|no| self.mend_and(no, now, would));
+        let would = would().or_else(|no| self.mend_and(no, n, now, would));
         let would = would.or_else(|no| self.would_overrule(no));
         would.map_err(Refused::of)
     }

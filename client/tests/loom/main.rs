@@ -21,6 +21,7 @@ mod source {
     pub(crate) mod tap;
 }
 mod keys;
+mod purses;
 mod sync;
 
 use aliquot_core::budget::BudgetDraft;
