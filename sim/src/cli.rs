@@ -7,6 +7,7 @@
 //! | 2 | the command line or a scenario is wrong; nothing was run |
 //! | 3 | something could not be judged, and nothing was seen to fail |
 
+mod accuracy;
 mod explain;
 mod format;
 mod list;
@@ -78,6 +79,8 @@ enum Command {
     Shrink(shrink::Args),
     /// Draw a seed: one HTML file that opens offline
     Report(report::Args),
+    /// Live the published workloads through and write docs/accuracy.md
+    Accuracy(accuracy::Args),
     /// List the scenarios of the library
     List {
         /// Print one scenario instead, as it is written
@@ -116,6 +119,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Explain(args) => explain::run(&args),
         Command::Shrink(args) => shrink::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Accuracy(args) => accuracy::run(&args),
         Command::List { name } => list::run(name.as_deref()),
         Command::ExplainFormat => Ok(say(&format::explained())),
         Command::Marks => Ok(say(&list::marks())),

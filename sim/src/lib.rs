@@ -31,4 +31,6 @@ pub mod shrink;
 
 pub mod library;
 
+pub mod accuracy;
+
 pub mod cli;
