@@ -7,6 +7,7 @@
 //! | 2 | the command line or a scenario is wrong; nothing was run |
 //! | 3 | something could not be judged, and nothing was seen to fail |
 
+mod accuracy;
 mod explain;
 mod format;
 mod hunt;
@@ -86,6 +87,8 @@ enum Command {
     Hunt(hunt::Args),
     /// Draw a seed: one HTML file that opens offline
     Report(report::Args),
+    /// Live the published workloads through and write docs/accuracy.md
+    Accuracy(accuracy::Args),
     /// List the scenarios of the library
     List {
         /// Print one scenario instead, as it is written
@@ -129,6 +132,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Shrink(args) => shrink::run(&args),
         Command::Hunt(args) => hunt::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Accuracy(args) => accuracy::run(&args),
         Command::List { name } => list::run(name.as_deref()),
         Command::ExplainFormat => Ok(say(&format::explained())),
         Command::JudgeOne(args) => one::run(&args),

@@ -37,4 +37,6 @@ pub mod shrink;
 
 pub mod library;
 
+pub mod accuracy;
+
 pub mod cli;

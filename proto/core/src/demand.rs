@@ -19,6 +19,7 @@ mod near;
 mod newton;
 mod quotient;
 mod range;
+mod regime;
 
 pub use compress::BREAKPOINTS_MIN;
 pub use curve::{CurveError, DemandCurve, SEGMENTS_MAX, Segment, WEIGHT_ONE};

@@ -1,6 +1,6 @@
 //! How much callers want.
 
-use crate::planted::{self, Bug};
+use super::regime::Regime;
 use crate::unit::{Span, Tick};
 
 /// What callers wanted since the last observation, in units.
@@ -19,56 +19,37 @@ pub struct Observed {
 /// Demand: what callers **wanted** (admitted, denied and waiting), not what
 /// they got, or a claimant that is held short would seem to want no more.
 ///
-/// Time is cut into ticks. A tick in which more was wanted than the estimate
-/// raises it at once, already before the tick is over; one in which less was
-/// wanted lowers it by an eighth of the difference, rounded up, so that it
-/// comes to exactly 0 after [`Estimator::SILENT_TICKS`] at the latest. A stream
-/// that was dense for [`Estimator::DENSE_TICKS`] and then is silent for two has
-/// ended, and is forgotten by three quarters in each tick from there. No
-/// observation can make the estimate pass the bound, and a clock that steps
-/// back lets no time pass.
+/// Time is cut into ticks, and the estimate is the mean of what was wanted per
+/// tick since that last changed by more than chance explains (see `Regime`). It
+/// jumps up at once, already before the tick is over, where more is wanted than
+/// chance explains; from nothing to something always. It is exactly 0
+/// [`Estimator::SILENT_TICKS`] after the last demand. No observation can make the
+/// estimate pass the bound, and a clock that steps back lets no time pass.
 #[derive(Clone, Debug)]
 pub struct Estimator {
     tick: Span,
     bound: u64,
+    /// What one request is, at least.
+    unit: u64,
     began: Tick,
-    /// Units per second, as of `began`.
-    estimate: u64,
+    regime: Regime,
     /// Admitted and denied since `began`.
     wanted: u64,
     waiting: u64,
     largest: u64,
     largest_before: u64,
-    /// Ticks with demand in a row, before the present silence if there is one.
-    dense: u32,
-    /// Silent ticks in a row.
-    silent: u32,
 }
 
 impl Estimator {
-    /// After so many ticks without demand the estimate is 0, whatever it was:
-    /// 64 bits · ln 2 · 8 ticks, and the last few one by one.
-    pub const SILENT_TICKS: u64 = 400;
-
-    /// How much of a fall is followed in one tick. An eighth forgets half of a
-    /// demand in about five ticks: slower than a burst's gaps, faster than a lease.
-    const SMOOTHING: u64 = 8;
-
-    /// A stream with demand in so many ticks in a row is dense. If its requests
-    /// come independently, each tick has demand with some chance `p`, and the
-    /// chance of such a run with two silent ticks after it, `p¹⁰ (1 − p)²`, is
-    /// less than one in 200 whatever `p` is.
-    pub const DENSE_TICKS: u32 = 10;
-
-    /// After so many silent ticks such a stream has ended.
-    const ENDED: u32 = 2;
+    /// After so many ticks without demand the estimate is 0, whatever it was.
+    pub const SILENT_TICKS: u64 = 100;
 
     /// An estimator without demand, from `now`.
     ///
     /// `tick` is how long demand is added up (at least a nanosecond); `bound`,
     /// in units per second, is what no report may pass, such as the budget's rate.
     #[must_use]
-    pub const fn new(tick: Span, bound: u64, now: Tick) -> Self {
+    pub fn new(tick: Span, bound: u64, now: Tick) -> Self {
         Self {
             tick: if tick.is_zero() {
                 Span::from_nanos(1)
@@ -76,20 +57,46 @@ impl Estimator {
                 tick
             },
             bound,
+            unit: 1,
             began: now,
-            estimate: 0,
+            regime: Regime::default(),
             wanted: 0,
             waiting: 0,
             largest: 0,
             largest_before: 0,
-            dense: 0,
-            silent: 0,
         }
     }
 
-    /// Takes in what happened up to `now` since the last observation.
+    /// What one request is at least: by this a change is told from chance.
+    pub const fn counts_in(&mut self, unit: u64) {
+        self.unit = unit;
+    }
+
+    /// Takes in what happened at `now`.
     pub fn observe(&mut self, observed: Observed, now: Tick) {
         self.advance(now);
+        self.take(observed);
+    }
+
+    /// Takes in what happened in the time since the last observation, nobody knows
+    /// when: evenly, as far as anybody knows.
+    pub fn observe_since(&mut self, observed: Observed, now: Tick) {
+        let ticks = self.ticks_until(now);
+        self.take(observed);
+        if ticks > 0 {
+            let elapsed = now.since(self.began).nanos();
+            let part = crate::unit::mul_div_floor(self.wanted, self.tick.nanos(), elapsed);
+            let part = part.unwrap_or(0);
+            let sample = part.saturating_add(self.waiting);
+            let rest = self.wanted.saturating_sub(part.saturating_mul(ticks));
+            let (largest, waiting) = (self.largest, self.waiting);
+            self.close(ticks, sample, sample);
+            // What is seen to wait now waits in this tick, too.
+            (self.wanted, self.waiting, self.largest) = (rest, waiting, largest);
+        }
+    }
+
+    fn take(&mut self, observed: Observed) {
         self.wanted = self
             .wanted
             .saturating_add(observed.admitted)
@@ -101,7 +108,19 @@ impl Estimator {
     /// What callers want, in units per second.
     pub fn rate_at(&mut self, now: Tick) -> u64 {
         self.advance(now);
-        self.estimate.max(self.sample())
+        // A tick that is not over can only show more.
+        let mut next = self.regime.clone();
+        next.fold(self.sample(), self.unit);
+        self.per_second(&self.regime).max(self.per_second(&next))
+    }
+
+    fn per_second(&self, regime: &Regime) -> u64 {
+        let (mean, fraction) = regime.mean_scaled();
+        let second = u128::from(Span::from_secs(1).nanos());
+        let scaled = mean.saturating_mul(second);
+        let tick = u128::from(self.tick.nanos()) << fraction;
+        let rate = scaled.div_ceil(tick.max(1));
+        u64::try_from(rate).unwrap_or(u64::MAX).min(self.bound)
     }
 
     /// The greatest single cost that waited in this tick or the one before.
@@ -110,58 +129,43 @@ impl Estimator {
         self.largest.max(self.largest_before)
     }
 
-    /// Closes the ticks that are over.
+    fn ticks_until(&self, now: Tick) -> u64 {
+        let elapsed = now.since(self.began).nanos();
+        elapsed.checked_div(self.tick.nanos()).unwrap_or(0)
+    }
+
+    /// Closes the ticks that are over: what was observed belongs to the first.
     fn advance(&mut self, now: Tick) {
-        let elapsed = now.since(self.began);
-        let ticks = elapsed.nanos().checked_div(self.tick.nanos()).unwrap_or(0);
-        if ticks == 0 {
-            return;
+        let ticks = self.ticks_until(now);
+        if ticks > 0 {
+            self.close(ticks, self.sample(), 0);
         }
+    }
+
+    /// Closes so many ticks, the first with one sample and the others with another.
+    fn close(&mut self, ticks: u64, first: u64, others: u64) {
         self.began = self.began.after(self.tick.times_or_max(ticks));
-        let sample = self.sample();
-        self.fold(sample);
+        self.regime.fold(first, self.unit);
+        for _ in 1..ticks.min(Self::SILENT_TICKS.saturating_add(1)) {
+            self.regime.fold(others, self.unit);
+        }
         self.wanted = 0;
         // Who still waits is observed again; a tick without a word is silence.
         self.waiting = 0;
-        for _ in 1..ticks.min(Self::SILENT_TICKS) {
-            self.fold(0);
-        }
         self.largest_before = if ticks == 1 { self.largest } else { 0 };
         self.largest = 0;
     }
 
-    fn fold(&mut self, sample: u64) {
-        if sample == 0 {
-            self.silent = self.silent.saturating_add(1);
-        } else {
-            self.dense = match self.silent {
-                0 => self.dense.saturating_add(1),
-                _ => 1,
-            };
-            self.silent = 0;
-        }
-        let ended = self.dense >= Self::DENSE_TICKS && self.silent >= Self::ENDED;
-        let fall = self.estimate.saturating_sub(sample);
-        let lower = if ended && !planted::is(Bug::EndedStreamLingers) {
-            fall.saturating_sub(fall.checked_div(4).unwrap_or(0))
-        } else {
-            fall.div_ceil(Self::SMOOTHING)
-        };
-        self.estimate = self.estimate.max(sample).saturating_sub(lower);
-    }
-
-    /// What this tick alone says, in units per second.
-    fn sample(&self) -> u64 {
-        let wanted = self.wanted.saturating_add(self.waiting);
-        crate::unit::mul_div_ceil(wanted, Span::from_secs(1).nanos(), self.tick.nanos())
-            .unwrap_or(u64::MAX)
-            .min(self.bound)
+    /// What is wanted in this tick so far.
+    const fn sample(&self) -> u64 {
+        self.wanted.saturating_add(self.waiting)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::planted::{self, Bug};
 
     const TICK: Span = Span::from_millis(100);
 
@@ -178,59 +182,147 @@ mod tests {
         }
     }
 
+    fn fresh() -> Estimator {
+        Estimator::new(TICK, u64::MAX, at(0))
+    }
+
     #[test]
     fn demand_is_what_was_wanted_and_jumps_up_at_once() {
-        let mut estimator = Estimator::new(TICK, u64::MAX, at(0));
+        let mut estimator = fresh();
+        assert_eq!(estimator.rate_at(at(10)), 0);
         estimator.observe(wanted(3, 5, 2), at(10));
-        assert_eq!(estimator.rate_at(at(10)), 100);
+        assert_eq!(estimator.rate_at(at(10)), 25, "so few may be a chance");
         estimator.observe(wanted(0, 90, 2), at(20));
         assert_eq!(estimator.rate_at(at(20)), 1_000);
     }
 
     #[test]
-    fn demand_falls_by_an_eighth_of_the_difference_and_ends_at_zero() {
-        let mut estimator = Estimator::new(TICK, u64::MAX, at(0));
-        estimator.observe(wanted(80, 0, 0), at(0));
-        assert_eq!(estimator.rate_at(at(100)), 800);
-        assert_eq!(estimator.rate_at(at(200)), 700);
-        estimator.observe(wanted(u64::MAX, u64::MAX, 0), at(200));
-        assert_eq!(estimator.rate_at(at(200)), u64::MAX);
-        let silent = at(300).after(TICK.times_or_max(Estimator::SILENT_TICKS));
+    fn a_single_request_is_a_demand_and_soon_a_small_one() {
+        let mut estimator = fresh();
+        estimator.observe(wanted(0, 1, 0), at(0));
+        assert_eq!(estimator.rate_at(at(0)), 3);
+        assert_eq!(estimator.rate_at(at(1_000)), 1);
+        let silent = at(100).after(TICK.times_or_max(Estimator::SILENT_TICKS));
         assert_eq!(estimator.rate_at(silent), 0);
     }
 
-    /// The estimate so many ticks after a stream of 800 a second ended, which
-    /// had demand in `busy` ticks in a row.
-    fn after(busy: u64, silent: u64) -> u64 {
-        let mut estimator = Estimator::new(TICK, u64::MAX, at(0));
-        for tick in 0..busy {
-            estimator.observe(wanted(80, 0, 0), at(tick * 100));
+    /// The estimate so many ticks after a stream of `rate` per tick ended.
+    fn after(rate: u64, silent: u64) -> u64 {
+        let mut estimator = fresh();
+        for tick in 0..20 {
+            estimator.observe(wanted(rate, 0, 0), at(tick * 100));
         }
-        estimator.rate_at(at((busy + silent) * 100))
+        estimator.rate_at(at((20 + silent) * 100))
     }
 
     #[test]
-    fn a_dense_stream_that_ends_is_forgotten_within_three_ticks() {
-        assert_eq!(after(10, 0), 800);
-        assert_eq!(after(10, 1), 700, "one silent tick may be an accident");
-        assert_eq!(after(10, 2), 175);
-        assert_eq!(after(10, 3), 43);
-        assert_eq!(after(10, 40), 0);
-        assert_eq!(after(9, 2), 612, "a thin stream has gaps");
-        let lingers = || planted::with(Some(Bug::EndedStreamLingers), || after(10, 3));
-        assert!(lingers() > 400);
+    fn a_stream_that_ends_is_forgotten_as_soon_as_that_can_be_told() {
+        assert_eq!(after(80, 0), 800);
+        assert_eq!(after(80, 1), 0);
+        assert!(after(5, 1) > 40, "one silent tick may be an accident");
+        assert_eq!(after(5, 4), 0);
+        assert!(after(1, 8) > 5, "a thin stream has gaps");
+        assert!(after(1, 30) < 5);
+        let lingers = || planted::with(Some(Bug::EndedStreamLingers), || after(80, 3));
+        assert!(lingers() > 600);
+    }
+
+    /// What came by chance in a tick: of 1,000 who may come, each does with a chance of `mean`/1,000.
+    fn by_chance(random: &mut u64, mean: u64) -> u64 {
+        let mut next = || {
+            *random = random.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
+            (*random >> 33) % 1_000
+        };
+        (0..1_000).map(|_| u64::from(next() < mean)).sum()
+    }
+
+    /// Mean of the estimates of a stream by chance, and the mean of what is estimated
+    /// too high, both in thousandths of its rate.
+    fn estimates(mean: u64) -> (u64, u64) {
+        let (mut estimator, mut random) = (fresh(), 1);
+        let (mut sum, mut high) = (0, 0);
+        for tick in 0..4_000 {
+            let count = by_chance(&mut random, mean);
+            estimator.observe(wanted(count, 0, 0), at(tick * 100));
+            let rate = estimator.rate_at(at(tick * 100 + 100));
+            if tick >= 1_000 {
+                sum += rate;
+                high += rate.saturating_sub(mean * 10);
+            }
+        }
+        (sum / (30 * mean), high / (30 * mean))
+    }
+
+    #[test]
+    fn chance_moves_the_estimate_neither_up_nor_down() {
+        for (mean, most) in [(1, 75), (2, 50), (15, 20), (100, 10)] {
+            let (estimate, high) = estimates(mean);
+            assert!(estimate.abs_diff(1_000) <= most, "{mean}: {estimate}");
+            assert!(high <= most, "{mean}: {high} too high");
+        }
+    }
+
+    /// After how many ticks the estimate is within two fifths of the new rate for good.
+    fn follows(from: u64, to: u64) -> u64 {
+        let (mut estimator, mut random) = (fresh(), 7);
+        let mut last = 0;
+        for tick in 0..200 {
+            let mean = if tick < 100 { from } else { to };
+            let count = by_chance(&mut random, mean);
+            estimator.observe(wanted(count, 0, 0), at(tick * 100));
+            let rate = estimator.rate_at(at(tick * 100 + 99));
+            if rate.abs_diff(to * 10) > to * 4 {
+                last = tick;
+            }
+        }
+        last - 99
+    }
+
+    #[test]
+    fn a_great_change_is_followed_in_a_tick_or_two_and_a_small_one_in_a_second_or_two() {
+        for (from, to, ticks) in [(1, 100, 2), (100, 10, 10), (100, 200, 3), (15, 30, 15)] {
+            let followed = follows(from, to);
+            assert!(followed <= ticks, "{from} to {to}: {followed} ticks");
+        }
+    }
+
+    #[test]
+    fn large_requests_are_told_from_a_change_by_how_ticks_differ() {
+        let (mut estimator, mut random) = (fresh(), 3);
+        let (mut least, mut most) = (u64::MAX, 0);
+        for tick in 0..1_000 {
+            let count = 100 * by_chance(&mut random, 5);
+            estimator.observe(wanted(count, 0, 0), at(tick * 100));
+            let rate = estimator.rate_at(at(tick * 100 + 100));
+            if tick >= 100 {
+                (least, most) = (least.min(rate), most.max(rate));
+            }
+        }
+        assert!(least > 2_000 && most < 10_000, "{least} to {most} of 5,000");
+    }
+
+    #[test]
+    fn what_is_observed_seldom_is_spread_over_the_time_since() {
+        let mut estimator = fresh();
+        for look in 1..40 {
+            estimator.observe_since(wanted(50, 0, 0), at(look * 250));
+            let rate = estimator.rate_at(at(look * 250));
+            if look > 10 {
+                assert!((185..=215).contains(&rate), "{rate}");
+            }
+        }
     }
 
     #[test]
     fn those_who_wait_count_in_every_tick_in_which_they_are_seen() {
         let mut estimator = Estimator::new(TICK, 1_000, at(0));
-        for millis in [0, 100, 200] {
-            estimator.observe(wanted(0, 0, 8), at(millis));
-            assert_eq!(estimator.rate_at(at(millis)), 80);
+        for millis in [0, 100, 200, 300, 400, 500] {
+            estimator.observe(wanted(0, 0, 80), at(millis));
+            assert_eq!(estimator.rate_at(at(millis)), 800);
         }
-        assert_eq!(estimator.largest_waiting_at(at(300)), 8);
-        assert_eq!(estimator.largest_waiting_at(at(400)), 0);
-        assert_eq!(estimator.rate_at(at(400)), 70);
+        assert_eq!(estimator.largest_waiting_at(at(600)), 80);
+        assert_eq!(estimator.largest_waiting_at(at(700)), 0);
+        assert_eq!(estimator.rate_at(at(700)), 0);
     }
 
     #[test]
@@ -239,13 +331,16 @@ mod tests {
         estimator.observe(wanted(0, 0, 4_000), at(0));
         assert_eq!(estimator.rate_at(at(0)), 1_000);
         assert_eq!(estimator.largest_waiting_at(at(150)), 4_000);
+        estimator.observe(wanted(u64::MAX, u64::MAX, u64::MAX), at(200));
+        assert_eq!(estimator.rate_at(at(200)), 1_000);
     }
 
     #[test]
     fn a_clock_that_steps_back_lets_no_time_pass() {
         let mut estimator = Estimator::new(TICK, u64::MAX, at(1_000));
-        estimator.observe(wanted(1, 0, 0), at(1_000));
-        assert_eq!(estimator.rate_at(at(0)), 10);
-        assert_eq!(estimator.rate_at(at(1_000)), 10);
+        estimator.observe(wanted(40, 0, 0), at(1_000));
+        assert_eq!(estimator.rate_at(at(0)), 400);
+        estimator.observe_since(wanted(40, 0, 0), at(0));
+        assert_eq!(estimator.rate_at(at(1_000)), 800);
     }
 }

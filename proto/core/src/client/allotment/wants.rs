@@ -11,17 +11,22 @@ use crate::unit::{Tick, Tokens};
 
 impl<D: Decider> Allotment<D> {
     pub(in crate::client) fn observe(&mut self, observed: Observed, now: Tick) {
+        self.count(observed);
+        self.demand.observe(observed, now);
+    }
+
+    fn count(&mut self, observed: Observed) {
         self.tally = self.tally.plus(Tally {
             admitted: Tokens::from_grains(observed.admitted),
             denied: Tokens::from_grains(observed.denied),
         });
-        self.demand.observe(observed, now);
     }
 
     /// Takes in what the decider saw by itself.
     fn drain_observed(&mut self, now: Tick) {
         if let Some(observed) = self.decider.observed() {
-            self.observe(observed, now);
+            self.count(observed);
+            self.demand.observe_since(observed, now);
         }
     }
 

@@ -1,0 +1,139 @@
+//! The mean of a stream since it last changed by more than chance explains.
+
+use crate::planted::{self, Bug};
+
+/// How much is wanted per tick, in units, and how far that can be trusted.
+///
+/// The mean is that of all ticks since the stream last changed, up to
+/// [`Regime::TICKS`] of them, after which older ones are forgotten by as much as
+/// a new one weighs. With each tick the last 1, 2, 4, 8 and 16 ticks are held
+/// against it: if what came in one of these windows is further from what the
+/// mean promised than [`Regime::DEVIATIONS`] standard deviations, the stream has
+/// changed, and the mean begins anew with that window. So a great change counts
+/// at once and a small one as soon as it can be told from chance, up or down, and
+/// chance itself moves the estimate neither up nor down in the long run.
+///
+/// The variance is that of independent requests (Poisson), `unit · count` with a
+/// request's `unit`, or what consecutive ticks have differed by of late,
+/// if that is more: requests may be larger than the unit, or come in clusters.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Regime {
+    /// Units per tick, with [`Regime::FRACTION`] bits of fraction.
+    mean: u128,
+    /// Of how many ticks it is the mean.
+    age: u32,
+    /// The mean distance of consecutive ticks, with as many bits of fraction.
+    swing: u128,
+    /// The latest ticks, the last one in front.
+    recent: [u64; Self::WINDOW],
+    /// Silent ticks in a row.
+    silent: u32,
+}
+
+impl Regime {
+    /// No tick counts for more, so that squares of sums have room in 128 bits.
+    pub(super) const MOST: u64 = 1 << 56;
+
+    /// The mean forgets as if it were of so many ticks: of a stream of 15 requests a
+    /// tick its standard deviation is then a thirtieth, and of what is given to
+    /// such streams one or two in a hundred lie idle.
+    const TICKS: u32 = 32;
+
+    /// The longest window. A change by a quarter at 15 requests a tick is seen in it.
+    const WINDOW: usize = 16;
+
+    /// Chance alone begins a mean anew in one tick of 400 or so, which costs little:
+    /// what chance began it also ends.
+    const DEVIATIONS: u128 = 3;
+
+    /// What comes after silence is taken for what came in so many ticks, unless it
+    /// is too much for that: a single request is no stream of one per tick.
+    const FIRST: u32 = 4;
+
+    /// After so many ticks without demand nothing is wanted any more.
+    pub(super) const SILENT: u32 = 100;
+
+    const FRACTION: u32 = 16;
+
+    /// Units per tick, rounded up.
+    pub(super) const fn mean_scaled(&self) -> (u128, u32) {
+        (self.mean, Self::FRACTION)
+    }
+
+    /// A tick in which so much was wanted is over.
+    pub(super) fn fold(&mut self, sample: u64, unit: u64) {
+        let sample = sample.min(Self::MOST);
+        let scaled = u128::from(sample) << Self::FRACTION;
+        let last = self.recent.first().copied().unwrap_or(0);
+        let swing = u128::from(sample.abs_diff(last)) << Self::FRACTION;
+        self.swing = toward(self.swing, swing, 16);
+        self.recent.rotate_right(1);
+        if let Some(first) = self.recent.first_mut() {
+            *first = sample;
+        }
+        self.silent = match sample {
+            0 => self.silent.saturating_add(1),
+            _ => 0,
+        };
+        if self.silent >= Self::SILENT {
+            self.mean = 0;
+        } else if self.mean == 0 && sample > 0 {
+            self.age = Self::FIRST;
+            self.mean = scaled.checked_div(Self::FIRST.into()).unwrap_or(0);
+        } else {
+            self.age = self.age.saturating_add(1).min(Self::TICKS);
+            self.mean = toward(self.mean, scaled, self.age);
+        }
+        self.begin_anew_if_changed(unit);
+    }
+
+    fn begin_anew_if_changed(&mut self, unit: u64) {
+        let (mut seen, mut ticks) = (0_u128, 0_u32);
+        for &sample in &self.recent {
+            seen = seen.saturating_add(sample.into());
+            ticks = ticks.saturating_add(1);
+            if ticks > self.age {
+                return;
+            }
+            if !ticks.is_power_of_two() {
+                continue;
+            }
+            let expected = self.mean.saturating_mul(ticks.into()) >> Self::FRACTION;
+            if seen < expected && planted::is(Bug::EndedStreamLingers) {
+                continue;
+            }
+            if !self.is_chance(expected, seen, ticks, unit) {
+                let mean = (seen << Self::FRACTION).checked_div(ticks.into());
+                (self.mean, self.age) = (mean.unwrap_or(0), ticks);
+                return;
+            }
+        }
+    }
+
+    /// Whether a stream of which so much is expected may well show so much.
+    fn is_chance(&self, expected: u128, seen: u128, ticks: u32, unit: u64) -> bool {
+        let off = expected.abs_diff(seen);
+        let unit = u128::from(unit.clamp(1, Self::MOST));
+        let poisson = expected.max(seen).saturating_mul(unit);
+        // Of a normal distribution the mean distance of two draws is 1.128 standard
+        // deviations: the variance is 4/5 of its square, nearly.
+        let swing = self.swing >> Self::FRACTION;
+        let clustered = swing.saturating_mul(swing).saturating_mul(ticks.into());
+        let clustered = clustered.saturating_mul(4).checked_div(5).unwrap_or(0);
+        // It grows with what is wanted, too: in sixteenths.
+        let sixteenths = expected.max(seen).saturating_mul(16);
+        let grown = sixteenths.checked_div(expected.max(1)).unwrap_or(16);
+        let clustered = (clustered >> 4).saturating_mul(grown.min(1_024));
+        let most = Self::DEVIATIONS.saturating_mul(Self::DEVIATIONS);
+        off.saturating_mul(off) <= poisson.max(clustered).saturating_mul(most)
+    }
+}
+
+/// `from` on its way to `to`, by one part in `parts` of the distance, rounded away from `from`.
+fn toward(from: u128, to: u128, parts: u32) -> u128 {
+    let step = from.abs_diff(to).div_ceil(u128::from(parts.max(1)));
+    match from < to {
+        true => from.saturating_add(step),
+        false => from.saturating_sub(step),
+    }
+}

@@ -1,0 +1,248 @@
+//! Published workloads, and what comes of them here: the document that says so.
+//!
+//! Every figure is the worst of its seeds. A row that does not reach its goal is
+//! printed as one that falls short, with the reason, and fails nothing: what must not
+//! get worse is asserted by its scenario.
+
+mod rows;
+mod text;
+
+use crate::figure::{Figures, Window};
+use crate::library;
+use crate::plan::Plan;
+use crate::scenario::Scenario;
+use crate::world::World;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What a figure should be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Goal {
+    /// Nothing; it is only told.
+    Told,
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+/// How a figure is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    /// Times the limit, two digits.
+    OfLimit,
+    /// Per cent, one digit.
+    PerCent,
+    /// Seconds.
+    Seconds,
+    /// Whole numbers.
+    Count,
+    /// Three digits.
+    Index,
+    /// Bytes per second and client, as KB/s.
+    PerClient,
+}
+
+/// One figure of all scenarios of a table.
+#[derive(Clone, Copy, Debug)]
+struct Column {
+    heading: &'static str,
+    /// As `Figures::figure` knows it.
+    name: &'static str,
+    unit: Unit,
+}
+
+/// In which window, in seconds, a figure is looked at, and what it should be.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    from: f64,
+    to: Option<f64>,
+    goal: Goal,
+}
+
+/// One scenario of the document.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    scenario: &'static str,
+    /// Seeds `0..seeds`.
+    seeds: u64,
+    says: &'static str,
+    published: &'static str,
+    /// What there is to say of it; where a goal is not reached, why.
+    short: &'static str,
+    /// One for each column.
+    looks: &'static [Look],
+}
+
+/// A workload's tables, in order: a heading, what to know of it, its figures and its rows.
+struct Table {
+    heading: &'static str,
+    says: &'static str,
+    columns: &'static [Column],
+    rows: &'static [Row],
+}
+
+/// The worst of every figure of every scenario; `None` where there is none.
+type Results = BTreeMap<&'static str, Vec<Option<f64>>>;
+
+/// Every row, with its table.
+fn all_rows() -> impl Iterator<Item = (&'static Table, &'static Row)> {
+    let of = |table: &'static Table| table.rows.iter().map(move |row| (table, row));
+    rows::TABLES.iter().flat_map(of)
+}
+
+/// How many seeds are lived through.
+#[must_use]
+pub fn seeds() -> u64 {
+    all_rows().map(|(_, row)| row.seeds).sum()
+}
+
+/// Lives all seeds through on `jobs` threads, telling `done` of each.
+///
+/// # Panics
+///
+/// If a scenario of the library is missing or wrong, or a seed panics.
+#[must_use]
+pub fn measure(jobs: usize, done: &(dyn Fn() + Sync)) -> String {
+    let rows: Vec<(&Table, &Row)> = all_rows().collect();
+    // The longest first, so that no thread ends up alone with one.
+    let mut work: Vec<(usize, u64)> = (0..rows.len())
+        .flat_map(|row| (0..rows[row].1.seeds).map(move |seed| (row, seed)))
+        .collect();
+    let length = |&(row, _): &(usize, u64)| scenario(rows[row].1.scenario).run.duration;
+    work.sort_by_key(|item| std::cmp::Reverse(length(item)));
+    let next = AtomicUsize::new(0);
+    let live = || {
+        let mut all = Vec::new();
+        while let Some(&(row, seed)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
+            all.push((row, figures_of(rows[row].0, rows[row].1, seed)));
+            done();
+        }
+        all
+    };
+    let all = std::thread::scope(|scope| {
+        let threads: Vec<_> = (1..jobs.max(1)).map(|_| scope.spawn(live)).collect();
+        let mut all = live();
+        for thread in threads {
+            match thread.join() {
+                Ok(more) => all.extend(more),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        all
+    });
+    let mut results = Results::new();
+    for (row, values) in all {
+        let row = rows[row].1;
+        match results.get_mut(row.scenario) {
+            None => drop(results.insert(row.scenario, values)),
+            Some(worst) => {
+                for ((worst, value), look) in worst.iter_mut().zip(values).zip(row.looks) {
+                    *worst = worse(look.goal, *worst, value);
+                }
+            }
+        }
+    }
+    text::document(&results)
+}
+
+fn scenario(name: &str) -> Scenario {
+    let text = library::text(name).unwrap_or_else(|| panic!("{name} is not in the library"));
+    Scenario::parse(name, text, None).unwrap_or_else(|problems| panic!("{name}: {problems}"))
+}
+
+fn figures_of(table: &Table, row: &Row, seed: u64) -> Vec<Option<f64>> {
+    let plan = Plan::draw(&scenario(row.scenario), seed);
+    let drawn = plan.scenario.clone();
+    let lived = World::new(plan).measuring_bytes().live();
+    let figures = Figures {
+        scenario: &drawn,
+        lived: &lived,
+    };
+    let nanos = |seconds: f64| (seconds * 1e9) as u64;
+    let value = |(column, look): (&Column, &Look)| {
+        let window = Window {
+            from: nanos(look.from),
+            to: look.to.map_or(drawn.run.duration, nanos),
+            group: None,
+            key: None,
+        };
+        let value = figures.figure(column.name, window)?;
+        Some(match column.unit {
+            Unit::PerClient => value * drawn.topology.nodes as f64 / drawn.clients_count() as f64,
+            _ => value,
+        })
+    };
+    table.columns.iter().zip(row.looks).map(value).collect()
+}
+
+/// The worse of two by what is wanted. No figure is worse than any.
+fn worse(goal: Goal, one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    let (one, other) = (one?, other?);
+    Some(match goal {
+        Goal::AtLeast(_) => one.min(other),
+        Goal::AtMost(_) | Goal::Told => one.max(other),
+    })
+}
+
+impl Goal {
+    /// A figure as it is written, and whether what is written reaches the goal:
+    /// published figures are rounded, too.
+    fn judge(self, unit: Unit, value: Option<f64>) -> (String, bool) {
+        let Some(value) = value else {
+            return ("-".into(), self == Self::Told);
+        };
+        let (scale, digits, name) = match unit {
+            Unit::OfLimit => (1.0, 2, " R"),
+            Unit::PerCent => (100.0, 1, " %"),
+            Unit::Seconds => (1.0, 1, " s"),
+            Unit::Count => (1.0, 0, ""),
+            Unit::Index => (1.0, 3, ""),
+            Unit::PerClient => (1e-3, 2, " KB/s"),
+        };
+        let text = format!("{:.digits$}", value * scale);
+        // No figure is written as less than nothing if it is nothing as written.
+        let rounded = text.parse::<f64>().unwrap_or(f64::NAN) + 0.0;
+        let text = format!("{rounded:.digits$}");
+        let holds = match self {
+            Self::Told => true,
+            Self::AtLeast(least) => rounded >= least * scale - 1e-9,
+            Self::AtMost(most) => rounded <= most * scale + 1e-9,
+        };
+        (format!("{text}{name}"), holds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_has_a_figure_per_column_and_a_scenario() {
+        for (table, row) in all_rows() {
+            assert_eq!(row.looks.len(), table.columns.len(), "{}", row.scenario);
+            let end = scenario(row.scenario).run.duration as f64 / 1e9;
+            let inside = |look: &Look| look.from < look.to.unwrap_or(end) && look.to <= Some(end);
+            assert!(row.looks.iter().all(inside), "{}", row.scenario);
+            assert!(row.seeds > 0, "{}", row.scenario);
+        }
+    }
+
+    #[test]
+    fn no_scenario_stands_in_two_rows() {
+        let names: std::collections::BTreeSet<_> =
+            all_rows().map(|(_, row)| row.scenario).collect();
+        assert_eq!(names.len(), all_rows().count());
+    }
+
+    #[test]
+    fn the_worst_of_the_seeds_is_told_and_judged_as_it_is_written() {
+        let goal = Goal::AtLeast(1.0);
+        let worst = worse(goal, Some(0.996), Some(1.2));
+        let judge = |value| goal.judge(Unit::OfLimit, value);
+        assert_eq!(judge(worst), ("1.00 R".into(), true));
+        assert_eq!(judge(Some(0.994)), ("0.99 R".into(), false));
+        assert_eq!(judge(worse(goal, worst, None)), ("-".into(), false));
+        assert_eq!(worse(Goal::AtMost(1.0), Some(2.0), Some(3.0)), Some(3.0));
+        let loss = Goal::AtMost(0.01).judge(Unit::PerCent, Some(-0.000_1));
+        assert_eq!(loss, ("0.0 %".into(), true));
+    }
+}

@@ -1,0 +1,80 @@
+//! The document, in Markdown.
+
+use super::rows::TABLES;
+use super::{Results, Row, Table};
+use std::fmt::Write;
+
+const PREFACE: &str = "\
+# Accuracy on published workloads
+
+`aliquot-sim accuracy` writes this file, and `aliquot-sim accuracy --check` says whether it is up to date. Each row is a scenario of
+[`sim/scenarios`](../sim/scenarios), with Aliquot's defaults; each figure is the **worst of its seeds** (0 and 1, or 0 alone of
+the long ones). What is **bold** falls short of its goal; why stands below the table. Published figures are those of the named sources,
+of their own systems in their own settings: they say what the workload is known for, not what these systems do today.
+
+- *used*: admitted by the fleet, as a part of what the limit made in the window.
+- *over*: whole seconds with more than 1.01 times the limit. Where the excess is 0, only saved burst is spent in them.
+- *settled*: seconds from the change until every later second, sliding by 100 ms, is within 2 % of what one bucket that sees everything admits.
+- *lost*: of what that bucket would have admitted of the same requests.
+- *excess*: tokens above the envelope `(1 + ρ) · R · t + B` in the worst window of the whole run.
+- *messages* and *log*: per coordinator node and second, and entries of the replicated log per second.
+";
+
+/// All tables.
+#[must_use]
+pub(super) fn document(results: &Results) -> String {
+    let mut text = PREFACE.to_owned();
+    for table in TABLES {
+        let _ = write!(text, "\n## {}\n\n{}\n\n", table.heading, table.says);
+        rows_of(table, results, &mut text);
+    }
+    text
+}
+
+fn rows_of(table: &Table, results: &Results, text: &mut String) {
+    let headings: Vec<&str> = table.columns.iter().map(|column| column.heading).collect();
+    let columns = headings.join(" | ");
+    let _ = writeln!(text, "| workload | published | {columns} |");
+    let _ = writeln!(text, "|---|---|{}", "---|".repeat(table.columns.len()));
+    let mut short = String::new();
+    for row in table.rows {
+        let values = results.get(row.scenario).map_or(&[][..], Vec::as_slice);
+        let (cells, holds) = cells(table, row, values);
+        let _ = writeln!(
+            text,
+            "| `{}`: {} | {} | {} |",
+            row.scenario,
+            row.says,
+            row.published,
+            cells.join(" | ")
+        );
+        if !holds {
+            let why = match row.short {
+                "" => "not explained yet.",
+                why => why,
+            };
+            let _ = writeln!(short, "- `{}` falls short: {why}", row.scenario);
+        } else if !row.short.is_empty() {
+            let _ = writeln!(short, "- `{}`: {}", row.scenario, row.short);
+        }
+    }
+    if !short.is_empty() {
+        let _ = write!(text, "\n{short}");
+    }
+}
+
+/// What stands in a row's columns, and whether all goals are reached.
+fn cells(table: &Table, row: &Row, values: &[Option<f64>]) -> (Vec<String>, bool) {
+    let mut all = true;
+    let looks = table.columns.iter().zip(row.looks).zip(values);
+    let cell = |((column, look), &value): ((&super::Column, &super::Look), &Option<f64>)| {
+        let (written, holds) = look.goal.judge(column.unit, value);
+        all &= holds;
+        match holds {
+            true => written,
+            false => format!("**{written}**"),
+        }
+    };
+    let cells = looks.map(cell).collect();
+    (cells, all)
+}
