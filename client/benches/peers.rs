@@ -5,14 +5,21 @@
 //! here, since nothing of it is public, and is asked as a limiter asks it.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
-#![expect(dead_code, reason = "the cell has more than is measured here")]
+#![expect(
+    dead_code,
+    unused_imports,
+    unreachable_pub,
+    reason = "the modules have more than is measured here"
+)]
 
 #[path = "../src"]
 mod source {
     pub(crate) mod cell;
     pub(crate) mod clock;
     pub(crate) mod key;
+    pub(crate) mod switch;
     pub(crate) mod sync;
+    pub(crate) mod tap;
 }
 
 use aliquot_client::{Limit, Limiter};
@@ -25,7 +32,7 @@ use cell::CellDecider;
 use clock::{Clock, HostClock};
 use governor::{Quota, RateLimiter};
 use key::Gate;
-use source::{cell, clock, key, sync};
+use source::{cell, clock, key, switch, sync, tap};
 use std::hint::black_box;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Barrier, Mutex};

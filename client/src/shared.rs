@@ -1,6 +1,5 @@
 //! What a client's handles share with its session.
 
-use crate::breaker::{Breaker, Circuit};
 use crate::central::Errands;
 use crate::clock::{HostClock, SharedClock, Source};
 use crate::error::KeyRefused;
@@ -55,7 +54,6 @@ pub(crate) struct Shared {
     /// As many questions as may be under way.
     pub(crate) room: Arc<Semaphore>,
     /// Whether questions are answered at all.
-    pub(crate) breaker: Breaker,
     /// Names questions within the process.
     pub(crate) tickets: AtomicU64,
 }
@@ -80,8 +78,6 @@ pub struct Status {
     pub lease: Span,
     /// The keys that have limiters.
     pub keys: usize,
-    /// Whether questions to the homes of budgets are asked, or nobody answered them of late.
-    pub circuit: Circuit,
     /// Messages sent to nodes and heard from them, all sessions together.
     pub messages: u64,
 }
@@ -131,12 +127,6 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    /// After so many questions in a row that nobody answered, none is asked for a while.
-    const UNANSWERED: u16 = 5;
-    /// As long as a question is waited for, and no longer than callers wait for a share.
-    const COOL_DOWN: Duration = Duration::from_millis(500);
-    const COOL_DOWN_MOST: Duration = Duration::from_secs(2);
-
     pub(crate) fn new(
         source: Source,
         pace: Pace,
@@ -145,9 +135,7 @@ impl Shared {
         errands: Errands,
     ) -> Self {
         let clock = source.shared();
-        let breaker = Breaker::with_clock(Self::UNANSWERED, Self::COOL_DOWN, Arc::clone(&clock));
         Self {
-            breaker: breaker.longest(Self::COOL_DOWN_MOST),
             clock,
             source,
             pace,
@@ -293,7 +281,6 @@ impl Shared {
         let mut status = lock(&self.status).clone();
         let until = Tick::from_nanos(self.lease.0.load(Ordering::Acquire));
         status.lease = until.since(self.clock.now());
-        status.circuit = self.breaker.circuit();
         status.keys = lock(&self.registry).gates.len();
         status
     }

@@ -3,7 +3,6 @@
 #[cfg(feature = "metrics")]
 mod publish;
 
-use crate::breaker::Circuit;
 use crate::client::Client;
 use crate::limiter::{Limiter, Snapshot};
 use crate::refused::Reason;
@@ -109,8 +108,6 @@ pub enum Health {
     Idle,
     /// It has no lease: each budget's own policy decides. So it is for a moment after the start.
     Unleased,
-    /// It has a lease, but questions about budgets that are kept in one piece were not answered of late.
-    Unanswered,
     /// Its limits are not enforced, or nothing is admitted: by order.
     Overruled(Mode),
     /// It was closed.
@@ -133,7 +130,6 @@ impl Health {
             Self::Leased => "leased",
             Self::Idle => "idle",
             Self::Unleased => "unleased",
-            Self::Unanswered => "unanswered",
             Self::Overruled(mode) => mode.word(),
             Self::Closed => "closed",
         }
@@ -153,12 +149,9 @@ impl Client {
         let status = self.status();
         match self.mode() {
             _ if self.is_closed() => Health::Closed,
-            Mode::Enforce => match status.circuit {
-                _ if status.keys == 0 => Health::Idle,
-                _ if status.lease.is_zero() => Health::Unleased,
-                Circuit::Closed => Health::Leased,
-                Circuit::Open(_) | Circuit::Trying => Health::Unanswered,
-            },
+            Mode::Enforce if status.keys == 0 => Health::Idle,
+            Mode::Enforce if status.lease.is_zero() => Health::Unleased,
+            Mode::Enforce => Health::Leased,
             mode => Health::Overruled(mode),
         }
     }

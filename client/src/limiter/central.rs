@@ -61,12 +61,6 @@ impl Limiter {
         // Nothing is no question.
         let cost = NonZeroU64::new(n).ok_or(Refused::of(No::Empty))?;
         let clock = &self.handle.shared.clock;
-        // Where nobody answered of late, callers do not wait for it one by one.
-        let leave = self.handle.shared.breaker.try_at(self.now());
-        let leave = leave.map_err(|broken| Refused {
-            retry_after: broken.retry_after,
-            ..Refused::undecided()
-        })?;
         let asked = async {
             for _ in 0..Self::TRIES {
                 let shared = &self.handle.shared;
@@ -91,18 +85,11 @@ impl Limiter {
             }
             Err(Refused::undecided())
         };
-        let answered = tokio::select! {
+        tokio::select! {
             biased;
             answered = asked => answered,
-            () = clock.sleep(Self::ANSWER_WAIT) => {
-                leave.failure_at(self.now());
-                return Err(Refused::undecided());
-            }
-        };
-        if !matches!(answered, Err(refused) if refused.reason == Reason::Undecided) {
-            leave.success();
+            () = clock.sleep(Self::ANSWER_WAIT) => Err(Refused::undecided()),
         }
-        answered
     }
 
     /// What the home let through.

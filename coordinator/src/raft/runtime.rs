@@ -50,7 +50,7 @@ impl AsyncRuntime for HostRuntime {
     fn sleep_until(deadline: HostInstant) -> Sleep {
         match timer::host() {
             None => Either::Left(TokioRuntime::sleep_until(deadline.0)),
-            Some(_) => timer::sleep(deadline.from_now()),
+            Some(_) => timer::sleep(deadline.left()),
         }
     }
 
@@ -67,7 +67,7 @@ impl AsyncRuntime for HostRuntime {
     ) -> Bounded<F> {
         match timer::host() {
             None => by_tokio(TokioRuntime::timeout_at(deadline.0, future)),
-            Some(_) => Either::Right(Counted::new(deadline.from_now(), future)),
+            Some(_) => Either::Right(Counted::new(deadline.left(), future)),
         }
     }
 
@@ -103,7 +103,7 @@ pub(super) struct HostInstant(TokioInstant);
 static ORIGIN: LazyLock<TokioInstant> = LazyLock::new(by_tokio_now);
 
 impl HostInstant {
-    fn from_now(self) -> Duration {
+    fn left(self) -> Duration {
         let now = <Self as openraft::Instant>::now();
         openraft::Instant::saturating_duration_since(&self, now)
     }

@@ -152,7 +152,10 @@ proptest! {
         for (deed, budget) in deeds {
             now = now.after(Span::from_millis(1));
             match deed {
-                0 => *given.entry(BudgetId::new(budget)).or_insert(0) += 1,
+                0 => {
+                    *given.entry(BudgetId::new(budget)).or_insert(0) += 1;
+                    ledger.tell(BudgetId::new(budget));
+                }
                 1 => ledger.take(now, &reader.report(5)).unwrap(),
                 2 => {
                     let books = |id: BudgetId| given.get(&id).map(|&given| line(id.get(), given));

@@ -72,8 +72,11 @@ fn marked(summaries: &[Summary], least: usize) -> bool {
     marks.hit_count() >= least
 }
 
+/// A scenario's name, and its seeds where they are named.
+type Wanted = (String, Option<Range<u64>>);
+
 /// All names that are meant, with seeds where they are named.
-fn named(patterns: &[String]) -> Result<Vec<(String, Option<Range<u64>>)>, Usage> {
+fn named(patterns: &[String]) -> Result<Vec<Wanted>, Usage> {
     let mut names = Vec::new();
     for pattern in patterns {
         let (pattern, own) = match pattern.rsplit_once('@') {

@@ -60,7 +60,7 @@ pub(super) enum Job {
     /// Say what you are like.
     Look,
     /// Have a command applied.
-    Write(Command),
+    Write(Box<Command>),
     /// Let another node lead.
     Transfer(u64),
 }
@@ -228,7 +228,7 @@ impl Site {
                 }
             }
             Job::Write(command) => {
-                let (site, handle) = (Arc::clone(self), handle.clone());
+                let (site, handle, command) = (Arc::clone(self), handle.clone(), *command);
                 tokio::spawn(async move {
                     if handle.write(command.clone()).await.is_ok() {
                         site.lock().done.push(command);
@@ -289,7 +289,7 @@ fn sight_of(view: &View<'_>) -> Sight {
         counters: node.map_or(Vec::new(), |node| {
             let counters = node.holder().counters();
             counters
-                .map(|(budget, counters)| (budget, counters.clone()))
+                .map(|(budget, counters)| (budget, *counters))
                 .collect()
         }),
     }

@@ -342,7 +342,7 @@ impl Network<'_> {
                 continue;
             }
             let node = up[(now / AGAIN) as usize % up.len()];
-            self.sites[node].ask(Job::Write(command.clone()));
+            self.sites[node].ask(Job::Write(Box::new(command.clone())));
             *at = now.max(1);
         }
     }

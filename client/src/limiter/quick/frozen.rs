@@ -92,8 +92,7 @@ fn late(pace: &str) -> u64 {
     let mut said = |what: &str| -> u64 {
         let line = lines.find_map(|line| {
             let line = line.expect("text");
-            let rest = line.split_once(what).map(|(_, rest)| rest.to_owned());
-            rest
+            line.split_once(what).map(|(_, rest)| rest.to_owned())
         });
         let word = line.expect("it says so");
         let word = word.split_whitespace().next().expect("a number");
