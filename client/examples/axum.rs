@@ -1,12 +1,15 @@
-//! An HTTP service with one limit for each tenant.
+//! An HTTP service with one limit for each tenant, a health check that is not limited, and a page that
+//! says what the limits do.
 //!
 //! ```sh
 //! cargo run -p aliquot-client --example axum -- 127.0.0.1:8080 127.0.0.1:7001
 //! curl -i -H 'x-tenant: 42' http://127.0.0.1:8080/
 //! ```
 
-use aliquot_client::{Client, LimitLayer};
+use aliquot_client::web::key;
+use aliquot_client::{Client, Fields, LimitLayer, Watch};
 use axum::Router;
+use axum::http::StatusCode;
 use axum::routing::get;
 use std::error::Error;
 
@@ -22,12 +25,32 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .addresses(nodes)
         .label("service", "example")
         .connect()?;
-    let limit = LimitLayer::by_key(&client, |request| {
-        let tenant = request.headers.get("x-tenant")?.to_str().ok()?;
-        Some(format!("tenant/{tenant}/requests"))
-    });
+    let watch = Watch::new();
+    watch.client("fleet", &client);
+    let tenant = key::all((
+        key::text("tenant"),
+        key::header("x-tenant"),
+        key::text("requests"),
+    ));
+    let limit = LimitLayer::by_key(&client, tenant)
+        .except(["/health", "/limits"])
+        .fields(Fields::Both)
+        .problems();
+    let health = {
+        let client = client.clone();
+        move || async move {
+            let health = client.health();
+            let status = match health.is_well() {
+                true => StatusCode::OK,
+                false => StatusCode::SERVICE_UNAVAILABLE,
+            };
+            (status, format!("{health}\n"))
+        }
+    };
     let app = Router::new()
         .route("/", get(|| async { "hello\n" }))
+        .route("/health", get(health))
+        .route("/limits", get(move || async move { watch.to_string() }))
         .layer(limit);
     let listener = tokio::net::TcpListener::bind(listen).await?;
     axum::serve(listener, app)

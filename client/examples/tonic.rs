@@ -1,16 +1,23 @@
-//! A gRPC server with one limit for all calls: the service is this crate's own
+//! A gRPC server with one limit for all calls, and a client that obeys it: the service is this crate's own
 //! session service, which answers `UNIMPLEMENTED`, so that no other is needed.
 //!
 //! ```sh
-//! cargo run -p aliquot-client --example tonic -- 127.0.0.1:8081 127.0.0.1:7001
+//! cargo run -p aliquot-client --example tonic -- serve 127.0.0.1:8081 127.0.0.1:7001
+//! cargo run -p aliquot-client --example tonic -- call http://127.0.0.1:8081
 //! ```
 
+#![expect(clippy::print_stdout, reason = "an example says what it does")]
+
+use aliquot_client::web::RetryAfterLayer;
 use aliquot_client::{Client, LimitLayer};
 use aliquot_wire::pb;
+use aliquot_wire::pb::session_client::SessionClient;
 use aliquot_wire::pb::session_server::{Session, SessionServer};
 use std::error::Error;
 use tokio_stream::Empty;
+use tonic::transport::Channel;
 use tonic::{Request, Response, Status, Streaming};
+use tower::Layer;
 
 struct Example;
 
@@ -26,14 +33,7 @@ impl Session for Example {
     }
 }
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let mut args = std::env::args().skip(1);
-    let listen = args.next().unwrap_or_else(|| "127.0.0.1:8081".into());
-    let mut nodes: Vec<String> = args.collect();
-    if nodes.is_empty() {
-        nodes.push("127.0.0.1:7001".into());
-    }
+async fn serve(listen: &str, nodes: &[String]) -> Result<(), Box<dyn Error>> {
     let client = Client::connect(nodes)?;
     let limit = LimitLayer::new(client.limiter("example/calls")?);
     tonic::transport::Server::builder()
@@ -45,4 +45,31 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .await?;
     client.close().await;
     Ok(())
+}
+
+/// Calls a hundred times; a call that comes too early waits until the server wants it.
+async fn call(url: String) -> Result<(), Box<dyn Error>> {
+    let channel = Channel::from_shared(url)?.connect().await?;
+    let mut session = SessionClient::new(RetryAfterLayer::new().layer(channel));
+    for call in 1..=100 {
+        match session.open(tokio_stream::empty()).await {
+            Ok(_) => println!("call {call}: it is served"),
+            Err(status) => println!("call {call}: {}", status.code()),
+        }
+    }
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args[..] {
+        ["call", url] => call(url.into()).await,
+        ["serve", listen, ref nodes @ ..] if !nodes.is_empty() => {
+            let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+            serve(listen, &nodes).await
+        }
+        _ => Err("say `serve LISTEN NODE…` or `call URL`".into()),
+    }
 }

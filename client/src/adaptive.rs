@@ -9,12 +9,16 @@
 //! | [`Vegas`] | while the queue that it infers, `limit · (1 − best ÷ now)`, is short | while that is long; by a factor at a failure |
 //! | [`Gradient`] | by a head-room while latency is near its long average | with the ratio of the two; by a factor at a failure |
 //!
-//! All keep to their bounds, and none grows while less than half of its limit is used: nothing
+//! [`Throttle`] needs no limit at all: it rejects here what would be rejected there.
+//!
+//! All controllers keep to their bounds, and none grows while less than half of its limit is used: nothing
 //! was learned then.
 
 mod control;
+mod throttle;
 
 pub use control::{Aimd, Bounds, Controller, Gradient, Sample, Vegas};
+pub use throttle::{Attempt, Criticality, Shown, Throttle, ThrottleBuilder};
 
 use crate::clock::{CounterClock, SharedClock};
 use crate::limit::LimitError;

@@ -1,10 +1,11 @@
 //! How a client is made.
 
 use crate::client::Client;
-use crate::clock::{HostClock, SharedClock};
+use crate::clock::{HostClock, SharedClock, Source};
 use crate::error::BuildError;
+use crate::limiter::Batches;
 use crate::session::{Config, Inbox, Session};
-use crate::shared::{Handle, Shared};
+use crate::shared::{Handle, Pace, Shared};
 use crate::transport::{Connector, Dialer, Tonic};
 use aliquot_core::budget::Labels;
 use aliquot_core::share::Share;
@@ -43,7 +44,8 @@ pub struct ClientBuilder {
     token: Option<String>,
     tls: Option<ClientTlsConfig>,
     connector: Option<Connector>,
-    clock: SharedClock,
+    clock: Option<SharedClock>,
+    batches: Batches,
     seed: Option<u64>,
     default_rule: DefaultRule,
     cold_wait: Duration,
@@ -68,7 +70,8 @@ impl Default for ClientBuilder {
             token: None,
             tls: None,
             connector: None,
-            clock: Arc::new(HostClock),
+            clock: None,
+            batches: Batches::default(),
             seed: None,
             default_rule: DefaultRule::Deny,
             cold_wait: Duration::from_millis(50),
@@ -121,7 +124,15 @@ impl ClientBuilder {
     /// The clock that everything is decided by. The default is the host's.
     #[must_use]
     pub fn clock(mut self, clock: SharedClock) -> Self {
-        self.clock = clock;
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Whether threads hold a few tokens of a key on which they decide often. The default is
+    /// [`Batches::Strict`]; with a clock of one's own there are none.
+    #[must_use]
+    pub const fn batches(mut self, batches: Batches) -> Self {
+        self.batches = batches;
         self
     }
 
@@ -173,7 +184,14 @@ impl ClientBuilder {
         };
         let dialer = Dialer::new(connector, self.token.as_deref())?;
         let (errands, errands_in) = mpsc::unbounded_channel();
-        let shared = Shared::new(self.clock, self.cold_wait, self.keys_max, errands);
+        let (source, pace) = match (self.clock, self.batches) {
+            (Some(clock), _) => (Source::Other(clock), Pace::Exact),
+            (None, Batches::Off) => (Source::Host, Pace::Exact),
+            (None, Batches::Strict) => (Source::Host, Pace::Strict),
+            (None, Batches::Relaxed) => (Source::Host, Pace::Free),
+        };
+        HostClock::align();
+        let shared = Shared::new(source, pace, self.cold_wait, self.keys_max, errands);
         let shared = Arc::new(shared);
         let (commands, commands_in) = mpsc::channel(16);
         let inbox = Inbox {

@@ -43,8 +43,10 @@
 //! function of the reading alone, what was taken stays taken, and the machine
 //! never moves the base back. A debt that would leave its 48 bits is refused.
 
+mod batch;
 pub(crate) mod book;
 mod decider;
+pub(crate) mod purse;
 mod slot;
 mod view;
 pub(crate) mod wheel;
@@ -55,6 +57,7 @@ pub(crate) use slot::{Mark, Slot};
 use crate::sync::{self, AtomicU64, Ordering, fence};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{PeriodId, Span, Tick};
+use purse::Purses;
 use wheel::Wheel;
 
 /// What the word holds.
@@ -114,6 +117,7 @@ pub(crate) struct Cell {
     hot: Hot,
     cold: Cold,
     wheel: Wheel,
+    purses: Purses,
 }
 
 /// Why a cell refused. Nothing was taken.
@@ -127,6 +131,8 @@ pub(crate) enum No {
     Lapsed,
     /// The client was closed.
     Closed,
+    /// Nothing is admitted, by order. Cells do not know why they are closed.
+    Frozen,
     /// The budget is of another kind.
     Kind,
     /// Nothing is held.
@@ -177,6 +183,7 @@ impl Cell {
                 era: AtomicU64::new(0),
             },
             wheel: Wheel::new(),
+            purses: Purses::new(),
         }
     }
 
@@ -189,7 +196,7 @@ impl Cell {
             let word = Word::unpack(seen);
             let slot = self.slot(word.epoch);
             let period = self.period(&slot, word.epoch);
-            match self.step(&slot, word, ask, now, lease) {
+            match self.step(&slot, word, ask, now, lease, 0) {
                 Ok(debt) => {
                     let next = Word { debt, ..word }.pack();
                     // Release, so that what was read here happened before an
@@ -216,7 +223,7 @@ impl Cell {
         }
     }
 
-    /// The debt after `ask`, if it is admitted.
+    /// The debt after `ask`, if it is admitted. Of what is held, `ours` tokens are in the word.
     fn step(
         &self,
         slot: &Slot,
@@ -224,6 +231,7 @@ impl Cell {
         ask: Ask,
         now: Tick,
         lease: &AtomicU64,
+        ours: u64,
     ) -> Result<u64, No> {
         match slot.mark {
             Mark::Leased if now.nanos() < lease.load(Ordering::Acquire) => {}
@@ -237,7 +245,8 @@ impl Cell {
             Mark::Closed => return Err(No::Closed),
         }
         let cost = self.cost(slot, ask)?;
-        admit(slot, word.debt, cost, now).map_err(|no| short(slot, no))
+        let floor = self.floor(slot, ours);
+        admit(slot, word.debt, cost, floor, now).map_err(|no| short(slot, no))
     }
 
     /// What `ask` costs, in units, if that can be had at all.
@@ -336,11 +345,18 @@ const fn short(slot: &Slot, no: No) -> No {
 
 /// The generic cell rate algorithm in units; see `aliquot_core::bucket::admit`,
 /// of which this is the same step with supply rounded down to units.
-fn admit(slot: &Slot, debt: u64, cost: u64, now: Tick) -> Result<u64, No> {
+///
+/// The level stays `floor` below the capacity.
+fn admit(slot: &Slot, debt: u64, cost: u64, floor: u64, now: Tick) -> Result<u64, No> {
     let (made, more) = slot.made(now);
-    let after = if debt <= made {
+    let full = made.saturating_add(u64::from(more)).saturating_add(floor);
+    let after = if debt <= made.saturating_add(floor) {
         // What overflows is forgotten, and the unit that is under way with it.
-        made.saturating_add(u64::from(more)).saturating_add(cost)
+        if floor > 0 && floor.saturating_add(cost) > slot.burst {
+            let wait = slot.time_until(floor.saturating_add(cost) - slot.burst);
+            return Err(No::NotYet(wait));
+        }
+        full.saturating_add(cost)
     } else {
         let after = debt.saturating_add(cost);
         let due = after.saturating_sub(slot.burst);

@@ -4,6 +4,9 @@ use crate::builder::ClientBuilder;
 use crate::error::{BuildError, KeyRefused};
 use crate::limiter::Limiter;
 use crate::shared::{Command, Handle, Status};
+use crate::switch::Mode;
+use crate::tap::Tap;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -52,10 +55,43 @@ impl Client {
         Ok(Limiter::new(gate, self.handle.clone()))
     }
 
+    /// All limiters that were ever asked for, by key.
+    #[must_use]
+    pub fn limiters(&self) -> Vec<Limiter> {
+        let gates = self.handle.shared.gates();
+        let limiters = gates.into_iter();
+        limiters
+            .map(|gate| Limiter::new(gate, self.handle.clone()))
+            .collect()
+    }
+
+    /// Whether it was closed.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.handle.shared.is_closed()
+    }
+
+    pub(crate) fn watch(&self, tap: &Arc<Tap>) {
+        self.handle.shared.watch(tap);
+    }
+
     /// How the session stands.
     #[must_use]
     pub fn status(&self) -> Status {
         self.handle.shared.status()
+    }
+
+    /// What holds for all limiters whose own mode it overrules.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.handle.shared.mode()
+    }
+
+    /// Another mode for all limiters of this client, those that are made later too.
+    /// With [`Mode::Enforce`] each goes by its own again. See
+    /// [`Limiter::set_mode`] for when it holds.
+    pub fn set_mode(&self, mode: Mode) {
+        self.handle.shared.set_mode(mode);
     }
 
     /// Hands everything back, and waits up to [`Client::CLOSE_WAIT`] for the node to

@@ -1,6 +1,7 @@
 //! What time it is: the one place of this crate that asks.
 
 mod counter;
+mod latest;
 mod manual;
 
 pub use counter::CounterClock;
@@ -54,5 +55,32 @@ impl Clock for HostClock {
         time.tv_sec
             .saturating_mul(1_000)
             .saturating_add(time.tv_nsec / 1_000_000)
+    }
+}
+
+/// The clocks that are read without asking which.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    Counter,
+    Host,
+    Other(SharedClock),
+}
+
+impl Source {
+    #[inline]
+    pub(crate) fn now(&self) -> Tick {
+        match self {
+            Self::Counter => CounterClock.now(),
+            Self::Host => HostClock.now(),
+            Self::Other(clock) => clock.now(),
+        }
+    }
+
+    pub(crate) fn shared(&self) -> SharedClock {
+        match self {
+            Self::Counter => Arc::new(CounterClock),
+            Self::Host => Arc::new(HostClock),
+            Self::Other(clock) => Arc::clone(clock),
+        }
     }
 }

@@ -1,9 +1,13 @@
 //! What callers and the session share of one key.
 
 use crate::cell::Cell;
+use crate::switch::Switch;
 use crate::sync::{AtomicU64, Ordering};
+use crate::tap::Tap;
 use aliquot_core::demand::Observed;
 use aliquot_core::unit::{Span, Tick};
+use std::sync::atomic::AtomicU64 as Told;
+use std::sync::{Arc, OnceLock};
 use tokio::sync::{Notify, Semaphore};
 
 /// One key: its cell, what callers wanted of it, and who waits.
@@ -17,6 +21,8 @@ pub(crate) struct Gate {
     /// Capacity came, or the right to use it changed.
     pub(crate) change: Notify,
     pub(crate) home: Home,
+    pub(crate) switch: Switch,
+    tap: OnceLock<Arc<Tap>>,
 }
 
 impl Gate {
@@ -29,6 +35,8 @@ impl Gate {
             line: Semaphore::const_new(1),
             change: Notify::const_new(),
             home: Home::default(),
+            switch: Switch::default(),
+            tap: OnceLock::new(),
         }
     }
 
@@ -40,6 +48,17 @@ impl Gate {
     /// The key.
     pub(crate) const fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What is refused is counted there from now on, if it is not elsewhere.
+    pub(crate) fn watch(&self, tap: &Arc<Tap>) {
+        self.tap.get_or_init(|| Arc::clone(tap));
+        self.switch.watch();
+    }
+
+    /// Where it is counted what is refused.
+    pub(crate) fn tap(&self) -> Option<&Tap> {
+        self.tap.get().map(Arc::as_ref)
     }
 
     /// Whoever waits had better ask again.
@@ -107,6 +126,8 @@ pub(crate) struct Tally {
     denied: AtomicU64,
     waiting: AtomicU64,
     largest: AtomicU64,
+    /// What was admitted and denied before the last report, for those who look on alone.
+    told: [Told; 2],
 }
 
 impl Default for Tally {
@@ -116,6 +137,7 @@ impl Default for Tally {
             denied: AtomicU64::new(0),
             waiting: AtomicU64::new(0),
             largest: AtomicU64::new(0),
+            told: Default::default(),
         }
     }
 }
@@ -145,12 +167,29 @@ impl Tally {
         }
     }
 
+    /// All tokens admitted and denied, and those that are waited for.
+    pub(crate) fn totals(&self) -> [u64; 3] {
+        let told = |at: usize| self.told[at].load(Ordering::Relaxed);
+        let now = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        [
+            told(0).saturating_add(now(&self.admitted)),
+            told(1).saturating_add(now(&self.denied)),
+            self.waiting(),
+        ]
+    }
+
     /// What was wanted since the last call, in grains.
     pub(crate) fn drain(&self, grains_per_token: u64) -> Observed {
         let grains = |tokens: u64| tokens.saturating_mul(grains_per_token);
+        let wanted = [&self.admitted, &self.denied];
+        let wanted = wanted.map(|count| count.swap(0, Ordering::AcqRel));
+        for (told, wanted) in self.told.iter().zip(wanted) {
+            told.fetch_add(wanted, Ordering::Relaxed);
+        }
+        let [admitted, denied] = wanted.map(grains);
         Observed {
-            admitted: grains(self.admitted.swap(0, Ordering::AcqRel)),
-            denied: grains(self.denied.swap(0, Ordering::AcqRel)),
+            admitted,
+            denied,
             waiting: grains(self.waiting()),
             waiting_largest: grains(self.largest.load(Ordering::Acquire)),
         }

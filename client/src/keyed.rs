@@ -4,13 +4,12 @@ mod name;
 mod table;
 
 use crate::cell::{Mark, Slot};
-use crate::clock::{CounterClock, SharedClock};
+use crate::clock::{SharedClock, Source};
 use crate::limit::{Limit, LimitError};
 use crate::refused::{Reason, Refused};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{Span, Tick};
 use name::Name;
-use std::sync::Arc;
 use std::time::Duration;
 use table::{Claimed, Found, Table};
 
@@ -42,7 +41,15 @@ use table::{Claimed, Found, Table};
 pub struct Keyed {
     classes: Vec<Class>,
     table: Table,
-    clock: SharedClock,
+    clock: Source,
+}
+
+/// What a key holds, in tokens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held {
+    pub(crate) rate: u64,
+    pub(crate) burst: u64,
+    pub(crate) level: u64,
 }
 
 /// The limit of a class.
@@ -60,7 +67,7 @@ struct Class {
 pub struct KeyedBuilder {
     limits: Vec<(Limit, u64)>,
     keys: usize,
-    clock: SharedClock,
+    clock: Source,
     seed: Option<u64>,
 }
 
@@ -72,7 +79,7 @@ impl Keyed {
     pub const KEYS_MAX: usize = (1 << 32) / 7 * 6;
 
     /// Buckets of this limit, full at the start, with room for `keys` keys: 77 bytes each,
-    /// which are taken at once. By the [`CounterClock`].
+    /// which are taken at once. By the [`CounterClock`](crate::CounterClock).
     ///
     /// # Errors
     ///
@@ -98,7 +105,7 @@ impl Keyed {
         KeyedBuilder {
             limits: vec![(limit.into(), burst)],
             keys,
-            clock: Arc::new(CounterClock),
+            clock: Source::Counter,
             seed: None,
         }
     }
@@ -134,7 +141,16 @@ impl Keyed {
     /// into `answers`, as many as there are of both. One clock reading serves all, and the
     /// memory of several keys is fetched at once.
     pub fn try_each(&self, asked: &[(&str, u64)], answers: &mut [Result<(), Refused>]) {
-        let now = self.clock.now();
+        self.try_each_at(asked, answers, self.clock.now());
+    }
+
+    /// [`Keyed::try_each`] at a reading of its clock.
+    pub fn try_each_at(
+        &self,
+        asked: &[(&str, u64)],
+        answers: &mut [Result<(), Refused>],
+        now: Tick,
+    ) {
         for (asked, answers) in asked
             .chunks(Self::BATCH)
             .zip(answers.chunks_mut(Self::BATCH))
@@ -171,6 +187,18 @@ impl Keyed {
         };
         let missing = debt.saturating_sub(slot.made(now).0);
         slot.grains(slot.burst.saturating_sub(missing)) / scale
+    }
+
+    /// The limit of class 0, and the tokens that a key has of it; `None` without a limit.
+    pub(crate) fn held_at(&self, key: &str, now: Tick) -> Option<Held> {
+        let class = &self.classes[0];
+        let slot = class.slot?;
+        let tokens = |grains: u64| grains / class.grains_per_token;
+        Some(Held {
+            rate: tokens(slot.rate_grains()),
+            burst: tokens(slot.grains(slot.burst)),
+            level: self.tokens_at(key, now),
+        })
     }
 
     /// Forgets the keys that have been full for as long as `idle`, and answers how many those
@@ -315,7 +343,7 @@ impl KeyedBuilder {
     /// The clock that it decides by.
     #[must_use]
     pub fn clock(mut self, clock: SharedClock) -> Self {
-        self.clock = clock;
+        self.clock = Source::Other(clock);
         self
     }
 

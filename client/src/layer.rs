@@ -2,21 +2,24 @@
 //!
 //! One layer serves HTTP (axum) and gRPC (tonic): both speak [`http`] types. A
 //! refused HTTP request is answered with 429, `Retry-After` in seconds rounded
-//! up, and the `RateLimit` fields of
-//! [draft-ietf-httpapi-ratelimit-headers](https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/);
-//! a refused gRPC call with the status `RESOURCE_EXHAUSTED` and the same fields.
+//! up, and fields that say what there is ([`Fields`]), with a body if it is to be one
+//! ([`LimitLayer::problems`]); a refused gRPC call with the status `RESOURCE_EXHAUSTED` and the same fields.
 //! The fields speak of this process's share, not of the whole limit.
 
 mod answer;
 
+pub use answer::{Answers, Fields, Plain, Problems};
+
 use crate::client::Client;
 use crate::error::KeyRefused;
-use crate::limiter::Limiter;
+use crate::keyed::Keyed;
+use crate::limiter::{Limiter, Snapshot};
 use crate::refused::{Admission, Refused};
 use http::request::Parts;
 use http::{Request, Response};
 use std::fmt;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -29,34 +32,55 @@ type Hook = Arc<dyn Fn(&Limiter, &Admission) + Send + Sync>;
 /// Limits the requests of a service.
 ///
 /// ```no_run
-/// use aliquot_client::{Client, LimitLayer};
+/// use aliquot_client::web::key;
+/// use aliquot_client::{Client, Fields, LimitLayer};
 ///
 /// # fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = Client::connect(["a:7001", "b:7001"])?;
 /// // A limit for each tenant; requests without one are not limited.
-/// let layer = LimitLayer::by_key(&client, |request| {
-///     let tenant = request.headers.get("x-tenant")?.to_str().ok()?;
-///     Some(format!("tenant/{tenant}/requests"))
-/// })
-/// .cost(|request| if request.method == "POST" { 5 } else { 1 });
+/// let tenant = key::all((key::text("tenant"), key::header("x-tenant"), key::text("requests")));
+/// let layer = LimitLayer::by_key(&client, tenant)
+///     .cost(|request| if request.method == "POST" { 5 } else { 1 })
+///     .except(["/health", "/metrics", "/static/*"])
+///     .fields(Fields::Both)
+///     .problems();
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone)]
-pub struct LimitLayer {
+pub struct LimitLayer<A = Plain> {
     rules: Arc<Rules>,
+    answers: PhantomData<fn() -> A>,
+}
+
+/// By what a request is decided.
+#[derive(Clone)]
+enum By {
+    Limiter(Limiter),
+    Keys(Of<Option<Result<Limiter, KeyRefused>>>),
+    Store(Arc<Keyed>, Of<Option<String>>),
 }
 
 #[derive(Clone)]
 struct Rules {
-    limiter: Of<Option<Result<Limiter, KeyRefused>>>,
+    by: By,
     cost: Of<u64>,
+    except: Vec<Box<str>>,
+    fields: Fields,
     on_admit: Option<Hook>,
 }
 
-impl fmt::Debug for LimitLayer {
+impl<A> Clone for LimitLayer<A> {
+    fn clone(&self) -> Self {
+        Self::of(Arc::clone(&self.rules))
+    }
+}
+
+impl<A> fmt::Debug for LimitLayer<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LimitLayer").finish_non_exhaustive()
+        f.debug_struct("LimitLayer")
+            .field("except", &self.rules.except)
+            .field("fields", &self.rules.fields)
+            .finish_non_exhaustive()
     }
 }
 
@@ -64,30 +88,66 @@ impl LimitLayer {
     /// All requests against one limiter. No request takes a lock.
     #[must_use]
     pub fn new(limiter: Limiter) -> Self {
-        Self::of(Arc::new(move |_| Some(Ok(limiter.clone()))))
+        Self::by(By::Limiter(limiter))
     }
 
     /// Each request against the limiter of its key; `None` is not limited. Finding
     /// the limiter of a key takes a lock that is held for one lookup.
+    /// See [`key`](crate::web::key) for what makes keys.
     #[must_use]
     pub fn by_key<F>(client: &Client, key: F) -> Self
     where
         F: Fn(&Parts) -> Option<String> + Send + Sync + 'static,
     {
         let client = client.clone();
-        Self::of(Arc::new(move |parts| {
+        Self::by(By::Keys(Arc::new(move |parts| {
             key(parts).map(|key| client.limiter(&key))
+        })))
+    }
+
+    /// Each request against its key's bucket in a store of this process's own; `None` is not limited.
+    ///
+    /// ```
+    /// use aliquot_client::web::{Proxies, key};
+    /// use aliquot_client::{Keyed, Limit, LimitLayer};
+    /// use std::sync::Arc;
+    ///
+    /// let addresses = Arc::new(Keyed::new(Limit::per_sec(5), 10, 100_000)?);
+    /// let layer = LimitLayer::in_store(addresses, key::ip(key::peer, Proxies::none()));
+    /// # Ok::<(), aliquot_client::LimitError>(())
+    /// ```
+    #[must_use]
+    pub fn in_store<F>(store: Arc<Keyed>, key: F) -> Self
+    where
+        F: Fn(&Parts) -> Option<String> + Send + Sync + 'static,
+    {
+        Self::by(By::Store(store, Arc::new(key)))
+    }
+
+    fn by(by: By) -> Self {
+        Self::of(Arc::new(Rules {
+            by,
+            cost: Arc::new(|_| 1),
+            except: Vec::new(),
+            fields: Fields::default(),
+            on_admit: None,
         }))
     }
 
-    fn of(limiter: Of<Option<Result<Limiter, KeyRefused>>>) -> Self {
-        let rules = Rules {
-            limiter,
-            cost: Arc::new(|_| 1),
-            on_admit: None,
-        };
+    /// Answers refusals with a body of `application/problem+json`
+    /// ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)), where the service's body can be made of a text. gRPC calls
+    /// have none.
+    #[must_use]
+    pub fn problems(self) -> LimitLayer<Problems> {
+        LimitLayer::of(self.rules)
+    }
+}
+
+impl<A> LimitLayer<A> {
+    const fn of(rules: Arc<Rules>) -> Self {
         Self {
-            rules: Arc::new(rules),
+            rules,
+            answers: PhantomData,
         }
     }
 
@@ -101,7 +161,24 @@ impl LimitLayer {
         self
     }
 
-    /// Is called with each admission, before the service is: to audit it.
+    /// Paths that are not limited: health checks, metrics. One that ends in `/*` stands for all below it. Those of
+    /// several calls count.
+    #[must_use]
+    pub fn except<P: Into<String>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
+        let paths = paths.into_iter().map(|path| path.into().into_boxed_str());
+        Arc::make_mut(&mut self.rules).except.extend(paths);
+        self
+    }
+
+    /// Which fields answers carry. The default is [`Fields::Standard`].
+    #[must_use]
+    pub fn fields(mut self, fields: Fields) -> Self {
+        Arc::make_mut(&mut self.rules).fields = fields;
+        self
+    }
+
+    /// Is called with each admission, before the service is: to audit it. Not of a
+    /// store, which has no limiters.
     #[must_use]
     pub fn on_admit<F>(mut self, hook: F) -> Self
     where
@@ -112,23 +189,36 @@ impl LimitLayer {
     }
 }
 
-impl<S> Layer<S> for LimitLayer {
-    type Service = Limited<S>;
+impl<A, S> Layer<S> for LimitLayer<A> {
+    type Service = Limited<S, A>;
 
-    fn layer(&self, inner: S) -> Limited<S> {
-        let rules = Arc::clone(&self.rules);
-        Limited { inner, rules }
+    fn layer(&self, inner: S) -> Limited<S, A> {
+        Limited {
+            inner,
+            rules: Arc::clone(&self.rules),
+            answers: PhantomData,
+        }
     }
 }
 
 /// A service behind a [`LimitLayer`].
-#[derive(Clone)]
-pub struct Limited<S> {
+pub struct Limited<S, A = Plain> {
     inner: S,
     rules: Arc<Rules>,
+    answers: PhantomData<fn() -> A>,
 }
 
-impl<S: fmt::Debug> fmt::Debug for Limited<S> {
+impl<S: Clone, A> Clone for Limited<S, A> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: self.inner.clone(),
+            rules: Arc::clone(&self.rules),
+            answers: PhantomData,
+        }
+    }
+}
+
+impl<S: fmt::Debug, A> fmt::Debug for Limited<S, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Limited")
             .field("inner", &self.inner)
@@ -140,38 +230,80 @@ impl<S: fmt::Debug> fmt::Debug for Limited<S> {
 enum Outcome {
     /// Nothing limits it.
     Free,
-    Admitted(Limiter),
-    Refused(Limiter, Refused),
+    Admitted(Meter),
+    Refused(Meter, Refused),
     /// Its key is none, or one too many.
     NoKey(KeyRefused),
 }
 
+/// What a request was decided by, to be looked at when it is answered.
+enum Meter {
+    Limiter(Limiter),
+    Key(Arc<Keyed>, String),
+}
+
+impl Meter {
+    fn read(&self) -> Snapshot {
+        match self {
+            Self::Limiter(limiter) => limiter.peek(),
+            Self::Key(store, key) => store.peek_at(key, store.now()),
+        }
+    }
+}
+
 impl Rules {
+    fn leaves_out(&self, path: &str) -> bool {
+        self.except.iter().any(|left_out| {
+            let below = left_out
+                .strip_suffix("/*")
+                .and_then(|root| path.strip_prefix(root));
+            **left_out == *path || below.is_some_and(|rest| rest.starts_with('/'))
+        })
+    }
+
     async fn decide(&self, parts: &Parts) -> Outcome {
-        let limiter = match (self.limiter)(parts) {
-            None => return Outcome::Free,
-            Some(Err(refused)) => return Outcome::NoKey(refused),
-            Some(Ok(limiter)) => limiter,
+        if self.leaves_out(parts.uri.path()) {
+            return Outcome::Free;
+        }
+        let limiter = match &self.by {
+            By::Limiter(limiter) => limiter.clone(),
+            By::Keys(limiter) => match limiter(parts) {
+                None => return Outcome::Free,
+                Some(Err(refused)) => return Outcome::NoKey(refused),
+                Some(Ok(limiter)) => limiter,
+            },
+            By::Store(store, key) => match key(parts) {
+                None => return Outcome::Free,
+                Some(key) => {
+                    let outcome = store.try_acquire(&key, (self.cost)(parts));
+                    let meter = Meter::Key(Arc::clone(store), key);
+                    return match outcome {
+                        Ok(()) => Outcome::Admitted(meter),
+                        Err(refused) => Outcome::Refused(meter, refused),
+                    };
+                }
+            },
         };
         match limiter.admit((self.cost)(parts)).await {
             Ok(admission) => {
                 if let Some(hook) = &self.on_admit {
                     hook(&limiter, &admission);
                 }
-                Outcome::Admitted(limiter)
+                Outcome::Admitted(Meter::Limiter(limiter))
             }
-            Err(refused) => Outcome::Refused(limiter, refused),
+            Err(refused) => Outcome::Refused(Meter::Limiter(limiter), refused),
         }
     }
 }
 
-impl<S, B, R> Service<Request<B>> for Limited<S>
+impl<S, A, B, R> Service<Request<B>> for Limited<S, A>
 where
     S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
     S::Future: Send,
     S::Error: Send,
+    A: Answers<R> + 'static,
     B: Send + 'static,
-    R: Default + Send,
+    R: Send,
 {
     type Response = Response<R>;
     type Error = S::Error;
@@ -190,15 +322,17 @@ where
             let (parts, body) = request.into_parts();
             match rules.decide(&parts).await {
                 Outcome::Free => inner.call(Request::from_parts(parts, body)).await,
-                Outcome::Admitted(limiter) => {
+                Outcome::Admitted(meter) => {
                     let mut response = inner.call(Request::from_parts(parts, body)).await?;
-                    answer::describe(response.headers_mut(), &limiter.peek());
+                    rules.fields.write(response.headers_mut(), &meter.read());
                     Ok(response)
                 }
-                Outcome::Refused(limiter, refused) => {
-                    Ok(answer::refuse(&parts, &limiter.peek(), refused))
+                Outcome::Refused(meter, refused) => {
+                    let mut response = answer::refuse::<A, R>(&parts, refused);
+                    rules.fields.write(response.headers_mut(), &meter.read());
+                    Ok(response)
                 }
-                Outcome::NoKey(refused) => Ok(answer::no_key(&parts, &refused)),
+                Outcome::NoKey(refused) => Ok(answer::no_key::<A, R>(&parts, &refused)),
             }
         })
     }

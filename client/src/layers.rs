@@ -1,5 +1,6 @@
 //! Several limits at once: all of them, or nothing.
 
+use crate::limiter::Settled;
 use crate::refused::Refused;
 use crate::tier::{Slip, Tier};
 use aliquot_core::unit::Tick;
@@ -177,22 +178,27 @@ impl<const N: usize> Charge<'_, N> {
         self.settle(0);
     }
 
-    /// Says what it really cost, if that was less; see [`Reservation::settle`](crate::Reservation::settle).
-    /// More than was taken is not taken here.
-    pub fn settle(self, actual: u64) {
+    /// Says what it really cost, as [`Reservation::settle`](crate::Reservation::settle) does, to
+    /// each layer; layers that cannot owe, as windows, take no more than they took. Answers what every layer put back or took
+    /// at least.
+    pub fn settle(self, actual: u64) -> Settled {
         let now = self.tiers.first().map(|(_, tier)| tier.now());
-        if let Some(now) = now {
-            self.settle_at(actual, now);
-        }
+        self.settle_at(actual, now.unwrap_or(Tick::from_nanos(0)))
     }
 
     /// [`Charge::settle`] at a reading of the clock that all layers share.
-    pub fn settle_at(self, actual: u64, now: Tick) {
+    pub fn settle_at(self, actual: u64, now: Tick) -> Settled {
         let less = self.tokens.saturating_sub(actual);
-        if less > 0 {
-            for ((_, tier), slip) in self.tiers.iter().zip(&self.slips).rev() {
-                tier.put_back_at(slip, less, now);
+        let more = actual.saturating_sub(self.tokens);
+        let (mut restored, mut taken) = (less, more);
+        for ((_, tier), slip) in self.tiers.iter().zip(&self.slips).rev() {
+            if less > 0 {
+                restored = restored.min(tier.put_back_at(slip, less, now));
+            }
+            if more > 0 {
+                taken = taken.min(tier.owe_at(slip, more, now));
             }
         }
+        Settled { restored, taken }
     }
 }

@@ -15,20 +15,28 @@
 //! # }
 //! ```
 //!
-//! | module | what it is |
+//! | what you want | what you take |
 //! |---|---|
-//! | `cell` | one key's bucket: one word that every decision is made on |
-//! | `key` | what callers and the session share of one key |
-//! | `central` | questions about budgets that are too small to divide |
-//! | `limit` | a limit of a process's own, in numbers |
-//! | `limiter`, `permit` | the handles that requests are decided with |
-//! | [`shape`] | windows, a meter and a pacer |
-//! | `tier`, `layers` | several limits at once: all or nothing |
-//! | `keyed` | a bucket for each of millions of keys, in memory that does not grow |
-//! | [`adaptive`] | limits that follow what a dependency can take |
-//! | `session` | the one task of a client: it reports, is answered, and changes nodes |
-//! | `transport` | how a node is reached |
-//! | `layer` | a tower layer for HTTP and gRPC services |
+//! | one limit for the whole fleet | [`Client::limiter`] |
+//! | a limit of this process alone | [`Limiter::local`], [`Limiter::local_permits`] |
+//! | a limit for each of millions of keys | [`Keyed`] |
+//! | several limits at once, all or nothing | [`Layers`] of [`Tier`]s |
+//! | windows, a meter, strict spacing | [`shape`] |
+//! | as many calls at once as a dependency bears | [`adaptive`] |
+//! | to spare a backend that rejects, or answers nothing | [`adaptive::Throttle`], [`Breaker`] |
+//! | limits in front of a service | [`LimitLayer`], and [`web::key`] for what requests are counted under |
+//! | calls that wait when a server says so | [`web::RetryAfterLayer`] |
+//! | to try a limit out, or to switch it off | [`Mode`], [`Switched`] |
+//! | to act once on many events | [`debounce`] |
+//! | to see what limits do | [`Watch`], [`Client::health`] |
+//! | to test with a clock of your own | [`ManualClock`] |
+//!
+//! Whatever decides has the same manners. A verb that decides at once has a twin that takes the time as an
+//! argument, named `…_at`. A refusal is a [`Refused`]: it says what refused and when to come again, and nothing was taken. What was taken is put back or settled
+//! by what the verb answered. To decide takes no lock and
+//! allocates nothing; to find a limiter by its key takes a lock for one lookup. The guide in `docs/guide` helps to choose.
+//!
+//! With the feature `reqwest` outgoing calls may be reqwest's; with `metrics` a watch tells the `metrics` facade.
 //!
 //! # Limits of a process's own
 //!
@@ -58,6 +66,12 @@
 //! and holds nothing until it has a session of its own; at most one lease passes
 //! until then. A process that is stopped in the middle of a decision may, when it
 //! goes on, finish that one decision under the lease that it had: at most one for each thread.
+//!
+//! Threads that decide often on one key hold a few tokens of their own: see [`Batches`]. Decisions on those
+//! look at a clock that the kernel writes down at each of its ticks and that does not count suspended
+//! time, of which the session tells it at least four times a second. So after a suspend, and until the session's first look, at
+//! most one batch for each thread, of at most 64 tokens, is admitted under a lease that is over. What is
+//! decided on the word that threads share reads the boot clock itself.
 
 /// The guide, whose examples are compiled and run.
 #[cfg(doctest)]
@@ -65,11 +79,13 @@
 struct Guide;
 
 pub mod adaptive;
+mod breaker;
 mod builder;
 mod cell;
 mod central;
 mod client;
 mod clock;
+pub mod debounce;
 mod error;
 mod key;
 mod keyed;
@@ -82,23 +98,33 @@ mod refused;
 mod session;
 pub mod shape;
 mod shared;
+mod switch;
+mod switched;
 mod sync;
+mod tap;
 mod tier;
 mod transport;
+mod watch;
+pub mod web;
 
 pub use aliquot_core::share::Kind;
 pub use aliquot_core::unit::{Frequency, Span, Tick};
+pub use breaker::{Breaker, Circuit, Try};
 pub use builder::{ClientBuilder, DefaultRule};
 pub use client::Client;
 pub use clock::{Clock, CounterClock, HostClock, ManualClock, SharedClock, Sleep};
 pub use error::{BuildError, KeyRefused};
 pub use keyed::{Keyed, KeyedBuilder};
-pub use layer::{LimitLayer, Limited};
+pub use layer::{Answers, Fields, LimitLayer, Limited, Plain, Problems};
 pub use layers::{Charge, LayerRefused, Layers};
 pub use limit::{Limit, LimitError};
-pub use limiter::{Limiter, Reservation, Settled, Snapshot, Standing};
+pub use limiter::{Batches, Limiter, Reservation, Settled, Snapshot, Standing};
 pub use permit::Permit;
 pub use refused::{Admission, Reason, Refused};
 pub use shape::{FixedWindow, Meter, Pacer, ShapeError, SlidingCounter, SlidingLog, Turn};
 pub use shared::Status;
+pub use switch::{Mode, Overruled};
+pub use switched::Switched;
+pub use tap::Waits;
 pub use tier::{Slip, Tier};
+pub use watch::{Figures, Health, Line, Watch};

@@ -57,6 +57,12 @@ pub enum LimitError {
         /// How many there are.
         classes: usize,
     },
+    /// A throttle's multiplier is out of range.
+    #[error("multiplier: {percent} %; 100 to 10,000 are allowed")]
+    Multiplier {
+        /// What stood there.
+        percent: u32,
+    },
     /// Permits have no rate.
     #[error("rate: permits have none; their number is set as the burst")]
     Permits,

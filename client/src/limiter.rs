@@ -1,21 +1,26 @@
 //! The handle that requests are decided with.
 
 mod central;
+mod keyed;
 mod line;
+mod mode;
 mod own;
+mod quick;
 mod reservation;
 mod tier;
+mod watched;
 
+pub use quick::Batches;
 pub use reservation::{Reservation, Settled};
 
 use crate::cell::{Ask, Mark, No};
 use crate::key::Gate;
 use crate::permit::Permit;
 use crate::refused::{Admission, Refused};
-use crate::shared::Handle;
+use crate::shared::{Handle, Pace};
 use aliquot_core::central::Manner;
-use aliquot_core::share::Kind;
-use aliquot_core::unit::{Span, Tick};
+use aliquot_core::share::{Kind, Share};
+use aliquot_core::unit::{PeriodId, Rate, Span, Tick, Tokens};
 use own::Own;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +36,9 @@ pub struct Limiter {
     handle: Handle,
     /// Who changes the limit, where that is this process.
     own: Option<Arc<Own>>,
+    /// Whether it is counted what is admitted: of a leased limit always, since it is told to those who deal.
+    counts: bool,
+    pace: Pace,
 }
 
 /// What a limiter holds at one instant.
@@ -71,14 +79,18 @@ pub enum Standing {
     NoBudget,
     /// The client is closed.
     Closed,
+    /// Nothing is admitted, by order: [`Mode::Freeze`](crate::Mode::Freeze).
+    Frozen,
 }
 
 impl Limiter {
-    pub(crate) const fn new(gate: Arc<Gate>, handle: Handle) -> Self {
+    pub(crate) fn new(gate: Arc<Gate>, handle: Handle) -> Self {
         Self {
             gate,
+            pace: handle.shared.pace,
             handle,
             own: None,
+            counts: true,
         }
     }
 
@@ -88,13 +100,22 @@ impl Limiter {
         self.gate.name()
     }
 
-    /// Takes `n` tokens if they are there now.
+    /// Takes `n` tokens if they are there now, if it can from those that this thread took beforehand (see [`Batches`]).
     ///
     /// # Errors
     ///
     /// [`Refused`]; nothing was taken.
+    #[inline]
     pub fn try_acquire(&self, n: u64) -> Result<Admission, Refused> {
-        self.try_acquire_at(n, self.now())
+        match self.spend(n) {
+            Some(at) => Ok(Admission {
+                tokens: n,
+                asked_at: at,
+                decided_at: at,
+                period: PeriodId::new(0),
+            }),
+            None => self.take_and_fill(n),
+        }
     }
 
     /// [`Limiter::try_acquire`] at a reading of the client's clock. A reading that is
@@ -108,12 +129,12 @@ impl Limiter {
     }
 
     fn decide(&self, n: u64, now: Tick) -> Result<Admission, No> {
-        let lease = &self.handle.shared.lease.0;
-        let period = match self.gate.cell.decide(Ask::Tokens(n), now, lease) {
+        let period = match self.decide_once(n, now) {
             Ok(period) => period,
-            Err(no) => self.mend_and(no, now, || {
-                self.gate.cell.decide(Ask::Tokens(n), now, lease)
-            })?,
+            Err(no) => match self.mend_and(no, n, now, || self.decide_once(n, now)) {
+                Ok(period) => period,
+                Err(no) => return self.overrule(n, no, now),
+            },
         };
         self.admitted_here(n);
         Ok(Admission {
@@ -124,9 +145,14 @@ impl Limiter {
         })
     }
 
+    fn decide_once(&self, n: u64, now: Tick) -> Result<PeriodId, No> {
+        let lease = &self.handle.shared.lease.0;
+        self.gate.cell.decide(Ask::Tokens(n), now, lease)
+    }
+
     /// Counts an admission, where there is somebody to tell of it.
     fn admitted_here(&self, n: u64) {
-        if self.own.is_none() {
+        if self.counts {
             self.gate.tally.admitted(n);
         }
     }
@@ -137,15 +163,20 @@ impl Limiter {
 
     /// Counts a refusal: what is wanted is told to those who deal.
     fn deny(&self, n: u64, refused: Refused) -> Refused {
-        if self.own.is_none() {
+        if self.counts {
             self.gate.tally.denied(n);
-            self.handle.shared.want();
+            if self.own.is_none() {
+                self.handle.shared.want();
+            }
+        }
+        if self.gate.switch.is_watched() {
+            self.tell_refused(n, refused);
         }
         refused
     }
 
     pub(crate) fn now(&self) -> Tick {
-        self.handle.shared.clock.now()
+        self.handle.shared.now()
     }
 
     /// Takes `n` tokens, waiting for them in line: first come, first served
@@ -222,14 +253,31 @@ impl Limiter {
     ///
     /// [`Refused`]; nothing was taken.
     pub fn try_permit(&self) -> Result<Permit, Refused> {
-        self.decide_permit().map_err(|no| self.refuse(1, no))
+        self.try_permit_at(self.now())
     }
 
-    fn decide_permit(&self) -> Result<Permit, No> {
-        let (cell, now) = (&self.gate.cell, self.now());
+    /// [`Limiter::try_permit`] at a reading of the limiter's clock.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`]; nothing was taken.
+    pub fn try_permit_at(&self, now: Tick) -> Result<Permit, Refused> {
+        self.decide_permit(now).map_err(|no| self.refuse(1, no))
+    }
+
+    fn decide_permit(&self, now: Tick) -> Result<Permit, No> {
+        self.take_seat(now).or_else(|no| {
+            self.overrule(1, no, now)?;
+            Ok(Permit::free(self.handle.clone(), now))
+        })
+    }
+
+    fn take_seat(&self, now: Tick) -> Result<Permit, No> {
+        let cell = &self.gate.cell;
         let era = cell.era();
         cell.decide(Ask::Permit, now, &self.handle.shared.lease.0)?;
         if self.own.is_some() {
+            self.admitted_here(1);
             let (gate, handle) = (self.gate.clone(), self.handle.clone());
             return Ok(Permit::seated(gate, handle, None, era, now));
         }
@@ -276,6 +324,7 @@ impl Limiter {
             Mark::Forever => (Standing::Forever, Span::MAX),
             Mark::Open => (Standing::Open, Span::MAX),
             Mark::NoBudget => (Standing::NoBudget, Span::ZERO),
+            Mark::Closed if self.gate.switch.is_frozen() => (Standing::Frozen, Span::ZERO),
             Mark::Closed => (Standing::Closed, Span::ZERO),
         };
         let tokens = |grains: u64| grains / view.scale.max(1);
@@ -283,9 +332,29 @@ impl Limiter {
             kind: view.slot.kind,
             rate: tokens(view.slot.rate_grains()),
             burst: tokens(view.slot.grains(view.slot.burst)),
-            level: tokens(view.level),
+            level: tokens(view.level).saturating_add(self.gate.cell.coins()),
             right,
             remaining,
+        }
+    }
+
+    /// What this process may use now of the budget, in the budget's own grains
+    /// and rounded against it: to be added up with what others hold, as who judges a
+    /// fleet does. Empty where nothing may be used, and where there is no limit.
+    #[must_use]
+    pub fn share(&self) -> Share {
+        let used = matches!(
+            self.peek().right,
+            Standing::Leased | Standing::Floor | Standing::Forever
+        );
+        if !used {
+            return Share::EMPTY;
+        }
+        let view = self.gate.cell.view(self.now());
+        Share {
+            rate: Rate::from_grains(view.slot.rate_grains()),
+            burst: Tokens::from_grains(view.slot.grains(view.slot.burst)),
+            tokens: Tokens::from_grains(view.level),
         }
     }
 }

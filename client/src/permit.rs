@@ -35,6 +35,8 @@ enum Place {
     },
     /// At the home of its budget, which is told when this is dropped.
     Home(Booking),
+    /// Nowhere: it was let through.
+    Nowhere,
 }
 
 impl Permit {
@@ -47,6 +49,16 @@ impl Permit {
     ) -> Self {
         Self {
             place: Place::Here { gate, seat, era },
+            handle,
+            asked_at: decided_at,
+            decided_at,
+        }
+    }
+
+    /// A permit that was let through although there was none.
+    pub(crate) const fn free(handle: Handle, decided_at: Tick) -> Self {
+        Self {
+            place: Place::Nowhere,
             handle,
             asked_at: decided_at,
             decided_at,
@@ -85,7 +97,7 @@ impl Permit {
     #[must_use]
     pub const fn until(&self) -> Tick {
         match &self.place {
-            Place::Here { seat: None, .. } => Tick::from_nanos(u64::MAX),
+            Place::Here { seat: None, .. } | Place::Nowhere => Tick::from_nanos(u64::MAX),
             Place::Here {
                 seat: Some(seat), ..
             } => seat.until,

@@ -60,11 +60,36 @@ pub enum Reason {
     Undecided,
     /// The client was closed.
     Closed,
+    /// Nothing is admitted, by order: [`Mode::Freeze`](crate::Mode::Freeze).
+    Frozen,
+    /// What stands before is taken for broken, and was not asked: a [`Breaker`](crate::Breaker).
+    Broken,
+    /// Too much of it was rejected of late: a [`Throttle`](crate::adaptive::Throttle).
+    Shed,
     /// There is no room for another key: all that could make some owe something.
     NoRoom,
 }
 
 impl Reason {
+    /// All of them, in their order.
+    pub const ALL: [Self; 15] = [
+        Self::NoBudget,
+        Self::Cold,
+        Self::NoShare,
+        Self::Lapsed,
+        Self::ExceedsBurst,
+        Self::Throttled,
+        Self::Quota,
+        Self::Permits,
+        Self::WrongKind,
+        Self::Undecided,
+        Self::Closed,
+        Self::Frozen,
+        Self::Broken,
+        Self::Shed,
+        Self::NoRoom,
+    ];
+
     /// The reason in one word, as in metrics and headers.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -80,6 +105,9 @@ impl Reason {
             Self::WrongKind => "wrong_kind",
             Self::Undecided => "undecided",
             Self::Closed => "closed",
+            Self::Frozen => "frozen",
+            Self::Broken => "broken",
+            Self::Shed => "shed",
             Self::NoRoom => "no_room",
         }
     }
@@ -99,6 +127,9 @@ impl fmt::Display for Reason {
             Self::WrongKind => "the budget is of another kind",
             Self::Undecided => "no node is known to have decided",
             Self::Closed => "the client is closed",
+            Self::Frozen => "all is frozen, by order",
+            Self::Broken => "what is behind it is taken for broken",
+            Self::Shed => "too much was rejected of late",
             Self::NoRoom => "there is no room for another key",
         })
     }
@@ -125,6 +156,7 @@ impl Refused {
             No::Unruled => (Reason::NoBudget, None),
             No::Lapsed => (Reason::Lapsed, Some(Self::LATER)),
             No::Closed => (Reason::Closed, None),
+            No::Frozen => (Reason::Frozen, None),
             No::Kind => (Reason::WrongKind, None),
             No::Empty => (Reason::NoShare, Some(Self::SOON)),
             No::ExceedsBurst => (Reason::ExceedsBurst, None),

@@ -20,6 +20,7 @@ mod questions;
 use crate::builder::{DefaultRule, REPORT_EVERY};
 use crate::cell::CellDecider;
 use crate::central::Errand;
+use crate::debounce::{Debounce, Last, Rules};
 use crate::shared::{Command, Shared, Status};
 use crate::transport::{Dialer, Event, Link};
 use aliquot_core::budget::Labels;
@@ -95,15 +96,16 @@ pub(crate) struct Session {
     failures: u32,
     dial_at: Tick,
     report_every: Span,
-    reported: Tick,
     report_at: Tick,
+    /// Reports that cannot wait for their time, at most one in each gap.
+    urge: Debounce<Last<()>>,
     clocks: (Tick, i64),
     pid: u32,
 }
 
 impl Session {
     /// Two urgent reports are at least so far apart.
-    const URGENT_GAP: Span = Span::from_millis(2);
+    const URGENT_GAP: Duration = Duration::from_millis(2);
     /// While somebody is not served, what they want is looked at so often.
     const LOOK_AGAIN: Span = Span::from_millis(20);
     /// By so much may the wall clock get ahead of the boot clock between two looks: more
@@ -150,8 +152,8 @@ impl Session {
             failures: 0,
             dial_at: now,
             report_every: REPORT_EVERY,
-            reported: Tick::from_nanos(0),
             report_at: now,
+            urge: Debounce::new(Rules::throttle(Self::URGENT_GAP)),
             clocks: (now, wall),
             pid: std::process::id(),
             shared,
@@ -172,13 +174,14 @@ impl Session {
                 command = self.inbox.commands.recv(), if !self.closing => self.obey(command),
                 Some(errand) = self.inbox.errands.recv() => self.run_all(errand),
                 () = self.shared.wake.notified() => {}
-                () = tokio::time::sleep(nap) => {}
+                () = self.shared.clock.sleep(nap) => {}
             }
         }
     }
 
     /// Reads the clocks; what they say about a pause or a fork ends leases.
     fn look(&mut self) -> Tick {
+        self.shared.align();
         let (now, wall) = (self.shared.clock.now(), self.shared.clock.wall_ms());
         let (then, wall_then) = self.clocks;
         let passed = i64::try_from(now.since(then).nanos() / 1_000_000).unwrap_or(i64::MAX);
@@ -203,6 +206,7 @@ impl Session {
     /// Does all that is due at `now`. Whether the session is over.
     fn go_on(&mut self, now: Tick) -> bool {
         self.meet_new_keys(now);
+        self.obey_modes(now);
         if self
             .leaving
             .as_ref()
@@ -248,13 +252,10 @@ impl Session {
         let mut at = now.after(Self::LOOK_EVERY);
         let mut also = |tick: Tick| at = at.min(tick.max(now));
         if self.may_report() {
+            also(self.urge.due().unwrap_or(self.report_at));
             also(self.report_at);
             if self.shared.is_wanted() {
-                also(
-                    self.reported
-                        .after(Self::URGENT_GAP)
-                        .max(now.after(Self::LOOK_AGAIN)),
-                );
+                also(now.after(Self::LOOK_AGAIN));
             }
         }
         if let Some(at) = self.questions.next_look()
@@ -311,12 +312,16 @@ impl Session {
             return;
         }
         if now < self.report_at && self.machine.is_urgent(now) {
-            let soonest = self.reported.after(Self::URGENT_GAP).max(now);
-            self.report_at = self.report_at.min(soonest);
+            self.urge(now);
         }
-        if now >= self.report_at {
+        if now >= self.report_at || self.urge.poll(now).is_some() {
             self.report(now);
         }
+    }
+
+    /// A report is wanted soon. There is always room for it.
+    fn urge(&mut self, now: Tick) {
+        let _ = self.urge.push((), now);
     }
 
     /// Reports, if the connection keeps up.
@@ -329,7 +334,9 @@ impl Session {
         self.shared.unwant();
         if let Some(report) = self.machine.report(now, self.clocks.1) {
             self.messages += u64::from(link.send(&ClientMessage::Report(report)));
-            self.reported = now;
+            // Whatever it was made for, the next urgent one keeps its distance from it.
+            self.urge(now);
+            self.urge.flush(now);
             self.report_at = now.after(self.report_every);
         }
     }

@@ -1,10 +1,13 @@
 //! What a client's handles share with its session.
 
+use crate::breaker::{Breaker, Circuit};
 use crate::central::Errands;
-use crate::clock::SharedClock;
+use crate::clock::{HostClock, SharedClock, Source};
 use crate::error::KeyRefused;
 use crate::key::Gate;
+use crate::switch::Mode;
 use crate::sync::{AtomicU64, Ordering};
+use crate::tap::Tap;
 use aliquot_core::asking::Asking;
 use aliquot_core::budget::Key;
 use aliquot_core::unit::{Edge, Span, Tick};
@@ -20,10 +23,25 @@ use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 #[repr(align(64))]
 pub(crate) struct LeaseWord(pub(crate) AtomicU64);
 
+/// What a decision looks at before it spends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// There is no batch.
+    Exact,
+    /// At the lease, on the kernel's clock.
+    Strict,
+    /// At nothing.
+    Free,
+}
+
 /// What every handle and the session task have.
 pub(crate) struct Shared {
     pub(crate) clock: SharedClock,
+    source: Source,
+    pub(crate) pace: Pace,
     pub(crate) lease: LeaseWord,
+    /// A mode has changed since the session last looked.
+    switched: AtomicBool,
     /// Somebody was refused, or waits, since the session last looked.
     wanted: AtomicBool,
     pub(crate) wake: Notify,
@@ -36,6 +54,8 @@ pub(crate) struct Shared {
     pub(crate) errands: Errands,
     /// As many questions as may be under way.
     pub(crate) room: Arc<Semaphore>,
+    /// Whether questions are answered at all.
+    pub(crate) breaker: Breaker,
     /// Names questions within the process.
     pub(crate) tickets: AtomicU64,
 }
@@ -45,6 +65,8 @@ struct Registry {
     gates: BTreeMap<Key, Arc<Gate>>,
     fresh: Vec<(Key, Arc<Gate>)>,
     closed: bool,
+    mode: Mode,
+    tap: Option<Arc<Tap>>,
 }
 
 /// How a client's session stands.
@@ -58,6 +80,8 @@ pub struct Status {
     pub lease: Span,
     /// The keys that have limiters.
     pub keys: usize,
+    /// Whether questions to the homes of budgets are asked, or nobody answered them of late.
+    pub circuit: Circuit,
     /// Messages sent to nodes and heard from them, all sessions together.
     pub messages: u64,
 }
@@ -79,9 +103,14 @@ pub(crate) struct Handle {
 impl Handle {
     /// What limiters without a session have: a clock, and nobody to ask.
     pub(crate) fn nobodys(clock: SharedClock) -> Self {
+        Self::with(Source::Other(clock), Pace::Exact)
+    }
+
+    /// The same with one of the clocks that are known here.
+    pub(crate) fn with(source: Source, pace: Pace) -> Self {
         let (errands, _) = mpsc::unbounded_channel();
         let (commands, _) = mpsc::channel(1);
-        let shared = Shared::new(clock, Duration::ZERO, 0, errands);
+        let shared = Shared::new(source, pace, Duration::ZERO, 0, errands);
         Self {
             shared: Arc::new(shared),
             commands,
@@ -102,15 +131,28 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
+    /// After so many questions in a row that nobody answered, none is asked for a while.
+    const UNANSWERED: u16 = 5;
+    /// As long as a question is waited for, and no longer than callers wait for a share.
+    const COOL_DOWN: Duration = Duration::from_millis(500);
+    const COOL_DOWN_MOST: Duration = Duration::from_secs(2);
+
     pub(crate) fn new(
-        clock: SharedClock,
+        source: Source,
+        pace: Pace,
         cold_wait: Duration,
         keys_max: usize,
         errands: Errands,
     ) -> Self {
+        let clock = source.shared();
+        let breaker = Breaker::with_clock(Self::UNANSWERED, Self::COOL_DOWN, Arc::clone(&clock));
         Self {
+            breaker: breaker.longest(Self::COOL_DOWN_MOST),
             clock,
+            source,
+            pace,
             lease: LeaseWord(AtomicU64::new(0)),
+            switched: AtomicBool::new(false),
             wanted: AtomicBool::new(false),
             wake: Notify::new(),
             registry: Mutex::default(),
@@ -120,6 +162,19 @@ impl Shared {
             errands,
             room: Arc::new(Semaphore::new(Asking::PENDING_MAX)),
             tickets: AtomicU64::new(1),
+        }
+    }
+
+    /// What time it is.
+    #[inline]
+    pub(crate) fn now(&self) -> Tick {
+        self.source.now()
+    }
+
+    /// Sees to it that what deciders read in between keeps to the clock.
+    pub(crate) fn align(&self) {
+        if let Source::Host = self.source {
+            HostClock::align();
         }
     }
 
@@ -163,11 +218,61 @@ impl Shared {
             return Err(KeyRefused::TooMany { most });
         }
         let gate = Arc::new(Gate::new(text));
+        gate.switch.set_client(registry.mode);
+        if let Some(tap) = &registry.tap {
+            gate.watch(tap);
+        }
         registry.gates.insert(key.clone(), Arc::clone(&gate));
         registry.fresh.push((key, Arc::clone(&gate)));
         drop(registry);
         self.wake.notify_one();
         Ok(gate)
+    }
+
+    /// The session is to look at all modes.
+    pub(crate) fn switched(&self) {
+        self.switched.store(true, Ordering::Release);
+        self.wake.notify_one();
+    }
+
+    /// Whether any mode has changed since the last call.
+    pub(crate) fn take_switched(&self) -> bool {
+        self.switched.swap(false, Ordering::AcqRel)
+    }
+
+    /// Another mode for all keys, those that come later too.
+    pub(crate) fn set_mode(&self, mode: Mode) {
+        let mut registry = lock(&self.registry);
+        registry.mode = mode;
+        for gate in registry.gates.values() {
+            gate.switch.set_client(mode);
+            gate.changed();
+        }
+        drop(registry);
+        self.switched();
+    }
+
+    /// All keys are watched, those that come later too.
+    pub(crate) fn watch(&self, tap: &Arc<Tap>) {
+        let mut registry = lock(&self.registry);
+        let tap = registry.tap.get_or_insert_with(|| Arc::clone(tap)).clone();
+        for gate in registry.gates.values() {
+            gate.watch(&tap);
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        lock(&self.registry).closed
+    }
+
+    /// The mode for all keys.
+    pub(crate) fn mode(&self) -> Mode {
+        lock(&self.registry).mode
+    }
+
+    /// All keys' gates, by key.
+    pub(crate) fn gates(&self) -> Vec<Arc<Gate>> {
+        lock(&self.registry).gates.values().cloned().collect()
     }
 
     /// The keys that are new since the last call.
@@ -188,6 +293,7 @@ impl Shared {
         let mut status = lock(&self.status).clone();
         let until = Tick::from_nanos(self.lease.0.load(Ordering::Acquire));
         status.lease = until.since(self.clock.now());
+        status.circuit = self.breaker.circuit();
         status.keys = lock(&self.registry).gates.len();
         status
     }

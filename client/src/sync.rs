@@ -19,6 +19,54 @@ pub(crate) enum Bug {
     DebtUnseen,
     /// Who charges a key does not look at its slot again.
     OwnerUnseen,
+    /// What threads hold is not held back from the burst.
+    NotHeld,
+    /// A reconfiguration leaves threads what they hold.
+    NotRevoked,
+    /// A purse is filled with what is still in the word.
+    FilledForNothing,
+    /// Who spends does not look whose coins those are.
+    GenerationIgnored,
+    /// What is left of one epoch is put back in another.
+    EpochIgnored,
+    /// The capacity of a purse that was closed arrives with tokens in it.
+    ArrivesFull,
+}
+
+/// No thread.
+pub(crate) const NOBODY: u32 = 0;
+
+thread_local! {
+    static ME: std::cell::Cell<u32> = const { std::cell::Cell::new(NOBODY) };
+}
+
+/// The number of this thread, [`NOBODY`] if it has none yet.
+#[inline]
+pub(crate) fn me() -> u32 {
+    ME.get()
+}
+
+/// Numbers this thread. There is none left after 2³² of them: what comes then has no number.
+pub(crate) fn become_somebody() -> u32 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let me = ME.get();
+    if me != NOBODY {
+        return me;
+    }
+    let next = NEXT.fetch_add(1, Ordering::Relaxed);
+    let next = u32::try_from(next).unwrap_or(NOBODY);
+    ME.set(next);
+    next
+}
+
+/// How many purses a cell has, a power of two: some for each thread that may run at once.
+pub(crate) fn purses() -> usize {
+    static PURSES: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    *PURSES.get_or_init(|| {
+        let threads = std::thread::available_parallelism();
+        let threads = threads.map_or(1, std::num::NonZero::get);
+        (4 * threads).next_power_of_two().clamp(4, 64)
+    })
 }
 
 /// Waits for another thread's next few stores.

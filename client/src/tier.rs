@@ -30,6 +30,14 @@ pub trait Tier: fmt::Debug + Send + Sync {
 
     /// Puts up to `n` of what was taken back, and answers how many others can have.
     fn put_back_at(&self, slip: &Slip, n: u64, now: Tick) -> u64;
+
+    /// Takes `n` more than was asked for, whether they are there or not, and answers how many: what a cost that is
+    /// known only afterwards was above its estimate. Later requests wait for it. A tier that cannot owe,
+    /// as a window, takes none.
+    fn owe_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
+        let _ = (slip, n, now);
+        0
+    }
 }
 
 /// What a [`Tier`] took, so that it can put it back.

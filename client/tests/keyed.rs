@@ -99,6 +99,36 @@ fn keys_that_come_once_take_no_memory_and_are_all_served() {
     assert!(store.len() <= 1_168, "{}", store.len());
 }
 
+/// The memory of this process that is there, in bytes.
+fn resident() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("it is Linux");
+    let pages = statm
+        .split(' ')
+        .nth(1)
+        .and_then(|pages| pages.parse::<u64>().ok());
+    4_096 * pages.expect("a number of pages")
+}
+
+#[test]
+#[ignore = "ten million keys take a minute where nothing is optimised"]
+fn ten_million_keys_that_come_once_leave_memory_flat() {
+    let store = store(1_000, 1, 100_000);
+    let mut key = String::new();
+    let mut ask = |which: u64| {
+        use std::fmt::Write;
+        key.clear();
+        write!(key, "once/{which}").expect("a text can be written");
+        let now = START.after(Span::from_nanos(which * 5_000));
+        assert!(store.try_acquire_at(&key, 1, now).is_ok());
+    };
+    // All of the table has been written to by then.
+    (0..1_000_000).for_each(&mut ask);
+    let before = resident();
+    (1_000_000..10_000_000).for_each(&mut ask);
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 1 << 20, "{grown} bytes more");
+}
+
 #[test]
 fn what_owes_something_is_not_forgotten_for_newcomers() {
     let store = store(1, 1, 8);

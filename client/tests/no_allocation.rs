@@ -1,7 +1,9 @@
 //! No decision allocates: neither an admission nor a refusal, of any shape.
 
+use aliquot_client::adaptive::{Criticality, Throttle};
 use aliquot_client::{
-    FixedWindow, Keyed, Layers, Limit, Limiter, Meter, Pacer, SlidingCounter, SlidingLog,
+    Breaker, FixedWindow, Keyed, Layers, Limit, Limiter, Meter, Mode, Pacer, SlidingCounter,
+    SlidingLog, Switched, Tier, Try, Watch,
 };
 use std::time::Duration;
 
@@ -58,6 +60,19 @@ fn limiters() {
 }
 
 #[test]
+fn batches() {
+    let bucket = limiter(6_400);
+    bucket.try_acquire(1).expect("a full bucket");
+    let mut admitted = 0;
+    let made = allocation_counter::measure(|| {
+        for _ in 0..10_000 {
+            admitted += u32::from(bucket.try_acquire(1).is_ok());
+        }
+    });
+    assert_eq!((made.count_total, admitted), (0, 6_399));
+}
+
+#[test]
 fn shapes() {
     let window = FixedWindow::new(50, 3_600 * SECOND).expect("a window");
     check("fixed window", || window.try_acquire(1).is_ok());
@@ -69,6 +84,43 @@ fn shapes() {
     check("meter", || meter.try_pour(1).is_ok());
     let pacer = Pacer::new(3_600 * SECOND, 50).expect("a pacer");
     check("pacer", || pacer.book().is_ok());
+}
+
+#[test]
+fn what_is_switched_watched_or_broken() {
+    let bucket = limiter(50);
+    bucket.set_mode(Mode::DryRun);
+    let mut asked = 0;
+    check("dry run", || {
+        assert!(bucket.try_acquire(1).is_ok());
+        asked += 1;
+        asked > 50
+    });
+    let bucket = limiter(50);
+    let mut asked = 0;
+    check("freeze and thaw", || {
+        asked += 1;
+        bucket.set_mode(Mode::ALL[3 * (asked % 2)]);
+        bucket.try_acquire(1).is_ok()
+    });
+    let shadow = Switched::shadow(limiter(50));
+    check("shadow", || {
+        let slip = shadow.take_at(1, shadow.now()).expect("it refuses nothing");
+        slip.tokens() == 1
+    });
+    let watched = Watch::sampling(1).limiter("watched", limiter(50));
+    check("watched", || watched.try_acquire(1).is_ok());
+    let breaker = Breaker::new(50, SECOND);
+    check("breaker", || {
+        let tried = breaker.try_now();
+        let leave = tried.is_ok();
+        tried.into_iter().for_each(Try::failure);
+        leave
+    });
+    let throttle = Throttle::builder().seed(1).make();
+    check("throttle", || {
+        throttle.attempt(Criticality::Sheddable).is_ok()
+    });
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! groups above its own.
 
 pub mod clock;
+pub mod timer;
 
 pub mod budgets;
 pub mod config;

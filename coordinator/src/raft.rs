@@ -18,6 +18,7 @@ mod options;
 mod outcome;
 mod peer;
 mod reached;
+mod runtime;
 mod service;
 mod shared;
 mod snapshot;
@@ -35,6 +36,7 @@ pub use outcome::{BarrierError, ChangeError, Leader, Outcome, ProposeError, Raft
 pub use status::Status;
 
 use crate::store::Disk;
+use crate::timer;
 use aliquot_wire::limits::APPEND_BYTES_MAX;
 use aliquot_wire::pb::peer_server::PeerServer;
 use aliquot_wire::pb::raft_server::RaftServer;
@@ -304,7 +306,7 @@ fn storage(error: impl ToString) -> RaftError {
 }
 
 async fn anywhere(shared: &Shared, command: Bytes, limit: Duration) -> Result<Bytes, ProposeError> {
-    let end = tokio::time::sleep(limit);
+    let end = timer::sleep(limit);
     tokio::pin!(end);
     let mut open = false;
     loop {
@@ -326,7 +328,7 @@ async fn anywhere(shared: &Shared, command: Bytes, limit: Duration) -> Result<By
         tokio::select! {
             biased;
             () = &mut end => return Err(error),
-            () = tokio::time::sleep(RETRY) => {}
+            () = timer::sleep(RETRY) => {}
         }
     }
 }

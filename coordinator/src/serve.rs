@@ -18,6 +18,7 @@ use crate::node::{self, Founding, Lifeline, NodeHandle};
 use crate::raft::{self, Raft, RaftError, TcpConnector};
 use crate::session::{Gate, GateLimits};
 use crate::store::{DataDir, DataDirError, SledDisk, StoreError};
+use crate::timer;
 use aliquot_core::budget::Budget;
 use aliquot_core::command::Command;
 use aliquot_core::leader::Pace;
@@ -239,16 +240,13 @@ impl Running {
         tracing::info!("leaving");
         let status = self.raft.status().borrow().clone();
         if status.leads && status.voters.len() > 1 {
-            match tokio::time::timeout(HAND_OVER, self.raft.retire()).await {
+            match timer::timeout(HAND_OVER, self.raft.retire()).await {
                 Ok(Ok(())) => tracing::info!("leadership handed over"),
                 Ok(Err(error)) => tracing::warn!(%error, "leadership was not handed over"),
                 Err(_) => tracing::warn!("leadership was not handed over in time"),
             }
         }
-        if tokio::time::timeout(LEAVE, self.handle.leave())
-            .await
-            .is_err()
-        {
+        if timer::timeout(LEAVE, self.handle.leave()).await.is_err() {
             tracing::warn!("not everything was handed back in time; it is free after a lease");
         }
     }

@@ -10,13 +10,16 @@
 mod accuracy;
 mod explain;
 mod format;
+mod hunt;
 mod list;
+mod one;
 mod progress;
 mod replay;
 mod report;
 mod run;
 mod shrink;
 mod table;
+mod trace;
 
 use crate::judge::Verdict;
 use crate::library;
@@ -44,6 +47,7 @@ Examples:
   aliquot-sim report mine.toml --seed 7          the same, drawn
   aliquot-sim shrink mine.toml --seed 7          the least that still fails
   aliquot-sim explain mine.toml --seed 7         what led to the breach
+  aliquot-sim hunt mine.toml --runs 1000         what comes closest to one
 
 Exit codes:
   0  every seed was judged and passed
@@ -73,10 +77,14 @@ enum Command {
     Run(run::Args),
     /// Tell one seed, event by event, as JSON lines
     Replay(replay::Args),
+    /// Print the hash of each seed's trace: the same in every process
+    Trace(trace::Args),
     /// Tell what led to a breach
     Explain(explain::Args),
     /// Make a failing seed small: fewer faults, fewer clients, less time
     Shrink(shrink::Args),
+    /// Search for the seed and the change that leave the least slack
+    Hunt(hunt::Args),
     /// Draw a seed: one HTML file that opens offline
     Report(report::Args),
     /// Live the published workloads through and write docs/accuracy.md
@@ -88,6 +96,9 @@ enum Command {
     },
     /// Explain every key of a scenario file
     ExplainFormat,
+    /// Judge one seed of a scenario that is read from standard input, and answer as JSON
+    #[command(hide = true)]
+    JudgeOne(one::Args),
     /// List the marks that an assertion may want
     Marks,
 }
@@ -116,12 +127,15 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let done = match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Trace(args) => trace::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Shrink(args) => shrink::run(&args),
+        Command::Hunt(args) => hunt::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Accuracy(args) => accuracy::run(&args),
         Command::List { name } => list::run(name.as_deref()),
         Command::ExplainFormat => Ok(say(&format::explained())),
+        Command::JudgeOne(args) => one::run(&args),
         Command::Marks => Ok(say(&list::marks())),
     };
     match done {

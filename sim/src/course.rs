@@ -48,6 +48,8 @@ pub struct Bin {
     pub refused: u64,
     /// Tokens per second of the limit that was in force when the bin began.
     pub rate: f64,
+    /// Its burst, if it is a rate.
+    pub burst: f64,
 }
 
 /// One key's course.
@@ -223,10 +225,12 @@ impl KeyCourse {
         let index = (now / BIN) as usize;
         if self.bins.len() <= index {
             let rate = self.ideal.map_or(self.limit, |ideal| ideal.rate);
+            let burst = self.ideal.map_or(0.0, |ideal| ideal.burst);
             self.bins.resize(
                 index + 1,
                 Bin {
                     rate,
+                    burst,
                     ..Bin::default()
                 },
             );

@@ -27,6 +27,8 @@ pub enum Of {
     Hold,
     /// Where a client turns to.
     Choice,
+    /// What a hunt tries.
+    Hunt,
 }
 
 /// A source of numbers; the same name gives the same numbers everywhere.

@@ -20,10 +20,11 @@ const CLIENTS: usize = 8;
 pub fn html(scenario: &Scenario, plan: &Plan, lived: &Lived) -> String {
     let course = &lived.course;
     let mut body = String::new();
+    let drift = f64::from(plan.scenario.lease.drift.ppm()) / 1e6;
     heading(&mut body, scenario, plan, lived);
     for key in &course.keys {
         admitted(&mut body, key, course);
-        envelope(&mut body, key, course);
+        envelope(&mut body, key, course, drift);
         shares(&mut body, key, course, &plan.scenario);
     }
     leaders(&mut body, course, plan.scenario.topology.nodes);
@@ -78,7 +79,7 @@ fn plot(title: &str, unit: &'static str, course: &Course) -> Plot {
     let bands = course
         .faults
         .iter()
-        .map(|(from, to, _)| (*from as f64 / 1e9, *to as f64 / 1e9));
+        .map(|(from, to, what)| (*from as f64 / 1e9, *to as f64 / 1e9, what.clone()));
     Plot::new(title, unit, course.ends.1 as f64 / 1e9, bands.collect())
 }
 
@@ -118,32 +119,29 @@ fn admitted(body: &mut String, key: &KeyCourse, course: &Course) {
     plot.draw(body);
 }
 
-/// The fleet's admissions since the start, against what one bucket may have given by then.
-fn envelope(body: &mut String, key: &KeyCourse, course: &Course) {
+/// How many tokens more the envelope would have allowed, at the end of each bin: the level of one
+/// bucket that is filled at `(1 + ρ) · R` and that every admission takes from. Below nothing the
+/// envelope is broken.
+fn envelope(body: &mut String, key: &KeyCourse, course: &Course, drift: f64) {
     if !key.is_rate {
         return;
     }
-    let (mut sum, mut made) = (0.0, 0.0);
-    let (mut admitted, mut bound) = (Vec::new(), Vec::new());
+    let mut level = key.bins.first().map_or(0.0, |bin| bin.burst);
+    let (mut left, mut most) = (Vec::new(), Vec::new());
     for (index, bin) in key.bins.iter().enumerate() {
-        sum += bin.admitted as f64;
-        made += bin.rate * BIN as f64 / 1e9;
-        if index % 5 == 4 {
-            let at = (index + 1) as f64 * BIN as f64 / 1e9;
-            admitted.push((at, sum));
-            bound.push((at, made));
-        }
+        let made = (1.0 + drift) * bin.rate * BIN as f64 / 1e9;
+        level = (level + made - bin.admitted as f64).min(bin.burst);
+        let at = (index + 1) as f64 * BIN as f64 / 1e9;
+        left.push((at, level));
+        most.push((at, bin.burst));
     }
     let mut plot = plot(
-        &format!(
-            "{}: admitted against the envelope, both since the start",
-            key.key
-        ),
-        "tokens",
+        &format!("{}: what was left under the envelope", key.key),
+        "tokens, in steps of 100 ms",
         course,
     );
-    plot.line(Line::new("what the rate made", 1, bound).dashed());
-    plot.line(Line::new("admitted", 0, admitted));
+    plot.line(Line::new("the burst", 1, most).dashed());
+    plot.line(Line::new("left", 0, left));
     plot.draw(body);
 }
 

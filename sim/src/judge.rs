@@ -2,8 +2,9 @@
 
 use crate::figure::{Figures, Window};
 use crate::mark::{Mark, Marks};
+use crate::network;
 use crate::plan::Plan;
-use crate::scenario::{Assert, Bound, Scenario, What, format::METRICS};
+use crate::scenario::{Assert, Bound, Scenario, Tier, What, format::METRICS};
 use crate::world::{Lived, World};
 use std::collections::BTreeMap;
 
@@ -43,7 +44,7 @@ pub struct SeedResult {
     pub doubts: Vec<String>,
     /// Every figure that there is, of the time from 5 s (or a quarter) to the end of the duration.
     pub figures: BTreeMap<&'static str, f64>,
-    /// The marks that were hit.
+    /// The marks that were hit; a summary keeps those of its seeds together.
     pub marks: Marks,
     /// Events that were handled.
     pub events: u64,
@@ -77,11 +78,11 @@ pub fn judge(scenario: &Scenario, seed: u64, bytes: bool) -> SeedResult {
 pub fn judge_plan(plan: Plan, asserts: &[Assert], bytes: bool) -> SeedResult {
     let (seed, drawn) = (plan.seed, plan.scenario.clone());
     let heals = plan.heal();
-    let mut world = World::new(plan);
-    if bytes {
-        world = world.measuring_bytes();
-    }
-    let lived = world.live();
+    let lived = match drawn.run.tier {
+        Tier::Network => network::live(plan, None),
+        Tier::Kernel if bytes => World::new(plan).measuring_bytes().live(),
+        Tier::Kernel => World::new(plan).live(),
+    };
     let figures = Figures {
         scenario: &drawn,
         lived: &lived,

@@ -21,11 +21,17 @@ pub mod plan;
 
 pub mod world;
 
+pub mod network;
+
 pub mod figure;
+pub mod trace;
 
 pub mod judge;
 
+pub mod apart;
+
 pub mod drawing;
+pub mod hunt;
 pub mod runner;
 pub mod shrink;
 

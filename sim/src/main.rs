@@ -1,5 +1,7 @@
 //! The program `aliquot-sim`.
 
+mod entropy;
+
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

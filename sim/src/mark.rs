@@ -77,35 +77,129 @@ marks! {
     Recovered "recovered" "Everything had recovered after the last fault.",
     FullUse "full-use" "Over a second the limit was used to 99 %.",
     ForkedAlive "forked-alive" "A clone of a client admitted something beside its original.",
+    MessageOvertaken "message-overtaken" "A message was sent before another one of its link and arrived after it.",
+    MessageLost "message-lost" "A message was lost by chance.",
+    MessageWaited "message-waited" "A message waited for a process that did not run.",
+    HostSlow "host-slow" "A host did late what it had to do.",
+    AnswerStale "answer-stale" "A grant arrived after its successor.",
+    AnswerOfFormerEdge "answer-of-former-edge" "An answer arrived for an edge that its client had left.",
+    AnswerOfFormerLife "answer-of-former-life" "A leader's answer arrived for a life that its node had ended.",
+    AnswerTooLate "answer-too-late" "An answer came when the lease that it gave was over already.",
+    LeaseRenewedLate "lease-renewed-late" "A lease was renewed in its last quarter second.",
+    LeaseBeganAgain "lease-began-again" "A lapsed client was given a lease on the same edge again.",
+    Recalled "recalled" "A client was asked for something back.",
+    ReportStale "report-stale" "A client's report arrived after its successor, or twice.",
+    ReportOfFormerLife "report-of-former-life" "A client reported to a life that its node had ended.",
+    ReportOfClosedEdge "report-of-closed-edge" "A client reported on an edge that its node had closed.",
+    NodeReportStale "node-report-stale" "A node's report arrived after its successor.",
+    ElectedAgain "elected-again" "The node that had led last was elected again.",
+    ElectionLost "election-lost" "A candidate stood again, for nobody had won.",
+    AppendRefused "append-refused" "A follower lacked what came before an entry.",
+    TwoInOffice "two-in-office" "Two nodes believed that they were in office.",
+    OfficeVacant "office-vacant" "Nobody was in office for longer than a lease.",
+    LeaderCutOff "leader-cut-off" "A node in office did not reach a quorum.",
+    LeaderCrashed "leader-crashed" "The node in office crashed.",
+    LeaderPaused "leader-paused" "The node in office did not run for a while.",
+    LeaderStoreBroken "leader-store-broken" "The disk of the node in office refused to write.",
+    LeadHandedOver "lead-handed-over" "A leader handed its lead to another node.",
+    BarrierVoid "barrier-void" "A leader was deposed while it waited for a quorum's word.",
+    RoundRefused "round-refused" "A leader proposed something when it led no more.",
+    EntryInherited "entry-inherited" "A leader applied a round that another one had proposed.",
+    ReclaimInherited "reclaim-inherited" "A leader applied a reclaim that another one had proposed.",
+    ReclaimedAlive "reclaimed-alive" "What was reclaimed belonged to a node that ran.",
+    NodeBornAgain "node-born-again" "A node began another life.",
+    NodeRestartedUnderLeases "node-restarted-under-leases" "A node began anew while clients still held leases of its former life.",
+    LogReplayed "log-replayed" "A node read the end of its log again.",
+    AllNodesDown "all-nodes-down" "No node was up.",
+    PausedPastLease "paused-past-lease" "A process did not run for longer than a lease.",
+    SuspendedUnderLease "suspended-under-lease" "A machine was suspended while its client had a lease.",
+    WallSteppedBack "wall-stepped-back" "A wall clock was set back.",
+    MovementRefused "movement-refused" "The book refused a single movement of a round.",
+    RequestRepeated "request-repeated" "An entry asked for something that had been done.",
+    PartFreed "part-freed" "Part of a budget came back.",
+    InstanceEnded "instance-ended" "A budget's generation ended.",
+    LimitLowered "limit-lowered" "A limit was lowered while it was in use.",
+    LimitRaised "limit-raised" "A limit was raised while it was in use.",
+    AdmittedWithoutLeader "admitted-without-leader" "Something was admitted while nobody was in office.",
+    AdmittedWhileNodeDown "admitted-while-node-down" "Something was admitted under a lease whose node was down.",
+    AdmittedWhileCut "admitted-while-cut" "Something was admitted while its client was cut off from its node.",
+    AdmittedAtTheEnd "admitted-at-the-end" "Something was admitted in the last 50 ms of a lease.",
+    AdmittedAway "admitted-away" "Something was admitted under a lease of a node that its client does not begin with.",
+    AdmittedByFormerFloor "admitted-by-former-floor" "Something was admitted by a floor of an edge that was left.",
+    KeptShareUsed "kept-share-used" "Something was admitted by a share that was kept without a lease.",
+    LocalPartUsed "local-part-used" "Something was admitted by a part of one's own, without a lease.",
+    OpenUsed "open-used" "Something was admitted without any limit, without a lease.",
+    RefusedUnnamed "refused-unnamed" "Something was refused before its key had a name.",
+    RefusedWithoutShare "refused-without-share" "Something was refused for nothing was held.",
+    RefusedLapsed "refused-lapsed" "Something was refused for the lease was over.",
+    BucketEmpty "bucket-empty" "A bucket was empty.",
+    CostAbovePart "cost-above-part" "A request cost more than a part can hold.",
+    EscrowSpent "escrow-spent" "What was held of a quota was spent.",
+    PermitsAllOut "permits-all-out" "All permits of a client were in flight.",
+    QueueFull "queue-full" "A caller went away, for too many waited before it.",
+    WaiterServed "waiter-served" "A caller that waited was served.",
+    QuestionRefused "question-refused" "A node refused in a client's stead.",
+    QuestionsTooMany "questions-too-many" "A client had so many questions out that it asked no more.",
+    LinkLostWhileAsking "link-lost-while-asking" "A connection was lost while a question was unanswered.",
+    ClientReborn "client-reborn" "A client's process began anew.",
+    RebornUnderLease "reborn-under-lease" "A client's process ended with a lease in its hand, and began anew.",
+    DialRefused "dial-refused" "A client turned to a node that refused at once.",
+    DialUnanswered "dial-unanswered" "A client turned to a node that said nothing.",
+    OpenedLate "opened-late" "A node opened a session that its client waited for no more.",
+    FaultsAtOnce "faults-at-once" "Five faults lasted at the same time.",
+    EnvelopeTight "envelope-tight" "The worst window was within one token of its bound.",
+    AheadOfIdeal "ahead-of-ideal" "The fleet was ahead of one ideal bucket.",
 }
 
 /// How often each mark was hit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Marks([u64; Mark::ALL.len()]);
-
-impl Default for Marks {
-    fn default() -> Self {
-        Self([0; Mark::ALL.len()])
-    }
-}
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Marks(Vec<u64>);
 
 impl Marks {
     /// It happened.
-    pub const fn hit(&mut self, mark: Mark) {
+    pub fn hit(&mut self, mark: Mark) {
+        // None is counted until one is hit.
+        if self.0.is_empty() {
+            self.0.resize(Mark::ALL.len(), 0);
+        }
         self.0[mark as usize] += 1;
+    }
+
+    /// It happened, if it did.
+    pub fn hit_if(&mut self, happened: bool, mark: Mark) {
+        if happened {
+            self.hit(mark);
+        }
+    }
+
+    /// It happened so often more.
+    pub fn hit_times(&mut self, mark: Mark, times: u64) {
+        if times > 0 {
+            self.hit(mark);
+            self.0[mark as usize] += times - 1;
+        }
     }
 
     /// How often it did.
     #[must_use]
-    pub const fn count(&self, mark: Mark) -> u64 {
-        self.0[mark as usize]
+    pub fn count(&self, mark: Mark) -> u64 {
+        self.0.get(mark as usize).copied().unwrap_or(0)
     }
 
     /// Those of another run are added.
     pub fn add(&mut self, other: &Self) {
-        for (sum, more) in self.0.iter_mut().zip(other.0) {
+        if self.0.len() < other.0.len() {
+            self.0.resize(other.0.len(), 0);
+        }
+        for (sum, more) in self.0.iter_mut().zip(&other.0) {
             *sum += more;
         }
+    }
+
+    /// The marks that were never hit.
+    pub fn unhit(&self) -> impl Iterator<Item = Mark> {
+        let all = Mark::ALL.iter().copied();
+        all.filter(|mark| self.count(*mark) == 0)
     }
 
     /// How many marks were hit at all.

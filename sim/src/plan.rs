@@ -3,6 +3,8 @@
 
 use crate::draw::{Draw, Of};
 use crate::scenario::{Fault, Group, Scenario, Shape, Swarm, Target};
+use aliquot_core::budget::{Budget, BudgetDraft, Key};
+use aliquot_core::share::Kind;
 
 /// A seed's plan.
 #[derive(Clone, Debug)]
@@ -126,18 +128,26 @@ fn draw_sizes(scenario: &mut Scenario, swarm: &Swarm, seed: u64) {
     let nodes = draw.next();
     let clients = draw.next();
     if let Some((from, to)) = swarm.nodes {
-        scenario.topology.nodes = (from + nodes % (to - from)) as usize;
+        let (within, part) = (to - from, nodes % 1_000);
+        scenario.topology.nodes = (from + within * part * part / 1_000_000) as usize;
     }
-    if let (Some((from, to)), Some(group)) = (swarm.clients, scenario.clients.first_mut()) {
-        group.count = (from + clients % (to - from)) as usize;
+    if let Some((from, to)) = swarm.groups {
+        leave_out_groups(scenario, draw.range(from, to), &mut draw);
+    }
+    if let Some((from, to)) = swarm.clients {
+        // Many are drawn less often than few: they cost more, and show little more.
+        let (within, part) = (to - from, clients % 1_000);
+        let clients = (from + within * part * part * part / 1_000_000_000) as usize;
+        let groups = scenario.clients.len().max(1);
+        for (index, group) in scenario.clients.iter_mut().enumerate() {
+            group.count = ((clients + index) / groups).max(1);
+        }
     }
     if swarm.load {
         for (index, group) in scenario.clients.iter_mut().enumerate() {
-            draw_load(
-                group,
-                scenario.run.duration,
-                &mut Draw::of(seed, Of::Plan, 2, index as u64),
-            );
+            let mut draw = Draw::of(seed, Of::Plan, 2, index as u64);
+            draw_size(group, &scenario.budgets, &mut draw);
+            draw_load(group, scenario.run.duration, &mut draw);
         }
     }
     for group in &mut scenario.clients {
@@ -145,11 +155,56 @@ fn draw_sizes(scenario: &mut Scenario, swarm: &Swarm, seed: u64) {
     }
 }
 
+/// Keeps `most` groups, drawn, and the budgets that they ask for.
+fn leave_out_groups(scenario: &mut Scenario, most: u64, draw: &mut Draw) {
+    let first = scenario.budgets.first().map(|(draft, _)| draft.key.clone());
+    while scenario.clients.len() as u64 > most.max(1) {
+        let gone = draw.index(scenario.clients.len());
+        scenario.clients.remove(gone);
+    }
+    for group in &mut scenario.clients {
+        group.key = group.key.take().or_else(|| first.clone());
+    }
+    let keys = scenario
+        .clients
+        .iter()
+        .filter_map(|group| group.key.as_deref());
+    let keys: Vec<Key> = keys.filter_map(|key| Key::try_from(key).ok()).collect();
+    scenario
+        .budgets
+        .retain(|(_, budget)| keys.iter().any(|key| budget.key().matches(key)));
+}
+
+/// All clients of a group together want from a fifth of their limit to one and a half times as much.
+fn draw_size(group: &mut Group, budgets: &[(BudgetDraft, Budget)], draw: &mut Draw) {
+    let wanted = 0.2 * 8_f64.powf(draw.unit());
+    let key = group.key.as_deref().map(Key::try_from);
+    let falls = |budget: &Budget| match &key {
+        Some(key) => key.as_ref().is_ok_and(|key| budget.key().matches(key)),
+        None => true,
+    };
+    let Some((_, budget)) = budgets.iter().find(|(_, budget)| falls(budget)) else {
+        return;
+    };
+    let grains = budget.scale().grains_per_token() as f64;
+    let whole = budget.whole();
+    let limit = match budget.kind() {
+        Kind::Rate => whole.rate.grains() as f64 / grains,
+        Kind::Concurrency => whole.burst.grains() as f64 / grains * 1e9 / group.hold as f64,
+        // What is written is meant for the quota's length.
+        Kind::Quota => group.rate * group.count as f64,
+    };
+    // To three digits: a file writes it as it is.
+    let times = wanted * limit / (group.rate * group.count as f64 * group.cost as f64);
+    group.times = (times * 1e3).round() / 1e3;
+}
+
 /// Another shape of about the same size, now and then a much smaller or greater one.
 fn draw_load(group: &mut Group, duration: u64, draw: &mut Draw) {
     const SEC: u64 = 1_000_000_000;
     let at = draw.range(duration / 6, duration / 2);
-    let to = group.rate * (0.2 + 3.0 * draw.unit());
+    // To six digits behind the point, as a file writes it.
+    let to = (group.rate * (0.2 + 3.0 * draw.unit()) * 1e6).round() / 1e6;
     group.shape = match draw.range(0, 9) {
         0 => Shape::Ramp {
             to,
@@ -187,7 +242,9 @@ fn draw_load(group: &mut Group, duration: u64, draw: &mut Draw) {
     };
     group.in_step = draw.chance(0.3);
     group.waiting = if draw.chance(0.3) { 8 } else { 0 };
-    group.flows = draw.chance(0.2).then(|| draw.range(1, 4));
+    // Callers who wait ask again and again: of many clients they would be all that there is.
+    let (closed, flows) = (draw.chance(0.3), draw.range(1, 4));
+    group.flows = (closed && group.count <= 10).then_some(flows);
 }
 
 fn draw_faults(scenario: &Scenario, swarm: &Swarm, seed: u64, faults: &mut Vec<Fault>) {
@@ -203,6 +260,16 @@ fn draw_faults(scenario: &Scenario, swarm: &Swarm, seed: u64, faults: &mut Vec<F
     }
     let end = scenario.run.duration;
     let mut at = swarm.from;
+    // The log's quorum is of all nodes that there ever were: one may be gone for good.
+    let mut stays = scenario.topology.nodes < 4;
+    if kinds.contains(&"membership") && !stays && classes.chance(0.3) {
+        stays = true;
+        let joins = classes.range(swarm.from, end / 2);
+        faults.push(Fault {
+            joins: true,
+            ..one(scenario, "membership", joins, 0, &mut classes)
+        });
+    }
     for count in 0.. {
         let mut draw = Draw::of(seed, Of::Plan, 4, count);
         at += draw.exponential(swarm.every as f64) as u64;
@@ -210,13 +277,22 @@ fn draw_faults(scenario: &Scenario, swarm: &Swarm, seed: u64, faults: &mut Vec<F
             return;
         }
         let kind = kinds[draw.index(kinds.len())];
+        if kind == "membership" && std::mem::replace(&mut stays, true) {
+            continue;
+        }
         let lasts = draw.range(50_000_000, swarm.longest).min(end - at);
         faults.push(one(scenario, kind, at, lasts, &mut draw));
     }
 }
 
 /// One fault of a class, with hosts and amounts drawn.
-fn one(scenario: &Scenario, kind: &'static str, at: u64, lasts: u64, draw: &mut Draw) -> Fault {
+pub(crate) fn one(
+    scenario: &Scenario,
+    kind: &'static str,
+    at: u64,
+    lasts: u64,
+    draw: &mut Draw,
+) -> Fault {
     const MS: i64 = 1_000_000;
     let pick =
         |of: Target, draw: &mut Draw| resolve(scenario, &[Target::OneOf(Box::new(of))], draw);
@@ -231,7 +307,8 @@ fn one(scenario: &Scenario, kind: &'static str, at: u64, lasts: u64, draw: &mut 
         "partition" | "one_way" | "delay" | "loss" | "duplicate" | "reorder"
     );
     let target = match kind {
-        "leader_transfer" | "store_error" => pick(Target::Nodes, draw),
+        "leader_transfer" | "store_error" | "membership" => pick(Target::Nodes, draw),
+        "budget_change" => Vec::new(),
         "client_churn" | "clone_client" => pick(Target::Clients, draw),
         "reset" => pick(Target::Nodes, draw),
         "partition" if draw.chance(0.3) => resolve(scenario, &[Target::Minority], draw),
@@ -251,6 +328,10 @@ fn one(scenario: &Scenario, kind: &'static str, at: u64, lasts: u64, draw: &mut 
     };
     let bound = i64::from(scenario.lease.drift.ppm()) / 100;
     let ppm = draw.range(0, 2 * bound as u64 + 1) as i64 - bound;
+    let set = match kind {
+        "budget_change" => change(scenario, draw),
+        _ => toml::Table::new(),
+    };
     Fault {
         kind,
         at,
@@ -266,6 +347,39 @@ fn one(scenario: &Scenario, kind: &'static str, at: u64, lasts: u64, draw: &mut 
         period: draw.range(20, 300) * 1_000_000,
         wall: true,
         joins: false,
-        set: toml::Table::new(),
+        set,
     }
+}
+
+/// Another limit for one of the budgets, from an eighth to twice what is written.
+fn change(scenario: &Scenario, draw: &mut Draw) -> toml::Table {
+    let mut set = toml::Table::new();
+    let (picked, eighths) = (draw.index(scenario.budgets.len()), draw.range(1, 17));
+    let Some((draft, budget)) = scenario.budgets.get(picked) else {
+        return set;
+    };
+    let scaled = |grains: u64, per: u64| (grains.saturating_mul(eighths) / 8 / per).max(1);
+    let (whole, grains) = (budget.whole(), budget.scale().grains_per_token());
+    let count = |number: u64| toml::Value::Integer(i64::try_from(number).unwrap_or(i64::MAX));
+    match budget.kind() {
+        Kind::Rate => {
+            let rate = scaled(whole.rate.grains(), grains);
+            set.insert("rate".into(), format!("{rate}/s").into());
+            set.insert("burst".into(), count(scaled(whole.burst.grains(), grains)));
+        }
+        Kind::Concurrency => {
+            let permits = scaled(whole.burst.grains(), grains);
+            set.insert("concurrency".into(), count(permits));
+        }
+        // Its length must stay, or it is another quota.
+        Kind::Quota => {
+            let number = scaled(whole.tokens.grains(), grains);
+            let length = draft.quota.as_ref().map(ToString::to_string);
+            let length = length.as_deref().and_then(|text| text.split_once(" per "));
+            let length = length.map_or("minute", |(_, length)| length);
+            set.insert("quota".into(), format!("{number} per {length}").into());
+        }
+    }
+    set.insert("key".into(), draft.key.clone().into());
+    set
 }

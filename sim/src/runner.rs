@@ -1,8 +1,10 @@
 //! Many seeds of a scenario, on several threads, and their figures together.
 
+use crate::apart;
 use crate::judge::{SeedResult, Verdict, judge, missed};
 use crate::mark::Marks;
-use crate::scenario::{Scenario, What};
+use crate::scenario::{Scenario, Tier, What};
+
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -43,34 +45,40 @@ pub fn run(
     };
     let all_bytes = scenario.asserts.iter().any(counts);
     let work = || {
-        let mut results = Vec::new();
+        let (mut results, mut marks) = (Vec::new(), Marks::default());
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= seeds.end || failed.load(Ordering::Relaxed) {
-                return results;
+                return (results, marks);
             }
-            let result = judge(scenario, seed, all_bytes || seed == seeds.start);
+            let mut result = match scenario.run.tier {
+                Tier::Kernel => judge(scenario, seed, all_bytes || seed == seeds.start),
+                Tier::Network => apart::judge(scenario, seed),
+            };
             done(&result);
+            // A million seeds must fit in memory: their marks are kept together.
+            marks.add(&std::mem::take(&mut result.marks));
             results.push(result);
         }
     };
-    let mut results = std::thread::scope(|scope| {
+    let (mut results, marks) = std::thread::scope(|scope| {
         let threads: Vec<_> = (1..jobs.max(1)).map(|_| scope.spawn(work)).collect();
-        let mut results = work();
+        let (mut results, mut marks) = work();
         for thread in threads {
             match thread.join() {
-                Ok(more) => results.extend(more),
+                Ok((more, others)) => {
+                    results.extend(more);
+                    marks.add(&others);
+                }
                 Err(panic) => {
                     failed.store(true, Ordering::Relaxed);
                     std::panic::resume_unwind(panic);
                 }
             }
         }
-        results
+        (results, marks)
     });
     results.sort_by_key(|result| result.seed);
-    let mut marks = Marks::default();
-    results.iter().for_each(|result| marks.add(&result.marks));
     Summary {
         name: scenario.name.clone(),
         says: scenario.run.says.clone().unwrap_or_default(),

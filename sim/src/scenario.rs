@@ -38,13 +38,13 @@ pub use assert::{Assert, Bound, What};
 pub use fault::{Fault, Swarm, Target};
 pub use load::{Group, Shape};
 pub use problem::{Problem, Problems};
-pub use sections::{ClockRule, Lease, Run, Spread, Topology};
+pub use sections::{ClockRule, Lease, Run, Spread, Tier, Topology};
 
 use aliquot_coordinator::budgets::draft_of;
 use aliquot_core::budget::{Budget, BudgetDraft};
 use reader::Reader;
 use std::cell::RefCell;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 /// A scenario that was read and checked.
@@ -72,6 +72,8 @@ pub struct Scenario {
     pub asserts: Vec<Assert>,
     /// The file itself.
     pub text: String,
+    /// The folder that files which it names are in.
+    pub beside: Option<PathBuf>,
 }
 
 impl Scenario {
@@ -100,6 +102,9 @@ impl Scenario {
             {
                 reader.refuse(&format!("fault[{}].set", index + 1), error);
             }
+        }
+        if scenario.run.tier == Tier::Network {
+            reader.check_network(&scenario);
         }
         match reader.problems.into_inner() {
             problems if problems.0.is_empty() => Ok(scenario),

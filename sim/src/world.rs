@@ -11,12 +11,13 @@
 //! | `service`, `callers` | a service instance and who calls it |
 //! | `strike` | what goes wrong, and how it ends |
 //! | `operator` | who writes budgets |
-//! | `looks` | what the oracle is shown |
+//! | `looks`, `marking` | what the oracle is shown; what is marked of it |
+//! | `seen` | what an answer changed, for marks |
 
 mod asks;
-mod begin;
-mod callers;
-mod clock;
+pub(crate) mod begin;
+pub(crate) mod callers;
+pub(crate) mod clock;
 mod coordinator;
 mod desk;
 mod dial;
@@ -26,10 +27,12 @@ mod lived;
 mod load;
 mod log;
 mod looks;
+mod marking;
 mod mend;
-mod net;
+pub(crate) mod net;
 mod office;
 mod operator;
+mod seen;
 mod service;
 mod strike;
 mod votes;
@@ -92,6 +95,8 @@ pub struct World {
     /// The keys that clients ask for, with the budget that each falls under.
     keys: Vec<Key>,
     claims: Vec<Budget>,
+    /// What operators wrote last of each key's limit.
+    limits: Vec<aliquot_core::share::Share>,
     oracle: Oracle,
     marks: Marks,
     course: Course,
@@ -119,6 +124,8 @@ pub struct World {
     stopped: bool,
     measures_bytes: bool,
     skew_from: Vec<(u64, i64)>,
+    /// Since when nobody is in office, as far as anybody has looked.
+    vacant: Option<u64>,
     witness: Option<Box<dyn Witness>>,
 }
 
@@ -219,6 +226,8 @@ impl World {
     /// A process that does not run finds everything waiting when it does.
     fn wait_for(&mut self, host: usize, event: Event) {
         let until = self.paused(host).unwrap_or(self.now);
+        let message = matches!(event, Event::Deliver { .. });
+        self.marks.hit_if(message, Mark::MessageWaited);
         self.at(until, event);
     }
 
@@ -230,8 +239,8 @@ impl World {
             }
             return;
         }
-        self.events += 1;
         if self.hosts.is_node(host) {
+            self.events += 1;
             self.node_timer(host, timer);
             return;
         }
@@ -278,6 +287,7 @@ impl World {
             } else {
                 self.net.slowness(host)
             };
+            self.marks.hit_if(slow > 0, Mark::HostSlow);
             let host = host as u32;
             self.after(
                 span.saturating_add(slow),
@@ -296,15 +306,15 @@ impl World {
             return;
         }
         self.count_message(from, to, &message);
-        let fate = self.net.send(from, to);
+        let fate = self.net.send(self.now, from, to);
         let slow = if self.net.slow.is_empty() {
             0
         } else {
             self.net.slowness(to)
         };
-        if fate.cut {
-            self.marks.hit(Mark::MessageCut);
-        }
+        self.marks.hit_if(fate.cut, Mark::MessageCut);
+        self.marks.hit_if(fate.lost, Mark::MessageLost);
+        self.marks.hit_if(fate.overtaken, Mark::MessageOvertaken);
         let [first, second] = fate.copies.map(|copy| copy.map(|delay| delay + slow));
         if fate.late {
             self.marks.hit(Mark::MessageLate);

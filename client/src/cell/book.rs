@@ -38,6 +38,22 @@ pub(crate) struct Taken {
     pub(crate) act_at: Tick,
 }
 
+impl Taken {
+    /// Of an era that never is: nothing of it can be put back.
+    pub(crate) const fn nothing(now: Tick) -> Self {
+        Self {
+            grains: 0,
+            position: 0,
+            back: 0,
+            burst: 0,
+            era: u64::MAX,
+            at: now,
+            period: PeriodId::new(0),
+            act_at: now,
+        }
+    }
+}
+
 /// What one look at a word and its slot says.
 struct Page {
     word: Word,
@@ -119,7 +135,7 @@ impl Cell {
         let mut seen = self.hot.word.load(Ordering::Acquire);
         loop {
             let Page { word, slot, .. } = self.page(seen);
-            let step = self.step(&slot, word, ask, now, lease);
+            let step = self.step(&slot, word, ask, now, lease, 0);
             fence(Ordering::Acquire);
             let found = self.hot.word.load(Ordering::Acquire);
             if Word::unpack(found).epoch == word.epoch {
@@ -140,7 +156,7 @@ impl Cell {
     ) -> Result<(u64, u64, Tick), No> {
         let Page { word, slot, .. } = page;
         let ask = Ask::Tokens(n);
-        let no = match self.step(slot, *word, ask, now, lease) {
+        let no = match self.step(slot, *word, ask, now, lease, 0) {
             Ok(debt) if slot.mark == Mark::Open => return Ok((debt, 0, now)),
             Ok(debt) => return Ok((debt, slot.grains(self.cost(slot, ask)?), now)),
             Err(no) => no,
@@ -178,7 +194,10 @@ impl Cell {
                 return 0;
             }
             let grains = tokens.saturating_mul(scale).min(taken.grains);
-            let units = page.room_for(taken, back, now).min(grains) >> slot.shift;
+            let units = page
+                .room_for(taken, back, self.floor(slot, 0), now)
+                .min(grains)
+                >> slot.shift;
             if units == 0 {
                 return 0;
             }
@@ -218,6 +237,7 @@ impl Cell {
                 return false;
             };
             let (made, more) = slot.made(now.max(taken.at));
+            let made = made.saturating_add(self.floor(&slot, 0));
             let start = match word.debt > made {
                 true => word.debt,
                 false => made.saturating_add(u64::from(more)),
@@ -247,11 +267,13 @@ impl Cell {
 }
 
 impl Page {
-    /// The most grains of what was taken that may be put back at `now`.
-    fn room_for(&self, taken: &Taken, back: u64, now: Tick) -> u64 {
+    /// The most grains of what was taken that may be put back at `now`; the level stays
+    /// `floor` units below the capacity.
+    fn room_for(&self, taken: &Taken, back: u64, floor: u64, now: Tick) -> u64 {
         let Self { word, slot, before } = self;
         let (made, more) = slot.made(now);
-        let made = slot.grains(made.saturating_add(u64::from(more)));
+        let made = made.saturating_add(u64::from(more)).saturating_add(floor);
+        let made = slot.grains(made);
         let (debt, burst) = (slot.grains(word.debt), slot.grains(slot.burst));
         // Beyond this epoch's base in one or the other direction.
         let mine = i128::from(taken.position.wrapping_sub(*before).cast_signed());

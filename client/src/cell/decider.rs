@@ -34,6 +34,8 @@ pub(crate) struct CellDecider {
     right: Right,
     /// Permits held, in flight or not.
     held: u64,
+    /// What threads had refused by themselves when it was last asked for.
+    denied: u64,
 }
 
 impl CellDecider {
@@ -53,6 +55,7 @@ impl CellDecider {
             agreed: false,
             right: Right::Never,
             held: 0,
+            denied: 0,
         }
     }
 
@@ -111,6 +114,22 @@ impl CellDecider {
         self.gate.changed();
     }
 
+    /// The mode of the gate has changed.
+    pub(crate) fn switched(&mut self, now: Tick) {
+        self.turn(now, |plan, missing| (plan, missing, ()));
+        self.gate.changed();
+    }
+
+    /// What deciders go by: nothing is admitted where all is frozen. What is not known
+    /// stays so, since a change of the fixed point rests on it.
+    fn shown(&self, mark: Mark) -> Mark {
+        match mark {
+            Mark::Cold => Mark::Cold,
+            _ if self.gate.switch.is_frozen() => Mark::Closed,
+            mark => mark,
+        }
+    }
+
     fn cell(&self) -> &Cell {
         &self.gate.cell
     }
@@ -139,7 +158,16 @@ impl CellDecider {
     /// Begins an epoch at `now`. `change` is told what is missing to a full
     /// cell, in grains and rounded up, and answers the new plan with what is
     /// missing then. It is asked again if somebody decided meanwhile.
+    ///
+    /// What threads hold of the old epoch is void then: after it, or what was
+    /// taken just before it would be overlooked.
     fn turn<R>(&mut self, now: Tick, change: impl Fn(Plan, u64) -> (Plan, u64, R)) -> R {
+        let answer = self.begin(now, change);
+        self.cell().purses.revoke_all();
+        answer
+    }
+
+    fn begin<R>(&mut self, now: Tick, change: impl Fn(Plan, u64) -> (Plan, u64, R)) -> R {
         let (hot, cold) = (&self.gate.cell.hot, &self.gate.cell.cold);
         let mut seen = hot.word.load(Ordering::Acquire);
         loop {
@@ -147,6 +175,7 @@ impl CellDecider {
             let old = self.cell().slot(word.epoch);
             let base = now.max(old.base);
             let missing = word.debt.saturating_sub(old.made(base).0);
+            let missing = missing.max(self.cell().floor(&old, 0).min(old.burst));
             // What the unit cut off of the capacity is missing, too.
             let cut = self
                 .plan
@@ -155,7 +184,8 @@ impl CellDecider {
                 .saturating_sub(old.grains(old.burst));
             let missing = old.grains(missing).saturating_add(cut);
             let (plan, missing, answer) = change(self.plan, missing);
-            let slot = Slot::new(plan.rate, plan.burst, base, plan.mark, plan.kind);
+            let mark = self.shown(plan.mark);
+            let slot = Slot::new(plan.rate, plan.burst, base, mark, plan.kind);
             let debt = debt_of(&slot, plan.burst, missing);
             let step = u16::from(!sync::planted(Bug::SameEpoch));
             let epoch = word.epoch.wrapping_add(step);
@@ -373,6 +403,11 @@ impl Decider for CellDecider {
     }
 
     fn observed(&mut self) -> Option<Observed> {
-        Some(self.gate.tally.drain(self.scale.grains_per_token()))
+        let purses = &self.cell().purses;
+        let (tally, denied) = (&self.gate.tally, purses.denied());
+        tally.admitted(purses.take_uncounted());
+        tally.denied(denied.wrapping_sub(self.denied));
+        self.denied = denied;
+        Some(tally.drain(self.scale.grains_per_token()))
     }
 }

@@ -121,7 +121,8 @@ impl Slot {
 
     /// A cost in units, rounded up; `None` beyond any capacity.
     pub(crate) fn cost(&self, grains: u128) -> Option<u64> {
-        let units = grains.div_ceil(1 << self.shift);
+        let rest = grains & ((1 << self.shift) - 1);
+        let units = (grains >> self.shift) + u128::from(rest != 0);
         u64::try_from(units)
             .ok()
             .filter(|&units| units <= Self::UNITS_MAX)

@@ -32,7 +32,7 @@ impl Cell {
             let found = self.hot.word.load(Ordering::Acquire);
             if Word::unpack(found).epoch == word.epoch {
                 let (made, _) = slot.made(now);
-                let missing = word.debt.saturating_sub(made);
+                let missing = word.debt.saturating_sub(made).max(self.floor(&slot, 0));
                 return View {
                     level: slot.grains(slot.burst.saturating_sub(missing)),
                     missing: slot.grains(missing),

@@ -11,8 +11,27 @@ use std::time::Duration;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+
+/// Which fields of an answer say what there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Fields {
+    /// None; `Retry-After` stays.
+    None,
+    /// `RateLimit` and `RateLimit-Policy` of
+    /// [draft-ietf-httpapi-ratelimit-headers](https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/).
+    #[default]
+    Standard,
+    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, in seconds from now,
+    /// which many clients know and nobody has defined.
+    Legacy,
+    /// Both kinds.
+    Both,
+}
 
 /// gRPC's codes, <https://grpc.io/docs/guides/status-codes/>.
 #[derive(Clone, Copy)]
@@ -22,96 +41,219 @@ enum Grpc {
     Unavailable = 14,
 }
 
+/// What bodies refusals have.
+pub trait Answers<R> {
+    /// The body, and its type, of a problem in JSON.
+    fn body(problem: impl FnOnce() -> String) -> (R, Option<HeaderValue>);
+
+    /// The body of an answer that has none.
+    fn empty() -> R;
+}
+
+/// None.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain;
+
+/// Problems, in JSON.
+#[derive(Clone, Copy, Debug)]
+pub struct Problems;
+
+impl<R: Default> Answers<R> for Plain {
+    fn body(_: impl FnOnce() -> String) -> (R, Option<HeaderValue>) {
+        (R::default(), None)
+    }
+
+    fn empty() -> R {
+        R::default()
+    }
+}
+
+impl<R: From<String>> Answers<R> for Problems {
+    fn body(problem: impl FnOnce() -> String) -> (R, Option<HeaderValue>) {
+        let kind = HeaderValue::from_static("application/problem+json");
+        (R::from(problem()), Some(kind))
+    }
+
+    fn empty() -> R {
+        R::from(String::new())
+    }
+}
+
+/// What an answer is about, whatever it looks like.
+struct Problem {
+    status: StatusCode,
+    grpc: Grpc,
+    word: &'static str,
+    detail: String,
+    wait: Option<Duration>,
+}
+
 /// The answer to a request that was refused: HTTP's, or a gRPC answer without a message.
-pub(super) fn refuse<R: Default>(parts: &Parts, held: &Snapshot, refused: Refused) -> Response<R> {
+pub(super) fn refuse<A: Answers<R>, R>(parts: &Parts, refused: Refused) -> Response<R> {
     let (status, grpc) = match refused.reason {
-        Reason::Closed => (StatusCode::SERVICE_UNAVAILABLE, Grpc::Unavailable),
+        Reason::Closed | Reason::Frozen | Reason::Broken | Reason::Shed => {
+            (StatusCode::SERVICE_UNAVAILABLE, Grpc::Unavailable)
+        }
         _ => (StatusCode::TOO_MANY_REQUESTS, Grpc::ResourceExhausted),
     };
-    let mut response = answer(parts, status, grpc, refused.reason.word());
-    let headers = response.headers_mut();
-    describe(headers, held);
-    if let Some(wait) = refused.retry_after {
-        headers.insert(RETRY_AFTER, HeaderValue::from(seconds_up(wait).max(1)));
-    }
-    response
+    let problem = Problem {
+        status,
+        grpc,
+        word: refused.reason.word(),
+        detail: refused.reason.to_string(),
+        wait: refused.retry_after,
+    };
+    problem.answer::<A, R>(parts)
 }
 
 /// The answer to a request whose key is none, or one too many.
-pub(super) fn no_key<R: Default>(parts: &Parts, refused: &KeyRefused) -> Response<R> {
-    match refused {
-        KeyRefused::Invalid { .. } => answer(
-            parts,
+pub(super) fn no_key<A: Answers<R>, R>(parts: &Parts, refused: &KeyRefused) -> Response<R> {
+    let (status, grpc, word) = match refused {
+        KeyRefused::Invalid { .. } => (
             StatusCode::BAD_REQUEST,
             Grpc::InvalidArgument,
             "invalid_key",
         ),
-        KeyRefused::TooMany { .. } => answer(
-            parts,
+        KeyRefused::TooMany { .. } => (
             StatusCode::TOO_MANY_REQUESTS,
             Grpc::ResourceExhausted,
             "too_many_keys",
         ),
-        KeyRefused::Closed => answer(
-            parts,
+        KeyRefused::Closed => (
             StatusCode::SERVICE_UNAVAILABLE,
             Grpc::Unavailable,
             Reason::Closed.word(),
         ),
-    }
-}
-
-fn answer<R: Default>(
-    parts: &Parts,
-    status: StatusCode,
-    grpc: Grpc,
-    word: &'static str,
-) -> Response<R> {
-    let mut response = Response::new(R::default());
-    let content = parts.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
-    if content.is_some_and(|content| content.starts_with(b"application/grpc")) {
-        // Trailers only: all of the answer is in its header.
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-        headers.insert(GRPC_STATUS, HeaderValue::from(grpc as u16));
-        headers.insert(GRPC_MESSAGE, HeaderValue::from_static(word));
-    } else {
-        *response.status_mut() = status;
-    }
-    response
-}
-
-/// The `RateLimit` fields: structured fields (RFC 9651) with the part of this process.
-///
-/// `q` is the burst and `w` the seconds in which the rate makes it, rounded up;
-/// `r` is what is there now and `t` the seconds until all of it is. Where there
-/// is no limit to speak of, nothing is said.
-pub(super) fn describe(headers: &mut HeaderMap, held: &Snapshot) {
-    if !matches!(
-        held.right,
-        Standing::Leased | Standing::Floor | Standing::Forever
-    ) || held.burst == 0
-    {
-        return;
-    }
-    let mut insert = |name, text: String| {
-        if let Ok(value) = HeaderValue::try_from(text) {
-            headers.insert(name, value);
-        }
     };
-    let level = held.level.min(held.burst);
-    if held.kind != Kind::Rate || held.rate == 0 {
-        insert(RATE_LIMIT_POLICY, format!("\"share\";q={}", held.burst));
-        insert(RATE_LIMIT, format!("\"share\";r={level}"));
-        return;
+    // What the request said is not repeated to it.
+    let detail = match refused {
+        KeyRefused::Invalid { error, .. } => format!("the key {error}"),
+        KeyRefused::TooMany { .. } | KeyRefused::Closed => refused.to_string(),
+    };
+    let problem = Problem {
+        status,
+        grpc,
+        word,
+        detail,
+        wait: None,
+    };
+    problem.answer::<A, R>(parts)
+}
+
+impl Problem {
+    fn answer<A: Answers<R>, R>(&self, parts: &Parts) -> Response<R> {
+        let content = parts.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+        let mut response;
+        if content.is_some_and(|content| content.starts_with(b"application/grpc")) {
+            // Trailers only: all of the answer is in its header.
+            response = Response::new(A::empty());
+            let headers = response.headers_mut();
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+            headers.insert(GRPC_STATUS, HeaderValue::from(self.grpc as u16));
+            headers.insert(GRPC_MESSAGE, HeaderValue::from_static(self.word));
+        } else {
+            let (body, kind) = A::body(|| self.json());
+            response = Response::new(body);
+            *response.status_mut() = self.status;
+            if let Some(kind) = kind {
+                response.headers_mut().insert(CONTENT_TYPE, kind);
+            }
+        }
+        if let Some(wait) = self.wait {
+            let wait = HeaderValue::from(seconds_up(wait).max(1));
+            response.headers_mut().insert(RETRY_AFTER, wait);
+        }
+        response
     }
-    let window = held.burst.div_ceil(held.rate).max(1);
-    let full = (held.burst - level).div_ceil(held.rate);
-    insert(
-        RATE_LIMIT_POLICY,
-        format!("\"share\";q={};w={window}", held.burst),
-    );
-    insert(RATE_LIMIT, format!("\"share\";r={level};t={full}"));
+
+    /// RFC 9457, with the problem types that the draft of the `RateLimit` fields registers, and members of our own: a
+    /// word for the reason, and the wait to the millisecond.
+    fn json(&self) -> String {
+        let (kind, title) = match self.status {
+            StatusCode::TOO_MANY_REQUESTS => (
+                "https://iana.org/assignments/http-problem-types#quota-exceeded",
+                "Request cannot be satisfied as assigned quota has been exceeded",
+            ),
+            StatusCode::SERVICE_UNAVAILABLE => (
+                "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
+                "Request cannot be satisfied due to temporary server capacity constraints",
+            ),
+            _ => ("about:blank", "Bad Request"),
+        };
+        let wait = self.wait.map(|wait| {
+            let ms = wait.as_nanos().div_ceil(1_000_000);
+            format!(",\"retry_after_ms\":{ms}")
+        });
+        format!(
+            "{{\"type\":\"{kind}\",\"title\":\"{title}\",\"status\":{},\"detail\":{},\"reason\":\"{}\"{}}}",
+            self.status.as_u16(),
+            quoted(&self.detail),
+            self.word,
+            wait.unwrap_or_default(),
+        )
+    }
+}
+
+/// A text as JSON has it (RFC 8259, section 7).
+fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c < ' ' => quoted.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+impl Fields {
+    /// The `RateLimit` fields: structured fields (RFC 9651) with the part of this process.
+    ///
+    /// `q` is the burst and `w` the seconds in which the rate makes it, rounded up;
+    /// `r` is what is there now and `t` the seconds until all of it is. Where there
+    /// is no limit to speak of, nothing is said. The legacy ones are `q`, `r` and `t`.
+    pub(super) fn write(self, headers: &mut HeaderMap, held: &Snapshot) {
+        if !matches!(
+            held.right,
+            Standing::Leased | Standing::Floor | Standing::Forever
+        ) || held.burst == 0
+        {
+            return;
+        }
+        let (standard, legacy) = match self {
+            Self::None => return,
+            Self::Standard => (true, false),
+            Self::Legacy => (false, true),
+            Self::Both => (true, true),
+        };
+        let mut insert = |name, text: String| {
+            if let Ok(value) = HeaderValue::try_from(text) {
+                headers.insert(name, value);
+            }
+        };
+        let (burst, level) = (held.burst, held.level.min(held.burst));
+        let makes = held.kind == Kind::Rate && held.rate > 0;
+        let window = makes.then(|| burst.div_ceil(held.rate).max(1));
+        let full = makes.then(|| (burst - level).div_ceil(held.rate));
+        if standard {
+            let window = window
+                .map(|window| format!(";w={window}"))
+                .unwrap_or_default();
+            let full = full.map(|full| format!(";t={full}")).unwrap_or_default();
+            insert(RATE_LIMIT_POLICY, format!("\"share\";q={burst}{window}"));
+            insert(RATE_LIMIT, format!("\"share\";r={level}{full}"));
+        }
+        if legacy {
+            insert(X_LIMIT, burst.to_string());
+            insert(X_REMAINING, level.to_string());
+            if let Some(full) = full {
+                insert(X_RESET, full.to_string());
+            }
+        }
+    }
 }
 
 fn seconds_up(wait: Duration) -> u64 {

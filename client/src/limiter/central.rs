@@ -60,7 +60,14 @@ impl Limiter {
     pub(super) async fn ask(&self, kind: Kind, n: u64, manner: Manner) -> Result<Grant, Refused> {
         // Nothing is no question.
         let cost = NonZeroU64::new(n).ok_or(Refused::of(No::Empty))?;
-        let asked = tokio::time::timeout(Self::ANSWER_WAIT, async {
+        let clock = &self.handle.shared.clock;
+        // Where nobody answered of late, callers do not wait for it one by one.
+        let leave = self.handle.shared.breaker.try_at(self.now());
+        let leave = leave.map_err(|broken| Refused {
+            retry_after: broken.retry_after,
+            ..Refused::undecided()
+        })?;
+        let asked = async {
             for _ in 0..Self::TRIES {
                 let shared = &self.handle.shared;
                 match central::ask(shared, &self.gate, kind, cost, manner).await {
@@ -78,13 +85,24 @@ impl Limiter {
                         return Err(refused(kind, reason, wait));
                     }
                     Answer::Void | Answer::Refused { .. } => {
-                        tokio::time::sleep(Self::MOVED_WAIT).await;
+                        clock.sleep(Self::MOVED_WAIT).await;
                     }
                 }
             }
             Err(Refused::undecided())
-        });
-        asked.await.unwrap_or(Err(Refused::undecided()))
+        };
+        let answered = tokio::select! {
+            biased;
+            answered = asked => answered,
+            () = clock.sleep(Self::ANSWER_WAIT) => {
+                leave.failure_at(self.now());
+                return Err(Refused::undecided());
+            }
+        };
+        if !matches!(answered, Err(refused) if refused.reason == Reason::Undecided) {
+            leave.success();
+        }
+        answered
     }
 
     /// What the home let through.

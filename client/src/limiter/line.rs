@@ -48,7 +48,7 @@ impl Limiter {
             return self.wait_for_own(n, most).await;
         }
         let began = self.now();
-        if self.gate.tally.waiting() == 0 {
+        if self.gate.tally.waiting() == 0 || self.gate.switch.lets_through() {
             match self.decide(n, began) {
                 Ok(admission) => return Ok(admission),
                 Err(no) if self.asks(no).is_none() && self.patience(no, most).is_none() => {
@@ -85,6 +85,9 @@ impl Limiter {
                 }
             }
         };
+        if outcome.is_ok() {
+            self.tell_waited(began, self.now());
+        }
         outcome.map_err(|refused| self.deny(n, refused))
     }
 
@@ -98,7 +101,7 @@ impl Limiter {
         let outcome = {
             let _waiting = Waiting::of(&self.gate.tally, 1);
             let local = || {
-                let decided = self.decide_permit();
+                let decided = self.decide_permit(self.now());
                 if decided.is_err() {
                     self.handle.shared.want();
                 }
@@ -107,6 +110,9 @@ impl Limiter {
             let remote = |grant| self.permitted(grant);
             self.stand_in_line(wait, local, remote).await
         };
+        if outcome.is_ok() {
+            self.tell_waited(wait.began, self.now());
+        }
         outcome.map_err(|refused| self.deny(1, refused))
     }
 

@@ -2,11 +2,12 @@
 
 use super::{Limiter, Reservation};
 use crate::cell::{CellDecider, Mark, No};
-use crate::clock::{CounterClock, HostClock, SharedClock};
+use crate::clock::{HostClock, SharedClock, Source};
 use crate::key::Gate;
 use crate::limit::{Fitted, Limit, LimitError};
 use crate::refused::{Admission, Refused};
-use crate::shared::Handle;
+use crate::shared::{Handle, Pace};
+use crate::switch::Mode;
 use aliquot_core::client::Decider;
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{Scale, Span, Tick};
@@ -30,7 +31,7 @@ struct State {
 
 impl Limiter {
     /// A limiter of this process's own, full at the start: `burst` tokens at once,
-    /// and what `limit` makes. It is decided by the [`CounterClock`].
+    /// and what `limit` makes. It is decided by the [`CounterClock`](crate::CounterClock).
     ///
     /// Its contract is that of `golang.org/x/time/rate`: over any window of length
     /// `t` it admits at most `burst + rate · t`; more than the burst is refused at once;
@@ -54,7 +55,7 @@ impl Limiter {
     /// ```
     pub fn local(limit: impl Into<Limit>, burst: u64) -> Result<Self, LimitError> {
         static HANDLE: OnceLock<Handle> = OnceLock::new();
-        let handle = HANDLE.get_or_init(|| Handle::nobodys(Arc::new(CounterClock)));
+        let handle = HANDLE.get_or_init(|| Handle::with(Source::Counter, Pace::Free));
         Self::owned(limit.into(), burst, handle.clone())
     }
 
@@ -93,8 +94,13 @@ impl Limiter {
         };
         Ok(Self {
             gate,
+            pace: match kind {
+                Kind::Rate => handle.shared.pace,
+                Kind::Quota | Kind::Concurrency => Pace::Exact,
+            },
             handle,
             own: Some(Arc::new(own)),
+            counts: false,
         })
     }
 
@@ -212,16 +218,22 @@ impl Limiter {
         }
         let burst = view.slot.grains(view.slot.burst);
         let level = burst as f64 - view.missing as f64;
-        level / view.scale.max(1) as f64
+        level / view.scale.max(1) as f64 + self.gate.cell.coins() as f64
     }
 
     /// Does what keeps a limit of one's own from deciding, and then asks again.
     pub(super) fn mend_and<T>(
         &self,
         no: No,
+        n: u64,
         now: Tick,
         again: impl Fn() -> Result<T, No>,
     ) -> Result<T, No> {
+        if let No::NotYet(_) = no
+            && self.gate.cell.relieve(n, now, || self.now())
+        {
+            return again();
+        }
         let Some(own) = &self.own else {
             return Err(no);
         };
@@ -248,13 +260,28 @@ impl Limiter {
         let mut place = InLine(Some(self.reserve_within_at(n, most, now)?));
         let act_at = place.0.as_ref().map_or(now, Reservation::act_at);
         loop {
+            let changed = self.gate.change.notified();
+            let mut changed = std::pin::pin!(changed);
+            changed.as_mut().enable();
             let wait = act_at.since(clock.now());
             if wait.is_zero() {
                 break;
             }
-            clock.sleep(Duration::from_nanos(wait.nanos())).await;
+            // The place is given up either way.
+            match self.mode() {
+                Mode::Enforce => {}
+                Mode::Freeze => return Err(self.refuse(n, No::Frozen)),
+                Mode::DryRun | Mode::Bypass => return Ok(self.let_through(n, clock.now())),
+            }
+            tokio::select! {
+                () = clock.sleep(Duration::from_nanos(wait.nanos())) => {}
+                () = changed => {}
+            }
         }
         let period = place.0.take().map(|reservation| reservation.period());
+        if act_at > now {
+            self.tell_waited(now, clock.now());
+        }
         Ok(Admission {
             tokens: n,
             asked_at: now,
@@ -276,6 +303,11 @@ impl Drop for InLine {
 }
 
 impl Own {
+    /// The mode has changed.
+    pub(super) fn switched(&self, now: Tick) {
+        self.lock().decider.switched(now);
+    }
+
     /// None of what this guards is left half-done by a panic.
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

@@ -87,8 +87,14 @@ impl Limiter {
     pub(super) fn take_within(&self, n: u64, most: Span, now: Tick) -> Result<Taken, Refused> {
         let lease = &self.handle.shared.lease.0;
         let reserve = || self.gate.cell.reserve(n, now, most, lease);
-        let taken = reserve().or_else(|no| self.mend_and(no, now, reserve));
-        let taken = taken.map_err(|no| self.refuse(n, no))?;
+        let taken = reserve().or_else(|no| self.mend_and(no, n, now, reserve));
+        let taken = match taken {
+            Ok(taken) => taken,
+            Err(no) => {
+                let taken = self.overrule_taking(n, no, now);
+                return taken.map_err(|no| self.refuse(n, no));
+            }
+        };
         self.admitted_here(n);
         Ok(taken)
     }

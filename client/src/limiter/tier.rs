@@ -16,7 +16,8 @@ impl Limiter {
     pub fn would_admit_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
         let (cell, lease) = (&self.gate.cell, &self.handle.shared.lease.0);
         let would = || cell.would(Ask::Tokens(n), now, lease);
-        let would = would().or_else(|no| self.mend_and(no, now, would));
+        let would = would().or_else(|no| self.mend_and(no, n, now, would));
+        let would = would.or_else(|no| self.would_overrule(no));
         would.map_err(Refused::of)
     }
 
@@ -55,5 +56,14 @@ impl Tier for Limiter {
             return 0;
         };
         self.put_back(taken, n, now)
+    }
+
+    fn owe_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
+        let owes = |taken| self.gate.cell.exact(taken, n, now);
+        if !slip.taken().is_some_and(owes) {
+            return 0;
+        }
+        self.admitted_here(n);
+        n
     }
 }

@@ -85,6 +85,18 @@ impl Session {
         }
     }
 
+    /// Modes that have changed are shown to those who decide.
+    pub(super) fn obey_modes(&mut self, now: Tick) {
+        if !self.shared.take_switched() {
+            return;
+        }
+        let ours = self.keys.entries.values_mut();
+        let ours = ours.filter_map(|entry| entry.decider.as_mut());
+        for decider in self.machine.deciders_mut().chain(ours) {
+            decider.switched(now);
+        }
+    }
+
     /// Asks for the names that are due.
     pub(super) fn intern(&mut self, now: Tick) {
         let Some(link) = &self.link else { return };

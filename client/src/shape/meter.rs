@@ -115,4 +115,8 @@ impl Tier for Meter {
     fn put_back_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
         self.limiter.put_back_at(slip, n, now)
     }
+
+    fn owe_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
+        self.limiter.owe_at(slip, n, now)
+    }
 }

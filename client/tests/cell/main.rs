@@ -3,13 +3,19 @@
 //!
 //! The cell is compiled in here, since nothing of it is public.
 
-#![expect(dead_code, reason = "the cell has more than these tests use")]
+#![expect(
+    dead_code,
+    unreachable_pub,
+    reason = "the cell has more than these tests use"
+)]
 
 #[path = "../../src"]
 mod source {
     pub(crate) mod cell;
     pub(crate) mod key;
+    pub(crate) mod switch;
     pub(crate) mod sync;
+    pub(crate) mod tap;
 }
 
 use aliquot_core::bucket::Bucket;
@@ -21,7 +27,7 @@ use aliquot_core::unit::{PeriodId, Rate, Span, Tick, Tokens};
 use cell::{Ask, CellDecider, Slot};
 use key::Gate;
 use proptest::prelude::*;
-use source::{cell, key, sync};
+use source::{cell, key, switch, sync, tap};
 use std::sync::Arc;
 use sync::AtomicU64;
 

@@ -17,8 +17,11 @@ mod source {
     pub(crate) mod keyed;
     pub(crate) mod limit;
     pub(crate) mod refused;
+    pub(crate) mod switch;
+    pub(crate) mod tap;
 }
 mod keys;
+mod purses;
 mod sync;
 
 use aliquot_core::budget::BudgetDraft;
@@ -29,7 +32,7 @@ use aliquot_core::unit::{PeriodId, Rate, Span, Tick, Tokens};
 use cell::{Ask, CellDecider};
 use key::Gate;
 use loom::thread;
-use source::{cell, clock, key, keyed, limit, refused};
+use source::{cell, clock, key, keyed, limit, refused, switch, tap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use sync::{AtomicU64, Bug};

@@ -12,11 +12,38 @@ pub(crate) enum Bug {
     EraIgnored,
     DebtUnseen,
     OwnerUnseen,
+    NotHeld,
+    NotRevoked,
+    FilledForNothing,
+    GenerationIgnored,
+    EpochIgnored,
+    ArrivesFull,
 }
 
 /// Lets the other threads of the model go on.
 pub(crate) fn spin() {
     loom::thread::yield_now();
+}
+
+pub(crate) const NOBODY: u32 = 0;
+
+loom::thread_local! {
+    static ME: Cell<u32> = Cell::new(NOBODY);
+}
+
+/// Which thread of the model this is.
+pub(crate) fn me() -> u32 {
+    ME.with(Cell::get)
+}
+
+/// Makes this the model's thread of that number.
+pub(crate) fn be(me: u32) {
+    ME.with(|cell| cell.set(me));
+}
+
+/// Threads of odd numbers share one.
+pub(crate) fn purses() -> usize {
+    2
 }
 
 thread_local! {

@@ -3,6 +3,7 @@
 mod central;
 mod layer;
 mod line;
+mod modes;
 mod node;
 mod shares;
 mod steady;

@@ -1,4 +1,4 @@
-//! What is admitted around a killed node: ten kills under three times the
+//! What is admitted around a killed node: twenty kills under three times the
 //! limit, of the leader and of a follower in turn.
 
 use crate::Outcome;
@@ -9,7 +9,7 @@ use aliquot_client::{Span, Tick};
 use aliquot_coordinator::demo::cluster::NODES;
 use aliquot_coordinator::demo::verdict::Course;
 
-const RUNS: usize = 10;
+const RUNS: usize = 20;
 const PER_SECOND: u64 = 1_000;
 const BURST: u64 = 200;
 

@@ -1,6 +1,7 @@
 //! The service on which peers say what they know.
 
 use crate::gossip::{CLUSTER_METADATA, Event, NODE_METADATA, TARGET_METADATA};
+use crate::timer;
 use aliquot_core::unit::NodeId;
 use aliquot_wire::Wire;
 use aliquot_wire::gossip::GossipMessage;
@@ -103,7 +104,7 @@ async fn listen(
         let next = tokio::select! {
             biased;
             () = events.closed() => return Err(stopping()),
-            next = tokio::time::timeout(SILENCE_MAX, messages.message()) => next,
+            next = timer::timeout(SILENCE_MAX, messages.message()) => next,
         };
         let Ok(next) = next else {
             let text = format!("nothing was said for {SILENCE_MAX:?}");

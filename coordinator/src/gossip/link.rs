@@ -1,6 +1,7 @@
 //! The task that keeps a stream to one peer.
 
 use super::{CLUSTER_METADATA, Event, NODE_METADATA, TARGET_METADATA};
+use crate::timer;
 use aliquot_core::unit::NodeId;
 use aliquot_wire::Wire;
 use aliquot_wire::gossip::GossipMessage;
@@ -133,7 +134,7 @@ impl Runner {
             {
                 return;
             }
-            tokio::time::sleep(backoff.mul_f64(self.rng.random_range(0.5..1.0))).await;
+            timer::sleep(backoff.mul_f64(self.rng.random_range(0.5..1.0))).await;
             backoff = BACKOFF.1.min(backoff * 2);
         }
     }
@@ -143,7 +144,7 @@ impl Runner {
     async fn hold(&mut self, channel: Channel, was_up: &mut bool) -> Option<String> {
         let (stream, messages) = mpsc::channel(1);
         let call = self.call(channel, messages);
-        let mut answers = match tokio::time::timeout(PATIENCE, call).await {
+        let mut answers = match timer::timeout(PATIENCE, call).await {
             Ok(Ok(answers)) => answers,
             Ok(Err(status)) => return Some(told(&status)),
             Err(_) => return Some(format!("no answer within {PATIENCE:?}")),

@@ -12,6 +12,7 @@ use super::writes::Writers;
 use crate::gossip::{self, Book, Link};
 use crate::raft::{Committed, MachineError, Outcome, ProposeError, Raft, Status};
 use crate::session::{self, Registry, Spread};
+use crate::timer::{self, Ticker};
 use aliquot_core::central::{Ask, Release, Told};
 use aliquot_core::leadership::Barrier;
 use aliquot_core::node::Node;
@@ -145,8 +146,7 @@ impl Actor {
     }
 
     pub(super) async fn run(mut self, mut ears: Ears) {
-        let mut timer = tokio::time::interval(Self::TICK);
-        timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut ticker = Ticker::new(Self::TICK);
         let (_never, mut status) = watch::channel(Status::default());
         loop {
             let due = self.next_urgent();
@@ -173,11 +173,11 @@ impl Actor {
                     self.look_at_the_clock();
                     self.follow_raft(latest);
                 }
-                _ = timer.tick() => {
+                () = ticker.tick() => {
                     self.look_at_the_clock();
                     self.tick();
                 }
-                () = tokio::time::sleep(due.unwrap_or_default()), if due.is_some() => {
+                () = timer::sleep(due.unwrap_or_default()), if due.is_some() => {
                     self.look_at_the_clock();
                 }
                 Some(question) = ears.questions.recv() => {
@@ -269,6 +269,7 @@ impl Actor {
                 node.clock_jumped(self.now);
             }
             node.tick(self.now);
+            self.pace.look_at_lease(node.is_leased(self.now));
         }
         self.traffic.sample(self.now);
         self.keep_founding();
@@ -281,6 +282,7 @@ impl Actor {
 
     /// Does what follows from the inputs: plans, answers, reports, records.
     fn settle(&mut self) {
+        self.refresh_names();
         self.tick_leader();
         if let Some(node) = &mut self.node {
             node.hurry(self.now);

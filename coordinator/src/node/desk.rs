@@ -9,21 +9,46 @@ use aliquot_core::state::State;
 use aliquot_core::unit::{BudgetId, Incarnation, Span, Tick};
 use aliquot_wire::gossip::{Presence, Topic};
 use aliquot_wire::session::{Interned, KeyRefusal, NodeMessage, SessionOpen, SessionOpened};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Keys whose budgets were asked for and are not there yet, and when they were
 /// last asked for.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
-    asked: BTreeMap<Key, Option<Tick>>,
-    /// Whether an entry may have changed what keys are called.
-    pub(super) stale: bool,
+    asked: BTreeMap<Key, Tick>,
+    pub(super) stale: Stale,
+    /// Until when nobody is told of names.
+    quiet: Tick,
     swept: Tick,
     spread: Tick,
 }
 
+/// What of the names of keys entries may have changed.
+#[derive(Debug, Default)]
+pub(super) struct Stale {
+    keys: BTreeSet<Key>,
+    all: bool,
+}
+
+impl Stale {
+    /// One key may be called otherwise now. Where thousands are made at once, each must
+    /// not cost a look at all of them.
+    pub(super) fn key(&mut self, key: &Key) {
+        self.keys.insert(key.clone());
+    }
+
+    /// Any key may be called otherwise now.
+    pub(super) const fn all(&mut self) {
+        self.all = true;
+    }
+}
+
 /// A budget that was asked for and did not come is asked for again.
 const AGAIN: Span = Span::from_millis(500);
+
+/// A session is told of names in so long, with what transport takes: a pause
+/// after many, and none that could be noticed after one.
+const NAMES: Span = Span::from_nanos(50_000);
 
 /// Closed sessions are looked for this often.
 const SWEEP: Span = Span::from_millis(200);
@@ -140,39 +165,61 @@ impl Actor {
                 // Its stream was ended with the reason.
                 break;
             };
-            if interned.budget == Err(KeyRefusal::NotYet) {
-                self.pending.asked.entry(interned.key.clone()).or_default();
+            let waits = interned.budget == Err(KeyRefusal::NotYet);
+            if waits && !self.pending.asked.contains_key(&interned.key) {
+                self.pending.asked.insert(interned.key.clone(), self.now);
+                self.ask_for(&interned.key);
             }
             names.push(interned);
         }
-        self.keep_asking();
         names
     }
 
-    /// Asks for the budgets that clients wait for.
+    fn ask_for(&self, key: &Key) {
+        self.propose_anywhere(Command::Instantiate {
+            key: key.to_string(),
+            creator: self.node.as_ref().map(aliquot_core::node::Node::life),
+        });
+    }
+
+    /// Asks again for the budgets that clients wait for and that did not come.
     pub(super) fn keep_asking(&mut self) {
-        let creator = self.node.as_ref().map(aliquot_core::node::Node::life);
         let (now, state) = (self.now, &self.state);
-        let asked = &mut self.pending.asked;
-        asked.retain(|key, _| name(state, key) == Err(KeyRefusal::NotYet));
         let mut due = Vec::new();
-        for (key, asked) in asked {
-            if asked.is_none_or(|asked| now.since(asked) >= AGAIN) {
-                *asked = Some(now);
-                due.push(key.to_string());
+        self.pending.asked.retain(|key, asked| {
+            if now.since(*asked) < AGAIN {
+                return true;
             }
-        }
+            *asked = now;
+            let waits = name(state, key) == Err(KeyRefusal::NotYet);
+            if waits {
+                due.push(key.clone());
+            }
+            waits
+        });
         for key in due {
-            self.propose_anywhere(Command::Instantiate { key, creator });
+            self.ask_for(&key);
         }
     }
 
-    /// After entries that may have changed it, says what keys are called.
+    /// After entries that may have changed it, says what keys are called: to a few at once, to
+    /// many with pauses, in which what else is new comes together.
     pub(super) fn refresh_names(&mut self) {
-        if std::mem::take(&mut self.pending.stale) {
-            let state = &self.state;
-            self.sessions.refresh(|key| name(state, key));
+        let stale = &self.pending.stale;
+        if (stale.keys.is_empty() && !stale.all) || self.now < self.pending.quiet {
+            return;
         }
+        let stale = std::mem::take(&mut self.pending.stale);
+        let state = &self.state;
+        let told = match stale.all {
+            true => self.sessions.refresh(|key| name(state, key)),
+            false => {
+                let keys = stale.keys.iter();
+                self.sessions.refresh_keys(keys, |key| name(state, key))
+            }
+        };
+        let told = u64::try_from(told).unwrap_or(u64::MAX);
+        self.pending.quiet = self.now.after(NAMES.times_or_max(told));
     }
 
     fn take_report(&mut self, caller: Caller, mut report: Report) {

@@ -2,6 +2,7 @@
 
 use super::actor::{Actor, Control};
 use crate::raft::{ProposeError, Status};
+use crate::timer;
 use aliquot_core::command::{Changes, Command};
 use aliquot_core::leader::{Leader, LeaderOutput, Pace};
 use aliquot_core::leadership::Barrier;
@@ -145,7 +146,7 @@ impl Actor {
         let control = self.control.clone();
         tokio::spawn(async move {
             if !delay.is_zero() {
-                tokio::time::sleep(delay).await;
+                timer::sleep(delay).await;
             }
             let proposed = raft.propose_in(term.get(), command.clone()).await;
             let result = proposed.map(drop);

@@ -10,6 +10,7 @@
 //! ```
 
 use super::actor::{Actor, Control};
+use crate::timer;
 use aliquot_core::central::{Ask, Hops, Outcome, Reason, Release, Told};
 use aliquot_core::node::{Asked, Released};
 use aliquot_core::unit::{Incarnation, Span};
@@ -152,7 +153,7 @@ impl Actor {
 /// Asks a home; `None` if it did not answer.
 async fn forward(mut home: CentralClient<Channel>, ask: Ask) -> Option<Told> {
     let message = AskForward::new(ask).to_message();
-    let answered = tokio::time::timeout(PATIENCE, home.forward(message)).await;
+    let answered = timer::timeout(PATIENCE, home.forward(message)).await;
     let told = Told::from_message(answered.ok()?.ok()?.into_inner()).ok()?;
     // Another question's answer would be no answer to this one.
     (told.edge == ask.edge && told.request == ask.request).then_some(told)
@@ -161,5 +162,5 @@ async fn forward(mut home: CentralClient<Channel>, ask: Ask) -> Option<Told> {
 /// Tells a home that what it may have booked is not used; it may not hear it.
 async fn give_up(mut home: CentralClient<Channel>, release: Release) {
     let message = ReleaseForward::new(release).to_message();
-    let _ = tokio::time::timeout(PATIENCE, home.release(message)).await;
+    let _ = timer::timeout(PATIENCE, home.release(message)).await;
 }

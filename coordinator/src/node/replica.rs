@@ -7,7 +7,7 @@ use aliquot_core::command::Command;
 use aliquot_core::message::{Answer, Heard, Verdict};
 use aliquot_core::node::Node;
 use aliquot_core::state::{Effect, State};
-use aliquot_core::unit::{Seq, Span, Term};
+use aliquot_core::unit::{BudgetId, Seq, Span, Term};
 use aliquot_wire::Wire;
 use aliquot_wire::log::{LogEntry, SnapshotFile};
 use bytes::Bytes;
@@ -35,7 +35,6 @@ impl Actor {
             self.tell_writers(command.as_ref(), &effects);
             outcomes.push(Arc::new(effects));
         }
-        self.refresh_names();
         self.end_own_life();
         self.warm_up();
         Ok(outcomes)
@@ -57,7 +56,7 @@ impl Actor {
         // Whatever was followed entry by entry is found out again.
         self.adopt_settings();
         self.end_own_life();
-        self.pending.stale = true;
+        self.pending.stale.all();
         let budgets: Vec<_> = self.state.budgets().map(|(budget, _)| budget).collect();
         for budget in budgets {
             self.reweigh(budget);
@@ -90,16 +89,24 @@ impl Actor {
                 self.sessions.clear(&Refused::Lapsed);
             }
             Effect::Configured => self.adopt_settings(),
-            Effect::RuleChanged(_)
-            | Effect::Created { .. }
-            | Effect::Restarted { .. }
-            | Effect::Ended(_) => self.pending.stale = true,
+            // A generation that ended has no key any more.
+            Effect::RuleChanged(_) | Effect::Ended(_) => self.pending.stale.all(),
+            Effect::Created { budget, .. } | Effect::Restarted { budget, .. } => {
+                self.renamed(*budget);
+            }
             Effect::Changed(budget) => {
-                self.pending.stale = true;
+                self.renamed(*budget);
                 self.reweigh(*budget);
             }
             Effect::Reclaimed(life) => self.book.forget(*life),
             _ => {}
+        }
+    }
+
+    /// The key of a generation may be called otherwise now.
+    fn renamed(&mut self, budget: BudgetId) {
+        if let Some(generation) = self.state.budget(budget) {
+            self.pending.stale.key(&generation.key);
         }
     }
 

@@ -50,6 +50,8 @@ pub(super) struct Rhythm {
     gossiped: Tick,
     presence: Presence,
     presented: Tick,
+    /// Whether this node had a lease when that was last looked at.
+    leased: bool,
 }
 
 impl Rhythm {
@@ -61,7 +63,21 @@ impl Rhythm {
             gossiped: now,
             presence: Presence::default(),
             presented: now,
+            leased: false,
         }
+    }
+
+    /// Says once when a lease begins or is over.
+    pub(super) fn look_at_lease(&mut self, leased: bool) {
+        match (self.leased, leased) {
+            (true, false) => tracing::warn!(
+                "no leader confirmed this node's reports: its lease is over, its sessions are closed, and its \
+                 clients go by their budgets' policies"
+            ),
+            (false, true) => tracing::info!("this node has a lease"),
+            _ => {}
+        }
+        self.leased = leased;
     }
 
     /// A life has just begun: it has everything to say.

@@ -15,6 +15,7 @@ use super::outcome::RaftError;
 use super::peer::PeerError;
 use super::shared::Shared;
 use super::status::Status;
+use crate::timer;
 use aliquot_wire::peer::{Greeting, PeerAddress};
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -62,7 +63,7 @@ pub(super) async fn form(shared: &Shared) -> Result<(), RaftError> {
         }
         say(shared, waits);
         let spread = rng.random_range(0.5..1.0);
-        tokio::time::sleep(pause.mul_f64(spread)).await;
+        timer::sleep(pause.mul_f64(spread)).await;
         pause = pause.saturating_mul(2).min(PAUSE_MAX);
     }
     shared.waiting.send_replace(None);
@@ -193,7 +194,7 @@ async fn join(shared: &Shared, peer: &str) -> Result<(), Waits> {
 async fn heard(shared: &Shared) -> Result<(), Waits> {
     let mut statuses = shared.status.clone();
     let heard = statuses.wait_for(votes);
-    match tokio::time::timeout(HEAR, heard).await {
+    match timer::timeout(HEAR, heard).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(_)) | Err(_) => Err("the leader to tell it that it votes".to_owned()),
     }

@@ -5,6 +5,7 @@ use super::outcome::{BarrierError, ChangeError};
 use super::shared::Shared;
 use super::status::Status;
 use super::types::{Types, index_out};
+use crate::timer;
 use aliquot_wire::peer::{Change, PeerAddress};
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{ClientWriteError, RaftError as CoreError};
@@ -216,7 +217,7 @@ async fn forget(shared: &Shared, node: u64) -> Result<(), ChangeError> {
     let Some(command) = (shared.options.forget_node)(node) else {
         return Ok(());
     };
-    let proposed = tokio::time::timeout(COMMIT, shared.propose(command, None)).await;
+    let proposed = timer::timeout(COMMIT, shared.propose(command, None)).await;
     match proposed {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(error)) => unknown(format!("node {node} is still a member: {error}")),
@@ -283,7 +284,7 @@ async fn transfer(shared: &Shared, status: &Status, heir: u64) -> Result<(), Cha
     let mut statuses = shared.status.clone();
     let another = |status: &Status| status.leader.is_some_and(|leader| leader != status.node);
     let limit = shared.options.timing.election_max.saturating_mul(5);
-    let led = tokio::time::timeout(limit, statuses.wait_for(another)).await;
+    let led = timer::timeout(limit, statuses.wait_for(another)).await;
     match led {
         Ok(Ok(status)) if status.leader == Some(heir) => Ok(()),
         Ok(Ok(status)) => {
@@ -321,14 +322,14 @@ async fn catch_up(shared: &Shared, node: u64) -> Result<(), ChangeError> {
         let reason = format!("node {node} has not reached entry {goal} within {CATCH_UP:?}");
         ChangeError::Refused { reason }
     };
-    let caught_up = tokio::time::timeout(CATCH_UP, caught_up).await;
+    let caught_up = timer::timeout(CATCH_UP, caught_up).await;
     caught_up.map_err(|_| late())?
 }
 
 /// Commits new members, through a joint set where the voters change.
 async fn commit(shared: &Shared, change: Steps, retain: bool) -> Result<(), ChangeError> {
     let changed = shared.core.change_membership(change, retain);
-    match tokio::time::timeout(COMMIT, changed).await {
+    match timer::timeout(COMMIT, changed).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(error)) => Err(not_committed(error)),
         Err(_) => unknown(format!("no quorum agreed within {COMMIT:?}")),

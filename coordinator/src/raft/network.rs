@@ -10,6 +10,7 @@ use super::reached::Reached;
 use super::types::{
     LogId, Snapshot, Types, Vote, entry_out, index_out, log_id_in, log_id_out, vote_in, vote_out,
 };
+use crate::timer;
 use aliquot_wire::limits::APPEND_BYTES_MAX;
 use aliquot_wire::pb::raft_client::RaftClient;
 use aliquot_wire::raft as wire;
@@ -114,7 +115,7 @@ impl Link {
             target: self.header.target,
             timeout: ttl,
         };
-        let answer = tokio::time::timeout(ttl, call).await;
+        let answer = timer::timeout(ttl, call).await;
         let answer = answer.map_err(|_| timeout())?;
         let answer = answer.map_err(Unreachable::from_string)?;
         let value = T::from_message(answer.into_inner());

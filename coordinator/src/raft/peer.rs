@@ -4,6 +4,7 @@ use super::members;
 use super::outcome::{ChangeError, Leader, ProposeError};
 use super::service::{check_cluster, read};
 use super::shared::Shared;
+use crate::timer;
 use aliquot_wire::limits::APPEND_BYTES_MAX;
 use aliquot_wire::pb::peer_client::PeerClient;
 use aliquot_wire::peer as wire;
@@ -100,7 +101,7 @@ async fn answer<T: Wire>(
     call: impl Future<Output = Result<Response<T::Message>, Status>>,
 ) -> Result<T, PeerError> {
     let silent = |_| PeerError::Silent(format!("no answer within {limit:?}"));
-    let answer = tokio::time::timeout(limit, call).await.map_err(silent)?;
+    let answer = timer::timeout(limit, call).await.map_err(silent)?;
     let answer = answer.map_err(|status| match status.code() {
         Code::FailedPrecondition | Code::InvalidArgument | Code::PermissionDenied => {
             PeerError::Refused(status.message().to_owned())

@@ -7,6 +7,7 @@
 
 use super::machine::Applier;
 use super::outcome::Outcome;
+use super::runtime::HostRuntime;
 use aliquot_wire::raft as wire;
 use bytes::Bytes;
 use openraft::impls::{BasicNode, BoxedErrorSource, InlineBatch, OneshotResponder};
@@ -16,11 +17,6 @@ use openraft::{OptionalSend, RaftTypeConfig};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-
-/// Tasks, timers, instants and randomness of the protocol: the one place to
-/// put a simulator's in. Its instants must start far above zero and never go
-/// back: the library subtracts leases from them.
-pub(super) type Runtime = openraft_rt_tokio::TokioRuntime;
 
 /// The choice of types.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,7 +41,7 @@ impl RaftTypeConfig for Types {
         = InlineBatch<T>
     where
         T: OptionalSend + 'static;
-    type AsyncRuntime = Runtime;
+    type AsyncRuntime = HostRuntime;
     type ErrorSource = BoxedErrorSource;
 }
 

@@ -208,26 +208,36 @@ impl Registry {
         };
         let key = Key::clone(&key);
         // Who asked before and was refused learns it too.
-        if budget != named.name {
-            named.name = budget;
-            tell(&self.sessions, &key, named, Some(client));
-        }
+        let mut news = News::default();
+        news.look(&key, named, budget);
+        news.0.remove(&client);
+        news.send(&self.sessions);
         Ok(Interned { key, budget })
     }
 
-    /// Asks anew what every key is called, and tells the sessions that use it if
-    /// that changed. Returns how many keys did.
+    /// Asks anew what every key is called, and tells the sessions that use those that are
+    /// called otherwise now. Returns how many sessions were told.
     pub fn refresh(&mut self, name: impl Fn(&Key) -> Name) -> usize {
-        let mut changed = 0;
+        let mut news = News::default();
         for (key, named) in &mut self.names {
-            let now = name(key);
-            if now != named.name {
-                named.name = now;
-                changed += 1;
-                tell(&self.sessions, key, named, None);
+            news.look(key, named, name(key));
+        }
+        news.send(&self.sessions)
+    }
+
+    /// The same of these keys alone.
+    pub fn refresh_keys<'a>(
+        &mut self,
+        keys: impl Iterator<Item = &'a Key>,
+        name: impl Fn(&Key) -> Name,
+    ) -> usize {
+        let mut news = News::default();
+        for key in keys {
+            if let Some(named) = self.names.get_mut(key) {
+                news.look(key, named, name(key));
             }
         }
-        changed
+        news.send(&self.sessions)
     }
 
     /// The keys that sessions wait for: their budgets are not there yet.
@@ -327,21 +337,32 @@ impl Registry {
     }
 }
 
-/// Tells the sessions that use a key what it is called now.
-fn tell(
-    sessions: &BTreeMap<Incarnation, Session>,
-    key: &Key,
-    named: &Named,
-    except: Option<Incarnation>,
-) {
-    let users = named.sessions.iter();
-    for client in users.filter(|client| Some(**client) != except) {
-        if let Some(session) = sessions.get(client) {
-            let name = Interned {
-                key: key.clone(),
-                budget: named.name,
-            };
-            session.send(NodeMessage::Interned(vec![name]));
+/// What sessions must be told of their keys: one message for each.
+#[derive(Default)]
+struct News(BTreeMap<Incarnation, Vec<Interned>>);
+
+impl News {
+    /// A key is called this now.
+    fn look(&mut self, key: &Key, named: &mut Named, now: Name) {
+        if now == named.name {
+            return;
         }
+        named.name = now;
+        for &client in &named.sessions {
+            self.0.entry(client).or_default().push(Interned {
+                key: key.clone(),
+                budget: now,
+            });
+        }
+    }
+
+    fn send(self, sessions: &BTreeMap<Incarnation, Session>) -> usize {
+        let told = self.0.len();
+        for (client, names) in self.0 {
+            if let Some(session) = sessions.get(&client) {
+                session.send(NodeMessage::Interned(names));
+            }
+        }
+        told
     }
 }

@@ -1,6 +1,7 @@
 //! The task of one stream: checks what a client says and passes it on.
 
 use super::{Caller, Event, Opening, Outbox, Outgoing, Refused, Remote, STREAMS_MAX, StreamId};
+use crate::timer;
 use aliquot_core::unit::Edge;
 use aliquot_wire::Wire;
 use aliquot_wire::limits::LINES_MAX;
@@ -130,7 +131,7 @@ where
     /// client left before.
     async fn open(&mut self, remote: Remote) -> Result<Option<Edge>, Refused> {
         let within = self.open_within;
-        let first = tokio::time::timeout(within, self.next()).await;
+        let first = timer::timeout(within, self.next()).await;
         let Some(first) = first.map_err(|_| Refused::Late { within })?? else {
             return Ok(None);
         };

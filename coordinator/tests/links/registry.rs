@@ -77,7 +77,7 @@ fn a_budget_that_comes_ends_or_begins_anew_is_told_to_all_who_use_its_key() {
     assert_eq!(registry.waiting().count(), 0);
     assert_eq!(registry.refresh(|_| there), 0);
     for name in [Err(KeyRefusal::NoRule), Ok(BudgetId::new(6))] {
-        assert_eq!(registry.refresh(|_| name), 1);
+        assert_eq!(registry.refresh(|_| name), 2, "two sessions use it");
         assert_eq!(read(&mut one), Some(named("a", name)));
         assert_eq!(read(&mut two), Some(named("a", name)));
     }

@@ -82,6 +82,11 @@ impl<D: Decider> Client<D> {
             .map(|(&budget, allotment)| (budget, allotment))
     }
 
+    /// What decides, to be told what is no part of the protocol.
+    pub fn deciders_mut(&mut self) -> impl Iterator<Item = &mut D> {
+        self.allotments.values_mut().map(Allotment::decider_mut)
+    }
+
     /// Whether its lease holds at `now`.
     #[must_use]
     pub fn is_leased(&self, now: Tick) -> bool {

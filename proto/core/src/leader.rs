@@ -82,6 +82,8 @@ pub struct Leader {
     hurried: Tick,
     said: BTreeMap<Incarnation, Said>,
     floors: Vec<FloorRelease>,
+    /// When all budgets were last looked at for what has come to its end.
+    looked: Tick,
     /// Since when this leader has been waiting for what is kept of a closed life.
     ghosts: BTreeMap<(BudgetId, Incarnation), Tick>,
     /// Since when this leader has seen a budget clear that may end.
@@ -98,6 +100,10 @@ impl Leader {
     /// room says it again with its next report.
     const FLOORS_MAX: usize = 10_000;
 
+    /// All budgets are looked at for what has come to its end so seldom that each has this
+    /// long, whatever their number: it costs a hundred times less.
+    const LOOK: Span = Span::from_nanos(10_000);
+
     /// A machine that leads nothing.
     #[must_use]
     pub fn new(pace: Pace) -> Self {
@@ -112,6 +118,7 @@ impl Leader {
             hurried: Tick::from_nanos(0),
             said: BTreeMap::new(),
             floors: Vec::new(),
+            looked: Tick::from_nanos(0),
             ghosts: BTreeMap::new(),
             clear: BTreeMap::new(),
             cold: BTreeMap::new(),

@@ -16,11 +16,13 @@ mod claim;
 mod keeping;
 mod parts;
 mod plan;
+mod upward;
 
 pub use child::Child;
 pub use claim::Claim;
 pub use keeping::Scarce;
 pub use plan::{Plan, WholeView, Wish};
+pub use upward::{Returned, Spoken};
 
 use crate::account::Account;
 use crate::budget;
@@ -106,6 +108,7 @@ impl Ledger {
                 && claim.reweigh(rule)
             {
                 self.agenda.touch(budget);
+                self.agenda.spoken.insert(budget);
             }
         }
     }
@@ -202,12 +205,6 @@ impl Ledger {
     /// Marks a budget as changed, so that the next plan looks at it.
     pub fn touch(&mut self, budget: BudgetId) {
         self.agenda.touch(budget);
-    }
-
-    /// Whether demand began or leapt since this was last asked.
-    #[must_use]
-    pub fn take_asked(&mut self) -> bool {
-        core::mem::take(&mut self.agenda.asked)
     }
 
     /// Marks a budget as one that somebody waits for.

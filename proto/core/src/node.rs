@@ -13,6 +13,7 @@
 
 mod central;
 mod deal;
+mod effort;
 mod leave;
 mod report;
 mod session;
@@ -22,16 +23,17 @@ pub use central::{Asked, Released};
 use crate::account::Account;
 use crate::central::Memory;
 use crate::edge::Vector;
-use crate::holder::{Holder, Output};
+use crate::holder::{Holder, Output, Wants};
 use crate::lease::{LeaseState, child_span};
 use crate::ledger::Ledger;
 use crate::message::{Answer, Tally, Terms};
 use crate::planted::{self, Bug};
 use crate::pool::Pool;
 use crate::share::{Kind, Share};
-use crate::unit::{BudgetId, Drift, Edge, Incarnation, Seq, Span, Term, Tick, Tokens};
+use crate::unit::{BudgetId, Drift, Edge, Incarnation, Seq, Span, Term, Tick};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use effort::Effort;
 
 /// One budget at this node.
 #[derive(Debug)]
@@ -77,11 +79,20 @@ pub struct Node {
     kept_until: BTreeMap<(BudgetId, Incarnation), Tick>,
     next_client: Incarnation,
     outputs: Vec<NodeOutput>,
-    /// What dealing may cost now.
-    effort: deal::Effort,
+    planning: Effort,
+    telling: Effort,
+    /// Whose report is answered next.
+    asking: BTreeSet<Incarnation>,
+    /// Who is told of something unasked.
     told: BTreeSet<Incarnation>,
+    /// Who was, last.
+    turn: Incarnation,
     /// Whether the next report should not wait.
     news: bool,
+    /// What all clients want of each budget, as it was last added up.
+    sums: BTreeMap<BudgetId, Wants>,
+    /// When all of them were.
+    summed: Tick,
     /// The first report that said, while leaving, that nothing is left.
     left: Option<Seq>,
     /// The questions that were decided here, and the permits that are out.
@@ -109,9 +120,14 @@ impl Node {
             kept_until: BTreeMap::new(),
             next_client: Incarnation::new(1),
             outputs: Vec::new(),
-            effort: deal::Effort::default(),
+            planning: Effort::PLANNING,
+            telling: Effort::TELLING,
+            asking: BTreeSet::new(),
             told: BTreeSet::new(),
+            turn: Incarnation::default(),
             news: false,
+            sums: BTreeMap::new(),
+            summed: Tick::from_nanos(0),
             left: None,
             memory: Memory::default(),
         }
@@ -320,25 +336,6 @@ impl Node {
         }
     }
 
-    /// What clients spent of a quota, and what the dead never reported, is spent.
-    fn report_spent(&mut self, budget: BudgetId) {
-        let Some(desk) = self.desks.get(&budget) else {
-            return;
-        };
-        if desk.terms.kind != Kind::Quota {
-            return;
-        }
-        let counters = self.holder.counters_of(budget);
-        let reported = counters.map_or(Tokens::ZERO, |of| of.returned.spent);
-        let spent = desk.account.spent().minus_or_zero(reported);
-        let vector = Vector {
-            spent,
-            ..Vector::ZERO
-        };
-        // More than was given can only be a client's lie: it is not passed on.
-        let _ = self.holder.give_back(budget, vector);
-    }
-
     /// Lets time pass: the node's lease, the sessions' silence, what was kept,
     /// and what is to be dealt.
     pub fn tick(&mut self, now: Tick) {
@@ -349,7 +346,7 @@ impl Node {
         self.expire_kept(now);
         self.expire_central(now);
         if self.holder.lease().holds(now) {
-            let dirty = self.ledger.take_some_dirty(self.effort.seats_at(now));
+            let dirty = self.ledger.take_some_dirty(self.planning.left_at(now));
             self.deal(dirty, now);
         }
         self.push_answers(now);
@@ -360,7 +357,7 @@ impl Node {
     /// something came in.
     pub fn hurry(&mut self, now: Tick) {
         if self.ledger.is_urgent() && self.is_leased(now) {
-            let mut seats = self.effort.seats_at(now);
+            let mut seats = self.planning.left_at(now);
             let urgent = self.ledger.take_some_urgent(&mut seats);
             self.deal(urgent, now);
         }

@@ -187,6 +187,14 @@ bugs! {
     BasisNotAsked,
     /// A parent that looks only at what changed says it in one answer, echoed or not.
     ToldOnce,
+    /// What a bucket made since it was last looked at counts at the rate that it is being given.
+    AccruesAtNewRate,
+    /// A gift that is said again is taken again.
+    GiftsAddUp,
+    /// What was returned in all is taken for what was returned since.
+    ReturnsAddUp,
+    /// What is asked back is said to be returned, and goes on being used.
+    ReturnedNotLowered,
 }
 
 #[cfg(feature = "planted")]

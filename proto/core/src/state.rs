@@ -130,6 +130,31 @@ pub enum Effect {
     MovementRefused(BudgetId, Incarnation, AccountError),
 }
 
+impl Effect {
+    /// The generation whose book or terms it is about, if it is about one.
+    #[must_use]
+    pub const fn budget(&self) -> Option<BudgetId> {
+        match self {
+            Self::Created { budget, .. }
+            | Self::Changed(budget)
+            | Self::Ended(budget)
+            | Self::Restarted { budget, .. }
+            | Self::Stamped(budget, _)
+            | Self::Freed(budget, _)
+            | Self::Granted(budget, _)
+            | Self::MovementRefused(budget, ..) => Some(*budget),
+            Self::Repeated(_)
+            | Self::Refused(..)
+            | Self::SetRefused(..)
+            | Self::Joined { .. }
+            | Self::Leaving(_)
+            | Self::Configured
+            | Self::RuleChanged(_)
+            | Self::Reclaimed(_) => None,
+        }
+    }
+}
+
 /// The replicated state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
@@ -235,7 +260,7 @@ impl State {
     }
 
     /// All generations.
-    pub fn budgets(&self) -> impl Iterator<Item = (BudgetId, &Generation)> {
+    pub fn budgets(&self) -> impl ExactSizeIterator<Item = (BudgetId, &Generation)> {
         self.budgets
             .iter()
             .map(|(&id, generation)| (id, generation))

@@ -52,11 +52,12 @@ impl Witness for Listener {
                 let text = format!("{:<8} {}", sight.kind, sight.text);
                 story.events.push((sight.at, text));
             }
-            "applied"
-                if !sight.text.ends_with("[]") && story.entries.insert(sight.text.to_owned()) =>
-            {
-                let text = format!("{:<8} {}", "log", sight.text);
-                story.events.push((sight.at, text));
+            "applied" => {
+                let entry = sight.text.to_string();
+                let text = format!("{:<8} {entry}", "log");
+                if !entry.ends_with("[]") && story.entries.insert(entry) {
+                    story.events.push((sight.at, text));
+                }
             }
             "admitted" if sight.at >= self.within.0 => {
                 *story.admitted.entry(sight.host.to_owned()).or_default() += 1;
@@ -64,7 +65,7 @@ impl Witness for Listener {
             "state" if sight.host.contains('-') => {
                 story
                     .states
-                    .insert(sight.host.to_owned(), sight.text.to_owned());
+                    .insert(sight.host.to_owned(), sight.text.to_string());
             }
             _ => {}
         }

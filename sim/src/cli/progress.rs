@@ -39,6 +39,17 @@ impl Progress {
         if !self.shown {
             return;
         }
+        self.draw(done, &format!("{failed} failed"));
+    }
+
+    /// So many have ended, and this is to be said.
+    pub(super) fn reach(&self, done: u64, says: &str) {
+        if self.shown {
+            self.draw(done, says);
+        }
+    }
+
+    fn draw(&self, done: u64, says: &str) {
         const WIDTH: u64 = 24;
         let full = (done * WIDTH / self.total.max(1)) as usize;
         let bar: String = (0..WIDTH as usize)
@@ -49,7 +60,7 @@ impl Progress {
         let mut out = std::io::stderr().lock();
         let _ = write!(
             out,
-            "\r\x1b[K{name} {bar} {done}/{} seeds, {failed} failed, {left:.0} s left",
+            "\r\x1b[K{name} {bar} {done}/{} seeds, {says}, {left:.0} s left",
             self.total
         );
         let _ = out.flush();

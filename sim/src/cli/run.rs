@@ -4,13 +4,15 @@ use super::progress::Progress;
 use super::{Usage, say, scenario, table, warn};
 use crate::judge::Verdict;
 use crate::library;
+use crate::mark::{Mark, Marks};
 use crate::runner::{self, Summary};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Scenarios: files that end in .toml, names of the library, PREFIX/* or `all`
+    /// Scenarios: files that end in .toml, names of the library, PREFIX/* or `all`; with seeds of
+    /// its own as NAME@0..256
     #[arg(required = true, value_name = "FILE|NAME")]
     scenarios: Vec<String>,
     /// Seeds, such as 0..256 (256 not included) or 7; by default what each scenario says
@@ -19,6 +21,9 @@ pub(super) struct Args {
     /// Threads; by default one per processor
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
+    /// Fail if fewer marks were hit by all together, and list those that were not
+    #[arg(long, value_name = "N|all", value_parser = marks)]
+    marks: Option<usize>,
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -40,10 +45,42 @@ pub(super) fn seeds(text: &str) -> Result<Range<u64>, String> {
     }
 }
 
-/// All names that are meant.
-fn named(patterns: &[String]) -> Vec<String> {
+/// Reads how many marks must be hit.
+fn marks(text: &str) -> Result<usize, String> {
+    let all = Mark::ALL.len();
+    let number = match text {
+        "all" => Some(all),
+        _ => text.parse().ok().filter(|number| *number <= all),
+    };
+    number.ok_or_else(|| format!("{text:?}: must be a number up to {all}, or all"))
+}
+
+/// Says which marks were hit. Whether they were so many.
+fn marked(summaries: &[Summary], least: usize) -> bool {
+    let mut marks = Marks::default();
+    summaries.iter().for_each(|of| marks.add(&of.marks));
+    let unhit: Vec<String> = marks
+        .unhit()
+        .map(|mark| format!("  {}: {}\n", mark.name(), mark.says()))
+        .collect();
+    warn(&format!(
+        "{} of {} marks were hit, and {least} must be; not hit:\n{}",
+        marks.hit_count(),
+        Mark::ALL.len(),
+        unhit.concat()
+    ));
+    marks.hit_count() >= least
+}
+
+/// All names that are meant, with seeds where they are named.
+fn named(patterns: &[String]) -> Result<Vec<(String, Option<Range<u64>>)>, Usage> {
     let mut names = Vec::new();
     for pattern in patterns {
+        let (pattern, own) = match pattern.rsplit_once('@') {
+            Some((name, text)) => (name, Some(seeds(text).map_err(Usage)?)),
+            None => (pattern.as_str(), None),
+        };
+        let with = |name: &str| (name.to_owned(), own.clone());
         let prefix = if pattern == "all" {
             Some("")
         } else {
@@ -53,16 +90,16 @@ fn named(patterns: &[String]) -> Vec<String> {
             Some(prefix) => names.extend(
                 library::names()
                     .filter(|name| name.starts_with(prefix))
-                    .map(str::to_owned),
+                    .map(with),
             ),
-            None => names.push(pattern.clone()),
+            None => names.push(with(pattern)),
         }
     }
-    names
+    Ok(names)
 }
 
 pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
-    let names = named(&args.scenarios);
+    let names = named(&args.scenarios)?;
     if names.is_empty() {
         return Err(Usage::new(
             "no scenario has such a name; `aliquot-sim list` says what there is",
@@ -70,15 +107,15 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
     }
     let scenarios = names
         .iter()
-        .map(|name| scenario(name))
-        .collect::<Result<Vec<_>, _>>()?;
+        .map(|(name, own)| Ok((scenario(name)?, own.clone())))
+        .collect::<Result<Vec<_>, Usage>>()?;
     let usual = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let jobs = args.jobs.map_or(usual, NonZeroUsize::get);
     let mut summaries: Vec<Summary> = Vec::new();
     let (mut events, mut wall) = (0, 0.0);
-    for scenario in &scenarios {
+    for (scenario, own) in &scenarios {
         let usual = scenario.run.seeds.0..scenario.run.seeds.1;
-        let seeds = args.seeds.clone().unwrap_or(usual);
+        let seeds = own.clone().or(args.seeds.clone()).unwrap_or(usual);
         let progress = Progress::new(&scenario.name, seeds.end - seeds.start);
         let summary = runner::run(scenario, seeds, jobs, &|seed| {
             progress.step(seed.verdict == Verdict::Fail)
@@ -105,7 +142,11 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
             events as f64 / 1e6 / wall.max(1e-9),
         ));
     }
-    Ok(table::worst(&summaries))
+    let enough = args.marks.is_none_or(|least| marked(&summaries, least));
+    Ok(match enough {
+        true => table::worst(&summaries),
+        false => Verdict::Fail,
+    })
 }
 
 fn warn_of(summary: &Summary) {

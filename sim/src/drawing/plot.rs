@@ -52,13 +52,18 @@ pub(super) struct Plot {
     title: String,
     unit: &'static str,
     end: f64,
-    bands: Vec<(f64, f64)>,
+    bands: Vec<(f64, f64, String)>,
     lines: Vec<Line>,
     lanes: Vec<(String, Vec<(f64, f64)>)>,
 }
 
 impl Plot {
-    pub(super) fn new(title: &str, unit: &'static str, end: f64, bands: Vec<(f64, f64)>) -> Self {
+    pub(super) fn new(
+        title: &str,
+        unit: &'static str,
+        end: f64,
+        bands: Vec<(f64, f64, String)>,
+    ) -> Self {
         Self {
             title: title.to_owned(),
             unit,
@@ -91,28 +96,30 @@ impl Plot {
 
     pub(super) fn draw(&self, body: &mut String) {
         let height = self.height();
-        let _ = writeln!(body, "<h2>{}</h2>", escaped(&self.title));
+        let (title, unit) = (escaped(&self.title), self.unit);
+        let _ = writeln!(body, "<h2>{title} <small>{unit}</small></h2>");
         self.legend(body);
         let _ = writeln!(
             body,
-            "<svg viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{}\">",
+            "<svg class=\"plot\" viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{}\">",
             height + BOTTOM,
             escaped(&self.title)
         );
-        for (from, to) in &self.bands {
+        for (from, to, what) in &self.bands {
             let (from, width) = (self.x(*from), (self.x(*to) - self.x(*from)).max(1.5));
             let _ = writeln!(
                 body,
-                "<rect class=\"band\" x=\"{from:.1}\" y=\"0\" width=\"{width:.1}\" height=\"{height}\"/>"
+                "<rect class=\"band\" x=\"{from:.1}\" y=\"0\" width=\"{width:.1}\" height=\"{height}\"><title>{}</title></rect>",
+                escaped(what)
             );
         }
-        for step in 0..=6 {
-            let at = self.end * f64::from(step) / 6.0;
+        for at in round_steps(0.0, self.end, 8.0) {
             let (x, y) = (self.x(at), height + 14.0);
-            let anchor = if step == 6 { "end" } else { "middle" };
+            let anchor = if x > WIDTH - 20.0 { "end" } else { "middle" };
             let _ = writeln!(
                 body,
-                "<text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"{anchor}\">{at:.0} s</text>"
+                "<text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"{anchor}\">{} s</text>",
+                shown(at)
             );
         }
         if self.lanes.is_empty() {
@@ -165,14 +172,12 @@ impl Plot {
         let (low, high) = (values().fold(0.0, f64::min), values().fold(0.0, f64::max));
         let range = if high > low { high - low } else { 1.0 };
         let y = |value: f64| height - (value - low) / range * (height - 8.0);
-        for step in 0..=4 {
-            let value = low + range * f64::from(step) / 4.0;
+        for value in round_steps(low, low + range, 4.0) {
             let at = y(value);
             let _ = writeln!(
                 body,
                 "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>"
             );
-            let unit = if step == 4 { self.unit } else { "" };
             let _ = writeln!(
                 body,
                 "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
@@ -180,14 +185,6 @@ impl Plot {
                 at + 4.0,
                 shown(value)
             );
-            if !unit.is_empty() {
-                let _ = writeln!(
-                    body,
-                    "<text x=\"{}\" y=\"{:.1}\">{unit}</text>",
-                    LEFT + 4.0,
-                    at + 12.0
-                );
-            }
         }
         for line in &self.lines {
             let mut path = String::new();
@@ -200,11 +197,24 @@ impl Plot {
     }
 }
 
-/// A number in few digits.
+/// About so many round numbers from `low` to `high`: multiples of one, two or five tens.
+fn round_steps(low: f64, high: f64, about: f64) -> impl Iterator<Item = f64> {
+    let rough = ((high - low) / about).max(1e-9);
+    let ten = 10_f64.powf(rough.log10().floor());
+    let factors = [1.0, 2.0, 5.0, 10.0];
+    let factor = factors.into_iter().find(|factor| factor * ten >= rough);
+    let step = factor.unwrap_or(10.0) * ten;
+    let (first, last) = (
+        (low / step).ceil() as i64,
+        (high / step + 1e-9).floor() as i64,
+    );
+    (first..=last).map(move |index| index as f64 * step)
+}
+
+/// A number in few digits, without zeros at its end.
 fn shown(value: f64) -> String {
     match value.abs() {
-        large if large >= 10_000.0 => format!("{:.0}k", value / 1_000.0),
-        middling if middling >= 10.0 => format!("{value:.0}"),
-        _ => format!("{value:.2}"),
+        large if large >= 10_000.0 => format!("{}k", (value / 100.0).round() / 10.0),
+        _ => format!("{}", (value * 1e3).round() / 1e3),
     }
 }

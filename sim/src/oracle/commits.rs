@@ -40,6 +40,11 @@ impl Check {
         });
     }
 
+    /// The software that is simulated did what it must never do.
+    pub(crate) fn broke(&mut self, now: u64, what: impl FnOnce() -> String) {
+        self.found.fail(NAME, now, what);
+    }
+
     /// Something was admitted of a budget that no log knows.
     pub(super) fn unknown_budget(&mut self, now: u64, admission: &Admission) {
         let budget = admission.budget;

@@ -175,6 +175,13 @@ pub struct Fault {
     pub set: Table,
 }
 
+/// Faults that only the kernel tier knows, and why.
+pub(super) const NOT_ON_NETWORK: &[(&str, &str)] = &[
+    ("reorder", "a connection keeps its order"),
+    ("membership", "its nodes neither join nor leave"),
+    ("clone_client", "a running process cannot be copied"),
+];
+
 impl Fault {
     pub(super) fn read(
         fields: &Fields<'_>,
@@ -252,7 +259,9 @@ pub struct Swarm {
     pub longest: u64,
     /// Nodes, the end not included.
     pub nodes: Option<(u64, u64)>,
-    /// Clients of the first group, the end not included.
+    /// Groups of clients that a seed keeps, the end not included.
+    pub groups: Option<(u64, u64)>,
+    /// Clients of all groups that a seed keeps, the end not included.
     pub clients: Option<(u64, u64)>,
     /// Whether loads are drawn, too.
     pub load: bool,
@@ -271,18 +280,12 @@ impl Swarm {
             from: fields.nanos("from"),
             longest: fields.nanos("longest"),
             nodes: fields.range("nodes"),
+            groups: fields.range("groups"),
             clients: fields.range("clients"),
             load: fields.flag("load"),
         };
-        let needs_more: Vec<&str> = ["budget_change", "membership"]
-            .into_iter()
-            .filter(|kind| swarm.kinds.contains(kind))
-            .collect();
-        if let Some(kind) = needs_more.first() {
-            fields.refuse(
-                "kinds",
-                format!("must not have {kind}: a swarm cannot draw it; write it as a [[fault]]"),
-            );
+        if swarm.groups.is_some_and(|(from, _)| from < 1) {
+            fields.refuse("groups", "must be at least 1");
         }
         if swarm.nodes.is_some_and(|(from, to)| from < 1 || to > 10) {
             fields.refuse("nodes", "must be from 1 to 9");

@@ -144,6 +144,25 @@ impl Group {
     }
 }
 
+impl Group {
+    /// Until when nobody asks, if that is known.
+    pub(crate) const fn silent_until(&self, now: u64) -> Option<u64> {
+        match self.shape {
+            Shape::OnOff { at, .. } if now < at => Some(at),
+            Shape::OnOff { on, off, at } => {
+                let turn = on + off;
+                let within = (now - at) % if turn == 0 { 1 } else { turn };
+                if within < on {
+                    None
+                } else {
+                    Some(now - within + turn)
+                }
+            }
+            _ => None,
+        }
+    }
+}
+
 impl Shape {
     fn read(fields: &Fields<'_>, beside: Option<&Path>) -> Self {
         let word = fields.word("shape");

@@ -1,5 +1,6 @@
 //! Reading a whole file: its sections, what they name of each other, its budgets.
 
+use super::fault::NOT_ON_NETWORK;
 use super::fields::Fields;
 use super::format::{self, SECTIONS};
 use super::{
@@ -152,6 +153,41 @@ impl Reader<'_> {
             swarm,
             asserts,
             text: text.to_owned(),
+            beside: beside.map(Path::to_owned),
+        }
+    }
+
+    /// What the network tier cannot do.
+    pub(super) fn check_network(&self, scenario: &Scenario) {
+        /// Every host costs time in each step, and clients need two.
+        const NODES_MAX: usize = 6;
+        let most = scenario.swarm.as_ref().and_then(|swarm| swarm.nodes);
+        let most = most.map_or(0, |(_, end)| end as usize - 1);
+        let nodes = scenario.topology.nodes.max(most);
+        if nodes > NODES_MAX {
+            self.refuse(
+                "topology.nodes",
+                format!("is up to {nodes}: the network tier takes at most {NODES_MAX}"),
+            );
+        }
+        if scenario.lease.monotonic {
+            self.refuse(
+                "lease.counted_on",
+                "must be \"boot\": the real code counts on nothing else",
+            );
+        }
+        let faults = scenario.faults.iter().enumerate();
+        let faults =
+            faults.map(|(index, fault)| (format!("fault[{}].kind", index + 1), fault.kind));
+        let classes = scenario.swarm.iter().flat_map(|swarm| &swarm.kinds);
+        let classes = classes.map(|kind| ("swarm.kinds".to_owned(), *kind));
+        for (place, kind) in faults.chain(classes) {
+            if let Some((_, why)) = NOT_ON_NETWORK.iter().find(|(not, _)| *not == kind) {
+                self.refuse(
+                    &place,
+                    format!("must not be {kind} in the network tier: {why}"),
+                );
+            }
         }
     }
 

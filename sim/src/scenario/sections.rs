@@ -5,9 +5,20 @@ use super::fields::Fields;
 use super::format::INVARIANTS;
 use aliquot_core::unit::{Drift, Span};
 
+/// What is simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tier {
+    /// The core's machines in a modelled world.
+    Kernel,
+    /// The real code in a simulated network.
+    Network,
+}
+
 /// How long, how often, and what is judged. Spans are in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
+    /// What is simulated.
+    pub tier: Tier,
     /// One line about it.
     pub says: Option<String>,
     /// The safety phase.
@@ -22,14 +33,15 @@ pub struct Run {
 
 impl Run {
     pub(super) fn read(fields: &Fields<'_>) -> Self {
-        if fields.word("tier") == "network" {
-            fields.refuse("tier", "must be \"kernel\": the network tier, the real processes' code in a simulated network, is not there yet");
-        }
         let breaks = fields.texts("breaks");
         let known = INVARIANTS
             .iter()
             .filter(|name| breaks.iter().any(|text| text == *name));
         Self {
+            tier: match fields.word("tier").as_str() {
+                "network" => Tier::Network,
+                _ => Tier::Kernel,
+            },
             says: fields.maybe_word("says"),
             duration: fields.nanos("duration"),
             heal: fields.maybe_nanos("heal"),

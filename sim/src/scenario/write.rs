@@ -67,7 +67,12 @@ pub fn fault(fault: &Fault) -> Table {
 fn load(table: &mut Table, group: &Group) {
     let mut put = |name: &str, value: Value| drop(table.insert(name.to_owned(), value));
     let word = |text: &str| Value::String(text.to_owned());
+    put("name", word(&group.name));
+    if let Some(key) = &group.key {
+        put("key", word(key));
+    }
     put("count", Value::Integer(group.count as i64));
+    put("times", Value::Float(group.times));
     put(
         "arrivals",
         word(if group.in_step { "constant" } else { "poisson" }),
@@ -139,13 +144,20 @@ pub fn plan(original: &Scenario, plan: &Plan, asserts: bool) -> String {
     let mut topology = section(&mut root, "topology");
     topology.insert("nodes".into(), Value::Integer(drawn.topology.nodes as i64));
     root.insert("topology".into(), Value::Table(topology));
-    if let Some(Value::Array(groups)) = root.get_mut("clients") {
-        for (written, group) in groups.iter_mut().zip(&drawn.clients) {
-            if let Value::Table(table) = written {
+    if let Some(Value::Array(written)) = root.get_mut("clients") {
+        let names = original.clients.iter().map(|group| &group.name);
+        let tables = std::mem::take(written).into_iter().zip(names);
+        for (mut table, name) in tables {
+            let kept = drawn.clients.iter().find(|group| group.name == *name);
+            if let (Some(group), Value::Table(table)) = (kept, &mut table) {
                 load(table, group);
             }
+            written.extend(kept.map(|_| table));
         }
-        groups.truncate(drawn.clients.len());
+    }
+    if let Some(Value::Array(written)) = root.get_mut("budget") {
+        let kept = |key: &str| drawn.budgets.iter().any(|(draft, _)| draft.key == key);
+        written.retain(|table| table.get("key").and_then(Value::as_str).is_none_or(kept));
     }
     let faults: Vec<Value> = plan
         .faults

@@ -25,6 +25,7 @@ impl World {
             return false;
         };
         if service.callers.asked >= ASKED_MOST {
+            self.marks.hit(Mark::QuestionsTooMany);
             return false;
         }
         let question = Question {
@@ -77,6 +78,7 @@ impl World {
                 self.question_over(of, true, 0);
             }
             Verdict::Counts(_, Outcome::Refused { retry_after, .. }) => {
+                self.marks.hit(Mark::QuestionRefused);
                 let again = retry_after.map_or(50 * MS, |span| span.nanos());
                 self.question_over(of, false, again);
             }
@@ -109,6 +111,7 @@ impl World {
 
     /// Callers are done with their permits.
     pub(super) fn release_permits(&mut self, of: usize) {
+        self.events += 1;
         let true_now = self.now;
         let service = &mut self.services[of];
         let now = service.clock.read(true_now);

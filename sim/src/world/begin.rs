@@ -53,6 +53,7 @@ impl World {
             nodes,
             services,
             keys,
+            limits: claims.iter().map(Budget::whole).collect(),
             claims,
             oracle: Oracle::new(drift),
             marks: Marks::default(),
@@ -72,6 +73,7 @@ impl World {
             stopped: false,
             measures_bytes: false,
             skew_from: Vec::new(),
+            vacant: None,
             witness: None,
             hosts,
             plan,
@@ -120,7 +122,7 @@ impl World {
 }
 
 /// The keys that clients ask for, the budget that each falls under, and each client's key.
-fn keys_of(scenario: &Scenario, hosts: &Hosts) -> (Vec<Key>, Vec<Budget>, Vec<usize>) {
+pub(crate) fn keys_of(scenario: &Scenario, hosts: &Hosts) -> (Vec<Key>, Vec<Budget>, Vec<usize>) {
     let budgets = &scenario.budgets;
     let first = budgets
         .first()
@@ -161,7 +163,7 @@ fn keys_of(scenario: &Scenario, hosts: &Hosts) -> (Vec<Key>, Vec<Budget>, Vec<us
 }
 
 /// A host's clocks: as the narrowest rule says, else drawn.
-fn clock_of(scenario: &Scenario, hosts: &Hosts, host: usize, seed: u64) -> Clock {
+pub(crate) fn clock_of(scenario: &Scenario, hosts: &Hosts, host: usize, seed: u64) -> Clock {
     let mut draw = Draw::of(seed, Of::Clock, host as u64, 0);
     let bound = i64::from(scenario.lease.drift.ppm()) / clock::PPM_STEP;
     let drawn = match draw.range(0, 4) {

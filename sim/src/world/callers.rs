@@ -35,6 +35,12 @@ pub(crate) struct Callers {
 }
 
 impl Callers {
+    /// One more comes: how many have by now.
+    pub(crate) const fn come(&mut self) -> u64 {
+        self.count += 1;
+        self.count
+    }
+
     /// Those of a new process: the load goes on, nobody waits.
     pub(crate) fn reborn(&self) -> Self {
         Self {
@@ -96,7 +102,8 @@ impl World {
             return;
         }
         if rate <= 0.0 {
-            self.come_at(of, self.now as f64 + LOOK);
+            let from = group.silent_until(self.now).unwrap_or(0) as f64;
+            self.come_at(of, from.max(self.now as f64 + LOOK));
             return;
         }
         self.decide(of, closed);
@@ -174,6 +181,8 @@ impl World {
             callers.waiting += 1;
             self.marks.hit(Mark::CallerWaited);
             self.try_later(of, self.retry_after);
+        } else {
+            self.marks.hit_if(most > 0, Mark::QueueFull);
         }
     }
 
@@ -192,6 +201,7 @@ impl World {
                 return;
             }
             self.services[of].callers.waiting -= 1;
+            self.marks.hit(Mark::WaiterServed);
             self.served(of, closed);
         }
     }
@@ -208,10 +218,12 @@ impl World {
     /// One decision. What a refusal says is kept: when to try again, and
     /// whether a node is asked instead.
     fn try_once(&mut self, of: usize) -> bool {
+        self.events += 1;
         (self.just_asked, self.retry_after) = (false, 50 * MS);
         let cost = self.cost_of(of);
         let service = &mut self.services[of];
         let Some((budget, scale)) = service.budget.filter(|_| !service.leaving) else {
+            self.marks.hit(Mark::RefusedUnnamed);
             self.refused(of, None, cost);
             return false;
         };
@@ -249,6 +261,22 @@ impl World {
         denial: Denial,
         cost: u64,
     ) -> bool {
+        self.marks.hit(mark_of(denial));
+        let group = &self.plan.scenario.clients[self.services[of].group];
+        let large = matches!(
+            denial,
+            Denial::NoShare | Denial::Bucket(Refusal::ExceedsBurst { .. })
+        );
+        if large && cost > 1 && (group.flows.is_some() || group.waiting > 0) {
+            // Somebody waits for more than any part holds: so much is to be gathered.
+            let service = &mut self.services[of];
+            let now = service.clock.read(self.now);
+            let grains = service
+                .budget
+                .map_or(1, |(_, scale)| scale.grains_per_token());
+            let grains = Tokens::from_grains(grains.saturating_mul(cost));
+            service.client.waits(budget, grains, now);
+        }
         let waits = match denial {
             Denial::Bucket(Refusal::NotYet { retry_after }) => {
                 self.retry_after = retry_after.nanos();
@@ -264,6 +292,17 @@ impl World {
             self.just_asked = true;
         }
         false
+    }
+}
+
+const fn mark_of(denial: Denial) -> Mark {
+    match denial {
+        Denial::Lapsed => Mark::RefusedLapsed,
+        Denial::Bucket(Refusal::ExceedsBurst { .. }) => Mark::CostAbovePart,
+        Denial::Bucket(_) => Mark::BucketEmpty,
+        Denial::Escrow => Mark::EscrowSpent,
+        Denial::Permits => Mark::PermitsAllOut,
+        _ => Mark::RefusedWithoutShare,
     }
 }
 

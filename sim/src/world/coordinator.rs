@@ -14,7 +14,7 @@ use aliquot_core::leadership::Barrier;
 use aliquot_core::message::Report;
 use aliquot_core::node::{Node, NodeOutput};
 use aliquot_core::state::State;
-use aliquot_core::unit::{Edge, Incarnation, NodeId, RequestId, Span, Tick};
+use aliquot_core::unit::{Edge, Incarnation, NodeId, RequestId, Seq, Span, Tick};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -35,6 +35,8 @@ pub(crate) struct Coordinator {
     pub(super) applying: bool,
     /// Which client each session belongs to.
     pub(crate) sessions: BTreeMap<Incarnation, usize>,
+    /// The greatest report that was heard on each session's edge.
+    pub(super) reports: BTreeMap<Incarnation, Seq>,
     /// Keys that clients asked for, whose budgets are not there yet.
     pub(super) wanted: BTreeSet<usize>,
     /// The latest reports heard, for whoever comes to lead.
@@ -65,6 +67,7 @@ impl Coordinator {
             asked: None,
             applying: false,
             sessions: BTreeMap::new(),
+            reports: BTreeMap::new(),
             wanted: BTreeSet::new(),
             heard: BTreeMap::new(),
             reported: Tick::from_nanos(0),
@@ -120,6 +123,7 @@ impl World {
     pub(super) fn start_node(&mut self, node: usize) {
         let (now, pace) = (self.now, self.pace());
         let patience = self.log_patience(node);
+        self.mark_start(node);
         let host = &mut self.nodes[node];
         host.process.start();
         host.latest = host.clock.read(now);
@@ -129,6 +133,7 @@ impl World {
         (host.applying, host.news, host.jumps) = (false, true, None);
         host.barriers.clear();
         host.sessions.clear();
+        host.reports.clear();
         host.wanted.clear();
         host.heard.clear();
         let applied = host.state.applied();
@@ -252,6 +257,9 @@ impl World {
             Message::Answer { answer, relayed } => {
                 let target = self.lives.get(&answer.edge.child).copied();
                 if target == Some(node) {
+                    let life = self.nodes[node].node.as_ref().map(Node::life);
+                    let former = life != Some(answer.edge.child);
+                    self.marks.hit_if(former, Mark::AnswerOfFormerLife);
                     if relayed {
                         self.marks.hit(Mark::AnswerRelayed);
                     }
@@ -270,6 +278,7 @@ impl World {
                 }
             }
             Message::ClientReport(report) => {
+                self.mark_client_report(node, &report);
                 if let Some(machine) = &mut self.nodes[node].node {
                     machine.handle_report(&report, now);
                     // The refusal of another life's edge must find its way, too.
@@ -290,6 +299,9 @@ impl World {
             .is_none_or(|known| known.seq < report.seq);
         if newer {
             host.heard.insert(life, Rc::clone(&report));
+        } else {
+            let known = host.heard.get(&life).map_or(report.seq, |known| known.seq);
+            self.marks.hit_if(known > report.seq, Mark::NodeReportStale);
         }
         if host.leads.is_some() {
             if relayed && newer {

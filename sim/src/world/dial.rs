@@ -23,6 +23,7 @@ impl World {
             Some(next) if next.opened.is_some() => return,
             // It says nothing: another one may.
             Some(next) => {
+                self.marks.hit(Mark::DialUnanswered);
                 let service = &mut self.services[of];
                 (service.next, service.avoid) = (None, Some(next.node));
                 service.failures += 1;
@@ -72,6 +73,7 @@ impl World {
             opened: None,
             wished,
         });
+        self.marks.hit_if(refused, Mark::DialRefused);
         // A machine without the process, or a node that has not joined, refuses at once.
         let backoff = Span::from_millis(10 << service.failures.min(6));
         service.dial_at = now.after(if refused { backoff } else { Self::OPEN_WAIT });
@@ -112,6 +114,8 @@ impl World {
     pub(super) fn lose_link(&mut self, of: usize, now: Tick) {
         let jitter = self.choice(of).range(5 * MS, 10 * MS);
         let service = &mut self.services[of];
+        let asking = service.asking.pending() > 0;
+        self.marks.hit_if(asking, Mark::LinkLostWhileAsking);
         service.last = service.link.take();
         service.dial_at = now.after(Span::from_nanos(jitter));
         self.look_within(of, jitter);

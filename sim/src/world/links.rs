@@ -90,6 +90,7 @@ impl World {
             .filter(|&node| self.hosts.is_node(node))
             .find(|&node| node != leader && self.process(node).is_some());
         let took = heir.is_some_and(|heir| self.nodes[leader].log.transfer(heir));
+        self.marks.hit_if(took, Mark::LeadHandedOver);
         self.settle(leader);
         took
     }
@@ -126,6 +127,14 @@ impl World {
         for (index, key) in self.keys.iter().enumerate() {
             if budget.key().matches(key) {
                 self.course.keys[index].change(self.now, &budget);
+                let new = budget.whole();
+                let old = std::mem::replace(&mut self.limits[index], new);
+                let lowered =
+                    new.rate < old.rate || new.burst < old.burst || new.tokens < old.tokens;
+                self.marks.hit_if(lowered, Mark::LimitLowered);
+                let raised =
+                    new.rate > old.rate || new.burst > old.burst || new.tokens > old.tokens;
+                self.marks.hit_if(raised, Mark::LimitRaised);
             }
         }
         self.marks.hit(Mark::LimitChanged);

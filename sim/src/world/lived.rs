@@ -39,6 +39,10 @@ impl World {
         if recovery.is_some() {
             self.marks.hit(Mark::Recovered);
         }
+        let tight = self.oracle.slack().is_some_and(|slack| slack < 1.0);
+        self.marks.hit_if(tight, Mark::EnvelopeTight);
+        let ahead = self.course.keys.iter().any(|key| key.ahead > 0);
+        self.marks.hit_if(ahead, Mark::AheadOfIdeal);
         self.course.ends = (end.min(self.now), self.now);
         let grains = self
             .claims

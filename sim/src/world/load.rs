@@ -6,7 +6,7 @@ use crate::scenario::{Group, Shape};
 
 impl Callers {
     /// Requests per second at an instant, and how long that certainly stays so.
-    pub(super) fn rate(&mut self, group: &Group, now: u64, seed: u64, of: u64) -> f64 {
+    pub(crate) fn rate(&mut self, group: &Group, now: u64, seed: u64, of: u64) -> f64 {
         let since = |at: u64| now.saturating_sub(at) as f64;
         let rate = match &group.shape {
             Shape::Constant | Shape::Pareto { .. } => group.rate,

@@ -74,6 +74,17 @@ pub(crate) struct Patience {
     pub(crate) most: u64,
 }
 
+/// What happened to a log.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Noted {
+    /// Entries were thrown away.
+    pub(crate) conflict: bool,
+    /// What came before an entry was not there.
+    pub(crate) gap: bool,
+    /// An election had no winner.
+    pub(crate) lost: bool,
+}
+
 /// One node's part. The log, the term and the vote survive a crash.
 #[derive(Debug)]
 pub(crate) struct Log {
@@ -91,8 +102,8 @@ pub(crate) struct Log {
     pub(super) patience: u64,
     /// Its disk refuses to write.
     pub(crate) broken: bool,
-    /// Entries were thrown away since somebody looked.
-    pub(crate) conflict: bool,
+    /// What happened since somebody looked.
+    pub(crate) noted: Noted,
     pub(crate) out: Vec<(usize, LogMessage)>,
 }
 
@@ -114,7 +125,11 @@ impl Log {
             bounds,
             patience: bounds.most,
             broken: false,
-            conflict: false,
+            noted: Noted {
+                conflict: false,
+                gap: false,
+                lost: false,
+            },
             out: Vec::new(),
         }
     }
@@ -203,6 +218,7 @@ impl Log {
             self.patience = draw;
             self.heard = now;
             self.hint = None;
+            self.noted.lost |= matches!(self.role, Role::Candidate { .. });
             self.stand(true);
         }
     }
@@ -286,13 +302,14 @@ impl Log {
 
     fn append(&mut self, prev: (u64, u64), entries: &[Entry], commit: u64) -> Result<u64, u64> {
         if self.term_at(prev.0) != prev.1 {
+            self.noted.gap = true;
             return Err(self.commit.min(prev.0));
         }
         let mut index = prev.0;
         for entry in entries {
             index += 1;
             if self.term_at(index) != entry.term {
-                self.conflict |= self.entries.len() as u64 >= index;
+                self.noted.conflict |= self.entries.len() as u64 >= index;
                 self.entries.truncate(index as usize - 1);
                 self.entries.push(entry.clone());
             }

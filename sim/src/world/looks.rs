@@ -16,12 +16,7 @@ impl World {
         self.show("admitted", Some(self.hosts.nodes + of), || {
             format!("{cost} of {}", admission.budget)
         });
-        if admission.right != Right::Booked {
-            self.marks.hit(Mark::AdmittedUnleased);
-        }
-        if of >= self.hosts.clients.len() {
-            self.marks.hit(Mark::ForkedAlive);
-        }
+        self.mark_admission(of, &admission);
         self.oracle.admitted(self.now, &admission);
         self.count_admitted(of, cost);
         self.inspect(of, &admission);
@@ -62,7 +57,9 @@ impl World {
         let Some(account) = machine.and_then(|machine| machine.account(admission.budget)) else {
             return;
         };
-        if account.holding(edge.child).is_zero() {
+        // What a quota's former period left is no longer booked, and may be used until the client hears.
+        let former = admission.period < account.period();
+        if account.holding(edge.child).is_zero() && !former {
             let (name, at) = (
                 self.hosts.name(self.hosts.nodes + of),
                 self.hosts.name(node),
@@ -134,11 +131,7 @@ impl World {
             self.applied = index;
             self.course.traffic.entries += 1;
             for effect in effects {
-                match effect {
-                    Effect::Reclaimed(_) => self.marks.hit(Mark::ReclaimApplied),
-                    Effect::Stamped(..) => self.marks.hit(Mark::Stamped),
-                    _ => {}
-                }
+                self.mark_effect(effect);
             }
         }
         self.show("applied", Some(node), || {
@@ -178,6 +171,7 @@ impl World {
             self.look_at_edges(best);
         }
         let health = self.health(best);
+        self.mark_office();
         let clients = self.services.len() - self.clones;
         if health.unleased.len() == clients && self.now > 10 * SEC {
             self.marks.hit(Mark::AllUnleased);
@@ -185,6 +179,7 @@ impl World {
         self.oracle.healing.look(self.now, &health);
         if self.now.is_multiple_of(SEC) {
             self.note_second();
+            self.show_books();
         }
         let breaks = &self.plan.scenario.run.breaks;
         let mut found = self

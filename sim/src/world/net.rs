@@ -43,7 +43,18 @@ impl Harmed {
 pub(crate) struct Fate {
     pub(crate) copies: [Option<u64>; 2],
     pub(crate) cut: bool,
+    pub(crate) lost: bool,
     pub(crate) late: bool,
+    pub(crate) overtaken: bool,
+}
+
+/// What a link has carried, one way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Link {
+    /// How many messages, for their draws.
+    count: u64,
+    /// When the last of them arrives.
+    last: u64,
 }
 
 #[derive(Debug)]
@@ -52,19 +63,21 @@ pub(crate) struct Net {
     usual: Topology,
     zones: Vec<u16>,
     harms: BTreeMap<u64, Harmed>,
-    /// How many messages each link has carried, for their draws.
-    counts: BTreeMap<(u32, u32), u64>,
+    /// What each link has carried.
+    links: Vec<Link>,
     pub(crate) slow: BTreeMap<u64, (HostSet, u64)>,
 }
 
 impl Net {
-    pub(crate) const fn new(seed: u64, usual: Topology, zones: Vec<u16>) -> Self {
+    pub(crate) fn new(seed: u64, usual: Topology, zones: Vec<u16>) -> Self {
+        // Clients talk to nodes alone.
+        let links = vec![Link::default(); 2 * usual.nodes * zones.len()];
         Self {
             seed,
             usual,
             zones,
             harms: BTreeMap::new(),
-            counts: BTreeMap::new(),
+            links,
             slow: BTreeMap::new(),
         }
     }
@@ -89,8 +102,23 @@ impl Net {
         slow.map(|(_, by)| *by).sum()
     }
 
+    /// Where a link's record is. Hosts that are neither node nor client share records.
+    fn link(&self, from: usize, to: usize) -> usize {
+        let (nodes, hosts) = (self.usual.nodes, self.zones.len());
+        let index = match to < nodes {
+            true => from * nodes + to,
+            false => nodes * hosts + from * hosts + to,
+        };
+        index % self.links.len().max(1)
+    }
+
+    /// Whether anything is done to links.
+    pub(crate) fn is_harmed(&self) -> bool {
+        !self.harms.is_empty()
+    }
+
     /// Decides on a message that is sent now.
-    pub(crate) fn send(&mut self, from: usize, to: usize) -> Fate {
+    pub(crate) fn send(&mut self, now: u64, from: usize, to: usize) -> Fate {
         if from == to {
             let copies = [Some(super::clock::QUANTUM), None];
             return Fate {
@@ -98,11 +126,10 @@ impl Net {
                 ..Fate::default()
             };
         }
-        let link = (from as u32, to as u32);
-        let count = self.counts.entry(link).or_default();
-        *count += 1;
-        let owner = u64::from(link.0) << 32 | u64::from(link.1);
-        let mut draw = Draw::of(self.seed, Of::Message, owner, *count);
+        let index = self.link(from, to);
+        self.links[index].count += 1;
+        let owner = (from as u64) << 32 | to as u64;
+        let mut draw = Draw::of(self.seed, Of::Message, owner, self.links[index].count);
         let mut lost = draw.chance(self.usual.loss);
         let mut twice = draw.chance(self.usual.duplicate);
         let mut fate = Fate::default();
@@ -127,10 +154,15 @@ impl Net {
             }
         }
         if lost {
+            fate.lost = !fate.cut;
             return fate;
         }
         fate.late = more[0] > 0;
-        fate.copies[0] = Some(self.delay(from, to, &mut draw) + quantised(more[0]));
+        let takes = self.delay(from, to, &mut draw) + quantised(more[0]);
+        fate.copies[0] = Some(takes);
+        let last = &mut self.links[index].last;
+        fate.overtaken = now + takes < *last;
+        *last = (*last).max(now + takes);
         if twice {
             fate.copies[1] = Some(self.delay(from, to, &mut draw) + quantised(more[1]));
         }

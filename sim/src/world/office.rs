@@ -2,6 +2,7 @@
 //! rounds, commits, and what it tells others.
 
 use super::World;
+use super::coordinator::Coordinator;
 use super::event::{Message, Timer};
 use super::log::LogMessage;
 use crate::mark::Mark;
@@ -36,6 +37,7 @@ impl World {
                         }
                     }
                     if !host.log.propose(command) {
+                        self.marks.hit(Mark::RoundRefused);
                         host.leader.refused(&host.state, now);
                     }
                 }
@@ -56,11 +58,16 @@ impl World {
             if host.leads.is_some() {
                 host.leader.deposed();
                 self.marks.hit(Mark::LeaderDeposed);
+                let waited = !host.barriers.is_empty();
+                self.marks.hit_if(waited, Mark::BarrierVoid);
             }
             host.barriers.clear();
             (host.leads, host.office) = (leads, None);
             if let Some(term) = leads {
                 host.leader.elected(Term::new(term), &host.state, now);
+                let last = self.course.elections.last();
+                let again = last.is_some_and(|(_, last)| *last == node);
+                self.marks.hit_if(again, Mark::ElectedAgain);
                 self.course.elected(self.now, node);
                 host.log.propose(Command::Round(Changes::default()));
             }
@@ -86,9 +93,10 @@ impl World {
     pub(super) fn flush_log(&mut self, node: usize) {
         let host = &mut self.nodes[node];
         let out: Vec<(usize, LogMessage)> = std::mem::take(&mut host.log.out);
-        if std::mem::take(&mut host.log.conflict) {
-            self.marks.hit(Mark::LogConflict);
-        }
+        let noted = std::mem::take(&mut host.log.noted);
+        self.marks.hit_if(noted.conflict, Mark::LogConflict);
+        self.marks.hit_if(noted.gap, Mark::AppendRefused);
+        self.marks.hit_if(noted.lost, Mark::ElectionLost);
         let apply = host.log.commit > host.state.applied() && !host.applying;
         host.applying |= apply;
         for (to, message) in out {
@@ -115,6 +123,14 @@ impl World {
         let effects = host.state.apply(index, command);
         let now = host.look(self.now);
         let term = Term::new(entry.term);
+        if let (Some(leads), Some(Command::Round(changes))) = (host.leads, command)
+            && entry.term < leads
+            && *changes != Changes::default()
+        {
+            self.marks.hit(Mark::EntryInherited);
+            let reclaims = !changes.reclaims.is_empty();
+            self.marks.hit_if(reclaims, Mark::ReclaimInherited);
+        }
         host.leader
             .applied(term, command, &effects, &host.state, now);
         if host.leader.in_office() && host.office.is_none() {
@@ -128,8 +144,11 @@ impl World {
                 self.marks.hit(Mark::LeaderChanged);
             }
             self.course.in_office(self.now, node);
+            let office = |host: &&Coordinator| host.process.up && host.leader.in_office();
+            let others = self.nodes.iter().filter(office).count();
+            self.marks.hit_if(others > 1, Mark::TwoInOffice);
             // A leader in office starts warm: what every node said last is known here.
-            let heard: Vec<Rc<Report>> = host.heard.values().cloned().collect();
+            let heard: Vec<Rc<Report>> = self.nodes[node].heard.values().cloned().collect();
             for report in heard {
                 let host = &mut self.nodes[node];
                 if let Some(answer) = host.leader.handle_report(&report, &host.state, now) {
@@ -162,7 +181,10 @@ impl World {
             else {
                 continue;
             };
-            self.lives.insert(*incarnation, of.get() as usize - 1);
+            let of = of.get() as usize - 1;
+            let again = self.lives.values().any(|known| *known == of);
+            let new = self.lives.insert(*incarnation, of).is_none();
+            self.marks.hit_if(again && new, Mark::NodeBornAgain);
             let host = &mut self.nodes[node];
             if host.join == Some(*request) {
                 let mut machine = Node::new(*incarnation, host.state.drift());

@@ -6,12 +6,14 @@
 use super::callers::Callers;
 use super::clock::{Clock, MS};
 use super::event::{Message, Timer};
+use super::seen::LeaseSeen;
 use super::{Process, World};
 use crate::draw::{Draw, Of};
 use crate::mark::Mark;
 use aliquot_core::asking::Asking;
 use aliquot_core::budget::Labels;
 use aliquot_core::client::Client;
+use aliquot_core::message::Heard;
 use aliquot_core::unit::{BudgetId, Drift, Edge, Scale, Span, Tick};
 
 /// A link that is not in use yet.
@@ -54,6 +56,10 @@ pub(crate) struct Service {
     choices: u64,
     pub(crate) leaving: bool,
     pub(crate) had_lease: bool,
+    /// The edge whose lease ended last.
+    pub(super) lapsed: Option<Edge>,
+    /// The edge that the last answer was of, and its number.
+    pub(super) answered: Option<(Edge, Heard)>,
     pub(crate) callers: Callers,
 }
 
@@ -91,6 +97,8 @@ impl Service {
             choices: 0,
             leaving: false,
             had_lease: false,
+            lapsed: None,
+            answered: None,
             callers,
         }
     }
@@ -113,6 +121,10 @@ impl World {
         self.end_flights(of);
         let (drift, now) = (self.plan.scenario.lease.drift, self.now);
         let service = &mut self.services[of];
+        let leased = service.client.is_leased(service.clock.read(now));
+        self.marks.hit_if(leased, Mark::RebornUnderLease);
+        self.marks
+            .hit_if(service.process.number > 0, Mark::ClientReborn);
         let callers = service.callers.reborn();
         let fresh = Service::new(
             service.clock.clone(),
@@ -174,6 +186,7 @@ impl World {
     }
 
     pub(super) fn go_on(&mut self, of: usize) {
+        self.events += 1;
         let now = self.look_at_clocks(of);
         self.give_up_if_useless(of, now);
         self.switch_if_due(of, now);
@@ -231,6 +244,7 @@ impl World {
         let leased = service.client.is_leased(now);
         if service.had_lease && !leased {
             self.marks.hit(Mark::ClientLapsed);
+            service.lapsed = service.client.edge();
             let slept =
                 before.is_some_and(|(then, _)| now.since(then) > Self::LOOK_EVERY.times_or_max(4));
             if slept {
@@ -311,7 +325,7 @@ impl World {
                     }
                     self.go_on(of);
                 }
-                _ => {}
+                _ => self.marks.hit(Mark::OpenedLate),
             },
             Message::Named { key, budget, scale }
                 if key == service.key
@@ -323,15 +337,15 @@ impl World {
                 self.go_on(of);
             }
             Message::ClientAnswer(answer) => {
-                if service.link != Some(from) && service.client.edge() != Some(answer.edge) {
+                let former = service.client.edge() != Some(answer.edge);
+                self.marks.hit_if(former, Mark::AnswerOfFormerEdge);
+                if service.link != Some(from) && former {
                     return;
                 }
                 service.heard = now;
-                let leased = service.client.is_leased(now);
+                let before = LeaseSeen::of(service, now);
                 service.client.handle_answer(&answer, now);
-                if !leased && service.client.is_leased(now) && !answer.lease.is_zero() {
-                    self.marks.hit(Mark::LeaseBegan);
-                }
+                before.compare(service, &answer, now, &mut self.marks);
                 if service.client.edge().is_none() {
                     self.marks.hit(Mark::SessionClosed);
                     service.asking.end_session();

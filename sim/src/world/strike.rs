@@ -51,9 +51,8 @@ impl World {
             format!("{what}{}", if took { "" } else { ": no effect" })
         });
         if took {
-            if leader.is_some_and(|leader| targets.contains(&leader)) {
-                self.marks.hit(Mark::StruckLeader);
-            }
+            let leads = leader.is_some_and(|leader| targets.contains(&leader));
+            self.mark_fault(&fault, leads);
             let lasts = match fault.kind {
                 "clock_step" | "leader_transfer" | "membership" | "budget_change" | "reset" => 0,
                 _ => fault.lasts,
@@ -126,6 +125,7 @@ impl World {
             "pause" => self.pause(host, fault.lasts),
             "suspend" | "vm_pause" if !self.pause(host, fault.lasts) => false,
             "suspend" => {
+                self.mark_suspend(host);
                 self.clock_mut(host).suspend(now);
                 true
             }
@@ -185,9 +185,11 @@ impl World {
             .nodes
             .iter()
             .filter(|node| !node.process.up || node.process.paused_until > self.now);
-        if 2 * down.count() >= self.hosts.nodes {
-            self.marks.hit(Mark::NoQuorum);
-        }
+        let down = down.count();
+        self.marks
+            .hit_if(2 * down >= self.hosts.nodes, Mark::NoQuorum);
+        let up = self.nodes.iter().any(|node| node.process.up);
+        self.marks.hit_if(!up, Mark::AllNodesDown);
         true
     }
 
@@ -202,6 +204,8 @@ impl World {
     fn pause(&mut self, host: usize, span: u64) -> bool {
         let until = quantised(self.now + span);
         let now = self.now;
+        let lease = self.plan.scenario.lease.lease;
+        self.marks.hit_if(span > lease, Mark::PausedPastLease);
         let process = self.process_mut(host);
         let takes = process.up && process.paused_until <= now;
         if takes {
@@ -214,6 +218,8 @@ impl World {
     fn step(&mut self, host: usize, fault: &Fault, by: i64) {
         let now = self.now;
         let by = by / clock_step() * clock_step();
+        self.marks
+            .hit_if(fault.wall && by < 0, Mark::WallSteppedBack);
         match fault.wall {
             true => self.clock_mut(host).step_wall(now, by),
             false => self.clock_mut(host).step_boot(now, by),

@@ -29,6 +29,9 @@ impl Bucket {
             return Tokens::ZERO;
         }
         let burst = burst.min(Self::BURST_MAX);
+        if planted::is(Bug::AccruesAtNewRate) {
+            self.accrual = Accrual::of(rate);
+        }
         let missing = self.settle(now);
         let added = burst.minus_or_zero(self.burst);
         let dropped = self.burst.minus_or_zero(burst);

@@ -12,6 +12,7 @@ use crate::demand::Estimator;
 use crate::edge::Vector;
 use crate::lease::child_span;
 use crate::message::{FloorRelease, Tally, Terms};
+use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
 use crate::unit::{Drift, PeriodId, Rate, Span, Tick, Tokens};
 
@@ -130,6 +131,11 @@ impl<D: Decider> Allotment<D> {
     #[must_use]
     pub const fn decider(&self) -> &D {
         &self.decider
+    }
+
+    /// What decides, to be told what is no part of the protocol.
+    pub(super) const fn decider_mut(&mut self) -> &mut D {
+        &mut self.decider
     }
 
     /// What decides; the allotment is not used any more.
@@ -299,6 +305,14 @@ impl<D: Decider> Allotment<D> {
 
     fn withdraw(&mut self, rate: Rate, burst: Tokens, now: Tick) -> Share {
         if self.decides_by_edge() {
+            if planted::is(Bug::ReturnedNotLowered) {
+                let tokens = Tokens::ZERO;
+                return Share {
+                    rate,
+                    burst,
+                    tokens,
+                };
+            }
             return self.decider.withdraw(rate, burst, now);
         }
         let part = Share {

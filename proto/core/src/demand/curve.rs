@@ -135,6 +135,22 @@ impl DemandCurve {
         Self::trusted(merged)
     }
 
+    /// The curve of all these claimants together, in any order: the same as adding their
+    /// curves one by one, at the cost of one sort. Those with whom a sum would be out of
+    /// range are left out: without them it is more than any budget.
+    pub(crate) fn of_all(claimants: impl IntoIterator<Item = Segment>) -> Self {
+        let mut sum = Segment {
+            demand: 0,
+            weight: 0,
+        };
+        let fits = |segment: &Segment| {
+            let more = sum.plus(*segment);
+            sum = more.unwrap_or(sum);
+            more.is_some()
+        };
+        Self::sorted(claimants.into_iter().filter(fits).collect()).unwrap_or_default()
+    }
+
     fn trusted(segments: Vec<Segment>) -> Option<Self> {
         let sum = |part: fn(&Segment) -> u64| {
             segments

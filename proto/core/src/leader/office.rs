@@ -9,7 +9,7 @@ use crate::pool::Pool;
 use crate::share::Kind;
 use crate::state::{Effect, Phase, State};
 use crate::unit::{BudgetId, Incarnation, Term, Tick};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 impl Leader {
@@ -37,10 +37,13 @@ impl Leader {
         if leadership.office().is_none() {
             return;
         }
+        let mut touched: BTreeSet<BudgetId> = effects.iter().filter_map(Effect::budget).collect();
         if let (Some(Command::Round(changes)), Some(mine)) = (command, &self.proposed)
             && own
             && changes.round == mine.round
         {
+            // What of it was refused goes back to the pool.
+            touched.extend(changes.grants.iter().map(|grant| grant.budget));
             self.proposed = None;
         }
         if let Some(Command::Round(changes)) = command
@@ -59,7 +62,7 @@ impl Leader {
         for effect in effects {
             self.follow(effect, state, now);
         }
-        self.fit_pools(state, now);
+        self.fit_pools(&touched, state, now);
     }
 
     /// Every pool starts empty with the office, and every life gets a whole
@@ -125,6 +128,7 @@ impl Leader {
             }
             Effect::Created { budget, granted } => {
                 self.told.extend(*granted);
+                self.ledger.tell(*budget);
                 match *granted {
                     Some(creator) => self.ledger.endow(creator, *budget),
                     None => self.ledger.hurry(*budget),
@@ -138,12 +142,18 @@ impl Leader {
             }
             Effect::Granted(budget, life) | Effect::MovementRefused(budget, life, _) => {
                 self.told.insert(*life);
+                self.clear.remove(budget);
+                self.ledger.tell_child(*life, *budget);
                 self.ledger.touch(*budget);
             }
             // Whoever waits for a new period waits for all of it.
-            Effect::Stamped(budget, _) => self.ledger.hurry(*budget),
+            Effect::Stamped(budget, _) => {
+                self.ledger.tell(*budget);
+                self.ledger.hurry(*budget);
+            }
             Effect::Changed(budget) | Effect::Restarted { budget, .. } => {
-                self.ledger.touch(*budget)
+                self.ledger.tell(*budget);
+                self.ledger.touch(*budget);
             }
             Effect::Ended(budget) => {
                 self.pools.remove(budget);
@@ -165,28 +175,28 @@ impl Leader {
     /// last. What was drawn for it goes back to the pool, empty. If its fate
     /// is not certain, this must not be called: the round may still come.
     pub fn refused(&mut self, state: &State, now: Tick) {
-        for grant in self
-            .proposed
-            .take()
-            .into_iter()
-            .flat_map(|round| round.grants)
-        {
-            self.ledger.touch(grant.budget);
+        let grants = self.proposed.take().map(|round| round.grants);
+        let touched: BTreeSet<BudgetId> =
+            grants.iter().flatten().map(|grant| grant.budget).collect();
+        for &budget in &touched {
+            self.ledger.touch(budget);
         }
         if self.office().is_some() {
-            self.fit_pools(state, now);
+            self.fit_pools(&touched, state, now);
         }
     }
 
-    /// The pools hold what the book says is free, less what is proposed.
-    fn fit_pools(&mut self, state: &State, now: Tick) {
+    /// The pools hold what the book says is free, less what is proposed: those of
+    /// which something has `touched` the one or the other.
+    fn fit_pools(&mut self, touched: &BTreeSet<BudgetId>, state: &State, now: Tick) {
         let mut proposed: BTreeMap<BudgetId, Vec<&Movement>> = BTreeMap::new();
         for grant in self.proposed.iter().flat_map(|changes| &changes.grants) {
             proposed.entry(grant.budget).or_default().push(grant);
         }
-        for (id, generation) in state.budgets() {
+        let free = |id: BudgetId| {
+            let generation = state.budget(id)?;
             if generation.budget.kind() != Kind::Rate {
-                continue;
+                return None;
             }
             let mut free = generation.account.free();
             for grant in proposed.get(&id).into_iter().flatten() {
@@ -195,10 +205,23 @@ impl Leader {
                 free.rate = free.rate.minus_or_zero(more.rate);
                 free.burst = free.burst.minus_or_zero(more.burst);
             }
-            self.pools
-                .entry(id)
-                .or_insert_with(|| Pool::empty(free, now))
-                .fit(free, now);
+            Some(free)
+        };
+        for &id in touched {
+            if let Some(free) = free(id) {
+                self.pools
+                    .entry(id)
+                    .or_insert_with(|| Pool::empty(free, now))
+                    .fit(free, now);
+            }
         }
+        debug_assert!(
+            planted::any()
+                || self.pools.iter().all(|(&id, pool)| {
+                    let share = pool.share_at(now);
+                    free(id).is_none_or(|of| (of.rate, of.burst) == (share.rate, share.burst))
+                }),
+            "an entry changed what is free of a budget, and did not say so"
+        );
     }
 }

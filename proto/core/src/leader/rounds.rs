@@ -35,14 +35,21 @@ impl Leader {
         for &life in &changes.reclaims {
             self.ledger.mute(life);
         }
-        changes.forgets = self.forgets(state, now);
+        let budgets = u64::try_from(state.budgets().len()).unwrap_or(u64::MAX);
+        let looks = now.since(self.looked) >= Self::LOOK.times_or_max(budgets);
+        if looks {
+            self.looked = now;
+            changes.forgets = self.forgets(state, now);
+        }
         let dirty = self.ledger.take_dirty();
         changes.grants = self.grants(dirty, state, now);
         if planted::is(Bug::CreditedBeforeBooked) && !changes.grants.is_empty() {
             changes.releases.clear();
         }
-        changes.endings = self.endings(state, now);
-        changes.thaws = self.thaws(state, now);
+        if looks {
+            changes.endings = self.endings(state, now);
+            changes.thaws = self.thaws(state, now);
+        }
         if !changes.is_empty() {
             self.round = changes.round;
         }
@@ -67,26 +74,16 @@ impl Leader {
     }
 
     /// What children reported returned and the book does not know yet.
-    fn releases(&self, state: &State) -> Vec<Movement> {
-        let mut releases = Vec::new();
-        for child in self.ledger.children() {
-            let life = child.edge().child;
-            for (&budget, claim) in &child.claims {
-                let Some(generation) = state.budget(budget) else {
-                    continue;
-                };
-                let counters = generation.account.counters(life);
-                if claim.period == counters.period && !counters.returned.covers(claim.returned) {
-                    releases.push(Movement {
-                        child: life,
-                        budget,
-                        period: claim.period,
-                        total: claim.returned,
-                    });
-                }
-            }
-        }
-        releases
+    fn releases(&mut self, state: &State) -> Vec<Movement> {
+        let book = |budget, life| Some(state.budget(budget)?.account.counters(life));
+        let unbooked = self.ledger.unbooked(book).into_iter();
+        let movements = unbooked.map(|returned| Movement {
+            child: returned.child,
+            budget: returned.budget,
+            period: returned.period,
+            total: returned.total,
+        });
+        movements.collect()
     }
 
     /// Used by a planted bug alone.

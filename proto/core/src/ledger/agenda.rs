@@ -15,9 +15,15 @@ pub(super) struct Agenda {
     pub(super) urgent: BTreeSet<BudgetId>,
     /// Whether somebody asked for more than there may be here.
     pub(super) asked: bool,
+    /// Of what.
+    pub(super) wanted: BTreeSet<BudgetId>,
+    /// Those of which the sum of all claims may be another than it was.
+    pub(super) spoken: BTreeSet<BudgetId>,
+    /// Those of which a child returned something that may not be booked yet.
+    pub(super) returned: BTreeSet<BudgetId>,
     /// Who claims each budget: with thousands of children a plan must not look for
     /// its hundred claimants among all of them.
-    claimants: BTreeMap<BudgetId, BTreeSet<Incarnation>>,
+    pub(super) claimants: BTreeMap<BudgetId, BTreeSet<Incarnation>>,
     /// Where the last turn through the budgets that can wait ended.
     turn: BudgetId,
     /// Where the last one through the urgent ones did.
@@ -62,6 +68,7 @@ impl Agenda {
     pub(super) fn ask(&mut self, budget: BudgetId) {
         self.hurry(budget);
         self.asked = true;
+        self.wanted.insert(budget);
     }
 
     pub(super) fn hurry(&mut self, budget: BudgetId) {
@@ -76,6 +83,7 @@ impl Agenda {
 
     /// A child has none any more.
     pub(super) fn claims_no_longer(&mut self, budget: BudgetId, child: Incarnation) {
+        self.spoken.insert(budget);
         if let Some(claimants) = self.claimants.get_mut(&budget) {
             claimants.remove(&child);
             if claimants.is_empty() {

@@ -26,7 +26,7 @@ pub struct Child {
     skipped: bool,
     /// Its claims, by budget.
     pub claims: BTreeMap<BudgetId, Claim>,
-    /// Whether its last report was whole: then each answer looks at every claim.
+    /// Whether its last report was whole: then what it did not speak of is not wanted.
     whole: bool,
     /// The claims that an answer may have something to say of: those that somebody
     /// [told](Child::tell) of, and those whose line was not echoed yet, or is wanted back.
@@ -142,6 +142,7 @@ impl Child {
         if report.intent != self.intent {
             self.intent = report.intent;
             agenda.touch_all(self.claims.keys());
+            agenda.spoken.extend(self.claims.keys());
         }
         // An echo of a number that was never sent is no echo.
         if report.heard.term == term && report.heard.number <= self.number {
@@ -183,7 +184,14 @@ impl Child {
             if claim.reported != report.seq {
                 spoken = spoken.saturating_add(1);
             }
-            match claim.take(line, report.seq, now) {
+            agenda.spoken.insert(line.budget);
+            let before = (claim.period, claim.returned);
+            let news = claim.take(line, report.seq, now);
+            let returns = (claim.period, claim.returned) != before;
+            if returns || planted::is(Bug::ReturnCrossesStamps) {
+                agenda.returned.insert(line.budget);
+            }
+            match news {
                 News::None => {}
                 News::Changed => agenda.touch(line.budget),
                 News::Returned => agenda.hurry(line.budget),
@@ -207,6 +215,7 @@ impl Child {
             let (silent, forgotten) = (claim.fall_silent(seq), claim.is_forgotten(seq));
             if silent || forgotten {
                 agenda.touch(budget);
+                agenda.spoken.insert(budget);
             }
             if forgotten {
                 agenda.claims_no_longer(budget, id);
@@ -254,21 +263,15 @@ impl Child {
     ) -> Vec<AnswerLine> {
         let telling = core::mem::take(&mut self.telling);
         let mut lines = Lines::default();
-        if self.whole {
-            for (&budget, claim) in &mut self.claims {
+        for budget in telling {
+            if let Some(claim) = self.claims.get_mut(&budget) {
                 lines.look(budget, claim, (number, self.heard), books);
-            }
-        } else {
-            for budget in telling {
-                if let Some(claim) = self.claims.get_mut(&budget) {
-                    lines.look(budget, claim, (number, self.heard), books);
-                }
             }
         }
         self.telling = lines.telling;
         self.watched.extend(lines.watched);
         debug_assert!(
-            planted::any() || self.whole || self.knows_the_rest(books),
+            planted::any() || self.knows_the_rest(books),
             "the book says something new of which nobody told"
         );
         lines.urgent.append(&mut lines.rest);

@@ -7,42 +7,6 @@ use crate::share::{Kind, Share};
 use crate::unit::{BudgetId, Span, Tick, Tokens};
 use alloc::vec::Vec;
 
-/// How much may be dealt now.
-///
-/// A node that is told more than it can plan must above all go on hearing its
-/// clients, or it loses them all: what it spends on plans is bounded, and what
-/// is left over waits.
-#[derive(Debug, Default)]
-pub(super) struct Effort {
-    /// Seats that were planned and not yet worked off.
-    spent: u64,
-    since: Tick,
-}
-
-impl Effort {
-    /// One claimant is planned in so long. As it takes half a microsecond to one, that
-    /// is a tenth to a fifth of a core, whatever the number of clients.
-    const SEAT: Span = Span::from_nanos(5_000);
-
-    /// So many may be planned at once by a node that had a rest.
-    const SEATS: u64 = 4_000;
-
-    /// Seats that may be planned at `now`; zero if there were too many of late.
-    pub(super) fn seats_at(&mut self, now: Tick) -> usize {
-        let passed = now.since(self.since).nanos();
-        let seats = passed.checked_div(Self::SEAT.nanos()).unwrap_or_default();
-        self.spent = self.spent.saturating_sub(seats);
-        self.since = self.since.after(Self::SEAT.times_or_max(seats));
-        usize::try_from(Self::SEATS.saturating_sub(self.spent)).unwrap_or(usize::MAX)
-    }
-
-    /// So many were planned.
-    fn spend(&mut self, seats: usize) {
-        let seats = u64::try_from(seats).unwrap_or(u64::MAX);
-        self.spent = self.spent.saturating_add(seats);
-    }
-}
-
 impl Node {
     /// A client that has not reported for so long gets nothing more and is
     /// asked for nothing: five reports at the usual 200 ms.
@@ -59,7 +23,7 @@ impl Node {
                 continue;
             };
             let plan = self.ledger.plan(budget, &desk.account, &view, now);
-            self.effort.spend(plan.seats);
+            self.planning.spend(plan.seats);
             self.told.extend(plan.recalled);
             for wish in plan.wishes {
                 self.grant(budget, wish, now);
@@ -111,31 +75,5 @@ impl Node {
             self.ledger.tell_child(wish.child, budget);
         }
         self.refit(budget, now);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_planned_is_worked_off_by_time_alone() {
-        let at = |micros: u64| Tick::from_nanos(micros.saturating_mul(1_000));
-        let mut effort = Effort::default();
-        assert_eq!(effort.seats_at(at(1_000_000)), 4_000);
-        effort.spend(3_999);
-        assert_eq!(effort.seats_at(at(1_000_000)), 1);
-        effort.spend(501);
-        assert_eq!(effort.seats_at(at(1_002_499)), 0, "one was too large");
-        assert_eq!(effort.seats_at(at(1_002_504)), 0);
-        assert_eq!(effort.seats_at(at(1_002_505)), 1);
-        assert_eq!(effort.seats_at(at(1_002_509)), 1, "no time is lost");
-        assert_eq!(effort.seats_at(at(1_002_510)), 2);
-        assert_eq!(
-            effort.seats_at(at(1_000_000)),
-            2,
-            "nor gained by going back"
-        );
-        assert_eq!(effort.seats_at(at(9_000_000)), 4_000);
     }
 }

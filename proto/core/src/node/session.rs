@@ -7,6 +7,7 @@ use crate::message::{Answer, AnswerLine, FloorRelease, Report};
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Edge, Incarnation, Seq, Span, Tick};
 use alloc::vec::Vec;
+use core::ops::Bound;
 
 impl Node {
     /// Opens a session. `None` once all incarnations are issued.
@@ -38,7 +39,7 @@ impl Node {
             Err(ReportError::Stale) => return,
             Err(ReportError::Unfounded) => {
                 // The answer says which report it may build on.
-                self.told.insert(client);
+                self.asking.insert(client);
                 return;
             }
             Err(ReportError::Closed) => {
@@ -153,7 +154,7 @@ impl Node {
             session.promised = session.promised.max(until);
             session.said = Some((seq, rest));
         }
-        self.told.insert(client);
+        self.asking.insert(client);
     }
 
     /// A client's lease is at most the node's; so is the parent's patience.
@@ -169,6 +170,7 @@ impl Node {
         self.keep_tally(client);
         self.ledger.close(client);
         self.told.remove(&client);
+        self.asking.remove(&client);
         let budgets: Vec<BudgetId> = self.desks.keys().copied().collect();
         for budget in budgets {
             let Some(desk) = self.desks.get_mut(&budget) else {
@@ -248,16 +250,38 @@ impl Node {
         }
     }
 
-    /// Answers everybody who reported, or whose holdings or targets changed.
+    /// Answers everybody who reported, and tells those whose holdings or targets changed, in
+    /// turn, as far as a bounded part of a core goes.
     pub(super) fn push_answers(&mut self, now: Tick) {
-        for client in core::mem::take(&mut self.told) {
-            let Some(session) = self.sessions.get(&client) else {
-                continue;
+        for client in core::mem::take(&mut self.asking) {
+            self.told.remove(&client);
+            self.push_answer(client, now);
+        }
+        if self.told.is_empty() {
+            return;
+        }
+        let left = self.telling.left_at(now);
+        for done in 0..left {
+            let after = (Bound::Excluded(self.turn), Bound::Unbounded);
+            let next = self.told.range(after).next().or(self.told.first());
+            let Some(&client) = next else {
+                self.telling.spend(done);
+                return;
             };
-            let (seq, lease) = session.said.unwrap_or((Seq::new(0), Span::ZERO));
-            if let Some(answer) = self.answer(client, seq, lease, now) {
-                self.outputs.push(NodeOutput::Answer(answer));
-            }
+            self.told.remove(&client);
+            self.turn = client;
+            self.push_answer(client, now);
+        }
+        self.telling.spend(left);
+    }
+
+    fn push_answer(&mut self, client: Incarnation, now: Tick) {
+        let Some(session) = self.sessions.get(&client) else {
+            return;
+        };
+        let (seq, lease) = session.said.unwrap_or((Seq::new(0), Span::ZERO));
+        if let Some(answer) = self.answer(client, seq, lease, now) {
+            self.outputs.push(NodeOutput::Answer(answer));
         }
     }
 

@@ -1,6 +1,7 @@
 //! Corners of those who wait, and of those who leave.
 
 use super::setup::*;
+use std::collections::BTreeSet;
 
 fn whole(budget: &Budget) -> Vector {
     given(budget, [100, 100, 100, 0])
@@ -102,4 +103,56 @@ fn a_report_to_another_parent_frees_nothing() {
         Some(Bug::ReportNotFenced),
         freed_by_a_stranger
     ));
+}
+
+/// A thousand sessions whose parts all change at once: each hears of it, but not all at one instant, and
+/// who reports is answered whatever is owed to others. Invariant 13.
+#[test]
+fn a_node_tells_thousands_of_sessions_one_after_the_other() {
+    const SESSIONS: u64 = 1_000;
+    let budget = rate(ExpiryDraft::Word("deny".into()));
+    let (mut node, mut first) = node_with_client(&budget, given(&budget, [100, 5_000, 5_000, 0]));
+    let now = at(600);
+    first.leave(now);
+    node.handle_report(&first.report(now, 0).expect("a report"), now);
+    let _ = answers(&mut node);
+    let mut waiting = BTreeSet::new();
+    let mut clients = Vec::new();
+    for _ in 0..SESSIONS {
+        let mut client = Client::new(Drift::default());
+        client.claim(B, Claim::default(), now);
+        client.open(node.open_session(now).expect("a session"), now);
+        assert_eq!(admits(&mut client, &budget, now), 0);
+        node.handle_report(&client.report(now, 0).expect("a report"), now);
+        waiting.insert(client.edge().expect("an edge").child);
+        clients.push(client);
+    }
+    node.hurry(now);
+    let answered: BTreeSet<_> = answers(&mut node).iter().map(|of| of.edge.child).collect();
+    assert!(waiting.is_subset(&answered), "who reported is answered");
+    let more = given(&budget, [100, 10_000, 10_000, 0]);
+    let mut gift = answer(edge(0, 1), 1, &budget, 0, more);
+    (gift.lease, gift.number.number) = (Span::from_secs(3), Number::new(50));
+    node.handle_answer(&gift, at(610));
+    let mut most = 0;
+    for step in 1..100 {
+        let now = at(600 + step * 20);
+        node.tick(now);
+        let told = answers(&mut node);
+        most = most.max(told.len());
+        waiting.retain(|&client| told.iter().all(|answer| answer.edge.child != client));
+        if step == 2 {
+            assert!(!waiting.is_empty(), "all were told at once");
+            let now = at(600 + step * 20 + 1);
+            let report = clients[999].report(now, 0).expect("a report");
+            node.handle_report(&report, now);
+            node.hurry(now);
+            let edge = report.edge;
+            assert!(answers(&mut node).iter().any(|answer| answer.edge == edge));
+        }
+    }
+    assert!(most <= 500, "{most} were told at once");
+    // Whole tokens are dealt: some may have what they had.
+    let left = waiting.len();
+    assert!(left < 100, "{left} heard nothing");
 }

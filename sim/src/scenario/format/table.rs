@@ -22,7 +22,7 @@ pub const SECTIONS: &[Section] = &[
         says: "How long, how often, and what is judged.",
         keys: keys! {
             "says": Shape::Text, Nothing("no title"), "One line that says what the scenario shows.";
-            "tier": Shape::Word(&["kernel", "network"]), Is("kernel"), "kernel: the core's machines in a modelled world. network: the real processes' code; not there yet.";
+            "tier": Shape::Word(&["kernel", "network"]), Is("kernel"), "kernel: the core's machines in a modelled world. network: the real nodes and clients in a simulated network, up to 6 nodes; slower.";
             "duration": span("1s", "24h"), Is("60s"), "The safety phase, in true time: anything may fail in it.";
             "heal": span("0s", "1h"), Nothing("invariant 8's bound and 5s if anything fails, else 0s"), "The healing phase that follows it: nothing fails, and everything must recover.";
             "seeds": Shape::Seeds, Is("0..16"), "The seeds that are lived through; --seeds goes before it.";
@@ -143,7 +143,8 @@ pub const SECTIONS: &[Section] = &[
             "from": span("0s", "24h"), Is("4s"), "When they begin.";
             "longest": span("10ms", "1h"), Is("5s"), "How long a fault lasts at most.";
             "nodes": Shape::Range, Nothing("as in the topology"), "Nodes, drawn for each seed.";
-            "clients": Shape::Range, Nothing("as their groups say"), "Clients of the first group, drawn for each seed.";
+            "groups": Shape::Range, Nothing("all of them"), "How many groups of clients a seed keeps; it leaves out the others, and the budgets that nobody asks for then.";
+            "clients": Shape::Range, Nothing("as their groups say"), "Clients of all groups that are kept, drawn for each seed and dealt to the groups alike.";
             "load": Shape::Flag, Is("false"), "Whether the shape and the size of every load are drawn, too.";
         },
     },

@@ -1,0 +1,34 @@
+//! A pacer for mail: one every 200 ms, never two together, and no more waiting than ten.
+//!
+//! ```sh
+//! cargo run -p aliquot-client --example mail
+//! ```
+
+#![expect(clippy::print_stdout, reason = "an example says what it does")]
+
+use aliquot_client::Pacer;
+use std::error::Error;
+use std::time::Duration;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let pacer = Pacer::new(Duration::from_millis(200), 10)?;
+    let mut sent = Vec::new();
+    for mail in 1..=15 {
+        let pacer = pacer.clone();
+        // Each asks for its turn at once: the eleven that find room wait in the order in which they asked.
+        sent.push(tokio::spawn(async move {
+            match pacer.turn().await {
+                Ok(()) => println!("mail {mail} goes out"),
+                Err(refused) => println!(
+                    "mail {mail}: the queue is full; again in {:?}",
+                    refused.retry_after
+                ),
+            }
+        }));
+    }
+    for mail in sent {
+        mail.await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,356 @@
+//! What is broken is left alone for a while, and then tried by one.
+
+use crate::clock::{CounterClock, SharedClock};
+use crate::refused::{Reason, Refused};
+use crate::sync::{AtomicU64, Ordering};
+use aliquot_core::unit::{Span, Tick};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A circuit breaker: after some failures in a row nobody tries for a while, then one does, and
+/// what becomes of that one decides for all.
+///
+/// ```text
+///            failures in a row                 the cool-down is over
+///   closed ────────────────────► open ────────────────────────────────► trying
+///     ▲                           ▲                                       │  │
+///     │                           └─ it failed: twice as long a cool-down ┘  │
+///     └────────────────────────────────── it went well ──────────────────────┘
+/// ```
+///
+/// A trial that nobody hears of again, because its [`Try`] was forgotten, is followed by another after a
+/// cool-down. One word holds all of it; to ask takes no lock.
+///
+/// ```
+/// use aliquot_client::{Breaker, Tick};
+/// use std::time::Duration;
+///
+/// let breaker = Breaker::new(2, Duration::from_secs(1));
+/// let at = |ms: u64| Tick::from_nanos(ms * 1_000_000);
+/// for ms in [0, 1] {
+///     breaker.try_at(at(ms)).expect("it is closed").failure_at(at(ms));
+/// }
+/// assert_eq!(breaker.try_at(at(2)).unwrap_err().retry_after, Some(Duration::from_millis(999)));
+/// breaker.try_at(at(1_001)).expect("one may try").success();
+/// assert!(breaker.try_at(at(1_003)).is_ok());
+/// ```
+#[derive(Clone, Debug)]
+pub struct Breaker {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    word: AtomicU64,
+    rules: Rules,
+    clock: SharedClock,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Rules {
+    failures: u16,
+    cool_down: Span,
+    longest: Span,
+}
+
+/// What a breaker lets through now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Circuit {
+    /// Everything.
+    #[default]
+    Closed,
+    /// Nothing, for so long.
+    Open(Duration),
+    /// Nothing but the one that tries.
+    Trying,
+}
+
+/// Leave to try. Say what became of it; dropped, nothing is known of it, and a trial is over as if it
+/// had not been.
+#[derive(Debug)]
+#[must_use = "say how it went"]
+pub struct Try {
+    breaker: Breaker,
+    /// The word that says that it is this one who tries; `None` where all may.
+    trial: Option<Word>,
+}
+
+/// ```text
+/// closed   0 │ failures in a row (14 bits) │ 0
+/// open     1 │ openings in a row           │ its end, in units
+/// trying   2 │ openings in a row           │ its beginning, in units
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Word {
+    state: State,
+    count: u16,
+    at: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Closed = 0,
+    Open = 1,
+    Trying = 2,
+}
+
+impl Word {
+    const COUNT_MAX: u16 = (1 << 14) - 1;
+    const AT_MAX: u64 = (1 << 48) - 1;
+
+    const CLOSED: Self = Self {
+        state: State::Closed,
+        count: 0,
+        at: 0,
+    };
+
+    const fn pack(self) -> u64 {
+        (self.state as u64) << 62 | (self.count as u64) << 48 | self.at
+    }
+
+    const fn unpack(word: u64) -> Self {
+        Self {
+            state: match word >> 62 {
+                0 => State::Closed,
+                1 => State::Open,
+                _ => State::Trying,
+            },
+            count: (word >> 48) as u16 & Self::COUNT_MAX,
+            at: word & Self::AT_MAX,
+        }
+    }
+}
+
+impl Breaker {
+    /// A unit of the word: it lasts for eight years.
+    const UNIT: u64 = 1_000;
+
+    /// The longest cool-down, if nothing else is said, in first ones.
+    const LONGEST: u64 = 64;
+
+    /// A breaker that opens after so many failures in a row, at least one and at most 16,383, for a cool-down
+    /// that doubles with each trial that fails, up to 64-fold ([`Breaker::longest`]). By the [`CounterClock`].
+    #[must_use]
+    pub fn new(failures: u16, cool_down: Duration) -> Self {
+        Self::with_clock(failures, cool_down, Arc::new(CounterClock))
+    }
+
+    /// [`Breaker::new`] by another clock.
+    #[must_use]
+    pub fn with_clock(failures: u16, cool_down: Duration, clock: SharedClock) -> Self {
+        let nanos = u64::try_from(cool_down.as_nanos()).unwrap_or(u64::MAX);
+        let rules = Rules {
+            failures: failures.clamp(1, Word::COUNT_MAX),
+            cool_down: Span::from_nanos(nanos),
+            longest: Span::from_nanos(nanos).times_or_max(Self::LONGEST),
+        };
+        Self::with_rules(rules, clock)
+    }
+
+    /// The same, closed and with handles of its own, but with no cool-down longer than this, nor than the first.
+    #[must_use]
+    pub fn longest(self, longest: Duration) -> Self {
+        let nanos = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
+        let rules = Rules {
+            longest: Span::from_nanos(nanos).max(self.shared.rules.cool_down),
+            ..self.shared.rules
+        };
+        Self::with_rules(rules, Arc::clone(&self.shared.clock))
+    }
+
+    fn with_rules(rules: Rules, clock: SharedClock) -> Self {
+        let shared = Shared {
+            word: AtomicU64::new(Word::CLOSED.pack()),
+            rules,
+            clock,
+        };
+        Self {
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// Leave to try, if there is.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason::Broken`], with what is left of the cool-down.
+    pub fn try_now(&self) -> Result<Try, Refused> {
+        self.try_at(self.shared.clock.now())
+    }
+
+    /// [`Breaker::try_now`] at a reading of its clock.
+    ///
+    /// # Errors
+    ///
+    /// As [`Breaker::try_now`].
+    pub fn try_at(&self, now: Tick) -> Result<Try, Refused> {
+        let mut seen = self.shared.word.load(Ordering::Acquire);
+        loop {
+            let word = Word::unpack(seen);
+            if word.state == State::Closed {
+                return Ok(self.leave(None));
+            }
+            let opens = self.opens_at(word);
+            if now < opens {
+                return Err(Refused {
+                    reason: Reason::Broken,
+                    retry_after: Some(Duration::from_nanos(opens.since(now).nanos())),
+                });
+            }
+            let trial = Word {
+                state: State::Trying,
+                at: Self::unit_of(now),
+                ..word
+            };
+            match self.swap(seen, trial) {
+                Ok(()) => return Ok(self.leave(Some(trial))),
+                Err(found) => seen = found,
+            }
+        }
+    }
+
+    /// What it lets through.
+    #[must_use]
+    pub fn circuit(&self) -> Circuit {
+        self.circuit_at(self.shared.clock.now())
+    }
+
+    /// [`Breaker::circuit`] at a reading of its clock.
+    #[must_use]
+    pub fn circuit_at(&self, now: Tick) -> Circuit {
+        let word = Word::unpack(self.shared.word.load(Ordering::Acquire));
+        match word.state {
+            State::Closed => Circuit::Closed,
+            State::Trying => Circuit::Trying,
+            State::Open => {
+                let left = self.opens_at(word).since(now);
+                Circuit::Open(Duration::from_nanos(left.nanos()))
+            }
+        }
+    }
+
+    /// Closes it, whatever came before.
+    pub fn reset(&self) {
+        self.shared
+            .word
+            .store(Word::CLOSED.pack(), Ordering::Release);
+    }
+
+    fn leave(&self, trial: Option<Word>) -> Try {
+        Try {
+            breaker: self.clone(),
+            trial,
+        }
+    }
+
+    /// From when the next one may try.
+    fn opens_at(&self, word: Word) -> Tick {
+        let at = Tick::from_nanos(word.at.saturating_mul(Self::UNIT));
+        match word.state {
+            State::Trying => at.after(self.cool_down(word.count)),
+            State::Open | State::Closed => at,
+        }
+    }
+
+    /// The cool-down of so many openings in a row.
+    fn cool_down(&self, openings: u16) -> Span {
+        let doublings = openings.saturating_sub(1).min(63);
+        let cool_down = self.shared.rules.cool_down.times_or_max(1 << doublings);
+        cool_down.min(self.shared.rules.longest)
+    }
+
+    /// The first unit at or after a tick: a cool-down is never shorter for it.
+    const fn unit_of(tick: Tick) -> u64 {
+        let units = tick.nanos().div_ceil(Self::UNIT);
+        if units > Word::AT_MAX {
+            return Word::AT_MAX;
+        }
+        units
+    }
+
+    fn swap(&self, seen: u64, next: Word) -> Result<(), u64> {
+        let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
+        let swapped = self
+            .shared
+            .word
+            .compare_exchange(seen, next.pack(), done, found);
+        swapped.map(|_| ())
+    }
+
+    fn open(&self, openings: u16, now: Tick) -> Word {
+        let count = openings.saturating_add(1).min(Word::COUNT_MAX);
+        Word {
+            state: State::Open,
+            count,
+            at: Self::unit_of(now.after(self.cool_down(count))),
+        }
+    }
+
+    fn succeeded(&self, trial: Option<Word>) {
+        let seen = self.shared.word.load(Ordering::Acquire);
+        let counts = match trial {
+            // One that closed it is as good as the other.
+            Some(trial) => seen == trial.pack(),
+            // What was begun before it opened says nothing of now.
+            None => Word::unpack(seen).state == State::Closed && seen != Word::CLOSED.pack(),
+        };
+        if counts {
+            let _ = self.swap(seen, Word::CLOSED);
+        }
+    }
+
+    fn failed(&self, trial: Option<Word>, now: Tick) {
+        let mut seen = self.shared.word.load(Ordering::Acquire);
+        loop {
+            let word = Word::unpack(seen);
+            let next = match (trial, word.state) {
+                (Some(trial), State::Trying) if trial == word => self.open(word.count, now),
+                (None, State::Closed) if word.count + 1 >= self.shared.rules.failures => {
+                    self.open(0, now)
+                }
+                (None, State::Closed) => Word {
+                    count: word.count + 1,
+                    ..word
+                },
+                _ => return,
+            };
+            match self.swap(seen, next) {
+                Ok(()) => return,
+                Err(found) => seen = found,
+            }
+        }
+    }
+}
+
+impl Try {
+    /// It went well.
+    pub fn success(self) {
+        self.breaker.succeeded(self.trial);
+    }
+
+    /// It failed in a way that says that others would, too: no answer, or an error of the other
+    /// side's own.
+    pub fn failure(self) {
+        let now = self.breaker.shared.clock.now();
+        self.failure_at(now);
+    }
+
+    /// [`Try::failure`] at a reading of the breaker's clock.
+    pub fn failure_at(self, now: Tick) {
+        self.breaker.failed(self.trial, now);
+    }
+}
+
+impl Drop for Try {
+    /// A trial of which nothing is known lets another one try.
+    fn drop(&mut self) {
+        if let Some(trial) = self.trial {
+            let again = Word {
+                state: State::Open,
+                ..trial
+            };
+            // Not if it was said what became of it.
+            let _ = self.breaker.swap(trial.pack(), again);
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! What the kernel last wrote down of its clock: next to free, and a little late.
+
+use super::HostClock;
+use aliquot_core::unit::Tick;
+use rustix::time::{ClockId, Timespec, clock_gettime};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What the boot clock is ahead of the monotonic one: the time that the machine was
+/// suspended. It only grows.
+static SUSPENDED: AtomicU64 = AtomicU64::new(0);
+
+impl HostClock {
+    /// The kernel writes its clock down at each of its ticks, which are 1 to 10 ms apart: by no more than this
+    /// is a reading of that late, with a tick missed.
+    pub(crate) const LATE: u64 = 20_000_000;
+
+    /// A reading that may be early by [`HostClock::LATE`], and is late only by what the machine
+    /// was suspended since [`HostClock::align`].
+    #[inline]
+    pub(crate) fn latest() -> Tick {
+        Self::bounds().1
+    }
+
+    /// Between which two ticks it is now.
+    #[inline]
+    pub(crate) fn bounds() -> (Tick, Tick) {
+        let least = nanos(clock_gettime(ClockId::MonotonicCoarse));
+        let least = least.saturating_add(SUSPENDED.load(Ordering::Relaxed));
+        let most = least.saturating_add(Self::LATE);
+        (Tick::from_nanos(least), Tick::from_nanos(most))
+    }
+
+    /// Learns how long the machine was suspended. The session does so at each look.
+    pub(crate) fn align() {
+        // In this order: what passes between the two counts as suspended, against a lease.
+        let monotonic = nanos(clock_gettime(ClockId::Monotonic));
+        let boot = nanos(clock_gettime(ClockId::Boottime));
+        SUSPENDED.fetch_max(boot.saturating_sub(monotonic), Ordering::Relaxed);
+    }
+}
+
+fn nanos(time: Timespec) -> u64 {
+    let (secs, nanos) = (time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs());
+    secs.wrapping_mul(1_000_000_000).wrapping_add(nanos)
+}

@@ -1,0 +1,337 @@
+//! When a flurry fires: arithmetic alone.
+
+use aliquot_core::unit::{Span, Tick};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// At which ends a flurry fires.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Edge {
+    /// At its end.
+    #[default]
+    Trailing,
+    /// At its beginning: what follows is dropped.
+    Leading,
+    /// At its beginning, and at its end if anything followed.
+    Both,
+}
+
+/// What is made of a flurry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    quiet: Span,
+    edge: Edge,
+    every: Option<Span>,
+    most: usize,
+}
+
+impl Rules {
+    /// The most values in a batch, if nothing else is said.
+    pub const MOST: usize = 1_024;
+
+    /// A flurry ends after so long a silence, and fires then.
+    #[must_use]
+    pub fn quiet(quiet: Duration) -> Self {
+        Self {
+            quiet: span(quiet),
+            edge: Edge::Trailing,
+            every: None,
+            most: Self::MOST,
+        }
+    }
+
+    /// At once when nothing was fired for `gap`, else `gap` after the last time: a throttle.
+    #[must_use]
+    pub fn throttle(gap: Duration) -> Self {
+        Self::quiet(gap).edge(Edge::Both).at_most_every(gap)
+    }
+
+    /// At which ends it fires.
+    #[must_use]
+    pub const fn edge(mut self, edge: Edge) -> Self {
+        self.edge = edge;
+        self
+    }
+
+    /// A flurry that goes on fires so long after its beginning, and after each firing.
+    #[must_use]
+    pub fn at_most_every(mut self, every: Duration) -> Self {
+        self.every = Some(span(every));
+        self
+    }
+
+    /// A batch of so many values fires at once; at least one. Nothing more goes into it
+    /// until it has been taken, but what replaces a value of it.
+    #[must_use]
+    pub const fn most(mut self, most: usize) -> Self {
+        self.most = if most == 0 { 1 } else { most };
+        self
+    }
+}
+
+fn span(duration: Duration) -> Span {
+    Span::from_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// What becomes of several values.
+pub trait Batch<V>: Sized {
+    /// The batch of one.
+    fn of(value: V) -> Self;
+
+    /// Another value, in the order in which they came.
+    fn add(&mut self, value: V);
+
+    /// How many there are.
+    fn len(&self) -> usize;
+
+    /// Whether there are none, which is never.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether there would be more with this one.
+    fn grows_with(&self, value: &V) -> bool;
+}
+
+/// The last value wins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Last<V>(pub V);
+
+impl<V> Batch<V> for Last<V> {
+    fn of(value: V) -> Self {
+        Self(value)
+    }
+
+    fn add(&mut self, value: V) {
+        self.0 = value;
+    }
+
+    fn len(&self) -> usize {
+        1
+    }
+
+    fn grows_with(&self, _: &V) -> bool {
+        false
+    }
+}
+
+impl<V> Batch<V> for Vec<V> {
+    fn of(value: V) -> Self {
+        vec![value]
+    }
+
+    fn add(&mut self, value: V) {
+        self.push(value);
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn grows_with(&self, _: &V) -> bool {
+        true
+    }
+}
+
+impl<K: Ord, V> Batch<(K, V)> for BTreeMap<K, V> {
+    fn of((key, value): (K, V)) -> Self {
+        Self::from([(key, value)])
+    }
+
+    fn add(&mut self, (key, value): (K, V)) {
+        self.insert(key, value);
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn grows_with(&self, (key, _): &(K, V)) -> bool {
+        !self.contains_key(key)
+    }
+}
+
+/// The machine: values go in, batches come out when it is polled.
+///
+/// ```text
+///           push                        quiet since the last value and the last firing
+///   idle ─────────► flurry ──────────────────────────────────────────────────────────► idle
+///                    │  ▲  fires at the leading edge, every so often, when full
+///                    └──┘
+/// ```
+///
+/// ```
+/// use aliquot_client::Tick;
+/// use aliquot_client::debounce::{Debounce, Last, Rules};
+/// use std::time::Duration;
+///
+/// let at = |ms: u64| Tick::from_nanos(ms * 1_000_000);
+/// let mut saves = Debounce::new(Rules::quiet(Duration::from_millis(100)));
+/// saves.push("draft 1", at(0)).expect("there is room");
+/// saves.push("draft 2", at(50)).expect("there is room");
+/// assert_eq!(saves.poll(at(149)), None);
+/// assert_eq!(saves.due(), Some(at(150)));
+/// assert_eq!(saves.poll(at(150)), Some(Last("draft 2")));
+/// ```
+#[derive(Clone)]
+pub struct Debounce<B> {
+    rules: Rules,
+    flurry: Option<Flurry>,
+    pending: Option<B>,
+    /// The pending batch is due, whatever the time.
+    at_once: bool,
+}
+
+/// Not over at `later(last, fired) + quiet`, exclusively.
+#[derive(Clone, Copy, Debug)]
+struct Flurry {
+    began: Tick,
+    /// When the last value came.
+    last: Tick,
+    fired: Option<Tick>,
+}
+
+impl<B> fmt::Debug for Debounce<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Debounce")
+            .field("rules", &self.rules)
+            .field("pending", &self.pending.is_some())
+            .field("due", &self.due())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<B> Debounce<B> {
+    /// A machine in which nothing is pending.
+    #[must_use]
+    pub const fn new(rules: Rules) -> Self {
+        Self {
+            rules,
+            flurry: None,
+            pending: None,
+            at_once: false,
+        }
+    }
+
+    /// Takes a value in. A reading behind an earlier one counts as that.
+    ///
+    /// # Errors
+    ///
+    /// The value, if the batch is full and was not taken yet; nothing was changed.
+    pub fn push<V>(&mut self, value: V, now: Tick) -> Result<(), V>
+    where
+        B: Batch<V>,
+    {
+        let full = |batch: &B| batch.len() >= self.rules.most && batch.grows_with(&value);
+        let drops = self.rules.edge == Edge::Leading;
+        if !drops && self.pending.as_ref().is_some_and(full) {
+            return Err(value);
+        }
+        let now = now.max(self.latest());
+        // An end that nobody polled is one all the same, but for what is still to be fired.
+        let over = self.pending.is_none() && self.end().is_none_or(|end| now >= end);
+        if over {
+            self.flurry = Some(Flurry {
+                began: now,
+                last: now,
+                fired: None,
+            });
+            self.at_once = self.rules.edge != Edge::Trailing;
+            self.pending = Some(B::of(value));
+            self.fill();
+            return Ok(());
+        }
+        if let Some(flurry) = &mut self.flurry {
+            flurry.last = now;
+        }
+        match &mut self.pending {
+            Some(_) if drops => {}
+            Some(batch) => batch.add(value),
+            None if drops => self.lead_again(value, now),
+            None => self.pending = Some(B::of(value)),
+        }
+        self.fill();
+        Ok(())
+    }
+
+    /// Without a trailing edge, a flurry that goes on may lead again.
+    fn lead_again<V>(&mut self, value: V, now: Tick)
+    where
+        B: Batch<V>,
+    {
+        if self.next_turn().is_some_and(|turn| now >= turn) {
+            self.pending = Some(B::of(value));
+            self.at_once = true;
+        }
+    }
+
+    /// A batch that is full is due.
+    fn fill<V>(&mut self)
+    where
+        B: Batch<V>,
+    {
+        let full = |batch: &B| batch.len() >= self.rules.most;
+        self.at_once |= self.pending.as_ref().is_some_and(full);
+    }
+
+    /// When the pending batch is due: at once is a tick that has passed. `None` if there is none.
+    #[must_use]
+    pub fn due(&self) -> Option<Tick> {
+        self.pending.as_ref()?;
+        let flurry = self.flurry?;
+        if self.at_once {
+            return Some(flurry.last);
+        }
+        let end = self.end()?;
+        Some(self.next_turn().map_or(end, |turn| turn.min(end)))
+    }
+
+    /// The pending batch, if it is due.
+    pub fn poll(&mut self, now: Tick) -> Option<B> {
+        match self.due() {
+            Some(due) if now.max(self.latest()) >= due => self.flush(now),
+            _ => None,
+        }
+    }
+
+    /// The pending batch, due or not. It counts as fired: the flurry goes on.
+    pub fn flush(&mut self, now: Tick) -> Option<B> {
+        let now = now.max(self.latest());
+        let batch = self.pending.take()?;
+        self.at_once = false;
+        if let Some(flurry) = &mut self.flurry {
+            flurry.fired = Some(now);
+        }
+        Some(batch)
+    }
+
+    /// Drops what is pending, and forgets the flurry: the next value begins another.
+    pub fn clear(&mut self) {
+        (self.pending, self.flurry, self.at_once) = (None, None, false);
+    }
+
+    /// Whether a batch is pending, due or not.
+    #[must_use]
+    pub const fn is_pending(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    /// The latest instant that is known.
+    fn latest(&self) -> Tick {
+        let latest = |flurry: Flurry| flurry.fired.map_or(flurry.last, |at| at.max(flurry.last));
+        self.flurry.map_or(Tick::from_nanos(0), latest)
+    }
+
+    /// The end of the flurry, if nothing more comes.
+    fn end(&self) -> Option<Tick> {
+        self.flurry.map(|_| self.latest().after(self.rules.quiet))
+    }
+
+    /// When a flurry that goes on fires next.
+    fn next_turn(&self) -> Option<Tick> {
+        let flurry = self.flurry?;
+        let since = flurry.fired.unwrap_or(flurry.began);
+        self.rules.every.map(|every| since.after(every))
+    }
+}

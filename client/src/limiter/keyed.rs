@@ -1,0 +1,25 @@
+//! What a key of a store holds, said as of a limiter.
+
+use super::{Snapshot, Standing};
+use crate::keyed::Keyed;
+use aliquot_core::share::Kind;
+use aliquot_core::unit::{Span, Tick};
+
+impl Keyed {
+    /// What a key of class 0 holds; all there can be if it is not remembered. Nothing is taken.
+    #[must_use]
+    pub fn peek_at(&self, key: &str, now: Tick) -> Snapshot {
+        let held = self.held_at(key, now);
+        Snapshot {
+            kind: Kind::Rate,
+            rate: held.map_or(0, |held| held.rate),
+            burst: held.map_or(0, |held| held.burst),
+            level: held.map_or(0, |held| held.level),
+            right: match held {
+                Some(_) => Standing::Forever,
+                None => Standing::Open,
+            },
+            remaining: Span::MAX,
+        }
+    }
+}

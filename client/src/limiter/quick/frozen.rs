@@ -1,0 +1,123 @@
+//! A process that is stopped in the middle of a batch, past its lease, and goes on.
+
+use super::{Limiter, Pace};
+use crate::cell::CellDecider;
+use crate::clock::{Clock, HostClock, Source};
+use crate::key::Gate;
+use crate::shared::Handle;
+use aliquot_core::budget::BudgetDraft;
+use aliquot_core::client::{Decider, Right};
+use aliquot_core::message::Terms;
+use aliquot_core::share::Share;
+use aliquot_core::unit::{PeriodId, Rate, Span, Tick, Tokens};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+const PACE: &str = "ALIQUOT_FROZEN_PACE";
+const LEASE: Span = Span::from_secs(3);
+
+/// A limiter of a leased part, its lease's end, and what keeps it.
+fn leased(pace: Pace) -> (Limiter, Tick, CellDecider) {
+    let draft = BudgetDraft {
+        key: "a".into(),
+        rate: Some("1000000/s".into()),
+        burst: Some("1000000000".into()),
+        ..BudgetDraft::default()
+    };
+    let terms = Terms::from(&draft.validate().expect("a valid budget"));
+    let gate = Arc::new(Gate::new("a"));
+    let mut decider = CellDecider::new(Arc::clone(&gate));
+    HostClock::align();
+    let now = HostClock.now();
+    let burst = Tokens::from_grains(1_000_000_000 * terms.scale.grains_per_token());
+    let share = Share {
+        rate: Rate::ZERO,
+        burst,
+        tokens: burst,
+    };
+    decider.agree(&terms, Span::ZERO, now);
+    decider.admit_by(Right::Leased, PeriodId::new(0), now);
+    decider.deposit(share, now);
+    let handle = Handle::with(Source::Host, pace);
+    let until = now.after(LEASE);
+    handle.shared.set_lease(until);
+    (Limiter::new(gate, handle), until, decider)
+}
+
+/// Decides without a pause, and says how many it admitted of those that it asked for after the lease.
+#[test]
+#[ignore = "the process that the others stop"]
+fn child() {
+    let pace = std::env::var(PACE).expect("started by the others");
+    let pace = match pace.as_str() {
+        "strict" => Pace::Strict,
+        _ => Pace::Free,
+    };
+    let (limiter, until, _keep) = leased(pace);
+    for _ in 0..100 {
+        assert!(limiter.try_acquire(1).is_ok());
+    }
+    let mut out = std::io::stdout();
+    writeln!(out, "deciding until {}", until.nanos()).expect("a pipe");
+    out.flush().expect("a pipe");
+    let (mut late, mut asked_late) = (0_u64, 0);
+    while asked_late < 1_000 {
+        let asked = HostClock.now();
+        let admitted = limiter.try_acquire(1).is_ok();
+        if asked >= until {
+            asked_late += 1;
+            late += u64::from(admitted);
+        }
+    }
+    writeln!(out, "late {late} of").expect("a pipe");
+}
+
+/// How many a process of this pace admits after its lease, stopped before its end and sent on after it.
+fn late(pace: &str) -> u64 {
+    let mut child = Command::new(std::env::current_exe().expect("this test"))
+        .args([
+            "--exact",
+            "limiter::quick::frozen::child",
+            "--ignored",
+            "--nocapture",
+        ])
+        .env(PACE, pace)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a child");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let mut said = |what: &str| -> u64 {
+        let line = lines.find_map(|line| {
+            let line = line.expect("text");
+            let rest = line.split_once(what).map(|(_, rest)| rest.to_owned());
+            rest
+        });
+        let word = line.expect("it says so");
+        let word = word.split_whitespace().next().expect("a number");
+        word.parse().expect("a number")
+    };
+    let until = Tick::from_nanos(said("deciding until "));
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::STOP).expect("it runs");
+    assert!(HostClock.now() < until, "stopped under its lease");
+    while HostClock.now() < until.after(Span::from_millis(100)) {
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+    kill_process(pid, Signal::CONT).expect("it is stopped");
+    let late = said("late ");
+    assert!(child.wait().expect("it ends").success());
+    late
+}
+
+#[test]
+fn who_is_frozen_in_mid_batch_admits_nothing_after_its_lease() {
+    assert_eq!(late("strict"), 0);
+}
+
+#[test]
+fn relaxed_admits_at_most_a_batch_for_each_thread_after_a_freeze() {
+    assert!(late("relaxed") <= 64);
+}

@@ -1,0 +1,149 @@
+//! The breaker against a naive one, and by hand.
+
+use aliquot_client::{Breaker, Circuit, Reason, Tick, Try};
+use proptest::prelude::*;
+use std::time::Duration;
+
+const FAILURES: u16 = 3;
+const COOL_DOWN: u64 = 100;
+
+fn at(ms: u64) -> Tick {
+    Tick::from_nanos(ms * 1_000_000)
+}
+
+fn breaker() -> Breaker {
+    Breaker::new(FAILURES, Duration::from_millis(COOL_DOWN))
+        .longest(Duration::from_millis(4 * COOL_DOWN))
+}
+
+fn fails(breaker: &Breaker, ms: u64) {
+    breaker
+        .try_at(at(ms))
+        .expect("one may try")
+        .failure_at(at(ms));
+}
+
+#[test]
+fn it_opens_after_failures_in_a_row_and_closes_when_one_goes_well() {
+    let breaker = breaker();
+    fails(&breaker, 0);
+    fails(&breaker, 1);
+    breaker.try_at(at(2)).expect("it is closed").success();
+    fails(&breaker, 3);
+    fails(&breaker, 4);
+    assert_eq!(breaker.circuit_at(at(5)), Circuit::Closed);
+    fails(&breaker, 5);
+    assert_eq!(
+        breaker.circuit_at(at(45)),
+        Circuit::Open(Duration::from_millis(60))
+    );
+    let refused = breaker.try_at(at(104)).expect_err("it cools down");
+    assert_eq!(refused.reason, Reason::Broken);
+    assert_eq!(refused.retry_after, Some(Duration::from_millis(1)));
+    let trial = breaker.try_at(at(105)).expect("the cool-down is over");
+    assert_eq!(breaker.circuit_at(at(105)), Circuit::Trying);
+    assert!(breaker.try_at(at(106)).is_err(), "one tries, not two");
+    trial.success();
+    assert_eq!(breaker.circuit_at(at(106)), Circuit::Closed);
+}
+
+#[test]
+fn the_cool_down_doubles_up_to_the_longest() {
+    let breaker = breaker();
+    (0..3).for_each(|ms| fails(&breaker, ms));
+    let mut now = 2;
+    for wait in [100, 200, 400, 400] {
+        assert_eq!(
+            breaker.circuit_at(at(now)),
+            Circuit::Open(Duration::from_millis(wait))
+        );
+        assert!(breaker.try_at(at(now + wait - 1)).is_err());
+        now += wait;
+        fails(&breaker, now);
+    }
+    breaker.reset();
+    assert_eq!(breaker.circuit_at(at(now)), Circuit::Closed);
+}
+
+#[test]
+fn a_trial_that_is_given_up_or_lost_is_followed_by_another() {
+    let breaker = breaker();
+    (0..3).for_each(|ms| fails(&breaker, ms));
+    drop(breaker.try_at(at(200)).expect("one may try"));
+    let lost = breaker.try_at(at(200)).expect("the next one at once");
+    assert!(breaker.try_at(at(299)).is_err());
+    let second = breaker
+        .try_at(at(300))
+        .expect("the first is taken for lost");
+    // What became of the lost one after all decides nothing.
+    lost.success();
+    assert_eq!(breaker.circuit_at(at(300)), Circuit::Trying);
+    second.failure_at(at(301));
+    assert_eq!(
+        breaker.circuit_at(at(301)),
+        Circuit::Open(Duration::from_millis(200))
+    );
+}
+
+#[test]
+fn what_was_begun_before_it_opened_decides_nothing_after() {
+    let breaker = breaker();
+    let early: Vec<Try> = (0..5)
+        .map(|_| breaker.try_at(at(0)).expect("closed"))
+        .collect();
+    (0..3).for_each(|ms| fails(&breaker, ms));
+    let open = breaker.circuit_at(at(50));
+    for (index, early) in early.into_iter().enumerate() {
+        match index % 2 {
+            0 => early.success(),
+            _ => early.failure_at(at(50)),
+        }
+        assert_eq!(breaker.circuit_at(at(50)), open);
+    }
+}
+
+/// What a breaker does, said the long way.
+#[derive(Clone, Copy, Debug)]
+enum Naive {
+    Closed(u16),
+    Open { openings: u32, until: u64 },
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn one_after_the_other_it_is_the_naive_one(
+        calls in prop::collection::vec((0..120_u64, 0..3_u8), 1..120)
+    ) {
+        let breaker = breaker();
+        let (mut naive, mut now) = (Naive::Closed(0), 0);
+        for (gap, outcome) in calls {
+            now += gap;
+            let may = match naive {
+                Naive::Closed(_) => true,
+                Naive::Open { until, .. } => now >= until,
+            };
+            let tried = breaker.try_at(at(now));
+            prop_assert_eq!(tried.is_ok(), may, "{:?} at {}", naive, now);
+            let Ok(tried) = tried else { continue };
+            let open = |openings: u32| Naive::Open {
+                openings,
+                until: now + (COOL_DOWN << (openings - 1).min(2)),
+            };
+            naive = match (naive, outcome) {
+                (_, 0) => Naive::Closed(0),
+                (Naive::Closed(failures), 1) if failures + 1 == FAILURES => open(1),
+                (Naive::Closed(failures), 1) => Naive::Closed(failures + 1),
+                (Naive::Open { openings, .. }, 1) => open(openings + 1),
+                (Naive::Open { openings, .. }, _) => Naive::Open { openings, until: now },
+                (closed, _) => closed,
+            };
+            match outcome {
+                0 => tried.success(),
+                1 => tried.failure_at(at(now)),
+                _ => drop(tried),
+            }
+        }
+    }
+}

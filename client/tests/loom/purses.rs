@@ -1,0 +1,207 @@
+//! Threads that hold tokens of their own, in every interleaving that loom finds.
+
+use super::{NOW, PERIOD, explore};
+use crate::cell::{Ask, CellDecider};
+use crate::key::Gate;
+use crate::sync::{self, AtomicU64, Bug};
+use aliquot_core::budget::BudgetDraft;
+use aliquot_core::client::{Decider, Right};
+use aliquot_core::message::Terms;
+use aliquot_core::share::Share;
+use aliquot_core::unit::{Rate, Span, Tick, Tokens};
+use loom::thread;
+use std::sync::Arc;
+
+/// So much later that every bucket is full.
+const LATER: Tick = NOW.after(Span::from_secs(1_000));
+
+struct Shared {
+    gate: Arc<Gate>,
+    lease: Arc<AtomicU64>,
+}
+
+impl Clone for Shared {
+    fn clone(&self) -> Self {
+        Self {
+            gate: Arc::clone(&self.gate),
+            lease: Arc::clone(&self.lease),
+        }
+    }
+}
+
+/// A part of a rate: so many tokens a second, and capacity for so many, of which so many are there.
+fn part(per_sec: u64, burst: u64, tokens: u64) -> Share {
+    let grains = terms().scale.grains_per_token();
+    Share {
+        rate: Rate::from_grains(per_sec * grains),
+        burst: Tokens::from_grains(burst * grains),
+        tokens: Tokens::from_grains(tokens * grains),
+    }
+}
+
+fn terms() -> Terms {
+    let draft = BudgetDraft {
+        key: "a".into(),
+        rate: Some("10/s".into()),
+        burst: Some("10".into()),
+        ..BudgetDraft::default()
+    };
+    Terms::from(&draft.validate().expect("a valid budget"))
+}
+
+fn dealt(per_sec: u64, burst: u64) -> (Shared, CellDecider) {
+    let gate = Arc::new(Gate::new("a"));
+    let mut decider = CellDecider::new(Arc::clone(&gate));
+    decider.agree(&terms(), Span::ZERO, NOW);
+    decider.admit_by(Right::Leased, PERIOD, NOW);
+    decider.deposit(part(per_sec, burst, burst), NOW);
+    let lease = Arc::new(AtomicU64::new(u64::MAX));
+    (Shared { gate, lease }, decider)
+}
+
+impl Shared {
+    /// As thread `me`, asks for `n` as a limiter does; answers how many it got.
+    fn ask(&self, me: u32, n: u64, now: Tick) -> u64 {
+        sync::be(me);
+        let (cell, clock) = (&self.gate.cell, || now);
+        if let Some(coins) = cell.purse(me).coins_of(me, n) {
+            cell.purse(me).spend(coins, n);
+            return n;
+        }
+        let (_, took) = cell.decide_and_fill(me, n, &self.lease, clock);
+        let again = || cell.decide(Ask::Tokens(n), now, &self.lease).is_ok();
+        let got = took.is_ok() || cell.relieve(n, now, clock) && again();
+        if got { n } else { 0 }
+    }
+
+    /// Asks for one so many times.
+    fn asks(&self, me: u32, times: usize, now: Tick) -> u64 {
+        (0..times).map(|_| self.ask(me, 1, now)).sum()
+    }
+
+    /// Thread `me` spends what it holds, one by one, at most so many times.
+    fn spends(&self, me: u32, times: u64) -> thread::JoinHandle<u64> {
+        let gate = Arc::clone(&self.gate);
+        thread::spawn(move || {
+            let purse = gate.cell.purse(me);
+            let one = |_: &u64| {
+                let coins = purse.coins_of(me, 1);
+                coins.is_some_and(|coins| {
+                    purse.spend(coins, 1);
+                    true
+                })
+            };
+            (0..times).filter(one).count() as u64
+        })
+    }
+}
+
+#[test]
+fn what_threads_take_beforehand_was_there() {
+    explore(
+        || {
+            let (shared, _decider) = dealt(0, 4);
+            let other = {
+                let shared = shared.clone();
+                thread::spawn(move || shared.asks(1, 2, NOW))
+            };
+            let mine = shared.asks(2, 1, NOW);
+            let admitted = mine + other.join().expect("no panic");
+            // Both have some left, which the first to be refused would take from the other.
+            let rest = shared.asks(1, 1, NOW) + shared.asks(2, 1, NOW);
+            let rest = rest + shared.asks(1, 3, NOW);
+            assert!(admitted + rest <= 4);
+        },
+        &[Bug::FilledForNothing],
+    );
+}
+
+#[test]
+fn nobody_spends_after_the_right_was_taken_away() {
+    explore(
+        || {
+            let (shared, mut decider) = dealt(0, 4);
+            assert_eq!(shared.asks(1, 1, NOW), 1);
+            let other = shared.spends(1, 1);
+            decider.admit_by(Right::Never, PERIOD, NOW);
+            assert!(other.join().expect("no panic") <= 1);
+            assert_eq!(shared.asks(1, 2, NOW), 0);
+        },
+        &[Bug::NotRevoked],
+    );
+}
+
+#[test]
+fn what_is_left_of_one_edge_is_no_part_of_the_next() {
+    explore(
+        || {
+            let (shared, mut decider) = dealt(0, 2);
+            assert_eq!(shared.asks(1, 1, NOW), 1);
+            // One is left in its purse: it asks for two, and so gives it back.
+            let other = {
+                let shared = shared.clone();
+                thread::spawn(move || shared.ask(1, 2, NOW))
+            };
+            decider.replace(part(0, 2, 1), NOW);
+            assert_eq!(other.join().expect("no panic"), 0);
+            assert!(shared.asks(2, 3, NOW) <= 1);
+        },
+        &[Bug::EpochIgnored],
+    );
+}
+
+#[test]
+fn a_late_owner_makes_nothing_for_the_next() {
+    explore(
+        || {
+            let (shared, mut decider) = dealt(0, 4);
+            // One is admitted, two are in the purse, and one is left.
+            assert_eq!(shared.asks(1, 1, NOW), 1);
+            let late = shared.spends(1, 1);
+            decider.admit_by(Right::Leased, PERIOD, NOW);
+            // Another thread with the same purse.
+            let next = shared.ask(3, 1, NOW);
+            let _late = late.join().expect("no panic");
+            // One was in the word: what the other holds is its own or nobody's.
+            assert!(next + shared.asks(3, 2, NOW) <= 1);
+        },
+        &[Bug::GenerationIgnored],
+    );
+}
+
+#[test]
+fn what_is_held_back_counts_toward_the_burst() {
+    explore(
+        || {
+            let (shared, _decider) = dealt(1, 4);
+            // One is admitted, and two are in the purse.
+            assert_eq!(shared.asks(1, 1, NOW), 1);
+            let other = shared.spends(1, 1);
+            let mine = shared.asks(2, 1, LATER);
+            let other = other.join().expect("no panic");
+            let rest = shared.asks(1, 1, LATER) + shared.asks(2, 3, LATER);
+            assert!(mine + other + rest <= 4);
+        },
+        &[Bug::NotHeld],
+    );
+}
+
+#[test]
+fn capacity_that_comes_back_is_empty() {
+    explore(
+        || {
+            let (shared, _decider) = dealt(1, 4);
+            assert_eq!(shared.asks(1, 1, NOW), 1);
+            let other = shared.spends(1, 2);
+            sync::be(2);
+            // More than there is beside the other thread's: its purse is revoked.
+            let cell = &shared.gate.cell;
+            let decide = |n| cell.decide(Ask::Tokens(n), LATER, &shared.lease).is_ok();
+            assert!(!decide(4));
+            cell.relieve(4, LATER, || LATER);
+            let mine = if decide(3) { 3 } else { 0 } + u64::from(decide(1));
+            assert!(mine + other.join().expect("no panic") <= 4);
+        },
+        &[Bug::ArrivesFull],
+    );
+}

@@ -1,0 +1,170 @@
+//! What is said of limiters to those who look on.
+
+use aliquot_client::{Client, Health, Limit, Limiter, ManualClock, Mode, Reason, Waits, Watch};
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+fn limiter(clock: &ManualClock, burst: u64) -> Limiter {
+    Limiter::local_with(Limit::per_sec(1), burst, Arc::new(clock.clone())).expect("a limit")
+}
+
+/// Writes down what it is told.
+#[derive(Clone, Default)]
+struct Ear(Arc<Mutex<Vec<String>>>);
+
+struct Text<'a>(&'a mut String);
+
+impl Visit for Text<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        use fmt::Write;
+        write!(self.0, "{field}={value:?} ").expect("a text can be written");
+    }
+}
+
+impl Subscriber for Ear {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, event: &Event<'_>) {
+        let mut text = String::new();
+        event.record(&mut Text(&mut text));
+        self.0.lock().expect("nobody panicked").push(text);
+    }
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+#[test]
+fn of_refusals_the_first_of_each_reason_is_told_and_then_a_sample() {
+    let ear = Ear::default();
+    let watch = Watch::sampling(10);
+    tracing::subscriber::with_default(ear.clone(), || {
+        let unwatched = limiter(&ManualClock::new(), 1);
+        let limiter = watch.limiter("mails", limiter(&ManualClock::new(), 1));
+        for _ in 0..30 {
+            let _ = (limiter.try_acquire(1), unwatched.try_acquire(1));
+        }
+        let _ = limiter.try_acquire(5);
+    });
+    let told = ear.0.lock().expect("nobody panicked").clone();
+    let reasons = |word: &str| {
+        told.iter()
+            .filter(|text| text.contains(&format!("reason=\"{word}\"")))
+            .count()
+    };
+    // 29 refusals: the first, the eleventh and the twenty-first.
+    assert_eq!(
+        (reasons("throttled"), reasons("exceeds_burst"), told.len()),
+        (3, 1, 4)
+    );
+    assert!(
+        told[0].contains("limit=\"mails\"") && told[0].contains("one_of=1 "),
+        "{}",
+        told[0]
+    );
+    assert!(told[0].contains("retry_after_ms=1000"), "{}", told[0]);
+    assert!(told[1].contains("one_of=10 "), "{}", told[1]);
+    let figures = &watch.figures()[0];
+    assert_eq!(
+        figures.reasons,
+        [(Reason::ExceedsBurst, 1), (Reason::Throttled, 29)]
+    );
+    assert_eq!((figures.admitted, figures.refused), (1, 34));
+}
+
+#[test]
+fn lines_say_what_there_is() {
+    let watch = Watch::new();
+    let clock = ManualClock::new();
+    let before = limiter(&clock, 5);
+    let watched = watch.limiter("mails", before.clone());
+    assert!(watched.try_acquire(2).is_ok());
+    // Who has the limiter from before is not counted, but refused alike.
+    assert!(before.try_acquire(1).is_ok());
+    let permits = watch.limiter("workers", Limiter::local_permits(2).expect("permits"));
+    let _held = permits.try_permit().expect("one");
+    permits.set_mode(Mode::DryRun);
+    let lines = watch.lines();
+    assert_eq!(lines.len(), 2);
+    assert_eq!(
+        (&*lines[0].name, lines[0].admitted, lines[0].held.level),
+        ("mails", 2, 2)
+    );
+    assert_eq!(
+        (&*lines[1].name, lines[1].admitted, lines[1].mode),
+        ("workers", 1, Mode::DryRun)
+    );
+    let table = watch.to_string();
+    assert_eq!(table.lines().count(), 3);
+    let cells = |row: usize| {
+        table
+            .lines()
+            .nth(row)
+            .map(|row| row.split_whitespace().collect())
+    };
+    let mails: Vec<&str> = cells(1).expect("a row");
+    assert_eq!(
+        mails,
+        ["mails", "enforce", "Forever", "1", "5", "2", "2", "0", "0"]
+    );
+    // The columns stand below their heads.
+    let at = |row: usize, text: &str| table.lines().nth(row).and_then(|row| row.find(text));
+    assert_eq!(at(0, "MODE"), at(1, "enforce"));
+    assert_eq!(at(0, "MODE"), at(2, "dry_run"));
+}
+
+#[tokio::test]
+async fn waits_are_counted_by_their_length() {
+    let watch = Watch::new();
+    let clock = ManualClock::new();
+    let limiter = watch.limiter("mails", limiter(&clock, 1));
+    // Who need not wait did not.
+    limiter.acquire(1).await.expect("one");
+    for _ in 0..2 {
+        let waiter = limiter.clone();
+        let waiting = tokio::spawn(async move { waiter.acquire(1).await });
+        while limiter.tokens() > -1.0 {
+            tokio::task::yield_now().await;
+        }
+        clock.advance(Duration::from_secs(1));
+        waiting.await.expect("no panic").expect("it was made");
+    }
+    let waits = watch.figures()[0].waits;
+    assert_eq!((waits.count(), waits.total), (2, Duration::from_secs(2)));
+    assert_eq!(waits.bound_of(500), Some(Duration::from_secs(1)));
+    assert_eq!(Waits::default().bound_of(500), None);
+}
+
+#[tokio::test]
+async fn a_client_says_how_it_does() {
+    let client = Client::connect(["127.0.0.1:9"]).expect("a client");
+    let watch = Watch::new();
+    let before = client.limiter("a").expect("a key");
+    watch.client("fleet", &client);
+    let after = client.limiter("b").expect("a key");
+    assert_eq!(client.health(), Health::Unleased);
+    for limiter in [&before, &after] {
+        assert!(limiter.try_acquire(3).is_err());
+    }
+    let figures = &watch.figures()[0];
+    assert_eq!((figures.limiters, figures.refused), (2, 6));
+    assert_eq!(figures.reasons, [(Reason::Cold, 2)]);
+    let keys: Vec<_> = watch.lines().iter().map(|line| line.key.clone()).collect();
+    assert_eq!(keys, ["a".into(), Box::<str>::from("b")]);
+    client.set_mode(Mode::Bypass);
+    assert_eq!(client.health(), Health::Overruled(Mode::Bypass));
+    assert!(!client.health().is_well());
+    client.close().await;
+    assert_eq!(client.health(), Health::Closed);
+    let idle = Client::connect(["127.0.0.1:9"]).expect("a client");
+    assert!(idle.health().is_well());
+}

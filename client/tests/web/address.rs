@@ -1,0 +1,177 @@
+//! Where a request comes from, and what it is counted under.
+
+use super::headers;
+use aliquot_client::web::{Proxies, key};
+use http::Request;
+use http::request::Parts;
+use proptest::prelude::*;
+use std::net::{IpAddr, SocketAddr};
+
+const PEER: &str = "10.0.0.1";
+
+fn parts(request: http::request::Builder) -> Parts {
+    request.body(()).expect("a request").into_parts().0
+}
+
+#[track_caller]
+fn came_from(proxies: &Proxies, name: &'static str, peer: &str, lines: &[&str], expect: &str) {
+    let client = proxies.client(peer.parse().expect("an address"), &headers(name, lines));
+    assert_eq!(
+        client,
+        expect.parse::<IpAddr>().expect("an address"),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn addresses_are_read_from_the_right_and_only_from_those_who_are_trusted() {
+    let proxies =
+        Proxies::x_forwarded_for(["10.0.0.0/8", "2001:db8::/32", "192.0.2.7"]).expect("networks");
+    let check =
+        |peer, lines: &[&str], expect| came_from(&proxies, "x-forwarded-for", peer, lines, expect);
+    check(PEER, &[], PEER);
+    check(PEER, &["203.0.113.7"], "203.0.113.7");
+    check(PEER, &["6.6.6.6, 203.0.113.7"], "203.0.113.7");
+    check(
+        PEER,
+        &["6.6.6.6, 203.0.113.7, 10.9.9.9 ,192.0.2.7"],
+        "203.0.113.7",
+    );
+    check(
+        PEER,
+        &["6.6.6.6", "203.0.113.7,", " 10.9.9.9"],
+        "203.0.113.7",
+    );
+    check(PEER, &["203.0.113.7:4711"], "203.0.113.7");
+    check(PEER, &["[2001:db9::1]:80"], "2001:db9::1");
+    check(PEER, &["2001:db9::1, 2001:db8::2"], "2001:db9::1");
+    check(
+        PEER,
+        &["::ffff:203.0.113.7, ::ffff:10.2.3.4"],
+        "203.0.113.7",
+    );
+    // All are trusted, or one cannot be read.
+    check(PEER, &["10.1.1.1, 10.2.2.2"], "10.1.1.1");
+    check(PEER, &["203.0.113.7, rubbish, 10.2.2.2"], "10.2.2.2");
+    check(PEER, &["\u{e9}, 10.2.2.2"], PEER);
+    // Who is not trusted speaks for nobody.
+    check("198.51.100.1", &["203.0.113.7"], "198.51.100.1");
+    check("::ffff:198.51.100.1", &["203.0.113.7"], "198.51.100.1");
+    came_from(
+        &Proxies::none(),
+        "x-forwarded-for",
+        PEER,
+        &["203.0.113.7"],
+        PEER,
+    );
+    // The other header is whatever a client wrote.
+    came_from(&proxies, "forwarded", PEER, &["for=203.0.113.7"], PEER);
+}
+
+#[test]
+fn the_standard_header_is_read_with_its_quotes() {
+    let proxies = Proxies::forwarded(["10.0.0.0/8"]).expect("networks");
+    let check = |lines: &[&str], expect| came_from(&proxies, "forwarded", PEER, lines, expect);
+    check(&["for=203.0.113.7;proto=https;by=10.0.0.1"], "203.0.113.7");
+    check(&["proto=http ; For=\"203.0.113.7:80\""], "203.0.113.7");
+    check(
+        &["for=6.6.6.6, for=\"[2001:db9::1]:4711\", for=10.1.1.1"],
+        "2001:db9::1",
+    );
+    check(&["for=203.0.113.7, for=unknown"], PEER);
+    check(&["for=203.0.113.7, for=_hidden, for=10.1.1.1"], "10.1.1.1");
+    check(&["proto=http"], PEER);
+    // A quote that a client left open swallows nothing of what a proxy added.
+    check(&["for=\"6.6.6.6, for=203.0.113.7"], "203.0.113.7");
+    check(
+        &["x=\"\\\", for=203.0.113.7;by=\"[2001:db9::2]\""],
+        "203.0.113.7",
+    );
+}
+
+#[test]
+fn what_is_no_network_is_said() {
+    for text in [
+        "",
+        "10.0.0.0/33",
+        "10.0.0/8",
+        "2001:db8::/129",
+        "10.0.0.0/-1",
+        "a/8",
+        "10.0.0.0/",
+    ] {
+        let error = Proxies::x_forwarded_for([text]).expect_err(text);
+        assert_eq!(error.text, text);
+        assert!(error.to_string().contains(&format!("{text:?}")));
+    }
+    let all = Proxies::x_forwarded_for(["0.0.0.0/0"]).expect("a network");
+    assert!(all.trusts("1.2.3.4".parse().expect("an address")));
+    assert!(!all.trusts("2001:db8::1".parse().expect("an address")));
+}
+
+proptest! {
+    #[test]
+    fn nothing_that_a_client_writes_changes_whom_it_is_taken_for(
+        written in "[ -~]{0,60}", standard in any::<bool>()
+    ) {
+        let (name, proxies, added) = match standard {
+            true => ("forwarded", Proxies::forwarded(["10.0.0.0/8"]), "for=203.0.113.7;proto=http"),
+            false => ("x-forwarded-for", Proxies::x_forwarded_for(["10.0.0.0/8"]), "203.0.113.7"),
+        };
+        let line = format!("{written}, {added}, {}", if standard { "for=10.3.3.3" } else { "10.3.3.3" });
+        came_from(&proxies.expect("networks"), name, PEER, &[&line], "203.0.113.7");
+    }
+}
+
+#[test]
+fn requests_have_keys() {
+    let request = || {
+        Request::builder()
+            .method("POST")
+            .uri("http://host/v1//users/a%20b/*?x=1")
+            .header("x-tenant", "a/b *%")
+            .header("twice", "1")
+            .header("twice", "2")
+            .header("empty", "")
+            .header("authorization", "bEarer token-7")
+            .extension(SocketAddr::from(([203, 0, 113, 7], 80)))
+    };
+    let head = parts(request());
+    let said = |key: Option<String>, expect: Option<&str>| assert_eq!(key.as_deref(), expect);
+    said(key::header("x-tenant")(&head), Some("a%2Fb%20%2A%25"));
+    for absent in ["twice", "empty", "none"] {
+        said(key::header(absent)(&head), None);
+    }
+    said(key::path()(&head), Some("v1/users/a%20b/%2A"));
+    said(key::path()(&parts(Request::builder().uri("/"))), Some("-"));
+    said(key::method()(&head), Some("POST"));
+    said(
+        key::claim(|token| token.strip_prefix("token-").map(Into::into))(&head),
+        Some("7"),
+    );
+    said(key::claim(|_| None)(&head), None);
+    said(
+        key::claim(|token| Some(token.into()))(&parts(Request::builder())),
+        None,
+    );
+    said(
+        key::ip(key::peer, Proxies::none())(&head),
+        Some("203.0.113.7"),
+    );
+    let v6: IpAddr = "2001:db9:1:2:3:4:5:6".parse().expect("an address");
+    let v6 = parts(Request::builder().extension(v6));
+    said(
+        key::ip(key::peer, Proxies::none())(&v6),
+        Some("2001:db9:1:2::"),
+    );
+    said(
+        key::ip(key::peer, Proxies::none())(&parts(Request::builder())),
+        None,
+    );
+    let both = key::all((key::text("tenant"), key::header("x-tenant"), key::method()));
+    said(both(&head), Some("tenant/a%2Fb%20%2A%25/POST"));
+    said(
+        key::all((key::text("tenant"), key::header("none")))(&head),
+        None,
+    );
+}

@@ -1,0 +1,32 @@
+//! Requests: where they come from, what they are counted under, what they are answered, and when
+//! to come again.
+
+mod address;
+mod answers;
+mod outgoing;
+mod said;
+
+use aliquot_client::{Limit, Limiter, ManualClock};
+use http::{HeaderMap, HeaderValue};
+use std::sync::Arc;
+use std::time::Duration;
+
+fn headers(name: &'static str, lines: &[&str]) -> HeaderMap {
+    let value = |line: &&str| {
+        (
+            name.parse().expect("a name"),
+            HeaderValue::from_bytes(line.as_bytes()).expect("a value"),
+        )
+    };
+    lines.iter().map(value).collect()
+}
+
+fn one() -> (ManualClock, Limiter) {
+    let clock = ManualClock::new();
+    let limiter = Limiter::local_with(
+        Limit::every(Duration::from_secs(90)),
+        1,
+        Arc::new(clock.clone()),
+    );
+    (clock, limiter.expect("a limit"))
+}

@@ -1,0 +1,126 @@
+//! Calls that wait when a server says so.
+
+use super::one;
+use aliquot_client::web::{Obeying, OutgoingError, RetryAfterLayer};
+use aliquot_client::{ManualClock, Reason};
+use http::{HeaderValue, Request, Response, StatusCode};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use tower::{Layer, Service, ServiceExt, service_fn};
+
+/// Answers 503 with this wait to the first call, and then serves; and counts.
+fn moody(
+    wait: &'static str,
+) -> impl Service<Request<()>, Response = Response<u32>, Error = Infallible, Future: Send>
++ Clone
++ Send
++ 'static {
+    let calls = Arc::new(AtomicU32::new(0));
+    service_fn(move |_: Request<()>| {
+        let call = calls.fetch_add(1, Ordering::AcqRel);
+        async move {
+            let mut answer = Response::new(call);
+            if call == 0 {
+                *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+                answer
+                    .headers_mut()
+                    .insert("retry-after", HeaderValue::from_static(wait));
+            }
+            Ok(answer)
+        }
+    })
+}
+
+fn to(host: &str) -> Request<()> {
+    Request::builder()
+        .uri(format!("http://{host}/"))
+        .body(())
+        .expect("a request")
+}
+
+#[tokio::test]
+async fn nobody_calls_a_host_before_it_said_so() {
+    let clock = ManualClock::new();
+    let layer = RetryAfterLayer::new()
+        .clock(Arc::new(clock.clone()))
+        .wait(Duration::from_secs(10));
+    let service = layer.layer(moody("5"));
+    let call = |host: &str| tokio::spawn(service.clone().oneshot(to(host)));
+    let first = call("a").await.expect("no panic").expect("an answer");
+    assert_eq!(first.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let waits = call("a");
+    // Others are called meanwhile: this one is the second.
+    assert_eq!(
+        call("b")
+            .await
+            .expect("no panic")
+            .expect("an answer")
+            .into_body(),
+        1
+    );
+    clock.advance(Duration::from_millis(4_999));
+    assert_eq!(
+        call("b")
+            .await
+            .expect("no panic")
+            .expect("an answer")
+            .into_body(),
+        2
+    );
+    assert!(!waits.is_finished());
+    clock.advance(Duration::from_millis(1));
+    assert_eq!(
+        waits
+            .await
+            .expect("no panic")
+            .expect("an answer")
+            .into_body(),
+        3
+    );
+}
+
+#[tokio::test]
+async fn a_wait_that_is_too_long_fails_at_once_and_no_server_is_believed_forever() {
+    let clock = ManualClock::new();
+    let layer = RetryAfterLayer::new()
+        .clock(Arc::new(clock.clone()))
+        .wait(Duration::from_secs(10))
+        .most(Duration::from_secs(60));
+    let mut service = layer.layer(moody("86400"));
+    let call =
+        async |service: &mut Obeying<_>| service.ready().await.expect("ready").call(to("a")).await;
+    assert!(call(&mut service).await.is_ok());
+    let held = call(&mut service)
+        .await
+        .expect_err("it was told to wait for a day");
+    assert_eq!(held, OutgoingError::Held(Duration::from_secs(60)));
+    clock.advance(Duration::from_secs(60));
+    assert_eq!(
+        call(&mut service)
+            .await
+            .expect("a minute is over")
+            .into_body(),
+        1
+    );
+}
+
+#[tokio::test]
+async fn a_limiter_paces_what_nobody_complained_of() {
+    let (clock, limiter) = one();
+    let layer = RetryAfterLayer::new()
+        .clock(Arc::new(clock))
+        .wait(Duration::from_secs(1))
+        .limiter(limiter);
+    let service = layer.layer(moody("0"));
+    assert!(service.clone().oneshot(to("a")).await.is_ok());
+    let refused = service
+        .oneshot(to("b"))
+        .await
+        .expect_err("there is no token");
+    let OutgoingError::Refused(refused) = refused else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(refused.reason, Reason::Throttled);
+}

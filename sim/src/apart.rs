@@ -1,0 +1,153 @@
+//! One seed in a process of its own.
+//!
+//! Simulations of the network tier share what is the whole process's: the numbers
+//! of tasks, and what hash maps are seeded with. So that a seed is the same whatever ran
+//! before it, each has a process, which is this very program.
+
+use crate::judge::{SeedResult, Verdict, judge as judge_here};
+use crate::mark::{Mark, Marks};
+use crate::scenario::Scenario;
+use crate::scenario::format::METRICS;
+use serde_json::{Map, Value, json};
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+/// The command of the program that judges one seed.
+pub const COMMAND: &str = "judge-one";
+
+/// Judges a seed in another process of this program, or, where this program is not
+/// `aliquot-sim`, here: then two runs of a seed need not be the same.
+#[must_use]
+pub fn judge(scenario: &Scenario, seed: u64) -> SeedResult {
+    let program = std::env::current_exe().ok();
+    let own =
+        |path: &std::path::PathBuf| path.file_stem().is_some_and(|name| name == "aliquot-sim");
+    let Some(program) = program.filter(own) else {
+        return judge_here(scenario, seed, true);
+    };
+    let mut command = Command::new(program);
+    command.args([COMMAND, &scenario.name, "--seed", &seed.to_string()]);
+    if let Some(beside) = &scenario.beside {
+        command.arg("--beside").arg(beside);
+    }
+    let (said, why) = match ask(&mut command, &scenario.text) {
+        Ok(said) => (read(&said, seed), said),
+        Err(why) => (None, why),
+    };
+    said.unwrap_or_else(|| {
+        let what = format!("the seed's own process did not judge it: {}", why.trim());
+        SeedResult {
+            seed,
+            verdict: Verdict::Fail,
+            failures: vec![what],
+            doubts: Vec::new(),
+            figures: Default::default(),
+            marks: Marks::default(),
+            events: 0,
+            lived: 0,
+            broke: Vec::new(),
+        }
+    })
+}
+
+/// What the process says on standard output, or else why it said nothing.
+fn ask(command: &mut Command, text: &str) -> Result<String, String> {
+    let command = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| error.to_string())?;
+    if let Some(mut input) = child.stdin.take() {
+        // One that died already is heard of below.
+        let _ = input.write_all(text.as_bytes());
+    }
+    let output = child
+        .wait_with_output()
+        .map_err(|error| error.to_string())?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    if said.trim().is_empty() {
+        let words = String::from_utf8_lossy(&output.stderr);
+        let last: Vec<&str> = words.lines().rev().take(5).collect();
+        let last: Vec<&str> = last.into_iter().rev().collect();
+        return Err(format!("{}: {}", output.status, last.join(" / ")));
+    }
+    Ok(said)
+}
+
+/// A result, to be read by [`judge`].
+#[must_use]
+pub fn written(result: &SeedResult) -> Value {
+    let hit = Mark::ALL
+        .iter()
+        .filter(|mark| result.marks.count(**mark) > 0);
+    let marks: Map<String, Value> = hit
+        .map(|mark| (mark.name().to_owned(), json!(result.marks.count(*mark))))
+        .collect();
+    json!({
+        "verdict": result.verdict.word(),
+        "failures": result.failures,
+        "doubts": result.doubts,
+        "figures": result.figures,
+        "marks": marks,
+        "events": result.events,
+        "lived": result.lived,
+        "broke": result.broke,
+    })
+}
+
+fn read(text: &str, seed: u64) -> Option<SeedResult> {
+    let value: Value = serde_json::from_str(text).ok()?;
+    let texts = |name: &str| -> Option<Vec<String>> {
+        let all = value.get(name)?.as_array()?.iter();
+        all.map(|text| text.as_str().map(str::to_owned)).collect()
+    };
+    let verdicts = [Verdict::Pass, Verdict::Unknown, Verdict::Fail];
+    let word = value.get("verdict")?.as_str()?;
+    let said = value.get("figures")?.as_object()?;
+    let figures = METRICS
+        .iter()
+        .filter_map(|name| Some((*name, said.get(*name)?.as_f64()?)));
+    let mut marks = Marks::default();
+    let hit = value.get("marks")?.as_object()?;
+    for mark in Mark::ALL {
+        let times = hit.get(mark.name()).and_then(Value::as_u64);
+        marks.hit_times(*mark, times.unwrap_or(0));
+    }
+    Some(SeedResult {
+        seed,
+        verdict: verdicts
+            .into_iter()
+            .find(|verdict| verdict.word() == word)?,
+        failures: texts("failures")?,
+        doubts: texts("doubts")?,
+        figures: figures.collect(),
+        marks,
+        events: value.get("events")?.as_u64()?,
+        lived: value.get("lived")?.as_u64()?,
+        broke: texts("broke")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_read_as_it_was_written() {
+        let mut marks = Marks::default();
+        marks.hit_times(Mark::Recovered, 3);
+        let result = SeedResult {
+            seed: 7,
+            verdict: Verdict::Unknown,
+            failures: vec!["a \"b\"".into()],
+            doubts: vec!["c".into()],
+            figures: [("jain", 0.1 + 0.2), ("faults", 3.0)].into(),
+            marks,
+            events: u64::MAX,
+            lived: 60_000_000_000,
+            broke: vec!["d".into()],
+        };
+        let again = read(&written(&result).to_string(), 7).expect("it can be read");
+        assert_eq!(format!("{again:?}"), format!("{result:?}"));
+    }
+}

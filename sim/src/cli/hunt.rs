@@ -1,0 +1,76 @@
+//! `hunt`: the seed and the change that leave the least slack.
+
+use super::progress::Progress;
+use super::{Usage, say, scenario};
+use crate::hunt::{Hunt, Quarry, hunt};
+use crate::judge::{Verdict, judge};
+use crate::scenario::{Scenario, write};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// A file that ends in .toml, or a name of the library
+    #[arg(value_name = "FILE|NAME")]
+    scenario: String,
+    /// What the hunt's own chance is drawn by: the same finds the same
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// How many worlds it may live through
+    #[arg(long, default_value_t = 400)]
+    runs: usize,
+    /// Threads; by default one per processor
+    #[arg(long)]
+    jobs: Option<NonZeroUsize>,
+    /// Where what was found is written
+    #[arg(long, default_value = "hunted.toml")]
+    out: PathBuf,
+}
+
+pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
+    let scenario = scenario(&args.scenario)?;
+    let usual = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let how = Hunt {
+        seed: args.seed,
+        runs: args.runs,
+        jobs: args.jobs.map_or(usual, NonZeroUsize::get),
+    };
+    let progress = Progress::new(&scenario.name, args.runs as u64);
+    let quarry = hunt(&scenario, how, &|runs, best| {
+        progress.reach(runs as u64, &format!("least slack {:.3}", best.slack));
+    });
+    progress.end();
+    let quarry = quarry.map_err(Usage)?;
+    let text = write::plan(&scenario, &quarry.plan, false);
+    let out = args.out.display();
+    std::fs::write(&args.out, &text)
+        .map_err(|error| Usage(format!("{out} cannot be written: {error}")))?;
+    told(args, &quarry, &replayed(&text, quarry.plan.seed)?)
+}
+
+/// What comes of the file that was written: that, and nothing else, is what is claimed.
+fn replayed(text: &str, seed: u64) -> Result<crate::judge::SeedResult, Usage> {
+    let written = Scenario::parse("hunted", text, None);
+    let written = written
+        .map_err(|problems| Usage(format!("what was found cannot be written down: {problems}")))?;
+    Ok(judge(&written, seed, false))
+}
+
+fn told(args: &Args, quarry: &Quarry, again: &crate::judge::SeedResult) -> Result<Verdict, Usage> {
+    let out = args.out.display();
+    let slack = again.figures.get("slack").copied();
+    let slack = slack.map_or_else(|| "none".to_owned(), |slack| format!("{slack:.6}"));
+    say(&format!(
+        "{out}: seed {}, {} changes, after {} worlds; least slack under the envelope: {slack} tokens\n{}aliquot-sim run {out} --seeds {}",
+        quarry.plan.seed,
+        quarry.changes,
+        quarry.runs,
+        again
+            .failures
+            .iter()
+            .map(|failure| format!("{failure}\n"))
+            .collect::<String>(),
+        quarry.plan.seed,
+    ));
+    Ok(again.verdict)
+}

@@ -1,0 +1,41 @@
+//! `trace`: a hash of each seed, to compare processes and machines by.
+
+use super::run::seeds;
+use super::{Usage, say, scenario};
+use crate::judge::Verdict;
+use crate::network;
+use crate::plan::Plan;
+use crate::scenario::Tier;
+use crate::trace::Trace;
+use crate::world::World;
+use std::ops::Range;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// A file that ends in .toml, or a name of the library
+    #[arg(value_name = "FILE|NAME")]
+    scenario: String,
+    /// Seeds, such as 0..80 (80 not included) or 7
+    #[arg(long, value_parser = seeds)]
+    seeds: Range<u64>,
+}
+
+pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
+    let scenario = scenario(&args.scenario)?;
+    for seed in args.seeds.clone() {
+        let trace = Trace::default();
+        let (plan, witness) = (Plan::draw(&scenario, seed), Box::new(trace.clone()));
+        let lived = match scenario.run.tier {
+            Tier::Kernel => World::new(plan).witnessed_by(witness).live(),
+            Tier::Network => network::live(plan, Some(witness)),
+        };
+        say(&format!(
+            "{} seed {seed}: {} of {} sights, {} events",
+            scenario.name,
+            trace.hash(),
+            trace.sights(),
+            lived.events,
+        ));
+    }
+    Ok(Verdict::Pass)
+}

@@ -1,0 +1,112 @@
+//! A node's disk: the one in memory, with a flush that takes its time.
+
+use super::diary::{Diary, Happened};
+use super::host::now;
+use aliquot_coordinator::store::{Disk, Done, LogItem, MemoryDisk, SnapshotItem, StoreError};
+use bytes::Bytes;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// An entry as a leader first wrote it: true time, node, index, bytes.
+pub(super) type Written = (u64, usize, u64, Bytes);
+
+/// The disk of one start of a node.
+#[derive(Debug)]
+pub(super) struct NodeDisk {
+    node: usize,
+    memory: MemoryDisk,
+    wrote: Notify,
+    diary: Diary,
+}
+
+impl NodeDisk {
+    pub(super) fn new(node: usize, memory: MemoryDisk, diary: Diary) -> Self {
+        Self {
+            node,
+            memory,
+            wrote: Notify::new(),
+            diary,
+        }
+    }
+
+    /// What the next start finds: `kept` of the writes that were not flushed had got there.
+    pub(super) fn after_crash(&self, kept: usize) -> MemoryDisk {
+        self.memory.crash_keeping(kept);
+        MemoryDisk::from_image(self.memory.image())
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        self.memory.waiting()
+    }
+
+    /// Every write fails from now on.
+    pub(super) fn fail(&self) {
+        self.memory.fail_with(StoreError::Io {
+            what: "writing to the log".to_owned(),
+            reason: "no space left on device".to_owned(),
+        });
+        self.wrote.notify_one();
+    }
+
+    /// Flushes what is written, each time after `span`: one flush for all that wait.
+    pub(super) async fn flush(self: Arc<Self>, span: Duration) {
+        loop {
+            self.wrote.notified().await;
+            tokio::time::sleep(span).await;
+            self.memory.sync();
+        }
+    }
+
+    fn wrote(&self) {
+        self.wrote.notify_one();
+    }
+}
+
+impl Disk for NodeDisk {
+    fn bounds(&self) -> Result<Option<(u64, u64)>, StoreError> {
+        self.memory.bounds()
+    }
+
+    fn entries(&self, range: Range<u64>, bytes_max: usize) -> Result<Vec<LogItem>, StoreError> {
+        self.memory.entries(range, bytes_max)
+    }
+
+    fn append(&self, items: Vec<LogItem>, done: Done) {
+        let written = items
+            .iter()
+            .map(|item| (now(), self.node, item.index, item.bytes.clone()));
+        self.diary.write(written.map(Happened::Written));
+        self.memory.append(items, done);
+        self.wrote();
+    }
+
+    fn truncate(&self, from: u64, done: Done) {
+        self.memory.truncate(from, done);
+        self.wrote();
+    }
+
+    fn purge(&self, upto: u64, marker: (&'static str, Bytes), done: Done) {
+        self.memory.purge(upto, marker, done);
+        self.wrote();
+    }
+
+    fn value(&self, name: &str) -> Result<Option<Bytes>, StoreError> {
+        self.memory.value(name)
+    }
+
+    fn put(&self, name: &'static str, value: Bytes, done: Done) {
+        self.memory.put(name, value, done);
+        self.wrote();
+    }
+
+    fn snapshot(&self) -> Result<Option<SnapshotItem>, StoreError> {
+        self.memory.snapshot()
+    }
+
+    fn put_snapshot(&self, snapshot: SnapshotItem, done: Done) {
+        self.memory.put_snapshot(snapshot, done);
+        self.wrote();
+    }
+}

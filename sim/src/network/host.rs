@@ -1,0 +1,208 @@
+//! Hosts as the real code meets them: clocks, waits and chance.
+//!
+//! True time moves by whole steps of the simulation, and all hosts read the same
+//! one within a step; each shows it on its own clock.
+
+use super::STEP;
+use crate::draw::{Draw, Of};
+use crate::world::clock::Clock;
+use aliquot_coordinator::timer;
+use aliquot_core::unit::Tick;
+use futures_util::future::BoxFuture;
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::runtime::Id;
+
+thread_local! {
+    /// True time in nanoseconds since the simulation of this thread began.
+    static NOW: Cell<u64> = const { Cell::new(0) };
+    /// Which host each of the simulation's runtimes is.
+    static RUNTIMES: RefCell<Vec<(Id, Arc<Host>)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// True time in nanoseconds.
+pub(super) fn now() -> u64 {
+    NOW.get()
+}
+
+pub(super) fn set_now(now: u64) {
+    NOW.set(now);
+}
+
+/// A new simulation begins on this thread.
+pub(super) fn begin() {
+    set_now(0);
+    RUNTIMES.with_borrow_mut(Vec::clear);
+    // Whoever was first said the same.
+    timer::simulate(find);
+}
+
+fn find() -> Option<Arc<dyn timer::Host>> {
+    let runtime = tokio::runtime::Handle::try_current().ok()?;
+    let id = runtime.id();
+    RUNTIMES.with_borrow(|runtimes| {
+        let found = runtimes.iter().find(|(known, _)| *known == id);
+        found.map(|(_, host)| Arc::clone(host) as Arc<dyn timer::Host>)
+    })
+}
+
+/// A node or a client, with its clocks.
+#[derive(Debug)]
+pub(super) struct Host {
+    pub(super) number: usize,
+    seed: u64,
+    clock: Mutex<Clock>,
+    /// What its clock has shown at most: instants never go back.
+    shown: AtomicU64,
+    /// It does nothing before this true time.
+    frozen: AtomicU64,
+    /// How often it was started.
+    boots: AtomicU64,
+    draws: AtomicU64,
+}
+
+impl Host {
+    pub(super) fn new(number: usize, seed: u64, clock: Clock) -> Self {
+        Self {
+            number,
+            seed,
+            clock: Mutex::new(clock),
+            shown: AtomicU64::new(0),
+            frozen: AtomicU64::new(0),
+            boots: AtomicU64::new(0),
+            draws: AtomicU64::new(0),
+        }
+    }
+
+    /// The runtime that runs just now is this host's from now on.
+    pub(super) fn runs_here(self: &Arc<Self>) {
+        let id = tokio::runtime::Handle::current().id();
+        RUNTIMES.with_borrow_mut(|runtimes| {
+            runtimes.retain(|(_, host)| host.number != self.number);
+            runtimes.push((id, Arc::clone(self)));
+        });
+    }
+
+    /// It is started: what it draws from now on is another sequence. Gives a seed of this start.
+    pub(super) fn boot(&self) -> u64 {
+        self.boots.fetch_add(1, Ordering::Relaxed);
+        self.draws.store(0, Ordering::Relaxed);
+        self.draw()
+    }
+
+    fn draw(&self) -> u64 {
+        let owner = self.number as u64 | self.boots.load(Ordering::Relaxed) << 32;
+        let count = self.draws.fetch_add(1, Ordering::Relaxed);
+        Draw::of(self.seed, Of::Timer, owner, count).next()
+    }
+
+    pub(super) fn with_clock<T>(&self, change: impl FnOnce(&mut Clock) -> T) -> T {
+        change(&mut self.clock.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What leases are counted on here.
+    pub(super) fn read(&self) -> Tick {
+        self.with_clock(|clock| clock.read(now()))
+    }
+
+    fn wall(&self) -> i64 {
+        self.with_clock(|clock| clock.wall_ms(now()))
+    }
+
+    /// Nothing is done here before `until`.
+    pub(super) fn freeze(&self, until: u64) {
+        self.frozen.fetch_max(until, Ordering::Relaxed);
+    }
+
+    /// How long it does nothing yet; `None` if it runs.
+    pub(super) fn frozen(&self) -> Option<Duration> {
+        let left = self.frozen.load(Ordering::Relaxed).checked_sub(now())?;
+        (left > 0).then(|| Duration::from_nanos(left))
+    }
+
+    /// Is over once this host's clock has counted `span`, and the host runs.
+    fn wait(self: Arc<Self>, span: Duration) -> BoxFuture<'static, ()> {
+        /// A clock that is stepped is looked at again after this.
+        const LOOK: Duration = Duration::from_millis(500);
+        let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+        let until = self.read().nanos().saturating_add(span);
+        Box::pin(async move {
+            // Who waits for nothing lets others run, too.
+            tokio::task::yield_now().await;
+            loop {
+                let nap = match self.frozen() {
+                    Some(left) => left,
+                    None => {
+                        let rest = until.saturating_sub(self.read().nanos());
+                        if rest == 0 {
+                            return;
+                        }
+                        let rest = self.with_clock(|clock| clock.true_span(rest));
+                        Duration::from_nanos(rest).clamp(STEP, LOOK)
+                    }
+                };
+                tokio::time::sleep(nap).await;
+            }
+        })
+    }
+}
+
+impl timer::Host for Host {
+    fn uptime(&self) -> Duration {
+        /// The library subtracts leases from its first instants.
+        const LONG_AGO: Duration = Duration::from_secs(86_400);
+        let shows = self.read().nanos();
+        let shown = self.shown.fetch_max(shows, Ordering::Relaxed).max(shows);
+        LONG_AGO + Duration::from_nanos(shown)
+    }
+
+    fn sleep(&self, span: Duration) -> BoxFuture<'static, ()> {
+        let this = find_own(self.number);
+        match this {
+            Some(host) => host.wait(span),
+            None => Box::pin(tokio::time::sleep(span)),
+        }
+    }
+
+    fn random(&self) -> u64 {
+        self.draw()
+    }
+}
+
+/// The host of this number among those with a runtime.
+fn find_own(number: usize) -> Option<Arc<Host>> {
+    RUNTIMES.with_borrow(|runtimes| {
+        let mut hosts = runtimes.iter().map(|(_, host)| host);
+        hosts.find(|host| host.number == number).cloned()
+    })
+}
+
+/// The clock that a node or a client is given.
+#[derive(Clone, Debug)]
+pub(super) struct HostClock(pub(super) Arc<Host>);
+
+impl aliquot_coordinator::clock::Clock for HostClock {
+    fn now(&self) -> Tick {
+        self.0.read()
+    }
+
+    fn wall_ms(&self) -> i64 {
+        self.0.wall()
+    }
+}
+
+impl aliquot_client::Clock for HostClock {
+    fn now(&self) -> Tick {
+        self.0.read()
+    }
+
+    fn wall_ms(&self) -> i64 {
+        self.0.wall()
+    }
+
+    fn sleep(&self, span: Duration) -> aliquot_client::Sleep {
+        Arc::clone(&self.0).wait(span)
+    }
+}

@@ -1,0 +1,189 @@
+//! What the oracle is shown: all hosts at instants.
+
+use super::service::is_booked;
+use super::{Network, SEC};
+use crate::mark::Mark;
+use crate::oracle::Health;
+use aliquot_core::share::Share;
+use aliquot_core::unit::BudgetId;
+
+impl Network<'_> {
+    /// All hosts at this instant.
+    pub(super) fn look(&mut self) {
+        self.follow_leader();
+        let budgets: Vec<BudgetId> = self.state.budgets().map(|(budget, _)| budget).collect();
+        for budget in budgets {
+            let mut parts = self.held_by_nodes(budget);
+            for client in 0..self.stations.len() {
+                if self.budget_of(client).is_some_and(|(of, _)| of == budget) {
+                    let limiter = self.stations[client].lock().limiter.clone();
+                    let booked = limiter.filter(|limiter| is_booked(limiter.peek().right));
+                    parts.extend(booked.map(|limiter| limiter.share()));
+                }
+            }
+            let now = self.now;
+            if let Some(bench) = self.oracle.bench(budget) {
+                bench.believed(now, parts.into_iter());
+            }
+        }
+        self.look_at_edges();
+        let health = self.health();
+        if health.unleased.len() == self.stations.len() && self.now > 10 * SEC {
+            self.marks.hit(Mark::AllUnleased);
+        }
+        self.oracle.healing.look(self.now, &health);
+        if self.now.is_multiple_of(SEC) {
+            self.note_second();
+        }
+        self.show_states();
+        let breaks = &self.plan.scenario.run.breaks;
+        let mut found = self
+            .oracle
+            .found()
+            .filter_map(|found| found.breach.as_ref());
+        self.stopped |= found.any(|breach| !breaks.contains(&breach.invariant));
+    }
+
+    /// Who is in office: the latest term.
+    fn follow_leader(&mut self) {
+        let in_office =
+            |node: &usize| self.fabric.is_up(*node) && self.sites[*node].lock().sight.in_office;
+        let leading = (0..self.hosts.nodes).filter(in_office);
+        let leader = leading.max_by_key(|&node| self.sites[node].lock().sight.term);
+        if leader != self.leader {
+            if let Some(leader) = leader {
+                if !self.course.offices.is_empty() {
+                    self.marks.hit(Mark::LeaderChanged);
+                }
+                self.course.in_office(self.now, leader);
+                self.show("office", Some(leader), String::new);
+            }
+            self.leader = leader;
+        }
+    }
+
+    /// What nodes hold and have dealt to nobody, and what the leader has.
+    fn held_by_nodes(&self, budget: BudgetId) -> Vec<Share> {
+        let mut parts = Vec::new();
+        let of = |shares: &[(BudgetId, Share)]| {
+            let found = shares.iter().find(|(of, _)| *of == budget);
+            found.map(|(_, share)| *share)
+        };
+        for node in (0..self.hosts.nodes).filter(|&node| self.fabric.is_up(node)) {
+            let site = self.sites[node].lock();
+            let sight = &site.sight;
+            // A node that begins or is about to end says nothing; then nothing of it is counted.
+            if sight.at != self.now {
+                continue;
+            }
+            if sight.leased {
+                parts.extend(of(&sight.undealt));
+            }
+            if self.leader == Some(node) && sight.applied == self.effects.len() as u64 {
+                parts.extend(of(&sight.pool));
+            }
+        }
+        parts
+    }
+
+    fn look_at_edges(&mut self) {
+        let now = self.now;
+        for site in &self.sites {
+            let site = site.lock();
+            let sight = &site.sight;
+            let (Some(edge), Some(life)) = (sight.edge, sight.life) else {
+                continue;
+            };
+            if sight.at != now {
+                continue;
+            }
+            for (budget, counters) in &sight.counters {
+                self.oracle.edges.seen(now, edge, *budget, counters);
+                let Some(generation) = self.state.budget(*budget) else {
+                    continue;
+                };
+                if generation.account.open().any(|(open, _)| open == life) {
+                    let committed = generation.account.counters(life);
+                    if committed.period == counters.period {
+                        let given = (counters.given, committed.given);
+                        self.oracle
+                            .commits
+                            .given(now, life, *budget, given.0, given.1);
+                    }
+                }
+            }
+        }
+    }
+
+    fn health(&self) -> Health {
+        let up = (0..self.hosts.nodes).filter(|&node| self.fabric.is_up(node));
+        let lives: Vec<_> = up
+            .clone()
+            .filter_map(|node| self.sites[node].lock().sight.life)
+            .collect();
+        let leased = |client: usize| {
+            let client = self.stations[client].session();
+            client
+                .as_ref()
+                .is_some_and(|client| !client.status().lease.is_zero())
+        };
+        let clients = (0..self.stations.len()).filter(|&client| self.stations[client].lock().up);
+        Health {
+            leaders: up
+                .filter(|&node| self.sites[node].lock().sight.in_office)
+                .count(),
+            unleased: clients
+                .filter(|&client| !leased(client))
+                .map(|client| self.hosts.name(self.hosts.nodes + client))
+                .collect(),
+            ghosts: self
+                .state
+                .members()
+                .filter(|(life, _)| !lives.contains(life))
+                .count(),
+        }
+    }
+
+    /// What is noted once a second: how far clocks are off, and whether the limit is used.
+    fn note_second(&mut self) {
+        const CLIENTS_SHOWN: usize = 3;
+        let hosts = self.hosts.nodes + self.hosts.clients.len().min(CLIENTS_SHOWN);
+        for host in 0..hosts {
+            let now = self.now;
+            if self.skew_from.len() == host {
+                let shows = self.fabric.hosts[host].with_clock(|clock| clock.boot(now));
+                self.skew_from.push((now, shows));
+                self.course.skews.push((self.hosts.name(host), Vec::new()));
+            }
+            let from = self.skew_from[host];
+            let skew = self.fabric.hosts[host].with_clock(|clock| clock.skew(now, from));
+            self.course.skews[host].1.push(skew);
+        }
+        for key in self.course.keys.iter().filter(|key| key.is_rate) {
+            let last: u64 = key.bins.iter().rev().take(10).map(|bin| bin.admitted).sum();
+            if last as f64 >= 0.99 * key.limit {
+                self.marks.hit(Mark::FullUse);
+            }
+        }
+    }
+
+    /// A digest of every host's state, for who writes all down.
+    fn show_states(&mut self) {
+        if self.witness.is_none() {
+            return;
+        }
+        for node in 0..self.hosts.nodes {
+            let text = format!("{:?}", self.sites[node].lock().sight);
+            self.show("state", Some(node), || text);
+        }
+        for client in 0..self.stations.len() {
+            let limiter = self.stations[client].lock().limiter.clone();
+            let status = self.stations[client]
+                .session()
+                .as_ref()
+                .map(aliquot_client::Client::status);
+            let text = format!("{status:?} {:?}", limiter.map(|limiter| limiter.peek()));
+            self.show("state", Some(self.hosts.nodes + client), || text);
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! A coordinator node: the real one, on a simulated host.
+
+use super::diary::{Diary, Happened};
+use super::disk::NodeDisk;
+use super::fabric::Fabric;
+use super::host::{HostClock, now};
+use super::pipe::Pipe;
+use super::reach::{CLIENTS, PEERS, Reach, name};
+use aliquot_coordinator::face::central::CentralFace;
+use aliquot_coordinator::face::gossip::GossipFace;
+use aliquot_coordinator::face::session::SessionFace;
+use aliquot_coordinator::node::{self, Founding, NodeHandle, View};
+use aliquot_coordinator::raft::{self, Change, Committed, Machine, MachineError, Outcome, Raft};
+use aliquot_coordinator::session::{Gate, GateLimits, STREAMS_PER_CONNECTION_MAX};
+use aliquot_coordinator::store::MemoryDisk;
+use aliquot_core::command::Command;
+use aliquot_core::edge::Counters;
+use aliquot_core::leader::Pace;
+use aliquot_core::share::Share;
+use aliquot_core::unit::{BudgetId, Edge, Incarnation, NodeId, Span};
+use aliquot_wire::Wire;
+use aliquot_wire::log::LogEntry;
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::stream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use turmoil::net::TcpListener;
+
+/// An entry that a node applied: where, at what reading of its clock, and what it did.
+#[derive(Debug)]
+pub(super) struct Applied {
+    pub(super) node: usize,
+    pub(super) tick: u64,
+    pub(super) entry: Committed,
+    pub(super) outcome: Outcome,
+}
+
+/// What a node is like at an instant.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sight {
+    pub(super) at: u64,
+    pub(super) in_office: bool,
+    pub(super) term: u64,
+    pub(super) applied: u64,
+    pub(super) life: Option<Incarnation>,
+    pub(super) leased: bool,
+    /// What it has dealt to nobody.
+    pub(super) undealt: Vec<(BudgetId, Share)>,
+    /// What its leader's machine has dealt to no node.
+    pub(super) pool: Vec<(BudgetId, Share)>,
+    pub(super) edge: Option<Edge>,
+    pub(super) counters: Vec<(BudgetId, Counters)>,
+}
+
+/// What a node is asked to do from outside.
+#[derive(Debug)]
+pub(super) enum Job {
+    /// Say what you are like.
+    Look,
+    /// Have a command applied.
+    Write(Command),
+    /// Let another node lead.
+    Transfer(u64),
+}
+
+/// What stays of a node while its process comes and goes.
+#[derive(Debug)]
+pub(super) struct Site {
+    pub(super) number: usize,
+    pub(super) settings: Settings,
+    pub(super) fabric: Arc<Fabric>,
+    pub(super) inner: Mutex<Inner>,
+    pub(super) diary: Diary,
+}
+
+/// What changes of it.
+#[derive(Debug, Default)]
+pub(super) struct Inner {
+    /// What the next start finds on the disk.
+    pub(super) image: Option<MemoryDisk>,
+    pub(super) disk: Option<Arc<NodeDisk>>,
+    pub(super) jobs: Option<mpsc::UnboundedSender<Job>>,
+    pub(super) sight: Sight,
+    /// Commands that were applied.
+    pub(super) done: Vec<Command>,
+    /// Why its log cannot go on.
+    pub(super) failed: Option<String>,
+}
+
+/// How nodes are configured.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub(super) nodes: usize,
+    pub(super) founding: Founding,
+    pub(super) timing: raft::Timing,
+    pub(super) pace: Pace,
+    pub(super) report_every: Span,
+    pub(super) client_report_every: Span,
+    pub(super) flush: Duration,
+    /// After so many entries a snapshot is made.
+    pub(super) snapshot_every: u64,
+}
+
+const CLUSTER: &str = "simulated";
+
+impl Site {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks the process that runs, if one does.
+    pub(super) fn ask(&self, job: Job) -> bool {
+        let jobs = self.lock().jobs.clone();
+        jobs.is_some_and(|jobs| jobs.send(job).is_ok())
+    }
+
+    fn options(&self, seed: u64) -> (node::Options, raft::Options) {
+        let (reach, settings) = (Reach::new(&self.fabric, self.number), &self.settings);
+        let node = self.number as u64 + 1;
+        let host = &self.fabric.hosts[self.number];
+        let of_actor = node::Options {
+            cluster: CLUSTER.to_owned(),
+            node: NodeId::new(node),
+            connect: reach.for_gossip(),
+            clock: Arc::new(HostClock(Arc::clone(host))),
+            seed,
+            report_every: settings.report_every,
+            client_report_every: settings.client_report_every,
+            pace: settings.pace,
+            founding: settings.founding.clone(),
+            session_keys: 1_024,
+            address: name(self.number, CLIENTS),
+        };
+        let of_raft = raft::Options {
+            node,
+            cluster: CLUSTER.to_owned(),
+            address: name(self.number, PEERS),
+            peers: (0..settings.nodes).map(|node| name(node, PEERS)).collect(),
+            timing: settings.timing,
+            snapshot_every: settings.snapshot_every,
+            keep_entries: settings.snapshot_every / 10,
+            chunk_bytes: raft::Options::CHUNK_BYTES,
+            seed: seed.rotate_left(32),
+            encode_outcome: |_| Bytes::new(),
+            forget_node: |node| {
+                let command = Some(Command::Remove {
+                    node: NodeId::new(node),
+                });
+                Some(LogEntry { command }.to_bytes())
+            },
+        };
+        (of_actor, of_raft)
+    }
+
+    /// One start of the process, until it is killed.
+    pub(super) async fn run(self: Arc<Self>) -> turmoil::Result {
+        let host = &self.fabric.hosts[self.number];
+        host.runs_here();
+        let (of_actor, of_raft) = self.options(host.boot());
+        let clients = TcpListener::bind(("0.0.0.0", CLIENTS)).await?;
+        let peers = TcpListener::bind(("0.0.0.0", PEERS)).await?;
+        let (sender, mut jobs) = mpsc::unbounded_channel();
+        let disk = {
+            let mut inner = self.lock();
+            let memory = inner.image.take().unwrap_or_default();
+            let disk = Arc::new(NodeDisk::new(self.number, memory, self.diary.clone()));
+            (inner.disk, inner.jobs) = (Some(Arc::clone(&disk)), Some(sender));
+            disk
+        };
+        tokio::spawn(Arc::clone(&disk).flush(self.settings.flush));
+        let spawned = node::spawn(of_actor);
+        let machine = Box::new(Observed {
+            site: Arc::clone(&self),
+            machine: spawned.machine,
+        });
+        let connector = Arc::new(Reach::new(&self.fabric, self.number));
+        let raft = Raft::start(of_raft, disk, machine, connector).await?;
+        spawned.lifeline.connect(raft.clone());
+        self.serve(&spawned.handle, &raft, clients, peers);
+        tokio::spawn(form(raft.clone()));
+        tokio::spawn(follow(Arc::clone(&self), raft.clone()));
+        while let Some(job) = jobs.recv().await {
+            self.obey(job, &spawned.handle, &raft).await;
+        }
+        Ok(())
+    }
+
+    /// Both ports, with the services that `aliquot serve` has on them.
+    fn serve(&self, handle: &NodeHandle, raft: &Raft, clients: TcpListener, peers: TcpListener) {
+        let node = NodeId::new(self.number as u64 + 1);
+        let gossip = GossipFace::new(CLUSTER.to_owned(), node, handle.links());
+        let central = CentralFace::new(handle.clone());
+        let routes = raft
+            .service()
+            .add_service(gossip.into_service())
+            .add_service(central.into_service());
+        let router = raft::server().add_routes(routes);
+        tokio::spawn(router.serve_with_incoming(self.accepted(peers)));
+        let gate = Gate::new(handle.sessions(), GateLimits::default());
+        let mut server = raft::server().max_concurrent_streams(STREAMS_PER_CONNECTION_MAX);
+        let router = server.add_service(SessionFace::new(gate).into_service());
+        tokio::spawn(router.serve_with_incoming(self.accepted(clients)));
+    }
+
+    fn accepted(
+        &self,
+        listener: TcpListener,
+    ) -> impl stream::Stream<Item = std::io::Result<Pipe>> + use<> {
+        let (fabric, me) = (Arc::clone(&self.fabric), self.number);
+        stream::unfold(listener, move |listener| {
+            let fabric = Arc::clone(&fabric);
+            async move {
+                let accepted = listener.accept().await;
+                let pipe = accepted.and_then(|(socket, _)| Pipe::accepted(&fabric, socket, me));
+                Some((pipe, listener))
+            }
+        })
+    }
+
+    async fn obey(self: &Arc<Self>, job: Job, handle: &NodeHandle, raft: &Raft) {
+        match job {
+            Job::Look => {
+                // A node that has stopped is not looked at any more.
+                if let Ok(sight) = handle.view(sight_of).await {
+                    self.lock().sight = sight;
+                }
+            }
+            Job::Write(command) => {
+                let (site, handle) = (Arc::clone(self), handle.clone());
+                tokio::spawn(async move {
+                    if handle.write(command.clone()).await.is_ok() {
+                        site.lock().done.push(command);
+                    }
+                });
+            }
+            Job::Transfer(heir) => {
+                let transfer = raft.change(Change::Transfer(heir));
+                tokio::spawn(async move {
+                    // It may be refused, and then nothing has changed.
+                    let _ = transfer.await;
+                });
+            }
+        }
+    }
+}
+
+async fn form(raft: Raft) {
+    // A node that cannot form says so by never serving; the healing phase sees it.
+    let _ = raft.form().await;
+}
+
+/// Takes note of a log that cannot go on.
+async fn follow(site: Arc<Site>, raft: Raft) {
+    let mut status = raft.status();
+    loop {
+        let failed = status.borrow_and_update().failed.clone();
+        if failed.is_some() {
+            site.lock().failed = failed;
+        }
+        if status.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+fn sight_of(view: &View<'_>) -> Sight {
+    let (now_here, node) = (view.now, view.node);
+    let budgets: Vec<BudgetId> = view.state.budgets().map(|(budget, _)| budget).collect();
+    let leased = node.is_some_and(|node| node.is_leased(now_here));
+    let each = budgets.iter();
+    Sight {
+        at: now(),
+        in_office: view.leader.in_office(),
+        term: view.leader.term().map_or(0, |term| term.get()),
+        applied: view.state.applied(),
+        life: node.map(|node| node.life()),
+        leased,
+        undealt: node.map_or(Vec::new(), |node| {
+            each.clone()
+                .map(|budget| (*budget, node.undealt(*budget, now_here)))
+                .collect()
+        }),
+        pool: each
+            .filter_map(|budget| Some((*budget, view.leader.pool(*budget)?.share_at(now_here))))
+            .collect(),
+        edge: node.map(|node| node.holder().edge()),
+        counters: node.map_or(Vec::new(), |node| {
+            let counters = node.holder().counters();
+            counters
+                .map(|(budget, counters)| (budget, counters.clone()))
+                .collect()
+        }),
+    }
+}
+
+/// The actor's side of the log, watched.
+struct Observed {
+    site: Arc<Site>,
+    machine: Box<dyn Machine>,
+}
+
+impl Machine for Observed {
+    fn apply(
+        &mut self,
+        entries: Vec<Committed>,
+    ) -> BoxFuture<'_, Result<Vec<Outcome>, MachineError>> {
+        Box::pin(async move {
+            let outcomes = self.machine.apply(entries.clone()).await?;
+            let tick = self.site.fabric.hosts[self.site.number].read().nanos();
+            let pairs = entries.into_iter().zip(outcomes.iter().cloned());
+            let applied = pairs.map(|(entry, outcome)| Applied {
+                node: self.site.number,
+                tick,
+                entry,
+                outcome,
+            });
+            self.site.diary.write(applied.map(Happened::Applied));
+            Ok(outcomes)
+        })
+    }
+
+    fn snapshot(&mut self) -> BoxFuture<'_, Result<Bytes, MachineError>> {
+        self.machine.snapshot()
+    }
+
+    fn restore(&mut self, index: u64, bytes: Bytes) -> BoxFuture<'_, Result<(), MachineError>> {
+        self.machine.restore(index, bytes)
+    }
+}

@@ -1,0 +1,269 @@
+//! A socket as the real code gets it: turmoil's, with all that may go wrong above it.
+
+use super::fabric::{Connection, Delivery, Fabric, Fate};
+use super::frames::{self, Frames, Piece};
+use super::host::now;
+use bytes::{Buf, Bytes};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io::{Error, ErrorKind, Result};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tonic::transport::server::Connected;
+use turmoil::net::TcpStream;
+
+/// One end of a connection.
+pub(super) struct Pipe {
+    fabric: Arc<Fabric>,
+    socket: TcpStream,
+    /// Whose end it is.
+    me: usize,
+    /// The connection's addresses: its opener's, its listener's.
+    addresses: (SocketAddr, SocketAddr),
+    /// Known to the listening end once the opener has said who it is.
+    connection: Option<Arc<Connection>>,
+    frames: Frames,
+    /// What arrived, with the true time at which it may be read.
+    arrived: VecDeque<(u64, Bytes)>,
+    due: u64,
+    over: bool,
+    nap: Option<Pin<Box<tokio::time::Sleep>>>,
+}
+
+impl Pipe {
+    /// The opener's end.
+    pub(super) fn opened(
+        fabric: &Arc<Fabric>,
+        socket: TcpStream,
+        ends: [usize; 2],
+    ) -> Result<Self> {
+        let addresses = (socket.local_addr()?, socket.peer_addr()?);
+        let connection = fabric.connected(ends, addresses);
+        let mut pipe = Self::new(fabric, socket, ends[0], addresses);
+        pipe.connection = Some(connection);
+        Ok(pipe)
+    }
+
+    /// The listener's end.
+    pub(super) fn accepted(fabric: &Arc<Fabric>, socket: TcpStream, me: usize) -> Result<Self> {
+        let addresses = (socket.peer_addr()?, socket.local_addr()?);
+        Ok(Self::new(fabric, socket, me, addresses))
+    }
+
+    fn new(
+        fabric: &Arc<Fabric>,
+        socket: TcpStream,
+        me: usize,
+        addresses: (SocketAddr, SocketAddr),
+    ) -> Self {
+        Self {
+            fabric: Arc::clone(fabric),
+            socket,
+            me,
+            addresses,
+            connection: None,
+            frames: Frames::default(),
+            arrived: VecDeque::new(),
+            due: 0,
+            over: false,
+            nap: None,
+        }
+    }
+
+    /// The connection, and which end of it this is.
+    fn connection(&mut self) -> Option<(&Arc<Connection>, usize)> {
+        if self.connection.is_none() {
+            self.connection = self.fabric.find(self.addresses);
+        }
+        let me = self.me;
+        let connection = self.connection.as_ref()?;
+        Some((connection, usize::from(connection.ends[0] != me)))
+    }
+
+    /// Whether its end came otherwise than by what is read.
+    fn broken(&mut self) -> Option<Poll<Error>> {
+        let (connection, _) = self.connection()?;
+        if connection.is_reset() {
+            return Some(Poll::Ready(ErrorKind::ConnectionReset.into()));
+        }
+        connection.is_severed().then_some(Poll::Pending)
+    }
+
+    /// Looks again after this.
+    fn doze(&mut self, span: Duration, context: &mut Context<'_>) {
+        let mut nap = Box::pin(tokio::time::sleep(span));
+        if nap.as_mut().poll(context).is_ready() {
+            context.waker().wake_by_ref();
+        }
+        self.nap = Some(nap);
+    }
+
+    /// Takes in all that the socket has.
+    fn take_in(&mut self, context: &mut Context<'_>) -> Result<()> {
+        let mut room = [0; 16 << 10];
+        while !self.over {
+            let mut buffer = ReadBuf::new(&mut room);
+            match Pin::new(&mut self.socket).poll_read(context, &mut buffer) {
+                Poll::Pending => break,
+                Poll::Ready(read) => read?,
+            }
+            self.over = buffer.filled().is_empty();
+            self.frames.feed(buffer.filled());
+            while let Some(piece) = self.frames.next() {
+                self.place(piece);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a piece its time.
+    fn place(&mut self, piece: Piece) {
+        let me = self.me;
+        let Some((connection, end)) = self.connection() else {
+            return;
+        };
+        let from = connection.ends[1 - end];
+        let fabric = Arc::clone(&self.fabric);
+        let mut at = |due: u64, bytes: Bytes| {
+            self.due = self.due.max(due);
+            self.arrived.push_back((self.due, bytes));
+        };
+        match (fabric.fate(from, me), piece) {
+            (Fate::Lost(_), Piece::Messages { frame, .. }) => at(0, frames::lost(&frame)),
+            (Fate::Twice(first, second), Piece::Messages { frame, later: true }) => {
+                at(first, frames::doubled(&frame));
+                at(second, frame);
+            }
+            (Fate::Arrives(due) | Fate::Lost(due) | Fate::Twice(due, _), piece) => match piece {
+                Piece::Messages { frame, .. } | Piece::Other(frame) => at(due, frame),
+            },
+        }
+    }
+
+    /// What may be read now.
+    fn give(&mut self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
+        if let Some(left) = self.fabric.hosts[self.me].frozen() {
+            self.doze(left, context);
+            return Poll::Pending;
+        }
+        let me = self.me;
+        let Some((connection, end)) = self.connection() else {
+            return Poll::Pending;
+        };
+        let from = connection.ends[1 - end];
+        connection.wait(end, context.waker());
+        if !self.fabric.reaches(from, me) {
+            return Poll::Pending;
+        }
+        let Some((due, bytes)) = self.arrived.front_mut() else {
+            return if self.over {
+                Poll::Ready(Ok(()))
+            } else {
+                Poll::Pending
+            };
+        };
+        if *due > now() {
+            let left = Duration::from_nanos(*due - now());
+            self.doze(left, context);
+            return Poll::Pending;
+        }
+        let len = bytes.len().min(buffer.remaining());
+        buffer.put_slice(&bytes[..len]);
+        self.fabric.delivered(Delivery {
+            from,
+            to: me,
+            bytes: &bytes[..len],
+            is_message: bytes.get(3) == Some(&0),
+        });
+        bytes.advance(len);
+        if bytes.is_empty() {
+            self.arrived.pop_front();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// What may be written now, or whether it goes nowhere.
+    fn writes(&mut self, context: &mut Context<'_>) -> Poll<Result<bool>> {
+        match self.broken() {
+            Some(Poll::Ready(error)) => return Poll::Ready(Err(error)),
+            Some(Poll::Pending) => return Poll::Ready(Ok(false)),
+            None => {}
+        }
+        if let Some(left) = self.fabric.hosts[self.me].frozen() {
+            self.doze(left, context);
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(true))
+    }
+}
+
+impl AsyncRead for Pipe {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<Result<()>> {
+        match self.broken() {
+            Some(broken) => {
+                if let (Poll::Pending, Some((connection, end))) = (&broken, self.connection()) {
+                    connection.wait(end, context.waker());
+                }
+                broken.map(Err)
+            }
+            None => {
+                self.take_in(context)?;
+                self.give(context, buffer)
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Pipe {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<Result<usize>> {
+        match ready!(self.writes(context))? {
+            true => Pin::new(&mut self.socket).poll_write(context, bytes),
+            false => Poll::Ready(Ok(bytes.len())),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        match ready!(self.writes(context))? {
+            true => Pin::new(&mut self.socket).poll_flush(context),
+            false => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        match ready!(self.writes(context))? {
+            true => Pin::new(&mut self.socket).poll_shutdown(context),
+            false => Poll::Ready(Ok(())),
+        }
+    }
+}
+
+/// Nobody asks who is at the other end: the fabric knows.
+impl Connected for Pipe {
+    type ConnectInfo = ();
+
+    fn connect_info(&self) {}
+}
+
+impl Drop for Pipe {
+    fn drop(&mut self) {
+        // The opener's end is the last that anybody looks for.
+        if let Some(connection) = self.connection.take()
+            && connection.ends[0] == self.me
+            && self.over
+        {
+            self.fabric.forget(&connection);
+        }
+    }
+}

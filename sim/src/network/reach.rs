@@ -1,0 +1,102 @@
+//! How hosts reach nodes.
+
+use super::fabric::Fabric;
+use super::pipe::Pipe;
+use aliquot_coordinator::{gossip, raft};
+use futures_util::future::BoxFuture;
+use http::Uri;
+use hyper_util::rt::TokioIo;
+use std::io::{Error, ErrorKind, Result};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tonic::transport::{Channel, Endpoint};
+use turmoil::net::TcpStream;
+
+/// The port where nodes listen for clients.
+pub(super) const CLIENTS: u16 = 7001;
+/// The port where they listen for each other.
+pub(super) const PEERS: u16 = 7101;
+
+/// A node's address.
+pub(super) fn name(node: usize, port: u16) -> String {
+    format!("n{}:{port}", node + 1)
+}
+
+/// Opens connections from one host.
+#[derive(Clone, Debug)]
+pub(super) struct Reach {
+    fabric: Arc<Fabric>,
+    me: usize,
+}
+
+impl Reach {
+    pub(super) fn new(fabric: &Arc<Fabric>, me: usize) -> Self {
+        Self {
+            fabric: Arc::clone(fabric),
+            me,
+        }
+    }
+
+    pub(super) fn for_gossip(&self) -> gossip::Connector {
+        let reach = self.clone();
+        Arc::new(move |address| match raft::endpoint("http", address) {
+            Ok(endpoint) => endpoint.connect_with_connector_lazy(reach.clone()),
+            Err(_) => {
+                Endpoint::from_static("http://nobody:1").connect_with_connector_lazy(reach.clone())
+            }
+        })
+    }
+
+    /// A channel for a session, with the endpoint of the client's own connector.
+    pub(super) async fn session(
+        self,
+        endpoint: Endpoint,
+    ) -> std::result::Result<Channel, tonic::transport::Error> {
+        endpoint.connect_with_connector(self).await
+    }
+
+    /// Waits where a link is cut: what opens a connection is lost there, and sent again.
+    async fn open(self, to: Uri) -> Result<TokioIo<Pipe>> {
+        let unknown = || Error::from(ErrorKind::NotFound);
+        let host = to.host().ok_or_else(unknown)?;
+        let number = host
+            .strip_prefix('n')
+            .and_then(|node| node.parse::<usize>().ok());
+        let node = number
+            .and_then(|node| node.checked_sub(1))
+            .ok_or_else(unknown)?;
+        loop {
+            let mended = self.fabric.mended.notified();
+            if self.fabric.is_up(self.me) && self.fabric.joined(self.me, node) {
+                break;
+            }
+            mended.await;
+        }
+        let socket = TcpStream::connect((host, to.port_u16().unwrap_or(0))).await?;
+        Ok(TokioIo::new(Pipe::opened(
+            &self.fabric,
+            socket,
+            [self.me, node],
+        )?))
+    }
+}
+
+impl tower::Service<Uri> for Reach {
+    type Response = TokioIo<Pipe>;
+    type Error = Error;
+    type Future = BoxFuture<'static, Result<Self::Response>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        Box::pin(self.clone().open(to))
+    }
+}
+
+impl raft::Connector for Reach {
+    fn channel(&self, address: &str) -> std::result::Result<Channel, raft::ConnectError> {
+        Ok(raft::endpoint("http", address)?.connect_with_connector_lazy(self.clone()))
+    }
+}

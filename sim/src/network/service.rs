@@ -1,0 +1,358 @@
+//! A service instance: the real client, and who calls it.
+
+use super::diary::{Decided, Diary, Happened, What};
+use super::host::{Host, HostClock, now};
+use super::reach::{CLIENTS, Reach, name};
+use super::{MS, SEC, STEP};
+use crate::draw::{Draw, Of};
+use crate::scenario::{Group, Shape};
+use crate::world::callers::Callers;
+use aliquot_client::{Client, Limiter, Permit, Refused, Standing};
+use aliquot_coordinator::raft;
+use aliquot_core::share::Kind;
+use aliquot_core::unit::{Edge, PeriodId};
+use futures_util::FutureExt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// How often a load that may change, or is nothing now, is looked at again.
+const LOOK: f64 = 50.0 * MS as f64;
+
+/// One stream of requests: of an open loop the only one, of a closed one a caller.
+#[derive(Clone, Copy, Debug)]
+struct Flow {
+    /// When the next request comes, in nanoseconds of true time.
+    next: f64,
+    /// It waits for its answer.
+    busy: bool,
+    /// The next event only looks at the load again.
+    looks: bool,
+}
+
+/// What changes as processes come and go.
+#[derive(Debug, Default)]
+pub(super) struct Inner {
+    pub(super) process: u32,
+    pub(super) up: bool,
+    pub(super) limiter: Option<Limiter>,
+    flows: Vec<Flow>,
+    tasks: JoinSet<()>,
+    callers: Callers,
+    waiting: u64,
+}
+
+/// What stays of a client while its process comes and goes.
+#[derive(Debug)]
+pub(super) struct Station {
+    /// Its number among the clients.
+    pub(super) number: usize,
+    pub(super) host: Arc<Host>,
+    pub(super) reach: Reach,
+    pub(super) nodes: usize,
+    pub(super) home: usize,
+    pub(super) seed: u64,
+    pub(super) key: String,
+    pub(super) kind: Kind,
+    pub(super) group: Group,
+    pub(super) diary: Diary,
+    pub(super) inner: Mutex<Inner>,
+    pub(super) session: Mutex<Option<Client>>,
+    /// Flows whose request was answered.
+    pub(super) done: Mutex<Vec<(u32, usize)>>,
+}
+
+/// Runs all processes of one machine.
+pub(super) async fn machine(stations: Vec<Arc<Station>>) -> turmoil::Result {
+    loop {
+        for station in &stations {
+            station.step();
+        }
+        tokio::time::sleep(STEP).await;
+    }
+}
+
+impl Station {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A new process is there; it begins at its next step.
+    pub(super) fn start(&self) {
+        let mut inner = self.lock();
+        inner.process += 1;
+        inner.up = true;
+    }
+
+    /// The process is gone, with all that it did. Whether there was one.
+    pub(super) fn kill(&self) -> bool {
+        let gone = {
+            let mut inner = self.lock();
+            let up = std::mem::replace(&mut inner.up, false);
+            let gone = (self.session().take(), inner.limiter.take());
+            (up, gone, std::mem::take(&mut inner.tasks))
+        };
+        self.diary.crashes(self.number);
+        gone.0
+    }
+
+    /// The edge that it holds on.
+    fn edge(&self) -> Option<Edge> {
+        self.session()
+            .as_ref()
+            .and_then(|client| client.status().edge)
+    }
+
+    /// Beside the rest, which a step holds while it asks.
+    pub(super) fn session(&self) -> MutexGuard<'_, Option<Client>> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn step(self: &Arc<Self>) {
+        let mut inner = self.lock();
+        if !inner.up || self.host.frozen().is_some() {
+            return;
+        }
+        if inner.limiter.is_none() {
+            self.begin(&mut inner);
+        }
+        while inner.tasks.try_join_next().is_some() {}
+        self.take_back(&mut inner);
+        if now() >= self.group.stop {
+            return;
+        }
+        for flow in 0..inner.flows.len() {
+            while !inner.flows[flow].busy && inner.flows[flow].next <= now() as f64 {
+                self.come(&mut inner, flow);
+            }
+        }
+    }
+
+    /// A process begins: the client, its limiter, its callers.
+    fn begin(&self, inner: &mut Inner) {
+        // Its own node first, as a service that knows where it is would have it.
+        let nodes = (0..self.nodes).map(|node| name((self.home + node) % self.nodes, CLIENTS));
+        let reach = self.reach.clone();
+        let built = Client::builder()
+            .addresses(nodes)
+            .clock(Arc::new(HostClock(Arc::clone(&self.host))))
+            .seed(self.host.boot())
+            .connector(move |address| {
+                let reach = reach.clone();
+                async move {
+                    let endpoint = raft::endpoint("http", &address);
+                    let endpoint = endpoint.unwrap_or_else(|_| {
+                        tonic::transport::Endpoint::from_static("http://nobody:1")
+                    });
+                    reach
+                        .session(endpoint.connect_timeout(Duration::from_secs(1)))
+                        .await
+                }
+            })
+            .connect();
+        // The settings are ours, and right.
+        let Ok(client) = built else { return };
+        inner.limiter = client.limiter(&self.key).ok();
+        *self.session() = Some(client);
+        let begin = now().max(self.group.start) as f64 + self.group.phase as f64;
+        let rate = self.rate(inner);
+        let gap = if rate > 0.0 { SEC as f64 / rate } else { LOOK };
+        let flows = self.group.flows.unwrap_or(1);
+        (inner.waiting, inner.flows) = (0, Vec::new());
+        for flow in 0..flows {
+            let part = Draw::of(self.seed, Of::Arrival, self.number as u64, flow).unit();
+            inner.flows.push(Flow {
+                next: begin + gap * part,
+                busy: false,
+                looks: false,
+            });
+        }
+    }
+
+    fn rate(&self, inner: &mut Inner) -> f64 {
+        inner
+            .callers
+            .rate(&self.group, now(), self.seed, self.number as u64)
+    }
+
+    fn take_back(&self, inner: &mut Inner) {
+        let done = std::mem::take(&mut *self.done.lock().unwrap_or_else(PoisonError::into_inner));
+        for (process, flow) in done {
+            if process != inner.process {
+                continue;
+            }
+            match self.group.flows {
+                Some(_) => {
+                    inner.flows[flow].busy = false;
+                    self.come_again(inner, flow);
+                }
+                None => inner.waiting = inner.waiting.saturating_sub(1),
+            }
+        }
+    }
+
+    /// Somebody comes, or it is looked whether somebody may.
+    fn come(self: &Arc<Self>, inner: &mut Inner, flow: usize) {
+        let rate = self.rate(inner);
+        if rate <= 0.0 {
+            inner.flows[flow].next = now() as f64 + LOOK;
+            return;
+        }
+        if !std::mem::take(&mut inner.flows[flow].looks) {
+            self.ask(inner, flow);
+        }
+        if self.group.flows.is_none() {
+            self.come_again(inner, flow);
+        }
+    }
+
+    fn come_again(&self, inner: &mut Inner, flow: usize) {
+        let rate = self.rate(inner).max(1e-3);
+        let count = inner.callers.come();
+        let mean = SEC as f64 / rate;
+        let mut draw = Draw::of(self.seed, Of::Arrival, self.number as u64, count);
+        let gap = match self.group.shape {
+            Shape::Pareto { alpha } => draw.pareto(mean, alpha),
+            _ if self.group.in_step => mean,
+            _ => draw.exponential(mean),
+        };
+        let moves = !matches!(self.group.shape, Shape::Constant | Shape::Pareto { .. });
+        let next = &mut inner.flows[flow];
+        let from = match self.group.flows {
+            Some(_) => now() as f64,
+            None => next.next.max(now() as f64 - mean),
+        };
+        // A long gap at a low rate must not sleep through a higher one.
+        next.looks = moves && !self.group.in_step && gap > 4.0 * LOOK;
+        next.next = from + if next.looks { 4.0 * LOOK } else { gap };
+    }
+
+    /// One request. Who cannot be served at once may wait for it.
+    fn ask(self: &Arc<Self>, inner: &mut Inner, flow: usize) {
+        let Some(limiter) = inner.limiter.clone() else {
+            return;
+        };
+        let (cost, closed) = (self.group.cost, self.group.flows.is_some());
+        self.write(inner.process, What::Offered(cost));
+        let waits = closed || inner.waiting < self.group.waiting;
+        let number = inner.callers.come();
+        let request = Request {
+            station: Arc::clone(self),
+            limiter,
+            process: inner.process,
+            flow,
+            number,
+        };
+        if !waits && self.kind != Kind::Concurrency {
+            let outcome = request.limiter.try_acquire(cost);
+            request.told(
+                outcome.map(|admission| {
+                    (admission.asked_at != admission.decided_at, admission.period)
+                }),
+            );
+            return;
+        }
+        (inner.flows[flow].busy, inner.waiting) =
+            (closed, inner.waiting + u64::from(!closed && waits));
+        let mut asked = Box::pin(request.run(waits));
+        if asked.as_mut().now_or_never().is_none() {
+            inner.tasks.spawn(asked);
+        }
+    }
+
+    fn write(&self, process: u32, what: What) {
+        self.diary.write([Happened::Decided(Decided {
+            at: now(),
+            client: self.number,
+            process,
+            what,
+        })]);
+    }
+}
+
+/// A request under way.
+struct Request {
+    station: Arc<Station>,
+    limiter: Limiter,
+    process: u32,
+    flow: usize,
+    number: u64,
+}
+
+impl Request {
+    async fn run(self, waits: bool) {
+        let station = Arc::clone(&self.station);
+        if station.kind == Kind::Concurrency {
+            let permit = match waits {
+                true => self.limiter.permit().await,
+                false => self.limiter.try_permit(),
+            };
+            match permit {
+                Ok(permit) => self.hold(permit).await,
+                Err(refused) => self.refused(&refused),
+            }
+        } else {
+            let outcome = self.limiter.acquire(station.group.cost).await;
+            self.told(
+                outcome.map(|admission| {
+                    (admission.asked_at != admission.decided_at, admission.period)
+                }),
+            );
+        }
+        if waits {
+            let mut done = station.done.lock().unwrap_or_else(PoisonError::into_inner);
+            done.push((self.process, self.flow));
+        }
+    }
+
+    fn refused(&self, _: &Refused) {
+        self.station
+            .write(self.process, What::Refused(self.station.group.cost));
+    }
+
+    fn told(&self, outcome: Result<(bool, PeriodId), Refused>) {
+        let cost = self.station.group.cost;
+        let what = match outcome {
+            Err(refused) => return self.refused(&refused),
+            Ok((true, _)) => What::Central(cost),
+            Ok((false, period)) => What::Admitted {
+                cost,
+                period,
+                standing: self.limiter.peek().right,
+                share: self.limiter.share(),
+                edge: self.station.edge(),
+            },
+        };
+        self.station.write(self.process, what);
+    }
+
+    /// Holds a permit for a while.
+    async fn hold(&self, permit: Permit) {
+        let station = &self.station;
+        let permit = Arc::new(permit);
+        station.write(self.process, What::Taken(self.number));
+        station.diary.flies((
+            station.number,
+            self.process,
+            self.number,
+            Arc::clone(&permit),
+        ));
+        let mean = station.group.hold as f64;
+        let drawn = Draw::of(station.seed, Of::Hold, station.number as u64, self.number);
+        let span = drawn.clone().exponential(mean) as u64 + MS / 10;
+        aliquot_client::Clock::sleep(
+            &HostClock(Arc::clone(&station.host)),
+            Duration::from_nanos(span),
+        )
+        .await;
+        station
+            .diary
+            .lands(station.number, self.process, self.number);
+        station.write(self.process, What::Landed);
+    }
+}
+
+/// Whether something was admitted by right of a lease or a floor.
+pub(super) const fn is_booked(standing: Standing) -> bool {
+    matches!(standing, Standing::Leased | Standing::Floor)
+}

@@ -1,0 +1,392 @@
+//! What goes wrong, and how it ends. A fault counts only if it took effect.
+
+use super::fabric::Connection;
+use super::node::Job;
+use super::{LOOK_EVERY, MS, Network};
+use crate::draw::{Draw, Of};
+use crate::hosts::HostSet;
+use crate::mark::Mark;
+use crate::scenario::{Fault, Target};
+use crate::world::clock::{QUANTUM, quantised};
+use crate::world::net::{Harm, Harmed};
+use aliquot_core::command::Command;
+
+impl Network<'_> {
+    /// Whatever begins or ends now.
+    pub(super) fn befall_due(&mut self) {
+        for station in &self.stations {
+            if station.lock().process == 0 && self.now >= station.group.start {
+                station.start();
+                self.fabric.set_up(self.hosts.nodes + station.number, true);
+            }
+        }
+        let over = self
+            .active
+            .iter()
+            .filter(|(_, (until, _))| *until <= self.now);
+        let over: Vec<usize> = over.map(|(index, _)| *index).collect();
+        over.into_iter().for_each(|index| self.mend(index));
+        while let Some(fault) = self
+            .plan
+            .faults
+            .get(self.next_fault)
+            .filter(|fault| fault.at <= self.now)
+        {
+            let (index, fault) = (self.next_fault, fault.clone());
+            self.next_fault += 1;
+            if !self.calmed {
+                self.strike(index, &fault);
+            }
+        }
+        self.strobe();
+        self.bury();
+    }
+
+    fn found(&self, targets: &[Target], index: usize) -> Vec<usize> {
+        let mut draw = Draw::of(self.plan.seed, Of::Fault, 1 << 40, index as u64);
+        let each = targets.iter();
+        let mut found: Vec<usize> = each
+            .flat_map(|target| self.hosts.find(target, self.leader, &mut draw))
+            .collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    fn strike(&mut self, index: usize, fault: &Fault) {
+        let targets = match fault.target.is_empty() {
+            true if fault.kind == "leader_transfer" => Vec::new(),
+            true => self.found(&[Target::All], index),
+            false => self.found(&fault.target, index),
+        };
+        let took = self.befall(index, fault, &targets);
+        let some = targets.iter().take(6);
+        let names: Vec<String> = some.map(|&host| self.hosts.name(host)).collect();
+        let what = format!("{} {}", fault.kind, names.join(" "));
+        self.show("fault", targets.first().copied(), || {
+            format!("{what}{}", if took { "" } else { ": no effect" })
+        });
+        if !took {
+            return;
+        }
+        if self.leader.is_some_and(|leader| targets.contains(&leader)) {
+            self.marks.hit(Mark::StruckLeader);
+        }
+        let down = (0..self.hosts.nodes)
+            .filter(|&node| !self.fabric.is_up(node) || self.fabric.hosts[node].frozen().is_some());
+        if 2 * down.count() >= self.hosts.nodes {
+            self.marks.hit(Mark::NoQuorum);
+        }
+        let lasts = match fault.kind {
+            "clock_step" | "leader_transfer" | "budget_change" | "reset" => 0,
+            _ => fault.lasts,
+        };
+        self.course.faults.push((self.now, self.now + lasts, what));
+    }
+
+    /// Whether it took effect.
+    fn befall(&mut self, index: usize, fault: &Fault, targets: &[usize]) -> bool {
+        let until = self.now + fault.lasts;
+        match fault.kind {
+            "partition" | "one_way" | "blackhole" | "delay" | "loss" | "duplicate" => {
+                self.harm_links(index, fault, targets)
+            }
+            "slow" => {
+                let set = HostSet::of(targets.iter().copied());
+                let by = quantised(fault.by.unsigned_abs());
+                self.fabric
+                    .with_net(|net| net.slow.insert(index as u64, (set, by)));
+                self.active.insert(index, (until, targets.to_vec()));
+                true
+            }
+            "clock_step" => {
+                targets
+                    .iter()
+                    .for_each(|&host| self.step_clock(host, fault, fault.by));
+                !targets.is_empty()
+            }
+            "strobe" => {
+                self.active.insert(index, (until, targets.to_vec()));
+                true
+            }
+            "reset" => {
+                let on = |ends: [usize; 2]| ends.iter().any(|end| targets.contains(end));
+                let count = self.fabric.each(on, Connection::reset);
+                self.fabric.count_resets(count);
+                count > 0
+            }
+            "leader_transfer" => self.transfer(targets),
+            "budget_change" => self.change_budget(fault),
+            _ => {
+                let each = targets.iter().copied();
+                let struck: Vec<usize> =
+                    each.filter(|&host| self.befall_host(fault, host)).collect();
+                let took = !struck.is_empty();
+                if took {
+                    let lasts = if fault.kind == "restart" {
+                        50 * MS
+                    } else {
+                        fault.lasts
+                    };
+                    self.active.insert(index, (self.now + lasts, struck));
+                }
+                took
+            }
+        }
+    }
+
+    /// What befalls each host by itself. Whether it did.
+    fn befall_host(&mut self, fault: &Fault, host: usize) -> bool {
+        let (now, is_node) = (self.now, self.hosts.is_node(host));
+        match fault.kind {
+            "crash" => self.crash(host, Connection::sever),
+            "restart" => self.crash(host, Connection::reset),
+            "client_churn" => !is_node && self.crash(host, Connection::reset),
+            "pause" => self.pause(host, fault.lasts),
+            "suspend" | "vm_pause" if !self.pause(host, fault.lasts) => false,
+            "suspend" => {
+                self.fabric.hosts[host].with_clock(|clock| clock.suspend(now));
+                true
+            }
+            "vm_pause" => {
+                self.fabric.hosts[host].with_clock(|clock| clock.freeze(now));
+                true
+            }
+            "clock_rate" => {
+                self.fabric.hosts[host].with_clock(|clock| clock.run_at(now, fault.ppm));
+                true
+            }
+            "store_error" if is_node && self.fabric.is_up(host) => {
+                let disk = self.sites[host].lock().disk.clone();
+                disk.is_some_and(|disk| {
+                    disk.fail();
+                    true
+                })
+            }
+            _ => false,
+        }
+    }
+
+    fn harm_links(&mut self, index: usize, fault: &Fault, targets: &[usize]) -> bool {
+        let mut side = targets.to_vec();
+        if fault.with_clients && matches!(fault.kind, "partition" | "delay" | "loss" | "duplicate")
+        {
+            let homes = self.hosts.homes.iter().enumerate();
+            let theirs = homes.filter(|(_, home)| targets.contains(home));
+            side.extend(theirs.map(|(client, _)| self.hosts.nodes + client));
+        }
+        let last = self.hosts.count();
+        let to = match fault.to.is_empty() {
+            false => self.found(&fault.to, index),
+            true if side.len() >= last => (0..last).collect(),
+            true => (0..last)
+                .filter(|host| !side.contains(host))
+                .collect::<Vec<_>>(),
+        };
+        let by = quantised(fault.by.unsigned_abs());
+        let (harm, both) = match fault.kind {
+            "one_way" => (Harm::Cut, false),
+            "delay" => (Harm::Delay(fault.amount, by), true),
+            "loss" => (Harm::Loss(fault.amount), true),
+            "duplicate" => (Harm::Duplicate(fault.amount), true),
+            _ => (Harm::Cut, true),
+        };
+        if fault.kind == "blackhole" {
+            // What is under way is swallowed for good, and connections with it.
+            let crosses = |ends: [usize; 2]| {
+                (side.contains(&ends[0]) && to.contains(&ends[1]))
+                    || (side.contains(&ends[1]) && to.contains(&ends[0]))
+            };
+            self.fabric.each(crosses, Connection::sever);
+        }
+        let takes = !side.is_empty() && !to.is_empty();
+        let harmed = Harmed {
+            harm,
+            from: HostSet::of(side.iter().copied()),
+            to: HostSet::of(to),
+            both,
+        };
+        self.fabric.with_net(|net| net.harm(index as u64, harmed));
+        self.active.insert(index, (self.now + fault.lasts, side));
+        takes
+    }
+
+    /// A process is gone, and its connections as `how` says. Whether there was one.
+    fn crash(&mut self, host: usize, how: impl Fn(&Connection)) -> bool {
+        if !self.fabric.is_up(host) {
+            return false;
+        }
+        self.fabric.set_up(host, false);
+        self.fabric.each(|ends| ends.contains(&host), how);
+        if !self.hosts.is_node(host) {
+            return self.stations[host - self.hosts.nodes].kill();
+        }
+        self.sim.crash(format!("n{}", host + 1));
+        let mut inner = self.sites[host].lock();
+        (inner.jobs, inner.failed) = (None, None);
+        if let Some(disk) = inner.disk.take() {
+            // Of what was not flushed yet, some had reached the disk.
+            let mut draw = Draw::of(self.plan.seed, Of::Fault, 2 << 40 | host as u64, self.now);
+            inner.image = Some(disk.after_crash(draw.index(disk.waiting() + 1)));
+        }
+        true
+    }
+
+    fn restart(&mut self, host: usize) {
+        if self.fabric.is_up(host) {
+            return;
+        }
+        self.fabric.set_up(host, true);
+        match self.hosts.is_node(host) {
+            true => self.sim.bounce(format!("n{}", host + 1)),
+            false => self.stations[host - self.hosts.nodes].start(),
+        }
+        self.fabric.wake_all();
+    }
+
+    /// A node whose log cannot go on stops, as `aliquot serve` does.
+    fn bury(&mut self) {
+        for node in 0..self.hosts.nodes {
+            let failed = self.sites[node].lock().failed.clone();
+            if let Some(why) = failed {
+                self.show("failed", Some(node), || why);
+                self.crash(node, Connection::reset);
+            }
+        }
+    }
+
+    fn pause(&mut self, host: usize, span: u64) -> bool {
+        let until = quantised(self.now + span);
+        let takes = self.fabric.is_up(host) && self.fabric.hosts[host].frozen().is_none();
+        if takes {
+            self.fabric.hosts[host].freeze(until);
+            self.lasts = self.lasts.max(until);
+        }
+        takes
+    }
+
+    fn step_clock(&self, host: usize, fault: &Fault, by: i64) {
+        let by = by / QUANTUM as i64 * QUANTUM as i64;
+        let now = self.now;
+        self.fabric.hosts[host].with_clock(|clock| match fault.wall {
+            true => clock.step_wall(now, by),
+            false => clock.step_boot(now, by),
+        });
+    }
+
+    /// To and fro, as long as it lasts.
+    fn strobe(&mut self) {
+        for (&index, (_, hosts)) in &self.active {
+            let fault = &self.plan.faults[index];
+            let since = self.now.saturating_sub(fault.at);
+            let period = fault.period.max(MS);
+            if fault.kind != "strobe" || since % period >= MS {
+                continue;
+            }
+            let by = if (since / period).is_multiple_of(2) {
+                fault.by
+            } else {
+                -fault.by
+            };
+            hosts
+                .iter()
+                .for_each(|&host| self.step_clock(host, fault, by));
+        }
+    }
+
+    fn transfer(&mut self, targets: &[usize]) -> bool {
+        let Some(leader) = self.leader else {
+            return false;
+        };
+        let all = targets.iter().copied().chain(0..self.hosts.nodes);
+        let mut heirs = all
+            .filter(|&node| self.hosts.is_node(node) && node != leader && self.fabric.is_up(node));
+        let heir = heirs.next();
+        heir.is_some_and(|heir| self.sites[leader].ask(Job::Transfer(heir as u64 + 1)))
+    }
+
+    fn change_budget(&mut self, fault: &Fault) -> bool {
+        let Ok((_, budget)) = self.plan.scenario.changed(&fault.set) else {
+            return false;
+        };
+        for key in &mut self.course.keys {
+            if budget.key().as_str() == key.key {
+                key.change(self.now, &budget);
+            }
+        }
+        self.marks.hit(Mark::LimitChanged);
+        let request = self.request();
+        let command = Command::PutRule {
+            request,
+            budget,
+            creator: None,
+        };
+        self.asked.push((command, 0));
+        true
+    }
+
+    /// What operators ask for is asked of one node after the other until it is done.
+    pub(super) fn operate(&mut self) {
+        const AGAIN: u64 = 20 * LOOK_EVERY;
+        for site in &self.sites {
+            let done = std::mem::take(&mut site.lock().done);
+            self.asked.retain(|(command, _)| !done.contains(command));
+        }
+        let (now, up) = (
+            self.now,
+            (0..self.hosts.nodes).filter(|&node| self.fabric.is_up(node)),
+        );
+        let up: Vec<usize> = up.collect();
+        for (command, at) in &mut self.asked {
+            if up.is_empty() || (*at > 0 && now < *at + AGAIN) {
+                continue;
+            }
+            let node = up[(now / AGAIN) as usize % up.len()];
+            self.sites[node].ask(Job::Write(command.clone()));
+            *at = now.max(1);
+        }
+    }
+
+    fn mend(&mut self, index: usize) {
+        let Some((_, struck)) = self.active.remove(&index) else {
+            return;
+        };
+        let fault = self.plan.faults[index].clone();
+        self.show("over", struck.first().copied(), || fault.kind.to_owned());
+        self.fabric.with_net(|net| net.mend(index as u64));
+        self.fabric.wake_all();
+        let now = self.now;
+        for host in struck {
+            match fault.kind {
+                "crash" | "restart" | "client_churn" => self.restart(host),
+                "store_error" => {
+                    // It may not have noticed yet.
+                    self.crash(host, Connection::reset);
+                    self.restart(host);
+                }
+                "suspend" => self.fabric.hosts[host].with_clock(|clock| clock.wake(now)),
+                "vm_pause" => {
+                    let paused = quantised(fault.lasts);
+                    self.fabric.hosts[host].with_clock(|clock| clock.thaw(now, paused));
+                }
+                "clock_rate" => self.fabric.hosts[host].with_clock(|clock| {
+                    let usual = clock.usual();
+                    clock.run_at(now, usual);
+                }),
+                _ => {}
+            }
+        }
+    }
+
+    /// The safety phase is over: whatever lasts ends now, but for pauses, which end when they do.
+    pub(super) fn calm(&mut self) {
+        self.calmed = true;
+        let lasting: Vec<usize> = self.active.keys().copied().collect();
+        for index in lasting {
+            let kind = self.plan.faults[index].kind;
+            if !matches!(kind, "pause" | "suspend" | "vm_pause") {
+                self.mend(index);
+            }
+        }
+    }
+}

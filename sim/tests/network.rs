@@ -1,0 +1,124 @@
+//! The real code in a simulated network: what it cannot do is refused by name, what it
+//! does is judged by the same oracle, and a seed is the same in every process.
+
+use aliquot_sim::scenario::Scenario;
+use std::path::Path;
+use std::process::{Command, Output};
+
+const HEAD: &str = r#"
+[run]
+tier = "network"
+duration = "8s"
+heal = "20s"
+[[budget]]
+key = "reads"
+rate = "200/s"
+burst = 50
+[[clients]]
+count = 3
+rate = "60/s"
+"#;
+
+fn simulator(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_aliquot-sim"));
+    command.args(arguments).output().expect("the program runs")
+}
+
+/// Runs a file that consists of the usual head and these lines; gives what is printed.
+fn run(folder: &Path, name: &str, lines: &str, command: &[&str]) -> (bool, String) {
+    let file = folder.join(format!("{name}.toml"));
+    std::fs::write(&file, format!("{HEAD}{lines}")).expect("it can be written");
+    let file = file.to_string_lossy();
+    let mut arguments = vec![command[0], &*file];
+    arguments.extend(&command[1..]);
+    let output = simulator(&arguments);
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8(said).expect("it speaks UTF-8");
+    (output.status.success(), said)
+}
+
+#[test]
+fn what_this_tier_cannot_do_is_refused_by_name() {
+    for (lines, expect) in [
+        (
+            "[[fault]]\nkind = \"reorder\"\nat = \"1s\"\ntarget = \"all\"\n",
+            "must not be reorder in the network tier",
+        ),
+        (
+            "[[fault]]\nkind = \"membership\"\nat = \"1s\"\ntarget = \"n1\"\n",
+            "must not be membership in the network tier",
+        ),
+        (
+            "[swarm]\nkinds = [\"clone_client\"]\n",
+            "must not be clone_client in the network tier",
+        ),
+        (
+            "[topology]\nnodes = 7\n",
+            "is up to 7: the network tier takes at most 6",
+        ),
+        ("[lease]\ncounted_on = \"monotonic\"\n", "lease.counted_on"),
+    ] {
+        let text = format!("{HEAD}{lines}");
+        let problems = Scenario::parse("mine", &text, None).expect_err(lines);
+        assert!(problems.to_string().contains(expect), "{problems}");
+    }
+}
+
+/// A leader's machine dies, a link loses and doubles messages, a client stands still and
+/// a lead is handed over, all within one short seed.
+const FAULTS: &str = r#"
+[[fault]]
+kind = "crash"
+at = "3s"
+for = "1s"
+target = "@leader"
+[[fault]]
+kind = "loss"
+at = "4s"
+for = "1s"
+amount = 0.2
+[[fault]]
+kind = "duplicate"
+at = "5s"
+for = "1s"
+amount = 0.3
+[[fault]]
+kind = "pause"
+at = "4s"
+for = "2s"
+target = "c-1"
+[[fault]]
+kind = "leader_transfer"
+at = "7s"
+[[assert]]
+metric = "faults"
+at_least = 5
+[[assert]]
+metric = "excess"
+at_most = 0
+[[assert]]
+sometimes = "recovered"
+"#;
+
+#[test]
+fn the_real_code_passes_under_faults_and_the_same_way_each_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (passed, said) = run(folder.path(), "faults", FAULTS, &["run", "--seeds", "0"]);
+    assert!(passed, "{said}");
+    let hash = ["replay", "--hash", "--seed", "1"];
+    let (passed, first) = run(folder.path(), "faults", FAULTS, &hash);
+    assert!(passed && first.contains("\"trace\""), "{first}");
+    assert_eq!(first, run(folder.path(), "faults", FAULTS, &hash).1);
+}
+
+#[test]
+fn what_does_not_hold_is_told_through_the_seeds_own_process() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lines = "[[assert]]\nmetric = \"admitted\"\nat_least = 10000\n";
+    let (passed, said) = run(folder.path(), "never", lines, &["run", "--seeds", "0"]);
+    assert!(!passed && said.contains("FAIL"), "{said}");
+    assert!(
+        said.contains("admitted") && said.contains("it is "),
+        "{said}"
+    );
+}

@@ -1,0 +1,50 @@
+//! The table of planted bugs: what each is about, and the scenario that shows it.
+
+use aliquot_core::planted::Bug;
+
+/// A bug, and the scenario that shows it. Of one that asserts nothing of its own
+/// only invariants can tell; of the others figures may, too.
+pub(crate) type Row = (Bug, &'static str);
+
+pub(crate) const LEASE: &[Row] = &[
+    (Bug::LeaseFromReceipt, "late-and-twice"),
+    (Bug::NoDriftMargin, "blackhole"),
+    (Bug::NoPatience, "leader-crash"),
+    (Bug::PatienceLags, "swarm"),
+    (Bug::ClientOutlivesNode, "partition-leader"),
+    (Bug::ShortGrantWins, "late-and-twice"),
+    (Bug::JumpEndsSessions, "clock-strobe"),
+];
+
+pub(crate) const BUCKET: &[Row] = &[
+    (Bug::GrantStartsFull, "floors"),
+    (Bug::RaiseArrivesFull, "limit-dance"),
+    (Bug::WithdrawLeavesFull, "small-burst"),
+    (Bug::ReclaimCarriesTokens, "swarm"),
+    (Bug::FloorUnclipped, "floors"),
+    (Bug::SupplyRoundsUp, "swarm"),
+    (Bug::AccruesAtNewRate, "swarm"),
+];
+
+pub(crate) const ALLOCATION: &[Row] = &[(Bug::OldLevelTrusted, "flash-crowd")];
+
+pub(crate) const REPLICATION: &[Row] = &[
+    (Bug::IncarnationReused, "swarm"),
+    (Bug::ApplyTwice, "rolling-nodes"),
+    (Bug::DeadEscrowFree, "quota-churn"),
+    (Bug::CloseFreesAll, "swarm"),
+    (Bug::ReturnsAddUp, "swarm"),
+    (Bug::CreditedBeforeBooked, "swarm"),
+    (Bug::LoweringForgets, "swarm"),
+];
+
+pub(crate) const SESSION: &[Row] = &[
+    (Bug::PairNotFenced, "swarm"),
+    (Bug::GhostFloorsReturned, "swarm"),
+    (Bug::GhostPermitsReturned, "swarm"),
+    (Bug::CentralReleasedTwice, "swarm"),
+    (Bug::KeptAndDealt, "swarm"),
+    (Bug::GiftsAddUp, "swarm"),
+    (Bug::ReturnedNotLowered, "swarm"),
+    (Bug::RepeatDecidedAgain, "swarm"),
+];
