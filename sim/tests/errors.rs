@@ -102,13 +102,6 @@ fn values_are_told_with_what_may_be() {
     );
     instead(
         "[run]",
-        "[run]\ntier = \"network\"",
-        &expect![[
-            r#"run.tier = "network": must be "kernel": the network tier, the real processes' code in a simulated network, is not there yet"#
-        ]],
-    );
-    instead(
-        "[run]",
         "[run]\nseeds = \"9..3\"",
         &expect![[
             r#"run.seeds = "9..3": must be seeds such as "0..64" (64 not included), or one number"#

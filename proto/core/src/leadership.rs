@@ -225,7 +225,11 @@ impl Leadership {
     pub fn failed(&mut self, barrier: Barrier) {
         for report in self.barriers.remove(&barrier).unwrap_or_default() {
             if self.members.contains_key(&report.child) {
-                self.arrived.entry(report.child).or_insert(report);
+                let waits = self.arrived.entry(report.child).or_insert(report);
+                // Barriers may fail in any order: the later report is the one that counts.
+                if report.seq > waits.seq {
+                    *waits = report;
+                }
             }
         }
     }

@@ -240,6 +240,27 @@ fn no_report_falls_between_two_barriers(steps: &[Step]) -> TestCaseResult {
     Ok(())
 }
 
+/// Two barriers that fail, the earlier one first: the report of the later one is not lost.
+#[test]
+fn of_two_failed_barriers_the_later_report_counts() {
+    let one = Incarnation::new(1);
+    let now = Tick::from_nanos(1);
+    let mut leader = Leadership::elected(Term::new(1), PATIENCE);
+    leader.begin(one, now);
+    leader.take_office(now, [one].into_iter());
+    let barriers = [1, 2].map(|seq| {
+        leader.arrived(one, Seq::new(seq), now);
+        leader.start_barrier().expect("a report waits")
+    });
+    for barrier in barriers {
+        leader.failed(barrier);
+    }
+    let third = leader.start_barrier().expect("a report waits");
+    let confirmed = leader.acknowledged(third);
+    assert_eq!(confirmed.len(), 1);
+    assert_eq!(confirmed[0].seq, Seq::new(2));
+}
+
 proptest! {
     #![proptest_config(config())]
 
