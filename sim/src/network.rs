@@ -30,7 +30,7 @@ mod reach;
 mod service;
 mod strike;
 
-#[cfg(not(tokio_unstable))]
+#[cfg(all(not(tokio_unstable), not(doc)))]
 compile_error!(
     "the simulator needs `--cfg tokio_unstable`, which .cargo/config.toml sets: a RUSTFLAGS variable in the \
      environment replaces that, so unset it or add the flag to it"
