@@ -93,10 +93,9 @@ async fn three_tokens_reach_forty_clients_of_three_nodes_and_are_all_used() {
     all.extend(load(&limiters, Span::from_secs(1)).await.concat());
     // A burst of three lasts for 30 ms: a host that is busy for longer costs a
     // window, and not the test.
-    // Nor is it one that so much is lost: what is looked for is whether nearly nobody is served.
-    const ENOUGH: f64 = 0.5;
+    const ENOUGH: f64 = 0.9;
     let (mut best, mut served) = (0.0, false);
-    for _ in 0..4 {
+    for _ in 0..8 {
         let began = HostClock.now();
         let admitted = load(&limiters, Span::from_secs(5)).await;
         let seconds = HostClock.now().since(began).nanos() as f64 / 1e9;

@@ -10,17 +10,22 @@ use aliquot_wire::admin::{Cluster as View, GetUsage, Holders, ListHolders, Usage
 use aliquot_wire::pb;
 use aliquot_wire::pb::admin_client::AdminClient;
 use std::time::Duration;
+use tokio::sync::{Mutex, MutexGuard};
 
 pub(crate) const KEY: &str = "small";
 
 /// How long a cluster, or what it does by itself, may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(40);
 
+/// Clusters stand one after the other: several at once would measure the machine.
+static TURN: Mutex<()> = Mutex::const_new(());
+
 /// Three nodes with one budget, and what ends them.
 pub(crate) struct Cluster {
     pub(crate) nodes: Nodes,
     pub(crate) supervisor: Supervisor,
     _dir: tempfile::TempDir,
+    _turn: MutexGuard<'static, ()>,
 }
 
 /// A home and another node that lives.
@@ -32,6 +37,7 @@ pub(crate) struct Place {
 
 impl Cluster {
     pub(crate) async fn of(fill: impl FnOnce(&mut BudgetDraft)) -> Self {
+        let turn = TURN.lock().await;
         let dir = tempfile::tempdir().unwrap();
         let program = env!("CARGO_BIN_EXE_aliquot").into();
         let mut supervisor = Supervisor::new(dir.path().to_owned(), program, Vec::new());
@@ -56,6 +62,7 @@ impl Cluster {
             nodes,
             supervisor,
             _dir: dir,
+            _turn: turn,
         }
     }
 
