@@ -221,7 +221,7 @@ impl Actor {
             self.counts.records += 1;
             let record = record.value();
             let read = match record.head.topic {
-                Topic::Report => record
+                Topic::Report | Topic::Whole => record
                     .report()
                     .map(|report| self.lead_report(report.value())),
                 Topic::Answer if self.is_mine(record) => record.answer().map(|answer| {

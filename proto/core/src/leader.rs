@@ -191,16 +191,16 @@ impl Leader {
         self.ledger.open(edge, now);
     }
 
-    /// A report arrived at `now`. An answer comes at once only where the edge
-    /// is closed; a lease needs a barrier.
+    /// A report arrived at `now`. An answer comes at once only where the edge is closed, or
+    /// where the report builds on one that was not heard here; a lease needs a barrier.
     pub fn handle_report(&mut self, report: &Report, state: &State, now: Tick) -> Option<Answer> {
         let life = report.edge.child;
         let (patience, pace) = (self.leadership.as_ref()?.patience(), self.pace);
         match self.ledger.take(now, report) {
             Ok(()) => {}
             Err(ReportError::Stale) => return None,
-            // Nodes' reports are whole, so that whoever hears one knows all.
-            Err(ReportError::Unfounded) => return None,
+            // A leader that is new says what it has, and is told everything.
+            Err(ReportError::Unfounded) => return self.ledger.ask_whole(life),
             Err(ReportError::Closed) => {
                 // A life that this replica never heard of may have begun under a later leader.
                 let over = self.in_office() && state.has_issued(life);
@@ -304,6 +304,14 @@ impl Leader {
     pub fn urgent_at(&self) -> Option<Tick> {
         let waits = self.in_office() && self.proposed.is_none() && self.ledger.is_urgent();
         waits.then(|| self.hurried.after(self.pace.urgent))
+    }
+
+    /// Whether nothing is to be planned, proposed or told, so that [`Leader::tick`] can be seldom.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        let planned = self.proposed.is_none() && self.ledger.is_at_rest();
+        let idle = planned && self.told.is_empty() && self.floors.is_empty();
+        self.leadership.is_none() || self.in_office() && idle
     }
 
     /// Lets time pass: barriers for what arrived, and a round if something is

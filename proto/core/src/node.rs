@@ -190,6 +190,7 @@ impl Node {
         for output in self.holder.handle_answer(now, answer) {
             self.carry_out(&output, now);
         }
+        self.news |= self.holder.owes_whole();
     }
 
     /// The machine's clocks disagree about how much time passed. The node's
@@ -362,6 +363,15 @@ impl Node {
             self.deal(urgent, now);
         }
         self.push_answers(now);
+    }
+
+    /// Whether time alone brings nothing about soon: nothing is to be planned or answered,
+    /// nobody waits, and nothing is kept of what ended. [`Node::tick`] can be seldom then.
+    #[must_use]
+    pub fn is_at_rest(&self, now: Tick) -> bool {
+        let answered = self.asking.is_empty() && self.told.is_empty() && self.outputs.is_empty();
+        let kept = !self.kept_until.is_empty() || self.memory.booked().next().is_some();
+        self.is_leased(now) && self.ledger.is_at_rest() && answered && !kept
     }
 
     /// Whether the next report should go at once: somebody waits for what it

@@ -195,6 +195,8 @@ bugs! {
     ReturnsAddUp,
     /// What is asked back is said to be returned, and goes on being used.
     ReturnedNotLowered,
+    /// What is wanted no more is left out once a later whole report was made, heard or not.
+    EndLeftOut,
 }
 
 #[cfg(feature = "planted")]
