@@ -180,7 +180,7 @@ impl Actor {
                 () = timer::sleep(due) => {
                     self.look_at_the_clock();
                     if self.now >= self.next_tick() {
-                        self.tick();
+                        self.tick(ears.sessions.is_empty());
                     }
                 }
                 Some(question) = ears.questions.recv() => {
@@ -275,8 +275,8 @@ impl Actor {
         }
     }
 
-    /// What time alone brings about.
-    fn tick(&mut self) {
+    /// What time alone brings about. Not all that clients said may be heard yet.
+    fn tick(&mut self, all_heard: bool) {
         self.ticked = self.now;
         let jumped = self.jumps.look(self.now, self.options.clock.wall_ms());
         if let Some(node) = &mut self.node {
@@ -284,7 +284,10 @@ impl Actor {
                 tracing::warn!("the wall clock ran ahead: the lease of this node is over");
                 node.clock_jumped(self.now);
             }
-            node.tick(self.now);
+            match all_heard {
+                true => node.tick(self.now),
+                false => node.tick_behind(self.now),
+            }
             self.pace.look_at_lease(node.is_leased(self.now));
         }
         self.traffic.sample(self.now);

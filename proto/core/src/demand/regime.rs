@@ -75,6 +75,11 @@ impl Regime {
             0 => self.silent.saturating_add(1),
             _ => 0,
         };
+        // Of most keys there is nothing else to say, tick by tick.
+        let window = u32::try_from(Self::WINDOW).unwrap_or(u32::MAX);
+        if self.mean == 0 && self.silent > window {
+            return;
+        }
         if self.silent >= Self::SILENT {
             self.mean = 0;
         } else if self.mean == 0 && sample > 0 {
