@@ -19,9 +19,9 @@ pub(super) struct Effort {
 }
 
 impl Effort {
-    /// Planning, in claimants at the table. As one takes about a microsecond, with what is
-    /// booked and told, that is an eighth of a core, whatever the number of clients.
-    pub(super) const PLANNING: Self = Self::new(Span::from_nanos(8_000), 4_000);
+    /// Planning, in claimants at the table. As one takes a microsecond or more, with what is
+    /// booked and told, that is a tenth of a core, whatever the number of clients.
+    pub(super) const PLANNING: Self = Self::new(Span::from_nanos(12_000), 4_000);
 
     /// Answers that no report asked for. To make one, send it and have it read takes 30 to 50
     /// microseconds; a client that must wait for one hears more at once.
