@@ -100,6 +100,8 @@ pub(super) struct Actor {
     pub(super) leaving: Vec<oneshot::Sender<()>>,
     pub(super) rng: StdRng,
     ticked: Tick,
+    /// When this node last had more to do than it could.
+    behind: Option<Tick>,
     pub(super) now: Tick,
 }
 
@@ -109,6 +111,13 @@ impl Actor {
 
     /// The same while nothing is going on.
     const REST: Span = Span::from_millis(100);
+
+    /// A look that is later than this shows that the node has more to do than it can.
+    const LATE: Span = Span::from_millis(300);
+
+    /// For so long afterwards it ends nobody's session: what a client said in time may still
+    /// be in a socket.
+    const CAUGHT_UP: Span = Span::from_secs(2);
 
     /// So many inputs are taken before what follows from them is done.
     const BATCH: usize = 256;
@@ -145,6 +154,7 @@ impl Actor {
             leaving: Vec::new(),
             rng,
             ticked: now,
+            behind: None,
             now,
             options,
         }
@@ -180,7 +190,7 @@ impl Actor {
                 () = timer::sleep(due) => {
                     self.look_at_the_clock();
                     if self.now >= self.next_tick() {
-                        self.tick(ears.sessions.is_empty());
+                        self.tick(ears.sessions.len());
                     }
                 }
                 Some(question) = ears.questions.recv() => {
@@ -275,8 +285,13 @@ impl Actor {
         }
     }
 
-    /// What time alone brings about. Not all that clients said may be heard yet.
-    fn tick(&mut self, all_heard: bool) {
+    /// What time alone brings about, while so many events of sessions wait.
+    fn tick(&mut self, waiting: usize) {
+        if waiting >= Self::BATCH || self.now.since(self.next_tick()) >= Self::LATE {
+            self.behind = Some(self.now);
+        }
+        let behind = self.behind.map(|at| self.now.since(at));
+        let all_heard = behind.is_none_or(|since| since >= Self::CAUGHT_UP);
         self.ticked = self.now;
         let jumped = self.jumps.look(self.now, self.options.clock.wall_ms());
         if let Some(node) = &mut self.node {
