@@ -22,7 +22,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// The present row of reports about one budget.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 struct Entry {
     /// What the latest report said, or left out.
     line: ReportLine,
@@ -37,7 +37,7 @@ struct Entry {
 }
 
 /// What was said on one edge. Its size is that of a whole report.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Said {
     /// What the next report builds on; zero for nothing.
     basis: Seq,

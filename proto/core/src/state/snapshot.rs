@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 /// Everything that a replica must know to go on from an index.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Snapshot {
     /// The last entry it contains.
@@ -38,7 +38,7 @@ pub struct Snapshot {
 }
 
 /// Why a snapshot is not a state. Nothing was changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RestoreError {
     /// A name was used that was never issued, or twice.
