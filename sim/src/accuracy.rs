@@ -183,7 +183,12 @@ fn figures_of(table: &Table, row: &Row, seed: u64) -> Vec<Option<f64>> {
             _ => value,
         })
     };
-    table.columns.iter().zip(table.looks(row)).map(value).collect()
+    table
+        .columns
+        .iter()
+        .zip(table.looks(row))
+        .map(value)
+        .collect()
 }
 
 /// The worse of two by what is wanted. No figure is worse than any.
@@ -234,7 +239,11 @@ mod tests {
             assert!(row.but.iter().all(|(of, _)| known(of)), "{}", row.scenario);
             let end = scenario(row.scenario).run.duration as f64 / 1e9;
             let inside = |look: &Look| look.from < look.to.unwrap_or(end) && look.to <= Some(end);
-            assert!(table.looks(row).all(|look| inside(&look)), "{}", row.scenario);
+            assert!(
+                table.looks(row).all(|look| inside(&look)),
+                "{}",
+                row.scenario
+            );
             assert!(table.seeds > 0, "{}", table.heading);
         }
     }

@@ -195,6 +195,14 @@ bugs! {
     ReturnsAddUp,
     /// What is asked back is said to be returned, and goes on being used.
     ReturnedNotLowered,
+    /// A restored state has forgotten which requests were carried out.
+    RestoreForgetsRequests,
+    /// A restored state issues lives anew after the latest that is not over.
+    RestoreForgetsLives,
+    /// A restored book has nothing of what closed edges left behind.
+    RestoreForgetsGhosts,
+    /// A restored state takes what a quota had spent for free.
+    RestoreForgetsSpent,
 }
 
 #[cfg(feature = "planted")]

@@ -262,9 +262,7 @@ impl World {
         });
         Health {
             leaders: self.nodes.iter().filter(in_office).count(),
-            unleased: unleased
-                .map(|(of, _)| self.hosts.nodes + of)
-                .collect(),
+            unleased: unleased.map(|(of, _)| self.hosts.nodes + of).collect(),
             ghosts: members.filter(|(life, _)| !lives.contains(life)).count(),
         }
     }

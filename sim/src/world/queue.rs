@@ -6,18 +6,20 @@ use std::collections::{BTreeMap, BinaryHeap};
 /// Events in the order of their times and, within an instant, in the order in which
 /// they were made.
 ///
-/// Nearly all of them are due within a second. These wait unsorted in slots of about a
-/// millisecond each; only the slot that is being lived through is sorted, and holds so few
-/// that this costs next to nothing.
+/// Nearly all of them are due within seconds. These wait unsorted in slots of a millisecond
+/// or so; only the slot that is being lived through is sorted, and holds so few that this
+/// costs next to nothing.
 #[derive(Debug)]
 pub(crate) struct Queue {
     /// What is due in the present slot, or should have been by now.
     present: BinaryHeap<Due>,
     slot: u64,
-    /// The slots after the present one, each at its number modulo their count.
-    soon: Vec<Vec<Due>>,
-    /// How many wait in them.
-    waiting: usize,
+    /// The first of each of the slots after the present one, each at its number modulo their count.
+    soon: Vec<Option<u32>>,
+    /// All that wait there, each with the next one of its slot.
+    waiting: Vec<(Option<Due>, Option<u32>)>,
+    /// Places in `waiting` that are free.
+    free: Vec<u32>,
     /// Slots that are later still.
     late: BTreeMap<u64, Vec<Due>>,
 }
@@ -31,10 +33,9 @@ impl Queue {
         Self {
             present: BinaryHeap::new(),
             slot: 0,
-            soon: std::iter::repeat_with(Vec::new)
-                .take(Self::SLOTS as usize)
-                .collect(),
-            waiting: 0,
+            soon: vec![None; Self::SLOTS as usize],
+            waiting: Vec::new(),
+            free: Vec::new(),
             late: BTreeMap::new(),
         }
     }
@@ -44,8 +45,19 @@ impl Queue {
         if slot <= self.slot {
             self.present.push(due);
         } else if slot - self.slot < Self::SLOTS {
-            self.waiting += 1;
-            self.soon[(slot % Self::SLOTS) as usize].push(due);
+            let first = &mut self.soon[(slot % Self::SLOTS) as usize];
+            let waits = (Some(due), *first);
+            let place = match self.free.pop() {
+                Some(place) => {
+                    self.waiting[place as usize] = waits;
+                    place
+                }
+                None => {
+                    self.waiting.push(waits);
+                    self.waiting.len() as u32 - 1
+                }
+            };
+            *first = Some(place);
         } else {
             self.late.entry(slot).or_default().push(due);
         }
@@ -66,19 +78,24 @@ impl Queue {
     fn advance(&mut self) {
         let late = self.late.keys().next().copied();
         let soon = (self.slot + 1..self.slot + Self::SLOTS)
-            .filter(|_| self.waiting > 0)
-            .find(|slot| !self.soon[(slot % Self::SLOTS) as usize].is_empty());
+            .filter(|_| self.free.len() < self.waiting.len())
+            .find(|slot| self.soon[(slot % Self::SLOTS) as usize].is_some());
         let Some(next) = soon.into_iter().chain(late).min() else {
             return;
         };
         self.slot = next;
         if soon == Some(next) {
-            let here = &mut self.soon[(next % Self::SLOTS) as usize];
-            self.waiting -= here.len();
-            self.present.extend(here.drain(..));
+            let mut place = self.soon[(next % Self::SLOTS) as usize].take();
+            while let Some(here) = place {
+                let (due, after) = std::mem::take(&mut self.waiting[here as usize]);
+                self.present.extend(due);
+                self.free.push(here);
+                place = after;
+            }
         }
         if late == Some(next) {
-            self.present.extend(self.late.remove(&next).unwrap_or_default());
+            self.present
+                .extend(self.late.remove(&next).unwrap_or_default());
         }
     }
 }
@@ -98,11 +115,8 @@ mod tests {
             for _ in 0..draw.range(0, 3) {
                 // From this very instant to some seconds later, most of them soon.
                 let at = now + draw.next() % (1 << draw.range(1, 33));
-                queue.push(Due {
-                    at,
-                    id,
-                    event: Event::Look,
-                });
+                let event = Event::Look;
+                queue.push(Due { at, id, event });
                 sorted.insert((at, id));
                 id += 1;
             }

@@ -2,6 +2,7 @@
 
 use super::{Generation, Member, Rule, State};
 use crate::budget::{Catalog, Key};
+use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Drift, Incarnation, NodeId, RequestId, RuleId, Span};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -117,12 +118,18 @@ impl State {
                 return Err(RestoreError::Book(*id));
             }
         }
+        let requests = match planted::is(Bug::RestoreForgetsRequests) {
+            true => Vec::new(),
+            false => snapshot.requests,
+        };
+        let latest = members.keys().next_back().and_then(|life| life.next());
+        let latest = latest.filter(|_| planted::is(Bug::RestoreForgetsLives));
         Ok(Self {
             applied: snapshot.applied,
             drift: snapshot.drift,
             lease: snapshot.lease,
             patience: snapshot.patience.max(snapshot.lease),
-            next_incarnation: snapshot.next_incarnation,
+            next_incarnation: latest.unwrap_or(snapshot.next_incarnation),
             next_budget: snapshot.next_budget,
             next_rule: snapshot.next_rule,
             members,
@@ -131,7 +138,7 @@ impl State {
             catalog,
             keys,
             budgets: snapshot.budgets.into_iter().collect(),
-            requests: snapshot.requests.into(),
+            requests: requests.into(),
         })
     }
 }
