@@ -30,7 +30,7 @@ use crate::unit::{Incarnation, PeriodId, Span, Tokens};
 use alloc::collections::{BTreeMap, BTreeSet};
 
 /// The book.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Account {
     kind: Kind,

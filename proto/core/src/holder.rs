@@ -32,7 +32,7 @@ use alloc::vec::Vec;
 use said::Said;
 
 /// What the owner must do, at once and in this order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly all outputs are adjustments, and each is dropped as soon as it is carried out"
@@ -65,7 +65,7 @@ pub enum Output {
 }
 
 /// What the owner says of one budget when a report is made.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Wants {
     /// What all callers want, per band.
     pub demand: Vec<BandDemand>,
@@ -78,7 +78,7 @@ pub struct Wants {
 }
 
 /// One budget as the holder knows it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 struct Entry {
     counters: Counters,
     target: Vector,
@@ -96,7 +96,7 @@ impl Entry {
 }
 
 /// The child's side of one edge.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Holder {
     edge: Edge,
     lease: ChildLease,

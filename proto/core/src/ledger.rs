@@ -35,7 +35,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 /// Why a report was not taken. Nothing was changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ReportError {
     /// No such edge is open: the sender must open another.
@@ -59,7 +59,7 @@ impl fmt::Display for ReportError {
 impl core::error::Error for ReportError {}
 
 /// Whom a parent listens to, and what it wants from them.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Hash)]
 pub struct Ledger {
     term: Term,
     children: BTreeMap<Incarnation, Child>,

@@ -37,7 +37,7 @@ use alloc::vec::Vec;
 use effort::Effort;
 
 /// One budget at this node.
-#[derive(Debug)]
+#[derive(Debug, Hash)]
 struct Desk {
     terms: Terms,
     account: Account,
@@ -49,7 +49,7 @@ struct Desk {
 }
 
 /// One client's session.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 struct Session {
     /// Until when, on the node's clock, the client's lease may run: the
     /// greatest end of the node's own lease that any of its leases rode on.
@@ -59,7 +59,7 @@ struct Session {
 }
 
 /// What the shell must do for a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum NodeOutput {
     /// Send this to a client.
     Answer(Answer),
@@ -68,7 +68,7 @@ pub enum NodeOutput {
 }
 
 /// The node's machine, for one life.
-#[derive(Debug)]
+#[derive(Debug, Hash)]
 pub struct Node {
     holder: Holder,
     drift: Drift,

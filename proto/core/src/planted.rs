@@ -197,6 +197,14 @@ bugs! {
     ReturnedNotLowered,
     /// What is wanted no more is left out once a later whole report was made, heard or not.
     EndLeftOut,
+    /// A restored state has forgotten which requests were carried out.
+    RestoreForgetsRequests,
+    /// A restored state issues lives anew after the latest that is not over.
+    RestoreForgetsLives,
+    /// A restored book has nothing of what closed edges left behind.
+    RestoreForgetsGhosts,
+    /// A restored state takes what a quota had spent for free.
+    RestoreForgetsSpent,
 }
 
 #[cfg(feature = "planted")]

@@ -99,7 +99,6 @@ impl Coordinator {
 }
 
 impl World {
-    const TICK: u64 = 20 * MS;
     const URGENT: Span = Span::from_millis(10);
     const UNLEASED: Span = Span::from_millis(100);
 
@@ -167,7 +166,9 @@ impl World {
             }
             Timer::NodeTick => {
                 self.tick_node(node);
-                let span = self.nodes[node].clock.true_span(Self::TICK);
+                let span = self.nodes[node]
+                    .clock
+                    .true_span(self.plan.scenario.lease.tick);
                 self.set(node, span, Timer::NodeTick);
             }
             Timer::Apply => self.apply(node),

@@ -27,7 +27,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// The present row of reports about one budget.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 struct Entry {
     /// What the latest report said, or left out.
     line: ReportLine,
@@ -51,7 +51,7 @@ struct Wholes {
 }
 
 /// What was said on one edge. Its size is that of a whole report.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Said {
     /// The latest report that the parent took; zero for nothing.
     basis: Seq,

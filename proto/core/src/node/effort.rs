@@ -7,7 +7,7 @@ use crate::unit::{Span, Tick};
 /// A node that is told more than it can follow must above all go on hearing its
 /// clients, or it loses them all: what it spends on plans, and on telling clients what they did
 /// not ask for, is bounded, and what is left over waits.
-#[derive(Debug)]
+#[derive(Debug, Hash)]
 pub(super) struct Effort {
     /// One is worked off in so long.
     each: Span,
