@@ -42,7 +42,7 @@ struct Entry {
 }
 
 /// Whole reports that may be built on; zero for none.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Hash)]
 struct Wholes {
     /// The one that the parent knows.
     known: Seq,
