@@ -85,7 +85,7 @@ async fn three_tokens_reach_forty_clients_of_three_nodes_and_are_all_used() {
     let limiters = limiters(&clients);
     let mut all: Vec<Admission> = Vec::new();
     // Until the budget is in one piece, it is not all used.
-    let place = wait_for("a home under load", async || {
+    wait_for("a home under load", async || {
         all.extend(load(&limiters, Span::from_millis(500)).await.concat());
         cluster.look().await
     })
@@ -116,11 +116,16 @@ async fn three_tokens_reach_forty_clients_of_three_nodes_and_are_all_used() {
     assert!(served, "in every window a client was never served");
     assert_eq!(over(&all, 100.0, 3.0), None);
     assert!(best >= ENOUGH, "only {best} of R");
-    nothing_is_passed_on_twice(&place).await;
+    // The home may move meanwhile.
+    wait_for("a peer that says where to ask", async || {
+        let place = cluster.look().await?;
+        (!is_passed_on_twice(&place).await).then_some(())
+    })
+    .await;
 }
 
-/// A node that is not the home, and is asked by a peer, says where to ask.
-async fn nothing_is_passed_on_twice(place: &Place) {
+/// Whether a node that is not the home, and is asked by a peer, does anything but say where to ask.
+async fn is_passed_on_twice(place: &Place) -> bool {
     let address = format!("http://{}", place.other.peer_listen);
     let mut peer = CentralClient::connect(address).await.unwrap();
     let ask = Ask {
@@ -137,10 +142,7 @@ async fn nothing_is_passed_on_twice(place: &Place) {
     };
     let told = peer.forward(AskForward::new(ask).to_message()).await;
     let told = Told::from_message(told.unwrap().into_inner()).unwrap();
-    assert!(
-        matches!(told.outcome, Outcome::Moved { home: Some(_) }),
-        "{told:?}"
-    );
+    !matches!(told.outcome, Outcome::Moved { home: Some(_) })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

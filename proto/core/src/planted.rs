@@ -201,10 +201,6 @@ bugs! {
     RestoreForgetsRequests,
     /// A restored state issues lives anew after the latest that is not over.
     RestoreForgetsLives,
-    /// A restored book has nothing of what closed edges left behind.
-    RestoreForgetsGhosts,
-    /// A restored state takes what a quota had spent for free.
-    RestoreForgetsSpent,
 }
 
 #[cfg(feature = "planted")]

@@ -2,7 +2,6 @@
 
 use super::{Account, Kept, Slot};
 use crate::edge::Vector;
-use crate::planted::{self, Bug};
 use crate::share::Kind;
 use crate::unit::{Incarnation, PeriodId, Span, Tokens};
 use alloc::collections::BTreeMap;
@@ -39,14 +38,6 @@ impl Account {
         if open.keys().any(|life| kept.contains_key(life)) {
             return None;
         }
-        let kept = match planted::is(Bug::RestoreForgetsGhosts) {
-            true => BTreeMap::new(),
-            false => kept,
-        };
-        let spent = match planted::is(Bug::RestoreForgetsSpent) {
-            true => Tokens::ZERO,
-            false => spent,
-        };
         let holdings = open.values().map(|slot| slot.counters.holding(self.kind));
         let ghosts = kept.values().map(|kept| kept.holding);
         let held = holdings
