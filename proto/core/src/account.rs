@@ -140,11 +140,8 @@ impl Account {
     /// Sets the whole and how long things may outlive a lease. What is held stays held.
     pub fn set_whole(&mut self, whole: Share, linger: Span) {
         self.whole = whole;
-        // No slot has less than what was said last.
-        if linger > self.linger {
-            for slot in self.open.values_mut() {
-                slot.linger = slot.linger.max(linger);
-            }
+        for slot in self.open.values_mut() {
+            slot.linger = slot.linger.max(linger);
         }
         self.linger = linger;
         if planted::is(Bug::LoweringForgets) {
