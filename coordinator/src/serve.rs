@@ -31,6 +31,7 @@ use rand::RngExt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 /// Why a node did not start, or stopped.
@@ -71,7 +72,8 @@ const HAND_OVER: Duration = Duration::from_secs(3);
 const LEAVE: Duration = Duration::from_secs(6);
 
 /// Runs a node until `shutdown` resolves, and then hands everything back.
-/// `budgets` are what a new cluster begins with.
+/// `budgets` are what a new cluster begins with; on `peers` runs what the nodes say to each
+/// other, the log above all, and on the present runtime everything else.
 ///
 /// # Errors
 ///
@@ -79,6 +81,7 @@ const LEAVE: Duration = Duration::from_secs(6);
 pub async fn run(
     config: Config,
     budgets: Vec<Budget>,
+    peers: &Handle,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
     let listeners = Listeners::bind(&config).await?;
@@ -106,7 +109,10 @@ pub async fn run(
         &config, node, budgets, &connector, actor_seed,
     ));
     let options = raft_options(&config, node, raft_seed);
-    let raft = Raft::start(options, disk, spawned.machine, connector).await?;
+    let raft = peers.spawn(Raft::start(options, disk, spawned.machine, connector));
+    let raft = raft
+        .await
+        .map_err(|error| ServeError::Failed(error.to_string()))??;
     spawned.lifeline.connect(raft.clone());
     let running = Running {
         handle: spawned.handle,
@@ -114,7 +120,7 @@ pub async fn run(
         lifeline: spawned.lifeline,
     };
     running
-        .serve(&config, listeners, tls.as_ref(), auth, shutdown)
+        .serve(&config, listeners, tls.as_ref(), auth, peers, shutdown)
         .await
 }
 
@@ -193,6 +199,7 @@ impl Running {
         listeners: Listeners,
         tls: Option<&TlsFiles>,
         auth: Auth,
+        peers: &Handle,
         shutdown: impl Future<Output = ()> + Send,
     ) -> Result<(), ServeError> {
         let (stop, stopping) = watch::channel(false);
@@ -216,7 +223,7 @@ impl Running {
             raft: self.raft.clone(),
             auth: Arc::new(auth),
         };
-        let servers = listeners.serve(&faces, tls, stopping)?;
+        let servers = listeners.serve(&faces, tls, peers, stopping)?;
         tokio::spawn(form(self.raft.clone()));
         let failed = failure(self.raft.clone());
         tokio::pin!(shutdown, failed);

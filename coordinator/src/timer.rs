@@ -7,11 +7,8 @@
 
 use futures_util::future::{BoxFuture, Either};
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::time::MissedTickBehavior;
 
 /// A host of a simulation, as what runs on it finds it.
 pub trait Host: Send + Sync {
@@ -70,52 +67,6 @@ pub async fn timeout<F: Future>(span: Duration, future: F) -> Result<F::Output, 
     }
 }
 
-/// Ticks at once and then whenever a period has passed since the tick before was
-/// taken or due, whichever is later. To be dropped half-way costs no tick.
-pub enum Ticker {
-    /// Tokio's.
-    Tokio(tokio::time::Interval),
-    /// A simulated host's: its period and its next tick.
-    Simulated(Duration, BoxFuture<'static, ()>),
-}
-
-impl std::fmt::Debug for Ticker {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ticker").finish_non_exhaustive()
-    }
-}
-
-impl Ticker {
-    /// A ticker of this period.
-    #[must_use]
-    pub fn new(period: Duration) -> Self {
-        if host().is_some() {
-            return Self::Simulated(period, Box::pin(std::future::ready(())));
-        }
-        let mut interval = tokio::time::interval(period);
-        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self::Tokio(interval)
-    }
-
-    /// The next tick.
-    pub fn tick(&mut self) -> impl Future<Output = ()> + '_ {
-        std::future::poll_fn(|context| self.poll(context))
-    }
-
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        match self {
-            Self::Tokio(interval) => interval.poll_tick(context).map(drop),
-            Self::Simulated(period, due) => {
-                let ticked = Pin::new(&mut *due).poll(context);
-                if ticked.is_ready() {
-                    *due = Box::pin(sleep(*period));
-                }
-                ticked
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,16 +75,6 @@ mod tests {
 
     fn since(began: Tick) -> Duration {
         Duration::from_nanos(HostClock.now().since(began).nanos())
-    }
-
-    #[tokio::test]
-    async fn a_ticker_ticks_at_once_and_never_sooner_than_its_period() {
-        let (period, began) = (Duration::from_millis(2), HostClock.now());
-        let mut ticker = Ticker::new(period);
-        for ticks in 0..4 {
-            ticker.tick().await;
-            assert!(since(began) >= period * ticks);
-        }
     }
 
     #[tokio::test]

@@ -36,6 +36,8 @@ pub(crate) struct Hosts {
     /// The group of each client, and its number in it.
     pub(crate) clients: Vec<(usize, usize)>,
     names: Vec<String>,
+    /// Every host's name, clones included.
+    labels: Vec<String>,
     zone_names: Vec<String>,
     /// The zone of each host, clones included.
     pub(crate) zones: Vec<u16>,
@@ -67,15 +69,25 @@ impl Hosts {
             }
         }
         zones.extend(std::iter::repeat_n(0, clones));
-        let names = scenario
+        let names: Vec<String> = scenario
             .clients
             .iter()
             .map(|group| group.name.clone())
+            .collect();
+        let labels = (1..=nodes)
+            .map(|node| format!("n{node}"))
+            .chain(
+                clients
+                    .iter()
+                    .map(|(group, number)| format!("{}-{}", names[*group], number + 1)),
+            )
+            .chain((1..=clones).map(|clone| format!("clone-{clone}")))
             .collect();
         Self {
             nodes,
             clients,
             names,
+            labels,
             zone_names,
             zones,
             homes,
@@ -92,14 +104,13 @@ impl Hosts {
     }
 
     /// A host's name, as files write it.
+    pub(crate) fn label(&self, host: usize) -> &str {
+        &self.labels[host]
+    }
+
+    /// The same, to be kept.
     pub(crate) fn name(&self, host: usize) -> String {
-        if self.is_node(host) {
-            return format!("n{}", host + 1);
-        }
-        match self.clients.get(host - self.nodes) {
-            Some(&(group, number)) => format!("{}-{}", self.names[group], number + 1),
-            None => format!("clone-{}", host - self.nodes - self.clients.len() + 1),
-        }
+        self.labels[host].clone()
     }
 
     /// The hosts that a target means. `leader` is who is in office, if anybody is.

@@ -163,13 +163,12 @@ impl Network<'_> {
 
     fn show(&mut self, kind: &'static str, host: Option<usize>, text: impl FnOnce() -> String) {
         if let Some(witness) = &mut self.witness {
-            let host = host.map_or(String::new(), |host| self.hosts.name(host));
             witness.saw(&Sight {
                 at: self.now,
                 kind,
-                host: &host,
+                host: host.map_or("", |host| self.hosts.label(host)),
                 from: "",
-                text: &text(),
+                what: &text(),
             });
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::world::{Sight, Witness};
 use std::cell::Cell;
-use std::fmt::Write;
+use std::hash::Hasher;
 use std::rc::Rc;
 
 /// Hashes what it sees: every message with all that is in it, its time and its
@@ -40,35 +40,93 @@ impl Trace {
 impl Witness for Trace {
     fn saw(&mut self, sight: &Sight<'_>) {
         self.sights.set(self.sights.get() + 1);
-        let mut words = Words(self.hash.get());
-        words.add(&sight.at.to_le_bytes());
+        let mut fold = Fold(self.hash.get());
+        fold.write_u64(sight.at);
         for text in [sight.kind, sight.host, sight.from] {
-            words.add(text.as_bytes());
+            fold.write(text.as_bytes());
         }
-        // Writing into a hash cannot fail.
-        let _ = write!(words, "{}", sight.text);
-        self.hash.set(words.0);
+        sight.what.digest(&mut fold);
+        self.hash.set(fold.0);
     }
 }
 
-/// FNV-1a, word by word of eight bytes.
-struct Words(u64);
+/// FNV-1a, word by word of eight bytes: the same on every machine of one width.
+#[derive(Clone, Debug)]
+pub struct Fold(u64);
 
-impl Words {
-    fn add(&mut self, bytes: &[u8]) {
+impl Fold {
+    const fn word(&mut self, word: u64) {
+        self.0 = (self.0 ^ word).wrapping_mul(0x0000_0100_0000_01b3);
+        self.0 ^= self.0 >> 29;
+    }
+}
+
+impl Hasher for Fold {
+    fn write(&mut self, bytes: &[u8]) {
         for chunk in bytes.chunks(8) {
             let mut word = [0; 8];
             word[..chunk.len()].copy_from_slice(chunk);
-            self.0 = (self.0 ^ u64::from_le_bytes(word)).wrapping_mul(0x0000_0100_0000_01b3);
-            self.0 ^= self.0 >> 29;
+            self.word(u64::from_le_bytes(word));
         }
         self.0 ^= bytes.len() as u64;
     }
+
+    fn write_u8(&mut self, value: u8) {
+        self.word(u64::from(value));
+    }
+
+    fn write_u16(&mut self, value: u16) {
+        self.word(u64::from(value));
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.word(u64::from(value));
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.word(value);
+    }
+
+    fn write_u128(&mut self, value: u128) {
+        self.word(value as u64);
+        self.word((value >> 64) as u64);
+    }
+
+    fn write_usize(&mut self, value: usize) {
+        self.word(value as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
-impl Write for Words {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        self.add(text.as_bytes());
-        Ok(())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trace(what: &str, at: u64, from: &str) -> String {
+        let mut trace = Trace::default();
+        trace.saw(&Sight {
+            at,
+            kind: "message",
+            host: "n1",
+            from,
+            what: &what.to_owned(),
+        });
+        trace.hash()
+    }
+
+    #[test]
+    fn whatever_differs_tells() {
+        let first = trace("something", 7, "n2");
+        assert_eq!(first, trace("something", 7, "n2"));
+        for other in [
+            trace("something else", 7, "n2"),
+            trace("something", 8, "n2"),
+            trace("something", 7, "n3"),
+        ] {
+            assert_ne!(first, other);
+        }
     }
 }

@@ -13,6 +13,7 @@
 //! | `operator` | who writes budgets |
 //! | `looks`, `marking` | what the oracle is shown; what is marked of it |
 //! | `seen` | what an answer changed, for marks |
+//! | `queue` | what is to happen |
 
 mod asks;
 pub(crate) mod begin;
@@ -32,6 +33,7 @@ mod mend;
 pub(crate) mod net;
 mod office;
 mod operator;
+mod queue;
 mod seen;
 mod service;
 mod strike;
@@ -39,7 +41,7 @@ mod votes;
 mod witness;
 
 pub use lived::Lived;
-pub use witness::{Sight, Witness};
+pub use witness::{Seen, Sight, Witness};
 
 use crate::course::Course;
 use crate::hosts::Hosts;
@@ -51,11 +53,11 @@ use aliquot_core::unit::Incarnation;
 use clock::{Clock, MS};
 use coordinator::Coordinator;
 use event::{Due, Event, Message, Timer};
-
 use net::Net;
 use operator::{Operator, Requests};
+use queue::Queue;
 use service::Service;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
 /// A process on a host.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +89,7 @@ pub struct World {
     seed: u64,
     now: u64,
     next: u64,
-    queue: BinaryHeap<Due>,
+    queue: Queue,
     hosts: Hosts,
     net: Net,
     nodes: Vec<Coordinator>,
@@ -177,11 +179,9 @@ impl World {
     }
 
     fn run_until(&mut self, end: u64) {
-        while let Some(due) = self.queue.peek() {
-            if due.at > end || self.stopped {
-                break;
-            }
-            let Some(due) = self.queue.pop() else { break };
+        while !self.stopped
+            && let Some(due) = self.queue.pop_by(end)
+        {
             self.now = due.at;
             self.handle(due.event);
         }

@@ -5,6 +5,7 @@ use crate::config::{Config, Loaded, LogConfig, LogFormat};
 use crate::serve;
 use aliquot_core::budget::Budget;
 use futures_util::future::{BoxFuture, FutureExt};
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -35,10 +36,22 @@ async fn run(config: Config) -> Result<(), String> {
         // The sender lives until it has said so.
         let _ = shutdown.await;
     };
-    tokio::select! {
-        ended = serve::run(config, budgets, shutdown) => ended.map_err(|error| error.to_string()),
+    let peers = runtime_of_peers()
+        .map_err(|error| format!("a thread for the log cannot be started: {error}"))?;
+    let ended = tokio::select! {
+        ended = serve::run(config, budgets, peers.handle(), shutdown) => ended.map_err(|error| error.to_string()),
         () = second => Err("told twice to stop: what is held here is free after a lease".to_owned()),
-    }
+    };
+    peers.shutdown_background();
+    ended
+}
+
+/// What peers ask of each other waits behind no client: a leader that is not heard because
+/// thousands of sessions report is deposed. One thread is enough, and wakes up no other.
+fn runtime_of_peers() -> std::io::Result<Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let builder = builder.worker_threads(1).thread_name("peers");
+    builder.enable_all().build()
 }
 
 /// Lines of the log, with colours on a terminal alone.

@@ -12,12 +12,12 @@ use super::writes::Writers;
 use crate::gossip::{self, Book, Link};
 use crate::raft::{Committed, MachineError, Outcome, ProposeError, Raft, Status};
 use crate::session::{self, Registry, Spread};
-use crate::timer::{self, Ticker};
+use crate::timer;
 use aliquot_core::central::{Ask, Release, Told};
 use aliquot_core::leadership::Barrier;
 use aliquot_core::node::Node;
 use aliquot_core::state::State;
-use aliquot_core::unit::{Incarnation, NodeId, RequestId, Term, Tick};
+use aliquot_core::unit::{Incarnation, NodeId, RequestId, Span, Term, Tick};
 use aliquot_wire::session::NodeMessage;
 use bytes::Bytes;
 use rand::SeedableRng;
@@ -99,12 +99,25 @@ pub(super) struct Actor {
     /// Who waits for it to have left.
     pub(super) leaving: Vec<oneshot::Sender<()>>,
     pub(super) rng: StdRng,
+    ticked: Tick,
+    /// When this node last had more to do than it could.
+    behind: Option<Tick>,
     pub(super) now: Tick,
 }
 
 impl Actor {
-    /// The shortest time between two looks at the clock's business.
-    const TICK: Duration = Duration::from_millis(20);
+    /// The time between two looks at the clock's business.
+    const TICK: Span = Span::from_millis(20);
+
+    /// The same while nothing is going on.
+    const REST: Span = Span::from_millis(100);
+
+    /// A look that is later than this shows that the node has more to do than it can.
+    const LATE: Span = Span::from_millis(300);
+
+    /// For so long afterwards it ends nobody's session: what a client said in time may still
+    /// be in a socket.
+    const CAUGHT_UP: Span = Span::from_secs(2);
 
     /// So many inputs are taken before what follows from them is done.
     const BATCH: usize = 256;
@@ -140,16 +153,17 @@ impl Actor {
             departs: false,
             leaving: Vec::new(),
             rng,
+            ticked: now,
+            behind: None,
             now,
             options,
         }
     }
 
     pub(super) async fn run(mut self, mut ears: Ears) {
-        let mut ticker = Ticker::new(Self::TICK);
         let (_never, mut status) = watch::channel(Status::default());
         loop {
-            let due = self.next_urgent();
+            let due = self.next_due();
             tokio::select! {
                 biased;
                 // Handles are gone with the process that held them.
@@ -173,12 +187,11 @@ impl Actor {
                     self.look_at_the_clock();
                     self.follow_raft(latest);
                 }
-                () = ticker.tick() => {
+                () = timer::sleep(due) => {
                     self.look_at_the_clock();
-                    self.tick();
-                }
-                () = timer::sleep(due.unwrap_or_default()), if due.is_some() => {
-                    self.look_at_the_clock();
+                    if self.now >= self.next_tick() {
+                        self.tick(ears.sessions.len());
+                    }
                 }
                 Some(question) = ears.questions.recv() => {
                     self.look_at_the_clock();
@@ -219,11 +232,23 @@ impl Actor {
         self.now = self.now.max(self.options.clock.now());
     }
 
-    /// How long whoever waits can wait: for a round, or for this node's report.
-    fn next_urgent(&self) -> Option<Duration> {
+    /// For how long there is nothing to do unless something comes in: until the clock's
+    /// business, a round that is waited for, or this node's report.
+    fn next_due(&self) -> Duration {
         let round = self.office.machine().urgent_at();
-        let due = [round, self.news_at()].into_iter().flatten().min()?;
-        Some(Duration::from_nanos(due.since(self.now).nanos()))
+        let urgent = [round, self.news_at()].into_iter().flatten();
+        let due = urgent.fold(self.next_tick(), Tick::min);
+        Duration::from_nanos(due.since(self.now).nanos())
+    }
+
+    fn next_tick(&self) -> Tick {
+        let node = self.node.as_ref();
+        let rests = node.is_some_and(|node| node.is_at_rest(self.now))
+            && self.office.machine().is_at_rest()
+            && self.pending.is_empty()
+            && !self.departs;
+        self.ticked
+            .after(if rests { Self::REST } else { Self::TICK })
     }
 
     fn take_passed(&mut self, passed: Passed) {
@@ -260,15 +285,24 @@ impl Actor {
         }
     }
 
-    /// What time alone brings about.
-    fn tick(&mut self) {
+    /// What time alone brings about, while so many events of sessions wait.
+    fn tick(&mut self, waiting: usize) {
+        if waiting >= Self::BATCH || self.now.since(self.next_tick()) >= Self::LATE {
+            self.behind = Some(self.now);
+        }
+        let behind = self.behind.map(|at| self.now.since(at));
+        let all_heard = behind.is_none_or(|since| since >= Self::CAUGHT_UP);
+        self.ticked = self.now;
         let jumped = self.jumps.look(self.now, self.options.clock.wall_ms());
         if let Some(node) = &mut self.node {
             if jumped {
                 tracing::warn!("the wall clock ran ahead: the lease of this node is over");
                 node.clock_jumped(self.now);
             }
-            node.tick(self.now);
+            match all_heard {
+                true => node.tick(self.now),
+                false => node.tick_behind(self.now),
+            }
             self.pace.look_at_lease(node.is_leased(self.now));
         }
         self.traffic.sample(self.now);

@@ -23,6 +23,13 @@ pub(super) struct Pending {
     spread: Tick,
 }
 
+impl Pending {
+    /// Whether nobody waits for a budget or a name.
+    pub(super) fn is_empty(&self) -> bool {
+        self.asked.is_empty() && self.stale.keys.is_empty() && !self.stale.all
+    }
+}
+
 /// What of the names of keys entries may have changed.
 #[derive(Debug, Default)]
 pub(super) struct Stale {

@@ -69,14 +69,16 @@ impl Actor {
             return;
         }
         self.office.warm = true;
-        let reports: Vec<_> = self
-            .book
-            .records()
-            .filter(|record| record.value().head.topic == Topic::Report)
-            .filter_map(|record| record.value().report().ok())
-            .collect();
-        for report in reports {
-            self.lead_report(report.value());
+        // What builds on a whole report comes after it.
+        for topic in [Topic::Whole, Topic::Report] {
+            let records = self.book.records();
+            let reports = records.filter(|record| record.value().head.topic == topic);
+            let reports: Vec<_> = reports
+                .filter_map(|record| record.value().report().ok())
+                .collect();
+            for report in reports {
+                self.lead_report(report.value());
+            }
         }
     }
 

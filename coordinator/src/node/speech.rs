@@ -91,7 +91,7 @@ impl Rhythm {
 /// and never so close that this node makes nothing else: one that takes long has ten
 /// times as long until the next, up to the limit.
 const URGENT: Span = Span::from_millis(2);
-const URGENT_LIMIT: Span = Span::from_millis(50);
+const URGENT_LIMIT: Span = Span::from_millis(200);
 const URGENT_PART: u64 = 10;
 
 /// A node without a lease says so this often.
@@ -221,7 +221,7 @@ impl Actor {
             self.counts.records += 1;
             let record = record.value();
             let read = match record.head.topic {
-                Topic::Report => record
+                Topic::Report | Topic::Whole => record
                     .report()
                     .map(|report| self.lead_report(report.value())),
                 Topic::Answer if self.is_mine(record) => record.answer().map(|answer| {

@@ -2,7 +2,7 @@
 
 use aliquot_core::message::{Report, Tally};
 use aliquot_core::unit::{BudgetId, Incarnation, Span, Tick, Tokens};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Grains per second, admitted and denied, and what all callers want.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,19 +39,25 @@ impl Traffic {
     /// A life that says nothing for so long wants nothing any more.
     const SILENCE: Span = Span::from_secs(5);
 
-    /// Takes a node's report in.
+    /// Takes a node's report in. Of what one leaves out that is not whole, the last is kept.
     pub(super) fn hear(&mut self, report: &Report, now: Tick) {
         let heard = self.heard.entry(report.edge.child).or_default();
         heard.at = now;
-        heard.latest = report
-            .lines
-            .iter()
-            .map(|line| {
-                let bands = line.demand.iter();
-                let demand = bands.fold(0_u64, |sum, of| sum.saturating_add(of.curve.total()));
-                (line.budget, (line.tally, demand))
-            })
-            .collect();
+        if report.is_whole() {
+            let spoken: BTreeSet<_> = report.lines.iter().map(|line| line.budget).collect();
+            heard.latest.retain(|budget, _| spoken.contains(budget));
+        }
+        for line in &report.lines {
+            let bands = line.demand.iter();
+            let demand = bands.fold(0_u64, |sum, of| sum.saturating_add(of.curve.total()));
+            let latest = heard.latest.entry(line.budget).or_default();
+            // What did not move may be left out of a line, too.
+            let tally = match report.is_whole() {
+                true => line.tally,
+                false => latest.0.merge(line.tally),
+            };
+            *latest = (tally, demand);
+        }
     }
 
     /// Makes rates of what grew since the last sample, if that is long enough ago.
@@ -166,6 +172,26 @@ mod tests {
         traffic.sample(at(3));
         let rates = traffic.of(BudgetId::new(1));
         assert_eq!((rates.admitted, rates.denied), (150, 20));
+    }
+
+    #[test]
+    fn what_a_report_leaves_out_is_as_it_was() {
+        let mut traffic = Traffic::default();
+        traffic.hear(&report(1, 500, 3), at(1));
+        traffic.sample(at(1));
+        let mut silent = report(1, 0, 0);
+        silent.basis = Seq::new(1);
+        let mut moved = silent.clone();
+        moved.lines[0].tally.admitted = Tokens::from_grains(900);
+        silent.lines.clear();
+        traffic.hear(&silent, at(2));
+        traffic.hear(&moved, at(2));
+        traffic.sample(at(3));
+        let rates = traffic.of(BudgetId::new(1));
+        assert_eq!((rates.admitted, rates.denied), (200, 0));
+        traffic.hear(&silent, at(4));
+        traffic.sample(at(5));
+        assert_eq!(traffic.of(BudgetId::new(1)), Rates::default());
     }
 
     #[test]

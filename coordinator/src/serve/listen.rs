@@ -22,6 +22,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_stream::StreamExt;
@@ -80,15 +81,19 @@ impl Listeners {
         })
     }
 
-    /// Serves on all of them until `stopping` says so.
+    /// Serves on all of them until `stopping` says so; peers on a runtime of their own.
     pub(super) fn serve(
         self,
         faces: &Faces,
         tls: Option<&TlsFiles>,
+        peers: &Handle,
         stopping: watch::Receiver<bool>,
     ) -> Result<Servers, ListenError> {
         let mut tasks = Vec::new();
-        tasks.push(faces.peers(self.peers, tls, stopping.clone())?);
+        {
+            let _peers = peers.enter();
+            tasks.push(faces.peers(self.peers, tls, stopping.clone())?);
+        }
         tasks.push(faces.clients(self.clients, tls, stopping.clone())?);
         if let Some(listener) = self.metrics {
             tasks.push(faces.metrics(listener, stopping));

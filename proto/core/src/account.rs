@@ -30,7 +30,7 @@ use crate::unit::{Incarnation, PeriodId, Span, Tokens};
 use alloc::collections::{BTreeMap, BTreeSet};
 
 /// The book.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Account {
     kind: Kind,
@@ -140,12 +140,12 @@ impl Account {
     /// Sets the whole and how long things may outlive a lease. What is held stays held.
     pub fn set_whole(&mut self, whole: Share, linger: Span) {
         self.whole = whole;
+        for slot in self.open.values_mut() {
+            slot.linger = slot.linger.max(linger);
+        }
         self.linger = linger;
         if planted::is(Bug::LoweringForgets) {
             self.count_excess_as_returned();
-        }
-        for slot in self.open.values_mut() {
-            slot.linger = slot.linger.max(linger);
         }
         self.invariants();
     }

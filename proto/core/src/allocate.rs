@@ -43,7 +43,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// One who claims a part of the capacity: a client at a node, a node at the leader.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Claimant {
     /// What it would take at each level, per band; a band said twice counts
     /// once, as said first.
@@ -133,7 +133,7 @@ pub struct Terms {
 
 /// What one allocation leaves to make the next one quicker, and nothing else:
 /// the same claimants get the same parts whatever is in here.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub struct Warm {
     levels: BTreeMap<Band, Level>,
     scratch: Scratch,

@@ -23,7 +23,7 @@ use core::fmt;
 use core::num::NonZeroU64;
 
 /// Why nothing was asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AskError {
     /// There is no lease: no node may decide for this client.
     NoLease,
@@ -43,7 +43,7 @@ impl fmt::Display for AskError {
 impl core::error::Error for AskError {}
 
 /// What a client asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Question {
     /// The budget.
     pub budget: BudgetId,
@@ -56,7 +56,7 @@ pub struct Question {
 }
 
 /// What a client does about a verdict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// It answers this question: tell the caller.
     Counts(RequestId, Outcome),
@@ -66,21 +66,21 @@ pub enum Verdict {
     Undo(Release),
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 struct Pending {
     ask: Ask,
     sent: Tick,
     void: Tick,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 struct Held {
     release: Release,
     until: Tick,
 }
 
 /// A client's questions, through all its sessions.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Asking {
     drift: Drift,
     next: RequestId,

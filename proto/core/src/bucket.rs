@@ -62,7 +62,7 @@ use crate::unit::{Rate, Tick, Tokens};
 /// assert_eq!(bucket.try_acquire_at(token, start), Err(Refusal::NotYet { retry_after }));
 /// assert_eq!(bucket.try_acquire_at(token, start.after(retry_after)), Ok(()));
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Bucket {
     limit: Limit,
     rate: Rate,
@@ -82,7 +82,7 @@ pub struct Bucket {
 }
 
 /// Whether a bucket limits at all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Limit {
     Bounded,
     Unlimited,

@@ -47,7 +47,7 @@ use terms::Terms;
 /// are expressible in the scale, and `floor ≤ limit`, `floor ≤ ceiling` in
 /// every component. It serialises with its scale, and is checked again when
 /// it is read back.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "Recorded", into = "Recorded"))]
 pub struct Budget {

@@ -41,7 +41,7 @@ use crate::unit::{BudgetId, Edge, Incarnation, PeriodId, RequestId, Span};
 use core::num::NonZeroU64;
 
 /// A question: may so much be had now?
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ask {
     /// The session that asks.
     pub edge: Edge,
@@ -60,7 +60,7 @@ pub struct Ask {
 }
 
 /// Whether a caller waits for its turn.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Manner {
     /// It takes no for an answer.
     #[default]
@@ -70,7 +70,7 @@ pub enum Manner {
 }
 
 /// How often something was passed on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Hops {
     /// It comes from the client itself.
     #[default]
@@ -80,7 +80,7 @@ pub enum Hops {
 }
 
 /// The answer to an [`Ask`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Told {
     /// The session that asked.
     pub edge: Edge,
@@ -91,7 +91,7 @@ pub struct Told {
 }
 
 /// What became of a question.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// It was taken, at the instant of the decision.
     Admitted {
@@ -117,7 +117,7 @@ pub enum Outcome {
 }
 
 /// Why nothing was taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// It is not there now.
     Spent,
@@ -136,7 +136,7 @@ pub enum Reason {
 }
 
 /// Permits come back, or a question is given up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Release {
     /// The session that asked.
     pub edge: Edge,

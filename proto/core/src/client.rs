@@ -37,7 +37,7 @@ use alloc::collections::BTreeMap;
 /// `D` is what decides. With [`Plain`] requests are decided through the machine
 /// itself; another decider shares its state with callers, who then decide
 /// without the machine, which alone changes what they may decide by.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Client<D = Plain> {
     drift: Drift,
     holder: Option<Holder>,

@@ -212,7 +212,7 @@ pub fn owed(returned: Vector, target: Vector) -> Vector {
 }
 
 /// Why a snapshot was not merged. Nothing was changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EdgeError {
     /// More came back than was given.
@@ -236,7 +236,7 @@ impl core::error::Error for EdgeError {}
 ///
 /// State invariant: `returned ≤ given` for rate, burst and floor; for a quota
 /// `returned.tokens + returned.spent ≤ given.tokens`.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Counters {
     /// The period that tokens of a quota belong to; counters of an older one are void.

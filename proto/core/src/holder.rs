@@ -16,13 +16,13 @@
 //! 5. without a lease nothing else of the answer counts, and it is not echoed;
 //! 6. per line: a new period voids the old one's tokens, then targets, then gifts.
 
+mod report;
 mod said;
 
 use crate::edge::{Counters, EdgeError, Vector, owed};
 use crate::lease::{ChildLease, LeaseState};
 use crate::message::{
-    Answer, AnswerLine, BandDemand, FloorRelease, Heard, Intent, Report, ReportLine, Tally, Terms,
-    Verdict,
+    Answer, AnswerLine, BandDemand, FloorRelease, Heard, Intent, Tally, Terms, Verdict,
 };
 use crate::planted::{self, Bug};
 use crate::share::Share;
@@ -32,7 +32,7 @@ use alloc::vec::Vec;
 use said::Said;
 
 /// What the owner must do, at once and in this order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly all outputs are adjustments, and each is dropped as soon as it is carried out"
@@ -65,7 +65,7 @@ pub enum Output {
 }
 
 /// What the owner says of one budget when a report is made.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Wants {
     /// What all callers want, per band.
     pub demand: Vec<BandDemand>,
@@ -78,7 +78,7 @@ pub struct Wants {
 }
 
 /// One budget as the holder knows it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 struct Entry {
     counters: Counters,
     target: Vector,
@@ -96,7 +96,7 @@ impl Entry {
 }
 
 /// The child's side of one edge.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Holder {
     edge: Edge,
     lease: ChildLease,
@@ -303,98 +303,5 @@ impl Holder {
         entry.counters.admits(entry.terms.kind, returned)?;
         entry.counters.returned = returned;
         Ok(())
-    }
-
-    /// A floor of a former edge is not used any more: says so until it is
-    /// answered. One that finds no room waits out its time at its parent.
-    pub fn release_floor(&mut self, floor: FloorRelease) {
-        let known = self.floors.iter().any(|&(known, _)| known == floor);
-        if !known && self.floors.len() < Self::FLOORS_MAX {
-            self.floors.push((floor, None));
-        }
-    }
-
-    fn floors_to_say(&mut self, seq: Seq) -> Vec<FloorRelease> {
-        let answered = self.answered;
-        self.floors
-            .retain(|&(_, said)| said.is_none_or(|said| said > answered));
-        let say = |(floor, said): &mut (FloorRelease, Option<Seq>)| {
-            said.get_or_insert(seq);
-            *floor
-        };
-        self.floors.iter_mut().map(say).collect()
-    }
-
-    /// Makes the next report at `now`, a whole one, with what `wants` says of each
-    /// budget in `budgets` besides those of which something was given.
-    ///
-    /// `None` once the edge is closed or out of numbers.
-    pub fn report(
-        &mut self,
-        now: Tick,
-        wall_ms: i64,
-        wants: BTreeMap<BudgetId, Wants>,
-    ) -> Option<Report> {
-        let mut report = self.begin_report(now, wall_ms)?;
-        report.lines = self.lines(wants);
-        Some(report)
-    }
-
-    /// The same as [`Holder::report`], without what the parent knows already. An
-    /// edge's reports are made by the one or by the other.
-    pub fn report_changes(
-        &mut self,
-        now: Tick,
-        wall_ms: i64,
-        wants: BTreeMap<BudgetId, Wants>,
-    ) -> Option<Report> {
-        let mut report = self.begin_report(now, wall_ms)?;
-        let lines = self.lines(wants);
-        (report.basis, report.lines) = self.said.changes(report.seq, now, lines);
-        Some(report)
-    }
-
-    fn begin_report(&mut self, now: Tick, wall_ms: i64) -> Option<Report> {
-        if self.lease.state() == LeaseState::Closed {
-            return None;
-        }
-        let seq = self.lease.send(now)?;
-        Some(Report {
-            edge: self.edge,
-            seq,
-            basis: Seq::new(0),
-            heard: self.heard,
-            wall_ms,
-            intent: self.intent,
-            lines: Vec::new(),
-            floors: self.floors_to_say(seq),
-        })
-    }
-
-    /// Everything that there is to say.
-    fn lines(&self, mut wants: BTreeMap<BudgetId, Wants>) -> Vec<ReportLine> {
-        for &budget in self.entries.keys() {
-            wants.entry(budget).or_default();
-        }
-        let asking = self.intent == Intent::Stay;
-        let line = |(budget, mut wants): (BudgetId, Wants)| {
-            if !asking {
-                wants = Wants {
-                    tally: wants.tally,
-                    ..Wants::default()
-                };
-            }
-            let counters = self.counters_of(budget).unwrap_or_default();
-            ReportLine {
-                budget,
-                period: counters.period,
-                returned: counters.returned,
-                demand: wants.demand,
-                floor: wants.floor,
-                largest_wait: wants.largest_wait,
-                tally: wants.tally,
-            }
-        };
-        wants.into_iter().map(line).collect()
     }
 }

@@ -18,7 +18,7 @@ mod rounds;
 use crate::command::{Changes, Command};
 use crate::leadership::{Barrier, Leadership};
 use crate::lease::child_span;
-use crate::ledger::{Ledger, ReportError};
+use crate::ledger::{Child, Ledger, ReportError};
 use crate::message::{Answer, AnswerLine, FloorRelease, Report, Terms};
 use crate::planted::{self, Bug};
 use crate::pool::Pool;
@@ -28,7 +28,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 /// How a leader paces itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pace {
     /// At most one round is proposed in this time, unless somebody waits.
     pub round: Span,
@@ -50,7 +50,7 @@ impl Default for Pace {
 }
 
 /// What the shell must do for a leader.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 #[expect(
     clippy::large_enum_variant,
     reason = "a handful per tick, each consumed at once"
@@ -63,14 +63,22 @@ pub enum LeaderOutput {
 }
 
 /// What a quorum last said about a life, so that it can be said again.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 struct Said {
     seq: Seq,
     lease: Span,
 }
 
+/// A floor that somebody no longer uses, of a life that may not be closed yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Unused {
+    floor: FloorRelease,
+    /// The life's latest report when this was said.
+    heard: Option<Seq>,
+}
+
 /// The leader's machine.
-#[derive(Debug)]
+#[derive(Debug, Hash)]
 pub struct Leader {
     pace: Pace,
     leadership: Option<Leadership>,
@@ -81,7 +89,7 @@ pub struct Leader {
     planned: Tick,
     hurried: Tick,
     said: BTreeMap<Incarnation, Said>,
-    floors: Vec<FloorRelease>,
+    floors: BTreeMap<(BudgetId, Edge), Unused>,
     /// When all budgets were last looked at for what has come to its end.
     looked: Tick,
     /// Since when this leader has been waiting for what is kept of a closed life.
@@ -117,7 +125,7 @@ impl Leader {
             planned: Tick::from_nanos(0),
             hurried: Tick::from_nanos(0),
             said: BTreeMap::new(),
-            floors: Vec::new(),
+            floors: BTreeMap::new(),
             looked: Tick::from_nanos(0),
             ghosts: BTreeMap::new(),
             clear: BTreeMap::new(),
@@ -191,16 +199,16 @@ impl Leader {
         self.ledger.open(edge, now);
     }
 
-    /// A report arrived at `now`. An answer comes at once only where the edge
-    /// is closed; a lease needs a barrier.
+    /// A report arrived at `now`. An answer comes at once only where the edge is closed, or
+    /// where the report builds on one that was not heard here; a lease needs a barrier.
     pub fn handle_report(&mut self, report: &Report, state: &State, now: Tick) -> Option<Answer> {
         let life = report.edge.child;
         let (patience, pace) = (self.leadership.as_ref()?.patience(), self.pace);
         match self.ledger.take(now, report) {
             Ok(()) => {}
             Err(ReportError::Stale) => return None,
-            // Nodes' reports are whole, so that whoever hears one knows all.
-            Err(ReportError::Unfounded) => return None,
+            // A leader that is new says what it has, and is told everything.
+            Err(ReportError::Unfounded) => return self.ledger.ask_whole(life),
             Err(ReportError::Closed) => {
                 // A life that this replica never heard of may have begun under a later leader.
                 let over = self.in_office() && state.has_issued(life);
@@ -211,8 +219,10 @@ impl Leader {
             self.credit_early(report, state, now);
         }
         for &floor in &report.floors {
+            let heard = self.heard(floor.former.parent);
+            let unused = Unused { floor, heard };
             if self.floors.len() < Self::FLOORS_MAX {
-                self.floors.push(floor);
+                self.floors.insert((floor.budget, floor.former), unused);
             }
         }
         let overdue = self.ledger.is_overdue(life, now, |budget| {
@@ -231,6 +241,11 @@ impl Leader {
             leadership.arrived(life, report.seq, now);
         }
         None
+    }
+
+    /// The latest report of a life that is listened to.
+    fn heard(&self, life: Incarnation) -> Option<Seq> {
+        self.ledger.child(life).map(Child::seq)
     }
 
     /// A quorum acknowledged a barrier: the answers that carry the leases.
@@ -304,6 +319,14 @@ impl Leader {
     pub fn urgent_at(&self) -> Option<Tick> {
         let waits = self.in_office() && self.proposed.is_none() && self.ledger.is_urgent();
         waits.then(|| self.hurried.after(self.pace.urgent))
+    }
+
+    /// Whether nothing is to be planned, proposed or told, so that [`Leader::tick`] can be seldom.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        let planned = self.proposed.is_none() && self.ledger.is_at_rest();
+        let idle = planned && self.told.is_empty() && self.floors.is_empty();
+        self.leadership.is_none() || self.in_office() && idle
     }
 
     /// Lets time pass: barriers for what arrived, and a round if something is

@@ -21,7 +21,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 /// One report that a barrier has confirmed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Confirmation {
     /// Whose report.
     pub child: Incarnation,
@@ -32,11 +32,11 @@ pub struct Confirmation {
 }
 
 /// Names a barrier. An acknowledgement of one term's says nothing in another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Barrier(Term, u64);
 
 /// How a life stands with this leader.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Standing {
     /// It is confirmed as it reports.
     Live,
@@ -44,7 +44,7 @@ enum Standing {
     Doomed,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 struct Member {
     standing: Standing,
     /// The latest arrival of a confirmed report, or the beginning of office or life.
@@ -55,7 +55,7 @@ struct Member {
 }
 
 /// The leadership of one node in one term.
-#[derive(Debug)]
+#[derive(Debug, Hash)]
 pub struct Leadership {
     term: Term,
     patience: Span,

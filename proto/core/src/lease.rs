@@ -95,7 +95,7 @@ impl LeaseState {
 ///
 /// State invariant: `until` is the greatest `sent(seq) + span` of all
 /// confirmations received since the clocks last jumped; nothing else moves it back.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct ChildLease {
     state: LeaseState,
     until: Tick,

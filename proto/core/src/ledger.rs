@@ -35,7 +35,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 /// Why a report was not taken. Nothing was changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ReportError {
     /// No such edge is open: the sender must open another.
@@ -59,7 +59,7 @@ impl fmt::Display for ReportError {
 impl core::error::Error for ReportError {}
 
 /// Whom a parent listens to, and what it wants from them.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Hash)]
 pub struct Ledger {
     term: Term,
     children: BTreeMap<Incarnation, Child>,
@@ -219,6 +219,12 @@ impl Ledger {
         !self.agenda.urgent.is_empty()
     }
 
+    /// Whether there is nothing to plan.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        self.agenda.dirty.is_empty()
+    }
+
     /// The budgets that have changed since they were last planned.
     #[must_use]
     pub fn take_dirty(&mut self) -> Vec<BudgetId> {
@@ -313,6 +319,26 @@ impl Ledger {
             lease,
             verdict: Verdict::Open,
             lines,
+        })
+    }
+
+    /// What a child is told whose report builds on one that was not taken here: which one
+    /// was. It renews nothing and has no number, so that its echo says nothing of answers
+    /// that have one.
+    #[must_use]
+    pub fn ask_whole(&self, child: Incarnation) -> Option<Answer> {
+        let child = self.children.get(&child)?;
+        Some(Answer {
+            edge: child.edge(),
+            number: Heard {
+                term: self.term,
+                number: Number::new(0),
+            },
+            answers: Seq::new(0),
+            taken: child.seq(),
+            lease: Span::ZERO,
+            verdict: Verdict::Open,
+            lines: Vec::new(),
         })
     }
 

@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 /// reports since the basis have said alike, so that it does not matter which of
 /// them the parent took besides: a budget without a line is as it was, and a
 /// counter of a line that stands at zero has not moved.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Report {
     /// The pair of lives that the report belongs to.
     pub edge: Edge,
@@ -58,7 +58,7 @@ impl Report {
 }
 
 /// Whether a child stays.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Intent {
     /// It goes on.
     #[default]
@@ -68,7 +68,7 @@ pub enum Intent {
 }
 
 /// One budget in a [`Report`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ReportLine {
     /// The budget.
     pub budget: BudgetId,
@@ -95,7 +95,7 @@ impl ReportLine {
 }
 
 /// Tokens let through and turned away, since the edge began. It only grows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Tally {
     /// Let through.
     pub admitted: Tokens,
@@ -125,7 +125,7 @@ impl Tally {
 }
 
 /// The demand of one band.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BandDemand {
     /// The band: the higher is served first.
     pub band: Band,
@@ -150,7 +150,7 @@ impl BandDemand {
 }
 
 /// A floor of an ended edge that its owner no longer uses: it came back under a new edge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FloorRelease {
     /// The budget.
@@ -162,7 +162,7 @@ pub struct FloorRelease {
 }
 
 /// What a parent tells its child.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Answer {
     /// The pair of lives that the answer belongs to.
     pub edge: Edge,
@@ -182,7 +182,7 @@ pub struct Answer {
 }
 
 /// Whether an edge lives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// It does.
     #[default]
@@ -192,7 +192,7 @@ pub enum Verdict {
 }
 
 /// One budget in an [`Answer`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AnswerLine {
     /// The budget.
     pub budget: BudgetId,
@@ -207,7 +207,7 @@ pub struct AnswerLine {
 }
 
 /// The terms that travel with every grant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Terms {
     /// What the budget limits.

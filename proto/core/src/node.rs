@@ -15,6 +15,7 @@ mod central;
 mod deal;
 mod effort;
 mod leave;
+mod pace;
 mod report;
 mod session;
 
@@ -36,7 +37,7 @@ use alloc::vec::Vec;
 use effort::Effort;
 
 /// One budget at this node.
-#[derive(Debug)]
+#[derive(Debug, Hash)]
 struct Desk {
     terms: Terms,
     account: Account,
@@ -48,7 +49,7 @@ struct Desk {
 }
 
 /// One client's session.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 struct Session {
     /// Until when, on the node's clock, the client's lease may run: the
     /// greatest end of the node's own lease that any of its leases rode on.
@@ -58,7 +59,7 @@ struct Session {
 }
 
 /// What the shell must do for a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum NodeOutput {
     /// Send this to a client.
     Answer(Answer),
@@ -67,7 +68,7 @@ pub enum NodeOutput {
 }
 
 /// The node's machine, for one life.
-#[derive(Debug)]
+#[derive(Debug, Hash)]
 pub struct Node {
     holder: Holder,
     drift: Drift,
@@ -190,6 +191,7 @@ impl Node {
         for output in self.holder.handle_answer(now, answer) {
             self.carry_out(&output, now);
         }
+        self.news |= self.holder.owes_whole();
     }
 
     /// The machine's clocks disagree about how much time passed. The node's
@@ -334,34 +336,6 @@ impl Node {
             let all = self.holder.holding(budget);
             self.give_back(budget, all, until);
         }
-    }
-
-    /// Lets time pass: the node's lease, the sessions' silence, what was kept,
-    /// and what is to be dealt.
-    pub fn tick(&mut self, now: Tick) {
-        if let Some(output) = self.holder.tick(now) {
-            self.carry_out(&output, now);
-        }
-        self.expire_sessions(now);
-        self.expire_kept(now);
-        self.expire_central(now);
-        if self.holder.lease().holds(now) {
-            let dirty = self.ledger.take_some_dirty(self.planning.left_at(now));
-            self.deal(dirty, now);
-        }
-        self.push_answers(now);
-    }
-
-    /// Deals what somebody waits for, as far as a bounded part of a core goes, and
-    /// answers; the rest has time until the next [`Node::tick`]. To be called when
-    /// something came in.
-    pub fn hurry(&mut self, now: Tick) {
-        if self.ledger.is_urgent() && self.is_leased(now) {
-            let mut seats = self.planning.left_at(now);
-            let urgent = self.ledger.take_some_urgent(&mut seats);
-            self.deal(urgent, now);
-        }
-        self.push_answers(now);
     }
 
     /// Whether the next report should go at once: somebody waits for what it

@@ -195,6 +195,12 @@ bugs! {
     ReturnsAddUp,
     /// What is asked back is said to be returned, and goes on being used.
     ReturnedNotLowered,
+    /// What is wanted no more is left out once a later whole report was made, heard or not.
+    EndLeftOut,
+    /// A restored state has forgotten which requests were carried out.
+    RestoreForgetsRequests,
+    /// A restored state issues lives anew after the latest that is not over.
+    RestoreForgetsLives,
 }
 
 #[cfg(feature = "planted")]

@@ -14,7 +14,7 @@ use crate::unit::{Rate, Tick, Tokens};
 ///
 /// State invariant: rate and burst are at most what the book says is free and
 /// not proposed to be granted.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Pool(Bucket);
 
 impl Pool {

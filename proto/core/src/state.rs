@@ -23,7 +23,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 /// One life of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Member {
     /// Whose life.
@@ -33,7 +33,7 @@ pub struct Member {
 }
 
 /// Whether a life goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Phase {
     /// It does.
@@ -43,7 +43,7 @@ pub enum Phase {
 }
 
 /// A rule that an operator wrote.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Rule {
     /// What it says.
@@ -54,7 +54,7 @@ pub struct Rule {
 }
 
 /// One generation of one key's budget, with its book.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Generation {
     /// The concrete key.
@@ -74,7 +74,7 @@ pub struct Generation {
 }
 
 /// What an entry did, for those who keep something beside the state.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 #[non_exhaustive]
 pub enum Effect {
     /// The request had been carried out before; nothing was done.
@@ -156,7 +156,7 @@ impl Effect {
 }
 
 /// The replicated state.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub struct State {
     applied: u64,
     drift: Drift,

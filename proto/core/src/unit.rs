@@ -25,7 +25,7 @@ pub(crate) use scale::time_to_make;
 use core::fmt;
 
 /// Why a quantity could not be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum UnitError {
     /// The result would not fit the unit's range. Nothing was changed.

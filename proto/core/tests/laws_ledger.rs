@@ -206,7 +206,12 @@ proptest! {
     fn a_parent_knows_what_a_whole_report_would_have_said_whatever_was_left_out(
         steps in changes::any_steps(),
     ) {
-        changes::what_is_left_out_is_known(&steps)?;
+        changes::what_is_left_out_is_known(&steps, changes::Basis::Latest)?;
+    }
+
+    #[test]
+    fn whoever_heard_a_whole_report_and_the_latest_knows_all(steps in changes::any_steps()) {
+        changes::what_is_left_out_is_known(&steps, changes::Basis::Whole)?;
     }
 
     #[test]
@@ -230,9 +235,14 @@ fn the_laws_of_the_ledger_notice_what_they_should() {
         (0..6_usize, Just(false)),
         |(flight, wobble)| world::a_squatter_is_overdue(flight, wobble, false),
     );
-    for bug in [Bug::LeftOutUnheard, Bug::BasisNotAsked] {
+    for (bug, basis) in [
+        (Bug::LeftOutUnheard, changes::Basis::Latest),
+        (Bug::BasisNotAsked, changes::Basis::Latest),
+        (Bug::BasisNotAsked, changes::Basis::Whole),
+        (Bug::EndLeftOut, changes::Basis::Whole),
+    ] {
         catches(bug, changes::any_steps(), |steps| {
-            changes::what_is_left_out_is_known(&steps)
+            changes::what_is_left_out_is_known(&steps, basis)
         });
     }
     catches(Bug::ToldOnce, world::any_steps(), |steps| {

@@ -388,6 +388,11 @@ fn the_laws_of_the_state_notice_what_they_should() {
     ] {
         catches(bug, any_ops(), |ops| every_entry_keeps_the_books(&ops));
     }
+    for bug in [Bug::RestoreForgetsRequests, Bug::RestoreForgetsLives] {
+        catches(bug, (any_ops(), any::<Index>()), |(ops, at)| {
+            a_snapshot_and_the_tail_are_the_whole(&ops, at)
+        });
+    }
     let forgotten = || any_ops().prop_map(|ops| [too_early(), ops].concat());
     catches(Bug::RebornFull, forgotten(), |ops| {
         every_entry_keeps_the_books(&ops)

@@ -66,8 +66,8 @@ fn rows_of(table: &Table, results: &Results, text: &mut String) {
 /// What stands in a row's columns, and whether all goals are reached.
 fn cells(table: &Table, row: &Row, values: &[Option<f64>]) -> (Vec<String>, bool) {
     let mut all = true;
-    let looks = table.columns.iter().zip(row.looks).zip(values);
-    let cell = |((column, look), &value): ((&super::Column, &super::Look), &Option<f64>)| {
+    let looks = table.columns.iter().zip(table.looks(row)).zip(values);
+    let cell = |((column, look), &value): ((&super::Column, super::Look), &Option<f64>)| {
         let (written, holds) = look.goal.judge(column.unit, value);
         all &= holds;
         match holds {

@@ -49,11 +49,11 @@ impl Witness for Listener {
         let mut story = self.story.borrow_mut();
         match sight.kind {
             "fault" | "over" => {
-                let text = format!("{:<8} {}", sight.kind, sight.text);
+                let text = format!("{:<8} {}", sight.kind, sight.what);
                 story.events.push((sight.at, text));
             }
             "applied" => {
-                let entry = sight.text.to_string();
+                let entry = sight.what.to_string();
                 let text = format!("{:<8} {entry}", "log");
                 if !entry.ends_with("[]") && story.entries.insert(entry) {
                     story.events.push((sight.at, text));
@@ -65,7 +65,7 @@ impl Witness for Listener {
             "state" if sight.host.contains('-') => {
                 story
                     .states
-                    .insert(sight.host.to_owned(), sight.text.to_string());
+                    .insert(sight.host.to_owned(), sight.what.to_string());
             }
             _ => {}
         }

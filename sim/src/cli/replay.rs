@@ -38,7 +38,7 @@ impl Witness for Teller {
                 "kind": sight.kind,
                 "host": sight.host,
                 "from": sight.from,
-                "text": sight.text.to_string(),
+                "text": sight.what.to_string(),
             });
             // A reader that has gone is no failure.
             let _ = writeln!(out, "{line}");

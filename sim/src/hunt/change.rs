@@ -3,32 +3,9 @@
 use crate::draw::Draw;
 use crate::plan::{self, Plan};
 use crate::scenario::Fault;
+use crate::scenario::format::{BEYOND, FAULTS};
 
 const MS: u64 = 1_000_000;
-
-/// Faults that the contract holds under; the others break it by themselves.
-const KINDS: &[&str] = &[
-    "partition",
-    "one_way",
-    "delay",
-    "loss",
-    "duplicate",
-    "reorder",
-    "blackhole",
-    "reset",
-    "crash",
-    "restart",
-    "pause",
-    "slow",
-    "clock_step",
-    "clock_rate",
-    "strobe",
-    "suspend",
-    "leader_transfer",
-    "client_churn",
-    "store_error",
-    "budget_change",
-];
 
 /// The plan with one to three things changed.
 pub(super) fn changed(plan: &Plan, draw: &mut Draw) -> Plan {
@@ -50,7 +27,10 @@ pub(super) fn changed(plan: &Plan, draw: &mut Draw) -> Plan {
 
 fn add(plan: &mut Plan, draw: &mut Draw) {
     let end = plan.scenario.run.duration;
-    let kind = KINDS[draw.index(KINDS.len())];
+    // Only such as the contract holds under.
+    let within = FAULTS.iter().filter(|kind| !BEYOND.contains(kind));
+    let kinds: Vec<&'static str> = within.copied().collect();
+    let kind = kinds[draw.index(kinds.len())];
     let at = draw.range(2_000 * MS, end.max(2_001 * MS));
     let lasts = draw.range(50 * MS, 6_000 * MS).min(end.saturating_sub(at));
     let fault = plan::one(&plan.scenario, kind, at, lasts, draw);

@@ -31,7 +31,8 @@ impl Network<'_> {
         if health.unleased.len() == self.stations.len() && self.now > 10 * SEC {
             self.marks.hit(Mark::AllUnleased);
         }
-        self.oracle.healing.look(self.now, &health);
+        let name = |host: usize| self.hosts.name(host);
+        self.oracle.healing.look(self.now, &health, &name);
         if self.now.is_multiple_of(SEC) {
             self.note_second();
         }
@@ -134,7 +135,7 @@ impl Network<'_> {
                 .count(),
             unleased: clients
                 .filter(|&client| !leased(client))
-                .map(|client| self.hosts.name(self.hosts.nodes + client))
+                .map(|client| self.hosts.nodes + client)
                 .collect(),
             ghosts: self
                 .state

@@ -45,11 +45,11 @@ impl Check {
     }
 
     pub(super) fn believed(&mut self, now: u64, limit: Limit, parts: impl Iterator<Item = Share>) {
-        let held = Holdings::of(parts);
         // Of a quota and of permits what is spent or in flight is judged by invariant 1.
         if self.kind != Kind::Rate {
             return;
         }
+        let held = Holdings::of(parts);
         let verdict = held.judge(self.kind, tick(now), limit, Tokens::ZERO);
         self.account.observe(tick(now), held.tokens());
         let both = verdict.and(self.account.verdict());

@@ -10,7 +10,7 @@ pub(crate) struct Health {
     /// Leaders in office.
     pub(crate) leaders: usize,
     /// Clients that should have a lease and have none.
-    pub(crate) unleased: Vec<String>,
+    pub(crate) unleased: Vec<usize>,
     /// Lives in the book that no node lives.
     pub(crate) ghosts: usize,
 }
@@ -39,7 +39,8 @@ impl Healing {
         (self.since, self.by, self.well) = (Some(now), now.saturating_add(within), None);
     }
 
-    pub(crate) fn look(&mut self, now: u64, health: &Health) {
+    /// `name` names hosts.
+    pub(crate) fn look(&mut self, now: u64, health: &Health, name: &dyn Fn(usize) -> String) {
         let Some(since) = self.since else { return };
         if health.is_well() {
             self.well.get_or_insert(now);
@@ -50,7 +51,7 @@ impl Healing {
             let after = (now - since) as f64 / 1e9;
             self.found.fail(NAME, now, || {
                 let Health { leaders, unleased, ghosts } = health;
-                let some: Vec<&str> = unleased.iter().map(String::as_str).take(5).collect();
+                let some: Vec<String> = unleased.iter().take(5).map(|&host| name(host)).collect();
                 format!(
                     "{after:.2} s after the last fault: {leaders} leaders in office, {} clients without a lease ({}), \
                      {ghosts} lives booked that nobody lives",

@@ -162,6 +162,9 @@ pub const FAULTS: &[&str] = &[
     "store_error",
 ];
 
+/// What breaks the contract by itself, or takes hosts that nobody has said are there.
+pub const BEYOND: &[&str] = &["vm_pause", "membership", "clone_client"];
+
 /// Every shape of load.
 pub const LOADS: &[&str] = &[
     "constant",

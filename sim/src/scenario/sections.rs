@@ -126,6 +126,8 @@ pub struct Lease {
     pub election_min: u64,
     /// The longest.
     pub election_max: u64,
+    /// How often a node looks at what is due.
+    pub tick: u64,
     /// At most one round in this time.
     pub round: u64,
     /// Whether leases are counted on a clock that stands still while its machine is suspended.
@@ -143,6 +145,7 @@ impl Lease {
             heartbeat: fields.nanos("heartbeat"),
             election_min: fields.nanos("election_min"),
             election_max: fields.nanos("election_max"),
+            tick: fields.nanos("tick"),
             round: fields.nanos("round"),
             monotonic: fields.word("counted_on") == "monotonic",
         };

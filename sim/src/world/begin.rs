@@ -8,6 +8,7 @@ use super::event::{Event, Timer};
 use super::log::{Log, Patience};
 use super::net::Net;
 use super::operator::{Operator, Requests};
+use super::queue::Queue;
 use super::service::Service;
 use crate::course::Course;
 use crate::draw::{Draw, Of};
@@ -18,7 +19,7 @@ use crate::plan::Plan;
 use crate::scenario::{Scenario, Target};
 use aliquot_core::budget::{Budget, Key};
 use aliquot_core::leader::Pace;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
 impl World {
     /// A seed before its first event.
@@ -48,7 +49,7 @@ impl World {
             seed,
             now: 0,
             next: 0,
-            queue: BinaryHeap::new(),
+            queue: Queue::new(),
             net,
             nodes,
             services,

@@ -39,8 +39,9 @@ pub(crate) struct Coordinator {
     pub(super) reports: BTreeMap<Incarnation, Seq>,
     /// Keys that clients asked for, whose budgets are not there yet.
     pub(super) wanted: BTreeSet<usize>,
-    /// The latest reports heard, for whoever comes to lead.
-    pub(super) heard: BTreeMap<Incarnation, Rc<Report>>,
+    /// The latest reports of each life, for whoever comes to lead: the whole one, and what
+    /// builds on a whole one.
+    pub(super) heard: BTreeMap<(Incarnation, bool), Rc<Report>>,
     reported: Tick,
     pub(super) news: bool,
     /// Hands everything back.
@@ -98,7 +99,6 @@ impl Coordinator {
 }
 
 impl World {
-    const TICK: u64 = 20 * MS;
     const URGENT: Span = Span::from_millis(10);
     const UNLEASED: Span = Span::from_millis(100);
 
@@ -166,7 +166,9 @@ impl World {
             }
             Timer::NodeTick => {
                 self.tick_node(node);
-                let span = self.nodes[node].clock.true_span(Self::TICK);
+                let span = self.nodes[node]
+                    .clock
+                    .true_span(self.plan.scenario.lease.tick);
                 self.set(node, span, Timer::NodeTick);
             }
             Timer::Apply => self.apply(node),
@@ -293,15 +295,13 @@ impl World {
     fn node_hears_report(&mut self, node: usize, report: Rc<Report>, relayed: bool, now: Tick) {
         let host = &mut self.nodes[node];
         let life = report.edge.child;
-        let newer = host
-            .heard
-            .get(&life)
-            .is_none_or(|known| known.seq < report.seq);
+        let builds = !report.is_whole();
+        let seq = |of| host.heard.get(&(life, of)).map(|known| known.seq);
+        let newer = seq(builds) < Some(report.seq);
+        let stale = seq(false).max(seq(true)) > Some(report.seq);
+        self.marks.hit_if(stale, Mark::NodeReportStale);
         if newer {
-            host.heard.insert(life, Rc::clone(&report));
-        } else {
-            let known = host.heard.get(&life).map_or(report.seq, |known| known.seq);
-            self.marks.hit_if(known > report.seq, Mark::NodeReportStale);
+            host.heard.insert((life, builds), Rc::clone(&report));
         }
         if host.leads.is_some() {
             if relayed && newer {

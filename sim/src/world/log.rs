@@ -12,13 +12,13 @@ use super::clock::MS;
 use aliquot_core::command::Command;
 use std::rc::Rc;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(crate) struct Entry {
     pub(crate) term: u64,
     pub(crate) command: Option<Rc<Command>>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(crate) enum LogMessage {
     /// A candidate asks; a `trial` changes nobody's term.
     Ask {
@@ -193,13 +193,20 @@ impl Log {
 
     /// The latest round trip that a quorum has answered, in this term.
     pub(crate) fn probed(&self) -> u64 {
-        let Role::Leader(peers) = &self.role else {
-            return 0;
-        };
-        let mut probed = peers.probed.clone();
-        probed[self.me] = self.probe;
-        probed.sort_unstable();
-        probed[self.size - self.majority()]
+        match &self.role {
+            Role::Leader(peers) => self.by_quorum(&peers.probed, self.probe),
+            _ => 0,
+        }
+    }
+
+    /// What a quorum has reached: the others have reached `theirs`, this node `mine`.
+    fn by_quorum(&self, theirs: &[u64], mine: u64) -> u64 {
+        let of = |node: usize| if node == self.me { mine } else { theirs[node] };
+        let has = |least: u64| (0..self.size).filter(|&node| of(node) >= least).count();
+        let reached = (0..self.size)
+            .map(of)
+            .filter(|&least| has(least) >= self.majority());
+        reached.max().unwrap_or(0)
     }
 
     /// Heartbeats, elections, and a leader that hears no quorum gives up.
@@ -339,10 +346,7 @@ impl Log {
         let Role::Leader(peers) = &self.role else {
             return;
         };
-        let mut all = peers.matched.clone();
-        all[self.me] = self.entries.len() as u64;
-        all.sort_unstable();
-        let held = all[self.size - self.majority()];
+        let held = self.by_quorum(&peers.matched, self.entries.len() as u64);
         if held > self.commit && self.term_at(held) == self.term {
             self.commit = held;
         }

@@ -150,33 +150,17 @@ impl World {
 
     pub(super) fn look(&mut self) {
         let best = self.most_applied();
-        let budgets: Vec<BudgetId> = self.nodes[best].state.budgets().map(|(id, _)| id).collect();
-        for budget in budgets {
-            let mut parts = Vec::with_capacity(self.hosts.count() + 1);
-            for host in self.nodes.iter().filter(|host| host.process.up) {
-                let now = host.clock.read(self.now);
-                if let Some(node) = host.node.as_ref().filter(|node| node.is_leased(now)) {
-                    parts.push(node.undealt(budget, now));
-                }
-            }
-            for service in self.services.iter().filter(|service| service.process.up) {
-                parts.push(usable(service, budget, service.clock.read(self.now)));
-            }
-            parts.push(self.pool(budget, best));
-            if let Some(bench) = self.oracle.bench(budget) {
-                bench.believed(self.now, parts.into_iter());
-            }
-        }
+        self.look_at_parts(best);
         if self.now.is_multiple_of(200 * MS) {
             self.look_at_edges(best);
         }
-        let health = self.health(best);
         self.mark_office();
+        let health = self.health(best);
         let clients = self.services.len() - self.clones;
-        if health.unleased.len() == clients && self.now > 10 * SEC {
-            self.marks.hit(Mark::AllUnleased);
-        }
-        self.oracle.healing.look(self.now, &health);
+        let all = health.unleased.len() == clients && self.now > 10 * SEC;
+        self.marks.hit_if(all, Mark::AllUnleased);
+        let name = |host: usize| self.hosts.name(host);
+        self.oracle.healing.look(self.now, &health, &name);
         if self.now.is_multiple_of(SEC) {
             self.note_second();
             self.show_books();
@@ -187,6 +171,31 @@ impl World {
             .found()
             .filter_map(|found| found.breach.as_ref());
         self.stopped = found.any(|breach| !breaks.contains(&breach.invariant));
+    }
+
+    /// What everybody believes to hold at this instant, of every budget that time refills.
+    fn look_at_parts(&mut self, best: usize) {
+        let up = self.services.iter().filter(|service| service.process.up);
+        let usable: Vec<(BudgetId, Share)> = up
+            .flat_map(|service| usable(service, service.clock.read(self.now)))
+            .collect();
+        let budgets = self.nodes[best].state.budgets();
+        let rates = budgets.filter(|(_, generation)| generation.budget.kind() == Kind::Rate);
+        let rates: Vec<BudgetId> = rates.map(|(id, _)| id).collect();
+        for budget in rates {
+            let mut parts = vec![self.pool(budget, best)];
+            for host in self.nodes.iter().filter(|host| host.process.up) {
+                let now = host.clock.read(self.now);
+                if let Some(node) = host.node.as_ref().filter(|node| node.is_leased(now)) {
+                    parts.push(node.undealt(budget, now));
+                }
+            }
+            let of = usable.iter().filter(|(of, _)| *of == budget);
+            let parts = parts.into_iter().chain(of.map(|(_, share)| *share));
+            if let Some(bench) = self.oracle.bench(budget) {
+                bench.believed(self.now, parts);
+            }
+        }
     }
 
     /// The pool of the latest leader in office, if its book is the latest too.
@@ -253,9 +262,7 @@ impl World {
         });
         Health {
             leaders: self.nodes.iter().filter(in_office).count(),
-            unleased: unleased
-                .map(|(of, _)| self.hosts.name(self.hosts.nodes + of))
-                .collect(),
+            unleased: unleased.map(|(of, _)| self.hosts.nodes + of).collect(),
             ghosts: members.filter(|(life, _)| !lives.contains(life)).count(),
         }
     }
@@ -305,16 +312,16 @@ impl World {
 }
 
 /// What a client would admit by at this instant.
-fn usable(service: &Service, budget: BudgetId, now: Tick) -> Share {
-    let found = service.client.allotments().find(|&(id, _)| id == budget);
-    let Some((_, allotment)) = found else {
-        return Share::EMPTY;
+fn usable(service: &Service, now: Tick) -> impl Iterator<Item = (BudgetId, Share)> {
+    let leased = service.client.is_leased(now);
+    let usable = move |mode: &Mode| match mode {
+        Mode::Leased => leased,
+        Mode::Floor(until) => now < *until,
+        _ => false,
     };
-    match allotment.mode() {
-        Mode::Leased if service.client.is_leased(now) => allotment.share_at(now),
-        Mode::Floor(until) if now < *until => allotment.share_at(now),
-        _ => Share::EMPTY,
-    }
+    let all = service.client.allotments();
+    all.filter(move |(_, allotment)| usable(allotment.mode()))
+        .map(move |(budget, allotment)| (budget, allotment.share_at(now)))
 }
 
 /// The bytes of a message as it would be sent, without what transport adds.

@@ -11,7 +11,7 @@ use aliquot_core::leader::LeaderOutput;
 use aliquot_core::message::{Answer, Report};
 use aliquot_core::node::Node;
 use aliquot_core::state::Effect;
-use aliquot_core::unit::Term;
+use aliquot_core::unit::{Term, Tick};
 use std::rc::Rc;
 
 impl World {
@@ -72,21 +72,30 @@ impl World {
                 host.log.propose(Command::Round(Changes::default()));
             }
         }
-        let probed = host.log.probed();
-        let (done, waiting) = host
-            .barriers
-            .iter()
-            .partition::<Vec<_>, _>(|(_, probe)| *probe <= probed);
-        host.barriers = waiting;
-        news |= !done.is_empty();
-        let mut answers: Vec<Answer> = Vec::new();
-        for (barrier, _) in done {
-            answers.extend(host.leader.acknowledged(barrier, &host.state, now));
+        if !host.barriers.is_empty() {
+            news |= self.hear_quorum(node, now);
         }
+        news
+    }
+
+    /// Barriers that a quorum has answered. Whether there was any.
+    fn hear_quorum(&mut self, node: usize, now: Tick) -> bool {
+        let host = &mut self.nodes[node];
+        let probed = host.log.probed();
+        let mut answers: Vec<Answer> = Vec::new();
+        let before = host.barriers.len();
+        let (leader, state) = (&mut host.leader, &host.state);
+        host.barriers.retain(|&(barrier, probe)| {
+            if probe <= probed {
+                answers.extend(leader.acknowledged(barrier, state, now));
+            }
+            probe > probed
+        });
+        let heard = host.barriers.len() < before;
         for answer in answers {
             self.tell(node, answer);
         }
-        news
+        heard
     }
 
     /// Sends what the log has to say, and begins to apply what is committed.

@@ -2,7 +2,111 @@
 
 use super::World;
 use super::event::Message;
-use std::fmt::Display;
+use crate::trace::Fold;
+use aliquot_core::client::Client;
+use aliquot_core::holder::Holder;
+use aliquot_core::leader::Leader;
+use aliquot_core::node::Node;
+use aliquot_core::state::State;
+use aliquot_core::unit::Tick;
+use std::fmt::{Display, Formatter, Result};
+use std::hash::Hash;
+
+/// All that there is to be seen of something: as text for who reads it, and
+/// as a hash for who only compares, which costs a fiftieth of it.
+pub trait Seen {
+    /// Writes it out.
+    fn tell(&self, f: &mut Formatter<'_>) -> Result;
+
+    /// Folds in all that differs between two that differ.
+    fn digest(&self, fold: &mut Fold);
+}
+
+impl Display for dyn Seen + '_ {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        self.tell(f)
+    }
+}
+
+impl Seen for String {
+    fn tell(&self, f: &mut Formatter<'_>) -> Result {
+        f.write_str(self)
+    }
+
+    fn digest(&self, fold: &mut Fold) {
+        self.hash(fold);
+    }
+}
+
+impl Seen for Message {
+    fn tell(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "{}: {self:?}", self.name())
+    }
+
+    fn digest(&self, fold: &mut Fold) {
+        self.hash(fold);
+    }
+}
+
+/// What a node is like after it heard something.
+#[derive(Hash)]
+struct NodeSeen<'a> {
+    now: Tick,
+    term: u64,
+    commit: u64,
+    applied: u64,
+    office: bool,
+    holder: Option<&'a Holder>,
+}
+
+impl Seen for NodeSeen<'_> {
+    fn tell(&self, f: &mut Formatter<'_>) -> Result {
+        let Self {
+            now,
+            term,
+            commit,
+            applied,
+            office,
+            holder,
+        } = self;
+        write!(
+            f,
+            "{now:?} term {term} commit {commit} applied {applied} office {office} {holder:?}"
+        )
+    }
+
+    fn digest(&self, fold: &mut Fold) {
+        self.hash(fold);
+    }
+}
+
+/// What a client is like after it heard something.
+#[derive(Hash)]
+struct ClientSeen<'a>(Tick, &'a Client);
+
+impl Seen for ClientSeen<'_> {
+    fn tell(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "{:?} {:?}", self.0, self.1)
+    }
+
+    fn digest(&self, fold: &mut Fold) {
+        self.hash(fold);
+    }
+}
+
+/// A node's machines, whole.
+#[derive(Hash)]
+struct Books<'a>(&'a State, &'a Leader, Option<&'a Node>);
+
+impl Seen for Books<'_> {
+    fn tell(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "{:?} {:?} {:?}", self.0, self.1, self.2)
+    }
+
+    fn digest(&self, fold: &mut Fold) {
+        self.hash(fold);
+    }
+}
 
 /// Something that happened.
 #[derive(Clone, Copy)]
@@ -15,20 +119,20 @@ pub struct Sight<'a> {
     pub host: &'a str,
     /// Where it came from, for a message.
     pub from: &'a str,
-    /// All of it, as text; written out only if somebody reads it.
-    pub text: &'a dyn Display,
+    /// All of it.
+    pub what: &'a dyn Seen,
 }
 
 impl std::fmt::Debug for Sight<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let Self {
             at,
             kind,
             host,
             from,
-            text,
+            what,
         } = self;
-        write!(f, "{at} {kind} {host} {from} {text}")
+        write!(f, "{at} {kind} {host} {from} {what}")
     }
 }
 
@@ -45,80 +149,73 @@ impl World {
         host: Option<usize>,
         text: impl FnOnce() -> String,
     ) {
-        if self.witness.is_some() {
-            let host = host.map_or(String::new(), |host| self.hosts.name(host));
-            self.shown(kind, &host, "", &text());
-        }
-    }
-
-    fn shown(&mut self, kind: &'static str, host: &str, from: &str, text: &dyn Display) {
-        let at = self.now;
         if let Some(witness) = &mut self.witness {
             witness.saw(&Sight {
-                at,
+                at: self.now,
                 kind,
-                host,
-                from,
-                text,
+                host: host.map_or("", |host| self.hosts.label(host)),
+                from: "",
+                what: &text(),
             });
         }
     }
 
     /// A message with all that is in it.
     pub(super) fn show_message(&mut self, from: usize, to: usize, message: &Message) {
-        if self.witness.is_some() {
-            let (from, host) = (self.hosts.name(from), self.hosts.name(to));
-            let text = &format_args!("{}: {message:?}", message.name());
-            self.shown("message", &host, &from, text);
+        if let Some(witness) = &mut self.witness {
+            witness.saw(&Sight {
+                at: self.now,
+                kind: "message",
+                host: self.hosts.label(to),
+                from: self.hosts.label(from),
+                what: message,
+            });
         }
     }
 
     /// A host's state after it heard something: what it holds, in full.
     pub(super) fn show_state(&mut self, host: usize) {
-        let Some(mut witness) = self.witness.take() else {
+        let Some(witness) = &mut self.witness else {
             return;
         };
-        let (at, name) = (self.now, self.hosts.name(host));
-        let mut saw = |text: &dyn Display| {
+        let mut saw = |what: &dyn Seen| {
             witness.saw(&Sight {
-                at,
+                at: self.now,
                 kind: "state",
-                host: &name,
+                host: self.hosts.label(host),
                 from: "",
-                text,
+                what,
             });
         };
         if self.hosts.is_node(host) {
             let node = &self.nodes[host];
-            let now = node.clock.read(self.now);
-            let holder = node.node.as_ref().map(|node| node.holder());
-            let (term, commit, applied) = (node.log.term, node.log.commit, node.state.applied());
-            saw(&format_args!(
-                "{now:?} term {term} commit {commit} applied {applied} office {} {holder:?}",
-                node.leader.in_office()
-            ));
+            saw(&NodeSeen {
+                now: node.clock.read(self.now),
+                term: node.log.term,
+                commit: node.log.commit,
+                applied: node.state.applied(),
+                office: node.leader.in_office(),
+                holder: node.node.as_ref().map(Node::holder),
+            });
         } else {
             let service = &self.services[host - self.hosts.nodes];
-            let now = service.clock.read(self.now);
-            saw(&format_args!("{now:?} {:?}", service.client));
+            saw(&ClientSeen(service.clock.read(self.now), &service.client));
         }
-        self.witness = Some(witness);
     }
 
     /// All machines of all nodes, books included: too much for every message.
     pub(super) fn show_books(&mut self) {
-        let Some(mut witness) = self.witness.take() else {
+        let Some(witness) = &mut self.witness else {
             return;
         };
         for (index, node) in self.nodes.iter().enumerate() {
             witness.saw(&Sight {
                 at: self.now,
                 kind: "books",
-                host: &self.hosts.name(index),
+                host: self.hosts.label(index),
                 from: "",
-                text: &format_args!("{:?} {:?} {:?}", node.state, node.leader, node.node),
+                what: &Books(&node.state, &node.leader, node.node.as_ref()),
             });
         }
-        self.witness = Some(witness);
     }
 }

@@ -4,7 +4,7 @@ use crate::edge::EdgeError;
 use core::fmt;
 
 /// Why the book did not change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AccountError {
     /// The edge is closed; nothing said on it counts.

@@ -5,7 +5,7 @@ use crate::unit::{Incarnation, Span};
 use alloc::collections::BTreeSet;
 
 /// One open edge in the book.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Slot {
     /// The edge's counters.
@@ -16,7 +16,7 @@ pub struct Slot {
 }
 
 /// What stays booked of a closed edge: floors, and permits that may be in flight.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Kept {
     /// How much.

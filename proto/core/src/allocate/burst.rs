@@ -7,7 +7,7 @@ use crate::demand::DemandCurve;
 use alloc::vec::Vec;
 
 /// A holder's part of the burst.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Burst {
     /// So many units; 0 only for a holder without rate.
     Part(u64),
@@ -78,7 +78,7 @@ fn tokens_for(whole: u64, rates: &[u64]) -> Vec<u64> {
 }
 
 /// A holder of burst with somebody waiting, or not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Holder {
     /// The part it has, or would be dealt.
     pub part: u64,
@@ -91,7 +91,7 @@ pub struct Holder {
 }
 
 /// What the waiting costs call for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Gathering {
     /// The holder to gather for and everybody's parts meanwhile: nobody else
     /// has more than its pinned floor. `None` if every cost fits where it waits.

@@ -19,7 +19,7 @@ pub const HELD_BACK_PER_MILLE: u64 = 50;
 pub const HELD_BACK_TICKS: u32 = 4;
 
 /// A part that is held, and the part that should be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Change {
     /// What the claimant holds.
     pub held: u64,

@@ -8,7 +8,7 @@ use core::mem::take;
 
 /// Room to work in, kept from one allocation to the next so that none asks for
 /// memory. It holds nothing that a result depends on.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub struct Scratch {
     near: Vec<(u64, u64)>,
     remainders: Vec<u64>,

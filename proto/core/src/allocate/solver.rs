@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 const NEWTON_STEPS: u32 = 8;
 
 /// What one claimant may take in a band: `max(0, min(D(λ), ceiling) − floor)`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct Claim<'a> {
     pub(super) curve: &'a DemandCurve,
     /// What it has already and what counts toward its part here.

@@ -23,7 +23,7 @@ const BILLION: u64 = 1_000_000_000;
 /// at **every** rate, the result is the exact quotient rounded down. Longer
 /// spans count as 2⁶³ ns, and what does not fit 64 bits is cut off: both only
 /// ever make less.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Accrual {
     rate: u64,
     /// `mult`, upper and lower 64 bits.

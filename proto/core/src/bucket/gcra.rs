@@ -3,7 +3,7 @@
 use crate::unit::Tokens;
 
 /// What a bucket's rate has made since the bucket's base tick.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Made {
     /// Whole grains.
     pub whole: u64,
@@ -19,7 +19,7 @@ impl Made {
 }
 
 /// Why a step did not admit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Short {
     /// More was asked for than the bucket can ever hold.
     Burst,

@@ -4,7 +4,7 @@ use crate::unit::{Span, Tokens};
 use core::fmt;
 
 /// Why tokens were refused, and when to ask again. Nothing was taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Refusal {
     /// More was asked for than the bucket can hold: no wait helps.

@@ -34,7 +34,7 @@ use core::str::Split;
 /// assert_eq!(rule("tenant/8/writes"), None);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Catalog {
     root: Node,
     rules: usize,
@@ -42,7 +42,7 @@ pub struct Catalog {
 
 /// What follows one segment of the rules that agree so far. As deep as a
 /// pattern has segments, so recursion is bounded.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Node {
     rule: Option<RuleId>,
     literals: BTreeMap<String, Node>,
@@ -50,7 +50,7 @@ struct Node {
 }
 
 /// A rule for this pattern is there already. Nothing was changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DuplicateRule {
     /// The rule that is there.
     pub rule: RuleId,

@@ -18,7 +18,7 @@ pub struct Claim {
 }
 
 /// Which clients a rule means, and what they count for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct WeightRule {
     /// A glob for each label that matters: `*` stands for any run of

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 /// A value as it was written: in quotes, or as a bare number or a truth value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(
     feature = "serde",
@@ -82,7 +82,7 @@ impl From<u64> for Written {
 /// | `dry_run` | `yes`, `no` | `no` |
 ///
 /// The grammar of the values is that of [`grammar`](super::grammar).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 #[expect(missing_docs, reason = "the table above says each field's meaning")]
@@ -135,7 +135,7 @@ impl BudgetDraft {
 
 /// A part of a budget as people write it: `rate` and `burst` for a rate,
 /// `permits` for concurrency.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct PartDraft {
@@ -148,7 +148,7 @@ pub struct PartDraft {
 }
 
 /// A weight rule as people write it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct WeightDraft {
@@ -162,7 +162,7 @@ pub struct WeightDraft {
 }
 
 /// The choice at a lease's expiry as people write it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(
     feature = "serde",

@@ -10,7 +10,7 @@ use core::fmt;
 /// One field that was refused. Nothing was changed.
 ///
 /// Displays as `burst = "-3": must be a whole number from 0 to 72057594037927936`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FieldError {
     /// Where it stands, such as `burst` or `weights[2].band`.
     pub field: String,

@@ -4,7 +4,7 @@ use alloc::string::String;
 use core::fmt;
 
 /// Why a text is no key, or no pattern.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum KeyError {
     /// There is no text.

@@ -38,7 +38,7 @@ impl WallTime {
 }
 
 /// Why a period could not be made or found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PeriodError {
     /// A fixed length outside 1 s to 36,525 days, or not in whole milliseconds.

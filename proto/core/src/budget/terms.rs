@@ -16,7 +16,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 
 /// Everything that an operator may say, each field right by itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Terms {
     pub(super) key: KeyPattern,

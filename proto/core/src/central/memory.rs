@@ -7,7 +7,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 /// Permits that were given out centrally.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Booked {
     /// Of which budget.
     pub budget: BudgetId,
@@ -23,7 +23,7 @@ pub struct Booked {
 /// most `forgotten` of its edge, so that it is never decided again while the
 /// edge is known. Memory is at most [`Memory::VERDICTS_MAX`] verdicts, and one
 /// entry per edge that asked within two patiences.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Hash)]
 pub struct Memory {
     verdicts: BTreeMap<(Edge, RequestId), Outcome>,
     order: VecDeque<(Tick, Edge, RequestId)>,

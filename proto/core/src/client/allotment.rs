@@ -17,7 +17,7 @@ use crate::share::{Kind, Share};
 use crate::unit::{Drift, PeriodId, Rate, Span, Tick, Tokens};
 
 /// By what right requests are admitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// By the share, under a lease.
     Leased,
@@ -34,7 +34,7 @@ pub enum Mode {
 }
 
 /// A floor of a former edge, in use until the new edge gives something.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 struct Remnant {
     release: FloorRelease,
     until: Tick,
@@ -46,7 +46,7 @@ struct Remnant {
 /// floor of this edge or of the former one, the last share, or a part of one's
 /// own. While it decides by something that this edge did not give, `parked` is
 /// what the edge still holds, without a level.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Allotment<D = Plain> {
     claim: Claim,
     terms: Option<Terms>,
@@ -67,7 +67,7 @@ pub struct Allotment<D = Plain> {
 }
 
 /// What the last report said of a budget.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Hash)]
 struct Said {
     demand: u64,
     largest_wait: Tokens,

@@ -11,7 +11,7 @@ use core::fmt;
 /// By what right a decider admits, and until when.
 ///
 /// Exactly one holds at any time, and the machine alone changes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Right {
     /// By none: everything is refused.
     Never,
@@ -85,7 +85,7 @@ pub trait Decider: fmt::Debug + Sized {
 
 /// The decider of a client that decides through its machine, one after the
 /// other: the machine itself asks for the right.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Plain {
     pub(super) bucket: Bucket,
     pub(super) permits: Permits,

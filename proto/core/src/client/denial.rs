@@ -4,7 +4,7 @@ use crate::bucket::Refusal;
 use core::fmt;
 
 /// Why a request was refused. Nothing was taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Denial {
     /// The budget is not claimed here, or of another kind.

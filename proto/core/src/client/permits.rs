@@ -8,7 +8,7 @@ use alloc::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Permit(u64);
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 struct Flight {
     /// When the client cancels it, on its own clock.
     until: Tick,
@@ -20,7 +20,7 @@ struct Flight {
 ///
 /// State invariant: permits in flight under the present edge `≤ held`, until
 /// the lease is over; a permit in flight is never returned.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub struct Permits {
     held: u64,
     next: u64,

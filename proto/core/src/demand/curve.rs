@@ -17,7 +17,7 @@ pub const SEGMENTS_MAX: usize = 1_024;
 
 /// Claimants whose demands end at one level: together they take
 /// `min(demand, weight·λ)`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Segment {
     /// What they want, in units.
@@ -59,7 +59,7 @@ impl Segment {
 /// let level = both.level_for(80, None);
 /// assert_eq!((one.at(level), two.at(level)), (30, 50));
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(
     feature = "serde",
@@ -312,7 +312,7 @@ impl From<DemandCurve> for Vec<Segment> {
 }
 
 /// Why segments are not a curve. Nothing was made of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CurveError {
     /// More than [`SEGMENTS_MAX`] segments.

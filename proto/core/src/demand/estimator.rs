@@ -4,7 +4,7 @@ use super::regime::Regime;
 use crate::unit::{Span, Tick};
 
 /// What callers wanted since the last observation, in units.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Observed {
     /// Let through.
     pub admitted: u64,
@@ -25,7 +25,7 @@ pub struct Observed {
 /// chance explains; from nothing to something always. It is exactly 0
 /// [`Estimator::SILENT_TICKS`] after the last demand. No observation can make the
 /// estimate pass the bound, and a clock that steps back lets no time pass.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Estimator {
     tick: Span,
     bound: u64,

@@ -1,6 +1,7 @@
 //! The water level λ: how much every unit of weight may take.
 
 use core::cmp::Ordering;
+use core::hash::{Hash, Hasher};
 
 /// A water level: an exact ratio of units to weight (in the fine units of
 /// [`WEIGHT_ONE`](super::WEIGHT_ONE)), or full, which is above every demand.
@@ -81,6 +82,15 @@ impl PartialEq for Level {
 }
 
 impl Eq for Level {}
+
+/// Of the ratio too, to 32 places: equal levels have equal hashes.
+impl Hash for Level {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        wide(self.units, 1 << 32)
+            .checked_div(u128::from(self.weight))
+            .hash(state);
+    }
+}
 
 impl PartialOrd for Level {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {

@@ -10,7 +10,7 @@ use crate::planted::{self, Bug};
 /// [`Quotient::is_exact`] says when its rounding down is still the right one
 /// (Granlund & Montgomery, *Division by invariant integers using
 /// multiplication*, 1994, use the same bound).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct Quotient {
     whole: u64,
     fraction: u64,

@@ -2,7 +2,7 @@
 
 /// Bounds of claimants whose numbers are far enough from the ends of 64 bits
 /// for plain arithmetic on their sums.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct Range {
     /// What all of them want.
     pub(crate) total: u64,

@@ -16,7 +16,7 @@ use crate::planted::{self, Bug};
 /// The variance is that of independent requests (Poisson), `unit · count` with a
 /// request's `unit`, or what consecutive ticks have differed by of late,
 /// if that is more: requests may be larger than the unit, or come in clusters.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Regime {
     /// Units per tick, with [`Regime::FRACTION`] bits of fraction.
     mean: u128,
@@ -62,6 +62,9 @@ impl Regime {
 
     /// A tick in which so much was wanted is over.
     pub(super) fn fold(&mut self, sample: u64, unit: u64) {
+        if sample == 0 && self.is_silent() {
+            return;
+        }
         let sample = sample.min(Self::MOST);
         let scaled = u128::from(sample) << Self::FRACTION;
         let last = self.recent.first().copied().unwrap_or(0);
@@ -75,6 +78,11 @@ impl Regime {
             0 => self.silent.saturating_add(1),
             _ => 0,
         };
+        // Of most keys there is nothing else to say, tick by tick.
+        let window = u32::try_from(Self::WINDOW).unwrap_or(u32::MAX);
+        if self.mean == 0 && self.silent > window {
+            return;
+        }
         if self.silent >= Self::SILENT {
             self.mean = 0;
         } else if self.mean == 0 && sample > 0 {
@@ -85,6 +93,11 @@ impl Regime {
             self.mean = toward(self.mean, scaled, self.age);
         }
         self.begin_anew_if_changed(unit);
+    }
+
+    /// Whether another silent tick would change nothing.
+    const fn is_silent(&self) -> bool {
+        self.silent >= Self::SILENT && self.swing == 0 && self.mean == 0
     }
 
     fn begin_anew_if_changed(&mut self, unit: u64) {
@@ -115,6 +128,11 @@ impl Regime {
         let off = expected.abs_diff(seen);
         let unit = u128::from(unit.clamp(1, Self::MOST));
         let poisson = expected.max(seen).saturating_mul(unit);
+        let most = Self::DEVIATIONS.saturating_mul(Self::DEVIATIONS);
+        let square = off.saturating_mul(off);
+        if square <= poisson.saturating_mul(most) {
+            return true;
+        }
         // Of a normal distribution the mean distance of two draws is 1.128 standard
         // deviations: the variance is 4/5 of its square, nearly.
         let swing = self.swing >> Self::FRACTION;
@@ -124,14 +142,18 @@ impl Regime {
         let sixteenths = expected.max(seen).saturating_mul(16);
         let grown = sixteenths.checked_div(expected.max(1)).unwrap_or(16);
         let clustered = (clustered >> 4).saturating_mul(grown.min(1_024));
-        let most = Self::DEVIATIONS.saturating_mul(Self::DEVIATIONS);
-        off.saturating_mul(off) <= poisson.max(clustered).saturating_mul(most)
+        square <= clustered.saturating_mul(most)
     }
 }
 
 /// `from` on its way to `to`, by one part in `parts` of the distance, rounded away from `from`.
 fn toward(from: u128, to: u128, parts: u32) -> u128 {
-    let step = from.abs_diff(to).div_ceil(u128::from(parts.max(1)));
+    let (distance, parts) = (from.abs_diff(to), u64::from(parts.max(1)));
+    // Most fit 64 bits, which divide several times as fast.
+    let step = match u64::try_from(distance) {
+        Ok(distance) => distance.div_ceil(parts).into(),
+        Err(_) => distance.div_ceil(parts.into()),
+    };
     match from < to {
         true => from.saturating_add(step),
         false => from.saturating_sub(step),

@@ -12,6 +12,11 @@
 //!  wants      9    9    9    9        since 4: left out of 7
 //!  wants      2    8    2    2        since 6: in 7, though 4 said the same
 //! ```
+//!
+//! Where anybody may become the parent, as among nodes, only **whole** reports are a
+//! basis: whoever holds the latest whole one and the latest of all knows everything,
+//! though it never took one before. A later whole one is said when half of what there is
+//! to say would be said anyway.
 
 use crate::edge::Vector;
 use crate::message::{Answer, Heard, ReportLine, Tally};
@@ -22,7 +27,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// The present row of reports about one budget.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 struct Entry {
     /// What the latest report said, or left out.
     line: ReportLine,
@@ -36,11 +41,21 @@ struct Entry {
     spoken: Seq,
 }
 
+/// Whole reports that may be built on; zero for none.
+#[derive(Clone, Copy, Debug, Default, Hash)]
+struct Wholes {
+    /// The one that the parent knows.
+    known: Seq,
+    /// The first one since, of which that is not known.
+    said: Seq,
+}
+
 /// What was said on one edge. Its size is that of a whole report.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Said {
-    /// What the next report builds on; zero for nothing.
+    /// The latest report that the parent took; zero for nothing.
     basis: Seq,
+    wholes: Wholes,
     /// The answer that said so.
     by: Heard,
     /// The greatest basis so far. A parent that is behind it has forgotten.
@@ -64,6 +79,22 @@ impl Said {
         let known = self.greatest <= taken && taken <= last;
         self.basis = if known { taken } else { Seq::new(0) };
         self.greatest = self.greatest.max(self.basis);
+        let said = self.wholes.said;
+        if self.basis == Seq::new(0) {
+            self.wholes = Wholes::default();
+        } else if Seq::new(0) < said && said <= self.basis {
+            self.wholes = Wholes {
+                known: said,
+                said: Seq::new(0),
+            };
+        }
+    }
+
+    /// Whether the parent forgot what it had, and no whole report was made since.
+    pub(super) fn owes_whole(&self) -> bool {
+        let none = Seq::new(0);
+        let said = [self.wholes.known, self.wholes.said];
+        self.greatest > none && self.basis == none && said == [none; 2]
     }
 
     /// The basis of report `seq`, and what it says of `lines`, which are
@@ -75,6 +106,46 @@ impl Said {
         lines: Vec<ReportLine>,
     ) -> (Seq, Vec<ReportLine>) {
         let basis = self.basis;
+        self.follow(seq, now, lines, basis);
+        let known = match planted::is(Bug::LeftOutUnheard) && basis > Seq::new(0) {
+            true => Seq::new(seq.get().saturating_sub(1)),
+            false => basis,
+        };
+        (basis, self.after(known).collect())
+    }
+
+    /// The same, but built on a whole report, or whole itself.
+    pub(super) fn changes_of_whole(
+        &mut self,
+        seq: Seq,
+        now: Tick,
+        lines: Vec<ReportLine>,
+    ) -> (Seq, Vec<ReportLine>) {
+        let Wholes { known: basis, said } = self.wholes;
+        let all = lines.len();
+        // Until a later whole one is known to be, reports build on the former.
+        let ends_known = match basis > Seq::new(0) && !planted::is(Bug::EndLeftOut) {
+            true => basis,
+            false => basis.max(said),
+        };
+        self.follow(seq, now, lines, ends_known);
+        if basis > Seq::new(0) {
+            let changes: Vec<_> = self.after(basis).collect();
+            if changes.len().saturating_mul(2) <= all {
+                return (basis, changes);
+            }
+        }
+        if said == Seq::new(0) {
+            self.wholes.said = seq;
+        }
+        let spoken = self.entries.values().filter(|entry| entry.spoken == seq);
+        let whole = spoken.filter_map(|entry| entry.after(Seq::new(0)));
+        (Seq::new(0), whole.collect())
+    }
+
+    /// Goes on with what report `seq` has to say. What ended is kept until `basis` is
+    /// a report that knew.
+    fn follow(&mut self, seq: Seq, now: Tick, lines: Vec<ReportLine>, basis: Seq) {
         for line in lines {
             match self.entries.get_mut(&line.budget) {
                 Some(entry) => entry.follow(line, seq, now),
@@ -94,12 +165,13 @@ impl Said {
             entry.end(seq);
             true
         });
-        let known = match planted::is(Bug::LeftOutUnheard) && basis > Seq::new(0) {
-            true => Seq::new(seq.get().saturating_sub(1)),
-            false => basis,
-        };
-        let after = |entry: &Entry| entry.after(known);
-        (basis, self.entries.values().filter_map(after).collect())
+    }
+
+    /// What must be said to whoever may know no report after `basis`.
+    fn after(&self, basis: Seq) -> impl Iterator<Item = ReportLine> {
+        self.entries
+            .values()
+            .filter_map(move |entry| entry.after(basis))
     }
 }
 

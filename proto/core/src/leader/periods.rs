@@ -17,7 +17,7 @@ const AGE_MIN_PART: u64 = 2;
 const AGE_LOGGED_PART: u64 = 8;
 
 /// How long each running period has been seen to run in this term.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Ages(BTreeMap<BudgetId, (PeriodId, Tick, Span)>);
 
 impl Leader {

@@ -5,7 +5,7 @@ use crate::budget::Budget;
 use crate::command::{Changes, Ending, Movement};
 use crate::edge::Vector;
 use crate::ledger::{Scarce, WholeView, Wish};
-use crate::message::Report;
+use crate::message::{FloorRelease, Report};
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
 use crate::state::{Generation, State};
@@ -22,13 +22,7 @@ impl Leader {
         };
         changes.stamps = self.stamps(state, now, &mut changes.ages);
         changes.releases = self.releases(state);
-        changes.floors = core::mem::take(&mut self.floors);
-        changes.floors.retain(|floor| {
-            state.budget(floor.budget).is_some_and(|generation| {
-                let mut kept = generation.account.kept();
-                kept.any(|(life, _)| life == floor.former.parent)
-            })
-        });
+        changes.floors = self.floor_releases(state);
         if let Some(leadership) = &mut self.leadership {
             changes.reclaims = leadership.reclaimable(now).into_iter().collect();
         }
@@ -84,6 +78,25 @@ impl Leader {
             total: returned.total,
         });
         movements.collect()
+    }
+
+    /// Floors that nobody uses any more, of lives that are closed. Of a life that has
+    /// said nothing since, they wait: it may be reclaimed soon. One that goes on
+    /// reporting knows itself what is used of its floors.
+    fn floor_releases(&mut self, state: &State) -> Vec<FloorRelease> {
+        let mut releases = Vec::new();
+        for (of, unused) in core::mem::take(&mut self.floors) {
+            let life = unused.floor.former.parent;
+            let Some(generation) = state.budget(unused.floor.budget) else {
+                continue;
+            };
+            if generation.account.kept().any(|(kept, _)| kept == life) {
+                releases.push(unused.floor);
+            } else if unused.heard.is_some() && unused.heard == self.heard(life) {
+                self.floors.insert(of, unused);
+            }
+        }
+        releases
     }
 
     /// Used by a planted bug alone.

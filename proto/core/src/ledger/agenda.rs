@@ -8,7 +8,7 @@ use core::ops::Bound;
 /// The budgets in which something changed since they were last planned.
 ///
 /// State invariant: `urgent ⊆ dirty`.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Hash)]
 pub(super) struct Agenda {
     pub(super) dirty: BTreeSet<BudgetId>,
     /// Those of which somebody waits for the plan.

@@ -10,7 +10,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 /// What a parent knows of one child.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Child {
     edge: Edge,
     opened: Tick,

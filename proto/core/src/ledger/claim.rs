@@ -9,7 +9,7 @@ use crate::unit::{Number, PeriodId, Seq, Tick, Tokens};
 use alloc::vec::Vec;
 
 /// How soon a plan must look at what a report said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum News {
     /// Nothing changed.
     None,
@@ -43,7 +43,7 @@ fn leaps(before: &[BandDemand], after: &[BandDemand]) -> bool {
 ///                                                     ▼
 ///                                                  overdue
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub struct Claim {
     /// Demand per band, highest first.
     pub demand: Vec<BandDemand>,

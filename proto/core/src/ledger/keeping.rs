@@ -4,7 +4,7 @@ use crate::planted::{self, Bug};
 use crate::unit::{Span, Tick};
 
 /// What a parent does with a budget that is too small to divide.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scarce {
     /// It deals nothing but floors, and answers its claimants itself.
     Kept,
@@ -38,7 +38,7 @@ impl Scarce {
 /// ```
 ///
 /// A whole of nothing says nothing: it is being moved here or elsewhere.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Hash)]
 pub(super) struct Keeping {
     together: bool,
     divisible: Option<Tick>,

@@ -13,7 +13,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// How the whole is to be divided at this moment.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub struct WholeView {
     /// The rule.
     pub terms: allocate::Terms,
@@ -36,7 +36,7 @@ pub struct WholeView {
 }
 
 /// What should move.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub struct Plan {
     /// What should be granted, within what is free; a rate's tokens are for the owner to add.
     pub wishes: Vec<Wish>,
@@ -51,7 +51,7 @@ pub struct Plan {
 }
 
 /// One grant to be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Wish {
     /// To whom.
     pub child: Incarnation,
@@ -60,7 +60,7 @@ pub struct Wish {
 }
 
 /// What a ledger remembers of a budget from plan to plan.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Hash)]
 pub(super) struct Standing {
     pub(super) warm: Warm,
     pub(super) keeping: Keeping,

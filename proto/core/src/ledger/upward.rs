@@ -8,7 +8,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 /// Which budgets are taken to be summed anew.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Spoken {
     /// All that were spoken of.
     All,
@@ -17,7 +17,7 @@ pub enum Spoken {
 }
 
 /// What a child has returned of a budget so far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Returned {
     /// Who.
     pub child: Incarnation,

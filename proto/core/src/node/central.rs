@@ -9,7 +9,7 @@ use crate::state::State;
 use crate::unit::{BudgetId, Edge, Incarnation, PeriodId, Span, Tick, Tokens};
 
 /// What the shell must do with a question.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Asked {
     /// Tell the asker.
     Told(Told),
@@ -24,7 +24,7 @@ pub enum Asked {
 }
 
 /// What the shell must do with a release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Released {
     /// Nothing more.
     Done,
@@ -38,7 +38,7 @@ pub enum Released {
 }
 
 /// The waiter for whom tokens are saved up.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(super) struct Turn {
     edge: Edge,
     cost: Tokens,

@@ -7,7 +7,7 @@ use crate::unit::{Span, Tick};
 /// A node that is told more than it can follow must above all go on hearing its
 /// clients, or it loses them all: what it spends on plans, and on telling clients what they did
 /// not ask for, is bounded, and what is left over waits.
-#[derive(Debug)]
+#[derive(Debug, Hash)]
 pub(super) struct Effort {
     /// One is worked off in so long.
     each: Span,
@@ -19,9 +19,9 @@ pub(super) struct Effort {
 }
 
 impl Effort {
-    /// Planning, in claimants at the table. As one takes half a microsecond to one, that
-    /// is a tenth to a fifth of a core, whatever the number of clients.
-    pub(super) const PLANNING: Self = Self::new(Span::from_nanos(5_000), 4_000);
+    /// Planning, in claimants at the table. As one takes a microsecond or more, with what is
+    /// booked and told, that is a tenth of a core, whatever the number of clients.
+    pub(super) const PLANNING: Self = Self::new(Span::from_nanos(12_000), 4_000);
 
     /// Answers that no report asked for. To make one, send it and have it read takes 30 to 50
     /// microseconds; a client that must wait for one hears more at once.
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn what_was_done_is_worked_off_by_time_alone() {
         let at = |micros: u64| Tick::from_nanos(micros.saturating_mul(1_000));
-        let mut effort = Effort::PLANNING;
+        let mut effort = Effort::new(Span::from_nanos(5_000), 4_000);
         assert_eq!(effort.left_at(at(1_000_000)), 4_000);
         effort.spend(3_999);
         assert_eq!(effort.left_at(at(1_000_000)), 1);

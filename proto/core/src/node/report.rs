@@ -18,7 +18,8 @@ impl Node {
     /// 500 ms where nothing is urgent.
     const SUMMED_EVERY: Span = Span::from_millis(200);
 
-    /// Makes the node's own report: the sum of its clients' demand, and what came back.
+    /// Makes the node's own report: the sum of its clients' demand, and what came back, as
+    /// far as it is not in the last whole report that the leader is known to have.
     ///
     /// `None` once the node's edge is closed.
     pub fn report(&mut self, now: Tick, wall_ms: i64) -> Option<Report> {
@@ -35,7 +36,7 @@ impl Node {
         }
         self.return_while_leaving(now);
         let wants = self.wants(now);
-        self.holder.report(now, wall_ms, wants)
+        self.holder.report_on_whole(now, wall_ms, wants)
     }
 
     /// What clients spent of a quota, and what the dead never reported, is spent.

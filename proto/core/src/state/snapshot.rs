@@ -2,13 +2,14 @@
 
 use super::{Generation, Member, Rule, State};
 use crate::budget::{Catalog, Key};
+use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Drift, Incarnation, NodeId, RequestId, RuleId, Span};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::fmt;
 
 /// Everything that a replica must know to go on from an index.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Snapshot {
     /// The last entry it contains.
@@ -38,7 +39,7 @@ pub struct Snapshot {
 }
 
 /// Why a snapshot is not a state. Nothing was changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RestoreError {
     /// A name was used that was never issued, or twice.
@@ -117,12 +118,18 @@ impl State {
                 return Err(RestoreError::Book(*id));
             }
         }
+        let requests = match planted::is(Bug::RestoreForgetsRequests) {
+            true => Vec::new(),
+            false => snapshot.requests,
+        };
+        let latest = members.keys().next_back().and_then(|life| life.next());
+        let latest = latest.filter(|_| planted::is(Bug::RestoreForgetsLives));
         Ok(Self {
             applied: snapshot.applied,
             drift: snapshot.drift,
             lease: snapshot.lease,
             patience: snapshot.patience.max(snapshot.lease),
-            next_incarnation: snapshot.next_incarnation,
+            next_incarnation: latest.unwrap_or(snapshot.next_incarnation),
             next_budget: snapshot.next_budget,
             next_rule: snapshot.next_rule,
             members,
@@ -131,7 +138,7 @@ impl State {
             catalog,
             keys,
             budgets: snapshot.budgets.into_iter().collect(),
-            requests: snapshot.requests.into(),
+            requests: requests.into(),
         })
     }
 }

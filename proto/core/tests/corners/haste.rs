@@ -156,3 +156,21 @@ fn a_node_tells_thousands_of_sessions_one_after_the_other() {
     let left = waiting.len();
     assert!(left < 100, "{left} heard nothing");
 }
+
+/// What a node has not taken in yet is no silence of its clients.
+#[test]
+fn a_node_that_is_behind_ends_nobodys_session() {
+    let budget = rate(ExpiryDraft::Word("deny".into()));
+    let all = whole(&budget);
+    let (mut node, client) = node_with_client(&budget, all);
+    let life = client.edge().expect("an edge").child;
+    let report = node.report(at(2_000), 0).expect("a report");
+    let mut renewed = answer(edge(0, 1), report.seq.get(), &budget, 0, all);
+    renewed.lease = Span::from_secs(3);
+    node.handle_answer(&renewed, at(2_000));
+    let is_open = |node: &Node| node.ledger().child(life).is_some();
+    node.tick_behind(at(4_000));
+    assert!(node.is_leased(at(4_000)) && is_open(&node));
+    node.tick(at(4_000));
+    assert!(!is_open(&node), "its client's lease was over");
+}

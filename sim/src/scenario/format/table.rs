@@ -63,6 +63,7 @@ pub const SECTIONS: &[Section] = &[
             "heartbeat": span("5ms", "1m"), Is("100ms"), "How often a leader of the log says that it lives.";
             "election_min": span("20ms", "10m"), Is("300ms"), "The shortest that a follower waits for its leader.";
             "election_max": span("20ms", "10m"), Is("600ms"), "The longest.";
+            "tick": span("1ms", "1s"), Is("20ms"), "How often a node looks at what is due, if nothing comes in. Of the kernel tier.";
             "round": span("1ms", "1m"), Is("100ms"), "At most one round in this time, unless somebody waits.";
             "counted_on": Shape::Word(&["boot", "monotonic"]), Is("boot"), "The clock that leases are counted on. boot counts suspended time and is what Aliquot reads; monotonic shows why.";
         },

@@ -1,0 +1,129 @@
+//! What a child says: everything, or what its parent does not know.
+
+use super::{Holder, Wants};
+use crate::lease::LeaseState;
+use crate::message::{FloorRelease, Intent, Report, ReportLine};
+use crate::unit::{BudgetId, Seq, Tick};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+impl Holder {
+    /// A floor of a former edge is not used any more: says so until it is
+    /// answered. One that finds no room waits out its time at its parent.
+    pub fn release_floor(&mut self, floor: FloorRelease) {
+        let known = self.floors.iter().any(|&(known, _)| known == floor);
+        if !known && self.floors.len() < Self::FLOORS_MAX {
+            self.floors.push((floor, None));
+        }
+    }
+
+    fn floors_to_say(&mut self, seq: Seq) -> Vec<FloorRelease> {
+        let answered = self.answered;
+        self.floors
+            .retain(|&(_, said)| said.is_none_or(|said| said > answered));
+        let say = |(floor, said): &mut (FloorRelease, Option<Seq>)| {
+            said.get_or_insert(seq);
+            *floor
+        };
+        self.floors.iter_mut().map(say).collect()
+    }
+
+    /// Whether the parent said that it lacks what reports build on, and has not been told
+    /// everything since.
+    #[must_use]
+    pub(crate) fn owes_whole(&self) -> bool {
+        self.said.owes_whole()
+    }
+
+    /// Makes the next report at `now`, a whole one, with what `wants` says of each
+    /// budget in `budgets` besides those of which something was given.
+    ///
+    /// `None` once the edge is closed or out of numbers.
+    pub fn report(
+        &mut self,
+        now: Tick,
+        wall_ms: i64,
+        wants: BTreeMap<BudgetId, Wants>,
+    ) -> Option<Report> {
+        let mut report = self.begin_report(now, wall_ms)?;
+        report.lines = self.lines(wants);
+        Some(report)
+    }
+
+    /// The same as [`Holder::report`], without what the parent knows already. An
+    /// edge's reports are made by the one or by the other.
+    ///
+    /// `None` as for that.
+    pub fn report_changes(
+        &mut self,
+        now: Tick,
+        wall_ms: i64,
+        wants: BTreeMap<BudgetId, Wants>,
+    ) -> Option<Report> {
+        let mut report = self.begin_report(now, wall_ms)?;
+        let lines = self.lines(wants);
+        (report.basis, report.lines) = self.said.changes(report.seq, now, lines);
+        Some(report)
+    }
+
+    /// The same as [`Holder::report`], without what the parent knows from a whole report,
+    /// where that is at least half of it: with the latest whole one and this one, whoever
+    /// becomes the parent knows all. An edge's reports are all made by the same way.
+    ///
+    /// `None` as for that.
+    pub fn report_on_whole(
+        &mut self,
+        now: Tick,
+        wall_ms: i64,
+        wants: BTreeMap<BudgetId, Wants>,
+    ) -> Option<Report> {
+        let mut report = self.begin_report(now, wall_ms)?;
+        let lines = self.lines(wants);
+        (report.basis, report.lines) = self.said.changes_of_whole(report.seq, now, lines);
+        Some(report)
+    }
+
+    fn begin_report(&mut self, now: Tick, wall_ms: i64) -> Option<Report> {
+        if self.lease.state() == LeaseState::Closed {
+            return None;
+        }
+        let seq = self.lease.send(now)?;
+        Some(Report {
+            edge: self.edge,
+            seq,
+            basis: Seq::new(0),
+            heard: self.heard,
+            wall_ms,
+            intent: self.intent,
+            lines: Vec::new(),
+            floors: self.floors_to_say(seq),
+        })
+    }
+
+    /// Everything that there is to say.
+    fn lines(&self, mut wants: BTreeMap<BudgetId, Wants>) -> Vec<ReportLine> {
+        for &budget in self.entries.keys() {
+            wants.entry(budget).or_default();
+        }
+        let asking = self.intent == Intent::Stay;
+        let line = |(budget, mut wants): (BudgetId, Wants)| {
+            if !asking {
+                wants = Wants {
+                    tally: wants.tally,
+                    ..Wants::default()
+                };
+            }
+            let counters = self.counters_of(budget).unwrap_or_default();
+            ReportLine {
+                budget,
+                period: counters.period,
+                returned: counters.returned,
+                demand: wants.demand,
+                floor: wants.floor,
+                largest_wait: wants.largest_wait,
+                tally: wants.tally,
+            }
+        };
+        wants.into_iter().map(line).collect()
+    }
+}

@@ -1,0 +1,132 @@
+//! What is to happen, in order of true time.
+
+use super::event::Due;
+use std::collections::{BTreeMap, BinaryHeap};
+
+/// Events in the order of their times and, within an instant, in the order in which
+/// they were made.
+///
+/// Nearly all of them are due within seconds. These wait unsorted in slots of a millisecond
+/// or so; only the slot that is being lived through is sorted, and holds so few that this
+/// costs next to nothing.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    /// What is due in the present slot, or should have been by now.
+    present: BinaryHeap<Due>,
+    slot: u64,
+    /// The first of each of the slots after the present one, each at its number modulo their count.
+    soon: Vec<Option<u32>>,
+    /// All that wait there, each with the next one of its slot.
+    waiting: Vec<(Option<Due>, Option<u32>)>,
+    /// Places in `waiting` that are free.
+    free: Vec<u32>,
+    /// Slots that are later still.
+    late: BTreeMap<u64, Vec<Due>>,
+}
+
+impl Queue {
+    /// Slots are 2²⁰ nanoseconds long.
+    const WIDTH: u32 = 20;
+    const SLOTS: u64 = 1_024;
+
+    pub(crate) fn new() -> Self {
+        Self {
+            present: BinaryHeap::new(),
+            slot: 0,
+            soon: vec![None; Self::SLOTS as usize],
+            waiting: Vec::new(),
+            free: Vec::new(),
+            late: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn push(&mut self, due: Due) {
+        let slot = due.at >> Self::WIDTH;
+        if slot <= self.slot {
+            self.present.push(due);
+        } else if slot - self.slot < Self::SLOTS {
+            let first = &mut self.soon[(slot % Self::SLOTS) as usize];
+            let waits = (Some(due), *first);
+            let place = match self.free.pop() {
+                Some(place) => {
+                    self.waiting[place as usize] = waits;
+                    place
+                }
+                None => {
+                    self.waiting.push(waits);
+                    self.waiting.len() as u32 - 1
+                }
+            };
+            *first = Some(place);
+        } else {
+            self.late.entry(slot).or_default().push(due);
+        }
+    }
+
+    /// The next event, if it is due by `end`.
+    pub(crate) fn pop_by(&mut self, end: u64) -> Option<Due> {
+        if self.present.is_empty() {
+            self.advance();
+        }
+        match self.present.peek() {
+            Some(due) if due.at <= end => self.present.pop(),
+            _ => None,
+        }
+    }
+
+    /// Goes on to the next slot in which something waits.
+    fn advance(&mut self) {
+        let late = self.late.keys().next().copied();
+        let soon = (self.slot + 1..self.slot + Self::SLOTS)
+            .filter(|_| self.free.len() < self.waiting.len())
+            .find(|slot| self.soon[(slot % Self::SLOTS) as usize].is_some());
+        let Some(next) = soon.into_iter().chain(late).min() else {
+            return;
+        };
+        self.slot = next;
+        if soon == Some(next) {
+            let mut place = self.soon[(next % Self::SLOTS) as usize].take();
+            while let Some(here) = place {
+                let (due, after) = std::mem::take(&mut self.waiting[here as usize]);
+                self.present.extend(due);
+                self.free.push(here);
+                place = after;
+            }
+        }
+        if late == Some(next) {
+            self.present
+                .extend(self.late.remove(&next).unwrap_or_default());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draw::{Draw, Of};
+    use crate::world::event::Event;
+
+    #[test]
+    fn it_gives_what_a_sorted_list_gives() {
+        let mut draw = Draw::of(1, Of::Plan, 0, 0);
+        let (mut queue, mut sorted) = (Queue::new(), std::collections::BTreeSet::new());
+        let (mut now, mut id) = (0, 0);
+        for _ in 0..20_000 {
+            for _ in 0..draw.range(0, 3) {
+                // From this very instant to some seconds later, most of them soon.
+                let at = now + draw.next() % (1 << draw.range(1, 33));
+                let event = Event::Look;
+                queue.push(Due { at, id, event });
+                sorted.insert((at, id));
+                id += 1;
+            }
+            let end = now + draw.next() % (1 << draw.range(1, 30));
+            let expect = sorted.first().copied().filter(|(at, _)| *at <= end);
+            let found = queue.pop_by(end).map(|due| (due.at, due.id));
+            assert_eq!(found, expect);
+            sorted.remove(&expect.unwrap_or((u64::MAX, 0)));
+            now = expect.map_or(end, |(at, _)| at);
+        }
+        assert!(id > 15_000);
+    }
+}
