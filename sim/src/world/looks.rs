@@ -161,6 +161,7 @@ impl World {
         self.marks.hit_if(all, Mark::AllUnleased);
         let name = |host: usize| self.hosts.name(host);
         self.oracle.healing.look(self.now, &health, &name);
+        self.healed = self.plan.may_end_early() && self.oracle.healing.is_over(self.now);
         if self.now.is_multiple_of(SEC) {
             self.note_second();
             self.show_books();
