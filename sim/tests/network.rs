@@ -111,6 +111,42 @@ fn the_real_code_passes_under_faults_and_the_same_way_each_time() {
     assert_eq!(first, run(folder.path(), "faults", FAULTS, &hash).1);
 }
 
+/// A lead is handed over to a node that nobody reaches, so that for a while nobody leads and
+/// the one who did refuses everything at once.
+const HANDED_OVER: &str = r#"
+[[fault]]
+kind = "blackhole"
+at = "3s"
+for = "3s"
+target = "n2"
+[[fault]]
+kind = "leader_transfer"
+at = "3500ms"
+every = "500ms"
+times = 4
+target = "n2"
+[[fault]]
+kind = "loss"
+at = "3s"
+for = "4s"
+amount = 0.2
+[[assert]]
+metric = "excess"
+at_most = 0
+"#;
+
+#[test]
+fn a_leader_whose_barriers_fail_at_once_does_not_spin() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (passed, said) = run(
+        folder.path(),
+        "handed",
+        HANDED_OVER,
+        &["run", "--seeds", "0..2"],
+    );
+    assert!(passed, "{said}");
+}
+
 #[test]
 fn what_does_not_hold_is_told_through_the_seeds_own_process() {
     let folder = tempfile::tempdir().expect("a folder");
