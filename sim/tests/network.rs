@@ -135,12 +135,8 @@ at_most = 0
 #[test]
 fn a_leader_whose_barriers_fail_at_once_does_not_spin() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (passed, said) = run(
-        folder.path(),
-        "handed",
-        HANDED_OVER,
-        &["run", "--seeds", "0..2"],
-    );
+    let command = ["run", "--seeds", "1"];
+    let (passed, said) = run(folder.path(), "handed", HANDED_OVER, &command);
     assert!(passed, "{said}");
 }
 
