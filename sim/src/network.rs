@@ -97,6 +97,8 @@ struct Network<'a> {
     requests: u64,
     calmed: bool,
     stopped: bool,
+    /// All has been well for a while after the last fault.
+    healed: bool,
     /// Who was in office at the last look.
     leader: Option<usize>,
     skew_from: Vec<(u64, i64)>,
@@ -130,7 +132,7 @@ impl Network<'_> {
     }
 
     fn run_until(&mut self, end: u64) {
-        while self.now < end && !self.stopped {
+        while self.now < end && !self.stopped && !self.healed {
             self.befall_due();
             let looks = self.now.is_multiple_of(LOOK_EVERY);
             if looks {

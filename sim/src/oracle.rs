@@ -160,6 +160,11 @@ impl Oracle {
         }
     }
 
+    /// The last entry that any replica has applied.
+    pub(crate) const fn latest_applied(&self) -> u64 {
+        self.applied
+    }
+
     /// An entry was applied; only the first replica's word counts. `lease` is
     /// how long nobody may hear of it.
     pub(crate) fn applied(&mut self, now: u64, index: u64, state: &State, effects: &[Effect]) {

@@ -2,7 +2,7 @@
 //! will strike, with its time and its hosts, all drawn before it begins.
 
 use crate::draw::{Draw, Of};
-use crate::scenario::{Fault, Group, Scenario, Shape, Swarm, Target};
+use crate::scenario::{Fault, Group, Scenario, Shape, Swarm, Target, What};
 use aliquot_core::budget::{Budget, BudgetDraft, Key};
 use aliquot_core::share::Kind;
 
@@ -41,7 +41,15 @@ impl Plan {
         }
     }
 
-    /// How long the healing phase lasts, in nanoseconds.
+    /// Whether the healing phase may end as soon as all has been well for a while: nobody
+    /// asks for figures of its end.
+    #[must_use]
+    pub fn may_end_early(&self) -> bool {
+        let after = |assert: &crate::scenario::Assert| matches!(assert.what, What::AfterHeal(_));
+        !self.scenario.asserts.iter().any(after)
+    }
+
+    /// How long the healing phase lasts at most, in nanoseconds.
     #[must_use]
     pub fn heal(&self) -> u64 {
         let delay = self.scenario.topology.delay
@@ -137,7 +145,7 @@ fn draw_sizes(scenario: &mut Scenario, swarm: &Swarm, seed: u64) {
     if let Some((from, to)) = swarm.clients {
         // Many are drawn less often than few: they cost more, and show little more.
         let (within, part) = (to - from, clients % 1_000);
-        let clients = (from + within * part * part * part / 1_000_000_000) as usize;
+        let clients = (from + within * part.pow(4) / 1_000_000_000_000) as usize;
         let groups = scenario.clients.len().max(1);
         for (index, group) in scenario.clients.iter_mut().enumerate() {
             group.count = ((clients + index) / groups).max(1);

@@ -14,6 +14,7 @@
 //! | `looks`, `marking` | what the oracle is shown; what is marked of it |
 //! | `seen` | what an answer changed, for marks |
 //! | `queue` | what is to happen |
+//! | `relay` | what nodes tell all others |
 
 mod asks;
 pub(crate) mod begin;
@@ -34,6 +35,7 @@ pub(crate) mod net;
 mod office;
 mod operator;
 mod queue;
+mod relay;
 mod seen;
 mod service;
 mod strike;
@@ -124,6 +126,8 @@ pub struct World {
     applied: u64,
     events: u64,
     stopped: bool,
+    /// All has been well for a while after the last fault.
+    healed: bool,
     measures_bytes: bool,
     skew_from: Vec<(u64, i64)>,
     /// Since when nobody is in office, as far as anybody has looked.
@@ -180,12 +184,13 @@ impl World {
 
     fn run_until(&mut self, end: u64) {
         while !self.stopped
+            && !self.healed
             && let Some(due) = self.queue.pop_by(end)
         {
             self.now = due.at;
             self.handle(due.event);
         }
-        if !self.stopped {
+        if !self.stopped && !self.healed {
             self.now = clock::quantised(end);
         }
     }

@@ -111,6 +111,35 @@ fn the_real_code_passes_under_faults_and_the_same_way_each_time() {
     assert_eq!(first, run(folder.path(), "faults", FAULTS, &hash).1);
 }
 
+/// Leads are handed over while a third of all messages is lost: a leader on its way out refuses
+/// every barrier at once, and once was asked for the next as fast as the processor could.
+const HANDED_OVER: &str = r#"
+[topology]
+nodes = 5
+[[fault]]
+kind = "leader_transfer"
+at = "3500ms"
+every = "700ms"
+times = 5
+target = "n2"
+[[fault]]
+kind = "loss"
+at = "3s"
+for = "4s"
+amount = 0.3
+[[assert]]
+metric = "excess"
+at_most = 0
+"#;
+
+#[test]
+fn a_leader_whose_barriers_fail_at_once_does_not_spin() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let command = ["run", "--seeds", "1"];
+    let (passed, said) = run(folder.path(), "handed", HANDED_OVER, &command);
+    assert!(passed, "{said}");
+}
+
 #[test]
 fn what_does_not_hold_is_told_through_the_seeds_own_process() {
     let folder = tempfile::tempdir().expect("a folder");

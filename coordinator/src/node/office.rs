@@ -113,14 +113,20 @@ impl Actor {
         }
     }
 
-    /// The barrier begins after every report that it covers has arrived.
+    /// The barrier begins after every report that it covers has arrived. One that fails
+    /// may do so at once, such as at a leader that hands its lead over: what it covered waits
+    /// a little for the next, or the two would go round as fast as the processor can.
     fn start_barrier(&self, barrier: Barrier) {
+        const AGAIN: Duration = Duration::from_millis(20);
         let (Some(raft), Some(term)) = (&self.raft, self.office.leads) else {
             return;
         };
         let (asked, control) = (raft.barrier(term.get()), self.control.clone());
         tokio::spawn(async move {
             let held = asked.await.is_ok();
+            if !held {
+                timer::sleep(AGAIN).await;
+            }
             // An actor that is gone waits for nothing.
             let _ = control.send(Control::Barrier { barrier, held });
         });

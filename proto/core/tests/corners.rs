@@ -4,6 +4,8 @@
 mod changes;
 #[path = "corners/children.rs"]
 mod children;
+#[path = "corners/floors.rs"]
+mod floors;
 #[path = "corners/haste.rs"]
 mod haste;
 #[path = "corners/office.rs"]

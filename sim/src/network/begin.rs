@@ -77,6 +77,7 @@ impl Network<'_> {
             requests: 0,
             calmed: false,
             stopped: false,
+            healed: false,
             leader: None,
             skew_from: Vec::new(),
             plan,

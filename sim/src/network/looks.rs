@@ -33,6 +33,7 @@ impl Network<'_> {
         }
         let name = |host: usize| self.hosts.name(host);
         self.oracle.healing.look(self.now, &health, &name);
+        self.healed = self.plan.may_end_early() && self.oracle.healing.is_over(self.now);
         if self.now.is_multiple_of(SEC) {
             self.note_second();
         }

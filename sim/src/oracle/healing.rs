@@ -62,6 +62,13 @@ impl Healing {
         }
     }
 
+    /// Whether it has been well for so long that nothing more is to be learned.
+    pub(crate) fn is_over(&self, now: u64) -> bool {
+        const CALM: u64 = 5_000_000_000;
+        let well = self.well.filter(|_| self.since.is_some());
+        well.is_some_and(|since| now - since >= CALM)
+    }
+
     /// How long it took to be well for good, in nanoseconds.
     pub(crate) fn took(&self) -> Option<u64> {
         Some(self.well?.saturating_sub(self.since?))

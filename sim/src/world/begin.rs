@@ -72,6 +72,7 @@ impl World {
             applied: 0,
             events: 0,
             stopped: false,
+            healed: false,
             measures_bytes: false,
             skew_from: Vec::new(),
             vacant: None,

@@ -254,29 +254,23 @@ impl World {
                 self.nodes[node].log.propose((*command).clone());
             }
             Message::Report { report, relayed } => {
-                self.node_hears_report(node, report, relayed, now)
+                self.node_hears_report(node, report, relayed, now);
+                if self.nodes[node].leads.is_none() {
+                    return;
+                }
             }
             Message::Answer { answer, relayed } => {
                 let target = self.lives.get(&answer.edge.child).copied();
-                if target == Some(node) {
-                    let life = self.nodes[node].node.as_ref().map(Node::life);
-                    let former = life != Some(answer.edge.child);
-                    self.marks.hit_if(former, Mark::AnswerOfFormerLife);
-                    if relayed {
-                        self.marks.hit(Mark::AnswerRelayed);
-                    }
-                    if let Some(machine) = &mut self.nodes[node].node {
-                        machine.handle_answer(&answer, now);
-                    }
-                } else if let (false, Some(to)) = (relayed, target) {
-                    self.send(
-                        node,
-                        to,
-                        Message::Answer {
-                            answer,
-                            relayed: true,
-                        },
-                    );
+                if target != Some(node) {
+                    self.relay_answer((from, node), target.filter(|_| !relayed), answer);
+                    return;
+                }
+                let life = self.nodes[node].node.as_ref().map(Node::life);
+                let former = life != Some(answer.edge.child);
+                self.marks.hit_if(former, Mark::AnswerOfFormerLife);
+                self.marks.hit_if(relayed, Mark::AnswerRelayed);
+                if let Some(machine) = &mut self.nodes[node].node {
+                    machine.handle_answer(&answer, now);
                 }
             }
             Message::ClientReport(report) => {
@@ -290,36 +284,6 @@ impl World {
             other => self.node_hears_client(from, node, other, now),
         }
         self.settle(node);
-    }
-
-    fn node_hears_report(&mut self, node: usize, report: Rc<Report>, relayed: bool, now: Tick) {
-        let host = &mut self.nodes[node];
-        let life = report.edge.child;
-        let builds = !report.is_whole();
-        let seq = |of| host.heard.get(&(life, of)).map(|known| known.seq);
-        let newer = seq(builds) < Some(report.seq);
-        let stale = seq(false).max(seq(true)) > Some(report.seq);
-        self.marks.hit_if(stale, Mark::NodeReportStale);
-        if newer {
-            host.heard.insert((life, builds), Rc::clone(&report));
-        }
-        if host.leads.is_some() {
-            if relayed && newer {
-                self.marks.hit(Mark::ReportRelayed);
-            }
-            if let Some(answer) = host.leader.handle_report(&report, &host.state, now) {
-                self.tell(node, answer);
-            }
-        } else if let (true, false, Some(to)) = (newer, relayed, host.log.hint) {
-            self.send(
-                node,
-                to,
-                Message::Report {
-                    report,
-                    relayed: true,
-                },
-            );
-        }
     }
 
     /// Does what follows from an input: elections, commits, plans, answers, reports.

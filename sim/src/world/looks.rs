@@ -137,6 +137,10 @@ impl World {
         self.show("applied", Some(node), || {
             format!("entry {index}: {effects:?}")
         });
+        // Some ran out since anybody looked, and no longer count against a limit that this lowers.
+        if index > self.oracle.latest_applied() {
+            self.land();
+        }
         let state = &self.nodes[node].state;
         self.oracle.applied(self.now, index, state, effects);
     }
@@ -161,6 +165,7 @@ impl World {
         self.marks.hit_if(all, Mark::AllUnleased);
         let name = |host: usize| self.hosts.name(host);
         self.oracle.healing.look(self.now, &health, &name);
+        self.healed = self.plan.may_end_early() && self.oracle.healing.is_over(self.now);
         if self.now.is_multiple_of(SEC) {
             self.note_second();
             self.show_books();

@@ -96,6 +96,11 @@ impl Net {
         !self.harms.values().any(cut)
     }
 
+    /// Whether all that one says arrives at the other: nothing is done to the link.
+    pub(crate) fn hears(&self, from: usize, to: usize) -> bool {
+        self.usual.loss == 0.0 && !self.harms.values().any(|harmed| harmed.meets(from, to))
+    }
+
     /// How much later a host does what it has to do.
     pub(crate) fn slowness(&self, host: usize) -> u64 {
         let slow = self.slow.values().filter(|(hosts, _)| hosts.has(host));

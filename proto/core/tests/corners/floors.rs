@@ -1,0 +1,83 @@
+//! Floors that outlive the lives that they are booked on.
+
+use super::office::Office;
+use super::setup::*;
+use aliquot_core::message::FloorRelease;
+use aliquot_core::share::Share;
+
+/// What the seventh client of the second life no longer uses.
+fn release(budget: &Budget) -> FloorRelease {
+    let floor = given(budget, [10, 10, 0, 0]).share();
+    FloorRelease {
+        budget: B,
+        former: edge(2, 7),
+        floor: Share {
+            tokens: Tokens::ZERO,
+            ..floor
+        },
+    }
+}
+
+/// The first life says so while the second is not reclaimed yet; after that the second
+/// reports again, or not. What the rounds after the reclaim release.
+fn released(reports_again: bool) -> (FloorRelease, Vec<FloorRelease>) {
+    let budget = floored();
+    let mut office = Office::open();
+    office.put(budget.clone());
+    let grant = Changes {
+        round: Round::new(1),
+        grants: vec![Movement {
+            child: Incarnation::new(2),
+            budget: B,
+            period: PeriodId::new(0),
+            total: given(&budget, [50, 50, 0, 20]),
+        }],
+        ..Changes::default()
+    };
+    office.apply(Some(&Command::Round(grant)), at(0));
+    let release = release(&budget);
+    let report = Report {
+        edge: edge(0, 1),
+        seq: Seq::new(1),
+        basis: Seq::new(0),
+        heard: Heard::default(),
+        wall_ms: DAWN,
+        intent: Intent::Stay,
+        lines: Vec::new(),
+        floors: vec![release],
+    };
+    office.leader.handle_report(&report, &office.state, at(500));
+    for changes in office.rounds(at(600)) {
+        assert!(changes.floors.is_empty(), "nothing is kept of it yet");
+        office.apply(Some(&Command::Round(changes)), at(600));
+    }
+    if reports_again {
+        office.report(2, DAWN, at(700));
+    }
+    let mut released = Vec::new();
+    for now in [8_000, 8_200, 8_400] {
+        for changes in office.rounds(at(now)) {
+            released.extend(changes.floors.iter().copied());
+            office.apply(Some(&Command::Round(changes)), at(now));
+        }
+    }
+    assert!(
+        !office
+            .state
+            .members()
+            .any(|(life, _)| life == Incarnation::new(2))
+    );
+    (release, released)
+}
+
+#[test]
+fn a_floor_that_is_given_up_before_its_life_is_reclaimed_is_released_after() {
+    let (release, released) = released(false);
+    assert_eq!(released, [release]);
+}
+
+#[test]
+fn a_life_that_goes_on_reporting_knows_itself_what_is_used_of_its_floors() {
+    let (_, released) = released(true);
+    assert_eq!(released, []);
+}

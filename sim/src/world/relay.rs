@@ -1,0 +1,60 @@
+//! What nodes tell all others, and who passes it on.
+//!
+//! Whatever a node says of itself, or a leader of a node, goes to everybody at once. Who
+//! does not hear its origin gets it through the others.
+
+use super::World;
+use super::event::Message;
+use crate::mark::Mark;
+use aliquot_core::message::{Answer, Report};
+use aliquot_core::unit::Tick;
+use std::rc::Rc;
+
+impl World {
+    /// What whom it is for hears from its origin is relayed by nobody.
+    pub(super) fn relay_answer(
+        &mut self,
+        (from, node): (usize, usize),
+        to: Option<usize>,
+        answer: Rc<Answer>,
+    ) {
+        let Some(to) = to.filter(|&to| !self.net.hears(from, to)) else {
+            return;
+        };
+        let relayed = true;
+        self.send(node, to, Message::Answer { answer, relayed });
+    }
+
+    pub(super) fn node_hears_report(
+        &mut self,
+        node: usize,
+        report: Rc<Report>,
+        relayed: bool,
+        now: Tick,
+    ) {
+        let host = &mut self.nodes[node];
+        let life = report.edge.child;
+        let builds = !report.is_whole();
+        let seq = |of| host.heard.get(&(life, of)).map(|known| known.seq);
+        let newer = seq(builds) < Some(report.seq);
+        let stale = seq(false).max(seq(true)) > Some(report.seq);
+        self.marks.hit_if(stale, Mark::NodeReportStale);
+        if newer {
+            host.heard.insert((life, builds), Rc::clone(&report));
+        }
+        if host.leads.is_some() {
+            if relayed && newer {
+                self.marks.hit(Mark::ReportRelayed);
+            }
+            if let Some(answer) = host.leader.handle_report(&report, &host.state, now) {
+                self.tell(node, answer);
+            }
+        } else if let (true, false, Some(to)) = (newer, relayed, host.log.hint) {
+            let origin = self.lives.get(&life).copied();
+            if origin.is_none_or(|origin| !self.net.hears(origin, to)) {
+                let relayed = true;
+                self.send(node, to, Message::Report { report, relayed });
+            }
+        }
+    }
+}
