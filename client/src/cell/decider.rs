@@ -36,8 +36,6 @@ pub(crate) struct CellDecider {
     right: Right,
     /// Permits held, in flight or not.
     held: u64,
-    /// What threads had refused by themselves when it was last asked for.
-    denied: u64,
 }
 
 impl CellDecider {
@@ -57,7 +55,6 @@ impl CellDecider {
             agreed: false,
             right: Right::Never,
             held: 0,
-            denied: 0,
         }
     }
 
@@ -356,10 +353,9 @@ impl Decider for CellDecider {
 
     fn observed(&mut self) -> Option<Observed> {
         let purses = &self.cell().purses;
-        let (tally, denied) = (&self.gate.tally, purses.denied());
+        let tally = &self.gate.tally;
         tally.admitted(purses.take_uncounted());
-        tally.denied(denied.wrapping_sub(self.denied));
-        self.denied = denied;
+        tally.denied(purses.take_denied());
         Some(tally.drain(self.scale.grains_per_token()))
     }
 }
