@@ -113,7 +113,16 @@ impl CellDecider {
     fn turn<R>(&mut self, now: Tick, change: impl Fn(Plan, u64) -> (Plan, u64, R)) -> R {
         let answer = self.begin(now, change);
         self.cell().purses.revoke_all();
+        self.show_parts(now);
         answer
+    }
+
+    /// Says to windows that follow the share what it is.
+    fn show_parts(&self, now: Tick) {
+        let plan = &self.plan;
+        let counts = plan.mark == Mark::Leased && plan.kind == Kind::Rate && self.agreed;
+        let tokens = plan.burst.grains() / self.scale.grains_per_token();
+        self.gate.parts.see(if counts { tokens } else { 0 }, now);
     }
 
     fn begin<R>(&mut self, now: Tick, change: impl Fn(Plan, u64) -> (Plan, u64, R)) -> R {
@@ -327,6 +336,7 @@ impl Decider for CellDecider {
     }
 
     fn cancel_overheld(&mut self, now: Tick) {
+        self.show_parts(now);
         if self.plan.kind == Kind::Concurrency {
             let (wheel, era) = (&self.cell().wheel, self.cell().era());
             self.cell().put_back(wheel.turn(now), era);
