@@ -202,7 +202,7 @@ impl Cell {
     }
 
     /// The debt after `ask`, if it is admitted. Of what is held, `ours` tokens are in the word.
-    #[inline]
+    #[inline(always)]
     fn step(
         &self,
         slot: &Slot,
@@ -229,7 +229,7 @@ impl Cell {
     }
 
     /// What `ask` costs, in units, if that can be had at all.
-    #[inline]
+    #[inline(always)]
     fn cost(&self, slot: &Slot, ask: Ask) -> Result<u64, No> {
         let cost = match (ask, slot.kind) {
             (Ask::Tokens(n), Kind::Rate | Kind::Quota) => {
@@ -251,7 +251,7 @@ impl Cell {
         cost.ok_or(short(slot, No::ExceedsBurst))
     }
 
-    #[inline]
+    #[inline(always)]
     fn slot(&self, epoch: u16) -> Slot {
         let [base, mult, meta] = &self.hot.slots[usize::from(epoch & 1)];
         Slot::unpack([
@@ -266,7 +266,7 @@ impl Cell {
         Tick::from_nanos(until)
     }
 
-    #[inline]
+    #[inline(always)]
     fn period(&self, slot: &Slot, epoch: u16) -> PeriodId {
         if slot.kind == Kind::Quota {
             let period = &self.cold.period[usize::from(epoch & 1)];
@@ -342,7 +342,7 @@ const fn short(slot: &Slot, no: No) -> No {
 /// of which this is the same step with supply rounded down to units.
 ///
 /// The level stays `floor` below the capacity.
-#[inline]
+#[inline(always)]
 fn admit(slot: &Slot, debt: u64, cost: u64, floor: u64, now: Tick) -> Result<u64, No> {
     let (made, more) = slot.made(now);
     let full = made.saturating_add(u64::from(more)).saturating_add(floor);

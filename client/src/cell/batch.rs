@@ -35,7 +35,7 @@ impl Cell {
     }
 
     /// The units that the word's level must stay below the burst by; `ours` of what is held is in the word.
-    #[inline]
+    #[inline(always)]
     pub(super) fn floor(&self, slot: &Slot, ours: u64) -> u64 {
         match self.purses.held().saturating_sub(ours) {
             0 => 0,
@@ -44,7 +44,7 @@ impl Cell {
     }
 
     /// One token, in units, rounded up.
-    #[inline]
+    #[inline(always)]
     fn unit_cost(&self, slot: &Slot) -> u64 {
         let scale = self.hot.scale.load(Ordering::Relaxed);
         slot.cost(u128::from(scale)).unwrap_or(Word::DEBT_MAX)

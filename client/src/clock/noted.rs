@@ -16,7 +16,7 @@ static LOOKED: AtomicBool = AtomicBool::new(false);
 /// How often it is written down while somebody looks.
 const BEAT: Duration = Duration::from_millis(1);
 /// And how often it is asked then whether somebody still does.
-const BEATS: u32 = 64;
+const BEATS: u32 = 1_000;
 /// How soon it is noticed that somebody does. To be woken would cost who is refused a call of the kernel.
 const SLEEP: Duration = Duration::from_millis(100);
 /// A thread that looked so often looks often. It then looks twice.

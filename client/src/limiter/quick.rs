@@ -65,7 +65,7 @@ impl Limiter {
     }
 
     /// Decides with what this thread holds: when that was taken from what all share.
-    #[inline]
+    #[inline(always)]
     pub(super) fn spend(&self, n: u64) -> Option<Tick> {
         if matches!(self.pace, Pace::Exact | Pace::Single) {
             return None;
@@ -73,13 +73,17 @@ impl Limiter {
         let me = sync::me();
         let purse = self.gate.cell.purse(me);
         let coins = purse.coins_of(me, n)?;
-        if self.pace == Pace::Strict {
-            let lease = self.handle.shared.lease.0.load(Ordering::Acquire);
-            if HostClock::latest().nanos() >= lease {
-                return None;
-            }
+        if self.pace == Pace::Strict && self.may_be_over() {
+            return None;
         }
         Some(purse.spend(coins, n))
+    }
+
+    /// Whether the lease may be over. On its own, so that what has no lease does not make room for it.
+    #[inline(never)]
+    fn may_be_over(&self) -> bool {
+        let lease = self.handle.shared.lease.0.load(Ordering::Acquire);
+        HostClock::latest().nanos() >= lease
     }
 
     /// Decides on what all threads share, and takes some for this one.
@@ -91,7 +95,8 @@ impl Limiter {
         if n == 1
             && let Some(wait) = self.still_dry()
         {
-            return Err(self.refuse_again(wait));
+            self.count_again(wait);
+            return Err(throttled(wait));
         }
         let (now, taken) = match self.pace {
             Pace::Single => {
@@ -162,8 +167,9 @@ impl Limiter {
         }
     }
 
-    /// A refusal by a clock that may be late, and never early.
-    fn refuse_again(&self, wait: Span) -> Refused {
+    /// Counts a refusal by a clock that may be late, and never early.
+    #[inline]
+    fn count_again(&self, wait: Span) {
         if self.own.is_none() {
             let me = sync::become_somebody();
             if !self.gate.cell.purse(me).denied(me) {
@@ -173,13 +179,17 @@ impl Limiter {
         } else if self.counts {
             self.gate.tally.denied(1);
         }
-        let refused = Refused {
-            reason: Reason::Throttled,
-            retry_after: Some(Duration::from_nanos(wait.nanos())),
-        };
         if self.gate.switch.is_watched() {
-            self.tell_refused(1, refused);
+            self.tell_refused(1, throttled(wait));
         }
-        refused
+    }
+}
+
+/// Made where it is wanted, twice if need be: to copy it would take longer than all the rest.
+#[inline]
+const fn throttled(wait: Span) -> Refused {
+    Refused {
+        reason: Reason::Throttled,
+        retry_after: Some(Duration::from_nanos(wait.nanos())),
     }
 }
