@@ -186,7 +186,7 @@ impl ClientBuilder {
         let (errands, errands_in) = mpsc::unbounded_channel();
         let (source, pace) = match (self.clock, self.batches) {
             (Some(clock), _) => (Source::Other(clock), Pace::Exact),
-            (None, Batches::Off) => (Source::Host, Pace::Exact),
+            (None, Batches::Off) => (Source::Host, Pace::Single),
             (None, Batches::Strict) => (Source::Host, Pace::Strict),
             (None, Batches::Relaxed) => (Source::Host, Pace::Free),
         };

@@ -46,6 +46,7 @@
 mod batch;
 pub(crate) mod book;
 mod decider;
+mod dry;
 pub(crate) mod purse;
 mod slot;
 mod view;
@@ -54,9 +55,10 @@ pub(crate) mod wheel;
 pub(crate) use decider::CellDecider;
 pub(crate) use slot::{Mark, Slot};
 
-use crate::sync::{self, AtomicU64, Ordering, fence};
+use crate::sync::{self, AtomicU64, Ordering};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{PeriodId, Span, Tick};
+use dry::Dry;
 use purse::Purses;
 use wheel::Wheel;
 
@@ -71,10 +73,12 @@ impl Word {
     const DEBT_BITS: u32 = 48;
     const DEBT_MAX: u64 = (1 << Self::DEBT_BITS) - 1;
 
+    #[inline]
     const fn pack(self) -> u64 {
         (self.epoch as u64) << Self::DEBT_BITS | self.debt
     }
 
+    #[inline]
     const fn unpack(word: u64) -> Self {
         Self {
             epoch: (word >> Self::DEBT_BITS) as u16,
@@ -117,6 +121,7 @@ pub(crate) struct Cell {
     hot: Hot,
     cold: Cold,
     wheel: Wheel,
+    dry: Dry,
     purses: Purses,
 }
 
@@ -183,6 +188,7 @@ impl Cell {
                 era: AtomicU64::new(0),
             },
             wheel: Wheel::new(),
+            dry: Dry::new(),
             purses: Purses::new(),
         }
     }
@@ -191,39 +197,12 @@ impl Cell {
     /// after the epoch that it is to hold for. An admission carries the period
     /// that it belongs to.
     pub(crate) fn decide(&self, ask: Ask, now: Tick, lease: &AtomicU64) -> Result<PeriodId, No> {
-        let mut seen = self.hot.word.load(Ordering::Acquire);
-        loop {
-            let word = Word::unpack(seen);
-            let slot = self.slot(word.epoch);
-            let period = self.period(&slot, word.epoch);
-            match self.step(&slot, word, ask, now, lease, 0) {
-                Ok(debt) => {
-                    let next = Word { debt, ..word }.pack();
-                    // Release, so that what was read here happened before an
-                    // overwriting of it; acquire, to see the slot of a new epoch.
-                    match self.hot.word.compare_exchange_weak(
-                        seen,
-                        next,
-                        Ordering::AcqRel,
-                        Ordering::Acquire,
-                    ) {
-                        Ok(_) => return Ok(period),
-                        Err(found) => seen = found,
-                    }
-                }
-                Err(no) => {
-                    fence(Ordering::Acquire);
-                    let found = self.hot.word.load(Ordering::Acquire);
-                    if Word::unpack(found).epoch == word.epoch {
-                        return Err(no);
-                    }
-                    seen = found;
-                }
-            }
-        }
+        self.take(ask, 0, now, lease, 0)
+            .map(|(_, _, period)| period)
     }
 
     /// The debt after `ask`, if it is admitted. Of what is held, `ours` tokens are in the word.
+    #[inline(always)]
     fn step(
         &self,
         slot: &Slot,
@@ -239,7 +218,7 @@ impl Cell {
             Mark::Forever => {}
             Mark::Floor if now < self.until(word.epoch) => {}
             Mark::Floor => return Err(No::Lapsed),
-            Mark::Open => return Ok(word.debt),
+            Mark::Open => return open(slot, word, ask),
             Mark::Cold => return Err(No::Cold),
             Mark::NoBudget => return Err(No::Unruled),
             Mark::Closed => return Err(No::Closed),
@@ -250,6 +229,7 @@ impl Cell {
     }
 
     /// What `ask` costs, in units, if that can be had at all.
+    #[inline(always)]
     fn cost(&self, slot: &Slot, ask: Ask) -> Result<u64, No> {
         let cost = match (ask, slot.kind) {
             (Ask::Tokens(n), Kind::Rate | Kind::Quota) => {
@@ -271,6 +251,7 @@ impl Cell {
         cost.ok_or(short(slot, No::ExceedsBurst))
     }
 
+    #[inline(always)]
     fn slot(&self, epoch: u16) -> Slot {
         let [base, mult, meta] = &self.hot.slots[usize::from(epoch & 1)];
         Slot::unpack([
@@ -285,6 +266,7 @@ impl Cell {
         Tick::from_nanos(until)
     }
 
+    #[inline(always)]
     fn period(&self, slot: &Slot, epoch: u16) -> PeriodId {
         if slot.kind == Kind::Quota {
             let period = &self.cold.period[usize::from(epoch & 1)];
@@ -304,6 +286,9 @@ impl Cell {
                 return;
             }
             let word = Word::unpack(seen);
+            if self.slot(word.epoch).kind != Kind::Concurrency {
+                return;
+            }
             let debt = word.debt.saturating_sub(units);
             match self.hot.word.compare_exchange_weak(
                 seen,
@@ -334,6 +319,16 @@ impl Cell {
     }
 }
 
+/// The debt after `ask` where there is no limit. Permits are counted all the same: they are given back,
+/// and those that are out when there is a limit again count toward it.
+const fn open(slot: &Slot, word: Word, ask: Ask) -> Result<u64, No> {
+    match (ask, slot.kind) {
+        (Ask::Permit, Kind::Concurrency) if word.debt < Word::DEBT_MAX => Ok(word.debt + 1),
+        (Ask::Permit, Kind::Concurrency) => Err(No::Permits),
+        _ => Ok(word.debt),
+    }
+}
+
 /// What is said of a kind where it is said of a rate that `no`.
 const fn short(slot: &Slot, no: No) -> No {
     match slot.kind {
@@ -347,6 +342,7 @@ const fn short(slot: &Slot, no: No) -> No {
 /// of which this is the same step with supply rounded down to units.
 ///
 /// The level stays `floor` below the capacity.
+#[inline(always)]
 fn admit(slot: &Slot, debt: u64, cost: u64, floor: u64, now: Tick) -> Result<u64, No> {
     let (made, more) = slot.made(now);
     let full = made.saturating_add(u64::from(more)).saturating_add(floor);

@@ -3,6 +3,7 @@
 mod counter;
 mod latest;
 mod manual;
+mod noted;
 
 pub use counter::CounterClock;
 pub use manual::ManualClock;

@@ -1,11 +1,14 @@
 //! What callers and the session share of one key.
 
+pub(crate) mod parts;
+
 use crate::cell::Cell;
 use crate::switch::Switch;
 use crate::sync::{AtomicU64, Ordering};
 use crate::tap::Tap;
 use aliquot_core::demand::Observed;
 use aliquot_core::unit::{Span, Tick};
+use parts::Parts;
 use std::sync::atomic::AtomicU64 as Told;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::{Notify, Semaphore};
@@ -22,6 +25,7 @@ pub(crate) struct Gate {
     pub(crate) change: Notify,
     pub(crate) home: Home,
     pub(crate) switch: Switch,
+    pub(crate) parts: Parts,
     tap: OnceLock<Arc<Tap>>,
 }
 
@@ -36,6 +40,7 @@ impl Gate {
             change: Notify::const_new(),
             home: Home::default(),
             switch: Switch::default(),
+            parts: Parts::default(),
             tap: OnceLock::new(),
         }
     }

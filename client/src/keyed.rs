@@ -1,13 +1,16 @@
 //! Limits of as many keys as there is memory for, and no more.
 
+mod builder;
 mod name;
 mod table;
+mod tags;
 
-use crate::cell::{Mark, Slot};
-use crate::clock::{SharedClock, Source};
+pub use builder::KeyedBuilder;
+
+use crate::cell::Slot;
+use crate::clock::Source;
 use crate::limit::{Limit, LimitError};
 use crate::refused::{Reason, Refused};
-use aliquot_core::share::Kind;
 use aliquot_core::unit::{Span, Tick};
 use name::Name;
 use std::time::Duration;
@@ -62,15 +65,6 @@ struct Class {
     most: u64,
 }
 
-/// What makes a [`Keyed`]; see [`Keyed::builder`].
-#[derive(Debug)]
-pub struct KeyedBuilder {
-    limits: Vec<(Limit, u64)>,
-    keys: usize,
-    clock: Source,
-    seed: Option<u64>,
-}
-
 impl Keyed {
     /// How many keys are worked on at once in a batch, so that their memory is fetched together.
     const BATCH: usize = 16;
@@ -102,12 +96,7 @@ impl Keyed {
     /// ```
     #[must_use]
     pub fn builder(limit: impl Into<Limit>, burst: u64, keys: usize) -> KeyedBuilder {
-        KeyedBuilder {
-            limits: vec![(limit.into(), burst)],
-            keys,
-            clock: Source::Counter,
-            seed: None,
-        }
+        KeyedBuilder::new(limit.into(), burst, keys)
     }
 
     /// Takes `n` of the key's tokens, of class 0.
@@ -134,7 +123,8 @@ impl Keyed {
     ///
     /// [`Refused`]; nothing was taken. A class that there is not has [`Reason::NoBudget`].
     pub fn try_acquire_of(&self, class: u16, key: &str, n: u64, now: Tick) -> Result<(), Refused> {
-        self.decide(&self.table.name(class, key), n, now)
+        let name = self.table.name(class, key);
+        self.decide(&name, n, now, |name| self.table.find(name))
     }
 
     /// Takes `n` for each of these keys, of class 0, each on its own, and writes the answers
@@ -164,12 +154,15 @@ impl Keyed {
             for name in names.iter().take(asked.len()) {
                 near ^= self.table.touch_tags(name);
             }
-            for name in names.iter().take(asked.len()) {
-                near ^= self.table.touch(name);
+            let mut likely = [0; Self::BATCH];
+            for (likely, name) in likely.iter_mut().zip(&names).take(asked.len()) {
+                *likely = self.table.likely(name, &mut near);
             }
             std::hint::black_box(near);
-            for ((name, (_, n)), answer) in names.iter().zip(asked).zip(answers) {
-                *answer = self.decide(name, *n, now);
+            for (((name, (_, n)), likely), answer) in
+                names.iter().zip(asked).zip(likely).zip(answers)
+            {
+                *answer = self.decide(name, *n, now, |name| self.table.find_at(likely, name));
             }
         }
     }
@@ -236,7 +229,14 @@ impl Keyed {
         self.clock.now()
     }
 
-    fn decide(&self, name: &Name, n: u64, now: Tick) -> Result<(), Refused> {
+    #[inline]
+    fn decide(
+        &self,
+        name: &Name,
+        n: u64,
+        now: Tick,
+        find: impl Fn(&Name) -> Option<Found>,
+    ) -> Result<(), Refused> {
         let Some(class) = self.classes.get(usize::from(name.class())) else {
             return Err(Refused::from(Reason::NoBudget));
         };
@@ -247,7 +247,7 @@ impl Keyed {
         let cost = cost.filter(|&cost| cost <= slot.burst);
         let cost = cost.ok_or(Refused::from(Reason::ExceedsBurst))?;
         loop {
-            let found = match self.table.find(name) {
+            let found = match find(name) {
                 Some(found) => found,
                 None => self.claim(name, now)?,
             };
@@ -301,6 +301,7 @@ impl Class {
     /// The debt, or an empty bucket's where it cannot be this class's: who was charged in
     /// the measure of the slot's former key is not to wait for a year. A bucket owes at most its
     /// burst; the hour on top is for a clock that steps back.
+    #[inline]
     fn sane(&self, debt: u64, now: Tick) -> u64 {
         let Some(slot) = &self.slot else {
             return debt;
@@ -314,6 +315,7 @@ impl Class {
 }
 
 /// The debt after `cost`; the step of the cell, on a word of its own.
+#[inline]
 fn step(slot: &Slot, debt: u64, cost: u64, now: Tick) -> Result<u64, No> {
     let (made, more) = slot.made(now);
     if debt <= made {
@@ -330,63 +332,4 @@ fn step(slot: &Slot, debt: u64, cost: u64, now: Tick) -> Result<u64, No> {
         reason: Reason::Throttled,
         retry_after: wait.map(|at| Duration::from_nanos(at.since(now).nanos())),
     }))
-}
-
-impl KeyedBuilder {
-    /// Another class, with a limit of its own: the second is 1, the third 2, and so on.
-    #[must_use]
-    pub fn class(mut self, limit: impl Into<Limit>, burst: u64) -> Self {
-        self.limits.push((limit.into(), burst));
-        self
-    }
-
-    /// The clock that it decides by.
-    #[must_use]
-    pub fn clock(mut self, clock: SharedClock) -> Self {
-        self.clock = Source::Other(clock);
-        self
-    }
-
-    /// What places of keys are drawn from, for runs that are to be the same. The default is
-    /// random, so that nobody can choose keys that meet.
-    #[must_use]
-    pub const fn seed(mut self, seed: u64) -> Self {
-        self.seed = Some(seed);
-        self
-    }
-
-    /// Takes the memory and makes the store.
-    ///
-    /// # Errors
-    ///
-    /// [`LimitError`], naming what is out of range.
-    pub fn build(self) -> Result<Keyed, LimitError> {
-        let keys = self.keys;
-        if keys == 0 || keys > Keyed::KEYS_MAX {
-            let most = Keyed::KEYS_MAX;
-            return Err(LimitError::Keys { keys, most });
-        }
-        if self.limits.len() > usize::from(u16::MAX) {
-            return Err(LimitError::Classes {
-                classes: self.limits.len(),
-            });
-        }
-        let now = self.clock.now();
-        let class = |&(limit, burst): &(Limit, u64)| {
-            let fitted = limit.fit_for_long(burst)?;
-            let mark = Mark::Forever;
-            let slot = Slot::new(fitted.rate, fitted.burst, now, mark, Kind::Rate);
-            let hour = slot.made(now.after(Span::from_secs(3_600))).0;
-            Ok(Class {
-                most: slot.burst.saturating_add(hour),
-                slot: (!limit.is_unlimited()).then_some(slot),
-                grains_per_token: fitted.scale.grains_per_token(),
-            })
-        };
-        Ok(Keyed {
-            classes: self.limits.iter().map(class).collect::<Result<_, _>>()?,
-            table: Table::new(keys, self.seed),
-            clock: self.clock,
-        })
-    }
 }

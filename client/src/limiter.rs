@@ -5,6 +5,7 @@ mod keyed;
 mod line;
 mod mode;
 mod own;
+mod part;
 mod quick;
 mod reservation;
 mod tier;

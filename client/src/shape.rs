@@ -17,16 +17,27 @@
 //! # Over a share
 //!
 //! Each is a [`Tier`](crate::Tier): in [`Layers`](crate::Layers) with a leased limiter both
-//! must admit, so that the fleet keeps to the budget and each process to the shape. Windows
-//! can be dealt, too: processes whose limits sum up to `N` admit, all together, what one window
-//! of limit `N` would by its row above, if a part is taken away from one
-//! ([`FixedWindow::set_limit`]) a whole window before it is given to another. Of clocks on
-//! one grid, that is: a fixed window's grid is its own clock's.
+//! must admit, so that the fleet keeps to the budget and each process to the shape.
+//!
+//! Windows can be the fleet's ([`FixedWindow::over`], [`SlidingCounter::over`], [`SlidingLog::over`]): with `N` the
+//! burst of a budget of a rate, all processes together admit in any window, by whatever clocks, what the rows above say
+//! for `limit = N`. A process may use of its share what it has held for a whole window, so that what another has used
+//! up is not used again; that is the price, and that a new process waits for a window before it admits
+//! anything. A window is as long as the clocks say that it is measured by. A window on the calendar's grid is a budget of
+//! the kind *quota*, and needs no shape.
+//!
+//! A [`Meter`] over a leased limiter is the fleet's as that is. Permits are, as a budget of the kind *concurrency*. A [`Pacer`]
+//! over a leased limiter ([`Pacer::over`]) spaces this process's turns by its part of the rate: the fleet's keep to the
+//! rate in the long run, and two processes' turns may coincide, so over any `t` there are at most `R · t` turns, and one more for
+//! each process and for each time that the rate moved.
 
+mod amount;
 mod counter;
 mod fixed;
 mod log;
 mod meter;
+#[cfg(test)]
+mod over;
 mod pacer;
 
 pub use counter::SlidingCounter;
@@ -61,6 +72,12 @@ pub enum ShapeError {
         /// The least that it may be.
         least: Duration,
     },
+    /// It was to follow a share, and the limiter is of a limit of this process's own.
+    #[error("the limiter is of a limit of this process's own: there is no share to follow")]
+    NotLeased,
+    /// Its limit is a share's, and changed where that is dealt.
+    #[error("its limit is a share's: it is changed at the coordinator")]
+    Shared,
 }
 
 const YEAR: Duration = Duration::from_secs(366 * 86_400);

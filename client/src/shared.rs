@@ -25,8 +25,10 @@ pub(crate) struct LeaseWord(pub(crate) AtomicU64);
 /// What a decision looks at before it spends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
-    /// There is no batch.
+    /// There is no batch, and each decision is made at a reading of the clock.
     Exact,
+    /// There is no batch; who was refused may be refused again by a clock that is late.
+    Single,
     /// At the lease, on the kernel's clock.
     Strict,
     /// At nothing.
@@ -135,6 +137,9 @@ impl Shared {
         errands: Errands,
     ) -> Self {
         let clock = source.shared();
+        if pace != Pace::Exact {
+            HostClock::keep_noted();
+        }
         Self {
             clock,
             source,

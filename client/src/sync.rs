@@ -31,6 +31,8 @@ pub(crate) enum Bug {
     EpochIgnored,
     /// The capacity of a purse that was closed arrives with tokens in it.
     ArrivesFull,
+    /// Who reads a pair of words does not look whether they belong together.
+    Torn,
 }
 
 /// No thread.
@@ -65,7 +67,7 @@ pub(crate) fn purses() -> usize {
     *PURSES.get_or_init(|| {
         let threads = std::thread::available_parallelism();
         let threads = threads.map_or(1, std::num::NonZero::get);
-        (4 * threads).next_power_of_two().clamp(4, 64)
+        (4 * threads).next_power_of_two().clamp(16, 64)
     })
 }
 
@@ -75,6 +77,7 @@ pub(crate) fn spin() {
 }
 
 /// Whether a bug is planted: never, outside of such tests.
+#[inline]
 pub(crate) const fn planted(_: Bug) -> bool {
     false
 }

@@ -3,9 +3,12 @@
 use aliquot_client::{Clock, HostClock, Limit, Limiter};
 use std::sync::{Arc, Barrier};
 use std::thread;
+use std::time::Duration;
 
-/// The most tokens that a thread holds.
-const BATCH: u64 = 64;
+/// The most tokens of such a burst that a thread holds.
+fn batch(burst: u64) -> u64 {
+    (burst / 64).min(1_024)
+}
 
 fn limiter(per_sec: u64, burst: u64) -> Limiter {
     Limiter::local(Limit::per_sec(per_sec), burst).expect("a limit")
@@ -54,7 +57,10 @@ fn threads_get_all_but_a_batch_each_and_no_more() {
         let burst = 100_000;
         let admitted = together(&limiter(0, burst), threads, burst);
         assert!(admitted <= burst, "{admitted} of {burst}");
-        assert!(admitted + threads * BATCH >= burst, "{admitted} of {burst}");
+        assert!(
+            admitted + threads * batch(burst) >= burst,
+            "{admitted} of {burst}"
+        );
     }
 }
 
@@ -63,9 +69,9 @@ fn a_thread_that_is_gone_keeps_at_most_a_batch() {
     let (burst, limiter) = (10_000, limiter(0, 10_000));
     let gone = together(&limiter, 1, 100);
     assert_eq!(gone, 100);
-    let rest = burst - gone - BATCH;
+    let rest = burst - gone - batch(burst);
     assert!(limiter.try_acquire(rest).is_ok(), "all at once");
-    assert!(ask(&limiter, burst) <= BATCH);
+    assert!(ask(&limiter, burst) <= batch(burst));
 }
 
 #[test]
@@ -99,4 +105,49 @@ fn threads_together_keep_to_the_envelope() {
         let most = made + made / 1_000 + u128::from(burst);
         assert!(u128::from(admitted) <= most, "{admitted} of {most}");
     }
+}
+
+#[test]
+fn a_refusal_that_is_said_again_ends_when_it_said() {
+    for limiter in [
+        limiter(20, 200),
+        limiter(20, 200).unbatched(),
+        limiter(20, 5),
+    ] {
+        while limiter.try_acquire(1).is_ok() {}
+        // Often enough for each way of refusing; the next token is 50 ms away.
+        let mut waits = Vec::new();
+        let deadline = HostClock.now().nanos() + 30_000_000_000;
+        let again = loop {
+            let asked = HostClock.now();
+            match limiter.try_acquire(1) {
+                Ok(_) => break asked,
+                Err(refused) => {
+                    let wait = refused.retry_after.expect("it is made");
+                    waits.push(asked.nanos() + wait.as_nanos() as u64);
+                }
+            }
+            assert!(asked.nanos() < deadline, "never");
+        };
+        // All of them named the same instant, to a tick of the kernel's clock before.
+        let least = waits.into_iter().min().expect("it was refused once");
+        let late = 20_000_000;
+        assert!(
+            again.nanos() + late >= least,
+            "{} before it was said",
+            least - again.nanos()
+        );
+    }
+}
+
+#[test]
+fn who_gives_tokens_back_ends_what_was_refused() {
+    let hour = Duration::from_secs(3_600);
+    let limiter = Limiter::local(Limit::per(1, hour), 100).expect("a limit");
+    let taken = limiter
+        .reserve_within(100, Duration::ZERO)
+        .expect("it is full");
+    assert_eq!(ask(&limiter, 10_000), 0);
+    assert_eq!(taken.settle(1).restored, 99);
+    assert_eq!(ask(&limiter, 10_000), 99);
 }

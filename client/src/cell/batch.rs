@@ -4,13 +4,15 @@ use super::purse::{Content, Purse, Purses};
 use super::{Ask, Cell, Mark, No, Slot, Word};
 use crate::sync::{self, AtomicU64, Bug, Ordering, fence};
 use aliquot_core::share::Kind;
-use aliquot_core::unit::Tick;
+use aliquot_core::unit::{PeriodId, Tick};
 
 /// What was decided on the word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Took {
     /// The tokens that the thread spent since it was last counted, with these.
     pub(crate) spent: u64,
+    /// The period that it belongs to.
+    pub(crate) period: PeriodId,
 }
 
 impl Cell {
@@ -25,15 +27,15 @@ impl Cell {
         self.purses.coins()
     }
 
-    /// Until when one token is refused to `me`, if that is known without looking at a clock: it
+    /// Until when one token is refused, if that is known without looking at a clock: it
     /// was refused by the very word that is there now.
     #[inline]
-    pub(crate) fn dry_until(&self, me: u32) -> Option<Tick> {
-        let word = self.hot.word.load(Ordering::Acquire);
-        self.purses.of(me).dry_until(me, word)
+    pub(crate) fn dry_until(&self) -> Option<Tick> {
+        self.dry.until(self.hot.word.load(Ordering::Acquire))
     }
 
     /// The units that the word's level must stay below the burst by; `ours` of what is held is in the word.
+    #[inline(always)]
     pub(super) fn floor(&self, slot: &Slot, ours: u64) -> u64 {
         match self.purses.held().saturating_sub(ours) {
             0 => 0,
@@ -42,45 +44,56 @@ impl Cell {
     }
 
     /// One token, in units, rounded up.
+    #[inline(always)]
     fn unit_cost(&self, slot: &Slot) -> u64 {
         let scale = self.hot.scale.load(Ordering::Relaxed);
         slot.cost(u128::from(scale)).unwrap_or(Word::DEBT_MAX)
     }
 
     /// Decides as [`Cell::decide`] does for tokens of a rate, and fills the purse of the
-    /// thread on the way, or opens one for who comes often.
+    /// thread on the way, or opens one for who comes often, of at most `most` tokens.
     pub(crate) fn decide_and_fill(
         &self,
         me: u32,
         n: u64,
+        most: u64,
         lease: &AtomicU64,
         clock: impl Fn() -> Tick,
     ) -> (Tick, Result<Took, No>) {
         let now = self.settle(&clock);
         let purse = self.purses.of(me);
-        let Some(content) = purse.content(me).filter(|content| !content.is_slow(now)) else {
-            if let Some(content) = purse.content(me) {
+        let content = purse.content(me);
+        let widens = content.is_some_and(|content| most > content.capacity && content.is_fast(now));
+        let keeps = |content: &Content| !widens && !content.is_slow(now);
+        let Some(content) = content.filter(keeps) else {
+            if let Some(content) = content {
                 self.merge(me, &content, &clock);
             }
             let decided = self.decide(Ask::Tokens(n), now, lease);
-            self.warm(me, now, lease);
-            return (now, decided.map(|_| Took { spent: n }));
+            if widens {
+                self.open(me, most, now, lease);
+            } else if purse.is_hot(now) {
+                self.open(me, most.min(Purses::NARROW), now, lease);
+            }
+            return (now, decided.map(|period| Took { spent: n, period }));
         };
         let most = content.capacity - content.left;
-        let taken = self.take(n, most, now, lease, 0);
-        let took = taken.map(|(more, epoch)| {
+        let taken = self.take(Ask::Tokens(n), most, now, lease, 0);
+        let took = taken.map(|(more, epoch, period)| {
             if more == 0 {
-                return Took { spent: n };
+                return Took { spent: n, period };
             }
             self.purses.of(me).fill(&content, more, epoch, now);
             Took {
                 spent: n + content.spent,
+                period,
             }
         });
         (now, took)
     }
 
     /// Reads the clock, and releases what was retired before that.
+    #[inline]
     fn settle(&self, clock: impl Fn() -> Tick) -> Tick {
         let retired = self.purses.retired();
         let now = clock();
@@ -125,28 +138,30 @@ impl Cell {
         self.purses.release(capacity);
     }
 
-    /// Takes `n` and up to `most` more; answers how many more, and of which epoch. Of what is
-    /// held, `ours` is still in the word.
-    fn take(
+    /// Takes what is asked for and up to `most` tokens more; answers how many more, of which epoch, and the period. Of what
+    /// is held, `ours` is still in the word.
+    #[inline]
+    pub(super) fn take(
         &self,
-        n: u64,
+        ask: Ask,
         most: u64,
         now: Tick,
         lease: &AtomicU64,
         ours: u64,
-    ) -> Result<(u64, u16), No> {
+    ) -> Result<(u64, u16, PeriodId), No> {
         let mut seen = self.hot.word.load(Ordering::Acquire);
         loop {
             let word = Word::unpack(seen);
             let slot = self.slot(word.epoch);
-            let step = self.step(&slot, word, Ask::Tokens(n), now, lease, ours);
+            let period = self.period(&slot, word.epoch);
+            let step = self.step(&slot, word, ask, now, lease, ours);
             match step.map(|debt| self.and_more(&slot, debt, most, now)) {
                 Ok((debt, more)) => {
                     let next = Word { debt, ..word }.pack();
                     let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
                     let swapped = self.hot.word.compare_exchange(seen, next, done, found);
                     match swapped {
-                        Ok(_) => return Ok((more, word.epoch)),
+                        Ok(_) => return Ok((more, word.epoch, period)),
                         Err(found) => seen = found,
                     }
                 }
@@ -163,9 +178,10 @@ impl Cell {
     }
 
     /// A debt with as many of `most` more tokens as there are, and how many those are.
+    #[inline]
     fn and_more(&self, slot: &Slot, debt: u64, most: u64, now: Tick) -> (u64, u64) {
         let unit = self.unit_cost(slot);
-        if !Self::is_dealt(slot) || unit == 0 {
+        if most == 0 || !Self::is_dealt(slot) || unit == 0 {
             return (debt, 0);
         }
         let there = slot.made(now).0.saturating_add(slot.burst);
@@ -178,6 +194,7 @@ impl Cell {
     }
 
     /// Whether threads may hold some of it.
+    #[inline]
     fn is_dealt(slot: &Slot) -> bool {
         matches!(slot.mark, Mark::Leased | Mark::Forever) && slot.kind == Kind::Rate
     }
@@ -192,18 +209,18 @@ impl Cell {
         closed
     }
 
-    /// Opens a purse for a thread that comes often, and fills it.
-    fn warm(&self, me: u32, now: Tick, lease: &AtomicU64) {
-        if !self.purses.of(me).is_hot(now) {
-            return;
-        }
+    /// Opens a purse for a thread that comes often, of at most so many tokens, and fills it.
+    fn open(&self, me: u32, most: u64, now: Tick, lease: &AtomicU64) {
         let word = Word::unpack(self.hot.word.load(Ordering::Acquire));
         let slot = self.slot(word.epoch);
         let unit = self.unit_cost(&slot);
         if !Self::is_dealt(&slot) || unit == 0 {
             return;
         }
-        let capacity = Purses::capacity(slot.burst / unit);
+        let capacity = Purses::capacity(slot.burst / unit, most);
+        if capacity == 0 {
+            return;
+        }
         if !self.purses.open(me, capacity) {
             self.purses.revoke_idle_for(me, now);
             return;
@@ -211,25 +228,22 @@ impl Cell {
         let Some(content) = self.purses.of(me).content(me) else {
             return;
         };
-        if let Ok((more, epoch)) = self.take(0, capacity, now, lease, capacity) {
+        if let Ok((more, epoch, _)) = self.take(Ask::Tokens(0), capacity, now, lease, capacity) {
             self.purses.of(me).fill(&content, more, epoch, now);
         }
     }
 
-    /// Remembers for a thread that one token was refused just now, at `late` of the clock that it
-    /// asks [`Cell::dry_until`] by.
-    pub(crate) fn note_dry(&self, me: u32, now: Tick, late: Tick) {
-        let purse = self.purses.of(me);
-        if purse.content(me).is_none() {
-            return;
-        }
+    /// Remembers that one token was refused at `now`, which was `late` of the clock that
+    /// [`Cell::dry_until`] is compared with.
+    pub(crate) fn note_dry(&self, now: Tick, late: Tick) {
         let word = self.hot.word.load(Ordering::Acquire);
         let Word { epoch, debt } = Word::unpack(word);
         let slot = self.slot(epoch);
         let due = debt.saturating_add(self.unit_cost(&slot));
         // If the word belongs to another epoch by now, nobody finds it again.
         if let Some(due) = slot.time_until(due.saturating_sub(slot.burst)) {
-            purse.dry(word, late.after(slot.base.after(due).since(now)));
+            self.dry
+                .note(word, late.after(slot.base.after(due).since(now)));
         }
     }
 

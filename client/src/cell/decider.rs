@@ -36,8 +36,6 @@ pub(crate) struct CellDecider {
     right: Right,
     /// Permits held, in flight or not.
     held: u64,
-    /// What threads had refused by themselves when it was last asked for.
-    denied: u64,
 }
 
 impl CellDecider {
@@ -57,7 +55,6 @@ impl CellDecider {
             agreed: false,
             right: Right::Never,
             held: 0,
-            denied: 0,
         }
     }
 
@@ -116,7 +113,16 @@ impl CellDecider {
     fn turn<R>(&mut self, now: Tick, change: impl Fn(Plan, u64) -> (Plan, u64, R)) -> R {
         let answer = self.begin(now, change);
         self.cell().purses.revoke_all();
+        self.show_parts(now);
         answer
+    }
+
+    /// Says to windows that follow the share what it is.
+    fn show_parts(&self, now: Tick) {
+        let plan = &self.plan;
+        let counts = plan.mark == Mark::Leased && plan.kind == Kind::Rate && self.agreed;
+        let tokens = plan.burst.grains() / self.scale.grains_per_token();
+        self.gate.parts.see(if counts { tokens } else { 0 }, now);
     }
 
     fn begin<R>(&mut self, now: Tick, change: impl Fn(Plan, u64) -> (Plan, u64, R)) -> R {
@@ -330,6 +336,7 @@ impl Decider for CellDecider {
     }
 
     fn cancel_overheld(&mut self, now: Tick) {
+        self.show_parts(now);
         if self.plan.kind == Kind::Concurrency {
             let (wheel, era) = (&self.cell().wheel, self.cell().era());
             self.cell().put_back(wheel.turn(now), era);
@@ -356,10 +363,9 @@ impl Decider for CellDecider {
 
     fn observed(&mut self) -> Option<Observed> {
         let purses = &self.cell().purses;
-        let (tally, denied) = (&self.gate.tally, purses.denied());
+        let tally = &self.gate.tally;
         tally.admitted(purses.take_uncounted());
-        tally.denied(denied.wrapping_sub(self.denied));
-        self.denied = denied;
+        tally.denied(purses.take_denied());
         Some(tally.drain(self.scale.grains_per_token()))
     }
 }

@@ -36,17 +36,21 @@
 //! that are not made yet. The store may come long after: it then writes the old generation, and the
 //! next owner's coins, if it hits them, are void.
 //!
-//! Generations wrap after 2²⁴ owners: a thread that sleeps in the middle of a decision through
+//! Generations wrap after 2²⁰ owners: a thread that sleeps in the middle of a decision through
 //! exactly so many would spend one token of another's.
+
+mod content;
+
+pub(super) use content::Content;
 
 use crate::sync::{self, AtomicU64, Bug, Ordering};
 use aliquot_core::unit::{Span, Tick};
 
-const GENERATION: u64 = 1 << 8;
-const GENERATIONS: u64 = 0xffff_ff00;
-const LEFT: u64 = 0xff;
+const GENERATION: u64 = 1 << 12;
+const GENERATIONS: u64 = 0xffff_f000;
+const LEFT: u64 = 0xfff;
 const SIZE: u32 = 32;
-const EPOCH: u32 = 40;
+const EPOCH: u32 = 44;
 const THREAD: u32 = 32;
 
 /// One thread's.
@@ -61,11 +65,11 @@ pub(crate) struct Purse {
     heat: AtomicU64,
     /// What somebody else saw of it, and when.
     seen: AtomicU64,
-    /// The word by which one token was refused, and until when it is.
-    dry_word: AtomicU64,
-    dry_until: AtomicU64,
-    /// The tokens refused by the two above; it wraps.
+    /// The thread that counts here what it is refused, and how much that is; it wraps.
+    denier: AtomicU64,
     denied: AtomicU64,
+    /// What of that was told to the machine, which alone writes it.
+    told: AtomicU64,
 }
 
 const _: () = assert!(!sync::PLAIN || size_of::<Purse>() == 64);
@@ -78,22 +82,10 @@ pub(crate) struct Purses {
     held: AtomicU64,
     /// The part of it that no purse has any more.
     retired: AtomicU64,
-    /// What was spent from purses that were closed, and was not told to the cell's tally.
+    /// What was spent from closed purses, and not told to the cell's tally.
     uncounted: AtomicU64,
     /// When somebody last looked for idle ones.
     looked: AtomicU64,
-}
-
-/// What is in a purse that the asking thread owns.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Content {
-    pub(super) capacity: u64,
-    pub(super) left: u64,
-    /// What was spent since it was filled.
-    pub(super) spent: u64,
-    pub(super) epoch: u16,
-    pub(super) filled: Tick,
-    owner: u64,
 }
 
 impl Purse {
@@ -105,9 +97,9 @@ impl Purse {
             filled: word(),
             heat: word(),
             seen: word(),
-            dry_word: word(),
-            dry_until: word(),
+            denier: word(),
             denied: word(),
+            told: word(),
         }
     }
 
@@ -129,6 +121,7 @@ impl Purse {
     }
 
     /// What `me` has here; `None` if it is not its owner.
+    #[inline]
     pub(super) fn content(&self, me: u32) -> Option<Content> {
         let owner = self.owner.load(Ordering::Acquire);
         if owner >> THREAD != u64::from(me) || me == sync::NOBODY {
@@ -136,10 +129,8 @@ impl Purse {
         }
         let coins = self.coins.load(Ordering::Relaxed);
         let same = (owner ^ coins) & GENERATIONS == 0;
-        let (left, size) = match same {
-            true => (coins & LEFT, coins >> SIZE & LEFT),
-            false => (0, 0),
-        };
+        let same = u64::from(same);
+        let (left, size) = (same * (coins & LEFT), same * (coins >> SIZE & LEFT));
         Some(Content {
             capacity: owner & LEFT,
             left,
@@ -151,6 +142,7 @@ impl Purse {
     }
 
     /// Puts `more` tokens in that an epoch's word gave. The owner's alone.
+    #[inline]
     pub(super) fn fill(&self, content: &Content, more: u64, epoch: u16, now: Tick) {
         // What another epoch gave is no part of this one's.
         let left = if content.epoch == epoch {
@@ -166,25 +158,38 @@ impl Purse {
             .store(coins | content.owner & GENERATIONS, Ordering::Relaxed);
     }
 
-    /// One token is refused until then, as long as the word is this. The owner's alone.
-    pub(super) fn dry(&self, word: u64, until: Tick) {
-        self.dry_until.store(until.nanos(), Ordering::Relaxed);
-        self.dry_word.store(word, Ordering::Relaxed);
-    }
-
-    /// Until when one token is refused, if it is by this word.
+    /// Counts a refusal, if this is where `me` does that or nobody does.
     #[inline]
-    pub(super) fn dry_until(&self, me: u32, word: u64) -> Option<Tick> {
-        let mine = self.owner.load(Ordering::Relaxed) >> THREAD == u64::from(me);
-        let dry = mine && self.dry_word.load(Ordering::Relaxed) == word;
-        dry.then(|| Tick::from_nanos(self.dry_until.load(Ordering::Relaxed)))
-    }
-
-    /// Counts a refusal. The owner's alone.
-    #[inline]
-    pub(crate) fn denied(&self) {
+    pub(crate) fn denied(&self, me: u32) -> bool {
+        let mine = self.denier.load(Ordering::Relaxed) == u64::from(me);
+        if !(mine && me != sync::NOBODY) && !self.count_for(me) {
+            return false;
+        }
         let denied = self.denied.load(Ordering::Relaxed);
         self.denied.store(denied.wrapping_add(1), Ordering::Relaxed);
+        true
+    }
+
+    #[cold]
+    fn count_for(&self, me: u32) -> bool {
+        let (done, found) = (Ordering::AcqRel, Ordering::Relaxed);
+        me != sync::NOBODY
+            && self
+                .denier
+                .compare_exchange(0, me.into(), done, found)
+                .is_ok()
+    }
+
+    /// What was counted since the last call. Where that is nothing, another thread may count: if
+    /// the last one was in the middle of it, some are not counted.
+    fn take_denied(&self) -> u64 {
+        let denied = self.denied.load(Ordering::Acquire);
+        let told = self.told.swap(denied, Ordering::Relaxed);
+        let more = denied.wrapping_sub(told);
+        if more == 0 {
+            self.denier.store(0, Ordering::Release);
+        }
+        if more > u64::MAX / 2 { 0 } else { more }
     }
 
     /// Whether `me` comes often enough to have a purse of its own.
@@ -194,10 +199,9 @@ impl Purse {
         const OFTEN: u64 = if sync::PLAIN { 16 } else { 1 };
         let then = self.heat.load(Ordering::Relaxed);
         let times = match then >> 8 == now.nanos() >> GRAIN {
-            true => (then & 0xff) + 1,
+            true => OFTEN.min((then & 0xff) + 1),
             false => 1,
         };
-        let times = times.min(OFTEN);
         self.heat
             .store((now.nanos() >> GRAIN) << 8 | times, Ordering::Relaxed);
         times == OFTEN
@@ -212,7 +216,7 @@ impl Purse {
             self.owner.load(Ordering::Acquire),
             self.coins.load(Ordering::Relaxed),
         );
-        let what = (owner & 0xff00) | (coins & LEFT);
+        let what = (owner & 0xf000) | (coins & LEFT);
         let seen = self.seen.load(Ordering::Relaxed);
         let now = now.nanos() >> GRAIN;
         if seen & 0xffff == what {
@@ -223,19 +227,10 @@ impl Purse {
     }
 }
 
-impl Content {
-    /// A thread that took longer than this for the last ones holds none of its own.
-    const SLOW: Span = Span::from_millis(2);
-
-    /// Whether its thread spends too seldom to hold any.
-    pub(super) fn is_slow(&self, now: Tick) -> bool {
-        self.spent > 0 && now.since(self.filled) > Self::SLOW
-    }
-}
-
 impl Purses {
-    /// The most tokens of a purse.
-    const TOKENS_MAX: u64 = 64;
+    /// The most tokens of a purse, and of one whose owner spent so many within [`Content::FAST`].
+    pub(crate) const NARROW: u64 = 64;
+    pub(crate) const WIDE: u64 = 1_024;
 
     /// A purse holds at most this part of the burst.
     const PART: u64 = 64;
@@ -257,14 +252,15 @@ impl Purses {
     }
 
     /// The capacity that is not the word's, in tokens. Read after the word that it is to count for.
+    #[inline]
     pub(super) fn held(&self) -> u64 {
         self.held.load(Ordering::Acquire)
     }
 
-    /// What a purse may hold of so many tokens.
-    pub(super) fn capacity(burst: u64) -> u64 {
+    /// What a purse may hold of so many tokens, at most `most`.
+    pub(super) fn capacity(burst: u64, most: u64) -> u64 {
         let part = if sync::PLAIN { Self::PART } else { 2 };
-        match (burst / part).min(Self::TOKENS_MAX) {
+        match (burst / part).min(most) {
             1 if sync::PLAIN => 0,
             capacity => capacity,
         }
@@ -378,17 +374,13 @@ impl Purses {
             let owner = purse.owner.load(Ordering::Acquire);
             let coins = purse.coins.load(Ordering::Relaxed);
             let valid = owner >> THREAD != 0 && (owner ^ coins) & GENERATIONS == 0;
-            if valid { coins & LEFT } else { 0 }
+            u64::from(valid) * (coins & LEFT)
         };
         self.all.iter().map(coins).sum()
     }
 
-    /// All that was refused without being told to the cell's tally; it wraps.
-    pub(super) fn denied(&self) -> u64 {
-        let denied = self
-            .all
-            .iter()
-            .map(|purse| purse.denied.load(Ordering::Relaxed));
-        denied.fold(0, u64::wrapping_add)
+    /// What was refused and not counted since the last call. The machine's alone.
+    pub(super) fn take_denied(&self) -> u64 {
+        self.all.iter().map(Purse::take_denied).sum()
     }
 }

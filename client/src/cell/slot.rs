@@ -87,6 +87,7 @@ impl Slot {
     }
 
     /// What was made by `now`, in units rounded down, and whether there was more.
+    #[inline(always)]
     pub(crate) fn made(&self, now: Tick) -> (u64, bool) {
         let product = u128::from(now.since(self.base).nanos()) * u128::from(self.mult);
         let whole = product >> self.places;
@@ -110,7 +111,13 @@ impl Slot {
         let spare = units.leading_zeros().min(self.places);
         let rest = self.places - spare;
         let upper = units << spare;
-        let (whole, left) = (upper / mult, upper % mult);
+        let whole = upper / mult;
+        let left = upper - whole * mult;
+        if rest == 0 {
+            // So it is for most rates, and whoever is refused waits for one division.
+            let nanos = u64::try_from(whole).ok()?.checked_add(u64::from(left != 0));
+            return nanos.map(Span::from_nanos);
+        }
         if rest >= u64::BITS || whole.leading_zeros() <= rest {
             return None;
         }
@@ -120,12 +127,17 @@ impl Slot {
     }
 
     /// A cost in units, rounded up; `None` beyond any capacity.
+    #[inline(always)]
     pub(crate) fn cost(&self, grains: u128) -> Option<u64> {
-        let rest = grains & ((1 << self.shift) - 1);
-        let units = (grains >> self.shift) + u128::from(rest != 0);
-        u64::try_from(units)
-            .ok()
-            .filter(|&units| units <= Self::UNITS_MAX)
+        let units = match u64::try_from(grains) {
+            Ok(grains) => {
+                let rest = grains & ((1 << self.shift) - 1);
+                (grains >> self.shift) + u64::from(rest != 0)
+            }
+            // Above all capacities, but for those in great units.
+            Err(_) => u64::try_from(grains.div_ceil(1 << self.shift)).ok()?,
+        };
+        (units <= Self::UNITS_MAX).then_some(units)
     }
 
     /// The rate, in grains per second, rounded to the nearest.
@@ -154,6 +166,7 @@ impl Slot {
         [self.base.nanos(), self.mult, meta]
     }
 
+    #[inline(always)]
     pub(crate) fn unpack([base, mult, meta]: [u64; 3]) -> Self {
         Self {
             base: Tick::from_nanos(base),

@@ -39,6 +39,7 @@ impl HostClock {
     }
 }
 
+#[inline]
 fn nanos(time: Timespec) -> u64 {
     let (secs, nanos) = (time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs());
     secs.wrapping_mul(1_000_000_000).wrapping_add(nanos)

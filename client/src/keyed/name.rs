@@ -40,23 +40,17 @@ impl Name {
     }
 
     /// Class and length, as a slot says them.
+    #[inline]
     pub(super) const fn label(&self) -> u64 {
         (self.class as u64) << 8 | (self.length as u64) << 2
     }
 
     /// How many of the words say anything.
+    #[inline]
     pub(super) const fn used(&self) -> usize {
         match self.length {
             Self::LONG => 3,
             length => (length as usize).div_ceil(8),
-        }
-    }
-
-    /// Sixteen bits that a group is searched by; never zero, which is an empty slot's.
-    pub(super) const fn tag(&self) -> u16 {
-        match self.hash as u16 {
-            0 => 1,
-            tag => tag,
         }
     }
 }
@@ -72,6 +66,7 @@ impl Maker {
         }
     }
 
+    #[inline]
     pub(super) fn name(&self, class: u16, key: &str) -> Name {
         let bytes = key.as_bytes();
         let (words, length) = match bytes.len() <= Name::BYTES {
@@ -111,6 +106,7 @@ impl Maker {
 
 /// The bytes, eight to a word; the last word of eight or more holds the last eight, so that
 /// bytes may be in two words. With the length, no two keys have the same words.
+#[inline]
 fn words_of(bytes: &[u8]) -> [u64; Name::WORDS] {
     let mut words = [0; Name::WORDS];
     if let Some(last) = bytes.last_chunk::<8>() {

@@ -1,7 +1,7 @@
 //! Where keys stand: a table that never grows.
 //!
 //! A slot is one cache line: the debt, a word that says whose it is, and the key. Slots are in
-//! groups of sixteen, and each key has two groups that it may stand in; sixteen bits of each
+//! groups of sixteen, and each key has two groups that it may stand in; eight bits of each
 //! slot's key stand together, so that a search reads little but the slot that it is for.
 //!
 //! # Whose a slot is
@@ -20,6 +20,7 @@
 
 use super::No;
 use super::name::{Maker, Name};
+use super::tags::Tags;
 use crate::sync::{self, AtomicU64, Bug, Ordering, fence};
 use aliquot_core::unit::Tick;
 use std::sync::{Mutex, PoisonError};
@@ -54,8 +55,7 @@ pub(super) enum Claimed {
 #[derive(Debug)]
 pub(super) struct Table {
     lines: Box<[Line]>,
-    /// Four slots' tags in each.
-    tags: Box<[AtomicU64]>,
+    tags: Tags,
     groups: u64,
     maker: Maker,
     /// Who writes down a new key holds the lock of its hash, so that nobody writes it down twice.
@@ -64,28 +64,24 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Sixteen; a model of all interleavings is made of fewer.
-    const GROUP: usize = if sync::PLAIN { 16 } else { 4 };
-    const LANES: usize = Self::GROUP / 4;
     const WRITERS: usize = 1_024;
     /// A group with fewer free slots is left for the other one, if that has more.
-    const SPARE: u32 = 8;
+    const SPARE: usize = 8;
     /// So many full slots are compared before the longest full one is taken.
     const SAMPLE: usize = 4;
 
     pub(super) fn new(keys: usize, seed: Option<u64>) -> Self {
         // A sixth more slots than keys: with two groups of sixteen to choose from, next to
         // no group is ever full before.
-        let groups = (keys + keys / 6).div_ceil(Self::GROUP).max(2);
+        let groups = (keys + keys / 6).div_ceil(Tags::GROUP).max(2);
         let line = |_| Line {
             debt: AtomicU64::new(0),
             owner: AtomicU64::new(0),
             key: std::array::from_fn(|_| AtomicU64::new(0)),
         };
-        let word = |_| AtomicU64::new(0);
         Self {
-            lines: (0..groups * Self::GROUP).map(line).collect(),
-            tags: (0..groups * Self::LANES).map(word).collect(),
+            lines: (0..groups * Tags::GROUP).map(line).collect(),
+            tags: Tags::new(groups),
             groups: groups as u64,
             maker: Maker::new(seed),
             writers: (0..Self::WRITERS).map(|_| Mutex::new(())).collect(),
@@ -93,6 +89,7 @@ impl Table {
         }
     }
 
+    #[inline]
     pub(super) fn name(&self, class: u16, key: &str) -> Name {
         self.maker.name(class, key)
     }
@@ -102,10 +99,11 @@ impl Table {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        size_of_val(&*self.lines) + size_of_val(&*self.tags) + size_of_val(&*self.writers)
+        size_of_val(&*self.lines) + self.tags.bytes() + size_of_val(&*self.writers)
     }
 
     /// The two groups that a key may stand in.
+    #[inline]
     fn homes(&self, name: &Name) -> [usize; 2] {
         let scaled = |hash: u64| ((u128::from(hash) * u128::from(self.groups)) >> 64) as usize;
         let first = scaled(name.hash);
@@ -114,64 +112,54 @@ impl Table {
                 .rotate_left(32)
                 .wrapping_mul(0x9e37_79b9_7f4a_7c15),
         );
+        if second != first {
+            return [first, second];
+        }
         // Another one, if there is one.
-        let apart = (first + 1) % self.groups as usize;
-        [first, if second == first { apart } else { second }]
+        [first, (first + 1) % self.groups as usize]
     }
 
     /// Brings what a search reads first near.
+    #[inline]
     pub(super) fn touch_tags(&self, name: &Name) -> u64 {
-        let [a, b] = self.homes(name).map(|group| group * Self::LANES);
-        self.tags[a].load(Ordering::Relaxed) ^ self.tags[b].load(Ordering::Relaxed)
+        let [a, b] = self.homes(name);
+        self.tags.touch(a) ^ self.tags.touch(b)
     }
 
-    /// Brings the slot that the key most likely has near.
-    pub(super) fn touch(&self, name: &Name) -> u64 {
+    /// The slot that the key most likely has, which is brought near by `near`.
+    #[inline]
+    pub(super) fn likely(&self, name: &Name, near: &mut u64) -> usize {
+        let tag = Tags::tag(name.hash);
         for group in self.homes(name) {
-            let candidates = self.candidates(group, name.tag());
-            if candidates != 0 {
-                let index = group * Self::GROUP + candidates.trailing_zeros() as usize;
-                return self.lines[index].owner.load(Ordering::Relaxed);
+            if let Some(index) = self.tags.candidates(group, tag).next() {
+                *near ^= self.lines[index].owner.load(Ordering::Relaxed);
+                return index;
             }
         }
         0
     }
 
-    /// The slots of a group whose tag is this, as bits, and now and then one more.
-    fn candidates(&self, group: usize, tag: u16) -> u64 {
-        const ONES: u64 = 0x0001_0001_0001_0001;
-        let splat = u64::from(tag) * ONES;
-        let mut found = 0;
-        for (lane, word) in self.tags[group * Self::LANES..][..Self::LANES]
-            .iter()
-            .enumerate()
-        {
-            let same = word.load(Ordering::Acquire) ^ splat;
-            // A part of zeros has its highest bit set here, and maybe one above it.
-            let zeros = same.wrapping_sub(ONES) & !same & (ONES << 15);
-            // The four bits side by side: bits 0, 16, 32 and 48 move to 48 … 51.
-            let four = (zeros >> 15).wrapping_mul(1 << 48 | 1 << 33 | 1 << 18 | 1 << 3) >> 48 & 15;
-            found |= four << (lane * 4);
-        }
-        found
-    }
-
+    #[inline]
     pub(super) fn find(&self, name: &Name) -> Option<Found> {
-        let tag = name.tag();
+        let tag = Tags::tag(name.hash);
         for group in self.homes(name) {
-            let mut candidates = self.candidates(group, tag);
-            while candidates != 0 {
-                let index = group * Self::GROUP + candidates.trailing_zeros() as usize;
+            for index in self.tags.candidates(group, tag) {
                 if let Some(found) = self.is(index, name) {
                     return Some(found);
                 }
-                candidates &= candidates - 1;
             }
         }
         None
     }
 
+    /// The same, looked for in one slot first.
+    #[inline]
+    pub(super) fn find_at(&self, likely: usize, name: &Name) -> Option<Found> {
+        self.is(likely, name).or_else(|| self.find(name))
+    }
+
     /// Whether a slot is this key's.
+    #[inline]
     fn is(&self, index: usize, name: &Name) -> Option<Found> {
         let line = &self.lines[index];
         loop {
@@ -195,16 +183,19 @@ impl Table {
         }
     }
 
+    #[inline]
     pub(super) fn debt(&self, found: Found) -> u64 {
         self.lines[found.index].debt.load(Ordering::Acquire)
     }
 
     /// Whether the slot is still that key's.
+    #[inline]
     pub(super) fn is_still(&self, found: Found) -> bool {
         self.settled(found.index) == found.owner
     }
 
     /// Whose a slot is, once that is decided.
+    #[inline]
     fn settled(&self, index: usize) -> u64 {
         loop {
             let owner = self.lines[index].owner.load(Ordering::Acquire);
@@ -216,6 +207,7 @@ impl Table {
     }
 
     /// Changes the debt from `debt` to `next`, if it and the key are still the same.
+    #[inline]
     pub(super) fn charge(&self, found: Found, debt: u64, next: u64) -> Result<(), No> {
         let cell = &self.lines[found.index].debt;
         let swapped = cell.compare_exchange(debt, next, Ordering::AcqRel, Ordering::Acquire);
@@ -273,7 +265,7 @@ impl Table {
             for (to, from) in line.key.iter().zip(&name.words) {
                 to.store(*from, Ordering::Relaxed);
             }
-            self.set_tag(index, name.tag());
+            self.tags.set(index, Tags::tag(name.hash));
             let version = (owner & !(VERSION - 1)).wrapping_add(VERSION);
             let owner = version | name.label() | READY;
             line.owner.store(owner, Ordering::Release);
@@ -290,7 +282,7 @@ impl Table {
         full_since: &impl Fn(u16, u64) -> Option<Tick>,
     ) -> (Option<(usize, u64, u64)>, Option<Tick>) {
         let homes = self.homes(name);
-        let free = homes.map(|group| self.candidates(group, 0).count_ones());
+        let free = homes.map(|group| self.tags.candidates(group, 0).count());
         // The first is searched first: the second one is for when that fills up.
         let crowded = free[0] < Self::SPARE && free[1] > free[0];
         let order = match crowded {
@@ -298,22 +290,19 @@ impl Table {
             false => homes,
         };
         for group in order {
-            let mut candidates = self.candidates(group, 0);
-            while candidates != 0 {
-                let index = group * Self::GROUP + candidates.trailing_zeros() as usize;
+            for index in self.tags.candidates(group, 0) {
                 let owner = self.lines[index].owner.load(Ordering::Acquire);
                 if owner & (READY | BUSY) == 0 {
                     let debt = self.lines[index].debt.load(Ordering::Acquire);
                     return (Some((index, owner, debt)), None);
                 }
-                candidates &= candidates - 1;
             }
         }
         let (mut seen, mut soonest) = (0, None::<Tick>);
         let mut best: Option<(usize, u64, u64, Tick)> = None;
         let start = (name.hash >> 8) as usize;
-        for step in 0..2 * Self::GROUP {
-            let index = order[step % 2] * Self::GROUP + (start + step / 2) % Self::GROUP;
+        for step in 0..2 * Tags::GROUP {
+            let index = order[step % 2] * Tags::GROUP + (start + step / 2) % Tags::GROUP;
             let line = &self.lines[index];
             let owner = line.owner.load(Ordering::Acquire);
             if owner & READY == 0 {
@@ -341,19 +330,6 @@ impl Table {
         )
     }
 
-    fn set_tag(&self, index: usize, tag: u16) {
-        let word = &self.tags[index / 4];
-        let at = index % 4 * 16;
-        let mut seen = word.load(Ordering::Acquire);
-        loop {
-            let next = seen & !(0xffff << at) | u64::from(tag) << at;
-            match word.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return,
-                Err(found) => seen = found,
-            }
-        }
-    }
-
     /// Frees the slots of which `idle` says so, given class and debt.
     pub(super) fn free_if(&self, idle: impl Fn(u16, u64) -> bool) -> usize {
         let mut freed = 0;
@@ -375,7 +351,7 @@ impl Table {
                 line.owner.store(owner, Ordering::Release);
                 continue;
             }
-            self.set_tag(index, 0);
+            self.tags.set(index, 0);
             self.used.fetch_sub(1, Ordering::Relaxed);
             let version = (owner & !(VERSION - 1)).wrapping_add(VERSION);
             line.owner.store(version, Ordering::Release);

@@ -2,6 +2,7 @@
 
 use super::Limiter;
 use crate::cell::No;
+use crate::cell::purse::Purses;
 use crate::clock::HostClock;
 use crate::refused::{Admission, Reason, Refused};
 use crate::shared::Pace;
@@ -12,17 +13,25 @@ use std::time::Duration;
 
 /// Whether threads may hold a few tokens of their own, and what a decision on those looks at.
 ///
-/// A thread that decides often on one key, by [`Limiter::try_acquire`], takes up to 64 tokens at once, and at most a
-/// 64th of the burst, and then spends them without a compare-and-swap. They count toward the burst, so the
+/// A thread that decides often on one key, by [`Limiter::try_acquire`], takes up to 64 tokens at once, and up to 1,024 if
+/// 64 last it for less than 100 µs; in any case at most a 64th of the burst. Then it spends them without a compare-and-swap. They count toward the burst, so the
 /// envelope holds to the token, however long they are kept. What it costs: a thread that stops keeps
 /// at most that many tokens from others, for about a millisecond after those are refused, and then they
 /// are lost. Budgets with a burst below 128 are never dealt to threads.
+///
+/// An admission with a thread's own tokens bears the tick at which these were taken together ([`Admission::asked_at`] and
+/// [`Admission::decided_at`]), which may be two milliseconds ago while the thread goes on deciding, and longer if it paused. That
+/// tick is the one at which the envelope counts it.
+///
+/// Whether there are batches or not, who asks for one token again where that has just been refused may be refused by a clock that is late by a few
+/// milliseconds: one that a thread of this process writes down while refusals come in numbers, or the kernel's coarse one.
+/// Neither ever admits.
 ///
 /// A limiter with a clock of one's own ([`Limiter::local_with`],
 /// [`ClientBuilder::clock`](crate::ClientBuilder::clock)) has none: there everything is decided at that clock's reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Batches {
-    /// None: each decision is a compare-and-swap at a reading of the clock.
+    /// None: each admission is a compare-and-swap at a reading of the clock.
     Off,
     /// Each decision on a leased limit reads a clock that the kernel advances, so that it outlives no lease,
     /// whatever was frozen meanwhile. A limit of a process's own has no lease: it reads none.
@@ -30,7 +39,7 @@ pub enum Batches {
     Strict,
     /// No decision on a thread's own tokens reads a clock. The session ends them with the
     /// lease; a process that was frozen past it may admit with them before its session goes on: at most
-    /// one batch for each thread.
+    /// one batch for each thread, here never more than 64 tokens.
     Relaxed,
 }
 
@@ -38,7 +47,7 @@ pub enum Batches {
 mod frozen;
 
 impl Limiter {
-    /// The same limiter without batches for threads: each decision of this handle is made at its own reading of the clock.
+    /// The same limiter without batches for threads: each admission of this handle is made at its own reading of the clock.
     ///
     /// ```
     /// use aliquot_client::{Limit, Limiter};
@@ -49,26 +58,32 @@ impl Limiter {
     /// ```
     #[must_use]
     pub fn unbatched(mut self) -> Self {
-        self.pace = Pace::Exact;
+        if self.pace != Pace::Exact {
+            self.pace = Pace::Single;
+        }
         self
     }
 
     /// Decides with what this thread holds: when that was taken from what all share.
-    #[inline]
+    #[inline(always)]
     pub(super) fn spend(&self, n: u64) -> Option<Tick> {
-        if self.pace == Pace::Exact {
+        if matches!(self.pace, Pace::Exact | Pace::Single) {
             return None;
         }
         let me = sync::me();
         let purse = self.gate.cell.purse(me);
         let coins = purse.coins_of(me, n)?;
-        if self.pace == Pace::Strict {
-            let lease = self.handle.shared.lease.0.load(Ordering::Acquire);
-            if HostClock::latest().nanos() >= lease {
-                return None;
-            }
+        if self.pace == Pace::Strict && self.may_be_over() {
+            return None;
         }
         Some(purse.spend(coins, n))
+    }
+
+    /// Whether the lease may be over. On its own, so that what has no lease does not make room for it.
+    #[inline(never)]
+    fn may_be_over(&self) -> bool {
+        let lease = self.handle.shared.lease.0.load(Ordering::Acquire);
+        HostClock::latest().nanos() >= lease
     }
 
     /// Decides on what all threads share, and takes some for this one.
@@ -77,67 +92,104 @@ impl Limiter {
         if self.pace == Pace::Exact {
             return self.try_acquire_at(n, self.now());
         }
-        let (me, cell) = (sync::me(), &self.gate.cell);
         if n == 1
-            && self.gate.switch.mode() == Mode::Enforce
-            && let Some(until) = cell.dry_until(me)
+            && let Some(wait) = self.still_dry()
         {
-            let (least, most) = HostClock::bounds();
-            if most < until {
-                return Err(self.still_dry(me, until.since(least)));
-            }
+            self.count_again(wait);
+            return Err(throttled(wait));
         }
-        let me = sync::become_somebody();
-        let lease = &self.handle.shared.lease.0;
-        let (now, took) = cell.decide_and_fill(me, n, lease, || self.now());
-        let took = match took {
-            Ok(took) => {
-                self.admitted_here(took.spent);
-                Ok(())
+        let (now, taken) = match self.pace {
+            Pace::Single => {
+                let now = self.now();
+                (now, self.decide_once(n, now).map(|period| (n, period)))
             }
-            Err(no) => self.try_again(no, n, now),
+            _ => {
+                let (cell, lease) = (&self.gate.cell, &self.handle.shared.lease.0);
+                let me = sync::become_somebody();
+                let (now, took) = cell.decide_and_fill(me, n, self.batch(), lease, || self.now());
+                (now, took.map(|took| (took.spent, took.period)))
+            }
         };
-        took.map_err(|no| self.refuse(n, no))?;
+        let period = match taken {
+            Ok((spent, period)) => {
+                self.admitted_here(spent);
+                period
+            }
+            Err(no) => {
+                let again = self.try_again(no, n, now);
+                again.map_err(|no| self.refuse(n, no))?
+            }
+        };
         Ok(Admission {
             tokens: n,
             asked_at: now,
             decided_at: now,
-            period: PeriodId::new(0),
+            period,
         })
+    }
+
+    /// The most tokens that a thread holds. Under a lease that is looked at by nobody they are few: that is how many
+    /// may be admitted when it is over.
+    const fn batch(&self) -> u64 {
+        match (self.pace, &self.own) {
+            (Pace::Free, None) => Purses::NARROW,
+            _ => Purses::WIDE,
+        }
+    }
+
+    /// How much longer one token is refused at least, if that is certain without a precise reading of the clock.
+    #[inline]
+    fn still_dry(&self) -> Option<Span> {
+        let until = self.gate.cell.dry_until()?;
+        let (now, late) = match HostClock::noted() {
+            Some(noted) => (noted, HostClock::NOTED_LATE),
+            None => (HostClock::bounds().0, HostClock::LATE),
+        };
+        let wait = until.since(now);
+        let so = wait.nanos() > late && self.gate.switch.mode() == Mode::Enforce;
+        so.then_some(wait)
     }
 
     /// After a refusal, once more if something that is in the way can be helped.
     #[cold]
-    fn try_again(&self, no: No, n: u64, now: Tick) -> Result<(), No> {
+    fn try_again(&self, no: No, n: u64, now: Tick) -> Result<PeriodId, No> {
         if let (No::NotYet(Some(wait)), 1) = (no, n)
-            && wait.nanos() > HostClock::LATE
+            && wait.nanos() > HostClock::NOTED_LATE
         {
-            self.gate
-                .cell
-                .note_dry(sync::me(), now, HostClock::bounds().0);
+            self.gate.cell.note_dry(now, HostClock::bounds().0);
         }
         match self.mend_and(no, n, now, || self.decide_once(n, now)) {
-            Ok(_) => self.admitted_here(n),
-            Err(no) => drop(self.overrule(n, no, now)?),
+            Ok(period) => {
+                self.admitted_here(n);
+                Ok(period)
+            }
+            Err(no) => self.overrule(n, no, now).map(|admission| admission.period),
         }
-        Ok(())
     }
 
-    /// A refusal by a clock that may be late, and never early.
-    fn still_dry(&self, me: u32, wait: Span) -> Refused {
+    /// Counts a refusal by a clock that may be late, and never early.
+    #[inline]
+    fn count_again(&self, wait: Span) {
         if self.own.is_none() {
-            self.gate.cell.purse(me).denied();
+            let me = sync::become_somebody();
+            if !self.gate.cell.purse(me).denied(me) {
+                self.gate.tally.denied(1);
+            }
             self.handle.shared.want();
         } else if self.counts {
             self.gate.tally.denied(1);
         }
-        let refused = Refused {
-            reason: Reason::Throttled,
-            retry_after: Some(Duration::from_nanos(wait.nanos())),
-        };
         if self.gate.switch.is_watched() {
-            self.tell_refused(1, refused);
+            self.tell_refused(1, throttled(wait));
         }
-        refused
+    }
+}
+
+/// Made where it is wanted, twice if need be: to copy it would take longer than all the rest.
+#[inline]
+const fn throttled(wait: Span) -> Refused {
+    Refused {
+        reason: Reason::Throttled,
+        retry_after: Some(Duration::from_nanos(wait.nanos())),
     }
 }

@@ -1,7 +1,9 @@
 //! A sliding window of which only two numbers are kept.
 
+use super::amount::Amount;
 use super::{EXCEEDS, ShapeError, limit_of, span_of, throttled};
 use crate::clock::{HostClock, SharedClock};
+use crate::limiter::Limiter;
 use crate::refused::Refused;
 use crate::sync::{AtomicU64, Ordering};
 use crate::tier::{Slip, Tier};
@@ -36,7 +38,7 @@ use std::time::Duration;
 pub struct SlidingCounter {
     /// The even windows' word and the odd ones': number, whether it is over, and count.
     words: [AtomicU64; 2],
-    limit: AtomicU64,
+    limit: Amount,
     length: u64,
     clock: SharedClock,
 }
@@ -103,9 +105,25 @@ impl SlidingCounter {
     ) -> Result<Self, ShapeError> {
         Ok(Self {
             words: [AtomicU64::new(0), AtomicU64::new(0)],
-            limit: AtomicU64::new(limit_of(limit, Self::LIMIT_MAX)?),
+            limit: Amount::own(limit_of(limit, Self::LIMIT_MAX)?),
             length: span_of("length", length, Self::LENGTH_MIN)?,
             clock,
+        })
+    }
+
+    /// The part of a counter of the whole fleet that is this process's, as of [`FixedWindow::over`](super::FixedWindow::over): over any
+    /// window of the same length the fleet admits less than twice the budget's burst.
+    ///
+    /// # Errors
+    ///
+    /// [`ShapeError`], naming what is out of range; [`ShapeError::NotLeased`].
+    pub fn over(limiter: &Limiter, length: Duration) -> Result<Self, ShapeError> {
+        let length = span_of("length", length, Self::LENGTH_MIN)?;
+        Ok(Self {
+            words: [AtomicU64::new(0), AtomicU64::new(0)],
+            limit: Amount::of_share(limiter, length, Self::LIMIT_MAX)?,
+            length,
+            clock: limiter.clock(),
         })
     }
 
@@ -124,18 +142,17 @@ impl SlidingCounter {
     ///
     /// As [`SlidingCounter::try_acquire`].
     pub fn try_acquire_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
-        self.take(n, now).map(|_| ())
+        self.limit.tell(n, self.take(n, now)).map(|_| ())
     }
 
     /// Another limit from the next decision on: 1 to [`SlidingCounter::LIMIT_MAX`].
     ///
     /// # Errors
     ///
-    /// [`ShapeError::Limit`]; nothing was changed.
+    /// [`ShapeError::Limit`], and [`ShapeError::Shared`] over a share; nothing was changed.
     pub fn set_limit(&self, limit: u64) -> Result<(), ShapeError> {
         let limit = limit_of(limit, Self::LIMIT_MAX)?;
-        self.limit.store(limit, Ordering::Release);
-        Ok(())
+        self.limit.set(limit)
     }
 
     /// Both counts at `now`. The last window is marked as over first, so that nobody
@@ -184,7 +201,7 @@ impl SlidingCounter {
 
     /// What is used after `n`, if there is room.
     fn step(&self, look: &Look, n: u64, now: Tick) -> Result<u64, Refused> {
-        let limit = self.limit.load(Ordering::Acquire);
+        let limit = self.limit.at(now)?;
         if n > limit {
             return Err(EXCEEDS);
         }
@@ -232,7 +249,8 @@ impl Tier for SlidingCounter {
     }
 
     fn take_at(&self, n: u64, now: Tick) -> Result<Slip, Refused> {
-        self.take(n, now).map(|index| Slip::of_window(n, index))
+        let taken = self.limit.tell(n, self.take(n, now));
+        taken.map(|index| Slip::of_window(n, index))
     }
 
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {

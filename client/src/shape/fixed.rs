@@ -1,7 +1,9 @@
 //! So many in each window of a grid.
 
+use super::amount::Amount;
 use super::{EXCEEDS, ShapeError, limit_of, span_of, throttled};
 use crate::clock::{HostClock, SharedClock};
+use crate::limiter::Limiter;
 use crate::refused::Refused;
 use crate::sync::{AtomicU64, Ordering};
 use crate::tier::{Slip, Tier};
@@ -31,7 +33,7 @@ use std::time::Duration;
 pub struct FixedWindow {
     /// The window's number in 40 bits, and what is used of it.
     word: AtomicU64,
-    limit: AtomicU64,
+    limit: Amount,
     length: u64,
     clock: SharedClock,
 }
@@ -67,9 +69,27 @@ impl FixedWindow {
     ) -> Result<Self, ShapeError> {
         Ok(Self {
             word: AtomicU64::new(0),
-            limit: AtomicU64::new(limit_of(limit, Self::LIMIT_MAX)?),
+            limit: Amount::own(limit_of(limit, Self::LIMIT_MAX)?),
             length: span_of("length", length, Self::LENGTH_MIN)?,
             clock,
+        })
+    }
+
+    /// The part of a window of the whole fleet that is this process's: the budget's burst is what the fleet may
+    /// admit, and of this process's share of it counts what it has held for a whole window. So over
+    /// any window of the same length the fleet admits at most twice the burst, whoever holds how much of it when. While
+    /// there is no lease nothing is admitted, whatever the budget's policy.
+    ///
+    /// # Errors
+    ///
+    /// [`ShapeError`], naming what is out of range; [`ShapeError::NotLeased`].
+    pub fn over(limiter: &Limiter, length: Duration) -> Result<Self, ShapeError> {
+        let length = span_of("length", length, Self::LENGTH_MIN)?;
+        Ok(Self {
+            word: AtomicU64::new(0),
+            limit: Amount::of_share(limiter, length, Self::LIMIT_MAX)?,
+            length,
+            clock: limiter.clock(),
         })
     }
 
@@ -88,7 +108,7 @@ impl FixedWindow {
     ///
     /// As [`FixedWindow::try_acquire`].
     pub fn try_acquire_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
-        self.take(n, now).map(|_| ())
+        self.limit.tell(n, self.take(n, now)).map(|_| ())
     }
 
     /// What was used of the window at `now`.
@@ -102,11 +122,10 @@ impl FixedWindow {
     ///
     /// # Errors
     ///
-    /// [`ShapeError::Limit`]; nothing was changed.
+    /// [`ShapeError::Limit`], and [`ShapeError::Shared`] over a share; nothing was changed.
     pub fn set_limit(&self, limit: u64) -> Result<(), ShapeError> {
         let limit = limit_of(limit, Self::LIMIT_MAX)?;
-        self.limit.store(limit, Ordering::Release);
-        Ok(())
+        self.limit.set(limit)
     }
 
     /// The window's number and what is used of it; a clock that stepped back stays in the later one.
@@ -121,7 +140,7 @@ impl FixedWindow {
 
     /// The window's number and what is used of it after `n`, if there is room.
     fn step(&self, seen: u64, n: u64, now: Tick) -> Result<(u64, u64), Refused> {
-        let limit = self.limit.load(Ordering::Acquire);
+        let limit = self.limit.at(now)?;
         let (index, used) = self.look(seen, now);
         if n > limit {
             return Err(EXCEEDS);
@@ -157,7 +176,8 @@ impl Tier for FixedWindow {
     }
 
     fn take_at(&self, n: u64, now: Tick) -> Result<Slip, Refused> {
-        self.take(n, now).map(|index| Slip::of_window(n, index))
+        let taken = self.limit.tell(n, self.take(n, now));
+        taken.map(|index| Slip::of_window(n, index))
     }
 
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {

@@ -1,7 +1,9 @@
 //! A sliding window of which every admission is remembered.
 
+use super::amount::Amount;
 use super::{EXCEEDS, ShapeError, limit_of, span_of, throttled};
 use crate::clock::{HostClock, SharedClock};
+use crate::limiter::Limiter;
 use crate::refused::Refused;
 use crate::sync::{AtomicU64, Ordering};
 use crate::tier::{Slip, Tier};
@@ -41,6 +43,7 @@ pub struct SlidingLog {
     head: AtomicU64,
     latest: AtomicU64,
     ring: Box<[Slot]>,
+    limit: Amount,
     length: u64,
     clock: SharedClock,
 }
@@ -55,6 +58,9 @@ struct Slot {
 impl SlidingLog {
     /// The greatest limit: a ring of 16 MiB.
     pub const LIMIT_MAX: u64 = 1 << 20;
+
+    /// The shortest window.
+    pub const LENGTH_MIN: Duration = Duration::from_micros(1);
 
     /// A log by the host's clock: `limit` from 1 to [`SlidingLog::LIMIT_MAX`], 16 bytes each; `length`
     /// from a microsecond to a year.
@@ -77,17 +83,36 @@ impl SlidingLog {
         clock: SharedClock,
     ) -> Result<Self, ShapeError> {
         let limit = limit_of(limit, Self::LIMIT_MAX)?;
+        let length = span_of("length", length, Self::LENGTH_MIN)?;
+        Ok(Self::made(limit, Amount::own(limit), length, clock))
+    }
+
+    /// The part of a log of the whole fleet that is this process's, as of [`FixedWindow::over`](super::FixedWindow::over), at most
+    /// `most` of it, 16 bytes each: in any window of the same length the fleet admits at most the budget's burst, exactly.
+    ///
+    /// # Errors
+    ///
+    /// [`ShapeError`], naming what is out of range; [`ShapeError::NotLeased`].
+    pub fn over(limiter: &Limiter, most: u64, length: Duration) -> Result<Self, ShapeError> {
+        let most = limit_of(most, Self::LIMIT_MAX)?;
+        let length = span_of("length", length, Self::LENGTH_MIN)?;
+        let limit = Amount::of_share(limiter, length, most)?;
+        Ok(Self::made(most, limit, length, limiter.clock()))
+    }
+
+    fn made(ring: u64, limit: Amount, length: u64, clock: SharedClock) -> Self {
         let slot = |_| Slot {
             at: AtomicU64::new(0),
             number: AtomicU64::new(0),
         };
-        Ok(Self {
+        Self {
             head: AtomicU64::new(0),
             latest: AtomicU64::new(0),
-            ring: (0..limit).map(slot).collect(),
-            length: span_of("length", length, Duration::from_micros(1))?,
+            ring: (0..ring).map(slot).collect(),
+            limit,
+            length,
             clock,
-        })
+        }
     }
 
     /// Takes `n`.
@@ -105,10 +130,10 @@ impl SlidingLog {
     ///
     /// As [`SlidingLog::try_acquire`].
     pub fn try_acquire_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
-        self.take(n, now).map(|_| ())
+        self.limit.tell(n, self.take(n, now)).map(|_| ())
     }
 
-    /// The most in any window.
+    /// The most in any window: over a share, the most of that which it uses.
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.ring.len() as u64
@@ -121,11 +146,15 @@ impl SlidingLog {
     /// Whether `n` may follow the first `head` at `at`: the `n` oldest in the ring are
     /// written and have left.
     fn room(&self, head: u64, n: u64, at: u64) -> Result<(), Refused> {
-        if n > self.limit() {
+        let limit = self.limit.at(Tick::from_nanos(at))?;
+        if n > limit {
             return Err(EXCEEDS);
         }
+        // Those that are overwritten, and the last of those that must have left. Times grow, so with it all before it have.
         let first = head.saturating_sub(self.limit());
-        for oldest in first..(head + n).saturating_sub(self.limit()) {
+        let overwritten = first..(head + n).saturating_sub(self.limit());
+        let last = (head + n).checked_sub(limit + 1).filter(|_| n > 0);
+        for oldest in overwritten.chain(last) {
             let slot = self.slot(oldest);
             let written = slot.number.load(Ordering::Acquire) == oldest + 1;
             let from = if written {
@@ -135,7 +164,7 @@ impl SlidingLog {
             };
             let leaves = from.saturating_add(self.length);
             if leaves > at {
-                return Err(throttled(self.leaves(head + n - 1, at)));
+                return Err(throttled(self.leaves(head + n - 1 - limit, at)));
             }
         }
         Ok(())
@@ -181,7 +210,8 @@ impl Tier for SlidingLog {
     }
 
     fn take_at(&self, n: u64, now: Tick) -> Result<Slip, Refused> {
-        self.take(n, now).map(|head| Slip::of_window(n, head))
+        let taken = self.limit.tell(n, self.take(n, now));
+        taken.map(|head| Slip::of_window(n, head))
     }
 
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {

@@ -2,6 +2,7 @@
 
 use super::{ShapeError, span_of, throttled};
 use crate::clock::{HostClock, SharedClock};
+use crate::limiter::Limiter;
 use crate::refused::{Reason, Refused};
 use crate::sync::{AtomicU64, Ordering};
 use aliquot_core::unit::{Span, Tick};
@@ -36,9 +37,26 @@ pub struct Pacer {
 struct State {
     /// The first tick that is free.
     next: AtomicU64,
-    interval: AtomicU64,
+    interval: Interval,
     queue: u64,
     clock: SharedClock,
+}
+
+/// The time from one turn to the next.
+#[derive(Debug)]
+enum Interval {
+    Own(AtomicU64),
+    /// That in which this limiter's share makes one token.
+    Shared(Limiter),
+}
+
+impl Interval {
+    fn at(&self, now: Tick) -> Result<u64, Refused> {
+        match self {
+            Self::Own(interval) => Ok(interval.load(Ordering::Acquire)),
+            Self::Shared(limiter) => limiter.token_every_at(now),
+        }
+    }
 }
 
 /// A turn in a [`Pacer`]'s queue. Dropping it uses it up.
@@ -74,9 +92,31 @@ impl Pacer {
         let interval = span_of("interval", interval, Duration::from_nanos(1))?;
         let state = State {
             next: AtomicU64::new(0),
-            interval: AtomicU64::new(interval),
+            interval: Interval::Own(AtomicU64::new(interval)),
             queue,
             clock,
+        };
+        Ok(Self {
+            state: Arc::new(state),
+        })
+    }
+
+    /// A pacer by this limiter's share of the fleet's rate, as it is at each booking: turns are as far apart as the
+    /// share takes to make a token, and nothing is booked without a lease. The share's tokens are not
+    /// taken: what is paced is not to be asked of the limiter as well.
+    ///
+    /// # Errors
+    ///
+    /// [`ShapeError::NotLeased`].
+    pub fn over(limiter: &Limiter, queue: u64) -> Result<Self, ShapeError> {
+        if limiter.limit().is_some() {
+            return Err(ShapeError::NotLeased);
+        }
+        let state = State {
+            next: AtomicU64::new(0),
+            interval: Interval::Shared(limiter.clone()),
+            queue,
+            clock: limiter.clock(),
         };
         Ok(Self {
             state: Arc::new(state),
@@ -98,10 +138,18 @@ impl Pacer {
     ///
     /// As [`Pacer::book`].
     pub fn book_at(&self, now: Tick) -> Result<Turn, Refused> {
+        let booked = self.next_turn(now);
+        if let Interval::Shared(limiter) = &self.state.interval {
+            limiter.wanted(1, booked.is_ok());
+        }
+        booked
+    }
+
+    fn next_turn(&self, now: Tick) -> Result<Turn, Refused> {
         let state = &self.state;
         let mut seen = state.next.load(Ordering::Acquire);
         loop {
-            let interval = state.interval.load(Ordering::Acquire);
+            let interval = state.interval.at(now)?;
             let at = seen.max(now.nanos());
             let wait = at - now.nanos();
             let longest = interval.saturating_mul(state.queue);
@@ -150,10 +198,13 @@ impl Pacer {
     ///
     /// # Errors
     ///
-    /// [`ShapeError::Span`]; nothing was changed.
+    /// [`ShapeError::Span`], and [`ShapeError::Shared`] over a share; nothing was changed.
     pub fn set_interval(&self, interval: Duration) -> Result<(), ShapeError> {
         let interval = span_of("interval", interval, Duration::from_nanos(1))?;
-        self.state.interval.store(interval, Ordering::Release);
+        match &self.state.interval {
+            Interval::Own(own) => own.store(interval, Ordering::Release),
+            Interval::Shared(_) => return Err(ShapeError::Shared),
+        }
         Ok(())
     }
 
@@ -161,7 +212,9 @@ impl Pacer {
     #[must_use]
     pub fn waiting_at(&self, now: Tick) -> u64 {
         let next = self.state.next.load(Ordering::Acquire);
-        let interval = self.state.interval.load(Ordering::Acquire);
+        let Ok(interval) = self.state.interval.at(now) else {
+            return 0;
+        };
         next.saturating_sub(now.nanos()).saturating_sub(1) / interval
     }
 }

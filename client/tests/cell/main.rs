@@ -207,3 +207,30 @@ fn capacity_that_arrived_full_would_be_noticed() {
     };
     assert!(follow(&[(0, Op::Deposit(part))], true).is_err());
 }
+
+#[test]
+fn permits_that_were_admitted_without_a_limit_count_when_there_is_one_again() {
+    let draft = BudgetDraft {
+        key: "a".into(),
+        concurrency: Some("2".into()),
+        ..BudgetDraft::default()
+    };
+    let terms = Terms::from(&draft.validate().expect("a valid budget"));
+    let (gate, now) = (Arc::new(Gate::new("a")), Tick::from_nanos(1 << 40));
+    let mut decider = CellDecider::new(Arc::clone(&gate));
+    let lease = AtomicU64::new(u64::MAX);
+    let permit = || gate.cell.decide(Ask::Permit, now, &lease).is_ok();
+    decider.agree(&terms, Span::from_secs(60), now);
+    decider.admit_by(Right::Leased, PeriodId::new(0), now);
+    decider.gain(Tokens::from_grains(2), now);
+    let era = gate.cell.era();
+    assert!(permit());
+    decider.admit_by(Right::Open, PeriodId::new(0), now);
+    assert!((0..4).all(|_| permit()), "there is no limit");
+    assert_eq!(decider.in_flight(), 5);
+    decider.admit_by(Right::Leased, PeriodId::new(0), now);
+    // Those four come back, and the first is still out.
+    assert!(!permit());
+    (0..4).for_each(|_| gate.cell.put_back(1, era));
+    assert_eq!((permit(), permit()), (true, false));
+}

@@ -1,6 +1,7 @@
 //! Threads that hold tokens of their own, in every interleaving that loom finds.
 
 use super::{NOW, PERIOD, explore};
+use crate::cell::purse::Purses;
 use crate::cell::{Ask, CellDecider};
 use crate::key::Gate;
 use crate::sync::{self, AtomicU64, Bug};
@@ -68,7 +69,7 @@ impl Shared {
             cell.purse(me).spend(coins, n);
             return n;
         }
-        let (_, took) = cell.decide_and_fill(me, n, &self.lease, clock);
+        let (_, took) = cell.decide_and_fill(me, n, Purses::NARROW, &self.lease, clock);
         let again = || cell.decide(Ask::Tokens(n), now, &self.lease).is_ok();
         let got = took.is_ok() || cell.relieve(n, now, clock) && again();
         if got { n } else { 0 }
@@ -203,5 +204,31 @@ fn capacity_that_comes_back_is_empty() {
             assert!(mine + other.join().expect("no panic") <= 4);
         },
         &[Bug::ArrivesFull],
+    );
+}
+
+#[test]
+fn who_is_refused_again_was_refused_by_that_very_word() {
+    explore(
+        || {
+            let (shared, mut decider) = dealt(1, 1);
+            let cell = &shared.gate.cell;
+            let decide = || cell.decide(Ask::Tokens(1), NOW, &shared.lease).is_ok();
+            assert!(decide());
+            // The next is there in a second.
+            cell.note_dry(NOW, NOW);
+            // Or in a tenth of one, by the next epoch.
+            decider.replace(part(10, 1, 1), NOW);
+            assert!(decide());
+            let other = {
+                let gate = Arc::clone(&shared.gate);
+                thread::spawn(move || gate.cell.note_dry(NOW, NOW))
+            };
+            if let Some(until) = cell.dry_until() {
+                assert!(until <= NOW.after(Span::from_millis(100)));
+            }
+            other.join().expect("no panic");
+        },
+        &[Bug::Torn],
     );
 }

@@ -18,6 +18,7 @@ pub(crate) enum Bug {
     GenerationIgnored,
     EpochIgnored,
     ArrivesFull,
+    Torn,
 }
 
 /// Lets the other threads of the model go on.

@@ -305,7 +305,10 @@ async fn a_quota_is_spent_once_and_reported() {
     let limiter = client.limiter("q").expect("a key");
     let mut admitted = 0;
     until("five", || {
-        admitted += u64::from(limiter.try_acquire(1).is_ok());
+        if let Ok(admission) = limiter.try_acquire(1) {
+            admitted += 1;
+            assert_eq!(admission.period.get(), 1, "the node's first");
+        }
         admitted == 5
     })
     .await;

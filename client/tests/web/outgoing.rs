@@ -5,9 +5,11 @@ use aliquot_client::web::{Obeying, OutgoingError, RetryAfterLayer};
 use aliquot_client::{ManualClock, Reason};
 use http::{HeaderValue, Request, Response, StatusCode};
 use std::convert::Infallible;
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+use tokio::task::JoinHandle;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 /// Answers 503 with this wait to the first call, and then serves; and counts.
@@ -40,6 +42,12 @@ fn to(host: &str) -> Request<()> {
         .expect("a request")
 }
 
+/// What a call that succeeded answered.
+async fn answered<E: Debug>(call: JoinHandle<Result<Response<u32>, E>>) -> u32 {
+    let answer = call.await.expect("no panic");
+    answer.expect("an answer").into_body()
+}
+
 #[tokio::test]
 async fn nobody_calls_a_host_before_it_said_so() {
     let clock = ManualClock::new();
@@ -52,33 +60,12 @@ async fn nobody_calls_a_host_before_it_said_so() {
     assert_eq!(first.status(), StatusCode::SERVICE_UNAVAILABLE);
     let waits = call("a");
     // Others are called meanwhile: this one is the second.
-    assert_eq!(
-        call("b")
-            .await
-            .expect("no panic")
-            .expect("an answer")
-            .into_body(),
-        1
-    );
+    assert_eq!(answered(call("b")).await, 1);
     clock.advance(Duration::from_millis(4_999));
-    assert_eq!(
-        call("b")
-            .await
-            .expect("no panic")
-            .expect("an answer")
-            .into_body(),
-        2
-    );
+    assert_eq!(answered(call("b")).await, 2);
     assert!(!waits.is_finished());
     clock.advance(Duration::from_millis(1));
-    assert_eq!(
-        waits
-            .await
-            .expect("no panic")
-            .expect("an answer")
-            .into_body(),
-        3
-    );
+    assert_eq!(answered(waits).await, 3);
 }
 
 #[tokio::test]

@@ -9,6 +9,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("aliquot-wire", &["aliquot-core"]),
     ("aliquot-client", &["aliquot-core", "aliquot-wire"]),
     (
+        "aliquot-peers",
+        &["aliquot-core", "aliquot-wire", "aliquot-client"],
+    ),
+    (
         "aliquot-coordinator",
         &["aliquot-core", "aliquot-wire", "aliquot-client"],
     ),

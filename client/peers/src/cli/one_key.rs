@@ -1,0 +1,162 @@
+//! One key.
+
+use crate::contenders::{PLENTY, one_key};
+use crate::leased::Node;
+use crate::measure::{by_turns, tail, time, together};
+use aliquot_client::{Clock, CounterClock, Limit, Limiter, Span};
+use std::hint::black_box;
+use std::sync::Arc;
+use std::thread;
+
+const ROUNDS: usize = 41;
+const ROUND: u64 = 20_000;
+const CALLS: usize = 200_000;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Admitted,
+    Refused,
+}
+
+/// Medians on one thread.
+pub fn table() {
+    let node = Node::start();
+    let (plenty, little) = (one_key(&node, PLENTY, PLENTY), one_key(&node, 1, 1));
+    // What there is at the start, and what makes a thread one that comes often.
+    for contender in plenty.iter().chain(&little) {
+        (contender.decide)(ROUND);
+    }
+    let turn = |of: &[crate::measure::Contender], which: usize| {
+        let decide = &of[which].decide;
+        time(ROUND, || {
+            black_box(decide(ROUND));
+        })
+    };
+    let admitted = by_turns(plenty.len(), ROUNDS, |which| turn(&plenty, which));
+    let mut let_through = vec![0; little.len()];
+    let refused = by_turns(little.len(), ROUNDS, |which| {
+        let decide = &little[which].decide;
+        time(ROUND, || let_through[which] += black_box(decide(ROUND)))
+    });
+    println!("| contender | admitted ns | ratio | refused ns | ratio |");
+    println!("|---|---:|---:|---:|---:|");
+    for (which, (yes, no)) in admitted.iter().zip(&refused).enumerate() {
+        let asked = ROUND * ROUNDS as u64;
+        let so = if let_through[which] * 2 > asked {
+            " (it admitted)"
+        } else {
+            ""
+        };
+        println!(
+            "| {} | {:.1} | {:.2} | {:.1}{so} | {:.2} |",
+            plenty[which].name, yes.nanos, yes.ratio, no.nanos, no.ratio
+        );
+    }
+}
+
+/// The tails of single decisions on one thread.
+pub fn tails() {
+    let node = Node::start();
+    let (plenty, little) = (one_key(&node, PLENTY, PLENTY), one_key(&node, 1, 1));
+    let empty = tail(CALLS, || {});
+    println!("The empty pair's p99.9 is {empty:.0} ns, and subtracted.\n");
+    println!("| contender | admitted p99.9 ns | refused p99.9 ns |\n|---|---:|---:|");
+    for (yes, no) in plenty.iter().zip(&little) {
+        let [yes_ns, no_ns] = [yes, no].map(|contender| {
+            (contender.decide)(ROUND);
+            let ns = tail(CALLS, || {
+                black_box((contender.decide)(1));
+            });
+            (ns - empty).max(0.0)
+        });
+        println!("| {} | {yes_ns:.0} | {no_ns:.0} |", yes.name);
+    }
+    let again = tail(CALLS, || {});
+    println!("\nThe empty pair's p99.9 at the end: {again:.0} ns.");
+}
+
+/// Several threads on one key.
+pub fn threads(counts: &[u64]) {
+    const TIMES: u64 = 2_000_000;
+    const WARM: u64 = 200_000;
+    let node = Node::start();
+    for &threads in counts {
+        println!("\n| {threads} threads, one key | ns of wall time a decision | ratio |");
+        println!("|---|---:|---:|");
+        let all = one_key(&node, PLENTY, PLENTY);
+        let slow = |name: &str| matches!(name, "limitador" | "throttlecrab" | "std mutex");
+        let took = by_turns(all.len(), 5, |which| {
+            let part = if slow(all[which].name) { 20 } else { 1 };
+            together(threads, TIMES / part, WARM / part, &all[which].decide)
+        });
+        for (contender, took) in all.iter().zip(&took) {
+            println!(
+                "| {} | {:.2} | {:.2} |",
+                contender.name, took.nanos, took.ratio
+            );
+        }
+    }
+}
+
+/// Ten million a second, asked for by two threads as fast as they can.
+pub fn saturated(seconds: u64) {
+    const RATE: u64 = 10_000_000;
+    const BURST: u64 = RATE / 10;
+    println!("| ten million a second, two threads | asked for, of R·t | admitted | of R·t + B |");
+    println!("|---|---:|---:|---:|");
+    let make = || Limiter::local(Limit::per_sec(RATE), BURST).expect("a limit");
+    for (name, limiter) in [
+        ("aliquot local", make()),
+        ("aliquot local, no batches", make().unbatched()),
+    ] {
+        let (admitted, asked, passed) = ask_for_all(Arc::new(limiter), seconds);
+        let made = u128::from(RATE) * u128::from(passed.nanos()) / 1_000_000_000;
+        let most = made + u128::from(BURST);
+        assert!(u128::from(admitted) <= most, "{admitted} of {most}");
+        println!(
+            "| {name} | {:.2} | {admitted} | {:.6} |",
+            asked as f64 / made as f64,
+            admitted as f64 / most as f64
+        );
+    }
+}
+
+/// What was admitted and asked for, and in which time. The limiter is as old as that.
+fn ask_for_all(limiter: Arc<Limiter>, seconds: u64) -> (u64, u64, Span) {
+    let began = CounterClock.now();
+    let until = began.after(Span::from_secs(seconds));
+    let workers: Vec<_> = (0..2)
+        .map(|_| {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || {
+                let (mut admitted, mut asked) = (0_u64, 0_u64);
+                while asked % 1_024 != 0 || CounterClock.now() < until {
+                    asked += 1;
+                    admitted += u64::from(limiter.try_acquire(1).is_ok());
+                }
+                (admitted, asked)
+            })
+        })
+        .collect();
+    let (mut admitted, mut asked) = (0, 0);
+    for worker in workers {
+        let (mine, all) = worker.join().expect("nobody panics");
+        (admitted, asked) = (admitted + mine, asked + all);
+    }
+    (admitted, asked, CounterClock.now().since(began))
+}
+
+/// Decides so often and nothing else.
+pub fn count(name: &str, times: u64, answer: Answer) -> Result<(), String> {
+    let node = Node::start();
+    let all = match answer {
+        Answer::Admitted => one_key(&node, PLENTY, PLENTY),
+        Answer::Refused => one_key(&node, 1, 1),
+    };
+    let found = all.iter().find(|contender| contender.name == name);
+    let names: Vec<_> = all.iter().map(|contender| contender.name).collect();
+    let found = found.ok_or_else(|| format!("{name} is none of {names:?}"))?;
+    println!("{} admitted", (found.decide)(times));
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! Those who are compared on one key.
+
+use crate::leased::Node;
+use crate::measure::{Contender, contender};
+use aliquot_client::{Clock, HostClock, Limit, Limiter, Tick};
+use governor::{Quota, RateLimiter};
+use limitador::limit::{Context, Limit as Counted};
+use std::num::NonZeroU32;
+use std::sync::Mutex;
+use std::time::{Duration, SystemTime};
+use throttlecrab::PeriodicStore;
+
+/// So much that nothing is refused: 10⁹ a second, and as much at once.
+pub const PLENTY: u32 = 1_000_000_000;
+
+/// A bucket as it is usually written.
+struct Plain {
+    level: f64,
+    last: Tick,
+}
+
+fn mutex(per_sec: f64, burst: f64) -> impl Fn() -> bool + Send + Sync + 'static {
+    let bucket = Mutex::new(Plain {
+        level: burst,
+        last: HostClock.now(),
+    });
+    move || {
+        let mut bucket = bucket.lock().expect("nobody panics");
+        let now = HostClock.now();
+        let made = now.since(bucket.last).nanos() as f64 * per_sec / 1e9;
+        bucket.last = now;
+        bucket.level = (bucket.level + made).min(burst);
+        let admitted = bucket.level >= 1.0;
+        if admitted {
+            bucket.level -= 1.0;
+        }
+        admitted
+    }
+}
+
+/// A limit of `per_sec` with `burst` at once, by all of them. The first is what ratios are to.
+pub fn one_key(node: &Node, per_sec: u32, burst: u32) -> Vec<Contender> {
+    let mut all = vec![governor(per_sec, burst)];
+    all.extend(ours(node, per_sec, burst));
+    all.extend(others(per_sec, burst));
+    all
+}
+
+pub fn governor(per_sec: u32, burst: u32) -> Contender {
+    let quota = Quota::per_second(NonZeroU32::new(per_sec).expect("not zero"))
+        .allow_burst(NonZeroU32::new(burst).expect("not zero"));
+    let governor = RateLimiter::direct(quota);
+    contender("governor", move || governor.check().is_ok())
+}
+
+/// The client of this tree, with and without batches and leases.
+pub fn ours(node: &Node, per_sec: u32, burst: u32) -> Vec<Contender> {
+    let local = || Limiter::local(Limit::per_sec(per_sec.into()), burst.into()).expect("a limit");
+    let (batched, exact) = (local(), local().unbatched());
+    let [strict, relaxed, off] = node.leased(per_sec, burst);
+    vec![
+        contender("aliquot local", move || batched.try_acquire(1).is_ok()),
+        contender("aliquot local, no batches", move || {
+            exact.try_acquire(1).is_ok()
+        }),
+        contender("aliquot leased, strict", move || {
+            strict.try_acquire(1).is_ok()
+        }),
+        contender("aliquot leased, relaxed", move || {
+            relaxed.try_acquire(1).is_ok()
+        }),
+        contender("aliquot leased, no batches", move || {
+            off.try_acquire(1).is_ok()
+        }),
+    ]
+}
+
+fn others(per_sec: u32, burst: u32) -> Vec<Contender> {
+    let ratelimit = ratelimit::Ratelimiter::builder(per_sec.into())
+        .max_tokens(burst.into())
+        .initial_available(burst.into())
+        .build()
+        .expect("a rate limiter");
+    let leaky = leaky_bucket::RateLimiter::builder()
+        .max(burst as usize)
+        .initial(burst as usize)
+        .refill((per_sec / 1_000).max(1) as usize)
+        .interval(Duration::from_millis(1).max(Duration::from_secs(1) / per_sec))
+        .build();
+    let crab = Mutex::new(throttlecrab::RateLimiter::new(PeriodicStore::new()));
+    let limitador = limitador::RateLimiter::new(1_000);
+    limitador.add_limit(Counted::new("a", per_sec.into(), 1, [], []));
+    let namespace = "a".into();
+    vec![
+        rateguard(per_sec, burst),
+        contender("ratelimit", move || ratelimit.try_wait().is_ok()),
+        contender("leaky-bucket", move || leaky.try_acquire(1)),
+        contender("std mutex", mutex(per_sec.into(), burst.into())),
+        contender("throttlecrab", move || {
+            let mut crab = crab.lock().expect("nobody panics");
+            let (burst, rate) = (i64::from(burst), i64::from(per_sec));
+            crab.rate_limit("a", burst, rate, 1, 1, SystemTime::now())
+                .is_ok_and(|(admitted, _)| admitted)
+        }),
+        contender("limitador", move || {
+            limitador
+                .check_rate_limited_and_update(&namespace, &Context::default(), 1)
+                .is_ok_and(|checked| !checked.limited)
+        }),
+    ]
+}
+
+/// A node of its own, which is alone: it has the whole limit.
+fn rateguard(per_sec: u32, burst: u32) -> Contender {
+    let runtime = crate::leased::runtime();
+    let guard = {
+        let _entered = runtime.enter();
+        rateguard_of(per_sec, burst)
+    };
+    contender("rateguard", move || {
+        let _ = &runtime;
+        guard.check("a").is_allowed()
+    })
+}
+
+/// The same for whoever is in a runtime; its bursts are below 2²².
+pub fn rateguard_of(per_sec: u32, burst: u32) -> rateguard::Guard {
+    const MOST: u32 = (1 << 22) - 1;
+    rateguard::Guard::builder()
+        .bind("127.0.0.1:0")
+        .limit(per_sec)
+        .burst(burst.min(MOST))
+        .spawn()
+        .expect("a node on the loopback")
+}

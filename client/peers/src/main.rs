@@ -1,0 +1,23 @@
+//! What a decision costs by the client of this tree and by others, side by side in one run.
+
+mod calls;
+mod cli;
+mod contenders;
+mod keys;
+mod leased;
+mod measure;
+mod redis;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match cli::run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(wrong) => {
+            eprintln!("{wrong}");
+            ExitCode::FAILURE
+        }
+    }
+}

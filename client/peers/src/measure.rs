@@ -1,0 +1,112 @@
+//! How long things take: medians of rounds, and the tail of single calls.
+
+use aliquot_client::{Clock, HostClock};
+use std::hint::black_box;
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+/// Decides so often, and answers how many were admitted.
+pub type Decide = Arc<dyn Fn(u64) -> u64 + Send + Sync>;
+
+/// Somebody who decides.
+#[derive(Clone)]
+pub struct Contender {
+    pub name: &'static str,
+    pub decide: Decide,
+}
+
+/// A contender that makes one decision at a time; the loop is compiled around it.
+pub fn contender(
+    name: &'static str,
+    decide: impl Fn() -> bool + Send + Sync + 'static,
+) -> Contender {
+    let decide = move |times: u64| (0..times).map(|_| u64::from(black_box(decide()))).sum();
+    Contender {
+        name,
+        decide: Arc::new(decide),
+    }
+}
+
+/// Nanoseconds for each of so many, once.
+pub fn time(times: u64, mut work: impl FnMut()) -> f64 {
+    let began = HostClock.now();
+    work();
+    HostClock.now().since(began).nanos() as f64 / times as f64
+}
+
+/// The median of what one contender took in each round, and that of its ratios to the first one's of the same round.
+pub struct Took {
+    pub nanos: f64,
+    pub ratio: f64,
+}
+
+/// Rounds in which each works once, one after the other: whatever else slows the machine down, it
+/// slows down those who are compared.
+pub fn by_turns<W: FnMut(usize) -> f64>(
+    contenders: usize,
+    rounds: usize,
+    mut work: W,
+) -> Vec<Took> {
+    let mut took = vec![Vec::with_capacity(rounds); contenders];
+    for _ in 0..rounds {
+        for (which, took) in took.iter_mut().enumerate() {
+            took.push(work(which));
+        }
+    }
+    let first = took[0].clone();
+    let one = |took: Vec<f64>| {
+        let ratios = took.iter().zip(&first).map(|(took, first)| took / first);
+        Took {
+            ratio: median(ratios.collect()),
+            nanos: median(took),
+        }
+    };
+    took.into_iter().map(one).collect()
+}
+
+/// The one in the middle.
+pub fn median(mut all: Vec<f64>) -> f64 {
+    all.sort_by(f64::total_cmp);
+    all[all.len() / 2]
+}
+
+/// The 99.9th percentile of single calls, in ns, with the pair of cycle counter readings around them.
+pub fn tail(calls: usize, mut call: impl FnMut()) -> f64 {
+    let clock = quanta::Clock::new();
+    let mut took: Vec<u64> = (0..calls)
+        .map(|_| {
+            let began = clock.raw();
+            call();
+            clock.raw().wrapping_sub(began)
+        })
+        .collect();
+    took.sort_unstable();
+    clock.delta_as_nanos(0, took[calls * 999 / 1_000]) as f64
+}
+
+/// Wall time for each of `times` decisions, as many on each thread; every thread
+/// decides `warm` times before the clock starts.
+pub fn together(threads: u64, times: u64, warm: u64, decide: &Decide) -> f64 {
+    let (ready, go) = (
+        Arc::new(Barrier::new(threads as usize + 1)),
+        Arc::new(Barrier::new(threads as usize + 1)),
+    );
+    let workers: Vec<_> = (0..threads)
+        .map(|_| {
+            let (ready, go, decide) = (Arc::clone(&ready), Arc::clone(&go), Arc::clone(decide));
+            thread::spawn(move || {
+                black_box(decide(warm));
+                ready.wait();
+                go.wait();
+                black_box(decide(times / threads));
+            })
+        })
+        .collect();
+    ready.wait();
+    let began = HostClock.now();
+    go.wait();
+    for worker in workers {
+        worker.join().expect("nobody panics");
+    }
+    HostClock.now().since(began).nanos() as f64 / times as f64
+}

@@ -1,0 +1,82 @@
+//! The time as a thread of this process last wrote it down: for refusals, which may be late.
+
+use super::{Clock, HostClock};
+use aliquot_core::unit::Tick;
+use std::cell::Cell;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// What it wrote; zero while nobody looks.
+static NOTED: AtomicU64 = AtomicU64::new(0);
+/// Somebody looks often.
+static LOOKED: AtomicBool = AtomicBool::new(false);
+
+/// How often it is written down while somebody looks.
+const BEAT: Duration = Duration::from_millis(1);
+/// And how often it is asked then whether somebody still does.
+const BEATS: u32 = 1_000;
+/// How soon it is noticed that somebody does. To be woken would cost who is refused a call of the kernel.
+const SLEEP: Duration = Duration::from_millis(100);
+/// A thread that looked so often looks often. It then looks twice.
+const OFTEN: u32 = 256;
+
+thread_local! {
+    static LOOKS: Cell<u32> = const { Cell::new(0) };
+}
+
+impl HostClock {
+    /// A reading of [`HostClock::noted`] is so late at most, where the thread gets its turn.
+    pub(crate) const NOTED_LATE: u64 = 2_000_000;
+
+    /// Has the time written down from now on, whenever somebody looks often. Where no thread can be
+    /// started nobody writes.
+    pub(crate) fn keep_noted() {
+        static WRITER: Once = Once::new();
+        WRITER.call_once(|| {
+            let writer = thread::Builder::new().name("aliquot-clock".into());
+            drop(writer.spawn(write_down));
+        });
+    }
+
+    /// The time a moment ago, never ahead, for next to nothing; `None` while nobody writes it down.
+    #[inline]
+    pub(crate) fn noted() -> Option<Tick> {
+        let looks = LOOKS.get().wrapping_add(1);
+        LOOKS.set(looks);
+        if looks.is_multiple_of(OFTEN) {
+            look_twice();
+        }
+        match NOTED.load(Ordering::Relaxed) {
+            0 => None,
+            noted => Some(Tick::from_nanos(noted)),
+        }
+    }
+}
+
+/// Says that somebody looks often. And of a thread that is gone, as in a forked process, or gets no turn,
+/// nobody believes that no time passes.
+#[cold]
+fn look_twice() {
+    LOOKED.store(true, Ordering::Relaxed);
+    let noted = NOTED.load(Ordering::Relaxed);
+    let least = HostClock::bounds().0.nanos();
+    if noted != 0 && least.saturating_sub(noted) > HostClock::LATE {
+        let (done, found) = (Ordering::Relaxed, Ordering::Relaxed);
+        let _ = NOTED.compare_exchange(noted, 0, done, found);
+    }
+}
+
+fn write_down() {
+    loop {
+        thread::park_timeout(SLEEP);
+        while LOOKED.swap(false, Ordering::Relaxed) {
+            for _ in 0..BEATS {
+                NOTED.store(HostClock.now().nanos(), Ordering::Relaxed);
+                thread::park_timeout(BEAT);
+            }
+        }
+        NOTED.store(0, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,86 @@
+//! What a store of keys is made of.
+
+use super::table::Table;
+use super::{Class, Keyed};
+use crate::cell::{Mark, Slot};
+use crate::clock::{SharedClock, Source};
+use crate::limit::{Limit, LimitError};
+use aliquot_core::share::Kind;
+use aliquot_core::unit::Span;
+
+/// What makes a [`Keyed`]; see [`Keyed::builder`].
+#[derive(Debug)]
+pub struct KeyedBuilder {
+    limits: Vec<(Limit, u64)>,
+    keys: usize,
+    clock: Source,
+    seed: Option<u64>,
+}
+
+impl KeyedBuilder {
+    pub(super) fn new(limit: Limit, burst: u64, keys: usize) -> Self {
+        Self {
+            limits: vec![(limit, burst)],
+            keys,
+            clock: Source::Counter,
+            seed: None,
+        }
+    }
+
+    /// Another class, with a limit of its own: the second is 1, the third 2, and so on.
+    #[must_use]
+    pub fn class(mut self, limit: impl Into<Limit>, burst: u64) -> Self {
+        self.limits.push((limit.into(), burst));
+        self
+    }
+
+    /// The clock that it decides by.
+    #[must_use]
+    pub fn clock(mut self, clock: SharedClock) -> Self {
+        self.clock = Source::Other(clock);
+        self
+    }
+
+    /// What places of keys are drawn from, for runs that are to be the same. The default is
+    /// random, so that nobody can choose keys that meet.
+    #[must_use]
+    pub const fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Takes the memory and makes the store.
+    ///
+    /// # Errors
+    ///
+    /// [`LimitError`], naming what is out of range.
+    pub fn build(self) -> Result<Keyed, LimitError> {
+        let keys = self.keys;
+        if keys == 0 || keys > Keyed::KEYS_MAX {
+            let most = Keyed::KEYS_MAX;
+            return Err(LimitError::Keys { keys, most });
+        }
+        if self.limits.len() > usize::from(u16::MAX) {
+            return Err(LimitError::Classes {
+                classes: self.limits.len(),
+            });
+        }
+        let now = self.clock.now();
+        let class = |&(limit, burst): &(Limit, u64)| {
+            let fitted = limit.fit_for_long(burst)?;
+            let mark = Mark::Forever;
+            let slot = Slot::new(fitted.rate, fitted.burst, now, mark, Kind::Rate);
+            let hour = slot.made(now.after(Span::from_secs(3_600))).0;
+            Ok(Class {
+                most: slot.burst.saturating_add(hour),
+                slot: (!limit.is_unlimited()).then_some(slot),
+                grains_per_token: fitted.scale.grains_per_token(),
+            })
+        };
+        Ok(Keyed {
+            classes: self.limits.iter().map(class).collect::<Result<_, _>>()?,
+            table: Table::new(keys, self.seed),
+            clock: self.clock,
+        })
+    }
+}

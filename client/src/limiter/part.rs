@@ -1,0 +1,59 @@
+//! What windows that follow a leased share ask of its limiter.
+
+use super::Limiter;
+use crate::cell::{Mark, No};
+use crate::clock::SharedClock;
+use crate::key::parts::Part;
+use crate::refused::Refused;
+use crate::sync::Ordering;
+use aliquot_core::share::Kind;
+use aliquot_core::unit::{Span, Tick};
+use std::sync::Arc;
+
+impl Limiter {
+    pub(crate) fn clock(&self) -> SharedClock {
+        Arc::clone(&self.handle.shared.clock)
+    }
+
+    /// The part of the share that has been held for this long. `None` of a limit of this process's own.
+    pub(crate) fn follow(&self, window: Span) -> Option<Arc<Part>> {
+        let parts = &self.gate.parts;
+        self.own.is_none().then(|| parts.follow(window, self.now()))
+    }
+
+    /// Whether a share may be used at `now`.
+    pub(crate) fn may_use_at(&self, now: Tick) -> Result<(), Refused> {
+        let lease = self.handle.shared.lease.0.load(Ordering::Acquire);
+        let no = match self.gate.cell.view(now).slot.mark {
+            Mark::Leased if now.nanos() < lease => return Ok(()),
+            Mark::Cold => No::Cold,
+            Mark::NoBudget => No::Unruled,
+            Mark::Closed => No::Closed,
+            _ => No::Lapsed,
+        };
+        Err(Refused::of(no))
+    }
+
+    /// In how many nanoseconds the share makes a token, rounded up; at least one.
+    pub(crate) fn token_every_at(&self, now: Tick) -> Result<u64, Refused> {
+        self.may_use_at(now)?;
+        let view = self.gate.cell.view(now);
+        let no = Refused::of(No::Empty);
+        if view.slot.kind != Kind::Rate {
+            return Err(Refused::of(No::Kind));
+        }
+        let token = view.slot.cost(view.scale.into()).ok_or(no)?;
+        let every = view.slot.time_until(token).ok_or(no)?;
+        Ok(every.nanos().max(1))
+    }
+
+    /// Counts what was wanted of the share by other means than its tokens.
+    pub(crate) fn wanted(&self, n: u64, admitted: bool) {
+        if admitted {
+            self.gate.tally.admitted(n);
+        } else {
+            self.gate.tally.denied(n);
+            self.handle.shared.want();
+        }
+    }
+}

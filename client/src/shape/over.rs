@@ -1,0 +1,258 @@
+//! Windows dealt to several processes, among which the share moves.
+
+use super::{FixedWindow, Pacer, ShapeError, SlidingCounter, SlidingLog};
+use crate::cell::CellDecider;
+use crate::clock::{ManualClock, Source};
+use crate::key::Gate;
+use crate::limiter::Limiter;
+use crate::refused::{Reason, Refused};
+use crate::shared::{Handle, Pace, Shared};
+use aliquot_core::budget::BudgetDraft;
+use aliquot_core::client::{Decider, Right};
+use aliquot_core::message::Terms;
+use aliquot_core::share::Share;
+use aliquot_core::unit::{PeriodId, Rate, Span, Tick, Tokens};
+use proptest::prelude::*;
+use std::sync::Arc;
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+const PROCESSES: usize = 3;
+const WHOLE: u64 = 6;
+
+/// A process with a clock that is apart from the others'.
+struct Process {
+    shared: Arc<Shared>,
+    limiter: Limiter,
+    decider: CellDecider,
+    offset: u64,
+    log: SlidingLog,
+    counter: SlidingCounter,
+    fixed: FixedWindow,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Ask { who: usize, n: u64 },
+    Move { from: usize, to: usize, n: u64 },
+    Report { who: usize },
+}
+
+fn tokens(n: u64) -> Tokens {
+    Tokens::from_grains(n * terms().scale.grains_per_token())
+}
+
+fn terms() -> Terms {
+    let draft = BudgetDraft {
+        key: "a".into(),
+        rate: Some("6/s".into()),
+        burst: Some(WHOLE.to_string().into()),
+        ..BudgetDraft::default()
+    };
+    Terms::from(&draft.validate().expect("a valid budget"))
+}
+
+impl Process {
+    fn new(which: u64) -> Self {
+        let offset = 1_000_000_000_000 + which * 333_000_000;
+        let gate = Arc::new(Gate::new("a"));
+        let mut decider = CellDecider::new(Arc::clone(&gate));
+        let clock = ManualClock::new();
+        let now = Tick::from_nanos(offset);
+        clock.set(now);
+        decider.agree(&terms(), Span::ZERO, now);
+        decider.admit_by(Right::Leased, PeriodId::new(0), now);
+        let handle = Handle::with(Source::Other(Arc::new(clock)), Pace::Exact);
+        let shared = Arc::clone(&handle.shared);
+        shared.set_lease(Tick::from_nanos(u64::MAX));
+        let limiter = Limiter::new(gate, handle);
+        Self {
+            log: SlidingLog::over(&limiter, WHOLE, SECOND).expect("a log"),
+            counter: SlidingCounter::over(&limiter, SECOND).expect("a counter"),
+            fixed: FixedWindow::over(&limiter, SECOND).expect("a window"),
+            shared,
+            limiter,
+            decider,
+            offset,
+        }
+    }
+
+    fn at(&self, ms: u64) -> Tick {
+        Tick::from_nanos(self.offset + ms * 1_000_000)
+    }
+
+    fn gain(&mut self, n: u64, ms: u64) {
+        let part = Share {
+            rate: Rate::ZERO,
+            burst: tokens(n),
+            tokens: Tokens::ZERO,
+        };
+        self.decider.deposit(part, self.at(ms));
+    }
+
+    /// Gives up to `n` up, and answers how many.
+    fn lose(&mut self, n: u64, ms: u64) -> u64 {
+        let part = self.decider.withdraw(Rate::ZERO, tokens(n), self.at(ms));
+        part.burst.grains() / terms().scale.grains_per_token()
+    }
+}
+
+fn fleet() -> Vec<Process> {
+    let mut all: Vec<_> = (0..PROCESSES as u64).map(Process::new).collect();
+    all[0].gain(WHOLE, 0);
+    all
+}
+
+fn ops() -> impl Strategy<Value = Vec<(u64, Op)>> {
+    let op = prop_oneof![
+        6 => (0..PROCESSES, 1..4_u64).prop_map(|(who, n)| Op::Ask { who, n }),
+        2 => (0..PROCESSES, 0..PROCESSES, 1..=WHOLE)
+            .prop_map(|(from, to, n)| Op::Move { from, to, n }),
+        2 => (0..PROCESSES).prop_map(|who| Op::Report { who }),
+    ];
+    let gap = prop_oneof![3 => Just(0_u64), 3 => 0..300_u64, 1 => 0..1_500_u64];
+    prop::collection::vec((gap, op), 1..150)
+}
+
+/// What each of the shapes admits, all processes together: (ms, n).
+fn live(ops: &[(u64, Op)]) -> [Vec<(u64, u64)>; 3] {
+    let (mut fleet, mut now) = (fleet(), 0);
+    let mut taken: [Vec<(u64, u64)>; 3] = Default::default();
+    for &(gap, op) in ops {
+        now += gap;
+        match op {
+            Op::Move { from, to, n } => {
+                let n = fleet[from].lose(n, now);
+                fleet[to].gain(n, now);
+            }
+            Op::Report { who } => {
+                let at = fleet[who].at(now);
+                fleet[who].decider.cancel_overheld(at);
+            }
+            Op::Ask { who, n } => {
+                let process = &fleet[who];
+                let at = process.at(now);
+                let answers = [
+                    process.log.try_acquire_at(n, at),
+                    process.counter.try_acquire_at(n, at),
+                    process.fixed.try_acquire_at(n, at),
+                ];
+                for (taken, answer) in taken.iter_mut().zip(answers) {
+                    taken.extend(answer.is_ok().then_some((now, n)));
+                }
+            }
+        }
+    }
+    taken
+}
+
+/// The most in any window of a second, open at its end.
+fn most_in_a_second(taken: &[(u64, u64)]) -> u64 {
+    let from = |first: usize| {
+        let end = taken[first].0 + 1_000;
+        let within = taken[first..].iter().take_while(|(ms, _)| *ms < end);
+        within.map(|(_, n)| n).sum()
+    };
+    (0..taken.len()).map(from).max().unwrap_or(0)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn a_fleet_keeps_to_the_bound_of_one_however_its_share_moves(ops in ops()) {
+        let [log, counter, fixed] = live(&ops).map(|taken| most_in_a_second(&taken));
+        prop_assert!(log <= WHOLE, "the log: {log}");
+        prop_assert!(counter < 2 * WHOLE, "the counter: {counter}");
+        prop_assert!(fixed <= 2 * WHOLE, "the window: {fixed}");
+    }
+}
+
+/// All that a process has moves to the next one as soon as it is used up.
+fn handed_on(rest: u64) -> u64 {
+    let mut fleet = fleet();
+    let (mut now, mut taken) = (5_000, Vec::new());
+    for (from, to) in [(0, 1), (1, 2)] {
+        for who in [from, to] {
+            let at = fleet[who].at(now);
+            fleet[who].decider.cancel_overheld(at);
+        }
+        let used = fleet[from].log.try_acquire_at(WHOLE, fleet[from].at(now));
+        taken.extend(used.is_ok().then_some((now, WHOLE)));
+        let n = fleet[from].lose(WHOLE, now);
+        fleet[to].gain(n, now);
+        now += rest;
+    }
+    most_in_a_second(&taken)
+}
+
+#[test]
+fn what_was_used_up_here_is_not_used_there_before_the_window_is_over() {
+    assert_eq!([0, 1, 999].map(handed_on), [WHOLE; 3]);
+}
+
+#[test]
+fn what_is_taken_away_counts_no_more_at_once_and_what_comes_counts_a_window_later() {
+    let mut process = Process::new(0);
+    let limit = |process: &Process, ms| process.fixed.try_acquire_at(3, process.at(ms)).is_ok();
+    process.gain(3, 0);
+    assert!(!limit(&process, 900));
+    process.decider.cancel_overheld(process.at(1_000));
+    assert!(limit(&process, 1_000));
+    assert_eq!(process.lose(1, 2_500), 1);
+    let refused = process.fixed.try_acquire_at(3, process.at(3_000));
+    assert_eq!(refused.map_err(|no| no.reason), Err(Reason::ExceedsBurst));
+    assert!(process.fixed.try_acquire_at(2, process.at(3_000)).is_ok());
+}
+
+#[test]
+fn nothing_is_admitted_without_a_lease() {
+    let mut process = Process::new(0);
+    process.gain(3, 0);
+    process.decider.cancel_overheld(process.at(1_500));
+    assert!(process.log.try_acquire_at(1, process.at(1_500)).is_ok());
+    process.shared.set_lease(process.at(1_600));
+    let no = |answer: Result<(), Refused>| answer.map_err(|no| no.reason);
+    let answer = process.log.try_acquire_at(1, process.at(1_600));
+    assert_eq!(no(answer), Err(Reason::Lapsed));
+    process
+        .decider
+        .admit_by(Right::Open, PeriodId::new(0), process.at(1_700));
+    let answer = process.counter.try_acquire_at(1, process.at(1_700));
+    assert_eq!(no(answer), Err(Reason::Lapsed));
+}
+
+#[test]
+fn a_limit_of_a_process_s_own_is_no_share() {
+    let own = Limiter::local(crate::Limit::per_sec(1), 1).expect("a limit");
+    assert_eq!(
+        FixedWindow::over(&own, SECOND).err(),
+        Some(ShapeError::NotLeased)
+    );
+    let over = Process::new(0).fixed;
+    assert_eq!(over.set_limit(1), Err(ShapeError::Shared));
+}
+
+#[test]
+fn turns_are_as_far_apart_as_the_share_makes_tokens() {
+    let mut process = Process::new(0);
+    let pacer = Pacer::over(&process.limiter, 100).expect("a pacer");
+    let refused = pacer.book_at(process.at(0)).map_err(|no| no.reason);
+    assert_eq!(refused.err(), Some(Reason::NoShare));
+    let rate = |per_sec: u64| Share {
+        rate: Rate::from_grains(per_sec * terms().scale.grains_per_token()),
+        burst: tokens(1),
+        tokens: Tokens::ZERO,
+    };
+    process.decider.deposit(rate(2), process.at(0));
+    let turn = |process: &Process, ms| pacer.book_at(process.at(ms)).map(|turn| turn.at());
+    assert_eq!(turn(&process, 0), Ok(process.at(0)));
+    assert_eq!(turn(&process, 0), Ok(process.at(500)));
+    // What is booked keeps its tick, and what comes later goes by the share of then.
+    process.decider.deposit(rate(2), process.at(100));
+    assert_eq!(turn(&process, 100), Ok(process.at(1_000)));
+    assert_eq!(turn(&process, 100), Ok(process.at(1_250)));
+    process.shared.set_lease(process.at(200));
+    let refused = turn(&process, 200).map_err(|no| no.reason);
+    assert_eq!(refused, Err(Reason::Lapsed));
+}
