@@ -161,8 +161,9 @@ impl Purse {
     /// Counts a refusal, if this is where `me` does that or nobody does.
     #[inline]
     pub(crate) fn denied(&self, me: u32) -> bool {
-        let mine = self.denier.load(Ordering::Relaxed) == u64::from(me);
-        if !(mine && me != sync::NOBODY) && !self.count_for(me) {
+        let known = me != sync::NOBODY;
+        let mine = known && self.denier.load(Ordering::Relaxed) == u64::from(me);
+        if !mine && !self.count_for(me) {
             return false;
         }
         let denied = self.denied.load(Ordering::Relaxed);

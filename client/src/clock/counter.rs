@@ -39,7 +39,7 @@ impl Clock for CounterClock {
     fn now(&self) -> Tick {
         let start = &*START;
         let counts = start.counter.raw().saturating_sub(start.raw);
-        let passed = u128::from(counts) * u128::from(start.scale) >> PLACES;
+        let passed = (u128::from(counts) * u128::from(start.scale)) >> PLACES;
         Tick::from_nanos(start.tick.nanos().saturating_add(passed as u64))
     }
 

@@ -76,6 +76,8 @@ impl Network<'_> {
         self.show("applied", Some(node), || {
             format!("entry {}: {effects:?}", entry.index)
         });
+        // Some ran out since anybody looked, and no longer count against a limit that this lowers.
+        self.land();
         self.oracle
             .applied(self.now, entry.index, &self.state, &effects);
     }
