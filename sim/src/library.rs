@@ -77,6 +77,7 @@ library! {
     "pause-past-lease"
     "permits"
     "permits-asked"
+    "permits-run-out"
     "pulses"
     "quota"
     "quota-churn"

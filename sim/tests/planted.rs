@@ -216,3 +216,30 @@ fn there_are_forty_bugs_of_five_families() {
         assert!(!rows.is_empty(), "there are none of {family}");
     }
 }
+
+/// Which scenario shows a bug that has no row, by the fewest seeds; for whoever adds rows.
+#[test]
+#[ignore = "lives every scenario of the kernel tier with every bug: an hour"]
+fn what_shows_a_bug_that_has_no_row() {
+    let known: BTreeSet<Bug> = FAMILIES
+        .iter()
+        .flat_map(|(_, rows)| rows.iter().map(|(bug, _)| *bug))
+        .collect();
+    let scenarios: Vec<Scenario> = library::names()
+        .filter(|name| !name.contains('/') && !name.starts_with("network-"))
+        .map(scenario)
+        .collect();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(&bug) = Bug::ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
+            for scenario in scenarios.iter().filter(|_| !known.contains(&bug)) {
+                let mut seeds = 0..scenario.swarm.as_ref().map_or(1, |_| 30);
+                let found = seeds.find_map(|seed| Some((seed, trouble(scenario, Some(bug), seed)?)));
+                if let Some((seed, by)) = found {
+                    say!("{bug:?} in {} by seed {seed}: {by:.70}", scenario.name);
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(work))));
+}
