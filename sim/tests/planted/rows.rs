@@ -14,6 +14,7 @@ pub(crate) const LEASE: &[Row] = &[
     (Bug::ClientOutlivesNode, "partition-leader"),
     (Bug::ShortGrantWins, "late-and-twice"),
     (Bug::JumpEndsSessions, "clock-strobe"),
+    (Bug::LeaseUnchecked, "swarm"),
 ];
 
 pub(crate) const BUCKET: &[Row] = &[
@@ -36,6 +37,7 @@ pub(crate) const REPLICATION: &[Row] = &[
     (Bug::ReturnsAddUp, "swarm"),
     (Bug::CreditedBeforeBooked, "swarm"),
     (Bug::LoweringForgets, "swarm"),
+    (Bug::OldPoolKept, "swarm"),
 ];
 
 pub(crate) const SESSION: &[Row] = &[
@@ -46,5 +48,5 @@ pub(crate) const SESSION: &[Row] = &[
     (Bug::KeptAndDealt, "swarm"),
     (Bug::GiftsAddUp, "swarm"),
     (Bug::ReturnedNotLowered, "swarm"),
-    (Bug::RepeatDecidedAgain, "swarm"),
+    (Bug::ToldOnce, "lossy"),
 ];
