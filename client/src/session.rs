@@ -105,9 +105,11 @@ pub(crate) struct Session {
 
 impl Session {
     /// Two urgent reports are at least so far apart.
-    const URGENT_GAP: Duration = Duration::from_millis(2);
+    const URGENT_GAP: Duration = Duration::from_millis(1);
     /// While somebody is not served, what they want is looked at so often.
     const LOOK_AGAIN: Span = Span::from_millis(20);
+    /// While anything is wanted, that it is wanted no more is noticed so soon: others wait for it.
+    const LOOK_WHILE_WANTED: Span = Span::from_millis(100);
     /// By so much may the wall clock get ahead of the boot clock between two looks: more
     /// is taken for a pause that the boot clock did not count.
     const JUMP_MS: i64 = 1_000;
@@ -256,6 +258,8 @@ impl Session {
             also(self.report_at);
             if self.shared.is_wanted() {
                 also(now.after(Self::LOOK_AGAIN));
+            } else if self.machine.wants_any() {
+                also(now.after(Self::LOOK_WHILE_WANTED));
             }
         }
         if let Some(at) = self.questions.next_look()

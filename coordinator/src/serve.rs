@@ -141,6 +141,7 @@ fn actor_options(
         client_report_every: config.pace.report_every.min(CLIENT_REPORT),
         pace: Pace {
             report: config.pace.report_every,
+            urgent: Span::from_millis(1),
             ..Pace::default()
         },
         founding: Founding {

@@ -41,15 +41,6 @@ pub(super) struct Args {
     flags: Flags,
 }
 
-/// A thread for each core but one: a node's peers have a thread of their own, and a thread
-/// more than there are cores only makes an idle node wake up more often.
-fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
-    builder.worker_threads(cores.saturating_sub(1).max(1));
-    builder.enable_all().build()
-}
-
 impl Args {
     pub(super) fn run(self, out: Out, serve: Serve) -> Result<(), Failure> {
         let print = self.print_config;
@@ -61,8 +52,9 @@ impl Args {
             out.answer(|| loaded.to_json(), || loaded.to_string());
             return Ok(());
         }
+        let runtime = tokio::runtime::Runtime::new();
         let failed = |error| Failure::Refused(format!("the node cannot start: {error}"));
-        let ended = runtime().map_err(failed)?.block_on(serve(loaded));
+        let ended = runtime.map_err(failed)?.block_on(serve(loaded));
         ended.map_err(Failure::Refused)
     }
 

@@ -90,7 +90,7 @@ impl Rhythm {
 /// Urgent reports are at least so far apart, so that a storm of clients is one report,
 /// and never so close that this node makes nothing else: one that takes long has ten
 /// times as long until the next, up to the limit.
-const URGENT: Span = Span::from_millis(2);
+const URGENT: Span = Span::from_millis(1);
 const URGENT_LIMIT: Span = Span::from_millis(200);
 const URGENT_PART: u64 = 10;
 

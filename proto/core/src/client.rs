@@ -277,6 +277,12 @@ impl<D: Decider> Client<D> {
         unheard || self.owes_report || self.allotments.values_mut().any(rising)
     }
 
+    /// Whether the last report said that anything is wanted.
+    #[must_use]
+    pub fn wants_any(&self) -> bool {
+        self.allotments.values().any(Allotment::wants_any)
+    }
+
     /// Makes the next report. `None` without an open edge.
     pub fn report(&mut self, now: Tick, wall_ms: i64) -> Option<Report> {
         self.tick(now);

@@ -11,7 +11,8 @@ use crate::planted::{self, Bug};
 /// mean promised than [`Regime::DEVIATIONS`] standard deviations, the stream has
 /// changed, and the mean begins anew with that window. So a great change counts
 /// at once and a small one as soon as it can be told from chance, up or down, and
-/// chance itself moves the estimate neither up nor down in the long run.
+/// chance itself moves the estimate neither up nor down in the long run. A stream that
+/// came in each of the last ticks, and then not at all, has ended.
 ///
 /// The variance is that of independent requests (Poisson), `unit · count` with a
 /// request's `unit`, or what consecutive ticks have differed by of late,
@@ -49,6 +50,9 @@ impl Regime {
     /// What comes after silence is taken for what came in so many ticks, unless it
     /// is too much for that: a single request is no stream of one per tick.
     const FIRST: u32 = 4;
+
+    /// Of so many requests a tick, independent of each other, one tick in nine million is silent.
+    const MANY: u64 = 16;
 
     /// After so many ticks without demand nothing is wanted any more.
     pub(super) const SILENT: u32 = 100;
@@ -92,7 +96,34 @@ impl Regime {
             self.age = self.age.saturating_add(1).min(Self::TICKS);
             self.mean = toward(self.mean, scaled, self.age);
         }
-        self.begin_anew_if_changed(unit);
+        if self.has_ended(unit) && !planted::is(Bug::EndedStreamLingers) {
+            (self.mean, self.age, self.swing) = (0, 0, 0);
+        } else {
+            self.begin_anew_if_changed(unit);
+        }
+    }
+
+    /// Whether a stream that came in every tick comes in none any more: after one silent tick if it was of
+    /// [`Regime::MANY`] requests a tick and none brought less than half of that, after two if it
+    /// was of half as many. What came in the last tick before is left out of this: the
+    /// stream may have ended within it.
+    fn has_ended(&self, unit: u64) -> bool {
+        let silent = usize::try_from(self.silent).unwrap_or(Self::WINDOW);
+        let Some([last, before @ ..]) = self.recent.get(silent..) else {
+            return false;
+        };
+        let (Some(&least), Ok(count)) = (before.iter().min(), u64::try_from(before.len())) else {
+            return false;
+        };
+        let sum: u64 = before.iter().fold(0, |sum, tick| sum.saturating_add(*tick));
+        let mean = sum.div_ceil(count.max(1));
+        let enough = Self::MANY.checked_div(self.silent.into()).unwrap_or(0);
+        let enough = *last > 0 && mean >= unit.saturating_mul(enough);
+        match silent {
+            1 => enough && least.saturating_mul(2) >= mean,
+            2 => enough && least > 0,
+            _ => false,
+        }
     }
 
     /// Whether another silent tick would change nothing.

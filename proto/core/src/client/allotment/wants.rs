@@ -82,6 +82,11 @@ impl<D: Decider> Allotment<D> {
         }
     }
 
+    /// Whether the last report said that any is wanted.
+    pub(in crate::client) const fn wants_any(&self) -> bool {
+        self.said.demand > 0
+    }
+
     /// Whether the parent should hear of this before the next report is due:
     /// a demand that no share serves, one half as much again as was said, or one
     /// that fell by half and leaves others what is held for it.
