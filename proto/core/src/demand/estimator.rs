@@ -32,6 +32,8 @@ pub struct Estimator {
     /// What one request is, at least.
     unit: u64,
     began: Tick,
+    /// When demand was last observed that nobody had timed.
+    seen: Tick,
     regime: Regime,
     /// Admitted and denied since `began`.
     wanted: u64,
@@ -59,6 +61,7 @@ impl Estimator {
             bound,
             unit: 1,
             began: now,
+            seen: now,
             regime: Regime::default(),
             wanted: 0,
             waiting: 0,
@@ -81,19 +84,26 @@ impl Estimator {
     /// Takes in what happened in the time since the last observation, nobody knows
     /// when: evenly, as far as anybody knows.
     pub fn observe_since(&mut self, observed: Observed, now: Tick) {
-        let ticks = self.ticks_until(now);
-        self.take(observed);
-        if ticks > 0 {
-            let elapsed = now.since(self.began).nanos();
-            let part = crate::unit::mul_div_floor(self.wanted, self.tick.nanos(), elapsed);
-            let part = part.unwrap_or(0);
-            let sample = part.saturating_add(self.waiting);
-            let rest = self.wanted.saturating_sub(part.saturating_mul(ticks));
-            let (largest, waiting) = (self.largest, self.waiting);
-            self.close(ticks, sample, sample);
-            // What is seen to wait now waits in this tick, too.
-            (self.wanted, self.waiting, self.largest) = (rest, waiting, largest);
+        let (ticks, seen) = (self.ticks_until(now), self.seen.max(self.began));
+        self.seen = self.seen.max(now);
+        if ticks == 0 {
+            return self.take(observed);
         }
+        let elapsed = now.since(seen).nanos();
+        let new = observed.admitted.saturating_add(observed.denied);
+        let in_span = |span: Span| crate::unit::mul_div_floor(new, span.nanos(), elapsed);
+        let to_end = self.began.after(self.tick).since(seen);
+        let first = in_span(to_end).unwrap_or(new);
+        let later = in_span(self.tick).unwrap_or(0);
+        let rest = new.saturating_sub(first);
+        let rest = rest.saturating_sub(later.saturating_mul(ticks.saturating_sub(1)));
+        let before = self.wanted.saturating_add(first);
+        self.take(observed);
+        let (largest, waiting) = (self.largest, self.waiting);
+        let first = before.saturating_add(waiting);
+        self.close(ticks, first, later.saturating_add(waiting));
+        // What is seen to wait now waits in this tick, too.
+        (self.wanted, self.waiting, self.largest) = (rest, waiting, largest);
     }
 
     fn take(&mut self, observed: Observed) {

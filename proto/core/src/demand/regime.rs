@@ -105,11 +105,11 @@ impl Regime {
 
     /// Whether a stream that came in every tick comes in none any more: after one silent tick if it was of
     /// [`Regime::MANY`] requests a tick and none brought less than half of that, after two if it
-    /// was of half as many. What came in the last tick before is left out of this: the
-    /// stream may have ended within it.
+    /// was of half as many. What came in the two ticks before is left out of this: the
+    /// stream ended within them, and of what nobody timed each has a part.
     fn has_ended(&self, unit: u64) -> bool {
         let silent = usize::try_from(self.silent).unwrap_or(Self::WINDOW);
-        let Some([last, before @ ..]) = self.recent.get(silent..) else {
+        let Some([last, _, before @ ..]) = self.recent.get(silent..) else {
             return false;
         };
         let (Some(&least), Ok(count)) = (before.iter().min(), u64::try_from(before.len())) else {

@@ -17,20 +17,21 @@ pub(super) enum News {
     Changed,
     /// At once: others may wait for what came back.
     Returned,
-    /// At once: somebody cannot begin.
+    /// At once: somebody cannot begin, or leaves others what they may wait for.
     Asked,
 }
 
-/// Whether demand begins, or at least doubles: no wobble, and somebody waits
-/// for what it asks.
+/// Whether demand begins or at least doubles, and somebody waits for what it asks; or whether it
+/// ends or falls by half, and others may have what was held for it. Less is a wobble.
 fn leaps(before: &[BandDemand], after: &[BandDemand]) -> bool {
     let all = |demand: &[BandDemand]| {
         demand
             .iter()
             .fold(0_u64, |sum, band| sum.saturating_add(band.curve.total()))
     };
-    let after = all(after);
-    after > 0 && after >= all(before).saturating_mul(2)
+    let (before, after) = (all(before), all(after));
+    let doubles = |from: u64, to: u64| to > 0 && to >= from.saturating_mul(2);
+    doubles(before, after) || doubles(after, before)
 }
 
 /// One child's claim on one budget.

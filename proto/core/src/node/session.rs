@@ -14,6 +14,13 @@ impl Node {
     /// millisecond's work, and who is not silent must be heard meanwhile.
     const CLOSINGS: usize = 200;
 
+    /// So many that fall silent together, and a tenth of all, are a sign that this node, or the
+    /// machine it is on, cannot hear them: what they said may still be in a socket.
+    const MANY: usize = 100;
+
+    /// They are closed all the same when they were silent for so long past their leases.
+    const AT_LONGEST: Span = Span::from_secs(10);
+
     /// Opens a session. `None` once all incarnations are issued.
     pub fn open_session(&mut self, now: Tick) -> Option<Edge> {
         let client = self.next_client;
@@ -214,10 +221,14 @@ impl Node {
 
     /// Closes sessions whose every lease is over; of many, some now and some with the next ticks.
     pub(super) fn expire_sessions(&mut self, now: Tick) {
-        let over: Vec<Incarnation> = self
+        let over = self
             .sessions
             .iter()
-            .filter(|(_, session)| now >= session.promised && session.said.is_some())
+            .filter(|(_, session)| now >= session.promised && session.said.is_some());
+        let count = over.clone().count();
+        let many = count >= Self::MANY && count.saturating_mul(10) >= self.sessions.len();
+        let over: Vec<Incarnation> = over
+            .filter(|(_, session)| !many || now.since(session.promised) >= Self::AT_LONGEST)
             .map(|(&client, _)| client)
             .take(Self::CLOSINGS)
             .collect();

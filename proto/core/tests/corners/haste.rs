@@ -174,3 +174,64 @@ fn a_node_that_is_behind_ends_nobodys_session() {
     node.tick(at(4_000));
     assert!(!is_open(&node), "its client's lease was over");
 }
+
+/// Where most fall silent at once, it is the node that does not hear them; a single one is gone.
+#[test]
+fn many_that_fall_silent_together_are_given_time() {
+    const SESSIONS: usize = 300;
+    let budget = rate(ExpiryDraft::Word("deny".into()));
+    let all = whole(&budget);
+    let (mut node, first) = node_with_client(&budget, all);
+    let mut clients = vec![first];
+    let mut renew = |node: &mut Node, ms: u64| {
+        let report = node.report(at(ms), 0).expect("a report");
+        let mut renewed = answer(edge(0, 1), report.seq.get(), &budget, 0, all);
+        renewed.lease = Span::from_secs(3);
+        renewed.number.number = Number::new(ms);
+        node.handle_answer(&renewed, at(ms));
+    };
+    renew(&mut node, 2_000);
+    for _ in 1..SESSIONS {
+        let mut client = Client::new(Drift::default());
+        client.claim(B, Claim::default(), at(2_000));
+        client.open(node.open_session(at(2_000)).expect("a session"), at(2_000));
+        clients.push(client);
+    }
+    let talk = |node: &mut Node, clients: &mut [Client], now: Tick| {
+        for client in &mut *clients {
+            node.handle_report(&client.report(now, 0).expect("a report"), now);
+        }
+        node.hurry(now);
+        for answer in answers(node) {
+            let mut of = clients.iter_mut();
+            if let Some(client) = of.find(|client| client.edge() == Some(answer.edge)) {
+                client.handle_answer(&answer, now);
+            }
+        }
+    };
+    talk(&mut node, &mut clients, at(2_000));
+    let life = |client: &Client| client.edge().expect("an edge").child;
+    let open = |node: &Node, clients: &[Client]| {
+        let lives = clients.iter().map(life);
+        lives
+            .filter(|of| node.ledger().child(*of).is_some())
+            .count()
+    };
+    // All but one go on: that one is gone.
+    talk(&mut node, &mut clients[1..], at(3_500));
+    renew(&mut node, 3_500);
+    talk(&mut node, &mut clients[1..], at(3_600));
+    node.tick(at(5_500));
+    assert_eq!(open(&node, &clients), SESSIONS - 1);
+    // All are silent: the node waits, but not without end.
+    for second in 6..15 {
+        renew(&mut node, second * 1_000);
+        node.tick(at(second * 1_000));
+        assert_eq!(open(&node, &clients), SESSIONS - 1, "after {second} s");
+    }
+    for second in 15..25 {
+        renew(&mut node, second * 1_000);
+        node.tick(at(second * 1_000));
+    }
+    assert_eq!(open(&node, &clients), 0);
+}
