@@ -237,6 +237,34 @@ mod tests {
         assert!(lingers() > 600);
     }
 
+    /// Looks of 70 ms, which are no ticks: what a look brings is spread over the time since the last
+    /// one and no further, so that the silence after a stream is silence.
+    #[test]
+    fn a_stream_that_nobody_timed_is_over_two_ticks_after_it_ended() {
+        let mut estimator = fresh();
+        for look in 1..=40 {
+            estimator.observe_since(wanted(70, 140, 0), at(look * 70));
+        }
+        let steady = estimator.rate_at(at(2_800));
+        assert!((2_900..3_100).contains(&steady), "{steady}");
+        // It ended ten milliseconds after the last look.
+        estimator.observe_since(wanted(0, 30, 0), at(2_870));
+        for look in 42..=44 {
+            estimator.observe_since(wanted(0, 0, 0), at(look * 70));
+        }
+        assert_eq!(estimator.rate_at(at(3_100)), 0);
+    }
+
+    #[test]
+    fn what_nobody_timed_is_all_counted() {
+        let mut estimator = fresh();
+        estimator.observe_since(wanted(0, 20, 0), at(20));
+        estimator.observe_since(wanted(0, 400, 0), at(420));
+        // In the first tick 20 and 80, in three of them 100 each, and 20 are left for the next.
+        assert_eq!(estimator.rate_at(at(420)), 1_000);
+        assert_eq!(estimator.sample(), 20);
+    }
+
     /// What came by chance in a tick: of 1,000 who may come, each does with a chance of `mean`/1,000.
     fn by_chance(random: &mut u64, mean: u64) -> u64 {
         let mut next = || {

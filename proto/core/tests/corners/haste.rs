@@ -235,3 +235,25 @@ fn many_that_fall_silent_together_are_given_time() {
     }
     assert_eq!(open(&node, &clients), 0);
 }
+
+/// What is wanted no more here, somebody may wait for elsewhere.
+#[test]
+fn the_leader_hears_at_once_that_a_demand_is_over() {
+    let budget = rate(ExpiryDraft::Word("deny".into()));
+    let (mut node, mut client) = node_with_client(&budget, whole(&budget));
+    for ms in (500..2_300).step_by(2) {
+        let _ = client.try_acquire_at(B, token(&budget), at(ms));
+    }
+    let mut news = |client: &mut Client, ms: u64| {
+        let report = client.report(at(ms), 0).expect("a report");
+        node.handle_report(&report, at(ms));
+        node.hurry(at(ms));
+        node.take_news()
+    };
+    assert!(news(&mut client, 2_300), "a demand began");
+    for ms in (2_300..2_400).step_by(2) {
+        let _ = client.try_acquire_at(B, token(&budget), at(ms));
+    }
+    assert!(!news(&mut client, 2_400), "it goes on");
+    assert!(news(&mut client, 2_700), "it is over");
+}
