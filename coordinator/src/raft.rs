@@ -10,6 +10,7 @@
 
 mod connect;
 mod forming;
+mod hush;
 mod log;
 mod machine;
 mod members;
@@ -99,6 +100,7 @@ impl Raft {
             node: options.node,
             links: Arc::clone(&links),
             reached: Arc::default(),
+            hush: Arc::new(hush::Hush::new(options.timing.election_max)),
         };
         let applier = Applier::new(machine, Arc::clone(&disk));
         let core = Core::new(options.node, config, network, store.clone(), applier);

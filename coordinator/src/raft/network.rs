@@ -6,7 +6,9 @@
 //! each backoff or heartbeat, not a core.
 
 use super::connect::{ConnectError, Links};
+use super::hush::Hush;
 use super::reached::Reached;
+use super::runtime::HostInstant;
 use super::types::{
     LogId, Snapshot, Types, Vote, entry_out, index_out, log_id_in, log_id_out, vote_in, vote_out,
 };
@@ -16,13 +18,13 @@ use aliquot_wire::pb::raft_client::RaftClient;
 use aliquot_wire::raft as wire;
 use aliquot_wire::{Wire, WireError};
 use bytes::Bytes;
-use openraft::BasicNode;
 use openraft::errors::{RPCError, ReplicationClosed, StreamingError, Timeout, Unreachable};
 use openraft::network::{Backoff, RPCOption, RPCTypes, RaftNetworkFactory, RaftNetworkV2};
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderError,
     TransferLeaderRequest, TransferLeaderResponse, VoteRequest, VoteResponse,
 };
+use openraft::{BasicNode, Instant};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,6 +50,7 @@ pub(super) struct Network {
     pub(super) node: u64,
     pub(super) links: Arc<Links>,
     pub(super) reached: Arc<Reached>,
+    pub(super) hush: Arc<Hush>,
 }
 
 impl RaftNetworkFactory<Types> for Network {
@@ -71,6 +74,7 @@ impl Network {
                 sender: self.node,
             },
             reached: Arc::clone(&self.reached),
+            hush: Arc::clone(&self.hush),
             client: channel.map(|channel| {
                 let client = RaftClient::new(channel);
                 client.max_decoding_message_size(APPEND_BYTES_MAX)
@@ -86,6 +90,7 @@ pub(super) struct Link {
     /// by now.
     pub(super) header: wire::Header,
     reached: Arc<Reached>,
+    hush: Arc<Hush>,
     client: Result<RaftClient<Channel>, ConnectError>,
 }
 
@@ -187,6 +192,10 @@ impl RaftNetworkV2<Types> for Link {
             entries: request.entries.iter().map(entry_out).collect(),
         };
         let (mut client, append) = (self.client()?, append.to_message());
+        let target = self.header.target;
+        if !self.hush.may_call(target, HostInstant::now()) {
+            return Err(unreachable("it has left calls unanswered for a while"));
+        }
         let call = async move { client.append(append).await };
         // Entries take as long as they take to be sent and flushed; were they
         // given no more time than a heartbeat, a slow follower would be sent
@@ -195,7 +204,13 @@ impl RaftNetworkV2<Types> for Link {
             true => option.soft_ttl(),
             false => option.soft_ttl().max(ENTRIES_TIMEOUT),
         };
-        let outcome = self.answer(RPCTypes::AppendEntries, ttl, call).await?;
+        let outcome = self.answer(RPCTypes::AppendEntries, ttl, call).await;
+        match &outcome {
+            Ok(_) => self.hush.answered(target),
+            Err(RPCError::Timeout(_)) => self.hush.unanswered(target, HostInstant::now()),
+            Err(_) => {}
+        }
+        let outcome = outcome?;
         let (node, term) = (self.header.target, request.vote.leader_id.term);
         let acknowledge = |upto| self.reached.acknowledge(node, term, upto);
         Ok(match outcome {
