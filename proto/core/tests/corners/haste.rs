@@ -183,7 +183,7 @@ fn many_that_fall_silent_together_are_given_time() {
     let all = whole(&budget);
     let (mut node, first) = node_with_client(&budget, all);
     let mut clients = vec![first];
-    let mut renew = |node: &mut Node, ms: u64| {
+    let renew = |node: &mut Node, ms: u64| {
         let report = node.report(at(ms), 0).expect("a report");
         let mut renewed = answer(edge(0, 1), report.seq.get(), &budget, 0, all);
         renewed.lease = Span::from_secs(3);
