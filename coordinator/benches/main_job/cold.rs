@@ -29,13 +29,17 @@ pub(crate) async fn run() -> Outcome {
         "p99",
         "max",
         "under 10 ms",
+        "entries a key",
     ]);
     for (place, index) in PLACES.into_iter().zip([leader, (leader + 1) % NODES]) {
         for kind in ["template", "exact"] {
+            let before = bed.entries(leader).await;
             let samples = measure(&bed, index, &format!("{kind}/{place}")).await?;
+            let entries = bed.entries(leader).await - before;
             let mut row = vec![kind.to_owned(), place.to_owned()];
             row.extend([50, 90, 99, 100].map(|of| tenths(samples.percentile(of))));
             row.push(format!("{} of {}", samples.below(10.0), samples.count()));
+            row.push(tenths(entries / samples.count() as f64));
             table.row(row);
         }
     }

@@ -43,6 +43,14 @@ pub(crate) async fn run() -> Outcome {
         ("both at a follower", "300", "near", [follower, follower]),
         ("leader and follower", "1000", "far", [leader, follower]),
     ] {
+        // As many clients at every node, or one of the two would be asked to move.
+        let mut idle = Vec::new();
+        for node in 0..NODES {
+            let here = at.iter().filter(|place| **place == node).count();
+            for _ in here..2 {
+                idle.push(bed.client([bed.address(node)]).await?);
+            }
+        }
         let one = bed.client([bed.address(at[0])]).await?;
         let other = bed.client([bed.address(at[1])]).await?;
         let found = measure([&one, &other], key).await?;
@@ -56,6 +64,9 @@ pub(crate) async fn run() -> Outcome {
         table.row(row);
         one.close().await;
         other.close().await;
+        for client in idle {
+            client.close().await;
+        }
     }
     table.show("shift: three times 1,000/s, burst 200, moves from one client to another; 10 times");
     Ok(())

@@ -57,7 +57,8 @@ pub(super) async fn admit(
         .collect();
     if former.is_empty() && !shared.options.peers.contains(address) {
         return refused(format!(
-            "{address} is not among the peers of the leader: add node {node} by hand"
+            "{address} is not among the peers of the leader: let node {node} in with `aliquot cluster add {address}` \
+             and `aliquot cluster promote {node}`, or in a dead node's place with `aliquot cluster replace NODE {address}`"
         ));
     }
     // Whoever lives at the address now must be the one who asks.
@@ -133,7 +134,7 @@ async fn add(shared: &Shared, status: &Status, peer: PeerAddress) -> Result<(), 
         Some(address) => {
             let node = peer.node;
             return refused(format!(
-                "node {node} is a member at {address}: remove it first"
+                "node {node} is a member at {address}: remove it first, with `aliquot cluster remove {node}`"
             ));
         }
         None => {}

@@ -1,11 +1,27 @@
 //! The cluster, as the answering node knows it.
 
-use crate::face::backend::{ClientFacts, View};
+use crate::face::backend::{ClientFacts, NodeFacts, View};
 use aliquot_core::state::Phase;
-use aliquot_core::unit::Incarnation;
-use aliquot_wire::admin::{ClientView, Clients, Cluster, ListClients, NodeView};
+use aliquot_core::unit::{Incarnation, NodeId, Span, Tick};
+use aliquot_wire::admin::{ClientView, Clients, Cluster, ListClients, NodeView, Role};
+
+/// Whether `leader` can still lead, as far as `own` knows at `now`: one that was not heard of for a
+/// lease has lost it, and so has this node, if it leads and heard of no quorum.
+fn may_lead(leader: NodeId, own: NodeId, nodes: &[NodeFacts], now: Tick, lease: Span) -> bool {
+    let heard = |facts: &&NodeFacts| facts.heard.is_some_and(|at| now.since(at) < lease);
+    if leader != own {
+        let known = nodes.iter().find(|facts| facts.node == leader);
+        return known.filter(heard).is_some();
+    }
+    let votes = |facts: &&NodeFacts| matches!(facts.role, Role::Leader | Role::Voter);
+    let voters = nodes.iter().filter(votes);
+    voters.clone().filter(heard).count() > voters.count() / 2
+}
 
 pub(super) fn cluster(view: &View<'_>) -> Cluster {
+    let lease = view.state.lease();
+    let may_lead = |leader: &NodeId| may_lead(*leader, view.node, view.nodes, view.now, lease);
+    let leader = view.leader.filter(may_lead);
     let nodes = view.nodes.iter().map(|facts| {
         let lives = view.state.members();
         let own = lives.filter(|(_, member)| member.node == facts.node);
@@ -15,7 +31,10 @@ pub(super) fn cluster(view: &View<'_>) -> Cluster {
             life: present.map_or(Incarnation::new(0), |(life, _)| life),
             address: facts.address.clone(),
             client_address: facts.client_address.clone(),
-            role: facts.role,
+            role: match facts.role {
+                Role::Leader if leader.is_none() => Role::Voter,
+                role => role,
+            },
             leaving: present.is_some_and(|(_, member)| member.phase == Phase::Leaving),
             heard_ago: facts.heard.map(|heard| view.now.since(heard)),
             sessions: facts.sessions,
@@ -26,7 +45,7 @@ pub(super) fn cluster(view: &View<'_>) -> Cluster {
         cluster: view.cluster.to_owned(),
         answering: view.node,
         term: view.term,
-        leader: view.leader,
+        leader,
         applied: view.state.applied(),
         drift: view.state.drift(),
         lease: view.state.lease(),
@@ -54,5 +73,56 @@ pub(super) fn clients(view: &View<'_>, list: ListClients) -> Clients {
         clients: page.into_iter().map(show).collect(),
         more,
         node: view.node,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_lead;
+    use crate::face::backend::NodeFacts;
+    use aliquot_core::unit::{NodeId, Span, Tick};
+    use aliquot_wire::admin::Role;
+
+    const LEASE: Span = Span::from_secs(3);
+    const NOW: Tick = Tick::from_nanos(10_000_000_000);
+
+    fn node(node: u64, role: Role, silent: Option<Span>) -> NodeFacts {
+        NodeFacts {
+            node: NodeId::new(node),
+            role,
+            address: String::new(),
+            client_address: String::new(),
+            heard: silent.map(|span| NOW.before(span)),
+            sessions: 0,
+            matched: None,
+        }
+    }
+
+    /// What node 1 says when node 1 or 2 leads.
+    fn seen(own_leads: bool, others: [Option<Span>; 2]) -> bool {
+        let role = |leads| if leads { Role::Leader } else { Role::Voter };
+        let nodes = [
+            node(1, role(own_leads), Some(Span::ZERO)),
+            node(2, role(!own_leads), others[0]),
+            node(3, Role::Voter, others[1]),
+        ];
+        let leader = NodeId::new(if own_leads { 1 } else { 2 });
+        may_lead(leader, NodeId::new(1), &nodes, NOW, LEASE)
+    }
+
+    #[test]
+    fn a_leader_that_was_not_heard_of_for_a_lease_is_none() {
+        let just_now = Some(Span::from_millis(10));
+        assert!(seen(false, [just_now, None]));
+        assert!(!seen(false, [Some(LEASE), just_now]));
+        assert!(!seen(false, [None, just_now]));
+    }
+
+    #[test]
+    fn a_leader_that_hears_no_quorum_does_not_say_that_it_leads() {
+        let just_now = Some(Span::from_millis(10));
+        assert!(seen(true, [just_now, None]));
+        assert!(!seen(true, [Some(LEASE), None]));
+        assert!(!seen(true, [None, None]));
     }
 }
