@@ -90,6 +90,8 @@ pub struct Node {
     turn: Incarnation,
     /// Whether the next report should not wait.
     news: bool,
+    /// Of what something came back that no report has said.
+    returned: BTreeSet<BudgetId>,
     /// What all clients want of each budget, as it was last added up.
     sums: BTreeMap<BudgetId, Wants>,
     /// When all of them were.
@@ -127,6 +129,7 @@ impl Node {
             told: BTreeSet::new(),
             turn: Incarnation::default(),
             news: false,
+            returned: BTreeSet::new(),
             sums: BTreeMap::new(),
             summed: Tick::from_nanos(0),
             left: None,
@@ -314,6 +317,7 @@ impl Node {
         }
         // Others wait for what was asked back.
         self.news = true;
+        self.returned.insert(budget);
         self.refit(budget, now);
     }
 

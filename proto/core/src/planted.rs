@@ -201,6 +201,8 @@ bugs! {
     RestoreForgetsRequests,
     /// A restored state issues lives anew after the latest that is not over.
     RestoreForgetsLives,
+    /// A report of some budgets does not say that one of them ended.
+    EndOfSomeLeftOut,
 }
 
 #[cfg(feature = "planted")]

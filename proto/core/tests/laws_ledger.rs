@@ -240,6 +240,7 @@ fn the_laws_of_the_ledger_notice_what_they_should() {
         (Bug::BasisNotAsked, changes::Basis::Latest),
         (Bug::BasisNotAsked, changes::Basis::Whole),
         (Bug::EndLeftOut, changes::Basis::Whole),
+        (Bug::EndOfSomeLeftOut, changes::Basis::Whole),
     ] {
         catches(bug, changes::any_steps(), |steps| {
             changes::what_is_left_out_is_known(&steps, basis)

@@ -4,7 +4,7 @@ use super::{Holder, Wants};
 use crate::lease::LeaseState;
 use crate::message::{FloorRelease, Intent, Report, ReportLine};
 use crate::unit::{BudgetId, Seq, Tick};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 impl Holder {
@@ -83,6 +83,38 @@ impl Holder {
         Some(report)
     }
 
+    /// Whether [`Holder::report_some`] may be made: the parent has a whole report.
+    #[must_use]
+    pub fn may_report_some(&self) -> bool {
+        self.said.knows_whole() && self.intent == Intent::Stay
+    }
+
+    /// The same as [`Holder::report_on_whole`] of some budgets, each with what `wants` says of it:
+    /// of all others what was said last is said again, at no cost. Only where
+    /// [`Holder::may_report_some`].
+    ///
+    /// `None` as for [`Holder::report`].
+    pub fn report_some(
+        &mut self,
+        now: Tick,
+        wall_ms: i64,
+        budgets: &BTreeSet<BudgetId>,
+        mut wants: BTreeMap<BudgetId, Wants>,
+    ) -> Option<Report> {
+        debug_assert!(self.may_report_some(), "a report of some builds on nothing");
+        let mut report = self.begin_report(now, wall_ms)?;
+        wants.retain(|budget, _| budgets.contains(budget));
+        for &budget in budgets {
+            if self.entries.contains_key(&budget) {
+                wants.entry(budget).or_default();
+            }
+        }
+        let lines = self.said_of(wants);
+        let said = &mut self.said;
+        (report.basis, report.lines) = said.changes_of_some(report.seq, now, budgets, lines);
+        Some(report)
+    }
+
     fn begin_report(&mut self, now: Tick, wall_ms: i64) -> Option<Report> {
         if self.lease.state() == LeaseState::Closed {
             return None;
@@ -105,6 +137,10 @@ impl Holder {
         for &budget in self.entries.keys() {
             wants.entry(budget).or_default();
         }
+        self.said_of(wants)
+    }
+
+    fn said_of(&self, wants: BTreeMap<BudgetId, Wants>) -> Vec<ReportLine> {
         let asking = self.intent == Intent::Stay;
         let line = |(budget, mut wants): (BudgetId, Wants)| {
             if !asking {

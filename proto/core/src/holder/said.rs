@@ -23,7 +23,7 @@ use crate::message::{Answer, Heard, ReportLine, Tally};
 use crate::planted::{self, Bug};
 use crate::share::Share;
 use crate::unit::{BudgetId, Seq, Span, Tick, Tokens};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 /// The present row of reports about one budget.
@@ -143,9 +143,35 @@ impl Said {
         (Seq::new(0), whole.collect())
     }
 
-    /// Goes on with what report `seq` has to say. What ended is kept until `basis` is
-    /// a report that knew.
-    fn follow(&mut self, seq: Seq, now: Tick, lines: Vec<ReportLine>, basis: Seq) {
+    /// Whether the parent has a whole report that the next one may build on.
+    pub(super) fn knows_whole(&self) -> bool {
+        self.wholes.known > Seq::new(0)
+    }
+
+    /// The same of some `budgets` alone, where the parent has a whole report: `lines` are
+    /// everything that there is to say of them. Of all others this report says what the one
+    /// before it said.
+    pub(super) fn changes_of_some(
+        &mut self,
+        seq: Seq,
+        now: Tick,
+        budgets: &BTreeSet<BudgetId>,
+        lines: Vec<ReportLine>,
+    ) -> (Seq, Vec<ReportLine>) {
+        self.say(seq, now, lines);
+        for budget in budgets {
+            let entry = self.entries.get_mut(budget);
+            if let Some(entry) = entry.filter(|entry| entry.spoken != seq)
+                && !planted::is(Bug::EndOfSomeLeftOut)
+            {
+                entry.end(seq);
+            }
+        }
+        let basis = self.wholes.known;
+        (basis, self.after(basis).collect())
+    }
+
+    fn say(&mut self, seq: Seq, now: Tick, lines: Vec<ReportLine>) {
         for line in lines {
             match self.entries.get_mut(&line.budget) {
                 Some(entry) => entry.follow(line, seq, now),
@@ -154,6 +180,12 @@ impl Said {
                 }
             }
         }
+    }
+
+    /// Goes on with what report `seq` has to say. What ended is kept until `basis` is
+    /// a report that knew.
+    fn follow(&mut self, seq: Seq, now: Tick, lines: Vec<ReportLine>, basis: Seq) {
+        self.say(seq, now, lines);
         // That nothing is wanted of a budget any more is said until it is known.
         self.entries.retain(|_, entry| {
             if entry.spoken == seq {
@@ -218,6 +250,9 @@ impl Entry {
 
     /// Nothing is wanted from report `seq` on.
     fn end(&mut self, seq: Seq) {
+        if self.line.asks_nothing() {
+            return;
+        }
         self.line.demand.clear();
         self.line.floor = Share::EMPTY;
         self.line.largest_wait = Tokens::ZERO;

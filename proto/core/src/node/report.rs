@@ -1,6 +1,6 @@
 //! What a node says upwards: the sum of its clients' demand, and what came back.
 
-use super::Node;
+use super::{Desk, Node};
 use crate::demand::{DemandCurve, Segment};
 use crate::edge::Vector;
 use crate::holder::Wants;
@@ -9,7 +9,7 @@ use crate::message::{BandDemand, Report};
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
 use crate::unit::{Band, BudgetId, Span, Tick, Tokens};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
@@ -21,12 +21,58 @@ impl Node {
     /// Makes the node's own report: the sum of its clients' demand, and what came back, as
     /// far as it is not in the last whole report that the leader is known to have.
     ///
+    /// What nobody waits for has time until all were summed [`Node::SUMMED_EVERY`] ago: of thousands of
+    /// budgets a report every few milliseconds must look at those alone that it is made for.
+    ///
     /// `None` once the node's edge is closed.
     pub fn report(&mut self, now: Tick, wall_ms: i64) -> Option<Report> {
         if let Some(output) = self.holder.tick(now) {
             self.carry_out(&output, now);
         }
+        if now.since(self.summed) < Self::SUMMED_EVERY && self.holder.may_report_some() {
+            return self.report_some(now, wall_ms);
+        }
         let budgets: Vec<BudgetId> = self.desks.keys().copied().collect();
+        self.give_back_owed(budgets, now);
+        self.return_while_leaving(now);
+        self.returned.clear();
+        self.summed = now;
+        let spoken = self.ledger.take_spoken(Spoken::All);
+        self.sum_up(spoken);
+        debug_assert!(
+            planted::any()
+                || self
+                    .sums
+                    .iter()
+                    .all(|(&id, sum)| self.sum(id).as_ref() == Some(sum)),
+            "a claim changed of which nobody spoke"
+        );
+        let mut wants = self.sums.clone();
+        for (&budget, desk) in &self.desks {
+            Self::keep(wants.entry(budget).or_default(), desk);
+        }
+        self.holder.report_on_whole(now, wall_ms, wants)
+    }
+
+    /// The same of the budgets alone that somebody waits for, or of which something came back.
+    fn report_some(&mut self, now: Tick, wall_ms: i64) -> Option<Report> {
+        let mut budgets = self.ledger.take_spoken(Spoken::Asked);
+        self.sum_up(budgets.clone());
+        budgets.append(&mut self.returned);
+        self.give_back_owed(budgets.iter().copied(), now);
+        budgets.append(&mut self.returned);
+        let mut wants = BTreeMap::new();
+        for &budget in &budgets {
+            let mut sum = self.sums.get(&budget).cloned();
+            if let Some(desk) = self.desks.get(&budget) {
+                Self::keep(sum.get_or_insert_default(), desk);
+            }
+            wants.extend(sum.map(|sum| (budget, sum)));
+        }
+        self.holder.report_some(now, wall_ms, &budgets, wants)
+    }
+
+    fn give_back_owed(&mut self, budgets: impl IntoIterator<Item = BudgetId>, now: Tick) {
         for budget in budgets {
             self.report_spent(budget);
             let owed = self.holder.owed(budget);
@@ -34,9 +80,6 @@ impl Node {
                 self.give_back(budget, owed, now);
             }
         }
-        self.return_while_leaving(now);
-        let wants = self.wants(now);
-        self.holder.report_on_whole(now, wall_ms, wants)
     }
 
     /// What clients spent of a quota, and what the dead never reported, is spent.
@@ -58,50 +101,30 @@ impl Node {
         let _ = self.holder.give_back(budget, vector);
     }
 
-    /// What all clients below want, per budget: demand curves add.
-    ///
-    /// What was not spoken of since is as it was. What nobody waits for has time until
-    /// the next report that has nothing urgent to say, or until all were summed
-    /// [`Node::SUMMED_EVERY`] ago: thousands of claims must not be added up every few milliseconds.
-    fn wants(&mut self, now: Tick) -> BTreeMap<BudgetId, Wants> {
-        let all = now.since(self.summed) >= Self::SUMMED_EVERY;
-        let which = if all { Spoken::All } else { Spoken::Asked };
-        if all {
-            self.summed = now;
-        }
-        for budget in self.ledger.take_spoken(which) {
+    /// Adds up what all clients below want of `budgets`: demand curves add.
+    fn sum_up(&mut self, budgets: BTreeSet<BudgetId>) {
+        for budget in budgets {
             match self.sum(budget) {
                 Some(sum) => self.sums.insert(budget, sum),
                 None => self.sums.remove(&budget),
             };
         }
-        debug_assert!(
-            planted::any()
-                || !all
-                || self
-                    .sums
-                    .iter()
-                    .all(|(&id, sum)| self.sum(id).as_ref() == Some(sum)),
-            "a claim changed of which nobody spoke"
-        );
-        let mut wants = self.sums.clone();
-        // Floors of closed sessions stay booked here, so they must stay granted:
-        // a recall of them could not be met before they are forgotten.
-        for (&budget, desk) in &self.desks {
-            let sum = wants.entry(budget).or_default();
-            sum.tally = sum.tally.plus(desk.tally);
-            let ghosts = desk.account.ghosts();
-            let floored = !ghosts.floor_rate.is_zero() || !ghosts.floor_burst.is_zero();
-            if floored && !planted::is(Bug::LastFloorUnasked) {
-                let kept = Share {
-                    rate: ghosts.floor_rate,
-                    burst: ghosts.floor_burst,
-                    tokens: Tokens::ZERO,
-                };
-                sum.floor = sum.floor.merge(kept).unwrap_or(sum.floor);
-            }
+    }
+
+    /// Adds what closed sessions counted, and the floors that they left: these stay booked here,
+    /// so they must stay granted, as a recall of them could not be met before they are forgotten.
+    fn keep(sum: &mut Wants, desk: &Desk) {
+        sum.tally = sum.tally.plus(desk.tally);
+        let ghosts = desk.account.ghosts();
+        let floored = !ghosts.floor_rate.is_zero() || !ghosts.floor_burst.is_zero();
+        if floored && !planted::is(Bug::LastFloorUnasked) {
+            let kept = Share {
+                rate: ghosts.floor_rate,
+                burst: ghosts.floor_burst,
+                tokens: Tokens::ZERO,
+            };
+            sum.floor = sum.floor.merge(kept).unwrap_or(sum.floor);
         }
-        wants
     }
 
     /// What those who claim a budget want together; `None` if nobody does.

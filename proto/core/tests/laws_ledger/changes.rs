@@ -32,6 +32,8 @@ pub(super) enum Step {
     Leave,
     /// The child reports, and the report is under way.
     Send,
+    /// The same of some budgets alone, by the bits of a number.
+    SendSome(u64),
     /// A message arrives: and may arrive again, if `true`.
     Up(Index, bool),
     Down(Index, bool),
@@ -65,6 +67,7 @@ pub(super) fn any_steps() -> impl Strategy<Value = Vec<Step>> {
         1 => budget().prop_map(Step::Stamp),
         1 => prop_oneof![9 => Just(Step::Send), 1 => Just(Step::Leave)],
         12 => Just(Step::Send),
+        6 => (0..1_u64 << BUDGETS).prop_map(Step::SendSome),
         12 => (any::<Index>(), again()).prop_map(|(which, again)| Step::Up(which, again)),
         12 => (any::<Index>(), again()).prop_map(|(which, again)| Step::Down(which, again)),
         2 => any::<Index>().prop_map(Step::Lose),
@@ -158,6 +161,7 @@ impl World {
             }
             Step::Leave => self.holder.leave(),
             Step::Send => self.send(),
+            Step::SendSome(bits) => self.send_some(bits),
             Step::Up(which, again) => {
                 if let Some(report) = picked(&mut self.up, which, again) {
                     self.arrive(&report)?;
@@ -213,6 +217,30 @@ impl World {
             Basis::Whole => self.holder.report_on_whole(now, 0, wants),
         };
         self.whole.insert(whole.seq, whole.lines);
+        self.sent(report);
+    }
+
+    /// Of the budgets that are not meant, what was said before is said again.
+    fn send_some(&mut self, bits: u64) {
+        if self.basis == Basis::Latest || !self.holder.may_report_some() {
+            return;
+        }
+        let some = |budget: BudgetId| bits >> (budget.get() - 1) & 1 == 1;
+        let budgets = (1..=BUDGETS).map(BudgetId::new).filter(|id| some(*id));
+        let mut twin = self.holder.clone();
+        let mut whole = twin.report(self.tick(), 0, self.wants.clone()).unwrap();
+        whole.lines.retain(|line| some(line.budget));
+        let before = self.whole.last_key_value();
+        let before = before.map_or(&[][..], |(_, lines)| lines);
+        let others = before.iter().filter(|line| !some(line.budget)).cloned();
+        whole.lines.extend(others);
+        self.whole.insert(whole.seq, whole.lines);
+        let (now, wants) = (self.tick(), self.wants.clone());
+        let report = self.holder.report_some(now, 0, &budgets.collect(), wants);
+        self.sent(report);
+    }
+
+    fn sent(&mut self, report: Option<Report>) {
         if report.as_ref().is_some_and(Report::is_whole) {
             self.said[0].clone_from(&report);
         }
