@@ -17,6 +17,7 @@ mod members;
 mod network;
 mod options;
 mod outcome;
+mod patience;
 mod peer;
 mod reached;
 mod runtime;
@@ -222,6 +223,17 @@ impl Raft {
     pub fn barrier(&self, term: u64) -> BoxFuture<'static, Result<(), BarrierError>> {
         let shared = Arc::clone(&self.shared);
         Box::pin(async move { shared.barrier(term).await })
+    }
+
+    /// The same for who can wait: within two heartbeats, and at no cost if a quorum answers
+    /// these.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Raft::barrier`].
+    pub fn patient_barrier(&self, term: u64) -> BoxFuture<'static, Result<(), BarrierError>> {
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move { shared.patient_barrier(term).await })
     }
 
     /// Begins a cluster of these nodes, by their addresses: the first entry of

@@ -121,7 +121,7 @@ impl Actor {
         let (Some(raft), Some(term)) = (&self.raft, self.office.leads) else {
             return;
         };
-        let (asked, control) = (raft.barrier(term.get()), self.control.clone());
+        let (asked, control) = (raft.patient_barrier(term.get()), self.control.clone());
         tokio::spawn(async move {
             let held = asked.await.is_ok();
             if !held {

@@ -1,0 +1,144 @@
+//! A barrier for who can wait for a heartbeat.
+//!
+//! A barrier asks a quorum, and that is a call to each voter and its answer. A leader that renews
+//! leases several times a second need not ask for that alone: the heartbeats that it sends anyway,
+//! and the entries, are acknowledged by the same voters. A call that was **made after the barrier
+//! began** and that a quorum answered says as much as one that was made for it.
+
+use super::outcome::BarrierError;
+use super::shared::Shared;
+use super::types::{Metrics, Types, index_out};
+use crate::timer;
+use openraft::Instant as _;
+use openraft::async_runtime::watch::WatchReceiver;
+use openraft::type_config::alias::InstantOf;
+
+/// So many heartbeats are waited for, before a quorum is asked.
+const BEATS: u32 = 2;
+
+impl Shared {
+    /// The same as [`Shared::barrier`], but within two heartbeats instead of at once, and at no
+    /// cost if a quorum answers these.
+    pub(super) async fn patient_barrier(&self, term: u64) -> Result<(), BarrierError> {
+        let mut metrics = self.core.metrics();
+        let mut proof = Proof::begun(term, InstantOf::<Types>::now());
+        let proven = async {
+            loop {
+                if let Some(known) = proof.look(&metrics.borrow_and_update()) {
+                    return known;
+                }
+                if metrics.changed().await.is_err() {
+                    return false;
+                }
+            }
+        };
+        match timer::timeout(self.options.timing.heartbeat * BEATS, proven).await {
+            Ok(true) => Ok(()),
+            Ok(false) | Err(_) => self.barrier(term).await,
+        }
+    }
+}
+
+/// What must be seen, in this order:
+///
+/// ```text
+///  begun ──a quorum answers a call made since──► heard(committed) ──that is applied──► proven
+/// ```
+///
+/// What is applied must reach into the term itself: before that, entries of former terms may be
+/// missing here that were committed.
+struct Proof {
+    term: u64,
+    begun: InstantOf<Types>,
+    heard: Option<u64>,
+}
+
+impl Proof {
+    const fn begun(term: u64, begun: InstantOf<Types>) -> Self {
+        Self {
+            term,
+            begun,
+            heard: None,
+        }
+    }
+
+    /// Whether it is proven; `None` if that is not known yet, and `false` if another leads.
+    fn look(&mut self, metrics: &Metrics) -> Option<bool> {
+        if !metrics.state.is_leader() || metrics.current_term != self.term {
+            return Some(false);
+        }
+        if self.heard.is_none() {
+            let acked = metrics.last_quorum_acked.map(|acked| acked.into_inner());
+            if acked.is_none_or(|acked| acked < self.begun) {
+                return None;
+            }
+            let committed = metrics.local_committed.as_ref();
+            self.heard = committed.map(|id| index_out(id.index));
+        }
+        let applied = metrics.last_applied.as_ref();
+        let applied = applied.filter(|id| id.leader_id.term == self.term);
+        let applied = applied.map(|id| index_out(id.index));
+        (self.heard.is_some() && applied >= self.heard).then_some(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use openraft::metrics::SerdeInstant;
+    use openraft::vote::leader_id_std::CommittedLeaderId;
+    use openraft::{LogId, ServerState};
+    use std::time::Duration;
+
+    fn at(span: u64) -> InstantOf<Types> {
+        static ZERO: std::sync::LazyLock<InstantOf<Types>> =
+            std::sync::LazyLock::new(InstantOf::<Types>::now);
+        *ZERO + Duration::from_millis(span)
+    }
+
+    /// What the leader of term 7 sees: when the last call was made that a quorum answered, and
+    /// what is committed and applied, as term and index.
+    fn seen(acked: u64, committed: (u64, u64), applied: (u64, u64)) -> Metrics {
+        let id = |(term, index)| Some(LogId::new(CommittedLeaderId::new(term), index));
+        let mut metrics = Metrics::new_initial(1);
+        metrics.state = ServerState::Leader;
+        metrics.current_term = 7;
+        metrics.last_quorum_acked = Some(SerdeInstant::new(at(acked)));
+        metrics.local_committed = id(committed);
+        metrics.last_applied = id(applied);
+        metrics
+    }
+
+    #[test]
+    fn a_call_that_was_made_before_says_nothing() {
+        let mut proof = Proof::begun(7, at(100));
+        assert_eq!(proof.look(&seen(99, (7, 5), (7, 5))), None);
+        assert_eq!(proof.look(&seen(100, (7, 5), (7, 5))), Some(true));
+    }
+
+    #[test]
+    fn what_was_committed_when_the_quorum_was_heard_must_be_applied() {
+        let mut proof = Proof::begun(7, at(100));
+        assert_eq!(proof.look(&seen(100, (7, 5), (7, 4))), None);
+        assert_eq!(proof.look(&seen(200, (7, 9), (7, 4))), None);
+        assert_eq!(proof.look(&seen(200, (7, 9), (7, 5))), Some(true));
+    }
+
+    #[test]
+    fn an_entry_of_the_term_itself_must_be_applied() {
+        let mut proof = Proof::begun(7, at(100));
+        assert_eq!(proof.look(&seen(100, (6, 5), (6, 5))), None);
+        assert_eq!(proof.look(&seen(100, (7, 6), (7, 6))), Some(true));
+    }
+
+    #[test]
+    fn who_leads_no_more_is_told_at_once() {
+        let mut proof = Proof::begun(7, at(100));
+        let mut deposed = seen(100, (7, 5), (7, 5));
+        deposed.state = ServerState::Follower;
+        assert_eq!(proof.look(&deposed), Some(false));
+        let mut later = seen(100, (8, 6), (8, 6));
+        later.current_term = 8;
+        assert_eq!(proof.look(&later), Some(false));
+    }
+}
