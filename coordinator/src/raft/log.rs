@@ -15,6 +15,7 @@ use std::fmt::Debug;
 use std::io;
 use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::oneshot;
 
 /// The name of the value that holds the vote.
@@ -34,13 +35,19 @@ const READ_BYTES_MAX: usize = 4 << 20;
 #[derive(Clone, Debug)]
 pub(super) struct LogStore {
     disk: Arc<dyn Disk>,
+    /// Whether entries were handed to the disk that it did not take. The library hears of it,
+    /// and stops, but may apply before: what it finds here is not all then.
+    lost: Arc<AtomicBool>,
 }
 
 impl LogStore {
     /// Takes the log up. A purge that was marked and not carried out is
     /// carried out now, so that no entry below the mark is ever seen again.
     pub(super) async fn open(disk: Arc<dyn Disk>) -> io::Result<Self> {
-        let store = Self { disk };
+        let store = Self {
+            disk,
+            lost: Arc::default(),
+        };
         if let Some(purged) = store.purged()? {
             let left = store.disk.bounds().map_err(failed)?;
             let upto = index_out(purged.index);
@@ -105,12 +112,20 @@ fn read_item(item: LogItem) -> io::Result<Entry> {
     entry_in(entry)
 }
 
-/// The next entries of a range, and what is left of it.
+/// The next entries of a range, and what is left of it. Of entries that the disk did not take an
+/// error says so: whoever applied what is left would pass them over.
 async fn next_piece(
     (store, mut range): (LogStore, Range<u64>),
 ) -> io::Result<Option<(Vec<Entry>, (LogStore, Range<u64>))>> {
     let entries = store.read(range.clone(), READ_BYTES_MAX)?;
     let Some(last) = entries.last() else {
+        let (from, to) = (index_out(range.start), index_out(range.end));
+        if !range.is_empty() && store.lost.load(Ordering::Acquire) {
+            return Err(io::Error::other(format!(
+                "entries {from} to {} of the log were not written",
+                to.saturating_sub(1)
+            )));
+        }
         return Ok(None);
     };
     range.start = last.log_id.index.saturating_add(1);
@@ -204,7 +219,11 @@ impl RaftLogStorage<Types> for LogStore {
         }
         // Readable when this returns, acknowledged after the flush, in the
         // order of all writes of this disk, votes included.
+        let lost = Arc::clone(&self.lost);
         let done = move |result: Result<(), StoreError>| {
+            if result.is_err() {
+                lost.store(true, Ordering::Release);
+            }
             callback.io_completed(result.map_err(failed));
         };
         self.disk.append(items, Box::new(done));
@@ -269,4 +288,48 @@ pub(super) async fn put(disk: &dyn Disk, name: &'static str, value: Bytes) -> io
     let (done, finished) = waiter();
     disk.put(name, value, done);
     wait(finished).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::MemoryDisk;
+
+    async fn found(store: &LogStore, range: Range<u64>) -> io::Result<usize> {
+        let mut reader = store.clone();
+        let entries: Vec<Entry> = reader.entries_stream(range).await.try_collect().await?;
+        Ok(entries.len())
+    }
+
+    fn entry(index: u64) -> Entry {
+        let id = wire::LogId { term: 1, index };
+        let entry = wire::Entry {
+            id,
+            payload: wire::Payload::Blank,
+        };
+        entry_in(entry).expect("an entry of the test")
+    }
+
+    #[tokio::test]
+    async fn entries_that_the_disk_did_not_take_are_not_passed_over() {
+        let disk = Arc::new(MemoryDisk::synced());
+        let mut store = LogStore::open(Arc::clone(&disk) as Arc<dyn Disk>)
+            .await
+            .expect("an empty disk");
+        let first = store.append([entry(1), entry(2)], IOFlushed::noop()).await;
+        first.expect("a disk that works");
+        assert_eq!(found(&store, 0..9).await.ok(), Some(2), "no more were said");
+        disk.fail_with(StoreError::Io {
+            what: "writing".to_owned(),
+            reason: "planted".to_owned(),
+        });
+        let later = store.append([entry(3)], IOFlushed::noop()).await;
+        later.expect("the callback is told, not the caller");
+        assert_eq!(found(&store, 0..2).await.ok(), Some(2));
+        let error = found(&store, 0..3).await.expect_err("one is missing");
+        assert_eq!(
+            error.to_string(),
+            "entries 3 to 3 of the log were not written"
+        );
+    }
 }

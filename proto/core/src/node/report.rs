@@ -21,7 +21,7 @@ impl Node {
     /// Makes the node's own report: the sum of its clients' demand, and what came back, as
     /// far as it is not in the last whole report that the leader is known to have.
     ///
-    /// What nobody waits for has time until all were summed [`Node::SUMMED_EVERY`] ago: of thousands of
+    /// What nobody waits for has time until all were last looked at, 200 ms ago: of thousands of
     /// budgets a report every few milliseconds must look at those alone that it is made for.
     ///
     /// `None` once the node's edge is closed.
