@@ -15,7 +15,7 @@ use std::fmt::Debug;
 use std::io;
 use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::oneshot;
 
 /// The name of the value that holds the vote.
@@ -35,9 +35,9 @@ const READ_BYTES_MAX: usize = 4 << 20;
 #[derive(Clone, Debug)]
 pub(super) struct LogStore {
     disk: Arc<dyn Disk>,
-    /// Whether entries were handed to the disk that it did not take. The library hears of it,
-    /// and stops, but may apply before: what it finds here is not all then.
-    lost: Arc<AtomicBool>,
+    /// The last entry that was handed to the disk. One that fails does not take it: the library
+    /// hears of that, and stops, but may apply before, and what it finds here is not all then.
+    handed: Arc<AtomicU64>,
 }
 
 impl LogStore {
@@ -46,7 +46,7 @@ impl LogStore {
     pub(super) async fn open(disk: Arc<dyn Disk>) -> io::Result<Self> {
         let store = Self {
             disk,
-            lost: Arc::default(),
+            handed: Arc::default(),
         };
         if let Some(purged) = store.purged()? {
             let left = store.disk.bounds().map_err(failed)?;
@@ -119,12 +119,13 @@ async fn next_piece(
 ) -> io::Result<Option<(Vec<Entry>, (LogStore, Range<u64>))>> {
     let entries = store.read(range.clone(), READ_BYTES_MAX)?;
     let Some(last) = entries.last() else {
-        let (from, to) = (index_out(range.start), index_out(range.end));
-        if !range.is_empty() && store.lost.load(Ordering::Acquire) {
-            return Err(io::Error::other(format!(
-                "entries {from} to {} of the log were not written",
-                to.saturating_sub(1)
-            )));
+        let purged = store.purged()?.map_or(0, |id| index_out(id.index));
+        let from = index_out(range.start).max(purged.saturating_add(1));
+        let last = index_out(range.end).saturating_sub(1);
+        let last = last.min(store.handed.load(Ordering::Acquire));
+        if from <= last {
+            let what = format!("entries {from} to {last} of the log were not written");
+            return Err(io::Error::other(what));
         }
         return Ok(None);
     };
@@ -219,11 +220,10 @@ impl RaftLogStorage<Types> for LogStore {
         }
         // Readable when this returns, acknowledged after the flush, in the
         // order of all writes of this disk, votes included.
-        let lost = Arc::clone(&self.lost);
+        if let Some(last) = items.last() {
+            self.handed.store(last.index, Ordering::Release);
+        }
         let done = move |result: Result<(), StoreError>| {
-            if result.is_err() {
-                lost.store(true, Ordering::Release);
-            }
             callback.io_completed(result.map_err(failed));
         };
         self.disk.append(items, Box::new(done));
@@ -232,6 +232,8 @@ impl RaftLogStorage<Types> for LogStore {
 
     async fn truncate_after(&mut self, last: Option<LogId>) -> io::Result<()> {
         let from = last.map_or(0, |id| index_out(id.index)).saturating_add(1);
+        self.handed
+            .fetch_min(from.saturating_sub(1), Ordering::AcqRel);
         let (done, finished) = waiter();
         self.disk.truncate(from, done);
         wait(finished).await
