@@ -20,8 +20,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// How long [`Client::close`] waits for the answer.
-    pub const CLOSE_WAIT: Duration = Duration::from_secs(1);
+    /// How long [`Client::close`] waits for the answer: a lease, as long as it usually is.
+    pub const CLOSE_WAIT: Duration = Duration::from_secs(3);
 
     pub(crate) const fn new(handle: Handle) -> Self {
         Self { handle }

@@ -282,13 +282,13 @@ impl Limiter {
             let (gate, handle) = (self.gate.clone(), self.handle.clone());
             return Ok(Permit::seated(gate, handle, None, era, now));
         }
-        let Some(seat) = cell.wheel().sit() else {
+        let Some(seat) = cell.wheel().sit(now) else {
             cell.put_back(1, era);
             return Err(No::Permits);
         };
         let permit = Permit::seated(self.gate.clone(), self.handle.clone(), Some(seat), era, now);
         // An edge that went meanwhile took the permit with it, but not the seat.
-        if now >= seat.until || cell.era() != era {
+        if cell.era() != era {
             return Err(No::Permits);
         }
         self.gate.tally.admitted(1);

@@ -20,8 +20,8 @@ mod top;
 
 pub use node::node;
 
-use crate::budgets::Unreadable;
 use crate::config::Loaded;
+use aliquot_budgets::Unreadable;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{CommandFactory, Parser, Subcommand};
 use futures_util::future::BoxFuture;

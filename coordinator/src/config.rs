@@ -31,7 +31,6 @@ mod source;
 
 pub use check::{LeaseTooShort, lease_needs};
 pub use flags::Flags;
-pub use problem::nearest;
 pub use problem::{Origin, Problem, Problems};
 pub use read::{Address, AddressError};
 pub use setting::{SETTINGS, Setting, Shape};

@@ -7,7 +7,6 @@
 pub mod clock;
 pub mod timer;
 
-pub mod budgets;
 pub mod config;
 pub mod store;
 

@@ -124,6 +124,12 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// Writes a named value of at most [`VALUE_BYTES_MAX`] bytes.
     fn put(&self, name: &'static str, value: Bytes, done: Done);
 
+    /// The same of a value that nobody waits for: it is on the disk when a write that is made
+    /// later is, and a crash before that may leave the value that was there.
+    fn hint(&self, name: &'static str, value: Bytes) {
+        self.put(name, value, Box::new(|_| ()));
+    }
+
     /// The last snapshot.
     ///
     /// # Errors

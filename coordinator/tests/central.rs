@@ -154,7 +154,7 @@ async fn two_permits_go_round_among_six_clients() {
     .await;
     let clients = cluster.clients(6);
     let mut tasks = JoinSet::new();
-    let until = HostClock.now().after(Span::from_secs(6));
+    let until = HostClock.now().after(Span::from_secs(12));
     for limiter in limiters(&clients) {
         tasks.spawn(async move {
             let mut flights = Vec::new();

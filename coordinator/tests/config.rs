@@ -123,14 +123,14 @@ fn every_wrong_value_is_told_at_once() {
 #[test]
 fn a_lease_must_outlast_a_leader_change() {
     check_refused(
-        "lease = \"2900ms\"",
-        &["3 × report_every + 2 × election_max + 5 × round_trip = 2950ms"],
+        "lease = \"2950ms\"",
+        &["3 × report_every + 2 × election_max + 5 × round_trip + 5/4 × heartbeat = 2987500us"],
     );
     let mut pace = load("").unwrap().config.pace;
     assert_eq!(lease_needs(&pace), Ok(()));
-    pace.lease = Span::from_millis(2_962);
+    pace.lease = Span::from_millis(3_000);
     assert_eq!(lease_needs(&pace), Ok(()));
-    pace.lease = Span::from_millis(2_961);
+    pace.lease = Span::from_millis(2_999);
     assert!(lease_needs(&pace).is_err());
     check_refused(
         "heartbeat = \"60ms\"\nelection_min = \"100ms\"\nelection_max = \"100ms\"",

@@ -1,7 +1,7 @@
 //! Compiles the messages without protoc.
 
 use prost::Message;
-use std::env::var;
+use std::env::{var, var_os};
 use std::error::Error;
 use std::fs::write;
 use std::path::PathBuf;
@@ -25,7 +25,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let descriptors = PathBuf::from(var("OUT_DIR")?).join("descriptors.bin");
     write(descriptors, files.encode_to_vec())?;
     // Maps would be ordered ones, if there were any: one value, one encoding.
+    let services = var_os("CARGO_FEATURE_SERVICES").is_some();
     tonic_prost_build::configure()
+        .build_client(services)
+        .build_server(services)
         .bytes(".")
         .btree_map(".")
         .compile_fds(files)?;

@@ -179,7 +179,7 @@ fn scenario(name: &str) -> Result<Scenario, Usage> {
             (stem.unwrap_or_else(|| name.to_owned()), text, path.parent())
         }
         None => {
-            let near = aliquot_coordinator::config::nearest(name, library::names());
+            let near = aliquot_budgets::nearest(name, library::names());
             let hint = near.map_or(String::new(), |near| format!("; did you mean {near:?}?"));
             return Err(Usage(format!(
                 "there is no scenario {name:?}, and a file must end in .toml{hint} `aliquot-sim list` says what there is"

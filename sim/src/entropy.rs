@@ -1,7 +1,7 @@
-//! What code that is not ours asks the operating system: randomness, and the time of day.
+//! What code that is not ours asks the operating system: randomness, the time of day, and how time passes.
 //!
-//! Hash maps are seeded with it, and servers date their answers. Both would make each
-//! run of a seed another one. So this program answers itself: it defines the functions
+//! Hash maps are seeded with it, servers date their answers, and what is kept of a stream that was reset is
+//! kept for a while. All of that would make each run of a seed another one. So this program answers itself: it defines the functions
 //! of the C library by their names, and the linker takes these. Nothing that is secret is
 //! made by this program.
 
@@ -10,6 +10,7 @@
     reason = "functions of the C library have its signatures, and write where its callers say"
 )]
 
+use aliquot_sim::network::monotonic;
 use libc::{c_int, c_uint, c_void, clockid_t, size_t, ssize_t, timespec};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,6 +19,8 @@ static DRAWN: AtomicU64 = AtomicU64::new(0);
 
 /// What the time of day is, in seconds since the Unix epoch: always the same.
 const TODAY: i64 = 1_700_000_000;
+
+const BILLION: u64 = 1_000_000_000;
 
 /// SplitMix64.
 fn next() -> u64 {
@@ -60,19 +63,36 @@ unsafe extern "C" fn getentropy(buffer: *mut c_void, len: size_t) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_int {
-    if clock != libc::CLOCK_REALTIME {
+    let simulated = match clock {
+        libc::CLOCK_REALTIME => Some((TODAY, 0)),
+        libc::CLOCK_MONOTONIC => monotonic(|| nanos_of(clock)).map(parted),
+        _ => None,
+    };
+    let Some((tv_sec, tv_nsec)) = simulated else {
         // SAFETY: the very call that the C library would make.
         let done = unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time) };
         return c_int::try_from(done).unwrap_or(-1);
-    }
+    };
     if !time.is_null() {
         // SAFETY: as `clock_gettime(2)` demands of its callers.
-        unsafe {
-            time.write(timespec {
-                tv_sec: TODAY,
-                tv_nsec: 0,
-            });
-        }
+        unsafe { time.write(timespec { tv_sec, tv_nsec }) };
     }
     0
+}
+
+/// Nanoseconds that a clock of the machine shows.
+fn nanos_of(clock: clockid_t) -> u64 {
+    let mut time = timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the kernel writes into a time that is there.
+    unsafe { libc::syscall(libc::SYS_clock_gettime, clock, &raw mut time) };
+    let (seconds, nanos) = (time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs());
+    seconds.wrapping_mul(BILLION).wrapping_add(nanos)
+}
+
+/// Seconds, and the nanoseconds beyond them.
+const fn parted(nanos: u64) -> (i64, i64) {
+    ((nanos / BILLION) as i64, (nanos % BILLION) as i64)
 }

@@ -2,10 +2,10 @@
 
 use crate::figure::{Figures, Window};
 use crate::mark::{Mark, Marks};
-use crate::network;
 use crate::plan::Plan;
-use crate::scenario::{Assert, Bound, Scenario, Tier, What, format::METRICS};
-use crate::world::{Lived, World};
+use crate::scenario::{Assert, Bound, Scenario, What, format::METRICS};
+use crate::tier::{self, Looks};
+use crate::world::Lived;
 use std::collections::BTreeMap;
 
 /// What is said of a seed or a scenario.
@@ -78,11 +78,11 @@ pub fn judge(scenario: &Scenario, seed: u64, bytes: bool) -> SeedResult {
 pub fn judge_plan(plan: Plan, asserts: &[Assert], bytes: bool) -> SeedResult {
     let (seed, drawn) = (plan.seed, plan.scenario.clone());
     let heals = plan.heal();
-    let lived = match drawn.run.tier {
-        Tier::Network => network::live(plan, None),
-        Tier::Kernel if bytes => World::new(plan).measuring_bytes().live(),
-        Tier::Kernel => World::new(plan).live(),
+    let looks = Looks {
+        witness: None,
+        bytes,
     };
+    let lived = tier::live(plan, looks);
     let figures = Figures {
         scenario: &drawn,
         lived: &lived,

@@ -21,9 +21,11 @@ pub mod plan;
 
 pub mod world;
 
+#[cfg(feature = "network")]
 pub mod network;
 
 pub mod figure;
+mod tier;
 pub mod trace;
 
 pub mod judge;

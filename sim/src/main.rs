@@ -1,8 +1,14 @@
 //! The program `aliquot-sim`.
 
+#[cfg(feature = "network")]
 mod entropy;
 
+use mimalloc::MiMalloc;
 use std::process::ExitCode;
+
+/// Each message is an allocation or two, and a seed has tens of thousands.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     aliquot_sim::cli::run(std::env::args_os())

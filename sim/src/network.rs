@@ -46,6 +46,7 @@ use aliquot_core::state::State;
 use aliquot_core::unit::RequestId;
 use diary::Diary;
 use fabric::Fabric;
+pub use host::monotonic;
 use node::{Job, Site};
 use service::Station;
 use std::collections::BTreeMap;
@@ -109,7 +110,9 @@ struct Network<'a> {
 /// ends early at a breach of something that must hold.
 #[must_use]
 pub fn live(plan: Plan, witness: Option<Box<dyn Witness>>) -> Lived {
-    Network::new(plan, witness).live()
+    let lived = Network::new(plan, witness).live();
+    host::end();
+    lived
 }
 
 impl Network<'_> {

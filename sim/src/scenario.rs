@@ -40,7 +40,7 @@ pub use load::{Group, Shape};
 pub use problem::{Problem, Problems};
 pub use sections::{ClockRule, Lease, Run, Spread, Tier, Topology};
 
-use aliquot_coordinator::budgets::draft_of;
+use aliquot_budgets::draft_of;
 use aliquot_core::budget::{Budget, BudgetDraft};
 use reader::Reader;
 use std::cell::RefCell;

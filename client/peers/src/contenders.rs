@@ -115,7 +115,7 @@ fn rateguard(per_sec: u32, burst: u32) -> Contender {
     let runtime = crate::leased::runtime();
     let guard = {
         let _entered = runtime.enter();
-        rateguard_of(per_sec, burst)
+        rateguard_of(per_sec, burst, 4_096)
     };
     contender("rateguard", move || {
         let _ = &runtime;
@@ -123,13 +123,15 @@ fn rateguard(per_sec: u32, burst: u32) -> Contender {
     })
 }
 
-/// The same for whoever is in a runtime; its bursts are below 2²².
-pub fn rateguard_of(per_sec: u32, burst: u32) -> rateguard::Guard {
+/// The same for whoever is in a runtime, with room for so many keys, beyond which all share one bucket;
+/// its bursts are below 2²².
+pub fn rateguard_of(per_sec: u32, burst: u32, keys: usize) -> rateguard::Guard {
     const MOST: u32 = (1 << 22) - 1;
     rateguard::Guard::builder()
         .bind("127.0.0.1:0")
         .limit(per_sec)
         .burst(burst.min(MOST))
+        .tracked_keys(keys)
         .spawn()
         .expect("a node on the loopback")
 }

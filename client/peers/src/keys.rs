@@ -71,12 +71,12 @@ pub fn contenders(keys: usize) -> Vec<(&'static str, Decide)> {
 
 /// Beside governor again: it has work of its own in the background for as long as it lives, which the
 /// others are not to pay for.
-pub fn rateguard() -> Vec<(&'static str, Decide)> {
+pub fn rateguard(keys: usize) -> Vec<(&'static str, Decide)> {
     let governor = RateLimiter::<String, _, _, _>::dashmap(quota());
     let runtime = crate::leased::runtime();
     let guard = {
         let _entered = runtime.enter();
-        crate::contenders::rateguard_of(PER_SEC, PER_SEC)
+        crate::contenders::rateguard_of(PER_SEC, PER_SEC, keys)
     };
     vec![
         each("governor", move |name| governor.check_key(name).is_ok()),

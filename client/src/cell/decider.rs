@@ -8,6 +8,7 @@ use crate::sync::{self, Bug, Ordering, fence};
 use aliquot_core::client::{Decider, Right};
 use aliquot_core::demand::Observed;
 use aliquot_core::message::Terms;
+use aliquot_core::planted;
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{PeriodId, Rate, Scale, Span, Tick, Tokens};
 use std::sync::Arc;
@@ -141,6 +142,8 @@ impl CellDecider {
                 .grains()
                 .saturating_sub(old.grains(old.burst));
             let missing = old.grains(missing).saturating_add(cut);
+            let forgets = planted::is(planted::Bug::ChangeForgetsDebt);
+            let missing = if forgets { 0 } else { missing };
             let (plan, missing, answer) = change(self.plan, missing);
             let mark = self.shown(plan.mark);
             let slot = Slot::new(plan.rate, plan.burst, base, mark, plan.kind);
@@ -244,7 +247,9 @@ impl Decider for CellDecider {
             else {
                 return (plan, missing, ());
             };
-            let empty = part.burst.minus_or_zero(part.tokens).grains();
+            let full = planted::is(planted::Bug::PartArrivesFull);
+            let tokens = if full { part.burst } else { part.tokens };
+            let empty = part.burst.minus_or_zero(tokens).grains();
             let plan = Plan {
                 rate,
                 burst,
@@ -259,7 +264,10 @@ impl Decider for CellDecider {
         self.turn(now, |plan, missing| {
             let rate = rate.min(plan.rate);
             let burst = burst.min(plan.burst);
-            let tokens = Tokens::from_grains(burst.grains().saturating_sub(missing));
+            let tokens = match planted::is(planted::Bug::WithdrawnSaidFull) {
+                true => burst,
+                false => Tokens::from_grains(burst.grains().saturating_sub(missing)),
+            };
             let left = missing.saturating_sub(burst.grains());
             let plan = Plan {
                 rate: plan.rate.minus_or_zero(rate),
@@ -339,7 +347,11 @@ impl Decider for CellDecider {
         self.show_parts(now);
         if self.plan.kind == Kind::Concurrency {
             let (wheel, era) = (&self.cell().wheel, self.cell().era());
-            self.cell().put_back(wheel.turn(now), era);
+            let turn = wheel.turn(now);
+            self.cell().put_back(turn.cancelled, era);
+            if turn.cancelled > 0 || turn.was_late {
+                self.gate.changed();
+            }
         } else if self.cell().is_aging(now) {
             // The same plan from a later base, long before the word is full.
             self.turn(now, |plan, missing| (plan, missing, ()));

@@ -26,6 +26,15 @@ struct Spoke {
     until: AtomicU64,
 }
 
+/// What a turn of the wheel did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Turn {
+    /// So many permits were held for too long.
+    pub(crate) cancelled: u64,
+    /// Nobody could sit down before it.
+    pub(crate) was_late: bool,
+}
+
 const CLOSED: u32 = u32::MAX;
 
 const fn pack(tag: u32, count: u32) -> u64 {
@@ -71,8 +80,8 @@ impl Wheel {
         self.open_next(now);
     }
 
-    /// Counts a permit. `None` if no spoke is open: the machine is late.
-    pub(crate) fn sit(&self) -> Option<Seat> {
+    /// Counts a permit. `None` if no spoke is open, or the present one is over: the machine is late.
+    pub(crate) fn sit(&self, now: Tick) -> Option<Seat> {
         let spokes = self.spokes.get()?;
         loop {
             let index = self.current.load(Ordering::Acquire) as usize % Self::SPOKES;
@@ -83,6 +92,10 @@ impl Wheel {
                 return None;
             }
             let until = Tick::from_nanos(spoke.until.load(Ordering::Relaxed));
+            // Who sat down here would get up at once, and wake those who wait for just that.
+            if now >= until {
+                return None;
+            }
             let next = pack(tag, count + 1);
             let swapped =
                 spoke
@@ -118,11 +131,10 @@ impl Wheel {
         }
     }
 
-    /// Cancels what was held for too long and answers how many permits those
-    /// were; opens the next spoke when it is time. The machine's alone.
-    pub(crate) fn turn(&self, now: Tick) -> u64 {
+    /// Cancels what was held for too long, and opens the next spoke when it is time. The machine's alone.
+    pub(crate) fn turn(&self, now: Tick) -> Turn {
         let Some(spokes) = self.spokes.get() else {
-            return 0;
+            return Turn::default();
         };
         let mut cancelled = 0;
         for spoke in spokes.iter() {
@@ -137,7 +149,11 @@ impl Wheel {
         if rest < hold - hold / Self::PART || rest > hold {
             self.open_next(now);
         }
-        cancelled
+        let was_late = rest == 0;
+        Turn {
+            cancelled,
+            was_late,
+        }
     }
 
     /// No permit counts any more, and those in flight end unseen. The machine's alone.

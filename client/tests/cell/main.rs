@@ -234,3 +234,21 @@ fn permits_that_were_admitted_without_a_limit_count_when_there_is_one_again() {
     (0..4).for_each(|_| gate.cell.put_back(1, era));
     assert_eq!((permit(), permit()), (true, false));
 }
+
+#[test]
+fn nobody_sits_down_on_a_spoke_that_is_over_until_the_wheel_turns() {
+    let at = Tick::from_nanos;
+    let wheel = cell::wheel::Wheel::new();
+    wheel.set_hold(Span::from_nanos(800), at(0));
+    let seat = wheel.sit(at(799)).expect("a spoke is open");
+    assert_eq!(seat.until, at(800));
+    assert_eq!(wheel.sit(at(800)), None);
+    let turn = wheel.turn(at(900));
+    assert_eq!((turn.cancelled, turn.was_late), (1, true));
+    assert!(!wheel.leave(seat), "it was cancelled");
+    let seat = wheel.sit(at(900)).expect("the next one is open");
+    assert_eq!(seat.until, at(1_700));
+    let turn = wheel.turn(at(1_000));
+    assert_eq!((turn.cancelled, turn.was_late), (0, false));
+    assert!(wheel.leave(seat));
+}

@@ -3,7 +3,7 @@
 use super::connect::{Connection, request_id};
 use super::keys;
 use super::{Failure, Out, show};
-use crate::budgets::{self, Found};
+use aliquot_budgets::Found;
 use aliquot_core::budget::{BudgetDraft, Key, KeyPattern};
 use aliquot_wire::Wire;
 use aliquot_wire::admin::{
@@ -118,7 +118,7 @@ async fn apply(
     files: &[String],
     mode: Mode,
 ) -> Result<(), Failure> {
-    let found = budgets::read(files)?;
+    let found = aliquot_budgets::read(files)?;
     let apply = ApplyBudgets {
         request: request_id(),
         mode,
@@ -136,7 +136,7 @@ async fn apply(
 }
 
 async fn diff(connection: &Connection, out: Out, files: &[String]) -> Result<(), Failure> {
-    let found = budgets::read(files)?;
+    let found = aliquot_budgets::read(files)?;
     let budgets = found.iter().map(|found| found.draft.clone()).collect();
     let diff = DiffBudgets { budgets }.to_message();
     let outcome = connection

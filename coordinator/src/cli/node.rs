@@ -1,12 +1,13 @@
 //! The process of a node: logs, signals, and what a new cluster begins with.
 
-use crate::budgets::{self, Found};
 use crate::config::{Config, Loaded, LogConfig, LogFormat};
 use crate::serve;
+use aliquot_budgets::Found;
 use aliquot_core::budget::Budget;
 use futures_util::future::{BoxFuture, FutureExt};
-use tokio::runtime::Runtime;
+use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
 use tracing_subscriber::EnvFilter;
 
 /// Runs a node until SIGTERM or SIGINT; a second one ends it at once.
@@ -26,7 +27,7 @@ async fn run(config: Config) -> Result<(), String> {
             _ = int.recv() => tracing::info!("SIGINT"),
         }
     };
-    let (first, shutdown) = tokio::sync::oneshot::channel();
+    let (first, shutdown) = oneshot::channel();
     let second = async move {
         told().await;
         let _ = first.send(());
@@ -36,22 +37,41 @@ async fn run(config: Config) -> Result<(), String> {
         // The sender lives until it has said so.
         let _ = shutdown.await;
     };
-    let peers = runtime_of_peers()
+    let peers = Peers::start()
         .map_err(|error| format!("a thread for the log cannot be started: {error}"))?;
     let ended = tokio::select! {
-        ended = serve::run(config, budgets, peers.handle(), shutdown) => ended.map_err(|error| error.to_string()),
+        ended = serve::run(config, budgets, &peers.handle, shutdown) => ended.map_err(|error| error.to_string()),
         () = second => Err("told twice to stop: what is held here is free after a lease".to_owned()),
     };
-    peers.shutdown_background();
     ended
 }
 
 /// What peers ask of each other waits behind no client: a leader that is not heard because
-/// thousands of sessions report is deposed. One thread is enough, and wakes up no other.
-fn runtime_of_peers() -> std::io::Result<Runtime> {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
-    let builder = builder.worker_threads(1).thread_name("peers");
-    builder.enable_all().build()
+/// thousands of sessions report is deposed. One thread is enough. The runtime is one that does not
+/// look for others to share its work with: with every timer it would wake itself up twice.
+struct Peers {
+    handle: Handle,
+    _runs: oneshot::Sender<()>,
+}
+
+impl Peers {
+    fn start() -> std::io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let handle = runtime.handle().clone();
+        let (runs, ended) = oneshot::channel::<()>();
+        let thread = std::thread::Builder::new().name("peers".to_owned());
+        thread.spawn(move || {
+            // It is dropped, not sent.
+            let _ = runtime.block_on(ended);
+            runtime.shutdown_background();
+        })?;
+        Ok(Self {
+            handle,
+            _runs: runs,
+        })
+    }
 }
 
 /// Lines of the log, with colours on a terminal alone.
@@ -78,7 +98,7 @@ fn first_budgets(config: &Config) -> Result<Vec<Budget>, String> {
     let Some(path) = &config.budgets else {
         return Ok(Vec::new());
     };
-    let found = budgets::read(&[path.display().to_string()]);
+    let found = aliquot_budgets::read(&[path.display().to_string()]);
     let found = found.map_err(|failure| failure.to_string())?;
     let validated = found.into_iter().map(|Found { place, draft }| {
         draft.validate().map_err(|errors| {

@@ -10,9 +10,9 @@ use std::net::{IpAddr, SocketAddr};
 /// A lease is too short for an ordinary leader change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "is too short for a leader change: 3 × report_every + 2 × election_max + 5 × round_trip = {needs}, \
-     but a client may count only {} ms of it: make lease longer, or report_every, election_max or \
-     round_trip shorter",
+    "is too short for a leader change: 3 × report_every + 2 × election_max + 5 × round_trip + 5/4 × heartbeat = {needs}, \
+     but a client may count only {} ms of it: make lease longer, or report_every, election_max, \
+     round_trip or heartbeat shorter",
     lasts.nanos() / 1_000_000
 )]
 pub struct LeaseTooShort {
@@ -25,21 +25,22 @@ pub struct LeaseTooShort {
 /// Whether a lease outlasts an ordinary leader change, so that one costs nobody his lease.
 ///
 /// Let `L` be the lease, `r` the report interval, `E` the longest election
-/// timeout, `t` the round trip between nodes with its flush, and `σ(x) = x · (1 − ρ)/(1 + ρ)`
+/// timeout, `t` the round trip between nodes with its flush, `h` the time between two heartbeats,
+/// which may be a quarter longer than it is told, and `σ(x) = x · (1 − ρ)/(1 + ρ)`
 /// what a child counts of its parent's `x`. A client counts `σ(σ(L))`, because its lease
 /// rides on its node's. Let the last report that the old leader confirms be sent at 0; then
 ///
 /// | by | what has happened at the latest |
 /// |---|---|
-/// | `r + t` | the leader is dead: it would have confirmed the next report otherwise |
+/// | `r + h + t` | the leader is dead: the next heartbeat would have confirmed the next report otherwise |
 /// | `+ 2 E` | a follower's timeout has passed, then its own draw before the vote |
 /// | `+ t` | the new leader is in office: an entry of its own term is committed |
 /// | `+ r + t` | it has heard the node's next report |
-/// | `+ t` | a quorum has confirmed it and the node knows |
+/// | `+ t` | a quorum has confirmed it, for a new leader does not wait for a heartbeat, and the node knows |
 /// | `+ r + t` | the client has reported and been answered |
 ///
-/// so the condition is `3 r + 2 E + 5 t ≤ σ(σ(L))`. With the defaults it reads
-/// 1,500 + 1,200 + 250 = 2,950 ms ≤ 2,988 ms.
+/// so the condition is `3 r + 2 E + 5 t + 5/4 h ≤ σ(σ(L))`. With the defaults it reads
+/// 1,350 + 1,200 + 250 + 187.5 = 2,987.5 ms ≤ 2,988 ms.
 ///
 /// # Errors
 ///
@@ -50,7 +51,8 @@ pub fn lease_needs(pace: &PaceConfig) -> Result<(), LeaseTooShort> {
         .report_every
         .times_or_max(3)
         .plus_or_max(pace.election_max.times_or_max(2))
-        .plus_or_max(pace.round_trip.times_or_max(5));
+        .plus_or_max(pace.round_trip.times_or_max(5))
+        .plus_or_max(Span::from_nanos(pace.heartbeat.times_or_max(5).nanos() / 4));
     if needs <= lasts {
         return Ok(());
     }

@@ -91,12 +91,3 @@ impl fmt::Display for Problems {
 }
 
 impl std::error::Error for Problems {}
-
-/// The name that is most like `text`, if it is alike enough to be what was meant.
-#[must_use]
-pub fn nearest<'a>(text: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    const ALIKE: f64 = 0.8;
-    let scored = names.map(|name| (strsim::jaro_winkler(text, name), name));
-    let best = scored.max_by(|(left, _), (right, _)| left.total_cmp(right))?;
-    (best.0 >= ALIKE).then_some(best.1)
-}

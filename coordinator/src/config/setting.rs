@@ -72,11 +72,11 @@ settings! {
         "What this node keeps on disk is in here.";
     "lease" One "3s" "SPAN"
         "The nodes' lease: how long a cut-off node and its clients go on. Taken when the cluster is formed.";
-    "report_every" One "500ms" "SPAN"
+    "report_every" One "450ms" "SPAN"
         "How often nodes and clients report.";
     "drift_ppm" One "1000" "PPM"
         "How far any clock's rate may be from true, in parts per million. Taken when the cluster is formed.";
-    "heartbeat" One "100ms" "SPAN"
+    "heartbeat" One "150ms" "SPAN"
         "How often a leader is heard of by its followers.";
     "election_min" One "300ms" "SPAN"
         "The shortest that a follower waits for its leader before it stands for election.";
@@ -123,5 +123,5 @@ pub(super) fn setting(key: &str) -> Option<&'static Setting> {
 
 /// The key that is most like a text, if one is alike enough to be meant.
 pub(super) fn nearest(text: &str) -> Option<&'static str> {
-    crate::config::problem::nearest(text, SETTINGS.iter().map(|setting| setting.key))
+    aliquot_budgets::nearest(text, SETTINGS.iter().map(|setting| setting.key))
 }

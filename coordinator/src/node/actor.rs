@@ -318,12 +318,22 @@ impl Actor {
     fn settle(&mut self) {
         self.refresh_names();
         self.tick_leader();
+        self.settle_node();
+        self.report_if_due();
+        // The leader's own node may just have spoken for somebody who waits.
+        let urgent = self.office.machine().urgent_at();
+        if urgent.is_some_and(|at| at <= self.now) {
+            self.tick_leader();
+            self.settle_node();
+        }
+        self.tell_peers();
+    }
+
+    fn settle_node(&mut self) {
         if let Some(node) = &mut self.node {
             node.hurry(self.now);
         }
         self.drain_node();
-        self.report_if_due();
-        self.tell_peers();
     }
 
     pub(super) fn view(&self) -> View<'_> {

@@ -72,8 +72,12 @@ fn name(state: &State, key: &Key) -> Name {
     let rule = state.rule_of(key);
     match state.budget_of(key) {
         Some(id) if state.budget(id).is_some_and(|of| !of.winding) => Ok(id),
-        _ if rule.is_some() => Err(KeyRefusal::NotYet),
-        _ => Err(KeyRefusal::NoRule),
+        Some(_) if rule.is_some() => Err(KeyRefusal::NotYet),
+        _ => match rule {
+            Some((rule, _)) if state.is_full(rule) => Err(KeyRefusal::TooManyInstances),
+            Some(_) => Err(KeyRefusal::NotYet),
+            None => Err(KeyRefusal::NoRule),
+        },
     }
 }
 

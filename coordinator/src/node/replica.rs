@@ -6,6 +6,7 @@ use crate::session::{Refused, Spread};
 use aliquot_core::command::Command;
 use aliquot_core::message::{Answer, Heard, Verdict};
 use aliquot_core::node::Node;
+use aliquot_core::planted::{self, Bug};
 use aliquot_core::state::{Effect, State};
 use aliquot_core::unit::{BudgetId, Seq, Span, Term};
 use aliquot_wire::Wire;
@@ -52,7 +53,10 @@ impl Actor {
             ))
         };
         let file = SnapshotFile::from_bytes(bytes).map_err(|e| unreadable(e.to_string()))?;
-        self.state = State::restore(file.snapshot).map_err(|e| unreadable(e.to_string()))?;
+        let state = State::restore(file.snapshot).map_err(|e| unreadable(e.to_string()))?;
+        if self.state.applied() == 0 || !planted::is(Bug::SnapshotUnread) {
+            self.state = state;
+        }
         // Whatever was followed entry by entry is found out again.
         self.adopt_settings();
         self.end_own_life();

@@ -145,6 +145,7 @@ mod tests {
             seq: Seq::new(1),
             basis: Seq::new(0),
             heard: Echo::default(),
+            seen: Echo::default(),
             wall_ms: 0,
             intent: Intent::Stay,
             lines: vec![line],

@@ -55,7 +55,7 @@ pub struct Timing {
 impl Default for Timing {
     fn default() -> Self {
         Self {
-            heartbeat: Duration::from_millis(100),
+            heartbeat: Duration::from_millis(150),
             election_min: Duration::from_millis(300),
             election_max: Duration::from_millis(600),
         }

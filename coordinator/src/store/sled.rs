@@ -179,6 +179,10 @@ impl Disk for SledDisk {
             .write(done, |shared, book| shared.put(book, name, value));
     }
 
+    fn hint(&self, name: &'static str, value: Bytes) {
+        self.shared().hint(name, value);
+    }
+
     fn snapshot(&self) -> Result<Option<SnapshotItem>, StoreError> {
         let pending = self.shared().book().pending.clone();
         match pending {

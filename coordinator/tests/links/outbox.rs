@@ -115,6 +115,7 @@ impl Reader {
             seq: Seq::new(self.seq),
             basis: Seq::new(0),
             heard: self.heard,
+            seen: self.heard,
             wall_ms: 0,
             intent: Intent::Stay,
             lines: (0..budgets).map(line).collect(),

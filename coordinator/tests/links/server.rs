@@ -270,6 +270,7 @@ pub(crate) fn report(edge: Edge, seq: u64) -> ClientMessage {
         seq: Seq::new(seq),
         basis: Seq::new(0),
         heard: Heard::default(),
+        seen: Heard::default(),
         wall_ms: 0,
         intent: Intent::Stay,
         lines: Vec::new(),

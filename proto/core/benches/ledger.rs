@@ -6,6 +6,7 @@ use aliquot_core::allocate;
 use aliquot_core::budget::OnLeaseExpiry;
 use aliquot_core::demand::DemandCurve;
 use aliquot_core::edge::Vector;
+use aliquot_core::leader::Leader;
 use aliquot_core::ledger::{Ledger, WholeView};
 use aliquot_core::message::{AnswerLine, BandDemand, Heard, Intent, Report, ReportLine, Terms};
 use aliquot_core::share::{Kind, Share};
@@ -55,6 +56,7 @@ fn report(holder: u64, seq: u64, heard: Heard, wants: Wants) -> Report {
         seq: Seq::new(seq),
         basis: Seq::new(0),
         heard,
+        seen: heard,
         wall_ms: 0,
         intent: Intent::Stay,
         lines: (1..=KEYS).map(line).collect(),
@@ -84,6 +86,7 @@ fn view() -> WholeView {
         ceiling: None,
         floors: Share::EMPTY,
         silence: LEASE,
+        held_back: Leader::HELD_BACK,
         scarce: aliquot_core::ledger::Scarce::Kept,
         gathered: false,
     }
@@ -143,7 +146,7 @@ impl World {
 
     /// Plans every key that changed, and books what is wished.
     fn plan(&mut self) -> usize {
-        let (dirty, view) = (self.ledger.take_dirty(), view());
+        let (dirty, view) = (self.ledger.take_dirty(self.now), view());
         for &budget in &dirty {
             let account = &mut self.accounts[budget.get() as usize - 1];
             let plan = self.ledger.plan(budget, account, &view, self.now);

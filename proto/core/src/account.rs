@@ -140,8 +140,10 @@ impl Account {
     /// Sets the whole and how long things may outlive a lease. What is held stays held.
     pub fn set_whole(&mut self, whole: Share, linger: Span) {
         self.whole = whole;
-        for slot in self.open.values_mut() {
-            slot.linger = slot.linger.max(linger);
+        if linger > self.linger {
+            for slot in self.open.values_mut() {
+                slot.linger = slot.linger.max(linger);
+            }
         }
         self.linger = linger;
         if planted::is(Bug::LoweringForgets) {

@@ -137,6 +137,12 @@ impl Budget {
         }
     }
 
+    /// How many keys of a template there may be at a time.
+    #[must_use]
+    pub const fn max_keys(&self) -> u64 {
+        self.terms.max_keys
+    }
+
     /// How long a reclaimed floor stays booked.
     #[must_use]
     pub const fn forget_after(&self) -> Span {

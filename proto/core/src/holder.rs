@@ -101,6 +101,8 @@ pub struct Holder {
     edge: Edge,
     lease: ChildLease,
     heard: Heard,
+    /// The greatest answer that came, whether or not there was a lease to take its lines under.
+    seen: Heard,
     answered: Seq,
     intent: Intent,
     /// Floors of former edges that are not used any more, and the first report that said so.
@@ -120,6 +122,7 @@ impl Holder {
             edge,
             lease: ChildLease::new(),
             heard: Heard::default(),
+            seen: Heard::default(),
             answered: Seq::new(0),
             intent: Intent::Stay,
             floors: Vec::new(),
@@ -220,12 +223,16 @@ impl Holder {
         }
         // What the parent knows it knows, whatever became of the lease.
         self.said.confirm(answer, self.lease.last_sent());
+        if !planted::is(Bug::UnleasedUnseen) {
+            self.seen = self.seen.max(answer.number);
+        }
         outputs.extend(self.tick(now));
         if !self.lease.confirm(answer.answers, answer.lease, now) {
             return outputs;
         }
         let latest = answer.number >= self.heard;
         self.heard = self.heard.max(answer.number);
+        self.seen = self.seen.max(self.heard);
         self.answered = self.answered.max(answer.answers);
         for line in &answer.lines {
             self.take_line(line, latest, &mut outputs);

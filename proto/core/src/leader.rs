@@ -39,12 +39,12 @@ pub struct Pace {
 }
 
 impl Default for Pace {
-    /// A round every 100 ms, an urgent one after 2 ms, a report every 500 ms.
+    /// A round every 100 ms, an urgent one after 2 ms, a report every 450 ms.
     fn default() -> Self {
         Self {
             round: Span::from_millis(100),
             urgent: Span::from_millis(2),
-            report: Span::from_millis(500),
+            report: Span::from_millis(450),
         }
     }
 }

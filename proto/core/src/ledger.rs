@@ -222,12 +222,14 @@ impl Ledger {
     /// Whether there is nothing to plan.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
-        self.agenda.dirty.is_empty()
+        self.agenda.is_empty()
     }
 
-    /// The budgets that have changed since they were last planned.
+    /// The budgets that have changed since they were last planned, and those whose last
+    /// plan held something back until `now`.
     #[must_use]
-    pub fn take_dirty(&mut self) -> Vec<BudgetId> {
+    pub fn take_dirty(&mut self, now: Tick) -> Vec<BudgetId> {
+        self.agenda.pass(now);
         self.agenda.take()
     }
 
@@ -235,7 +237,8 @@ impl Ledger {
     /// claimants together, and of the others as many as have what is left of that,
     /// but one at least: a bound on the work of planning them.
     #[must_use]
-    pub fn take_some_dirty(&mut self, seats: usize) -> Vec<BudgetId> {
+    pub fn take_some_dirty(&mut self, seats: usize, now: Tick) -> Vec<BudgetId> {
+        self.agenda.pass(now);
         self.agenda.take_some(seats)
     }
 
@@ -280,9 +283,7 @@ impl Ledger {
         if together != self.is_together(budget) {
             self.tell(budget);
         }
-        if plan.unsettled {
-            self.agenda.touch(budget);
-        }
+        self.agenda.planned(budget, &plan);
         plan
     }
 

@@ -28,8 +28,11 @@ pub struct Report {
     pub seq: Seq,
     /// The report that this one builds on, which the parent must have taken; zero for a whole one.
     pub basis: Seq,
-    /// The greatest answer that the child has seen: a child that can talk but not hear is not alive.
+    /// The greatest answer whose lines the child took, as it does while it has a lease.
     pub heard: Heard,
+    /// The greatest answer that came, with a lease or without: a child that can talk but not
+    /// hear is not alive, and one whose parent has no lease to give hears all the same.
+    pub seen: Heard,
     /// The sender's wall clock in milliseconds since the Unix epoch, for the stamping of periods alone.
     pub wall_ms: i64,
     /// Whether the child is leaving and wants nothing any more.

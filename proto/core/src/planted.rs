@@ -203,6 +203,26 @@ bugs! {
     RestoreForgetsLives,
     /// A report of some budgets does not say that one of them ended.
     EndOfSomeLeftOut,
+    /// A template has as many keys as are asked for.
+    KeysUncounted,
+    /// A node says that it has entries of the log before they are on its disk.
+    EntriesUnsynced,
+    /// A leader asks no quorum whether it still leads.
+    BarrierUnasked,
+    /// A snapshot that a node is sent is put on its disk and not into its state.
+    SnapshotUnread,
+    /// A limiter's bucket does not look at the end of the lease.
+    LeaseUnreadByBucket,
+    /// A limiter's bucket that is given another rate forgets what was taken of it.
+    ChangeForgetsDebt,
+    /// What a limiter's bucket is given arrives full.
+    PartArrivesFull,
+    /// What is taken out of a limiter's bucket is said to be full.
+    WithdrawnSaidFull,
+    /// An answer that comes without a lease is not taken for a sign that its child hears.
+    UnleasedUnseen,
+    /// What comes back waits for the next tick, though somebody lacks it.
+    ReturnsWait,
 }
 
 #[cfg(feature = "planted")]

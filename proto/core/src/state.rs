@@ -171,6 +171,8 @@ pub struct State {
     catalog: Catalog,
     keys: BTreeMap<Key, BudgetId>,
     budgets: BTreeMap<BudgetId, Generation>,
+    /// How many generations of each rule there are; none of a rule that has none.
+    living: BTreeMap<RuleId, u64>,
     requests: VecDeque<RequestId>,
 }
 
@@ -198,6 +200,7 @@ impl State {
             catalog: Catalog::default(),
             keys: BTreeMap::new(),
             budgets: BTreeMap::new(),
+            living: BTreeMap::new(),
             requests: VecDeque::new(),
         }
     }
@@ -257,6 +260,16 @@ impl State {
     pub fn rule_of(&self, key: &Key) -> Option<(RuleId, &Rule)> {
         let id = self.catalog.resolve(key)?;
         self.rules.get(&id).map(|rule| (id, rule))
+    }
+
+    /// Whether a template has as many keys as it may have: no other one begins.
+    #[must_use]
+    pub fn is_full(&self, rule: RuleId) -> bool {
+        let living = self.living.get(&rule).copied().unwrap_or_default();
+        let template = self.rules.get(&rule).map(|rule| &rule.budget);
+        let template = template.filter(|budget| budget.key().is_template());
+        template.is_some_and(|budget| living >= budget.max_keys())
+            && !planted::is(Bug::KeysUncounted)
     }
 
     /// All generations.

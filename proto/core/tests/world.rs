@@ -112,7 +112,7 @@ fn the_fleet_admits_no_more_than_one_bucket_would_whatever_happens() {
 }
 
 #[test]
-#[ignore = "minutes: CI runs it in the sim profile"]
+#[ignore = "minutes: CI runs it"]
 fn two_thousand_worlds_keep_the_contract() {
     judge(2_000);
     judge_counted(200);

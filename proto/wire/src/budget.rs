@@ -52,6 +52,7 @@ impl From<&BudgetDraft> for pb::BudgetDraft {
             allocation: written(&draft.allocation),
             forget_after: written(&draft.forget_after),
             headroom: written(&draft.headroom),
+            max_keys: written(&draft.max_keys),
             dry_run: written(&draft.dry_run),
         }
     }
@@ -78,6 +79,7 @@ impl TryFrom<pb::BudgetDraft> for BudgetDraft {
             allocation: read::optional(draft.allocation, "allocation")?,
             forget_after: read::optional(draft.forget_after, "forget_after")?,
             headroom: read::optional(draft.headroom, "headroom")?,
+            max_keys: read::optional(draft.max_keys, "max_keys")?,
             dry_run: read::optional(draft.dry_run, "dry_run")?,
         })
     }

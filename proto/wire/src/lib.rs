@@ -42,12 +42,18 @@ pub mod central;
 pub mod gossip;
 pub mod limits;
 pub mod log;
+#[cfg_attr(
+    feature = "services",
+    expect(
+        unused_qualifications,
+        clippy::allow_attributes,
+        clippy::allow_attributes_without_reason,
+        reason = "generated services spell paths out and silence lints in their own way"
+    )
+)]
 #[expect(
-    unused_qualifications,
-    clippy::allow_attributes,
-    clippy::allow_attributes_without_reason,
     clippy::large_enum_variant,
-    reason = "generated code spells paths out and silences lints in its own way"
+    reason = "generated messages are as the schema has them"
 )]
 pub mod pb;
 pub mod peer;

@@ -3,4 +3,4 @@
 //! Plain data: nothing in it has been checked. The conversions of this crate
 //! make values of the core's types of it, or say what is wrong.
 
-tonic::include_proto!("aliquot.v1");
+include!(concat!(env!("OUT_DIR"), "/aliquot.v1.rs"));

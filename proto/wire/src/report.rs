@@ -27,6 +27,7 @@ impl From<&Report> for pb::Report {
             seq: report.seq.get(),
             basis: report.basis.get(),
             heard: (report.heard != Heard::default()).then(|| (&report.heard).into()),
+            seen: (report.seen != report.heard).then(|| (&report.seen).into()),
             wall_ms: report.wall_ms,
             intent: pb::Intent::from(report.intent).into(),
             lines: report.lines.iter().map(Into::into).collect(),
@@ -39,11 +40,13 @@ impl TryFrom<pb::Report> for Report {
     type Error = WireError;
 
     fn try_from(report: pb::Report) -> Result<Self, WireError> {
+        let heard = or_nothing(report.heard);
         Ok(Self {
             edge: read::required(report.edge, "edge")?,
             seq: Seq::new(report.seq),
             basis: Seq::new(report.basis),
-            heard: or_nothing(report.heard),
+            heard,
+            seen: report.seen.map_or(heard, Heard::from),
             wall_ms: report.wall_ms,
             intent: read::chosen(report.intent, "intent")?,
             lines: read::list(report.lines, "lines", LINES_MAX)?,

@@ -20,6 +20,7 @@ use bytes::Bytes;
 ///     seq: Seq::new(7),
 ///     basis: Seq::new(0),
 ///     heard: Heard::default(),
+///     seen: Heard::default(),
 ///     wall_ms: 0,
 ///     intent: Intent::Stay,
 ///     lines: Vec::new(),

@@ -283,6 +283,10 @@ const SUDDEN: &[Row] = &[
         "skewed-by-chance",
         "one wants all it can get, four come by chance",
         "",
+    )
+    .note(
+        "what four leave by chance waits for their next report before it goes to the one: \
+            with half that wait it is 1.0 %, with twice as many messages.",
     ),
 ];
 

@@ -2,11 +2,10 @@
 
 use super::{Usage, say, scenario};
 use crate::judge::Verdict;
-use crate::network;
 use crate::plan::Plan;
-use crate::scenario::Tier;
+use crate::tier::{self, Looks};
 use crate::trace::Trace;
-use crate::world::{Sight, Witness, World};
+use crate::world::{Sight, Witness};
 use serde_json::json;
 use std::io::Write;
 
@@ -54,10 +53,11 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
         out: (!args.hash).then(|| std::io::BufWriter::new(std::io::stdout())),
     };
     let plan = Plan::draw(&scenario, args.seed);
-    let lived = match scenario.run.tier {
-        Tier::Kernel => World::new(plan).witnessed_by(Box::new(teller)).live(),
-        Tier::Network => network::live(plan, Some(Box::new(teller))),
+    let looks = Looks {
+        witness: Some(Box::new(teller)),
+        bytes: false,
     };
+    let lived = tier::live(plan, looks);
     let breaches: Vec<String> = lived.breaches.iter().map(ToString::to_string).collect();
     say(&json!({
         "trace": trace.hash(),

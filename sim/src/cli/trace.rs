@@ -3,11 +3,9 @@
 use super::run::seeds;
 use super::{Usage, say, scenario};
 use crate::judge::Verdict;
-use crate::network;
 use crate::plan::Plan;
-use crate::scenario::Tier;
+use crate::tier::{self, Looks};
 use crate::trace::Trace;
-use crate::world::World;
 use std::ops::Range;
 
 #[derive(Debug, clap::Args)]
@@ -25,10 +23,11 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
     for seed in args.seeds.clone() {
         let trace = Trace::default();
         let (plan, witness) = (Plan::draw(&scenario, seed), Box::new(trace.clone()));
-        let lived = match scenario.run.tier {
-            Tier::Kernel => World::new(plan).witnessed_by(witness).live(),
-            Tier::Network => network::live(plan, Some(witness)),
+        let looks = Looks {
+            witness: Some(witness),
+            bytes: false,
         };
+        let lived = tier::live(plan, looks);
         say(&format!(
             "{} seed {seed}: {} of {} sights, {} events",
             scenario.name,

@@ -18,6 +18,10 @@ use tokio::runtime::Id;
 thread_local! {
     /// True time in nanoseconds since the simulation of this thread began.
     static NOW: Cell<u64> = const { Cell::new(0) };
+    /// What the machine's monotonic clock showed when the simulation began, once somebody asked.
+    static BEGAN: Cell<Option<u64>> = const { Cell::new(None) };
+    /// Whether this thread simulates.
+    static SIMULATES: Cell<bool> = const { Cell::new(false) };
     /// Which host each of the simulation's runtimes is.
     static RUNTIMES: RefCell<Vec<(Id, Arc<Host>)>> = const { RefCell::new(Vec::new()) };
 }
@@ -31,12 +35,33 @@ pub(super) fn set_now(now: u64) {
     NOW.set(now);
 }
 
+/// What the monotonic clock shows to code that is not ours and asks the machine, in nanoseconds: on a thread
+/// that simulates, the simulated time since the simulation began, on top of what the clock showed then. `None`
+/// elsewhere.
+pub fn monotonic(machine: impl FnOnce() -> u64) -> Option<u64> {
+    if !SIMULATES.get() {
+        return None;
+    }
+    let began = BEGAN
+        .get()
+        .unwrap_or_else(|| machine().saturating_sub(now()));
+    BEGAN.set(Some(began));
+    Some(began.saturating_add(now()))
+}
+
 /// A new simulation begins on this thread.
 pub(super) fn begin() {
     set_now(0);
+    BEGAN.set(None);
+    SIMULATES.set(true);
     RUNTIMES.with_borrow_mut(Vec::clear);
     // Whoever was first said the same.
     timer::simulate(find);
+}
+
+/// This thread simulates no longer.
+pub(super) fn end() {
+    SIMULATES.set(false);
 }
 
 fn find() -> Option<Arc<dyn timer::Host>> {

@@ -41,6 +41,7 @@ impl Check {
     }
 
     /// The software that is simulated did what it must never do.
+    #[cfg(feature = "network")]
     pub(crate) fn broke(&mut self, now: u64, what: impl FnOnce() -> String) {
         self.found.fail(NAME, now, what);
     }

@@ -67,7 +67,7 @@ impl Assert {
             "metric" => What::Metric(metric()?),
             _ if marks.contains(&word.as_str()) => What::Sometimes(word.clone()),
             _ => {
-                let near = aliquot_coordinator::config::nearest(&word, marks.iter().copied());
+                let near = aliquot_budgets::nearest(&word, marks.iter().copied());
                 let near = near.map_or(String::new(), |near| format!("; did you mean {near:?}?"));
                 fields.refuse(name, format!("there is no such mark{near}"));
                 return None;

@@ -3,7 +3,7 @@
 use super::fields::Fields;
 use super::format::FAULTS;
 use super::load::node_number;
-use aliquot_coordinator::config::nearest;
+use aliquot_budgets::nearest;
 use toml::Table;
 
 /// Hosts, as a file names them.

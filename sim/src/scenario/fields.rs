@@ -2,7 +2,7 @@
 
 use super::format::{Default, Key, Section, Shape};
 use super::problem::Problems;
-use aliquot_coordinator::config::nearest;
+use aliquot_budgets::nearest;
 use aliquot_core::budget::grammar;
 use std::cell::RefCell;
 use toml::{Table, Value};

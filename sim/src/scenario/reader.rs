@@ -7,8 +7,7 @@ use super::{
     Assert, ClockRule, Fault, Group, Lease, Problems, Run, Scenario, Swarm, Target, Topology,
 };
 use crate::mark::Mark;
-use aliquot_coordinator::budgets::{self, draft_of};
-use aliquot_coordinator::config::nearest;
+use aliquot_budgets::{draft_of, nearest};
 use aliquot_core::budget::{Budget, BudgetDraft};
 use std::cell::RefCell;
 use std::path::Path;
@@ -161,6 +160,12 @@ impl Reader<'_> {
     pub(super) fn check_network(&self, scenario: &Scenario) {
         /// Every host costs time in each step, and clients need two.
         const NODES_MAX: usize = 6;
+        if cfg!(not(feature = "network")) {
+            self.refuse(
+                "run.tier",
+                "must be kernel: this build has no network tier; build aliquot-sim with its feature `network`",
+            );
+        }
         let most = scenario.swarm.as_ref().and_then(|swarm| swarm.nodes);
         let most = most.map_or(0, |(_, end)| end as usize - 1);
         let nodes = scenario.topology.nodes.max(most);
@@ -303,7 +308,7 @@ impl Reader<'_> {
             return Vec::new();
         };
         let path = beside.join(file).display().to_string();
-        match budgets::read(&[path]) {
+        match aliquot_budgets::read(&[path]) {
             Ok(found) => found
                 .into_iter()
                 .map(|found| (found.place, found.draft))

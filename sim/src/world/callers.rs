@@ -36,6 +36,7 @@ pub(crate) struct Callers {
 
 impl Callers {
     /// One more comes: how many have by now.
+    #[cfg(feature = "network")]
     pub(crate) const fn come(&mut self) -> u64 {
         self.count += 1;
         self.count

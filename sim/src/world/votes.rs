@@ -33,14 +33,17 @@ impl Log {
         // Who hears a leader lets nobody try.
         let hears = self.hint.is_some() && now.saturating_sub(self.heard) < self.bounds.least;
         let content = trial && (self.is_leader() || hears);
-        if content || term < self.term || self.broken {
+        // Of a trial that could not win here the next term must be told, too: a candidate with the
+        // best log that never hears of it would try for ever, and nobody else can win.
+        let old = term < self.term || trial && term == self.term;
+        if content || old || self.broken {
             let term = self.term;
             self.out.push((from, LogMessage::Newer { term }));
             return;
         }
         let fresh = last >= self.last();
         if trial {
-            if fresh && term > self.term {
+            if fresh {
                 self.out.push((from, LogMessage::Vote { term, trial }));
             }
             return;
@@ -108,5 +111,60 @@ impl Log {
     pub(crate) fn step_down(&mut self, now: u64) {
         self.role = Role::Follower;
         (self.heard, self.hint) = (now, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::log::Patience;
+    use super::*;
+
+    /// Passes messages on until nobody has anything to say.
+    fn talk(logs: &mut [Log], now: u64) {
+        loop {
+            let mut said = false;
+            for from in 0..logs.len() {
+                for (to, message) in std::mem::take(&mut logs[from].out) {
+                    said = true;
+                    // The third never answers.
+                    if let Some(log) = logs.get_mut(to) {
+                        log.handle(from, &message, now);
+                    }
+                }
+            }
+            if !said {
+                return;
+            }
+        }
+    }
+
+    /// The first has the best log; the second stood once more, for a term that nobody else heard of. The
+    /// third is gone, so that both are needed.
+    #[test]
+    fn the_best_log_wins_though_another_has_a_higher_term() {
+        let bounds = Patience {
+            least: 10,
+            most: 20,
+        };
+        let mut logs = [0, 1].map(|me| Log::new(me, 3, bounds));
+        for log in &mut logs {
+            log.term = 5;
+        }
+        logs[0].entries.push(Entry {
+            term: 5,
+            command: None,
+        });
+        logs[1].term = 6;
+        for round in 1..10_u64 {
+            let now = round * 100;
+            let patient = (round % 2) as usize;
+            logs[patient].heard = now;
+            logs[1 - patient].tick(now, 20);
+            talk(&mut logs, now);
+            if logs[0].is_leader() {
+                return;
+            }
+        }
+        panic!("nobody leads: {logs:?}");
     }
 }

@@ -15,6 +15,8 @@ pub(crate) const LEASE: &[Row] = &[
     (Bug::ShortGrantWins, "late-and-twice"),
     (Bug::JumpEndsSessions, "clock-strobe"),
     (Bug::LeaseUnchecked, "swarm"),
+    (Bug::LeaseUnreadByBucket, "network-clocks"),
+    (Bug::BarrierUnasked, "network-partition"),
 ];
 
 pub(crate) const BUCKET: &[Row] = &[
@@ -25,6 +27,9 @@ pub(crate) const BUCKET: &[Row] = &[
     (Bug::FloorUnclipped, "floors"),
     (Bug::SupplyRoundsUp, "swarm"),
     (Bug::AccruesAtNewRate, "swarm"),
+    (Bug::ChangeForgetsDebt, "network-calm"),
+    (Bug::PartArrivesFull, "network-calm"),
+    (Bug::WithdrawnSaidFull, "network-budgets"),
 ];
 
 pub(crate) const ALLOCATION: &[Row] = &[(Bug::OldLevelTrusted, "flash-crowd")];
@@ -38,6 +43,9 @@ pub(crate) const REPLICATION: &[Row] = &[
     (Bug::CreditedBeforeBooked, "swarm"),
     (Bug::LoweringForgets, "swarm"),
     (Bug::OldPoolKept, "swarm"),
+    (Bug::SnapshotUnread, "network-swarm"),
+    (Bug::EntriesUnsynced, "network-swarm"),
+    (Bug::RestoreForgetsRequests, "network-swarm"),
 ];
 
 pub(crate) const SESSION: &[Row] = &[

@@ -7,6 +7,7 @@ use toml::{Table, Value};
 const MAY_USE: &[(&str, &[&str])] = &[
     ("aliquot-core", &[]),
     ("aliquot-wire", &["aliquot-core"]),
+    ("aliquot-budgets", &["aliquot-core", "aliquot-wire"]),
     ("aliquot-client", &["aliquot-core", "aliquot-wire"]),
     (
         "aliquot-peers",
@@ -14,13 +15,19 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     (
         "aliquot-coordinator",
-        &["aliquot-core", "aliquot-wire", "aliquot-client"],
+        &[
+            "aliquot-core",
+            "aliquot-wire",
+            "aliquot-budgets",
+            "aliquot-client",
+        ],
     ),
     (
         "aliquot-sim",
         &[
             "aliquot-core",
             "aliquot-wire",
+            "aliquot-budgets",
             "aliquot-client",
             "aliquot-coordinator",
         ],

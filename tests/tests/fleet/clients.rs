@@ -1,7 +1,7 @@
 //! Clients that are killed or closed, and limits that are lowered under them.
 
 use crate::support::{LEASE, alone, ask_for, millis, setup, together};
-use aliquot_client::{Client, Limiter, Span};
+use aliquot_client::{Client, Limiter, Reason, Span};
 use aliquot_tests::fleet::{Fleet, Load, Offer, Record, SOON, hold, now, until};
 use rustix::process::Signal;
 use std::time::Duration;
@@ -139,4 +139,33 @@ async fn a_client_that_was_stopped_for_longer_than_its_lease_admits_nothing_on_i
     .await;
     record.also(&service.kill().await);
     record.keeps_to("1000/s", 200);
+}
+
+/// A caller who makes up keys fills one template, and neither memory nor the log.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_template_takes_no_more_keys_than_it_may_have() {
+    let _machine = together().await;
+    let (fleet, client, _) = start("{ key: tenant/*, rate: 1000/s, max_keys: 3 }").await;
+    let limiter = |tenant: usize| client.limiter(&format!("tenant/{tenant}")).unwrap();
+    let admits = async |tenant: usize| {
+        let limiter = limiter(tenant);
+        until("its key is served", SOON, async || {
+            limiter.acquire(1).await.ok()
+        })
+        .await;
+    };
+    for tenant in 0..3 {
+        admits(tenant).await;
+    }
+    let fourth = limiter(3);
+    until("the fourth is refused for good", SOON, async || {
+        let refused = fourth.acquire(1).await.unwrap_err();
+        (refused.reason == Reason::NoBudget).then_some(())
+    })
+    .await;
+    admits(0).await;
+    fleet
+        .apply("{ key: tenant/*, rate: 1000/s, max_keys: 4 }")
+        .await;
+    admits(3).await;
 }

@@ -15,7 +15,7 @@ pub fn table(keys: usize, pattern: &str) {
     let names: Vec<String> = (0..keys).map(name).collect();
     let order = order(keys, pattern, BATCHES * BATCH);
     rows(&names, &order, contenders(keys));
-    rows(&names, &order, rateguard());
+    rows(&names, &order, rateguard(keys));
 }
 
 fn rows(names: &[String], order: &[u32], mut all: Vec<(&'static str, Decide)>) {

@@ -11,7 +11,8 @@
 
 use crate::store::{LogItem, StoreError};
 use bytes::{BufMut, Bytes, BytesMut};
-use sled::{Batch, IVec};
+use sled::IVec;
+use std::iter::once;
 
 /// Bytes of an entry in one piece. 17 such pieces are far below the eighth of a
 /// megabyte above which sled writes a page elsewhere.
@@ -43,12 +44,12 @@ pub(super) fn parse_key(key: &[u8]) -> Result<(u64, u32), StoreError> {
     parts.ok_or_else(|| damaged(&format!("it has a key of {} bytes", key.len())))
 }
 
-/// Adds an entry to a batch.
+/// The pieces of an entry, under their keys.
 ///
 /// # Errors
 ///
 /// [`StoreError::Refused`] if it is longer than the length says, 4 GiB.
-pub(super) fn write_entry(batch: &mut Batch, item: &LogItem) -> Result<(), StoreError> {
+pub(super) fn pieces(item: &LogItem) -> Result<Vec<([u8; 12], IVec)>, StoreError> {
     let length = u32::try_from(item.bytes.len()).map_err(|_| StoreError::Refused {
         what: format!("appending entry {}", item.index),
         reason: format!("it has {} bytes, and 4 GiB is the most", item.bytes.len()),
@@ -58,11 +59,11 @@ pub(super) fn write_entry(batch: &mut Batch, item: &LogItem) -> Result<(), Store
     let mut value = Vec::with_capacity(first.len().saturating_add(4));
     value.extend_from_slice(&length.to_be_bytes());
     value.extend_from_slice(&first);
-    batch.insert(&log_key(item.index), value);
-    for (piece, bytes) in (1..).zip(rest.chunks(PIECE_BYTES)) {
-        batch.insert(&piece_key(item.index, piece), bytes);
-    }
-    Ok(())
+    let rest = (1..).zip(rest.chunks(PIECE_BYTES));
+    let rest = rest.map(|(piece, bytes)| (piece_key(item.index, piece), bytes.into()));
+    Ok(once((log_key(item.index), value.into()))
+        .chain(rest)
+        .collect())
 }
 
 /// Puts entries together from their pieces, which come in the order of the keys.

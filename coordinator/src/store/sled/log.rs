@@ -2,7 +2,7 @@
 //! caller, under its lock.
 
 use super::io_error;
-use super::layout::{Assembly, damaged, log_key, parse_key, write_entry};
+use super::layout::{Assembly, damaged, log_key, parse_key, pieces};
 use crate::store::{LogItem, StoreError};
 use sled::{Batch, Tree};
 use std::ops::Range;
@@ -67,11 +67,20 @@ impl Log {
         Ok(items)
     }
 
-    /// Adds entries, all or none.
+    /// Adds entries, all or none. What is a single piece is no batch, which sled
+    /// writes in two turns.
     pub(super) fn append(&self, items: &[LogItem]) -> Result<(), StoreError> {
-        let mut batch = Batch::default();
+        let mut all = Vec::with_capacity(items.len());
         for item in items {
-            write_entry(&mut batch, item)?;
+            all.append(&mut pieces(item)?);
+        }
+        if let [(key, value)] = &all[..] {
+            let inserted = self.tree.insert(key, value);
+            return inserted.map(drop).map_err(|error| write_error(&error));
+        }
+        let mut batch = Batch::default();
+        for (key, value) in all {
+            batch.insert(&key, value);
         }
         self.apply(batch)
     }
@@ -107,7 +116,7 @@ impl Log {
     fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         self.tree
             .apply_batch(batch)
-            .map_err(|error| io_error("writing the log", &error))
+            .map_err(|error| write_error(&error))
     }
 
     /// Shows entries in order, from a key on, until told to stop.
@@ -132,6 +141,10 @@ impl Log {
             Err(damaged("its last entry has pieces missing"))
         }
     }
+}
+
+fn write_error(error: &sled::Error) -> StoreError {
+    io_error("writing the log", error)
 }
 
 /// Pieces that one turn of sweeping removes. A turn holds up whoever writes, for

@@ -66,6 +66,16 @@ impl Shared {
         self.jobs.push(Job { outcome, done });
     }
 
+    /// Makes a write that nobody waits for: the next flush takes it along.
+    pub(super) fn hint(&self, name: &'static str, value: Bytes) {
+        let mut book = self.book();
+        if book.failed.is_none()
+            && let Err(error) = self.put(&mut book, name, value)
+        {
+            book.fail(&error);
+        }
+    }
+
     pub(super) fn append(&self, book: &mut Book, items: &[LogItem]) -> Result<Written, StoreError> {
         check_append(book.floor, book.bounds, items)?;
         if let (Some(first), Some(last)) = (items.first(), items.last()) {

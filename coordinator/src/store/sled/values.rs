@@ -49,9 +49,8 @@ impl Values {
 
     /// Writes a value.
     pub(super) fn put(&self, name: &str, value: &[u8]) -> Result<(), StoreError> {
-        let mut batch = Batch::default();
-        batch.insert(value_key(name), value);
-        self.apply(batch)
+        let inserted = self.tree.insert(value_key(name), value);
+        inserted.map(drop).map_err(|error| write_error(&error))
     }
 
     /// Writes a value and the floor, both or none.
@@ -65,8 +64,12 @@ impl Values {
     fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         self.tree
             .apply_batch(batch)
-            .map_err(|error| io_error("writing a value", &error))
+            .map_err(|error| write_error(&error))
     }
+}
+
+fn write_error(error: &sled::Error) -> StoreError {
+    io_error("writing a value", error)
 }
 
 fn value_key(name: &str) -> Vec<u8> {

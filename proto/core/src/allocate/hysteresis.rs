@@ -9,15 +9,6 @@ use core::cmp::Reverse;
 /// twice the noise of a Poisson stream of 1,600 requests per report.
 pub const HELD_BACK_PER_MILLE: u64 = 50;
 
-/// A difference of more ticks than this is no wobble, however small. A tick is
-/// one plan of the parent's, of which there is one per report at least.
-///
-/// It must be put right before a lease ends: one report until it is first seen
-/// and this many more, 2.5 s of the usual 500 ms each, are less than the usual
-/// 3 s. Both lengths belong to floors above this one, so that the relation is
-/// a test of this crate instead of an assertion here.
-pub const HELD_BACK_TICKS: u32 = 4;
-
 /// A part that is held, and the part that should be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Change {
@@ -25,24 +16,23 @@ pub struct Change {
     pub held: u64,
     /// What the allocation says.
     pub target: u64,
-    /// For how many ticks the two have differed.
-    pub ticks: u32,
+    /// Whether the two have differed for so short a time that it may be a wobble.
+    pub young: bool,
 }
 
 /// Whether a change waits: it is small and young.
 ///
 /// From nothing to something and from something to nothing are changes by all
-/// of it, so neither ever waits; nor does a difference older than
-/// [`HELD_BACK_TICKS`].
+/// of it, so neither ever waits; nor does a difference that is not young, however small.
 #[must_use]
 pub fn held_back(change: Change) -> bool {
     let Change {
         held,
         target,
-        ticks,
+        young,
     } = change;
     held != target
-        && ticks <= HELD_BACK_TICKS
+        && young
         && wide(held.abs_diff(target), 1_000) <= wide(held.max(target), HELD_BACK_PER_MILLE)
 }
 

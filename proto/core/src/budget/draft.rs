@@ -79,6 +79,7 @@ impl From<u64> for Written {
 /// | `allocation` | `max_min`, `static`, `equal`, `proportional` | `max_min` |
 /// | `forget_after` | a span, 1 s to 30 d | `10m` |
 /// | `headroom` | `yes`, `no` | `yes` |
+/// | `max_keys` | keys at a time, 1 to 10,000,000; with a template's `key` | 100,000 |
 /// | `dry_run` | `yes`, `no` | `no` |
 ///
 /// The grammar of the values is that of [`grammar`](super::grammar).
@@ -103,6 +104,7 @@ pub struct BudgetDraft {
     pub allocation: Option<Written>,
     pub forget_after: Option<Written>,
     pub headroom: Option<Written>,
+    pub max_keys: Option<Written>,
     pub dry_run: Option<Written>,
 }
 

@@ -29,6 +29,8 @@ pub(super) struct Terms {
     pub(super) allocation: Policy,
     pub(super) forget_after: Span,
     pub(super) headroom: Headroom,
+    /// How many keys of a template there may be at a time.
+    pub(super) max_keys: u64,
     pub(super) enforcement: Enforcement,
 }
 
@@ -36,6 +38,11 @@ pub(super) struct Terms {
 /// most restarts and network faults last.
 const FORGET_AFTER_DEFAULT: Span = Span::from_secs(600);
 const FORGET_AFTER_MAX: Span = Span::from_secs(30 * 86_400);
+
+/// Each key costs the nodes memory, and its first use an entry of the log: who makes keys up must
+/// not be able to fill these.
+const MAX_KEYS_DEFAULT: u64 = 100_000;
+const MAX_KEYS_MOST: u64 = 10_000_000;
 
 const EXPIRY_WORDS: [(&str, OnLeaseExpiry<Part>); 4] = [
     ("deny", OnLeaseExpiry::Deny),
@@ -60,6 +67,7 @@ impl Terms {
         let forget = draft.forget_after.as_ref();
         let forget = limit::read_span("forget_after", forget, FORGET_AFTER_MAX, gate);
         let headroom = gate.word("headroom", draft.headroom.as_ref(), &policy::HEADROOMS);
+        let max_keys = read_max_keys(draft, key.as_ref().ok(), gate);
         let enforcement = gate.word("dry_run", draft.dry_run.as_ref(), &Enforcement::WORDS);
         let on_lease_expiry = read_expiry(draft, limit.as_ref(), gate);
         // Without a limit nobody can say what a part of it would be.
@@ -77,6 +85,7 @@ impl Terms {
             allocation: allocation.unwrap_or_default(),
             forget_after: forget.unwrap_or(FORGET_AFTER_DEFAULT),
             headroom: headroom.unwrap_or_default(),
+            max_keys: max_keys.unwrap_or(MAX_KEYS_DEFAULT),
             enforcement: enforcement.unwrap_or_default(),
         })
     }
@@ -98,6 +107,7 @@ impl Terms {
             allocation: Some(policy::word(&policy::POLICIES, self.allocation).into()),
             forget_after: Some(self.forget_after.to_string().into()),
             headroom: Some(policy::word(&policy::HEADROOMS, self.headroom).into()),
+            max_keys: self.key.is_template().then(|| self.max_keys.into()),
             dry_run: Some(policy::word(&Enforcement::WORDS, self.enforcement).into()),
             ..BudgetDraft::default()
         };
@@ -144,6 +154,20 @@ fn read_band(field: &str, written: Option<&Written>, gate: &mut Gate) -> Option<
     let band = |text: &str| Band::new(u8::try_from(grammar::whole(text)?).ok()?).ok();
     let allowed = "a whole number from 0 to 9 (the higher is served first)";
     gate.read(field, written, band, allowed)
+}
+
+fn read_max_keys(draft: &BudgetDraft, key: Option<&KeyPattern>, gate: &mut Gate) -> Option<u64> {
+    const FIELD: &str = "max_keys";
+    let written = draft.max_keys.as_ref();
+    if key.is_some_and(|key| !key.is_template()) {
+        gate.only_with(FIELD, written, "a template, such as tenant/*/reads");
+        return None;
+    }
+    let keys = |text: &str| {
+        let keys = grammar::whole(text)?;
+        (1..=MAX_KEYS_MOST).contains(&keys).then_some(keys)
+    };
+    gate.read(FIELD, written, keys, "a whole number from 1 to 10000000")
 }
 
 fn read_weights(drafts: &[WeightDraft], gate: &mut Gate) -> Vec<WeightRule> {

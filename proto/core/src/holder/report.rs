@@ -125,6 +125,7 @@ impl Holder {
             seq,
             basis: Seq::new(0),
             heard: self.heard,
+            seen: self.seen,
             wall_ms,
             intent: self.intent,
             lines: Vec::new(),

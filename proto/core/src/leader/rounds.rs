@@ -13,6 +13,11 @@ use crate::unit::{BudgetId, Incarnation, RuleId, Span, Tick, Tokens, time_to_mak
 use alloc::vec::Vec;
 
 impl Leader {
+    /// A small difference between what a node has and what it should have waits for so long: each
+    /// that is put right is an entry of the log. It is about a report, so that one that says
+    /// otherwise comes in between.
+    pub const HELD_BACK: Span = Span::from_millis(450);
+
     /// The changes since the last round, or none.
     pub(super) fn next_round(&mut self, state: &State, now: Tick) -> Changes {
         let mut changes = Changes {
@@ -35,7 +40,7 @@ impl Leader {
             self.looked = now;
             changes.forgets = self.forgets(state, now);
         }
-        let dirty = self.ledger.take_dirty();
+        let dirty = self.ledger.take_dirty(now);
         changes.grants = self.grants(dirty, state, now);
         if planted::is(Bug::CreditedBeforeBooked) && !changes.grants.is_empty() {
             changes.releases.clear();
@@ -267,6 +272,7 @@ fn view(generation: &Generation, silence: Span) -> WholeView {
             ..floors
         },
         silence,
+        held_back: Leader::HELD_BACK,
         scarce: Scarce::Gathered,
         gathered: false,
     }

@@ -1,6 +1,8 @@
 //! What the next plans must look at.
 
-use crate::unit::{BudgetId, Incarnation};
+use super::plan::Plan;
+use crate::planted::{self, Bug};
+use crate::unit::{BudgetId, Incarnation, Tick};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::ops::Bound;
@@ -24,6 +26,11 @@ pub(super) struct Agenda {
     /// Who claims each budget: with thousands of children a plan must not look for
     /// its hundred claimants among all of them.
     pub(super) claimants: BTreeMap<BudgetId, BTreeSet<Incarnation>>,
+    /// Those of which somebody lacked at the last plan what was not free.
+    pub(super) starved: BTreeSet<BudgetId>,
+    /// When budgets are to be planned anew though nobody says anything, and the same in order of time.
+    again: BTreeMap<BudgetId, Tick>,
+    alarms: BTreeSet<(Tick, BudgetId)>,
     /// Where the last turn through the budgets that can wait ended.
     turn: BudgetId,
     /// Where the last one through the urgent ones did.
@@ -71,9 +78,57 @@ impl Agenda {
         self.wanted.insert(budget);
     }
 
+    /// Somebody wants less.
+    pub(super) fn fell(&mut self, budget: BudgetId) {
+        self.came_back(budget);
+        self.asked = true;
+        self.wanted.insert(budget);
+    }
+
     pub(super) fn hurry(&mut self, budget: BudgetId) {
         self.dirty.insert(budget);
         self.urgent.insert(budget);
+    }
+
+    /// Something came back: at once, if somebody lacked it.
+    pub(super) fn came_back(&mut self, budget: BudgetId) {
+        match self.starved.contains(&budget) && !planted::is(Bug::ReturnsWait) {
+            true => self.hurry(budget),
+            false => self.touch(budget),
+        }
+    }
+
+    /// What a plan left to be done by the next one.
+    pub(super) fn planned(&mut self, budget: BudgetId, plan: &Plan) {
+        if plan.unsettled {
+            self.touch(budget);
+        }
+        match plan.starved {
+            true => self.starved.insert(budget),
+            false => self.starved.remove(&budget),
+        };
+        let before = match plan.again {
+            Some(at) => self.again.insert(budget, at),
+            None => self.again.remove(&budget),
+        };
+        if let Some(before) = before {
+            self.alarms.remove(&(before, budget));
+        }
+        self.alarms.extend(plan.again.map(|at| (at, budget)));
+    }
+
+    /// Has those planned whose time has come.
+    pub(super) fn pass(&mut self, now: Tick) {
+        while let Some(&(at, budget)) = self.alarms.first().filter(|(at, _)| *at <= now) {
+            self.alarms.remove(&(at, budget));
+            self.again.remove(&budget);
+            self.touch(budget);
+        }
+    }
+
+    /// Whether nothing is to be planned, now or later.
+    pub(super) fn is_empty(&self) -> bool {
+        self.dirty.is_empty() && self.again.is_empty()
     }
 
     /// A child has a claim on a budget.

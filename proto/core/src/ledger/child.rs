@@ -3,7 +3,7 @@
 use super::ReportError;
 use super::agenda::Agenda;
 use super::claim::{Claim, News};
-use crate::message::{AnswerLine, Intent, Report};
+use crate::message::{AnswerLine, Heard, Intent, Report};
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Edge, Number, Seq, Span, Term, Tick};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -17,6 +17,7 @@ pub struct Child {
     seq: Seq,
     received: Tick,
     heard: Number,
+    seen: Number,
     number: Number,
     sent: BTreeMap<Number, Tick>,
     wall_ms: i64,
@@ -54,6 +55,7 @@ impl Child {
             seq: Seq::new(0),
             received: now,
             heard: Number::new(0),
+            seen: Number::new(0),
             number: Number::new(0),
             sent: BTreeMap::new(),
             wall_ms: 0,
@@ -145,8 +147,12 @@ impl Child {
             agenda.spoken.extend(self.claims.keys());
         }
         // An echo of a number that was never sent is no echo.
-        if report.heard.term == term && report.heard.number <= self.number {
+        let sent = |echo: Heard| echo.term == term && echo.number <= self.number;
+        if sent(report.heard) {
             self.heard = self.heard.max(report.heard.number);
+        }
+        if sent(report.seen) {
+            self.seen = self.seen.max(report.seen.number);
         }
         self.whole = report.is_whole();
         let spoken = self.take_lines(now, report, agenda);
@@ -194,7 +200,8 @@ impl Child {
             match news {
                 News::None => {}
                 News::Changed => agenda.touch(line.budget),
-                News::Returned => agenda.hurry(line.budget),
+                News::Returned => agenda.came_back(line.budget),
+                News::Fell => agenda.fell(line.budget),
                 News::Asked => agenda.ask(line.budget),
             }
             // Where absence says nothing, a line has to say that nothing is wanted.
@@ -232,7 +239,7 @@ impl Child {
     /// It echoed an answer sent less than `lease` ago, or is younger than that.
     pub(super) fn hears(&self, now: Tick, lease: Span) -> bool {
         // Of an answer between two that are remembered, the earlier one's time is taken.
-        let echoed = self.sent.range(..=self.heard).next_back();
+        let echoed = self.sent.range(..=self.seen).next_back();
         now.since(self.opened) < lease || echoed.is_some_and(|(_, &sent)| now.since(sent) < lease)
     }
 

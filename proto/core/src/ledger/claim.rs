@@ -4,7 +4,7 @@ use crate::budget;
 use crate::edge::{Vector, meets};
 use crate::message::{AnswerLine, BandDemand, ReportLine, Tally};
 use crate::planted::{self, Bug};
-use crate::share::Share;
+use crate::share::{Kind, Share};
 use crate::unit::{Number, PeriodId, Seq, Tick, Tokens};
 use alloc::vec::Vec;
 
@@ -15,23 +15,41 @@ pub(super) enum News {
     None,
     /// At its usual time.
     Changed,
-    /// At once: others may wait for what came back.
+    /// At once if others lack what came back.
     Returned,
-    /// At once: somebody cannot begin, or leaves others what they may wait for.
+    /// At once if others lack what it leaves them, and whoever is above is told.
+    Fell,
+    /// At once: somebody cannot begin.
     Asked,
 }
 
-/// Whether demand begins or at least doubles, and somebody waits for what it asks; or whether it
-/// ends or falls by half, and others may have what was held for it. Less is a wobble.
-fn leaps(before: &[BandDemand], after: &[BandDemand]) -> bool {
-    let all = |demand: &[BandDemand]| {
-        demand
-            .iter()
-            .fold(0_u64, |sum, band| sum.saturating_add(band.curve.total()))
-    };
-    let (before, after) = (all(before), all(after));
-    let doubles = |from: u64, to: u64| to > 0 && to >= from.saturating_mul(2);
-    doubles(before, after) || doubles(after, before)
+/// How a demand moves.
+enum Leap {
+    /// It begins or at least doubles: whoever waits for what it asks cannot begin.
+    Up,
+    /// It ends or falls by half: others may have what was held for it.
+    Down,
+    /// A wobble, or nothing.
+    None,
+}
+
+impl Leap {
+    const fn of(before: u64, after: u64) -> Self {
+        if after > 0 && after >= before.saturating_mul(2) {
+            return Self::Up;
+        }
+        match before > 0 && before >= after.saturating_mul(2) {
+            true => Self::Down,
+            false => Self::None,
+        }
+    }
+}
+
+/// The demand of all bands.
+fn total(demand: &[BandDemand]) -> u64 {
+    demand
+        .iter()
+        .fold(0_u64, |sum, band| sum.saturating_add(band.curve.total()))
 }
 
 /// One child's claim on one budget.
@@ -61,8 +79,8 @@ pub struct Claim {
     pub returned: Vector,
     /// What `returned` must reach.
     pub target: Vector,
-    /// For how many plans what is held has differed from what should be.
-    pub differs: u32,
+    /// Since when what is held has differed from what should be.
+    pub differs: Option<Tick>,
     /// The last report that had a line of this budget.
     pub(super) reported: Seq,
     said: Option<(Number, AnswerLine)>,
@@ -78,8 +96,14 @@ impl Claim {
         self.tally = self.tally.merge(line.tally);
         let mut changed = self.demand != line.demand;
         let mut asked = line.largest_wait > self.waiting.map_or(Tokens::ZERO, |(_, cost)| cost);
+        let mut fell = false;
         if changed {
-            asked |= leaps(&self.demand, &line.demand);
+            let demand = total(&line.demand);
+            match Leap::of(total(&self.demand), demand) {
+                Leap::Up => asked |= !self.serves(demand),
+                Leap::Down => fell = true,
+                Leap::None => {}
+            }
             self.demand.clone_from(&line.demand);
         }
         let waiting = match self.waiting {
@@ -99,12 +123,27 @@ impl Claim {
         if line.period == self.period {
             self.returned = self.returned.merge(line.returned);
         }
-        match (asked, self.returned != before, changed) {
-            (true, _, _) => News::Asked,
-            (false, true, _) => News::Returned,
-            (false, false, true) => News::Changed,
-            (false, false, false) => News::None,
+        match self.returned != before {
+            _ if asked => News::Asked,
+            _ if fell => News::Fell,
+            true => News::Returned,
+            false if changed => News::Changed,
+            false => News::None,
         }
+    }
+
+    /// Whether what the child was last told that it has, and may keep, is enough for a demand.
+    fn serves(&self, demand: u64) -> bool {
+        let Some((_, said)) = &self.said else {
+            return false;
+        };
+        let kept = said.given.ahead_of(self.returned.merge(self.target));
+        let kept = match said.terms.kind {
+            Kind::Rate => kept.rate.grains(),
+            Kind::Quota => kept.tokens.grains(),
+            Kind::Concurrency => kept.burst.grains(),
+        };
+        said.period == self.period && kept >= demand
     }
 
     /// A report had no line of this budget: nothing is wanted of it any more.

@@ -5,7 +5,7 @@ use super::plan::{Plan, Room, Seat, WholeView};
 use crate::allocate::{self, Burst, Change, Claimant, Headroom, Warm};
 use crate::edge::Vector;
 use crate::share::Kind;
-use crate::unit::{Rate, Tick, Tokens};
+use crate::unit::{Rate, Span, Tick, Tokens};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
@@ -31,7 +31,7 @@ pub(super) fn undivided_parts(
     let mut parts: Vec<Vector> = seats
         .iter_mut()
         .map(|seat| {
-            seat.claim.differs = 0;
+            seat.claim.differs = None;
             let floor = carried(seat.floor().meet(left), kind);
             left = left.ahead_of(floor);
             Vector {
@@ -92,14 +92,22 @@ pub(super) fn rate_parts(
         .map(|(seat, &target)| {
             let held = seat.kept.rate.grains();
             seat.claim.differs = match held == target {
-                true => 0,
-                false => seat.claim.differs.saturating_add(1),
+                true => None,
+                false => Some(seat.claim.differs.unwrap_or(now)),
             };
-            plan.unsettled |= held != target;
+            let differs = seat
+                .claim
+                .differs
+                .map_or(Span::ZERO, |since| now.since(since));
+            let left = view.held_back.minus_or_zero(differs);
+            let young = !left.is_zero();
+            if held != target {
+                plan.look_again(now.after(if young { left } else { view.held_back }));
+            }
             Change {
                 held,
                 target,
-                ticks: seat.claim.differs,
+                young,
             }
         })
         .collect();

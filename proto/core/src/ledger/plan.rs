@@ -28,6 +28,8 @@ pub struct WholeView {
     /// Who has been silent for so long is neither granted nor recalled:
     /// nobody knows what it wants, and it may be gone.
     pub silence: Span,
+    /// A small difference waits for so long, which must be well within a lease.
+    pub held_back: Span,
     /// What becomes of a budget that is too small to divide.
     pub scarce: Scarce,
     /// Whether it is gathered here by the level above: others ask for it, too,
@@ -44,10 +46,20 @@ pub struct Plan {
     pub recalled: Vec<Incarnation>,
     /// How many children were at the table.
     pub seats: usize,
-    /// Whether time alone can change the plan: a small difference is being held back.
+    /// Whether the next plan may be another though nobody says anything.
     pub unsettled: bool,
+    /// When the plan may be another though nobody says anything: a small difference is held back no longer.
+    pub again: Option<Tick>,
+    /// Whether somebody lacks what is not free yet.
+    pub starved: bool,
     /// Children that hold something, asked for nothing, and have a claim from now on.
     pub(super) claimed: Vec<Incarnation>,
+}
+
+impl Plan {
+    pub(super) fn look_again(&mut self, at: Tick) {
+        self.again = Some(self.again.map_or(at, |again| again.min(at)));
+    }
 }
 
 /// One grant to be made.
@@ -137,7 +149,7 @@ pub(super) fn plan(
         Kind::Concurrency => permit_parts(&seats, &room, view, warm),
     };
     plan.seats = seats.len().max(1);
-    plan.wishes = settle(&mut seats, &wanted, account, view, &mut plan.recalled);
+    settle(&mut seats, &wanted, account, view, &mut plan);
     plan
 }
 
@@ -282,8 +294,8 @@ fn settle(
     wanted: &[Vector],
     account: &Account,
     view: &WholeView,
-    recalled: &mut Vec<Incarnation>,
-) -> Vec<Wish> {
+    plan: &mut Plan,
+) {
     let mut lacking = Vec::with_capacity(seats.len());
     for (seat, &want) in seats.iter_mut().zip(wanted) {
         let excess = seat.kept.ahead_of(want);
@@ -295,7 +307,7 @@ fn settle(
                 }
             }
             seat.claim.raise_target(Vector::from_array(target));
-            recalled.push(seat.child);
+            plan.recalled.push(seat.child);
         }
         lacking.push(want.ahead_of(seat.kept));
         seat.kept = seat.kept.meet(want);
@@ -303,22 +315,24 @@ fn settle(
     let free = account.free();
     let floors = view.floors.rate.minus_or_zero(account.held().floor_rate);
     let floor_bursts = view.floors.burst.minus_or_zero(account.held().floor_burst);
-    let cut = |component: fn(&Vector) -> u64, free: u64| {
+    let mut starved = false;
+    let mut cut = |component: fn(&Vector) -> u64, free: u64| {
         let wishes: Vec<u64> = lacking.iter().map(component).collect();
         let sum: u128 = wishes.iter().map(|&wish| u128::from(wish)).sum();
         if sum <= u128::from(free) {
-            wishes
-        } else {
-            apportion(free, &wishes)
+            return wishes;
         }
+        starved = true;
+        apportion(free, &wishes)
     };
     let rates = cut(|vector| vector.rate.grains(), free.rate.grains());
     let bursts = cut(|vector| vector.burst.grains(), free.burst.grains());
     let tokens = cut(|vector| vector.tokens.grains(), free.tokens.grains());
     let floor_rates = cut(|vector| vector.floor_rate.grains(), floors.grains());
     let floor_bursts = cut(|vector| vector.floor_burst.grains(), floor_bursts.grains());
+    plan.starved = starved;
     let columns = rates.into_iter().zip(bursts).zip(tokens);
-    columns
+    plan.wishes = columns
         .zip(floor_rates.into_iter().zip(floor_bursts))
         .zip(seats)
         .filter_map(
@@ -331,7 +345,7 @@ fn settle(
                 })
             },
         )
-        .collect()
+        .collect();
 }
 
 /// Rate never comes without burst, and a floor never without its share: as

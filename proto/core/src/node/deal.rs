@@ -12,6 +12,10 @@ impl Node {
     /// asked for nothing: five reports at the usual 200 ms.
     const SILENCE: Span = Span::from_secs(1);
 
+    /// A small difference between what a client has and what it should have waits for so long: for
+    /// the next report, which may say otherwise.
+    pub const HELD_BACK: Span = Span::from_millis(200);
+
     /// Deals budgets in which something changed. A grant is booked before
     /// anybody is told of it.
     pub(super) fn deal(&mut self, budgets: Vec<BudgetId>, now: Tick) {
@@ -46,6 +50,7 @@ impl Node {
                 tokens: Tokens::ZERO,
             },
             silence: Self::SILENCE,
+            held_back: Self::HELD_BACK,
             scarce: Scarce::Kept,
             gathered: desk.terms.gathered,
         })

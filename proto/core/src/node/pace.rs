@@ -26,7 +26,7 @@ impl Node {
         self.expire_kept(now);
         self.expire_central(now);
         if self.holder.lease().holds(now) {
-            let dirty = self.ledger.take_some_dirty(self.planning.left_at(now));
+            let dirty = self.ledger.take_some_dirty(self.planning.left_at(now), now);
             self.deal(dirty, now);
         }
         self.push_answers(now);

@@ -15,7 +15,7 @@ use core::cmp::Reverse;
 
 impl Node {
     /// All claims are added up at most so often. Clients report every 200 ms, nodes every
-    /// 500 ms where nothing is urgent.
+    /// 450 ms where nothing is urgent.
     const SUMMED_EVERY: Span = Span::from_millis(200);
 
     /// Makes the node's own report: the sum of its clients' demand, and what came back, as
@@ -29,18 +29,22 @@ impl Node {
         if let Some(output) = self.holder.tick(now) {
             self.carry_out(&output, now);
         }
-        if now.since(self.summed) < Self::SUMMED_EVERY && self.holder.may_report_some() {
+        let all = now.since(self.summed) >= Self::SUMMED_EVERY;
+        if !all && self.holder.may_report_some() {
             return self.report_some(now, wall_ms);
         }
         let budgets: Vec<BudgetId> = self.desks.keys().copied().collect();
         self.give_back_owed(budgets, now);
         self.return_while_leaving(now);
         self.returned.clear();
-        self.summed = now;
-        let spoken = self.ledger.take_spoken(Spoken::All);
+        if all {
+            self.summed = now;
+        }
+        let which = if all { Spoken::All } else { Spoken::Asked };
+        let spoken = self.ledger.take_spoken(which);
         self.sum_up(spoken);
         debug_assert!(
-            planted::any()
+            !all || planted::any()
                 || self
                     .sums
                     .iter()

@@ -171,6 +171,7 @@ impl State {
             return;
         };
         self.keys.remove(&generation.key);
+        self.count_out(generation.rule);
         if let Some(rule) = self.rules.get_mut(&generation.rule)
             && !ending.full
         {

@@ -72,8 +72,10 @@ impl State {
         }
         match generation.budget.adopt(new) {
             Ok(adopted) => {
-                generation.rule = rule;
+                let former = core::mem::replace(&mut generation.rule, rule);
                 generation.set(adopted, index);
+                self.count_out(former);
+                self.count_in(rule);
             }
             Err(_) => generation.wind_up(index),
         }
@@ -164,6 +166,9 @@ impl State {
             }
             return;
         }
+        if self.is_full(rule) {
+            return;
+        }
         let id = self.next_budget;
         let Some(next) = id.next() else { return };
         self.next_budget = next;
@@ -188,6 +193,7 @@ impl State {
         let granted = creator.filter(|&creator| generation.give_all(creator));
         self.keys.insert(key, id);
         self.budgets.insert(id, generation);
+        self.count_in(rule);
         effects.push(Effect::Created {
             budget: id,
             granted,
@@ -212,10 +218,26 @@ impl State {
         if !generation.winding {
             return false;
         }
-        generation.rule = rule;
+        let former = core::mem::replace(&mut generation.rule, rule);
         generation.winding = false;
         generation.set(changed, index);
+        self.count_out(former);
+        self.count_in(rule);
         true
+    }
+
+    fn count_in(&mut self, rule: RuleId) {
+        let living = self.living.entry(rule).or_default();
+        *living = living.saturating_add(1);
+    }
+
+    pub(super) fn count_out(&mut self, rule: RuleId) {
+        if let Some(living) = self.living.get_mut(&rule) {
+            *living = living.saturating_sub(1);
+            if *living == 0 {
+                self.living.remove(&rule);
+            }
+        }
     }
 }
 

@@ -122,6 +122,11 @@ impl State {
             true => Vec::new(),
             false => snapshot.requests,
         };
+        let mut living = BTreeMap::new();
+        for (_, generation) in &snapshot.budgets {
+            let count: &mut u64 = living.entry(generation.rule).or_default();
+            *count = count.saturating_add(1);
+        }
         let latest = members.keys().next_back().and_then(|life| life.next());
         let latest = latest.filter(|_| planted::is(Bug::RestoreForgetsLives));
         Ok(Self {
@@ -138,6 +143,7 @@ impl State {
             catalog,
             keys,
             budgets: snapshot.budgets.into_iter().collect(),
+            living,
             requests: requests.into(),
         })
     }

@@ -12,6 +12,7 @@ fn says(seq: u64, basis: u64, lines: Vec<ReportLine>) -> Report {
         seq: Seq::new(seq),
         basis: Seq::new(basis),
         heard: Heard::default(),
+        seen: Heard::default(),
         wall_ms: 0,
         intent: Intent::Stay,
         lines,

@@ -165,3 +165,44 @@ fn a_kept_share_is_not_returned_on_the_next_edge() {
         assert!(report.lines.iter().all(|line| line.returned.is_zero()));
     }
 }
+
+/// Whether a client that came to a node `wait` before the node's first lease has a lease half a second after it.
+fn leased_half_a_second_after_its_node(wait: Span) -> bool {
+    let mut node = Node::new(Incarnation::new(1), Drift::default());
+    let mut client = Client::new(Drift::default());
+    client.claim(B, Claim::default(), at(0));
+    client.open(node.open_session(at(0)).expect("a session"), at(0));
+    let leased = wait.nanos() / 1_000_000;
+    for millis in (0..=leased + 500).step_by(100) {
+        let now = at(millis);
+        if millis == leased {
+            let first = node.report(now, 0).expect("a report").seq;
+            let budget = rate(ExpiryDraft::Word("deny".into()));
+            let whole = given(&budget, [100, 100, 100, 0]);
+            let mut answer = answer(edge(0, 1), first.get(), &budget, 0, whole);
+            answer.lease = Span::from_secs(3);
+            node.handle_answer(&answer, now);
+        }
+        node.handle_report(&client.report(now, 0).expect("a report"), now);
+        node.tick(now);
+        for output in node.poll_outputs() {
+            if let NodeOutput::Answer(answer) = output {
+                client.handle_answer(&answer, now);
+            }
+        }
+    }
+    client.is_leased(at(leased + 500))
+}
+
+/// Invariant 8: who hears a parent that has no lease to give is given one as soon as there is one.
+#[test]
+fn a_client_is_leased_with_its_node_however_long_that_had_no_lease() {
+    for seconds in [0, 1, 2, 3, 4, 5] {
+        let wait = Span::from_secs(seconds);
+        assert!(leased_half_a_second_after_its_node(wait), "{seconds} s");
+        let deaf = planted::with(Some(Bug::UnleasedUnseen), || {
+            leased_half_a_second_after_its_node(wait)
+        });
+        assert_eq!(deaf, seconds < 3, "{seconds} s");
+    }
+}

@@ -41,6 +41,7 @@ fn released(reports_again: bool) -> (FloorRelease, Vec<FloorRelease>) {
         seq: Seq::new(1),
         basis: Seq::new(0),
         heard: Heard::default(),
+        seen: Heard::default(),
         wall_ms: DAWN,
         intent: Intent::Stay,
         lines: Vec::new(),

@@ -40,6 +40,40 @@ fn a_newcomer_is_served_before_the_next_tick_and_the_leader_hears_of_it() {
     );
 }
 
+/// The rate that a newcomer has, before the next tick, of what another client gave back for it.
+fn passed_on_at_once() -> Rate {
+    let budget = rate(ExpiryDraft::Word("deny".into()));
+    let (mut node, mut client) = node_with_client(&budget, whole(&budget));
+    let mut newcomer = Client::new(Drift::default());
+    newcomer.claim(B, Claim::default(), at(600));
+    let edge = node.open_session(at(600)).expect("a session");
+    newcomer.open(edge, at(600));
+    assert_eq!(admits(&mut newcomer, &budget, at(600)), 0);
+    for (millis, asks) in [(600, true), (610, false)] {
+        let now = at(millis);
+        let who = if asks { &mut newcomer } else { &mut client };
+        node.handle_report(&who.report(now, 0).expect("a report"), now);
+        node.hurry(now);
+        for answer in answers(&mut node) {
+            match answer.edge == edge {
+                true => newcomer.handle_answer(&answer, now),
+                false => client.handle_answer(&answer, now),
+            }
+        }
+    }
+    let mut allotments = newcomer.allotments();
+    allotments.next().map_or(Rate::ZERO, |(_, allotment)| {
+        allotment.share_at(at(610)).rate
+    })
+}
+
+#[test]
+fn what_came_back_is_dealt_at_once_to_whoever_lacks_it() {
+    assert!(passed_on_at_once() > Rate::ZERO);
+    let late = planted::with(Some(Bug::ReturnsWait), passed_on_at_once);
+    assert_eq!(late, Rate::ZERO);
+}
+
 #[test]
 fn a_wobble_of_demand_is_no_news() {
     let budget = rate(ExpiryDraft::Word("deny".into()));

@@ -149,6 +149,7 @@ fn says(seq: u64, lines: Vec<ReportLine>) -> Report {
         seq: Seq::new(seq),
         basis: Seq::new(0),
         heard: Heard::default(),
+        seen: Heard::default(),
         wall_ms: 0,
         intent: Intent::Stay,
         lines,

@@ -58,9 +58,9 @@ pub const SECTIONS: &[Section] = &[
         keys: keys! {
             "lease": span("100ms", "1h"), Is("3s"), "How long a node may be deaf.";
             "drift_ppm": Shape::Whole { least: 0, most: 100_000 }, Is("1000"), "The bound on drift that promises are made with: ρ.";
-            "report_every": span("10ms", "10m"), Is("500ms"), "How often nodes report.";
+            "report_every": span("10ms", "10m"), Is("450ms"), "How often nodes report.";
             "client_report_every": span("10ms", "10m"), Is("200ms"), "How often clients report.";
-            "heartbeat": span("5ms", "1m"), Is("100ms"), "How often a leader of the log says that it lives.";
+            "heartbeat": span("5ms", "1m"), Is("150ms"), "How often a leader of the log says that it lives.";
             "election_min": span("20ms", "10m"), Is("300ms"), "The shortest that a follower waits for its leader.";
             "election_max": span("20ms", "10m"), Is("600ms"), "The longest.";
             "tick": span("1ms", "1s"), Is("20ms"), "How often a node looks at what is due, if nothing comes in. Of the kernel tier.";

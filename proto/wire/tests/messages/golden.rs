@@ -48,6 +48,10 @@ fn report() -> Report {
             term: Term::new(4),
             number: Number::new(5),
         },
+        seen: Heard {
+            term: Term::new(4),
+            number: Number::new(6),
+        },
         wall_ms: 6,
         intent: Intent::Leave,
         lines: Vec::new(),
@@ -64,7 +68,7 @@ fn a_report_has_these_bytes() {
     check(
         &report(),
         "0a 04 08 01 10 02 10 03 1a 04 08 04 10 05 20 06 28 02 3a 10 08 07 12 04 08 \
-         01 10 02 1a 06 08 01 10 02 18 03 40 02",
+         01 10 02 1a 06 08 01 10 02 18 03 40 02 4a 04 08 04 10 06",
     );
 }
 
@@ -73,8 +77,8 @@ fn a_record_has_these_bytes() {
     let record = Record::of_report(&Sealed::seal(&report()).unwrap());
     check(
         &record,
-        "08 01 10 02 20 03 2a 26 0a 04 08 01 10 02 10 03 1a 04 08 04 10 05 20 06 28 \
-         02 3a 10 08 07 12 04 08 01 10 02 1a 06 08 01 10 02 18 03 40 02",
+        "08 01 10 02 20 03 2a 2c 0a 04 08 01 10 02 10 03 1a 04 08 04 10 05 20 06 28 \
+         02 3a 10 08 07 12 04 08 01 10 02 1a 06 08 01 10 02 18 03 40 02 4a 04 08 04 10 06",
     );
 }
 

@@ -5,13 +5,10 @@
     reason = "the helpers of a test may panic as the test may"
 )]
 
-#[path = "support/catch.rs"]
-mod catch;
-#[path = "laws_state/log.rs"]
 mod log;
-#[path = "laws_state/set.rs"]
 mod set;
 
+use super::catch;
 use aliquot_core::command::Command;
 use aliquot_core::edge::Vector;
 use aliquot_core::planted::Bug;

@@ -117,11 +117,11 @@ prop_compose! {
 
 prop_compose! {
     pub(crate) fn report()(
-        edge in edge(), seq in named(Seq::new), basis in named(Seq::new), heard in heard(), wall_ms in any::<i64>(),
+        edge in edge(), seq in named(Seq::new), basis in named(Seq::new), heard in heard(), seen in heard(), wall_ms in any::<i64>(),
         intent in prop::sample::select(vec![Intent::Stay, Intent::Leave]),
         lines in vec(report_line().boxed(), 0..4), floors in vec(floor_release().boxed(), 0..3),
     ) -> Report {
-        Report { edge, seq, basis, heard, wall_ms, intent, lines, floors }
+        Report { edge, seq, basis, heard, seen, wall_ms, intent, lines, floors }
     }
 }
 

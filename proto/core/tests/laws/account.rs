@@ -1,11 +1,9 @@
 //! Laws of a book: what is given out never passes the whole, and what comes
 //! back comes back once (invariants 2 and 3 of `docs/invariants.md`).
 
-#[path = "support/catch.rs"]
-mod catch;
-#[path = "laws_account/model.rs"]
 mod model;
 
+use super::catch;
 use aliquot_core::account::Account;
 use aliquot_core::edge::Vector;
 use aliquot_core::planted::Bug;

@@ -4,13 +4,10 @@
     reason = "helpers of tests, which stop where they cannot go on"
 )]
 
-#[path = "laws_central/fleet.rs"]
 mod fleet;
 
-#[path = "laws_central/corners.rs"]
 mod corners;
 
-#[path = "laws_central/permits.rs"]
 mod permits;
 
 use aliquot_core::planted::{self, Bug};

@@ -58,7 +58,7 @@ prop_compose! {
     pub(crate) fn draft()(
         key in "\\PC{0,20}",
         one in prop::array::uniform7(option::of(written())),
-        two in prop::array::uniform5(option::of(written())),
+        two in prop::array::uniform6(option::of(written())),
         weights in vec(weight_draft(), 0..3),
         floor in option::of(part_draft()), ceiling in option::of(part_draft()),
         on_lease_expiry in option::of(prop_oneof![
@@ -67,10 +67,10 @@ prop_compose! {
         ]),
     ) -> BudgetDraft {
         let [rate, burst, quota, offset, align, concurrency, max_hold] = one;
-        let [band, allocation, forget_after, headroom, dry_run] = two;
+        let [band, allocation, forget_after, headroom, max_keys, dry_run] = two;
         BudgetDraft {
             key, rate, burst, quota, offset, align, concurrency, max_hold, weights, band, floor,
-            ceiling, on_lease_expiry, allocation, forget_after, headroom, dry_run,
+            ceiling, on_lease_expiry, allocation, forget_after, headroom, max_keys, dry_run,
         }
     }
 }

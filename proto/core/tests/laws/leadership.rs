@@ -1,9 +1,7 @@
 //! Laws of leadership: what may be confirmed, and when a life may be called
 //! over (invariants 3 and 5 of `docs/invariants.md`).
 
-#[path = "support/catch.rs"]
-mod catch;
-
+use super::catch;
 use aliquot_core::leadership::{Barrier, Confirmation, Leadership};
 use aliquot_core::planted::Bug;
 use aliquot_core::unit::{Incarnation, Seq, Span, Term, Tick};

@@ -1,10 +1,7 @@
 //! Laws of the bucket. Numbers are those of `docs/invariants.md`.
 
-#[path = "laws_bucket/exact.rs"]
 mod exact;
-#[path = "laws_bucket/model.rs"]
 mod model;
-#[path = "laws_bucket/moves.rs"]
 mod moves;
 
 use aliquot_core::bucket::{Accrual, Bucket, Refusal, Reservation};

@@ -165,7 +165,7 @@ impl World {
 
     fn plan(&mut self) {
         let now = self.tick();
-        for id in self.ledger.take_dirty() {
+        for id in self.ledger.take_dirty(now) {
             let (account, terms) = self.books.get_mut(&id).unwrap();
             let view = WholeView {
                 terms: terms.dividing,
@@ -174,6 +174,7 @@ impl World {
                 ceiling: None,
                 floors: Share::EMPTY,
                 silence: Span::MAX,
+                held_back: Span::from_millis(100),
                 scarce: aliquot_core::ledger::Scarce::Gathered,
                 gathered: false,
             };

@@ -141,6 +141,56 @@ fn a_period_that_a_wrong_clock_began_can_be_taken_back_and_what_was_spent_stays(
     );
 }
 
+fn template_of(keys: u64) -> Budget {
+    let draft = BudgetDraft {
+        key: "user/*".into(),
+        rate: Some("100/s".into()),
+        max_keys: Some(keys.into()),
+        ..BudgetDraft::default()
+    };
+    draft.validate().expect("a template")
+}
+
+/// How many of five keys a template of two is full with, after a restart in between; and whether
+/// another begins once one has ended.
+fn keys_of_two() -> (usize, bool) {
+    let mut log = Log::new();
+    log.put(1, template_of(2));
+    let begun = (1..=3)
+        .filter(|user| log.ask(&format!("user/{user}")))
+        .count();
+    log.state = State::restore(log.state.snapshot()).expect("it was right");
+    let begun = begun
+        + (4..=5)
+            .filter(|user| log.ask(&format!("user/{user}")))
+            .count();
+    let (budget, life) = (log.key("user/1"), log.life);
+    log.apply(Command::Round(Changes {
+        reclaims: vec![life],
+        endings: vec![Ending { budget, full: true }],
+        ..Changes::default()
+    }));
+    let (node, request) = (NodeId::new(1), RequestId::new(1_001));
+    log.apply(Command::Join { node, request });
+    log.life = Incarnation::new(2);
+    (begun, log.ask("user/6"))
+}
+
+#[test]
+fn a_template_has_no_more_keys_than_it_may_have() {
+    assert_eq!(keys_of_two(), (2, true));
+    let planted = planted::with(Some(Bug::KeysUncounted), keys_of_two);
+    assert_eq!(planted.0, 5);
+    let exact = BudgetDraft {
+        key: "user/1".into(),
+        rate: Some("1/s".into()),
+        max_keys: Some(3_u64.into()),
+        ..BudgetDraft::default()
+    };
+    let errors = exact.validate().expect_err("one key is no template");
+    assert_eq!(errors[0].field, "max_keys");
+}
+
 #[test]
 fn a_template_is_cold_after_an_early_end_until_it_is_thawed() {
     let mut log = Log::new();

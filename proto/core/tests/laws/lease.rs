@@ -5,9 +5,7 @@
     reason = "the helpers of a test may panic as the test may"
 )]
 
-#[path = "support/catch.rs"]
-mod catch;
-
+use super::catch;
 use aliquot_core::lease::{ChildLease, LeaseEvent, LeaseState, child_span, parent_span};
 use aliquot_core::planted::Bug;
 use aliquot_core::unit::{Drift, Seq, Span, Tick};

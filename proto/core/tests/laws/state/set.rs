@@ -1,6 +1,6 @@
 //! Sets of rules beside the same rules one by one.
 
-use crate::log::{Op, written};
+use super::log::{Op, written};
 use aliquot_core::command::Command;
 use aliquot_core::state::{Effect, Snapshot, State};
 use aliquot_core::unit::RequestId;

@@ -1,12 +1,26 @@
 //! Budget files: YAML or TOML, one budget or many. Whoever reads budgets from
 //! text reads them here: the command line, a node at its founding, simulators.
 
-use crate::config::nearest;
 use aliquot_core::budget::BudgetDraft;
 use aliquot_wire::limits::PAGE_MAX;
 use serde_json::Value;
 use std::io::Read;
 use std::path::Path;
+
+/// The name that is most like `text`, if it is alike enough to be what was meant.
+///
+/// ```
+/// let names = ["rate", "burst"];
+/// assert_eq!(aliquot_budgets::nearest("rat", names.into_iter()), Some("rate"));
+/// assert_eq!(aliquot_budgets::nearest("quota", names.into_iter()), None);
+/// ```
+#[must_use]
+pub fn nearest<'a>(text: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    const ALIKE: f64 = 0.8;
+    let scored = names.map(|name| (strsim::jaro_winkler(text, name), name));
+    let best = scored.max_by(|(left, _), (right, _)| left.total_cmp(right))?;
+    (best.0 >= ALIKE).then_some(best.1)
+}
 
 /// A budget, and where it stands, for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,14 +119,14 @@ fn budgets_of(document: Value) -> Vec<Value> {
 /// nearest that is), or a value has the wrong type.
 ///
 /// ```
-/// use aliquot_coordinator::budgets::draft_of;
+/// use aliquot_budgets::draft_of;
 /// use serde_json::json;
 ///
 /// let draft = draft_of("a.toml", json!({ "key": "reads", "rate": "100/s" }))?;
 /// assert_eq!(draft.key, "reads");
 /// let error = draft_of("a.toml", json!({ "key": "reads", "rat": "100/s" })).unwrap_err();
 /// assert!(error.to_string().contains("did you mean `rate`?"));
-/// # Ok::<(), aliquot_coordinator::budgets::Unreadable>(())
+/// # Ok::<(), aliquot_budgets::Unreadable>(())
 /// ```
 pub fn draft_of(place: &str, value: Value) -> Result<BudgetDraft, Unreadable> {
     let Value::Object(fields) = &value else {

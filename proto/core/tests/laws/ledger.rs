@@ -5,15 +5,11 @@
     reason = "the helpers of a test may panic as the test may"
 )]
 
-#[path = "support/catch.rs"]
-mod catch;
-#[path = "laws_ledger/changes.rs"]
 mod changes;
-#[path = "laws_ledger/plan.rs"]
 mod plan;
-#[path = "laws_ledger/world.rs"]
 mod world;
 
+use super::catch;
 use aliquot_core::demand::DemandCurve;
 use aliquot_core::edge::Vector;
 use aliquot_core::ledger::{Ledger, ReportError};
@@ -58,6 +54,7 @@ fn report(child: u64, seq: u64, heard: Heard, lines: Vec<ReportLine>) -> Report 
         seq: Seq::new(seq),
         basis: Seq::new(0),
         heard,
+        seen: heard,
         wall_ms: 0,
         intent: Intent::Stay,
         lines,
@@ -142,15 +139,15 @@ fn a_change_is_looked_at(before: &ReportLine, after: &ReportLine) -> TestCaseRes
     ledger
         .take(now, &report(1, 1, heard, vec![before.clone()]))
         .unwrap();
-    let _ = ledger.take_dirty();
+    let _ = ledger.take_dirty(now);
     ledger
         .take(now, &report(1, 2, heard, vec![before.clone()]))
         .unwrap();
-    prop_assert_eq!(ledger.take_dirty(), []);
+    prop_assert_eq!(ledger.take_dirty(now), []);
     ledger
         .take(now, &report(1, 3, heard, vec![after.clone()]))
         .unwrap();
-    prop_assert_eq!(!ledger.take_dirty().is_empty(), after != before);
+    prop_assert_eq!(!ledger.take_dirty(now).is_empty(), after != before);
     Ok(())
 }
 

@@ -1,11 +1,10 @@
 //! Single cases with their numbers.
 
 use super::{KEPT, band, curve, divide, plain};
-use aliquot_core::allocate::{
-    Change, Claimant, HELD_BACK_TICKS, Headroom, Policy, Terms, damp, held_back,
-};
+use aliquot_core::allocate::{Change, Claimant, Headroom, Policy, Terms, damp, held_back};
 use aliquot_core::demand::{DemandCurve, Segment};
-use aliquot_core::leader::Pace;
+use aliquot_core::leader::{Leader, Pace};
+use aliquot_core::node::Node;
 use aliquot_core::planted::{self, Bug};
 use aliquot_core::state::State;
 use aliquot_core::unit::Band;
@@ -21,7 +20,7 @@ fn a_newcomer_that_wants_one_percent_is_not_held_back() {
             .map(|(held, target)| Change {
                 held,
                 target,
-                ticks: 1,
+                young: true,
             })
             .collect();
         assert!(held_back(changes[0]), "by itself, a wobble");
@@ -36,21 +35,21 @@ fn a_newcomer_that_wants_one_percent_is_not_held_back() {
 
 #[test]
 fn a_wobble_is_held_back_while_nobody_needs_it() {
-    let change = |held, target, ticks| Change {
+    let change = |held, target, young| Change {
         held,
         target,
-        ticks,
+        young,
     };
     assert_eq!(
-        damp(1_000, &[change(500, 480, 1), change(300, 310, 1)]),
+        damp(1_000, &[change(500, 480, true), change(300, 310, true)]),
         [500, 300]
     );
     assert_eq!(
-        damp(1_000, &[change(500, 480, 5), change(300, 310, 5)]),
+        damp(1_000, &[change(500, 480, false), change(300, 310, false)]),
         [480, 310]
     );
     assert_eq!(
-        damp(1_000, &[change(500, 474, 1), change(0, 1, 0)]),
+        damp(1_000, &[change(500, 474, true), change(0, 1, true)]),
         [474, 1]
     );
 }
@@ -153,6 +152,9 @@ fn fixed_and_equal_parts_do_not_ask_who_wants() {
 /// Invariant 8: no difference waits longer than a lease.
 #[test]
 fn what_is_held_back_is_put_right_before_a_lease_ends() {
-    let seen_and_waited = u64::from(HELD_BACK_TICKS) + 1;
-    assert!(Pace::default().report.times_or_max(seen_and_waited) < State::LEASE_DEFAULT);
+    let report = Pace::default().report;
+    for held_back in [Leader::HELD_BACK, Node::HELD_BACK] {
+        let seen_and_waited = report.plus_or_max(held_back);
+        assert!(seen_and_waited.times_or_max(2) < State::LEASE_DEFAULT);
+    }
 }

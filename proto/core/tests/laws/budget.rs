@@ -50,7 +50,7 @@ prop_compose! {
         (key, rate, burst, quota) in (noise(), written(), written(), written()),
         (offset, align, concurrency, max_hold) in (written(), written(), written(), written()),
         (band, allocation, forget_after) in (written(), written(), written()),
-        (headroom, dry_run) in (written(), written()),
+        (headroom, max_keys, dry_run) in (written(), written(), written()),
         (floor, ceiling, local) in (noisy_part(), noisy_part(), noisy_part()),
         weights in proptest::collection::vec((noise(), noise(), written(), written()), 0..3),
         word in noise(),
@@ -60,7 +60,7 @@ prop_compose! {
         });
         BudgetDraft {
             key, rate, burst, quota, offset, align, concurrency, max_hold, band, floor, ceiling,
-            allocation, forget_after, headroom, dry_run,
+            allocation, forget_after, headroom, max_keys, dry_run,
             weights: weights.collect(),
             on_lease_expiry: Some(match local {
                 Some(local) => ExpiryDraft::Local { local },
@@ -245,21 +245,24 @@ proptest! {
 
     #[test]
     fn one_wrong_field_is_the_one_that_is_named(
-        budget in budget(), which in 0..8_usize, text in noise()
+        budget in budget(), which in 0..9_usize, text in noise()
     ) {
-        const FIELDS: [&str; 8] = [
-            "key", "band", "allocation", "forget_after", "headroom", "dry_run", "offset", "max_hold",
+        const FIELDS: [&str; 9] = [
+            "key", "band", "allocation", "forget_after", "headroom", "dry_run", "offset", "max_keys",
+            "max_hold",
         ];
         let mut draft = budget.to_draft();
         let written = Some(Written::Text(text.clone()));
         match which {
-            0 => draft.key = text,
+            // What belongs to a template is wrong with another key.
+            0 => (draft.key, draft.max_keys) = (text, None),
             1 => draft.band = written,
             2 => draft.allocation = written,
             3 => draft.forget_after = written,
             4 => draft.headroom = written,
             5 => draft.dry_run = written,
             6 => draft.offset = written,
+            7 => draft.max_keys = written,
             _ => draft.max_hold = written,
         }
         match draft.validate() {

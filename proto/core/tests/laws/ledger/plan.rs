@@ -238,6 +238,7 @@ impl Table {
             ceiling: None,
             floors: self.account.whole(),
             silence: Span::MAX,
+            held_back: Span::from_millis(100),
             scarce: self.scarce,
             gathered: false,
         }

@@ -1,0 +1,21 @@
+//! Laws of the core, over random inputs: each names what it holds for, and cites its invariant.
+
+mod account;
+mod allocate;
+mod bucket;
+mod budget;
+mod burst;
+mod catch;
+mod central;
+mod check;
+mod check_fires;
+mod check_theorem;
+mod demand;
+mod edge;
+mod leadership;
+mod lease;
+mod ledger;
+mod period;
+mod share;
+mod state;
+mod state_rules;
