@@ -40,6 +40,7 @@ impl Figures<'_> {
     /// | `jain` | Jain's index over clients' parts of their max-min shares |
     /// | `deviation` | the greatest distance from a max-min share, as part of the limit |
     /// | `seconds_over` | whole seconds with more than 1.01 times the limit |
+    /// | `seconds_unsaved` | those of them that spent more than the window had saved by then, of a burst at most |
     /// | `refused` | refusals |
     /// | `settled` | seconds from the window's begin until every later second is within 2 % of the ideal bucket's |
     /// | `excess`, `slack` | tokens over and under the envelope, in the whole run |
@@ -73,6 +74,7 @@ impl Figures<'_> {
             "jain" => self.jain(key, window),
             "deviation" => self.deviation(key, window, span),
             "seconds_over" => Some(seconds_over(bins)),
+            "seconds_unsaved" => key.is_rate.then(|| seconds_unsaved(bins)),
             "refused" => Some(bins.iter().map(|bin| bin.refused).sum::<u64>() as f64),
             "settled" => key.is_rate.then(|| settled(bins)),
             "excess" => Some((-lived.slack?).max(0.0)),
@@ -225,13 +227,32 @@ fn bins<'a>(key: &'a KeyCourse, window: Window<'_>) -> &'a [Bin] {
         .unwrap_or_default()
 }
 
-fn seconds_over(bins: &[Bin]) -> f64 {
-    let over = |second: &&[Bin]| {
+/// Whole seconds, and what each admitted beyond its limit; negative where that was not used up.
+fn surpluses(bins: &[Bin]) -> impl Iterator<Item = (&[Bin], f64, f64)> {
+    bins.chunks_exact(10).map(|second| {
         let admitted: u64 = second.iter().map(|bin| bin.admitted).sum();
         let limit = second.iter().map(|bin| bin.rate).fold(0.0, f64::max);
-        second.len() == 10 && admitted as f64 > 1.01 * limit
-    };
-    bins.chunks(10).filter(over).count() as f64
+        (second, limit, admitted as f64 - limit)
+    })
+}
+
+fn seconds_over(bins: &[Bin]) -> f64 {
+    let over = surpluses(bins).filter(|(_, limit, surplus)| *surplus > 0.01 * limit);
+    over.count() as f64
+}
+
+/// Of these, those whose surplus is more than what one bucket that was empty when the window began had saved by then.
+fn seconds_unsaved(bins: &[Bin]) -> f64 {
+    let mut saved = 0.0_f64;
+    let mut unsaved = 0;
+    for (second, limit, surplus) in surpluses(bins) {
+        unsaved += u32::from(surplus > 0.01 * limit + saved);
+        for bin in second {
+            let made = bin.rate * BIN as f64 / 1e9;
+            saved = (saved + made - bin.admitted as f64).clamp(0.0, bin.burst);
+        }
+    }
+    f64::from(unsaved)
 }
 
 /// Seconds from the first bin until every later second, sliding by 100 ms, is
@@ -287,5 +308,24 @@ mod tests {
         bins[12].admitted = 150;
         assert_eq!(settled(&bins), 1.3);
         assert_eq!(seconds_over(&bins), 1.0);
+    }
+
+    #[test]
+    fn what_was_saved_may_be_spent_and_no_more() {
+        let bin = |admitted| Bin {
+            admitted,
+            rate: 1_000.0,
+            burst: 40.0,
+            ..Bin::default()
+        };
+        let mut bins = vec![bin(100); 40];
+        (bins[12].admitted, bins[25].admitted) = (50, 130);
+        assert_eq!((seconds_over(&bins), seconds_unsaved(&bins)), (1.0, 0.0));
+        // The bucket holds 40, whatever was left unused.
+        bins[25].admitted = 151;
+        assert_eq!((seconds_over(&bins), seconds_unsaved(&bins)), (1.0, 1.0));
+        // And what was spent is not there again.
+        (bins[25].admitted, bins[35].admitted) = (130, 130);
+        assert_eq!((seconds_over(&bins), seconds_unsaved(&bins)), (2.0, 1.0));
     }
 }

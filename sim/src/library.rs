@@ -63,6 +63,7 @@ library! {
     "leader-crash"
     "limit-dance"
     "lossy"
+    "network-blackout"
     "network-budgets"
     "network-calm"
     "network-clocks"

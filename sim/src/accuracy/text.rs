@@ -14,6 +14,7 @@ of their own systems in their own settings: they say what the workload is known 
 
 - *used*: admitted by the fleet, as a part of what the limit made in the window.
 - *over*: whole seconds with more than 1.01 times the limit. Where the excess is 0, only saved burst is spent in them.
+- *unsaved*: those of them that spent more than one bucket that was empty when the window began had saved by then.
 - *settled*: seconds from the change until every later second, sliding by 100 ms, is within 2 % of what one bucket that sees everything admits.
 - *lost*: of what that bucket would have admitted of the same requests.
 - *excess*: tokens above the envelope `(1 + ρ) · R · t + B` in the worst window of the whole run.

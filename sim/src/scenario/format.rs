@@ -187,6 +187,7 @@ pub const METRICS: &[&str] = &[
     "jain",
     "deviation",
     "seconds_over",
+    "seconds_unsaved",
     "refused",
     "settled",
     "excess",

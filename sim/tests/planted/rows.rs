@@ -44,7 +44,7 @@ pub(crate) const REPLICATION: &[Row] = &[
     (Bug::LoweringForgets, "swarm"),
     (Bug::OldPoolKept, "swarm"),
     (Bug::SnapshotUnread, "network-swarm"),
-    (Bug::EntriesUnsynced, "network-swarm"),
+    (Bug::EntriesUnsynced, "network-blackout"),
     (Bug::RestoreForgetsRequests, "network-swarm"),
 ];
 

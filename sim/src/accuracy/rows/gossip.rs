@@ -24,7 +24,6 @@ pub(super) const GOSSIP: &[Row] = &[
     .note("in 16 seeds, 0.98 to 1.00 R over all.")
     .but(&[
         ("used", within(10.0, 50.0, at_least(0.0))),
-        ("over", from(2.0, TOLD)),
         ("settled", from(50.0, TOLD)),
     ]),
     row(
@@ -34,7 +33,6 @@ pub(super) const GOSSIP: &[Row] = &[
     )
     .but(&[
         ("used", within(10.0, 50.0, at_least(0.0))),
-        ("over", from(2.0, TOLD)),
         ("settled", from(50.0, TOLD)),
     ]),
     row(
@@ -54,7 +52,6 @@ pub(super) const GOSSIP: &[Row] = &[
         )
         .but(&[
             ("used", within(20.0, 50.0, at_least(0.99))),
-            ("over", from(2.0, TOLD)),
             ("settled", within(10.0, 50.0, at_most(4.0))),
         ]),
     row(
@@ -64,19 +61,19 @@ pub(super) const GOSSIP: &[Row] = &[
     )
     .but(&[
         ("used", within(20.0, 50.0, at_least(0.0))),
-        ("over", from(2.0, TOLD)),
+        ("unsaved", from(2.0, TOLD)),
         ("settled", from(50.0, TOLD)),
         ("excess", from(0.0, TOLD)),
     ]),
     row("gossip-table/split-local", "the same, policy local", "").but(&[
         ("used", within(20.0, 50.0, at_least(0.0))),
-        ("over", from(2.0, TOLD)),
+        ("unsaved", from(2.0, TOLD)),
         ("settled", from(50.0, TOLD)),
         ("excess", from(0.0, TOLD)),
     ]),
     row("gossip-table/split-open", "the same, policy open", "").but(&[
         ("used", within(20.0, 50.0, at_least(0.0))),
-        ("over", from(2.0, TOLD)),
+        ("unsaved", from(2.0, TOLD)),
         ("settled", from(50.0, TOLD)),
         ("excess", from(0.0, TOLD)),
     ]),
@@ -133,7 +130,6 @@ pub(super) const GOSSIP: &[Row] = &[
     )
     .but(&[
         ("used", from(22.0, at_least(1.0))),
-        ("over", from(2.0, TOLD)),
         ("settled", from(20.0, at_most(1.0))),
     ]),
     row(
