@@ -20,6 +20,7 @@ mod newton;
 mod quotient;
 mod range;
 mod regime;
+mod segments;
 
 pub use compress::BREAKPOINTS_MIN;
 pub use curve::{CurveError, DemandCurve, SEGMENTS_MAX, Segment, WEIGHT_ONE};

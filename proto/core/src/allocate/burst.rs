@@ -4,6 +4,7 @@
 use super::fill::fill;
 use super::solver::Claim;
 use crate::demand::DemandCurve;
+use crate::share::apportion;
 use alloc::vec::Vec;
 
 /// A holder's part of the burst.
@@ -63,11 +64,22 @@ fn tokens_for(whole: u64, rates: &[u64]) -> Vec<u64> {
         true => sum.ilog2().saturating_sub(61),
         false => 0,
     };
+    let weight = |rate: u64| rate.checked_shr(shift).unwrap_or(0).max(1);
+    // Who has a rate has a token by its part alone, mostly: then that is all.
+    let weights = rates.iter().map(|&rate| match rate {
+        0 => 0,
+        _ => weight(rate),
+    });
+    let parts = apportion(whole, &weights.collect::<Vec<u64>>());
+    let mut served = parts.iter().zip(rates);
+    if served.all(|(&part, &rate)| part > 0 || rate == 0) {
+        return parts;
+    }
     let curves: Vec<DemandCurve> = rates
         .iter()
         .map(|&rate| match rate {
             0 => DemandCurve::EMPTY,
-            _ => DemandCurve::greedy(rate.checked_shr(shift).unwrap_or(0).max(1)),
+            _ => DemandCurve::greedy(weight(rate)),
         })
         .collect();
     let claims: Vec<Claim<'_>> = curves

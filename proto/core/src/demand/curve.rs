@@ -1,5 +1,6 @@
 //! The demand curve of a subtree.
 
+use super::segments::Segments;
 use super::{Level, wide};
 use crate::unit::Weight;
 use alloc::vec::Vec;
@@ -66,7 +67,7 @@ impl Segment {
     serde(try_from = "Vec<Segment>", into = "Vec<Segment>")
 )]
 pub struct DemandCurve {
-    segments: Vec<Segment>,
+    segments: Segments,
     total: u64,
     weight: u64,
 }
@@ -74,7 +75,7 @@ pub struct DemandCurve {
 impl DemandCurve {
     /// The curve of nobody: the identity of [`DemandCurve::plus`].
     pub const EMPTY: Self = Self {
-        segments: Vec::new(),
+        segments: Segments::NONE,
         total: 0,
         weight: 0,
     };
@@ -94,7 +95,7 @@ impl DemandCurve {
 
     fn single(demand: u64, weight: u64) -> Self {
         Self {
-            segments: [Segment { demand, weight }].into(),
+            segments: Segments::One(Segment { demand, weight }),
             total: demand,
             weight,
         }
@@ -161,7 +162,7 @@ impl DemandCurve {
         let total = sum(|segment| segment.demand)?;
         let weight = sum(|segment| segment.weight)?;
         Some(Self {
-            segments,
+            segments: segments.into(),
             total,
             weight,
         })
@@ -192,7 +193,7 @@ impl DemandCurve {
             push(&mut segments, segment)?;
         }
         Some(Self {
-            segments,
+            segments: segments.into(),
             total,
             weight,
         })
@@ -237,7 +238,7 @@ impl DemandCurve {
     /// others: at this level and just above it, `D(λ) = met + open·λ`.
     pub(crate) fn sides(&self, level: Level) -> (u64, u64) {
         let (mut met, mut open) = (0_u64, self.weight);
-        for segment in &self.segments {
+        for segment in self.segments.iter() {
             if !level.meets(segment.demand, segment.weight) {
                 break;
             }
@@ -250,7 +251,7 @@ impl DemandCurve {
     /// The level at which the curve reaches `amount`; full if it never passes it.
     pub(crate) fn level_at(&self, amount: u64) -> Level {
         let (mut met, mut open) = (0_u64, self.weight);
-        for segment in &self.segments {
+        for segment in self.segments.iter() {
             let level = match amount.checked_sub(met) {
                 Some(left) => Level::new(left, open),
                 None => Level::ZERO,
@@ -307,7 +308,7 @@ impl TryFrom<Vec<Segment>> for DemandCurve {
 
 impl From<DemandCurve> for Vec<Segment> {
     fn from(curve: DemandCurve) -> Self {
-        curve.segments
+        curve.segments.into()
     }
 }
 

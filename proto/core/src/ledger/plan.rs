@@ -6,7 +6,7 @@ use super::keeping::{Keeping, Scarce};
 use super::parts::{permit_parts, quota_parts, rate_parts, undivided_parts};
 use crate::account::Account;
 use crate::allocate::{self, Claimant, Warm};
-use crate::edge::Vector;
+use crate::edge::{Counters, Vector};
 use crate::share::{Kind, Share, apportion};
 use crate::unit::{BudgetId, Incarnation, Rate, Scale, Span, Tick, Tokens};
 use alloc::collections::BTreeMap;
@@ -113,7 +113,8 @@ pub(super) fn plan(
             None => continue,
         }
         let (muted, leaving) = (child.is_muted(), child.is_leaving());
-        let holding = account.holding(id);
+        let counters = account.counters(id);
+        let holding = counters.holding(account.kind());
         if muted || child.is_silent(now, view.silence) {
             child.skip();
             reserved = reserved.plus(holding).unwrap_or(account.held());
@@ -135,7 +136,12 @@ pub(super) fn plan(
                 continue;
             }
             claim.begin(account.period());
-            seats.push(Seat::new(id, claim, account, leaving));
+            seats.push(Seat::new(
+                (id, leaving),
+                claim,
+                (counters, holding),
+                account.kind(),
+            ));
         }
     }
     let room = Room::new(account, view, reserved);
@@ -209,16 +215,20 @@ impl Room {
 }
 
 impl<'a> Seat<'a> {
-    fn new(child: Incarnation, claim: &'a mut Claim, account: &Account, leaving: bool) -> Self {
-        let counters = account.counters(child);
+    fn new(
+        (child, leaving): (Incarnation, bool),
+        claim: &'a mut Claim,
+        (counters, booked): (Counters, Vector),
+        kind: Kind,
+    ) -> Self {
         let mut gone = counters.returned.merge(claim.returned);
         // Who claims to have returned more than it was given still holds it.
-        if counters.admits(account.kind(), gone).is_err() {
+        if counters.admits(kind, gone).is_err() {
             gone = counters.returned;
         }
         gone.tokens = gone.tokens.plus(gone.spent).unwrap_or(Tokens::MAX);
         let mut kept = counters.given.ahead_of(gone.merge(claim.target));
-        if account.kind() == Kind::Rate {
+        if kind == Kind::Rate {
             kept.tokens = Tokens::ZERO;
         }
         kept.spent = Tokens::ZERO;
@@ -226,7 +236,7 @@ impl<'a> Seat<'a> {
             child,
             claim,
             given: counters.given,
-            booked: account.holding(child),
+            booked,
             kept,
             leaving,
         }
@@ -262,18 +272,18 @@ impl<'a> Seat<'a> {
 
     /// The seat as a claimant of the component that `floor` and `ceiling` are of.
     pub(super) fn claimant(&self, floor: u64, ceiling: Option<u64>) -> Claimant {
-        let demand: Vec<_> = self
-            .claim
-            .demand
-            .iter()
-            .map(|band| (band.band, band.curve.clone()))
-            .collect();
         if self.leaving {
             return Claimant {
                 ceiling: Some(0),
                 ..Claimant::default()
             };
         }
+        let demand: Vec<_> = self
+            .claim
+            .demand
+            .iter()
+            .map(|band| (band.band, band.curve.clone()))
+            .collect();
         let weight = demand
             .iter()
             .fold(0_u64, |sum, (_, curve)| sum.saturating_add(curve.weight()));
@@ -312,52 +322,56 @@ fn settle(
         lacking.push(want.ahead_of(seat.kept));
         seat.kept = seat.kept.meet(want);
     }
-    let free = account.free();
-    let floors = view.floors.rate.minus_or_zero(account.held().floor_rate);
-    let floor_bursts = view.floors.burst.minus_or_zero(account.held().floor_burst);
+    let held = account.held();
+    let free = Vector {
+        floor_rate: view.floors.rate.minus_or_zero(held.floor_rate),
+        floor_burst: view.floors.burst.minus_or_zero(held.floor_burst),
+        spent: Tokens::ZERO,
+        ..Vector::of(account.free())
+    };
+    plan.starved = cut(&mut lacking, free);
+    let wishes = lacking.into_iter().zip(seats).filter_map(|(more, seat)| {
+        let more = accompanied(seat, more);
+        (!more.is_zero()).then_some(Wish {
+            child: seat.child,
+            more,
+        })
+    });
+    plan.wishes = wishes.collect();
+}
+
+/// Cuts what is lacking to what is free, each component in proportion; whether any was cut.
+fn cut(lacking: &mut [Vector], free: Vector) -> bool {
     let mut starved = false;
-    let mut cut = |component: fn(&Vector) -> u64, free: u64| {
-        let wishes: Vec<u64> = lacking.iter().map(component).collect();
-        let sum: u128 = wishes.iter().map(|&wish| u128::from(wish)).sum();
+    for (component, free) in free.to_array().into_iter().enumerate() {
+        let of = |vector: &Vector| vector.to_array().get(component).copied().unwrap_or(0);
+        let sum: u128 = lacking.iter().map(|vector| u128::from(of(vector))).sum();
         if sum <= u128::from(free) {
-            return wishes;
+            continue;
         }
         starved = true;
-        apportion(free, &wishes)
-    };
-    let rates = cut(|vector| vector.rate.grains(), free.rate.grains());
-    let bursts = cut(|vector| vector.burst.grains(), free.burst.grains());
-    let tokens = cut(|vector| vector.tokens.grains(), free.tokens.grains());
-    let floor_rates = cut(|vector| vector.floor_rate.grains(), floors.grains());
-    let floor_bursts = cut(|vector| vector.floor_burst.grains(), floor_bursts.grains());
-    plan.starved = starved;
-    let columns = rates.into_iter().zip(bursts).zip(tokens);
-    plan.wishes = columns
-        .zip(floor_rates.into_iter().zip(floor_bursts))
-        .zip(seats)
-        .filter_map(
-            |((((rate, burst), tokens), (floor_rate, floor_burst)), seat)| {
-                let more = Vector::from_array([rate, burst, tokens, 0, floor_rate, floor_burst]);
-                let more = accompanied(seat, account, more);
-                (!more.is_zero()).then_some(Wish {
-                    child: seat.child,
-                    more,
-                })
-            },
-        )
-        .collect();
+        let wishes: Vec<u64> = lacking.iter().map(of).collect();
+        for (vector, part) in lacking.iter_mut().zip(apportion(free, &wishes)) {
+            let mut cut = vector.to_array();
+            if let Some(slot) = cut.get_mut(component) {
+                *slot = part;
+            }
+            *vector = Vector::from_array(cut);
+        }
+    }
+    starved
 }
 
 /// Rate never comes without burst, and a floor never without its share: as
 /// the book has it now, and as it will be when all targets are met.
-fn accompanied(seat: &Seat<'_>, account: &Account, mut more: Vector) -> Vector {
+fn accompanied(seat: &Seat<'_>, mut more: Vector) -> Vector {
     if more.is_zero() {
         return more;
     }
     if seat.kept.burst.is_zero() && more.burst.is_zero() {
         more.rate = Rate::ZERO;
     }
-    for held in [account.holding(seat.child), seat.kept] {
+    for held in [seat.booked, seat.kept] {
         let rate = held.rate.plus(more.rate).unwrap_or(held.rate);
         let burst = held.burst.plus(more.burst).unwrap_or(held.burst);
         more.floor_rate = more.floor_rate.min(rate.minus_or_zero(held.floor_rate));
