@@ -12,6 +12,7 @@
 
 mod agenda;
 mod child;
+mod children;
 mod claim;
 mod keeping;
 mod parts;
@@ -32,6 +33,7 @@ use crate::unit::{BudgetId, Edge, Incarnation, Number, Seq, Span, Term, Tick};
 use agenda::Agenda;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use children::Children;
 use core::fmt;
 
 /// Why a report was not taken. Nothing was changed.
@@ -62,7 +64,7 @@ impl core::error::Error for ReportError {}
 #[derive(Debug, Default, Hash)]
 pub struct Ledger {
     term: Term,
-    children: BTreeMap<Incarnation, Child>,
+    children: Children,
     agenda: Agenda,
     standings: BTreeMap<BudgetId, plan::Standing>,
 }
@@ -81,7 +83,7 @@ impl Ledger {
     /// period, or there is one now. Whoever reports only changes is told by this alone.
     pub fn tell(&mut self, budget: BudgetId) {
         for child in self.agenda.claimants(budget) {
-            if let Some(child) = self.children.get_mut(&child) {
+            if let Some(child) = self.children.get_mut(child) {
                 child.tell(budget);
             }
         }
@@ -89,7 +91,7 @@ impl Ledger {
 
     /// The same of what the book says to one child.
     pub fn tell_child(&mut self, child: Incarnation, budget: BudgetId) {
-        if let Some(child) = self.children.get_mut(&child) {
+        if let Some(child) = self.children.get_mut(child) {
             child.tell(budget);
         }
     }
@@ -102,7 +104,7 @@ impl Ledger {
         rule: impl Fn(Incarnation) -> Option<budget::Claim>,
     ) {
         for id in self.agenda.claimants(budget).collect::<Vec<_>>() {
-            let child = self.children.get_mut(&id);
+            let child = self.children.get_mut(id);
             let claim = child.and_then(|child| child.claims.get_mut(&budget));
             if let (Some(claim), Some(rule)) = (claim, rule(id))
                 && claim.reweigh(rule)
@@ -115,14 +117,12 @@ impl Ledger {
 
     /// Begins to listen on `edge`.
     pub fn open(&mut self, edge: Edge, now: Tick) {
-        self.children
-            .entry(edge.child)
-            .or_insert_with(|| Child::new(edge, now));
+        self.children.add(edge.child, || Child::new(edge, now));
     }
 
     /// Stops listening: the edge is closed.
     pub fn close(&mut self, child: Incarnation) {
-        if let Some(closed) = self.children.remove(&child) {
+        if let Some(closed) = self.children.remove(child) {
             for budget in closed.budgets() {
                 self.agenda.touch(budget);
                 self.agenda.claims_no_longer(budget, child);
@@ -132,7 +132,7 @@ impl Ledger {
 
     /// A child gets nothing more: its parent will never confirm it again.
     pub fn mute(&mut self, child: Incarnation) {
-        if let Some(child) = self.children.get_mut(&child) {
+        if let Some(child) = self.children.get_mut(child) {
             child.mute();
             self.agenda.dirty.extend(child.budgets());
         }
@@ -141,12 +141,12 @@ impl Ledger {
     /// A child that is listened to.
     #[must_use]
     pub fn child(&self, child: Incarnation) -> Option<&Child> {
-        self.children.get(&child)
+        self.children.get(child)
     }
 
     /// All children that are listened to.
     pub fn children(&self) -> impl Iterator<Item = &Child> {
-        self.children.values()
+        self.children.iter()
     }
 
     /// Takes a report that arrived at `now`.
@@ -158,7 +158,7 @@ impl Ledger {
         let term = self.term;
         let child = self
             .children
-            .get_mut(&report.edge.child)
+            .get_mut(report.edge.child)
             .filter(|child| child.edge() == report.edge || planted::is(Bug::ReportNotFenced))
             .ok_or(ReportError::Closed)?;
         child.take(now, term, report, &mut self.agenda)
@@ -171,7 +171,7 @@ impl Ledger {
         planted::is(Bug::EchoNotAsked)
             || self
                 .children
-                .get(&child)
+                .get(child)
                 .is_some_and(|child| child.hears(now, lease))
     }
 
@@ -187,14 +187,14 @@ impl Ledger {
         !planted::is(Bug::SquattersRenewed)
             && self
                 .children
-                .get(&child)
+                .get(child)
                 .is_some_and(|child| child.is_overdue(now, patience))
     }
 
     /// A child was given something of a budget unasked: it must be told, and nothing is
     /// wanted back before it has spoken of it.
     pub fn endow(&mut self, child: Incarnation, budget: BudgetId) {
-        if let Some(endowed) = self.children.get_mut(&child) {
+        if let Some(endowed) = self.children.get_mut(child) {
             endowed.claims.entry(budget).or_default();
             endowed.tell(budget);
             self.agenda.claims(budget, child);
@@ -304,7 +304,7 @@ impl Ledger {
         books: &impl Fn(BudgetId) -> Option<AnswerLine>,
     ) -> Option<Answer> {
         let term = self.term;
-        let (child, standings) = (self.children.get_mut(&child)?, &self.standings);
+        let (child, standings) = (self.children.get_mut(child)?, &self.standings);
         let (number, taken) = (child.next_answer(now)?, child.seq());
         let lines = child.lines(number, &|budget| {
             let mut line = books(budget)?;
@@ -328,7 +328,7 @@ impl Ledger {
     /// that have one.
     #[must_use]
     pub fn ask_whole(&self, child: Incarnation) -> Option<Answer> {
-        let child = self.children.get(&child)?;
+        let child = self.children.get(child)?;
         Some(Answer {
             edge: child.edge(),
             number: Heard {

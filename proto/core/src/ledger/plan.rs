@@ -1,6 +1,6 @@
 //! What should move: one budget's holdings now against what they should be.
 
-use super::child::Child;
+use super::children::Children;
 use super::claim::Claim;
 use super::keeping::{Keeping, Scarce};
 use super::parts::{permit_parts, quota_parts, rate_parts, undivided_parts};
@@ -9,7 +9,6 @@ use crate::allocate::{self, Claimant, Warm};
 use crate::edge::{Counters, Vector};
 use crate::share::{Kind, Share, apportion};
 use crate::unit::{BudgetId, Incarnation, Rate, Scale, Span, Tick, Tokens};
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// How the whole is to be divided at this moment.
@@ -93,7 +92,7 @@ pub(super) struct Seat<'a> {
 /// Plans a budget for those of the children that are at the table: they are named
 /// in order, and may be others' names, too.
 pub(super) fn plan(
-    (children, around): (&mut BTreeMap<Incarnation, Child>, &[Incarnation]),
+    (children, around): (&mut Children, &[Incarnation]),
     budget: BudgetId,
     account: &Account,
     view: &WholeView,
@@ -104,14 +103,7 @@ pub(super) fn plan(
     let central = account.holding(Account::CENTRAL);
     let mut reserved = account.ghosts().plus(central).unwrap_or(account.held());
     let (mut seats, mut plan) = (Vec::new(), Plan::default());
-    let mut around = around.iter().copied().peekable();
-    for (&id, child) in children.iter_mut() {
-        while around.next_if(|&next| next < id).is_some() {}
-        match around.next_if_eq(&id) {
-            Some(_) => {}
-            None if around.peek().is_none() => break,
-            None => continue,
-        }
+    for (id, child) in children.among_mut(around) {
         let (muted, leaving) = (child.is_muted(), child.is_leaving());
         let counters = account.counters(id);
         let holding = counters.holding(account.kind());

@@ -41,7 +41,7 @@ impl Ledger {
         self.agenda.returned.retain(|&budget| {
             let mut open = false;
             for &child in claimants.get(&budget).into_iter().flatten() {
-                let claim = children.get(&child).and_then(|of| of.claims.get(&budget));
+                let claim = children.get(child).and_then(|of| of.claims.get(&budget));
                 let (Some(claim), Some(counters)) = (claim, book(budget, child)) else {
                     continue;
                 };
@@ -90,7 +90,7 @@ impl Ledger {
     pub fn claims_on(&self, budget: BudgetId) -> impl Iterator<Item = (&Child, &Claim)> {
         let claimants = self.agenda.claimants(budget);
         claimants.filter_map(move |child| {
-            let child = self.children.get(&child)?;
+            let child = self.children.get(child)?;
             Some((child, child.claims.get(&budget)?))
         })
     }

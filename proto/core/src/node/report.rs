@@ -4,7 +4,7 @@ use super::{Desk, Node};
 use crate::demand::{DemandCurve, Segment};
 use crate::edge::Vector;
 use crate::holder::Wants;
-use crate::ledger::Spoken;
+use crate::ledger::{Claim, Spoken};
 use crate::message::{BandDemand, Report};
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
@@ -17,6 +17,9 @@ impl Node {
     /// All claims are added up at most so often. Clients report every 200 ms, nodes every
     /// 450 ms where nothing is urgent.
     const SUMMED_EVERY: Span = Span::from_millis(200);
+
+    /// Where one in so many budgets or more is to be summed, all claims are walked over.
+    const APART: usize = 8;
 
     /// Makes the node's own report: the sum of its clients' demand, and what came back, as
     /// far as it is not in the last whole report that the leader is known to have.
@@ -107,12 +110,37 @@ impl Node {
 
     /// Adds up what all clients below want of `budgets`: demand curves add.
     fn sum_up(&mut self, budgets: BTreeSet<BudgetId>) {
-        for budget in budgets {
-            match self.sum(budget) {
+        let most = budgets.len().saturating_mul(Self::APART) >= self.sums.len();
+        let sums: Vec<(BudgetId, Option<Wants>)> = match most {
+            true => self.sum_together(budgets),
+            false => {
+                let sums = budgets.into_iter();
+                sums.map(|budget| (budget, self.sum(budget))).collect()
+            }
+        };
+        for (budget, sum) in sums {
+            match sum {
                 Some(sum) => self.sums.insert(budget, sum),
                 None => self.sums.remove(&budget),
             };
         }
+    }
+
+    /// What those who claim these budgets want together, in one walk over all claims: a walk
+    /// finds the next claim beside the last one, and who looks for each does not.
+    fn sum_together(&self, budgets: BTreeSet<BudgetId>) -> Vec<(BudgetId, Option<Wants>)> {
+        let ids: Vec<BudgetId> = budgets.into_iter().collect();
+        let mut sums: Vec<Sum> = ids.iter().map(|_| Sum::default()).collect();
+        for child in self.ledger.children().filter(|child| !child.is_leaving()) {
+            for (budget, claim) in &child.claims {
+                let place = ids.binary_search(budget).ok();
+                if let Some(sum) = place.and_then(|place| sums.get_mut(place)) {
+                    sum.add(claim);
+                }
+            }
+        }
+        let sums = ids.into_iter().zip(sums);
+        sums.map(|(budget, sum)| (budget, sum.wants())).collect()
     }
 
     /// Adds what closed sessions counted, and the floors that they left: these stay booked here,
@@ -133,32 +161,48 @@ impl Node {
 
     /// What those who claim a budget want together; `None` if nobody does.
     fn sum(&self, budget: BudgetId) -> Option<Wants> {
-        let mut sum: Option<Wants> = None;
-        let mut bands: BTreeMap<Reverse<Band>, Vec<Segment>> = BTreeMap::new();
+        let mut sum = Sum::default();
         let claims = self.ledger.claims_on(budget);
         for (_, claim) in claims.filter(|(child, _)| !child.is_leaving()) {
-            let sum = sum.get_or_insert_default();
-            for band in &claim.demand {
-                let segments = bands.entry(Reverse(band.band)).or_default();
-                segments.extend(band.curve.segments());
-            }
-            sum.floor = sum.floor.merge(claim.floor).unwrap_or(sum.floor);
-            let waits = match claim.waiting {
-                Some((_, cost)) if !planted::is(Bug::WaitNotPassedOn) => cost,
-                _ => Tokens::ZERO,
-            };
-            sum.largest_wait = sum.largest_wait.max(waits);
-            sum.tally = sum.tally.plus(claim.tally);
+            sum.add(claim);
         }
-        if let Some(sum) = &mut sum {
-            let demand = bands
-                .into_iter()
-                .map(|(Reverse(band), segments)| BandDemand {
-                    band,
-                    curve: DemandCurve::of_all(segments).compress(Self::BREAKPOINTS, None),
-                });
-            sum.demand = demand.collect();
+        sum.wants()
+    }
+}
+
+/// What was added up so far of the claims on one budget.
+#[derive(Default)]
+struct Sum {
+    wants: Option<Wants>,
+    bands: BTreeMap<Reverse<Band>, Vec<Segment>>,
+}
+
+impl Sum {
+    fn add(&mut self, claim: &Claim) {
+        let wants = self.wants.get_or_insert_default();
+        for band in &claim.demand {
+            let segments = self.bands.entry(Reverse(band.band)).or_default();
+            segments.extend(band.curve.segments());
         }
-        sum
+        wants.floor = wants.floor.merge(claim.floor).unwrap_or(wants.floor);
+        let waits = match claim.waiting {
+            Some((_, cost)) if !planted::is(Bug::WaitNotPassedOn) => cost,
+            _ => Tokens::ZERO,
+        };
+        wants.largest_wait = wants.largest_wait.max(waits);
+        wants.tally = wants.tally.plus(claim.tally);
+    }
+
+    fn wants(self) -> Option<Wants> {
+        let mut wants = self.wants?;
+        let demand = self
+            .bands
+            .into_iter()
+            .map(|(Reverse(band), segments)| BandDemand {
+                band,
+                curve: DemandCurve::of_all(segments).compress(Node::BREAKPOINTS, None),
+            });
+        wants.demand = demand.collect();
+        Some(wants)
     }
 }
