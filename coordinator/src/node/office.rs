@@ -40,10 +40,6 @@ impl Office {
         &self.machine
     }
 
-    pub(super) const fn leads(&self) -> bool {
-        self.leads.is_some()
-    }
-
     pub(super) const fn machine_mut(&mut self) -> &mut Leader {
         &mut self.machine
     }
@@ -115,7 +111,7 @@ impl Actor {
 
     /// A report that came to the leader, from wherever.
     pub(super) fn lead_report(&mut self, report: &aliquot_core::message::Report) {
-        self.traffic.note(report.edge.child, self.now);
+        self.traffic.hear(report, self.now);
         if self.office.leads.is_none() {
             return;
         }
