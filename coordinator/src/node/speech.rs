@@ -176,9 +176,13 @@ impl Actor {
         let took = self.options.clock.now().since(begun);
         let gap = took.times_or_max(URGENT_PART).min(URGENT_LIMIT);
         self.pace.gap = gap.max(URGENT);
-        let report = Sealed::written(report);
-        self.publish(&Record::of_report(&report));
-        self.lead_report(report.value());
+        match Sealed::seal(&report) {
+            Ok(sealed) => {
+                self.publish(&Record::of_report(&sealed));
+                self.lead_report(&report);
+            }
+            Err(error) => tracing::error!(%error, "a report that nobody could read was not sent"),
+        }
     }
 
     /// When somebody who waits should be spoken for.

@@ -59,12 +59,6 @@ impl<T: Wire> Sealed<T> {
     pub fn seal(value: &T) -> Result<Self, WireError> {
         Self::open(value.to_bytes())
     }
-
-    /// The same without the reading: for what a reader that cannot read it leaves alone.
-    pub fn written(value: T) -> Self {
-        let bytes = value.to_bytes();
-        Self { bytes, value }
-    }
 }
 
 impl<T> Sealed<T> {
