@@ -106,19 +106,20 @@ impl Raft {
         let applier = Applier::new(machine, Arc::clone(&disk));
         let core = Core::new(options.node, config, network, store.clone(), applier);
         let core = core.await.map_err(storage)?;
-        let (sender, status) = watch::channel(Status {
+        let first = Status {
             node: options.node,
             formed: was_formed,
             ..Status::default()
-        });
-        tokio::spawn(status::follow(core.metrics(), sender, was_formed));
+        };
+        let told = status::follow(core.metrics(), first);
         let shared = Shared {
             options,
             core,
             disk,
             store,
             links,
-            status,
+            status: told.status,
+            standing: told.standing,
             waiting: watch::Sender::new(None),
             changing: Mutex::default(),
         };
@@ -142,10 +143,17 @@ impl Raft {
         Routes::new(raft).add_service(peer)
     }
 
-    /// What this node knows, and will know.
+    /// What this node knows, and will know. It changes with every entry: whoever waits for
+    /// what changes seldom looks at [`Raft::standing`].
     #[must_use]
     pub fn status(&self) -> watch::Receiver<Status> {
         self.shared.status.clone()
+    }
+
+    /// The same, but a change only when something else changes than how far the log has come.
+    #[must_use]
+    pub fn standing(&self) -> watch::Receiver<Status> {
+        self.shared.standing.clone()
     }
 
     /// Forms a cluster with the peers, or joins it; returns when this node
@@ -233,7 +241,7 @@ impl Raft {
     /// As for [`Raft::barrier`].
     pub fn patient_barrier(&self, term: u64) -> BoxFuture<'static, Result<(), BarrierError>> {
         let shared = Arc::clone(&self.shared);
-        Box::pin(async move { shared.patient_barrier(term).await })
+        Box::pin(shared.patient_barrier(term))
     }
 
     /// Begins a cluster of these nodes, by their addresses: the first entry of

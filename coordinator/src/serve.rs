@@ -71,9 +71,19 @@ const HAND_OVER: Duration = Duration::from_secs(3);
 /// to hear what they gave back.
 const LEAVE: Duration = Duration::from_secs(6);
 
+/// What runs apart from clients' streams and operators, for which the present runtime is: what
+/// must not wait behind thousands of them.
+#[derive(Clone, Debug)]
+pub struct Apart {
+    /// What the nodes ask of each other, the log above all: a leader that is not heard, because
+    /// thousands of sessions report, is deposed.
+    pub peers: Handle,
+    /// The node's actor, and what it says to the others.
+    pub actor: Handle,
+}
+
 /// Runs a node until `shutdown` resolves, and then hands everything back.
-/// `budgets` are what a new cluster begins with; on `peers` runs what the nodes say to each
-/// other, the log above all, and on the present runtime everything else.
+/// `budgets` are what a new cluster begins with.
 ///
 /// # Errors
 ///
@@ -81,7 +91,7 @@ const LEAVE: Duration = Duration::from_secs(6);
 pub async fn run(
     config: Config,
     budgets: Vec<Budget>,
-    peers: &Handle,
+    apart: &Apart,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
     let listeners = Listeners::bind(&config).await?;
@@ -105,11 +115,15 @@ pub async fn run(
     if config.security == Security::Insecure {
         tracing::warn!("insecure = true: whoever reaches this node's ports owns the cluster");
     }
-    let spawned = node::spawn(actor_options(
-        &config, node, budgets, &connector, actor_seed,
-    ));
+    let options = actor_options(&config, node, budgets, &connector, actor_seed);
+    let spawned = {
+        let _actor = apart.actor.enter();
+        node::spawn(options)
+    };
     let options = raft_options(&config, node, raft_seed);
-    let raft = peers.spawn(Raft::start(options, disk, spawned.machine, connector));
+    let raft = apart
+        .peers
+        .spawn(Raft::start(options, disk, spawned.machine, connector));
     let raft = raft
         .await
         .map_err(|error| ServeError::Failed(error.to_string()))??;
@@ -120,7 +134,14 @@ pub async fn run(
         lifeline: spawned.lifeline,
     };
     running
-        .serve(&config, listeners, tls.as_ref(), auth, peers, shutdown)
+        .serve(
+            &config,
+            listeners,
+            tls.as_ref(),
+            auth,
+            &apart.peers,
+            shutdown,
+        )
         .await
 }
 
@@ -270,7 +291,7 @@ async fn form(raft: Raft) {
 
 /// Resolves when the log cannot go on.
 async fn failure(raft: Raft) -> String {
-    let mut status = raft.status();
+    let mut status = raft.standing();
     loop {
         if let Some(reason) = status.borrow_and_update().failed.clone() {
             return reason;

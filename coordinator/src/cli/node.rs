@@ -1,7 +1,7 @@
 //! The process of a node: logs, signals, and what a new cluster begins with.
 
 use crate::config::{Config, Loaded, LogConfig, LogFormat};
-use crate::serve;
+use crate::serve::{self, Apart};
 use aliquot_budgets::Found;
 use aliquot_core::budget::Budget;
 use futures_util::future::{BoxFuture, FutureExt};
@@ -37,31 +37,39 @@ async fn run(config: Config) -> Result<(), String> {
         // The sender lives until it has said so.
         let _ = shutdown.await;
     };
-    let peers = Peers::start()
-        .map_err(|error| format!("a thread for the log cannot be started: {error}"))?;
+    let start = |name| {
+        let own = Own::start(name);
+        own.map_err(|error| format!("the thread {name:?} cannot be started: {error}"))
+    };
+    let (actor, peers) = (start("actor")?, start("peers")?);
+    let apart = Apart {
+        actor: actor.handle.clone(),
+        peers: peers.handle.clone(),
+    };
     let ended = tokio::select! {
-        ended = serve::run(config, budgets, &peers.handle, shutdown) => ended.map_err(|error| error.to_string()),
+        ended = serve::run(config, budgets, &apart, shutdown) => ended.map_err(|error| error.to_string()),
         () = second => Err("told twice to stop: what is held here is free after a lease".to_owned()),
     };
     ended
 }
 
-/// What peers ask of each other waits behind no client: a leader that is not heard because
-/// thousands of sessions report is deposed. One thread is enough. The runtime is one that does not
-/// look for others to share its work with: with every timer it would wake itself up twice.
-struct Peers {
+/// A runtime with a thread of its own. It is one that does not look for others to share its work
+/// with: of several that do, each task that is woken from outside wakes two, and each timer that is
+/// set wakes the one that waits for timers. Nor does it look for signals, or for children that ended.
+struct Own {
     handle: Handle,
     _runs: oneshot::Sender<()>,
 }
 
-impl Peers {
-    fn start() -> std::io::Result<Self> {
+impl Own {
+    fn start(name: &str) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
+            .enable_io()
+            .enable_time()
             .build()?;
         let handle = runtime.handle().clone();
         let (runs, ended) = oneshot::channel::<()>();
-        let thread = std::thread::Builder::new().name("peers".to_owned());
+        let thread = std::thread::Builder::new().name(name.to_owned());
         thread.spawn(move || {
             // It is dropped, not sent.
             let _ = runtime.block_on(ended);

@@ -173,7 +173,7 @@ impl Actor {
                         return;
                     }
                     Some(Control::Raft(raft)) => {
-                        status = raft.status();
+                        status = raft.standing();
                         status.mark_changed();
                         self.raft = Some(raft);
                     }
@@ -195,6 +195,9 @@ impl Actor {
                 }
                 Some(question) = ears.questions.recv() => {
                     self.look_at_the_clock();
+                    if let Some(raft) = &self.raft {
+                        self.status.advance(&raft.status().borrow());
+                    }
                     question(&self.view());
                     continue;
                 }
@@ -305,7 +308,7 @@ impl Actor {
             }
             self.pace.look_at_lease(node.is_leased(self.now));
         }
-        self.traffic.sample(self.now);
+        self.sample_traffic();
         self.keep_founding();
         self.keep_joining();
         self.keep_asking();

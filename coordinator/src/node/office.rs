@@ -40,6 +40,10 @@ impl Office {
         &self.machine
     }
 
+    pub(super) const fn leads(&self) -> bool {
+        self.leads.is_some()
+    }
+
     pub(super) const fn machine_mut(&mut self) -> &mut Leader {
         &mut self.machine
     }
@@ -111,7 +115,7 @@ impl Actor {
 
     /// A report that came to the leader, from wherever.
     pub(super) fn lead_report(&mut self, report: &aliquot_core::message::Report) {
-        self.traffic.hear(report, self.now);
+        self.traffic.note(report.edge.child, self.now);
         if self.office.leads.is_none() {
             return;
         }

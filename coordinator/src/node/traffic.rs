@@ -17,10 +17,14 @@ pub struct Rates {
 
 /// Tallies of all nodes as their reports say them, and how fast they grow.
 ///
+/// Tallies only grow, so of what was said since the last sample only the latest is read, once for
+/// a sample: nodes that do not lead read no other report.
+///
 /// Memory is bounded by lives × the budgets that they report.
 #[derive(Debug, Default)]
 pub struct Traffic {
     heard: BTreeMap<Incarnation, Heard>,
+    spoke: BTreeSet<Incarnation>,
     sampled: Tick,
     rates: BTreeMap<BudgetId, Rates>,
 }
@@ -39,10 +43,25 @@ impl Traffic {
     /// A life that says nothing for so long wants nothing any more.
     const SILENCE: Span = Span::from_secs(5);
 
+    /// A life reported.
+    pub(super) fn note(&mut self, life: Incarnation, now: Tick) {
+        self.heard.entry(life).or_default().at = now;
+        self.spoke.insert(life);
+    }
+
+    /// Whether a sample is due; who reported since the last is to be read before it.
+    pub(super) fn is_due(&self, now: Tick) -> bool {
+        now.since(self.sampled) >= Self::SAMPLE
+    }
+
+    /// Who reported since this was last asked.
+    pub(super) fn take_spoke(&mut self) -> BTreeSet<Incarnation> {
+        std::mem::take(&mut self.spoke)
+    }
+
     /// Takes a node's report in. Of what one leaves out that is not whole, the last is kept.
-    pub(super) fn hear(&mut self, report: &Report, now: Tick) {
+    pub(super) fn hear(&mut self, report: &Report) {
         let heard = self.heard.entry(report.edge.child).or_default();
-        heard.at = now;
         if report.is_whole() {
             let spoken: BTreeSet<_> = report.lines.iter().map(|line| line.budget).collect();
             heard.latest.retain(|budget, _| spoken.contains(budget));
@@ -62,10 +81,10 @@ impl Traffic {
 
     /// Makes rates of what grew since the last sample, if that is long enough ago.
     pub(super) fn sample(&mut self, now: Tick) {
-        let elapsed = now.since(self.sampled);
-        if elapsed < Self::SAMPLE {
+        if !self.is_due(now) {
             return;
         }
+        let elapsed = now.since(self.sampled);
         self.sampled = now;
         self.heard
             .retain(|_, heard| now.since(heard.at) < Self::SILENCE);
@@ -157,19 +176,25 @@ mod tests {
         Tick::from_nanos(secs * 1_000_000_000)
     }
 
+    fn hear(traffic: &mut Traffic, report: &Report, now: Tick) {
+        traffic.note(report.edge.child, now);
+        assert!(traffic.take_spoke().contains(&report.edge.child));
+        traffic.hear(report);
+    }
+
     #[test]
     fn rates_are_what_all_lives_counted_since_the_last_sample() {
         let mut traffic = Traffic::default();
-        traffic.hear(&report(1, 100, 0), at(1));
-        traffic.hear(&report(2, 1_000, 10), at(1));
+        hear(&mut traffic, &report(1, 100, 0), at(1));
+        hear(&mut traffic, &report(2, 1_000, 10), at(1));
         traffic.sample(at(1));
         assert_eq!(
             traffic.of(BudgetId::new(1)),
             Rates::default(),
             "nobody knows since when"
         );
-        traffic.hear(&report(1, 300, 0), at(3));
-        traffic.hear(&report(2, 1_100, 50), at(3));
+        hear(&mut traffic, &report(1, 300, 0), at(3));
+        hear(&mut traffic, &report(2, 1_100, 50), at(3));
         traffic.sample(at(3));
         let rates = traffic.of(BudgetId::new(1));
         assert_eq!((rates.admitted, rates.denied), (150, 20));
@@ -178,19 +203,19 @@ mod tests {
     #[test]
     fn what_a_report_leaves_out_is_as_it_was() {
         let mut traffic = Traffic::default();
-        traffic.hear(&report(1, 500, 3), at(1));
+        hear(&mut traffic, &report(1, 500, 3), at(1));
         traffic.sample(at(1));
         let mut silent = report(1, 0, 0);
         silent.basis = Seq::new(1);
         let mut moved = silent.clone();
         moved.lines[0].tally.admitted = Tokens::from_grains(900);
         silent.lines.clear();
-        traffic.hear(&silent, at(2));
-        traffic.hear(&moved, at(2));
+        hear(&mut traffic, &silent, at(2));
+        hear(&mut traffic, &moved, at(2));
         traffic.sample(at(3));
         let rates = traffic.of(BudgetId::new(1));
         assert_eq!((rates.admitted, rates.denied), (200, 0));
-        traffic.hear(&silent, at(4));
+        hear(&mut traffic, &silent, at(4));
         traffic.sample(at(5));
         assert_eq!(traffic.of(BudgetId::new(1)), Rates::default());
     }
@@ -198,9 +223,9 @@ mod tests {
     #[test]
     fn a_life_that_begins_anew_takes_nothing_back() {
         let mut traffic = Traffic::default();
-        traffic.hear(&report(1, 500, 0), at(1));
+        hear(&mut traffic, &report(1, 500, 0), at(1));
         traffic.sample(at(1));
-        traffic.hear(&report(1, 5, 0), at(2));
+        hear(&mut traffic, &report(1, 5, 0), at(2));
         traffic.sample(at(2));
         assert_eq!(traffic.of(BudgetId::new(1)).admitted, 0);
     }

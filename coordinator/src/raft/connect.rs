@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tonic::transport::{Channel, Endpoint, Server};
 
 /// How long a connection may take to open.
@@ -77,19 +78,32 @@ pub fn server() -> Server {
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
 }
 
-/// One channel for each address, for everything but snapshots.
+/// One channel for each address, for everything but snapshots. Whoever asks for one first, its
+/// connection is served by the log's own runtime: heartbeats wait behind nobody's streams.
 #[derive(Debug)]
 pub(super) struct Links {
     connector: Arc<dyn Connector>,
+    runtime: Handle,
     channels: Mutex<BTreeMap<String, Channel>>,
 }
 
 impl Links {
+    /// Of the present runtime.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
     pub(super) fn new(connector: Arc<dyn Connector>) -> Self {
         Self {
             connector,
+            runtime: Handle::current(),
             channels: Mutex::default(),
         }
+    }
+
+    /// The runtime of the log.
+    pub(super) const fn runtime(&self) -> &Handle {
+        &self.runtime
     }
 
     /// The channel to an address.
@@ -99,13 +113,33 @@ impl Links {
         if let Some(channel) = channels.get(address) {
             return Ok(channel.clone());
         }
-        let channel = self.connector.channel(address)?;
+        let channel = self.apart(address)?;
         channels.insert(address.to_owned(), channel.clone());
         Ok(channel)
     }
 
     /// A channel of its own: what is long must not stand before heartbeats.
     pub(super) fn apart(&self, address: &str) -> Result<Channel, ConnectError> {
+        let _own = self.runtime.enter();
         self.connector.channel(address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+    use tokio::runtime::Builder;
+    use tower::Service;
+
+    #[test]
+    fn a_channel_lives_on_the_runtime_of_the_log_whoever_asked_for_it_first() {
+        let runtime = || Builder::new_current_thread().enable_all().build().unwrap();
+        let (log, other) = (runtime(), runtime());
+        let links = log.block_on(async { Links::new(Arc::new(TcpConnector)) });
+        let mut channel = other.block_on(async { links.to("127.0.0.1:1") }).unwrap();
+        drop(other);
+        let ready = log.block_on(poll_fn(|context| channel.poll_ready(context)));
+        ready.unwrap();
     }
 }

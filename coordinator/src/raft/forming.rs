@@ -192,7 +192,7 @@ async fn join(shared: &Shared, peer: &str) -> Result<(), Waits> {
 
 /// Waits for its own log to say that this node votes.
 async fn heard(shared: &Shared) -> Result<(), Waits> {
-    let mut statuses = shared.status.clone();
+    let mut statuses = shared.standing.clone();
     let heard = statuses.wait_for(votes);
     match timer::timeout(HEAR, heard).await {
         Ok(Ok(_)) => Ok(()),

@@ -12,6 +12,7 @@ use crate::timer;
 use openraft::Instant as _;
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::type_config::alias::InstantOf;
+use std::sync::Arc;
 
 /// So many heartbeats are waited for, before a quorum is asked.
 const BEATS: u32 = 2;
@@ -19,7 +20,15 @@ const BEATS: u32 = 2;
 impl Shared {
     /// The same as [`Shared::barrier`], but within two heartbeats instead of at once, and at no
     /// cost if a quorum answers these.
-    pub(super) async fn patient_barrier(&self, term: u64) -> Result<(), BarrierError> {
+    pub(super) async fn patient_barrier(self: Arc<Self>, term: u64) -> Result<(), BarrierError> {
+        // It looks at all that happens in the core: on the runtime of that, no other thread is
+        // woken for it.
+        let runtime = self.links.runtime().clone();
+        let heard = runtime.spawn(async move { self.heard_patiently(term).await });
+        heard.await.unwrap_or(Err(BarrierError::Stopped))
+    }
+
+    async fn heard_patiently(&self, term: u64) -> Result<(), BarrierError> {
         let mut metrics = self.core.metrics();
         let mut proof = Proof::begun(term, InstantOf::<Types>::now());
         let proven = async {

@@ -28,6 +28,7 @@ pub(super) struct Shared {
     pub(super) store: LogStore,
     pub(super) links: Arc<Links>,
     pub(super) status: watch::Receiver<Status>,
+    pub(super) standing: watch::Receiver<Status>,
     /// What forming waits for, while it does.
     pub(super) waiting: watch::Sender<Option<String>>,
     /// Held by whoever changes the members: one change at a time.

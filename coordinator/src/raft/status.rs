@@ -51,6 +51,27 @@ impl Status {
         known.map(|address| (leader, address.clone()))
     }
 
+    /// Whether everything is the same but how far the log has come.
+    fn stands_as(&self, other: &Self) -> bool {
+        let standing = |status: &Self| {
+            let (node, term, formed) = (status.node, status.term, status.formed);
+            (node, term, status.leader, status.leads, formed)
+        };
+        standing(self) == standing(other)
+            && (&self.voters, &self.learners, &self.failed)
+                == (&other.voters, &other.learners, &other.failed)
+    }
+
+    /// Takes over how far the log has come.
+    pub(crate) fn advance(&mut self, latest: &Self) {
+        self.committed = latest.committed;
+        self.applied = latest.applied;
+        self.last = latest.last;
+        self.snapshot = latest.snapshot;
+        self.purged = latest.purged;
+        self.matched.clone_from(&latest.matched);
+    }
+
     /// The address of a member.
     #[must_use]
     pub fn address(&self, node: u64) -> Option<&String> {
@@ -96,21 +117,87 @@ fn matched(metrics: &Metrics) -> BTreeMap<u64, u64> {
     matched.filter(|(node, _)| *node != metrics.id).collect()
 }
 
-/// Keeps a status up to date until the core is gone.
-pub(super) async fn follow(
+/// Where a status is told: each change of it, and those of the standing alone.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) status: watch::Receiver<Status>,
+    pub(super) standing: watch::Receiver<Status>,
+}
+
+/// Keeps a status up to date until the core is gone. Whoever is told of its standing finds the
+/// rest of it up to date.
+pub(super) fn follow(metrics: MetricsReceiver, first: Status) -> Told {
+    let (status_sender, status) = watch::channel(first.clone());
+    let (standing_sender, standing) = watch::channel(first);
+    tokio::spawn(tell(metrics, status_sender, standing_sender));
+    Told { status, standing }
+}
+
+async fn tell(
     mut metrics: MetricsReceiver,
     status: watch::Sender<Status>,
-    was_formed: bool,
+    standing: watch::Sender<Status>,
 ) {
+    let was_formed = status.borrow().formed;
     loop {
         let now = Status::of(&metrics.borrow_and_update(), was_formed);
-        status.send_if_modified(|status| {
-            let changed = *status != now;
-            *status = now;
+        if *status.borrow() != now {
+            status.send_replace(now.clone());
+        }
+        standing.send_if_modified(|known| {
+            let changed = !known.stands_as(&now);
+            *known = now;
             changed
         });
         if metrics.changed().await.is_err() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use openraft::ServerState;
+    use openraft::async_runtime::watch::WatchSender;
+    use openraft::type_config::TypeConfigExt;
+
+    #[tokio::test]
+    async fn a_log_that_goes_on_is_no_change_of_standing() {
+        let (core, metrics) = super::super::types::Types::watch_channel(Metrics::new_initial(1));
+        let Told {
+            status,
+            mut standing,
+        } = follow(metrics, Status::default());
+        let change = async |what: &dyn Fn(&mut Metrics), seen: &dyn Fn(&Status) -> bool| {
+            core.send_if_modified(|metrics| {
+                what(metrics);
+                true
+            });
+            let mut status = status.clone();
+            status.wait_for(|status| seen(status)).await.unwrap();
+        };
+        change(&|metrics| metrics.current_term = 3, &|status| {
+            status.term == 3
+        })
+        .await;
+        assert!(standing.has_changed().unwrap());
+        standing.mark_unchanged();
+        change(&|metrics| metrics.last_log_index = Some(6), &|status| {
+            status.formed
+        })
+        .await;
+        standing.mark_unchanged();
+        change(&|metrics| metrics.last_log_index = Some(7), &|status| {
+            status.last == index_out(7)
+        })
+        .await;
+        assert!(!standing.has_changed().unwrap());
+        assert_eq!(standing.borrow().last, index_out(7), "but it is known");
+        change(&|metrics| metrics.state = ServerState::Leader, &|status| {
+            status.leads
+        })
+        .await;
+        assert!(standing.has_changed().unwrap());
     }
 }

@@ -239,7 +239,7 @@ impl Faces {
 
 /// Serving while this node is part of a cluster whose log goes on.
 async fn report_health(reporter: tonic_health::server::HealthReporter, raft: Raft) {
-    let mut status = raft.status();
+    let mut status = raft.standing();
     loop {
         let (formed, leader) = {
             let status = status.borrow_and_update();
