@@ -337,11 +337,15 @@ impl Session {
         }
         self.shared.unwant();
         if let Some(report) = self.machine.report(now, self.clocks.1) {
+            // What begins to be wanted, or is wanted back, is urgent: until then there is
+            // nothing to say but that it is there.
+            let rests = report.lines.is_empty() && !self.machine.wants_any();
+            let pause = self.report_every.times_or_max(1 + u64::from(rests));
             self.messages += u64::from(link.send(&ClientMessage::Report(report)));
             // Whatever it was made for, the next urgent one keeps its distance from it.
             self.urge(now);
             self.urge.flush(now);
-            self.report_at = now.after(self.report_every);
+            self.report_at = now.after(pause);
         }
     }
 
