@@ -10,7 +10,9 @@
 //! A leader that is not yet in office does nothing at all. In office it
 //! confirms a report only through a barrier: a round trip to a quorum that
 //! *began after the report had arrived*, so that no later leader can have been
-//! in office when the report was sent. It reclaims a life only when it has
+//! in office when the report was sent. So many barriers may be under way, and
+//! then reports wait for one of them to end: one that were given up for a later
+//! one would never be answered where reports come faster than quorums. It reclaims a life only when it has
 //! heard nothing confirmable of it for a whole lease of its own clock, counted
 //! at the earliest from its own office (invariant 5 of `docs/invariants.md`),
 //! and from the moment it proposes that, the life is never confirmed again.
@@ -68,8 +70,7 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// So many barriers may be under way; then the oldest is given up, and what
-    /// it covered is left to the next.
+    /// So many barriers may be under way; then the next waits until one ends.
     const BARRIERS_MAX: usize = 16;
 
     /// Elected in `term`; not in office. `patience` is the nodes' lease.
@@ -175,10 +176,13 @@ impl Leadership {
 
     /// Starts a barrier, if the leader is in office and a report waits for one.
     ///
-    /// The caller sends the barrier's first message after this call and
-    /// reports a quorum's acknowledgement with [`Leadership::acknowledged`].
+    /// The caller sends the barrier's first message after this call, and ends
+    /// every barrier: by [`Leadership::acknowledged`] once a quorum has
+    /// answered, or by [`Leadership::failed`].
     pub fn start_barrier(&mut self) -> Option<Barrier> {
+        let all_under_way = self.barriers.len() >= Self::BARRIERS_MAX;
         if self.arrived.is_empty()
+            || (all_under_way && !planted::is(Bug::OldestBarrierGivenUp))
             || (self.office.is_none() && !planted::is(Bug::ConfirmsBeforeOffice))
         {
             return None;
@@ -196,11 +200,18 @@ impl Leadership {
     }
 
     /// A quorum answered a barrier: this node led when the barrier started, so
-    /// the reports that had arrived by then are confirmed.
+    /// the reports that had arrived by then are confirmed. With it end those
+    /// that started before it: what they cover had arrived by then, too.
     pub fn acknowledged(&mut self, barrier: Barrier) -> Vec<Confirmation> {
-        let covered = self.barriers.remove(&barrier).unwrap_or_default();
-        let mut confirmed = Vec::with_capacity(covered.len());
-        for report in covered {
+        if !self.barriers.contains_key(&barrier) {
+            return Vec::new();
+        }
+        let mut ended = self.barriers.split_off(&barrier);
+        core::mem::swap(&mut ended, &mut self.barriers);
+        ended.extend(self.barriers.remove_entry(&barrier));
+        let mut confirmed = Vec::new();
+        // Of two reports of one life, the later one says all.
+        for report in ended.into_values().rev().flatten() {
             let Some(member) = self.members.get_mut(&report.child) else {
                 continue;
             };

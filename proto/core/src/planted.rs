@@ -99,6 +99,8 @@ bugs! {
     SquattersRenewed,
     /// A barrier confirms reports that arrived after it had started.
     BarrierCoversLate,
+    /// Of too many barriers under way, the oldest is given up for a new one.
+    OldestBarrierGivenUp,
     /// A leader confirms before an entry of its own term is applied.
     ConfirmsBeforeOffice,
     /// A life whose reclaim was proposed is confirmed until the reclaim is applied.

@@ -9,7 +9,7 @@ use catch::{catches, config};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestCaseResult;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 const PATIENCE: Span = Span::from_nanos(100);
 
@@ -211,7 +211,7 @@ fn every_promise_has_its_cause(steps: &[Step]) -> TestCaseResult {
     Ok(())
 }
 
-/// However many barriers failed or were given up, the last report of each life
+/// However many barriers failed or had to wait, the last report of each life
 /// that goes on is confirmed once the barriers are answered.
 fn no_report_falls_between_two_barriers(steps: &[Step]) -> TestCaseResult {
     let mut world = World::new();
@@ -219,9 +219,11 @@ fn no_report_falls_between_two_barriers(steps: &[Step]) -> TestCaseResult {
         world.step(step)?;
     }
     world.step(&Step::Office)?;
-    world.step(&Step::StartBarrier)?;
-    for barrier in std::mem::take(&mut world.barriers) {
-        world.acknowledge(barrier)?;
+    for _ in 0..2 {
+        world.step(&Step::StartBarrier)?;
+        for barrier in std::mem::take(&mut world.barriers) {
+            world.acknowledge(barrier)?;
+        }
     }
     for (life, known) in world.lives {
         let last = known
@@ -234,6 +236,42 @@ fn no_report_falls_between_two_barriers(steps: &[Step]) -> TestCaseResult {
             known.doomed || known.confirmed == last,
             "life {life}: {known:?}"
         );
+    }
+    Ok(())
+}
+
+/// However much faster reports arrive than a quorum answers, what arrives is confirmed: within
+/// the time of two barriers, the one that was under way and the one that covers it.
+///
+/// Each of `lives` reports once a step, and each barrier is answered `slow` steps after it began.
+fn no_report_waits_for_ever(lives: u64, slow: usize) -> TestCaseResult {
+    let lives = 1..=lives;
+    let mut leader = Leadership::elected(Term::new(1), PATIENCE);
+    leader.take_office(Tick::from_nanos(0), lives.clone().map(Incarnation::new));
+    let mut under_way = VecDeque::new();
+    let mut confirmed: BTreeMap<_, usize> = BTreeMap::new();
+    for step in 1..=5 * slow + 5 {
+        for life in lives.clone() {
+            let seq = Seq::new(step as u64);
+            leader.arrived(Incarnation::new(life), seq, Tick::from_nanos(step as u64));
+        }
+        let started = leader.start_barrier();
+        under_way.extend(started.map(|barrier| (barrier, step)));
+        while let Some((barrier, begun)) =
+            under_way.pop_front_if(|(_, begun)| *begun + slow <= step)
+        {
+            for answer in leader.acknowledged(barrier) {
+                prop_assert!(answer.seq.get() <= begun as u64, "it arrived later");
+                confirmed.insert(answer.child.get(), answer.received.nanos() as usize);
+            }
+        }
+        for life in lives.clone() {
+            let last = confirmed.get(&life).copied().unwrap_or(0);
+            prop_assert!(
+                last + 2 * slow + 2 >= step,
+                "life {life} at {step}: confirmed {last}"
+            );
+        }
     }
     Ok(())
 }
@@ -273,6 +311,11 @@ proptest! {
     }
 
     #[test]
+    fn reports_are_confirmed_however_slow_a_quorum_is(lives in 1..4_u64, slow in 0..60_usize) {
+        no_report_waits_for_ever(lives, slow)?;
+    }
+
+    #[test]
     fn patience_is_never_shortened(leases in prop::collection::vec(0..200_u64, 0..9)) {
         let mut leader = Leadership::elected(Term::new(1), PATIENCE);
         for &lease in &leases {
@@ -283,9 +326,9 @@ proptest! {
     }
 }
 
-/// More barriers under way than are remembered, then one answer.
+/// More barriers are asked for than may be under way, then they are answered.
 #[test]
-fn a_barrier_given_up_leaves_its_reports_to_the_next() {
+fn a_report_that_has_to_wait_is_covered_by_the_next_barrier() {
     let mut steps = vec![Step::Office, Step::Report(1, 1), Step::StartBarrier];
     for _ in 0..20 {
         steps.extend([Step::Report(2, 1), Step::StartBarrier]);
@@ -307,4 +350,8 @@ fn the_laws_of_leadership_notice_what_they_should() {
             every_promise_has_its_cause(&steps)
         });
     }
+    let slow = (1..4_u64, 0..60_usize);
+    catches(Bug::OldestBarrierGivenUp, slow, |(lives, slow)| {
+        no_report_waits_for_ever(lives, slow)
+    });
 }
