@@ -227,6 +227,9 @@ impl Actor {
                 },
             }
             self.settle();
+            // What it says to the others travels on the same thread. Inputs that never end would
+            // keep it there until the lease is over.
+            tokio::task::yield_now().await;
         }
     }
 
