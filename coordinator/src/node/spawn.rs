@@ -101,3 +101,64 @@ pub(super) struct Ears {
     pub(super) writes: mpsc::Receiver<(Command, oneshot::Sender<Written>)>,
     pub(super) central: mpsc::Receiver<Passed>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::HostClock;
+    use crate::node::Founding;
+    use crate::session::{Caller, Event, StreamId};
+    use aliquot_core::leader::Pace;
+    use aliquot_core::unit::{Drift, Edge, Incarnation, NodeId, Span};
+    use std::sync::Arc;
+    use tonic::transport::Endpoint;
+
+    fn options() -> Options {
+        Options {
+            cluster: "test".to_owned(),
+            node: NodeId::new(1),
+            connect: Arc::new(|_| Endpoint::from_static("http://127.0.0.1:1").connect_lazy()),
+            clock: Arc::new(HostClock),
+            seed: 1,
+            report_every: Span::from_millis(250),
+            client_report_every: Span::from_secs(1),
+            pace: Pace::default(),
+            founding: Founding {
+                drift: Drift::from_ppm(500).unwrap(),
+                lease: Span::from_secs(3),
+                budgets: Vec::new(),
+            },
+            session_keys: 1_024,
+            address: "127.0.0.1:1".to_owned(),
+        }
+    }
+
+    /// Links to the other nodes share the actor's thread: a node whose clients never cease to
+    /// speak must be heard by them all the same.
+    #[tokio::test]
+    async fn whoever_shares_the_actors_thread_does_not_wait_until_nobody_speaks() {
+        let spawned = spawn(options());
+        let sessions = &spawned.handle.sessions;
+        let said = |stream| Event::Gone {
+            caller: Caller {
+                edge: Edge {
+                    parent: Incarnation::new(1),
+                    child: Incarnation::new(2),
+                },
+                stream: StreamId::new(stream),
+            },
+        };
+        for stream in 0..sessions.max_capacity() {
+            sessions.try_send(said(stream as u64)).unwrap();
+        }
+        tokio::task::yield_now().await;
+        let heard = sessions.capacity();
+        assert!(
+            heard < sessions.max_capacity(),
+            "all {heard} were heard first"
+        );
+        while sessions.capacity() < sessions.max_capacity() {
+            tokio::task::yield_now().await;
+        }
+    }
+}
