@@ -180,6 +180,23 @@ impl CellDecider {
         }
     }
 
+    /// Another share, and the mark that goes with it: who waits is told when both are there.
+    fn put(&mut self, share: Share, mark: Mark, now: Tick) {
+        self.cell().begin_change();
+        self.turn(now, |plan, _| {
+            let plan = Plan {
+                rate: share.rate,
+                burst: share.burst,
+                mark,
+                ..plan
+            };
+            let missing = share.burst.minus_or_zero(share.tokens).grains();
+            (plan, missing, ())
+        });
+        self.cell().end_change();
+        self.gate.changed();
+    }
+
     /// How many permits may be in flight by the present right.
     fn usable(&self) -> Tokens {
         let held = Tokens::from_grains(self.held);
@@ -284,18 +301,7 @@ impl Decider for CellDecider {
     }
 
     fn replace(&mut self, share: Share, now: Tick) {
-        self.cell().begin_change();
-        self.turn(now, |plan, _| {
-            let plan = Plan {
-                rate: share.rate,
-                burst: share.burst,
-                ..plan
-            };
-            let missing = share.burst.minus_or_zero(share.tokens).grains();
-            (plan, missing, ())
-        });
-        self.cell().end_change();
-        self.gate.changed();
+        self.put(share, self.plan.mark, now);
     }
 
     fn share_at(&self, now: Tick) -> Share {

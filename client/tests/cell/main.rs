@@ -23,12 +23,14 @@ use aliquot_core::budget::{Budget, BudgetDraft};
 use aliquot_core::client::{Decider, Right};
 use aliquot_core::message::Terms;
 use aliquot_core::share::Share;
-use aliquot_core::unit::{PeriodId, Rate, Span, Tick, Tokens};
-use cell::{Ask, CellDecider, Slot};
+use aliquot_core::unit::{PeriodId, Rate, Scale, Span, Tick, Tokens};
+use cell::{Ask, CellDecider, Mark, No, Slot};
 use key::Gate;
 use proptest::prelude::*;
 use source::{cell, key, switch, sync, tap};
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
 use sync::AtomicU64;
 
 #[derive(Clone, Copy, Debug)]
@@ -134,7 +136,7 @@ fn follow(ops: &[(u64, Op)], deposit_full: bool) -> Result<(), String> {
 }
 
 fn unit_of(rate: Rate, burst: Tokens) -> u64 {
-    let mark = cell::Mark::Leased;
+    let mark = Mark::Leased;
     let kind = aliquot_core::share::Kind::Rate;
     Slot::new(rate, burst, Tick::from_nanos(0), mark, kind).grains(1)
 }
@@ -189,7 +191,7 @@ proptest! {
         let kind = aliquot_core::share::Kind::Rate;
         let rate = Rate::from_grains(rate);
         let base = Tick::from_nanos(0);
-        let slot = Slot::new(rate, Tokens::ZERO, base, cell::Mark::Leased, kind);
+        let slot = Slot::new(rate, Tokens::ZERO, base, Mark::Leased, kind);
         let Some(wait) = slot.time_until(units) else { return Ok(()) };
         prop_assert!(slot.made(base.after(wait)).0 >= units);
         let before = Span::from_nanos(wait.nanos() - 1);
@@ -251,4 +253,57 @@ fn nobody_sits_down_on_a_spoke_that_is_over_until_the_wheel_turns() {
     let turn = wheel.turn(at(1_000));
     assert_eq!((turn.cancelled, turn.was_late), (0, false));
     assert!(wheel.leave(seat));
+}
+
+/// Tries whenever it is woken.
+struct Waiter {
+    gate: Arc<Gate>,
+    found: Mutex<Vec<Result<PeriodId, No>>>,
+}
+
+impl Wake for Waiter {
+    fn wake(self: Arc<Self>) {
+        let lease = AtomicU64::new(0);
+        let found = self
+            .gate
+            .cell
+            .decide(Ask::Tokens(1), Tick::from_nanos(1), &lease);
+        self.found.lock().unwrap().push(found);
+    }
+}
+
+/// A key's first rule, and one after another: whoever waits meanwhile runs on another thread
+/// as soon as it is woken, and takes what it finds for an answer.
+#[test]
+fn whoever_is_woken_finds_the_rule_whole() {
+    let full = |tokens| Share {
+        rate: Rate::from_grains(0),
+        burst: Tokens::from_grains(tokens),
+        tokens: Tokens::from_grains(tokens),
+    };
+    let rules = [
+        (Mark::Cold, Share::EMPTY, Err(No::Cold)),
+        (Mark::Forever, full(5), Ok(PeriodId::new(0))),
+        (Mark::NoBudget, Share::EMPTY, Err(No::Unruled)),
+        (Mark::Forever, full(7), Ok(PeriodId::new(0))),
+        (Mark::Cold, Share::EMPTY, Err(No::Cold)),
+    ];
+    let gate = Arc::new(Gate::new("a"));
+    let mut decider = CellDecider::new(Arc::clone(&gate));
+    for (mark, share, finds) in rules {
+        let waiter = Arc::new(Waiter {
+            gate: Arc::clone(&gate),
+            found: Mutex::default(),
+        });
+        let waker = Waker::from(Arc::clone(&waiter));
+        let mut woken = pin!(gate.change.notified());
+        assert!(
+            woken
+                .as_mut()
+                .poll(&mut Context::from_waker(&waker))
+                .is_pending()
+        );
+        decider.rule(mark, Scale::WHOLE, share, Tick::from_nanos(1));
+        assert_eq!(*waiter.found.lock().unwrap(), [finds], "under {mark:?}");
+    }
 }

@@ -1,6 +1,6 @@
 //! Rules of a limit that nobody leased: this process's own.
 
-use super::{CellDecider, Decider, Mark, Ordering, Plan};
+use super::{CellDecider, Mark, Ordering, Plan};
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{Scale, Tick};
 
@@ -9,11 +9,11 @@ impl CellDecider {
     pub(crate) fn own(&mut self, kind: Kind, mark: Mark, scale: Scale, share: Share, now: Tick) {
         self.agreed = false;
         self.gate.home.gather(false);
-        self.mark(Mark::Lapsed, now);
+        // Who waits goes on waiting, instead of being told what holds for a moment only.
+        self.mark(Mark::Cold, now);
         self.set_kind(kind, scale, now);
         self.held = 0;
-        self.replace(share, now);
-        self.mark(mark, now);
+        self.put(share, mark, now);
     }
 
     /// Whether it decides by this rule of the client's own.
