@@ -268,7 +268,7 @@ impl Wake for Waiter {
             .gate
             .cell
             .decide(Ask::Tokens(1), Tick::from_nanos(1), &lease);
-        self.found.lock().unwrap().push(found);
+        self.found.lock().expect("no panic").push(found);
     }
 }
 
@@ -304,6 +304,10 @@ fn whoever_is_woken_finds_the_rule_whole() {
                 .is_pending()
         );
         decider.rule(mark, Scale::WHOLE, share, Tick::from_nanos(1));
-        assert_eq!(*waiter.found.lock().unwrap(), [finds], "under {mark:?}");
+        assert_eq!(
+            *waiter.found.lock().expect("no panic"),
+            [finds],
+            "under {mark:?}"
+        );
     }
 }
