@@ -215,14 +215,7 @@ impl Actor {
                     self.leave(reply);
                 }
                 event = ears.sessions.recv() => match event {
-                    Some(event) => {
-                        self.look_at_the_clock();
-                        self.handle_session(event);
-                        for _ in 1..Self::BATCH {
-                            let Ok(event) = ears.sessions.try_recv() else { break };
-                            self.handle_session(event);
-                        }
-                    }
+                    Some(event) => self.hear_sessions(event, &mut ears.sessions),
                     None => return,
                 },
             }
@@ -230,6 +223,16 @@ impl Actor {
             // What it says to the others travels on the same thread. Inputs that never end would
             // keep it there until the lease is over.
             tokio::task::yield_now().await;
+        }
+    }
+
+    /// What sessions said: of what waits, a batch.
+    fn hear_sessions(&mut self, first: session::Event, more: &mut mpsc::Receiver<session::Event>) {
+        self.look_at_the_clock();
+        self.handle_session(first);
+        for _ in 1..Self::BATCH {
+            let Ok(event) = more.try_recv() else { break };
+            self.handle_session(event);
         }
     }
 
