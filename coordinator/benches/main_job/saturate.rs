@@ -84,20 +84,16 @@ pub(crate) async fn run() -> Outcome {
         Echo::start(Manner::Lines).await?,
     ];
     let want = grains(&budget, DEMAND);
-    let mut streams = Vec::new();
-    for raw in warm(&bed.address(follower), want).await? {
-        streams.push(Stream::of(raw, want)?);
-    }
-    let bytes = streams[0].lines[0].len();
+    let mut bytes = 0;
     let mut rates = [const { Samples::new() }; 4];
     let (mut cores, mut own) = (Samples::new(), Samples::new());
     for _ in 0..RUNS {
-        for (echo, rates) in echoes.iter().zip(&mut rates) {
-            let echoed = echoing(&echo.address, &streams[0]).await?;
-            let (echoed, keys) = pump(echoed, Steady::Same, Who::Echo).await?;
-            drop(echoed);
-            rates.add(keys);
+        // Opened for each run, and used at once: while an echo is measured, their leases end.
+        let mut streams = Vec::new();
+        for raw in warm(&bed.address(follower), want).await? {
+            streams.push(Stream::of(raw, want)?);
         }
+        bytes = streams[0].lines[0].len();
         for (steady, rates) in [Steady::Same, Steady::Wobble]
             .into_iter()
             .zip(&mut rates[2..])
@@ -108,6 +104,12 @@ pub(crate) async fn run() -> Outcome {
             rates.add(keys);
             cores.add(used.cores_until(bed.used(follower)?));
             own.add(mine.cores_until(own_use()?));
+        }
+        for (echo, rates) in echoes.iter().zip(&mut rates) {
+            let echoed = echoing(&echo.address, &streams[0]).await?;
+            let (echoed, keys) = pump(echoed, Steady::Same, Who::Echo).await?;
+            drop(echoed);
+            rates.add(keys);
         }
     }
     show(&rates, bytes);
@@ -177,6 +179,8 @@ impl Stream {
         let report = raw.make_report(|_| Some(want))?;
         let mut head = pb::Report::from(&report);
         head.lines.clear();
+        // What it heard last is all that it saw.
+        head.seen = None;
         let (sender, incoming) = (raw.sender, raw.incoming);
         Ok(Self {
             sender,
