@@ -16,6 +16,7 @@ use prost::Message;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tonic::Streaming;
 
 const KEYS: usize = 1_000;
@@ -27,12 +28,14 @@ const DEMAND: u64 = 100;
 /// Reports under way: one is on its way while another is answered.
 const WINDOW: u64 = 2;
 
-/// Reports, so far apart, after which every session has what it wants.
+/// Reports, each after so long a silence, after which every session has what it wants.
 const WARM_UP: u64 = 30;
-const PACE: Duration = Duration::from_millis(200);
+const SILENCE: Duration = Duration::from_millis(100);
 
-const RUN: Span = Span::from_secs(4);
-const RUNS: usize = 3;
+/// These sessions give nothing back: where demand wobbles a node has patience with them for
+/// a lease, of which this is less.
+const RUN: Span = Span::from_secs(2);
+const RUNS: usize = 5;
 
 /// One session's messages, of which only the head still changes.
 struct Stream {
@@ -158,13 +161,14 @@ async fn warm(address: &str, want: u64) -> Result<Vec<Raw>, Failed> {
             let mut raw = Raw::open(channel).await?;
             raw.intern_all((0..KEYS).map(|key| format!("full/{key}")))
                 .await?;
-            let mut pace = tokio::time::interval(PACE);
             for _ in 0..WARM_UP {
-                pace.tick().await;
                 let report = raw.make_report(|_| Some(want))?;
                 let kind = Some(Kind::Report(report.to_bytes()));
                 raw.sender.send(pb::ClientMessage { kind }).await?;
-                raw.hear().await?;
+                // All that came: a node says more than answers while earlier sessions end.
+                while let Ok(heard) = timeout(SILENCE, raw.hear()).await {
+                    heard?;
+                }
             }
             Ok::<Raw, Failed>(raw)
         });
