@@ -18,6 +18,7 @@ mod actor;
 mod counts;
 mod desk;
 mod founding;
+mod gathering;
 mod handle;
 mod jump;
 mod machine;

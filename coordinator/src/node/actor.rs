@@ -2,6 +2,7 @@
 
 use super::counts::Counts;
 use super::desk::Pending;
+use super::gathering::Gathering;
 use super::office::Office;
 use super::options::Options;
 use super::questions::Homes;
@@ -99,6 +100,7 @@ pub(super) struct Actor {
     /// Who waits for it to have left.
     pub(super) leaving: Vec<oneshot::Sender<()>>,
     pub(super) rng: StdRng,
+    gathering: Gathering,
     ticked: Tick,
     /// When this node last had more to do than it could.
     behind: Option<Tick>,
@@ -153,6 +155,7 @@ impl Actor {
             departs: false,
             leaving: Vec::new(),
             rng,
+            gathering: Gathering::new(now),
             ticked: now,
             behind: None,
             now,
@@ -214,7 +217,7 @@ impl Actor {
                     self.look_at_the_clock();
                     self.leave(reply);
                 }
-                event = ears.sessions.recv() => match event {
+                event = ears.sessions.recv(), if self.now >= self.gathering.next() => match event {
                     Some(event) => self.hear_sessions(event, &mut ears.sessions),
                     None => return,
                 },
@@ -229,11 +232,13 @@ impl Actor {
     /// What sessions said: of what waits, a batch.
     fn hear_sessions(&mut self, first: session::Event, more: &mut mpsc::Receiver<session::Event>) {
         self.look_at_the_clock();
-        self.handle_session(first);
-        for _ in 1..Self::BATCH {
-            let Ok(event) = more.try_recv() else { break };
+        let mut reports = 0;
+        let rest = std::iter::from_fn(|| more.try_recv().ok());
+        for event in std::iter::once(first).chain(rest).take(Self::BATCH) {
+            reports += u64::from(matches!(event, session::Event::Report { .. }));
             self.handle_session(event);
         }
+        self.gathering.took(reports, self.now);
     }
 
     /// One reading for everything that is handled together. Ticks never go back.
@@ -242,10 +247,11 @@ impl Actor {
     }
 
     /// For how long there is nothing to do unless something comes in: until the clock's
-    /// business, a round that is waited for, or this node's report.
+    /// business, a round that is waited for, this node's report, or reports that gathered.
     fn next_due(&self) -> Duration {
         let round = self.office.machine().urgent_at();
-        let urgent = [round, self.news_at()].into_iter().flatten();
+        let gathered = Some(self.gathering.next()).filter(|&at| at > self.now);
+        let urgent = [round, self.news_at(), gathered].into_iter().flatten();
         let due = urgent.fold(self.next_tick(), Tick::min);
         Duration::from_nanos(due.since(self.now).nanos())
     }
