@@ -56,6 +56,7 @@ pub(crate) async fn run() -> Outcome {
     let columns = [
         "sessions report",
         "reports/s",
+        "answers/s",
         "node, cores",
         "leader",
         "other",
@@ -122,12 +123,18 @@ async fn watch_nodes(
             .await
             .unwrap_or(f64::NAN)
     };
-    let (own, said, entries, begun) = (own_use()?, reports().await, bed.entries(node).await, now());
+    let answers = async || {
+        let answers = bed.figure(node, "aliquot_answers_total").await;
+        answers.unwrap_or(f64::NAN)
+    };
+    let (own, entries, begun) = (own_use()?, bed.entries(node).await, now());
+    let (said, told) = (reports().await, answers().await);
     pass(WATCH_MS).await;
     let secs = now().since(begun).nanos() as f64 / 1e9;
     let mut row = vec![
         what.to_owned(),
         format!("{:.0}", (reports().await - said) / secs),
+        format!("{:.0}", (answers().await - told) / secs),
     ];
     for (index, before) in order.into_iter().zip(before) {
         row.push(format!("{:.2}", before?.cores_until(bed.used(index)?)));

@@ -43,6 +43,9 @@ pub struct Plan {
     pub wishes: Vec<Wish>,
     /// Children of whom something more is wanted back.
     pub recalled: Vec<Incarnation>,
+    /// Those, in order, for whom an eighth or more of what they have is to change, or who wait.
+    /// Of less, they hear in time with the answer to their next report.
+    pub hurried: Vec<Incarnation>,
     /// How many children were at the table.
     pub seats: usize,
     /// Whether the next plan may be another though nobody says anything.
@@ -300,6 +303,9 @@ fn settle(
 ) {
     let mut lacking = Vec::with_capacity(seats.len());
     for (seat, &want) in seats.iter_mut().zip(wanted) {
+        if seat.claim.waiting.is_some() || matters(seat.kept, want) {
+            plan.hurried.push(seat.child);
+        }
         let excess = seat.kept.ahead_of(want);
         if !excess.is_zero() {
             let mut target = seat.given.ahead_of(want).to_array();
@@ -330,6 +336,13 @@ fn settle(
         })
     });
     plan.wishes = wishes.collect();
+}
+
+/// Whether an eighth or more of anything changes.
+fn matters(kept: Vector, want: Vector) -> bool {
+    let pairs = kept.to_array().into_iter().zip(want.to_array());
+    let mut changes = pairs.map(|(kept, want)| (kept.abs_diff(want), kept.max(want)));
+    changes.any(|(change, most)| change > 0 && change.saturating_mul(8) >= most)
 }
 
 /// Cuts what is lacking to what is free, each component in proportion; whether any was cut.

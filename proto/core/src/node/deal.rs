@@ -4,7 +4,7 @@ use super::Node;
 use crate::edge::Vector;
 use crate::ledger::{Scarce, WholeView, Wish};
 use crate::share::{Kind, Share};
-use crate::unit::{BudgetId, Span, Tick, Tokens};
+use crate::unit::{BudgetId, Incarnation, Span, Tick, Tokens};
 use alloc::vec::Vec;
 
 impl Node {
@@ -17,7 +17,8 @@ impl Node {
     pub const HELD_BACK: Span = Span::from_millis(200);
 
     /// Deals budgets in which something changed. A grant is booked before
-    /// anybody is told of it.
+    /// anybody is told of it. Clients are told at once what matters to them, as an answer that
+    /// no report asked for costs as much as one that did; of a wobble they hear with their next.
     pub(super) fn deal(&mut self, budgets: Vec<BudgetId>, now: Tick) {
         for budget in budgets {
             let Some(view) = self.view(budget) else {
@@ -28,9 +29,13 @@ impl Node {
             };
             let plan = self.ledger.plan(budget, &desk.account, &view, now);
             self.planning.spend(plan.seats);
-            self.told.extend(plan.recalled);
+            let hurried = |child: &Incarnation| plan.hurried.binary_search(child).is_ok();
+            self.told.extend(plan.recalled.into_iter().filter(hurried));
             for wish in plan.wishes {
-                self.grant(budget, wish, now);
+                let child = wish.child;
+                if self.grant(budget, wish, now) && hurried(&child) {
+                    self.told.insert(child);
+                }
             }
         }
     }
@@ -56,9 +61,10 @@ impl Node {
         })
     }
 
-    fn grant(&mut self, budget: BudgetId, wish: Wish, now: Tick) {
+    /// Books what is wished for. Whether it could be.
+    fn grant(&mut self, budget: BudgetId, wish: Wish, now: Tick) -> bool {
         let Some(desk) = self.desks.get_mut(&budget) else {
-            return;
+            return false;
         };
         let mut more = wish.more;
         if desk.terms.kind == Kind::Rate
@@ -76,9 +82,9 @@ impl Node {
             .plus(more)
             .and_then(|given| desk.account.grant(wish.child, period, given).ok());
         if granted.is_some() {
-            self.told.insert(wish.child);
             self.ledger.tell_child(wish.child, budget);
         }
         self.refit(budget, now);
+        granted.is_some()
     }
 }
