@@ -43,8 +43,9 @@ pub struct Plan {
     pub wishes: Vec<Wish>,
     /// Children of whom something more is wanted back.
     pub recalled: Vec<Incarnation>,
-    /// Those, in order, for whom an eighth or more of what they have is to change, or who wait.
-    /// Of less, they hear in time with the answer to their next report.
+    /// Those, in order, who wait, for whom an eighth or more of what they have is to change, or of
+    /// whom is recalled what such a one or the parent lacks. Of less, they hear in time with the
+    /// answer to their next report.
     pub hurried: Vec<Incarnation>,
     /// How many children were at the table.
     pub seats: usize,
@@ -302,11 +303,13 @@ fn settle(
     plan: &mut Plan,
 ) {
     let mut lacking = Vec::with_capacity(seats.len());
+    let mut awaited = !view.owed.is_zero();
     for (seat, &want) in seats.iter_mut().zip(wanted) {
+        let (excess, more) = (seat.kept.ahead_of(want), want.ahead_of(seat.kept));
         if seat.claim.waiting.is_some() || matters(seat.kept, want) {
             plan.hurried.push(seat.child);
+            awaited |= !more.is_zero();
         }
-        let excess = seat.kept.ahead_of(want);
         if !excess.is_zero() {
             let mut target = seat.given.ahead_of(want).to_array();
             for (slot, excess) in target.iter_mut().zip(excess.to_array()) {
@@ -317,8 +320,13 @@ fn settle(
             seat.claim.raise_target(Vector::from_array(target));
             plan.recalled.push(seat.child);
         }
-        lacking.push(want.ahead_of(seat.kept));
+        lacking.push(more);
         seat.kept = seat.kept.meet(want);
+    }
+    if awaited {
+        plan.hurried.extend(&plan.recalled);
+        plan.hurried.sort_unstable();
+        plan.hurried.dedup();
     }
     let held = account.held();
     let free = Vector {

@@ -1,6 +1,10 @@
 //! Corners of those who wait, and of those who leave.
 
 use super::setup::*;
+use aliquot_core::demand::DemandCurve;
+use aliquot_core::message::{BandDemand, Tally};
+use aliquot_core::share::Share;
+use aliquot_core::unit::{Band, Weight};
 use std::collections::BTreeSet;
 
 fn whole(budget: &Budget) -> Vector {
@@ -290,4 +294,82 @@ fn the_leader_hears_at_once_that_a_demand_is_over() {
     }
     assert!(!news(&mut client, 2_400), "it goes on");
     assert!(news(&mut client, 2_700), "it is over");
+}
+
+/// A line that says nothing new.
+const SILENT: ReportLine = ReportLine {
+    budget: B,
+    period: PeriodId::new(0),
+    returned: Vector::ZERO,
+    demand: Vec::new(),
+    floor: Share::EMPTY,
+    largest_wait: Tokens::ZERO,
+    tally: Tally {
+        admitted: Tokens::ZERO,
+        denied: Tokens::ZERO,
+    },
+};
+
+/// Two sessions at a node that has 100/s: one wants 80/s, the other 20/s and later `wanted`/s.
+/// The answers that no report asked for then, and the lines of the answer to the next report.
+fn told_of_a_demand_for(wanted: u64) -> (usize, usize) {
+    let budget = rate(ExpiryDraft::Word("deny".into()));
+    let mut node = Node::new(Incarnation::new(1), Drift::default());
+    assert!(node.report(at(0), 0).is_some());
+    let mut first = answer(edge(0, 1), 1, &budget, 0, whole(&budget));
+    first.lease = Span::from_secs(3);
+    node.handle_answer(&first, at(0));
+    let mut clients = [(); 2].map(|()| {
+        let mut client = Client::new(Drift::default());
+        client.claim(B, Claim::default(), at(0));
+        client.open(node.open_session(at(0)).expect("a session"), at(0));
+        client
+    });
+    let say = |node: &mut Node, client: &mut Client, wanted: u64, now: Tick| {
+        let mut report = client.report(now, 0).expect("a report");
+        let (band, demand) = (Band::default(), given(&budget, [wanted, 0, 0, 0]));
+        let curve = DemandCurve::of(demand.rate.grains(), Weight::default());
+        report.lines.truncate(1);
+        let line = report.lines.pop().unwrap_or(SILENT);
+        report.lines.push(ReportLine {
+            demand: vec![BandDemand { band, curve }],
+            ..line
+        });
+        node.handle_report(&report, now);
+        node.hurry(now);
+        let (told, others): (Vec<Answer>, Vec<Answer>) = answers(node)
+            .into_iter()
+            .partition(|answer| Some(answer.edge) == client.edge());
+        let mut lines = 0;
+        for answer in told {
+            client.handle_answer(&answer, now);
+            lines += answer.lines.len();
+        }
+        (others.len(), lines)
+    };
+    let mut now = at(0);
+    for _ in 0..20 {
+        now = now.after(Span::from_millis(100));
+        for (client, wanted) in clients.iter_mut().zip([80, 20]) {
+            say(&mut node, client, wanted, now);
+        }
+        node.tick(now);
+        answers(&mut node);
+    }
+    let (mut unasked, _) = say(&mut node, &mut clients[1], wanted, now);
+    for _ in 0..4 {
+        now = now.after(Span::from_millis(100));
+        node.tick(now);
+        unasked += answers(&mut node).len();
+    }
+    let (_, lines) = say(&mut node, &mut clients[0], 80, now);
+    (unasked, lines)
+}
+
+#[test]
+fn of_a_wobble_a_client_hears_with_its_next_report_and_of_more_at_once() {
+    assert_eq!(told_of_a_demand_for(20), (0, 0));
+    assert_eq!(told_of_a_demand_for(22), (0, 1));
+    let (unasked, _) = told_of_a_demand_for(60);
+    assert!(unasked > 0, "who has what the other lacks is asked for it");
 }
