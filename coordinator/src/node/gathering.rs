@@ -66,8 +66,8 @@ mod tests {
 
     #[test]
     fn few_reports_are_heard_at_once_and_many_together() {
-        let mut gathering = Gathering::new(Tick::ZERO);
-        let (now, wait) = waits(&mut gathering, Tick::ZERO, Span::from_millis(2));
+        let mut gathering = Gathering::new(Tick::default());
+        let (now, wait) = waits(&mut gathering, Tick::default(), Span::from_millis(2));
         assert_eq!(wait, Span::ZERO);
         let (now, wait) = waits(&mut gathering, now, Span::from_nanos(200_000));
         assert_eq!(wait, Span::from_nanos(800_000));

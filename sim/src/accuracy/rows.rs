@@ -248,11 +248,8 @@ const DRL: &[Row] = &[row(
 const AHEAD: &str = "1.00 to 1.015 of ideal, up to 3,157 tokens ahead";
 
 const BUCKETS: &[Row] = &[
-    row("distbucket/constant-100", "100/s in all", AHEAD).note(
-        "an estimate of demand that creeps by a thousandth moves a part of what nobody \
-            wants, and each such move is said.",
-    ),
-    row("distbucket/constant-200", "200/s in all", AHEAD).note("as at 100/s."),
+    row("distbucket/constant-100", "100/s in all", AHEAD),
+    row("distbucket/constant-200", "200/s in all", AHEAD),
     row("distbucket/constant-400", "400/s in all", AHEAD),
     row("distbucket/ramp", "demand grows", AHEAD),
     row(

@@ -31,9 +31,13 @@ pub fn held_back(change: Change) -> bool {
         target,
         young,
     } = change;
-    held != target
-        && young
-        && wide(held.abs_diff(target), 1_000) <= wide(held.max(target), HELD_BACK_PER_MILLE)
+    held != target && young && is_small(held, target)
+}
+
+/// Whether what is held differs little from what should be.
+#[must_use]
+pub fn is_small(held: u64, target: u64) -> bool {
+    wide(held.abs_diff(target), 1_000) <= wide(held.max(target), HELD_BACK_PER_MILLE)
 }
 
 /// The parts to aim at now: each target, or what is held where the change is

@@ -46,7 +46,7 @@ impl Leap {
 }
 
 /// The demand of all bands.
-fn total(demand: &[BandDemand]) -> u64 {
+pub(super) fn total(demand: &[BandDemand]) -> u64 {
     demand
         .iter()
         .fold(0_u64, |sum, band| sum.saturating_add(band.curve.total()))

@@ -91,7 +91,10 @@ pub(super) fn rate_parts(
         .zip(&targets)
         .map(|(seat, &target)| {
             let held = seat.kept.rate.grains();
-            seat.claim.differs = match held == target {
+            // A little more or less of what nobody lacks is not worth a message: `damp` takes it
+            // from whom it must once somebody does.
+            let content = seat.is_content(ceiling) && allocate::is_small(held, target);
+            seat.claim.differs = match held == target || content {
                 true => None,
                 false => Some(seat.claim.differs.unwrap_or(now)),
             };
@@ -101,7 +104,7 @@ pub(super) fn rate_parts(
                 .map_or(Span::ZERO, |since| now.since(since));
             let left = view.held_back.minus_or_zero(differs);
             let young = !left.is_zero();
-            if held != target {
+            if held != target && !content {
                 plan.look_again(now.after(if young { left } else { view.held_back }));
             }
             Change {

@@ -1,7 +1,7 @@
 //! What should move: one budget's holdings now against what they should be.
 
 use super::children::Children;
-use super::claim::Claim;
+use super::claim::{Claim, total};
 use super::keeping::{Keeping, Scarce};
 use super::parts::{permit_parts, quota_parts, rate_parts, undivided_parts};
 use crate::account::Account;
@@ -31,8 +31,7 @@ pub struct WholeView {
     pub held_back: Span,
     /// What becomes of a budget that is too small to divide.
     pub scarce: Scarce,
-    /// Whether it is gathered here by the level above: others ask for it, too,
-    /// so that nothing of it may be dealt.
+    /// Whether the level above gathers it here: others ask for it, so nothing of it may be dealt.
     pub gathered: bool,
 }
 
@@ -244,6 +243,14 @@ impl<'a> Seat<'a> {
         !self.leaving && (demand || self.claim.waiting.is_some())
     }
 
+    /// Whether it keeps as much rate as it wants, and may.
+    pub(super) fn is_content(&self, ceiling: Option<u64>) -> bool {
+        let kept = self.kept.rate.grains();
+        let wants = total(&self.claim.demand).max(self.claim.floor.rate.grains());
+        let stays = self.claim.waiting.is_none() && !self.leaving;
+        stays && wants <= kept && ceiling.is_none_or(|most| kept <= most)
+    }
+
     /// The floor that it asks for.
     pub(super) fn floor(&self) -> Vector {
         let floor = match self.leaving {
@@ -348,9 +355,8 @@ fn settle(
 
 /// Whether an eighth or more of anything changes.
 fn matters(kept: Vector, want: Vector) -> bool {
-    let pairs = kept.to_array().into_iter().zip(want.to_array());
-    let mut changes = pairs.map(|(kept, want)| (kept.abs_diff(want), kept.max(want)));
-    changes.any(|(change, most)| change > 0 && change.saturating_mul(8) >= most)
+    let mut pairs = kept.to_array().into_iter().zip(want.to_array());
+    pairs.any(|(kept, want)| kept != want && kept.abs_diff(want) >= kept.max(want) / 8)
 }
 
 /// Cuts what is lacking to what is free, each component in proportion; whether any was cut.

@@ -310,9 +310,9 @@ const SILENT: ReportLine = ReportLine {
     },
 };
 
-/// Two sessions at a node that has 100/s: one wants 80/s, the other 20/s and later `wanted`/s.
+/// Two sessions at a node that has 100/s: one wants `beside`/s, the other 20/s and later `wanted`/s.
 /// The answers that no report asked for then, and the lines of the answer to the next report.
-fn told_of_a_demand_for(wanted: u64) -> (usize, usize) {
+fn told_of_a_demand_for(wanted: u64, beside: u64) -> (usize, usize) {
     let budget = rate(ExpiryDraft::Word("deny".into()));
     let mut node = Node::new(Incarnation::new(1), Drift::default());
     assert!(node.report(at(0), 0).is_some());
@@ -350,7 +350,7 @@ fn told_of_a_demand_for(wanted: u64) -> (usize, usize) {
     let mut now = at(0);
     for _ in 0..20 {
         now = now.after(Span::from_millis(100));
-        for (client, wanted) in clients.iter_mut().zip([80, 20]) {
+        for (client, wanted) in clients.iter_mut().zip([beside, 20]) {
             say(&mut node, client, wanted, now);
         }
         node.tick(now);
@@ -362,14 +362,16 @@ fn told_of_a_demand_for(wanted: u64) -> (usize, usize) {
         node.tick(now);
         unasked += answers(&mut node).len();
     }
-    let (_, lines) = say(&mut node, &mut clients[0], 80, now);
+    let (_, lines) = say(&mut node, &mut clients[0], beside, now);
     (unasked, lines)
 }
 
 #[test]
 fn of_a_wobble_a_client_hears_with_its_next_report_and_of_more_at_once() {
-    assert_eq!(told_of_a_demand_for(20), (0, 0));
-    assert_eq!(told_of_a_demand_for(22), (0, 1));
-    let (unasked, _) = told_of_a_demand_for(60);
+    assert_eq!(told_of_a_demand_for(20, 80), (0, 0));
+    assert_eq!(told_of_a_demand_for(22, 80), (0, 1));
+    let (unasked, _) = told_of_a_demand_for(60, 80);
     assert!(unasked > 0, "who has what the other lacks is asked for it");
+    // There is enough for both: a little more or less of the rest is of use to nobody.
+    assert_eq!(told_of_a_demand_for(21, 40), (0, 0));
 }
