@@ -243,11 +243,11 @@ impl<'a> Seat<'a> {
         !self.leaving && (demand || self.claim.waiting.is_some())
     }
 
-    /// Whether it keeps as much rate as it wants, and may.
+    /// Whether it wants some rate, keeps as much as it wants, and may.
     pub(super) fn is_content(&self, ceiling: Option<u64>) -> bool {
         let kept = self.kept.rate.grains();
         let wants = total(&self.claim.demand).max(self.claim.floor.rate.grains());
-        let stays = self.claim.waiting.is_none() && !self.leaving;
+        let stays = self.claim.waiting.is_none() && self.wants();
         stays && wants <= kept && ceiling.is_none_or(|most| kept <= most)
     }
 
