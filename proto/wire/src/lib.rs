@@ -32,6 +32,7 @@ mod budget;
 mod codec;
 mod common;
 mod error;
+mod line;
 mod read;
 mod report;
 mod sealed;

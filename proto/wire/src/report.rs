@@ -15,7 +15,8 @@ wire!(
     Report,
     Report,
     MESSAGE_BYTES_MAX,
-    [(6, "lines", LINES_MAX), (7, "floors", LINES_MAX)]
+    [(6, "lines", LINES_MAX), (7, "floors", LINES_MAX)],
+    crate::line::report
 );
 
 choice!(Intent, Intent, "1 (stay) or 2 (leave)", Stay, Leave);

@@ -93,7 +93,7 @@ impl DemandCurve {
         Self::single(u64::MAX, weight)
     }
 
-    fn single(demand: u64, weight: u64) -> Self {
+    const fn single(demand: u64, weight: u64) -> Self {
         Self {
             segments: Segments::One(Segment { demand, weight }),
             total: demand,
@@ -124,6 +124,18 @@ impl DemandCurve {
             return Err(CurveError::Order { index });
         }
         Self::trusted(segments).ok_or(CurveError::OutOfRange)
+    }
+
+    /// The curve with exactly this segment.
+    ///
+    /// # Errors
+    ///
+    /// [`CurveError::Weightless`] if it weighs nothing.
+    pub const fn from_segment(segment: Segment) -> Result<Self, CurveError> {
+        match segment.weight {
+            0 => Err(CurveError::Weightless { index: 0 }),
+            weight => Ok(Self::single(segment.demand, weight)),
+        }
     }
 
     /// The curve of claimants in any order; `None` if a sum is out of range.

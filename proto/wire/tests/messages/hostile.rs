@@ -20,10 +20,15 @@ use aliquot_wire::{Sealed, Wire, WireError};
 use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use prost::Message;
 use std::fmt::Debug;
 
-/// Reads the bytes as one kind of message; whether they are one.
+/// Reads the bytes as one kind of message; whether they are one. However they are
+/// read, they mean what their message means.
 fn reads<T: Wire + PartialEq + Debug>(bytes: &Bytes) -> bool {
+    let message = T::Message::decode(bytes.clone()).ok();
+    let value = message.and_then(|message| T::from_message(message).ok());
+    assert_eq!(T::from_bytes(bytes.clone()).ok(), value);
     match Sealed::<T>::open(bytes.clone()) {
         Ok(sealed) => {
             assert_eq!(sealed.bytes(), bytes);

@@ -1,0 +1,84 @@
+//! What is told of refusals as they happen.
+//!
+//! Alone in its process: whether anybody listens to an event is found out once, for all threads, by
+//! the first that comes upon it, and that must be the one that listens.
+
+use aliquot_client::{Limit, Limiter, ManualClock, Reason, Watch};
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+fn limiter(clock: &ManualClock, burst: u64) -> Limiter {
+    Limiter::local_with(Limit::per_sec(1), burst, Arc::new(clock.clone())).expect("a limit")
+}
+
+/// Writes down what it is told.
+#[derive(Clone, Default)]
+struct Ear(Arc<Mutex<Vec<String>>>);
+
+struct Text<'a>(&'a mut String);
+
+impl Visit for Text<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        use fmt::Write;
+        write!(self.0, "{field}={value:?} ").expect("a text can be written");
+    }
+}
+
+impl Subscriber for Ear {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, event: &Event<'_>) {
+        let mut text = String::new();
+        event.record(&mut Text(&mut text));
+        self.0.lock().expect("nobody panicked").push(text);
+    }
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+#[test]
+fn of_refusals_the_first_of_each_reason_is_told_and_then_a_sample() {
+    let ear = Ear::default();
+    let watch = Watch::sampling(10);
+    tracing::subscriber::with_default(ear.clone(), || {
+        let unwatched = limiter(&ManualClock::new(), 1);
+        let limiter = watch.limiter("mails", limiter(&ManualClock::new(), 1));
+        for _ in 0..30 {
+            let _ = (limiter.try_acquire(1), unwatched.try_acquire(1));
+        }
+        let _ = limiter.try_acquire(5);
+    });
+    let told = ear.0.lock().expect("nobody panicked").clone();
+    let reasons = |word: &str| {
+        told.iter()
+            .filter(|text| text.contains(&format!("reason=\"{word}\"")))
+            .count()
+    };
+    // 29 refusals: the first, the eleventh and the twenty-first.
+    assert_eq!(
+        (reasons("throttled"), reasons("exceeds_burst"), told.len()),
+        (3, 1, 4)
+    );
+    assert!(
+        told[0].contains("limit=\"mails\"") && told[0].contains("one_of=1 "),
+        "{}",
+        told[0]
+    );
+    assert!(told[0].contains("retry_after_ms=1000"), "{}", told[0]);
+    assert!(told[1].contains("one_of=10 "), "{}", told[1]);
+    let figures = &watch.figures()[0];
+    assert_eq!(
+        figures.reasons,
+        [(Reason::ExceedsBurst, 1), (Reason::Throttled, 29)]
+    );
+    assert_eq!((figures.admitted, figures.refused), (1, 34));
+}
