@@ -2,9 +2,9 @@
 
 use super::actor::Actor;
 use crate::session::{Caller, Event, Name, Opening, Refused, Seat};
-use aliquot_core::budget::{Key, Labels};
+use aliquot_core::budget::Key;
 use aliquot_core::command::Command;
-use aliquot_core::message::{BandDemand, Report, Verdict};
+use aliquot_core::message::{Report, Verdict};
 use aliquot_core::state::State;
 use aliquot_core::unit::{BudgetId, Incarnation, Span, Tick};
 use aliquot_wire::gossip::{Presence, Topic};
@@ -91,7 +91,7 @@ impl Actor {
                     .send(caller.edge.child, NodeMessage::Interned(names));
             }
             Event::Report { caller, report } if self.sessions.is_current(&caller) => {
-                self.take_report(caller, report);
+                self.take_report(caller, &report);
             }
             Event::Ask { caller, ask } if self.sessions.is_current(&caller) => self.ask(ask),
             Event::Release { release } => self.release(&release),
@@ -233,14 +233,17 @@ impl Actor {
         self.pending.quiet = self.now.after(NAMES.times_or_max(told));
     }
 
-    fn take_report(&mut self, caller: Caller, mut report: Report) {
+    fn take_report(&mut self, caller: Caller, report: &Report) {
         let Some(session) = self.sessions.get(caller.edge.child) else {
             return;
         };
         self.counts.reports += 1;
-        weigh(&mut report, session.labels(), &self.state);
+        // A client has the weight and band that a budget's rules say, whatever it claims itself.
         if let Some(node) = &mut self.node {
-            node.handle_report(&report, self.now);
+            node.handle_report_under(report, self.now, |budget| {
+                let generation = self.state.budget(budget)?;
+                Some(generation.budget.claim(session.labels()))
+            });
         }
     }
 
@@ -342,17 +345,6 @@ impl Actor {
         for seat in &seats {
             let count = batch.div_ceil(seats.len());
             self.sessions.ask_to_move(count, &seat.address, self.now);
-        }
-    }
-}
-
-/// Gives a client the weight and band that the budget's rules say, whatever it
-/// claims itself.
-fn weigh(report: &mut Report, labels: &Labels, state: &State) {
-    for line in &mut report.lines {
-        if let Some(generation) = state.budget(line.budget) {
-            let claim = generation.budget.claim(labels);
-            line.demand = BandDemand::claimed(&line.demand, claim);
         }
     }
 }

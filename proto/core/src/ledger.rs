@@ -155,13 +155,29 @@ impl Ledger {
     ///
     /// [`ReportError`]; nothing was changed.
     pub fn take(&mut self, now: Tick, report: &Report) -> Result<(), ReportError> {
+        self.take_under(now, report, |_| None)
+    }
+
+    /// Takes a report whose claims count for what `rules` say, and not for what they say
+    /// themselves. A rule is asked for once, when its budget is first spoken of, and again as long
+    /// as there is none; [`Ledger::reweigh`] changes it.
+    ///
+    /// # Errors
+    ///
+    /// [`ReportError`]; nothing was changed.
+    pub fn take_under(
+        &mut self,
+        now: Tick,
+        report: &Report,
+        rules: impl Fn(BudgetId) -> Option<budget::Claim>,
+    ) -> Result<(), ReportError> {
         let term = self.term;
         let child = self
             .children
             .get_mut(report.edge.child)
             .filter(|child| child.edge() == report.edge || planted::is(Bug::ReportNotFenced))
             .ok_or(ReportError::Closed)?;
-        child.take(now, term, report, &mut self.agenda)
+        child.take(now, term, report, rules, &mut self.agenda)
     }
 
     /// Whether a child hears its parent: it echoed an answer that was sent

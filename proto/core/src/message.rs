@@ -140,15 +140,14 @@ impl BandDemand {
     /// All of a demand as that of one claimant with this band and weight: a
     /// client's, whatever it says of itself. Nothing claimed stays nothing.
     #[must_use]
-    pub fn claimed(demand: &[Self], claim: Claim) -> Vec<Self> {
+    pub fn claimed(demand: &[Self], claim: Claim) -> Option<Self> {
         let total = demand
             .iter()
             .fold(0_u64, |sum, of| sum.saturating_add(of.curve.total()));
-        let one = |_: &Self| Self {
+        demand.first().map(|_| Self {
             band: claim.band,
             curve: DemandCurve::of(total, claim.weight),
-        };
-        demand.first().map(one).into_iter().collect()
+        })
     }
 }
 

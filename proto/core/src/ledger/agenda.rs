@@ -1,6 +1,8 @@
 //! What the next plans must look at.
 
+use super::claim::Claim;
 use super::plan::Plan;
+use super::upward::Spoken;
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Incarnation, Tick};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -21,6 +23,8 @@ pub(super) struct Agenda {
     pub(super) wanted: BTreeSet<BudgetId>,
     /// Those of which the sum of all claims may be another than it was.
     pub(super) spoken: BTreeSet<BudgetId>,
+    /// Counts how often some of those were taken, so that a claim knows whether it still stands there.
+    rounds: u64,
     /// Those of which a child returned something that may not be booked yet.
     pub(super) returned: BTreeSet<BudgetId>,
     /// Who claims each budget: with thousands of children a plan must not look for
@@ -76,6 +80,31 @@ impl Agenda {
         self.hurry(budget);
         self.asked = true;
         self.wanted.insert(budget);
+    }
+
+    /// A claim on a budget was spoken of.
+    pub(super) fn speak(&mut self, budget: BudgetId, claim: &mut Claim) {
+        // A new claim was spoken of in no round, and there was one before the first taking.
+        let round = self.rounds.saturating_add(1);
+        if claim.spoken != round {
+            claim.spoken = round;
+            self.spoken.insert(budget);
+        }
+    }
+
+    /// Those that were spoken of, all or some, are taken.
+    pub(super) fn take_spoken(&mut self, which: Spoken) -> BTreeSet<BudgetId> {
+        let asked = core::mem::take(&mut self.wanted);
+        self.rounds = self.rounds.saturating_add(1);
+        match which {
+            Spoken::All => core::mem::take(&mut self.spoken),
+            Spoken::Asked => {
+                for budget in &asked {
+                    self.spoken.remove(budget);
+                }
+                asked
+            }
+        }
     }
 
     /// Somebody wants less.

@@ -3,6 +3,7 @@
 use super::ReportError;
 use super::agenda::Agenda;
 use super::claim::{Claim, News};
+use crate::budget;
 use crate::message::{AnswerLine, Heard, Intent, Report};
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Edge, Number, Seq, Span, Term, Tick};
@@ -128,6 +129,7 @@ impl Child {
         now: Tick,
         term: Term,
         report: &Report,
+        rules: impl Fn(BudgetId) -> Option<budget::Claim>,
         agenda: &mut Agenda,
     ) -> Result<(), ReportError> {
         if report.seq <= self.seq {
@@ -155,7 +157,7 @@ impl Child {
             self.seen = self.seen.max(report.seen.number);
         }
         self.whole = report.is_whole();
-        let spoken = self.take_lines(now, report, agenda);
+        let spoken = self.take_lines(now, report, rules, agenda);
         // Mostly every claim was spoken of, and there is none left to look for.
         if self.whole && spoken < self.claims.len() {
             self.fall_silent(agenda);
@@ -175,7 +177,13 @@ impl Child {
     }
 
     /// Takes what a report says. Of how many budgets that is.
-    fn take_lines(&mut self, now: Tick, report: &Report, agenda: &mut Agenda) -> usize {
+    fn take_lines(
+        &mut self,
+        now: Tick,
+        report: &Report,
+        rules: impl Fn(BudgetId) -> Option<budget::Claim>,
+        agenda: &mut Agenda,
+    ) -> usize {
         let (id, mut spoken) = (self.edge.child, 0_usize);
         for line in &report.lines {
             let full = self.claims.len() >= Self::CLAIMS_MAX;
@@ -190,7 +198,12 @@ impl Child {
             if claim.reported != report.seq {
                 spoken = spoken.saturating_add(1);
             }
-            agenda.spoken.insert(line.budget);
+            agenda.speak(line.budget, claim);
+            claim.rule = claim.rule.or_else(|| rules(line.budget));
+            debug_assert!(
+                rules(line.budget).is_none_or(|rule| claim.rule == Some(rule)),
+                "a rule changed of which nobody told"
+            );
             let before = (claim.period, claim.returned);
             let news = claim.take(line, report.seq, now);
             let returns = (claim.period, claim.returned) != before;

@@ -83,6 +83,10 @@ pub struct Claim {
     pub differs: Option<Tick>,
     /// The last report that had a line of this budget.
     pub(super) reported: Seq,
+    /// What the demand counts for, whatever is reported; nothing where it counts for what it says.
+    pub(super) rule: Option<budget::Claim>,
+    /// The round of the agenda in which it was last spoken of.
+    pub(super) spoken: u64,
     said: Option<(Number, AnswerLine)>,
     /// The first answer that carried a target which the child has not echoed yet.
     pending: Option<(Number, Vector)>,
@@ -94,17 +98,24 @@ impl Claim {
     pub(super) fn take(&mut self, line: &ReportLine, seq: Seq, now: Tick) -> News {
         self.reported = seq;
         self.tally = self.tally.merge(line.tally);
-        let mut changed = self.demand != line.demand;
+        let claimed = self
+            .rule
+            .map(|rule| BandDemand::claimed(&line.demand, rule));
+        let demand = claimed
+            .as_ref()
+            .map_or(line.demand.as_slice(), Option::as_slice);
+        let mut changed = self.demand != demand;
         let mut asked = line.largest_wait > self.waiting.map_or(Tokens::ZERO, |(_, cost)| cost);
         let mut fell = false;
         if changed {
-            let demand = total(&line.demand);
-            match Leap::of(total(&self.demand), demand) {
-                Leap::Up => asked |= !self.serves(demand),
+            let sum = total(demand);
+            match Leap::of(total(&self.demand), sum) {
+                Leap::Up => asked |= !self.serves(sum),
                 Leap::Down => fell = true,
                 Leap::None => {}
             }
-            self.demand.clone_from(&line.demand);
+            self.demand.clear();
+            self.demand.extend_from_slice(demand);
         }
         let waiting = match self.waiting {
             _ if line.largest_wait.is_zero() => None,
@@ -158,11 +169,13 @@ impl Claim {
         silent
     }
 
-    /// Counts for what `rule` says instead. Whether that is another demand.
+    /// Counts for what `rule` says instead, from now on. Whether that is another demand.
     pub(super) fn reweigh(&mut self, rule: budget::Claim) -> bool {
+        self.rule = Some(rule);
         let demand = BandDemand::claimed(&self.demand, rule);
-        let changed = self.demand != demand;
-        self.demand = demand;
+        let changed = self.demand != demand.as_slice();
+        self.demand.clear();
+        self.demand.extend(demand);
         changed
     }
 

@@ -74,16 +74,7 @@ impl Ledger {
     /// taken: all of them, or those that somebody waits for.
     #[must_use]
     pub fn take_spoken(&mut self, which: Spoken) -> BTreeSet<BudgetId> {
-        let asked = core::mem::take(&mut self.agenda.wanted);
-        match which {
-            Spoken::All => core::mem::take(&mut self.agenda.spoken),
-            Spoken::Asked => {
-                for budget in &asked {
-                    self.agenda.spoken.remove(budget);
-                }
-                asked
-            }
-        }
+        self.agenda.take_spoken(which)
     }
 
     /// Those who claim a budget, with their claims.

@@ -41,11 +41,22 @@ impl Node {
     /// Takes a client's report that arrived at `now`. The answer follows with
     /// the outputs.
     pub fn handle_report(&mut self, report: &Report, now: Tick) {
+        self.handle_report_under(report, now, |_| None);
+    }
+
+    /// The same of a client whose claims count for what `rules` say, whatever it says itself.
+    /// A rule is asked for once, as [`Ledger::take_under`](crate::ledger::Ledger::take_under) says.
+    pub fn handle_report_under(
+        &mut self,
+        report: &Report,
+        now: Tick,
+        rules: impl Fn(BudgetId) -> Option<Claim>,
+    ) {
         if let Some(output) = self.holder.tick(now) {
             self.carry_out(&output, now);
         }
         let client = report.edge.child;
-        match self.ledger.take(now, report) {
+        match self.ledger.take_under(now, report, rules) {
             Ok(()) => {}
             Err(ReportError::Stale) => return,
             Err(ReportError::Unfounded) => {
@@ -95,12 +106,12 @@ impl Node {
         returned: crate::edge::Vector,
         now: Tick,
     ) {
-        let Some(desk) = self.desks.get_mut(&budget) else {
-            return;
-        };
         if returned.is_zero() {
             return;
         }
+        let Some(desk) = self.desks.get_mut(&budget) else {
+            return;
+        };
         if let Ok(share) = desk.account.release(client, period, returned)
             && !share.is_empty()
         {

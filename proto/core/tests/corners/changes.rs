@@ -2,7 +2,7 @@
 
 use super::setup::*;
 use aliquot_core::budget::Claim;
-use aliquot_core::ledger::{Child, ReportError};
+use aliquot_core::ledger::{Child, ReportError, Spoken};
 use aliquot_core::message::BandDemand;
 use aliquot_core::unit::{Band, Weight};
 
@@ -166,6 +166,39 @@ fn a_report_on_what_was_not_taken_is_refused_and_changes_nothing() {
         ledger.child(Incarnation::new(1)).map(|of| of.claims.len()),
         Some(0)
     );
+}
+
+/// What a rule says of a claim counts from the report that first speaks of it, and until another
+/// rule is told of; what is said of one's own weight never does.
+#[test]
+fn a_claim_counts_for_what_its_rule_says_whatever_is_reported() {
+    let heavy = |times: u32| Claim {
+        weight: Weight::new(Weight::ONE.get() * times).expect("a weight"),
+        ..Claim::default()
+    };
+    let mut ledger = Ledger::default();
+    ledger.open(edge(1, 1), at(0));
+    let mut seq = 0;
+    let mut counts = |ledger: &mut Ledger, rule: Option<Claim>| {
+        seq += 1;
+        let report = says(seq, seq - 1, vec![claims(1, 1)]);
+        assert_eq!(ledger.take_under(at(seq), &report, |_| rule), Ok(()));
+        let child = ledger.child(Incarnation::new(1)).expect("a child");
+        let claim = &child.claims[&BudgetId::new(1)];
+        claim.demand[0].curve.weight() / u64::from(Weight::ONE.get())
+    };
+    let one = aliquot_core::demand::WEIGHT_ONE;
+    assert_eq!(counts(&mut ledger, None), one, "nobody knows of a rule");
+    assert_eq!(counts(&mut ledger, Some(heavy(3))), 3 * one);
+    assert_eq!(counts(&mut ledger, None), 3 * one);
+    ledger.reweigh(BudgetId::new(1), |_| Some(heavy(5)));
+    assert_eq!(counts(&mut ledger, Some(heavy(5))), 5 * one);
+    // What is spoken of is passed on, however often it was before.
+    for _ in 0..2 {
+        assert_eq!(ledger.take_spoken(Spoken::All), [BudgetId::new(1)].into());
+        counts(&mut ledger, None);
+        counts(&mut ledger, None);
+    }
 }
 
 /// Whoever counts for more by another rule need not report to get more.
