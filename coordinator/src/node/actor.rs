@@ -232,13 +232,16 @@ impl Actor {
     /// What sessions said: of what waits, a batch.
     fn hear_sessions(&mut self, first: session::Event, more: &mut mpsc::Receiver<session::Event>) {
         self.look_at_the_clock();
-        let mut reports = 0;
+        let (mut reports, mut lines) = (0, 0);
         let rest = std::iter::from_fn(|| more.try_recv().ok());
         for event in std::iter::once(first).chain(rest).take(Self::BATCH) {
-            reports += u64::from(matches!(event, session::Event::Report { .. }));
+            if let session::Event::Report { report, .. } = &event {
+                reports += 1;
+                lines += report.lines.len() as u64;
+            }
             self.handle_session(event);
         }
-        self.gathering.took(reports, self.now);
+        self.gathering.took(reports, lines, self.now);
     }
 
     /// One reading for everything that is handled together. Ticks never go back.
