@@ -307,8 +307,8 @@ impl Actor {
         }
     }
 
-    /// The other nodes that take clients now, each in its latest life: those
-    /// before it, this node's own too, may not be reclaimed yet.
+    /// The other nodes that take clients now and were heard of lately, each in its latest
+    /// life: those before it, this node's own too, may not be reclaimed yet.
     fn seats(&self) -> Vec<Seat> {
         let records = self.book.records();
         let presences = records
@@ -328,6 +328,7 @@ impl Actor {
         let seats = latest.into_values();
         let mut seats: Vec<Seat> = seats
             .filter(|presence| !presence.address.is_empty())
+            .filter(|presence| self.spread.hears(presence.life, self.now))
             .map(|presence| Seat {
                 life: presence.life,
                 address: presence.address,

@@ -233,6 +233,10 @@ impl Actor {
                         node.handle_answer(answer.value(), self.now);
                     }
                 }),
+                Topic::Presence => {
+                    self.spread.hear(record.head.life, self.now);
+                    Ok(())
+                }
                 _ => Ok(()),
             };
             if let Err(error) = read {

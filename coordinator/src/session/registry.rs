@@ -81,10 +81,10 @@ impl Session {
         self.keys.iter().map(AsRef::as_ref)
     }
 
-    /// Whether a stream carries it, and it was not asked to move lately.
-    fn stays(&self, now: Tick) -> bool {
+    /// Whether a stream carries it, and it was not asked to move within `span`.
+    fn stays(&self, now: Tick, span: Span) -> bool {
         let asked = self.asked_to_move;
-        self.is_connected() && asked.is_none_or(|at| now.since(at) >= Registry::ASK_AGAIN)
+        self.is_connected() && asked.is_none_or(|at| now.since(at) >= span)
     }
 
     fn send(&self, message: NodeMessage) {
@@ -103,6 +103,9 @@ impl Session {
 impl Registry {
     /// So long a client that was asked to move is not asked again: it may stay.
     pub const ASK_AGAIN: Span = Span::from_secs(30);
+
+    /// Who was asked to move and is here after so long stays: it could not go.
+    pub const GOES_WITHIN: Span = Span::from_secs(3);
 
     /// An empty table, of sessions with at most `keys_max` keys each.
     #[must_use]
@@ -294,7 +297,9 @@ impl Registry {
     pub fn ask_to_move(&mut self, count: usize, address: &str, now: Tick) -> usize {
         // Lives are issued in rising order: the first is the oldest.
         let sessions = self.sessions.values_mut();
-        let chosen = sessions.filter(|session| session.stays(now)).take(count);
+        let chosen = sessions
+            .filter(|session| session.stays(now, Self::ASK_AGAIN))
+            .take(count);
         let mut asked = 0;
         for session in chosen {
             session.asked_to_move = Some(now);
@@ -311,11 +316,13 @@ impl Registry {
         }
     }
 
-    /// How many sessions are connected and were not asked to move lately.
+    /// How many sessions are connected and are not about to move.
     #[must_use]
     pub fn staying(&self, now: Tick) -> usize {
         let sessions = self.sessions.values();
-        sessions.filter(|session| session.stays(now)).count()
+        sessions
+            .filter(|session| session.stays(now, Self::GOES_WITHIN))
+            .count()
     }
 
     /// A session.

@@ -1,7 +1,7 @@
 //! How many sessions go where, so that nodes carry the same.
 
-use aliquot_core::unit::Incarnation;
-use std::collections::{BTreeMap, VecDeque};
+use aliquot_core::unit::{Incarnation, Span, Tick};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How many sessions a life has, and where it takes clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +36,9 @@ pub struct Ask {
 /// What others said is a round old, and a client is nowhere while it goes: who
 /// was asked in the last [`Spread::REMEMBERED`] rounds is counted where it was
 /// sent, and `T` is the greatest that was seen in [`Spread::TOTALS`] rounds, for
-/// others send too. A node asks at most a fifth of its surplus in a round, and at
+/// others send too. Where a node comes or goes, its clients were counted twice, there and where they
+/// went: then what was remembered is forgotten. A node that was not heard of for [`Spread::SILENCE`]
+/// takes no clients. A node asks at most a fifth of its surplus in a round, and at
 /// most a tenth of its sessions, but at least one: a returning node fills in some
 /// 20 s, without a stampede, and news three rounds old overshoots nothing.
 #[derive(Debug)]
@@ -44,9 +46,17 @@ pub struct Spread {
     life: Incarnation,
     asked: VecDeque<BTreeMap<Incarnation, u64>>,
     totals: VecDeque<u128>,
+    /// The others of the last round.
+    others: BTreeSet<Incarnation>,
+    /// When each life last said how many sessions it has.
+    heard: BTreeMap<Incarnation, Tick>,
 }
 
 impl Spread {
+    /// Every node says once a second how many sessions it has: one of whom two such sayings are
+    /// missing is dead, or cannot be reached from here.
+    pub const SILENCE: Span = Span::from_millis(2_500);
+
     /// So many rounds an ask is counted as done, though nobody has said so: one
     /// to go, and one until the news of it is here.
     pub const REMEMBERED: usize = 2;
@@ -70,7 +80,23 @@ impl Spread {
             life,
             asked: VecDeque::new(),
             totals: VecDeque::new(),
+            others: BTreeSet::new(),
+            heard: BTreeMap::new(),
         }
+    }
+
+    /// A life said how many sessions it has.
+    pub fn hear(&mut self, life: Incarnation, now: Tick) {
+        self.heard
+            .retain(|_, at| now.since(*at) < Self::SILENCE.times_or_max(2));
+        self.heard.insert(life, now);
+    }
+
+    /// Whether a life was heard of lately, so that clients may be sent there.
+    #[must_use]
+    pub fn hears(&self, life: Incarnation, now: Tick) -> bool {
+        let heard = self.heard.get(&life);
+        heard.is_some_and(|at| now.since(*at) < Self::SILENCE)
     }
 
     /// Decides one round. `own` is how many sessions are here now that were not
@@ -83,6 +109,7 @@ impl Spread {
             .filter(|seat| seat.life != self.life)
             .map(|seat| (seat.life, seat.address.as_str()))
             .collect();
+        self.follow(others);
         let total = self.total(own, others);
         let flows = flows(&self.counts(own, others), total);
         let mine = flows.iter().filter(|(from, ..)| *from == self.life);
@@ -106,6 +133,15 @@ impl Spread {
         }
         remember(&mut self.asked, asked, Self::REMEMBERED);
         asks
+    }
+
+    /// Forgets what was counted with other nodes than these.
+    fn follow(&mut self, others: &[Seat]) {
+        let others: BTreeSet<Incarnation> = others.iter().map(|seat| seat.life).collect();
+        if others != self.others {
+            self.others = others;
+            self.totals.clear();
+        }
     }
 
     /// How many sessions there are, those that are nowhere now among them.

@@ -141,6 +141,10 @@ fn who_was_asked_to_move_is_left_alone_for_a_while() {
         .collect();
     assert_eq!(told, [true, true, false]);
     assert_eq!(registry.ask_to_move(3, "b:7001", now), 1);
+    assert_eq!(registry.staying(now), 0);
+    let later = now.after(Registry::GOES_WITHIN);
+    assert_eq!(registry.staying(later), 3, "none of them went");
+    assert_eq!(registry.ask_to_move(9, "b:7001", later), 0);
     let later = now.after(Registry::ASK_AGAIN);
     assert_eq!(registry.ask_to_move(9, "b:7001", later), 3);
 }

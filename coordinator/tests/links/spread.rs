@@ -1,7 +1,7 @@
 //! Sessions come to be spread evenly, from any start and on stale news.
 
 use aliquot_coordinator::session::{Seat, Spread};
-use aliquot_core::unit::Incarnation;
+use aliquot_core::unit::{Incarnation, Span, Tick};
 use proptest::prelude::*;
 
 /// Nodes that each see what the others said `stale` rounds ago.
@@ -120,6 +120,65 @@ fn a_node_that_returns_fills_within_half_a_minute() {
         "{counts:?}"
     );
     assert!(fleet.moved <= 5_000, "{}", fleet.moved);
+}
+
+/// A round of two nodes that have so many clients each and see each other and `third`.
+fn round_of_two(spreads: &mut [Spread; 2], counts: [u64; 2], third: Option<&Seat>) -> u64 {
+    let seats = [1, 2].map(|life| Seat {
+        life: Incarnation::new(life),
+        address: life.to_string(),
+        sessions: counts[life as usize - 1],
+    });
+    let mut left = 0;
+    for (node, spread) in spreads.iter_mut().enumerate() {
+        let others: Vec<Seat> = [Some(&seats[1 - node]), third]
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect();
+        let asks = spread.round(counts[node], &others);
+        left += asks.iter().map(|ask| ask.sessions).sum::<u64>();
+    }
+    left
+}
+
+#[test]
+fn a_node_that_was_killed_and_is_back_has_its_part_within_seconds() {
+    let mut spreads = [1, 2].map(|life| Spread::new(Incarnation::new(life)));
+    let mut third = Seat {
+        life: Incarnation::new(3),
+        address: "3".into(),
+        sessions: 10,
+    };
+    assert_eq!(round_of_two(&mut spreads, [10, 10], Some(&third)), 0);
+    // Its clients are here before anybody notices that it is dead.
+    for _ in 0..2 {
+        round_of_two(&mut spreads, [15, 15], Some(&third));
+    }
+    assert_eq!(round_of_two(&mut spreads, [15, 15], None), 0);
+    (third.life, third.sessions) = (Incarnation::new(4), 0);
+    let mut counts = [15, 15];
+    for _ in 0..6 {
+        let mut left = round_of_two(&mut spreads, counts, Some(&third));
+        third.sessions += left;
+        for count in &mut counts {
+            let goes = left.min(1);
+            (*count, left) = (*count - goes, left - goes);
+        }
+        assert_eq!(left, 0, "one of each at a time");
+    }
+    let ends = [counts[0], counts[1], third.sessions];
+    assert!(ends.iter().all(|end| end.abs_diff(10) <= 1), "{ends:?}");
+}
+
+#[test]
+fn who_says_nothing_is_not_heard() {
+    let mut spread = Spread::new(Incarnation::new(1));
+    let (life, now) = (Incarnation::new(2), Tick::from_nanos(5_000_000_000));
+    assert!(!spread.hears(life, now));
+    spread.hear(life, now);
+    assert!(spread.hears(life, now.after(Span::from_secs(2))));
+    assert!(!spread.hears(life, now.after(Spread::SILENCE)));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::support::{setup, together};
 use aliquot_client::Client;
-use aliquot_tests::fleet::{SOON, until};
+use aliquot_tests::fleet::{Node, SOON, until};
 use std::os::unix::fs::PermissionsExt;
 
 /// The limit on the size of a file stands for the size of the disk: in blocks of
@@ -15,11 +15,16 @@ fn many(round: u64) -> String {
     (0..400).map(one).collect()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_disk_stops_its_node_with_a_clear_error_and_no_other() {
-    let _machine = together().await;
+/// A disk of four mebibytes, which only this process and its children see.
+const SMALL_MOUNT: &str =
+    "mkdir -p \"$DISK\" && mount -t tmpfs -o size=4m tmpfs \"$DISK\" && exec \"$0\" \"$@\"";
+
+/// Fills the disk of a node that runs under these words: it stops and `says` why, and the others serve.
+async fn fill(under: impl FnOnce(&Node) -> Vec<String>, says: &str) {
     let mut fleet = setup().plan().await;
-    fleet.node_mut(2).under(&["sh", "-c", SMALL_DISK]);
+    let under = under(&fleet.nodes()[2]);
+    let under: Vec<&str> = under.iter().map(String::as_str).collect();
+    fleet.node_mut(2).under(&under);
     for index in 0..3 {
         fleet.start(index);
     }
@@ -39,7 +44,7 @@ async fn a_full_disk_stops_its_node_with_a_clear_error_and_no_other() {
         "{}",
         end.log
     );
-    assert!(last.contains("File too large"), "{last}");
+    assert!(last.contains(says), "{last}");
     // The others go on, and serve.
     fleet.serves().await;
     fleet.apply("{ key: shared, rate: 1000/s }").await;
@@ -49,6 +54,38 @@ async fn a_full_disk_stops_its_node_with_a_clear_error_and_no_other() {
         limiter.acquire(1).await.ok()
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_may_not_grow_stops_its_node_with_a_clear_error_and_no_other() {
+    let _machine = together().await;
+    let words = ["sh", "-c", SMALL_DISK].map(str::to_owned).to_vec();
+    fill(|_| words, "File too large").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_stops_its_node_with_a_clear_error_and_no_other() {
+    let _machine = together().await;
+    // Who is no superuser is one among its own processes, where that is allowed.
+    let apart = match rustix::process::getuid().is_root() {
+        true => "-m",
+        false => "-rm",
+    };
+    let mounts = ["-c", "mount -t tmpfs tmpfs /tmp"];
+    let probe = std::process::Command::new("unshare")
+        .args([apart, "sh"])
+        .args(mounts)
+        .output();
+    if !probe.is_ok_and(|probe| probe.status.success()) {
+        eprintln!("!! SKIPPED: this machine lets nobody mount a disk of his own");
+        return;
+    }
+    let words = |node: &Node| {
+        let disk = format!("DISK={}", node.data.display());
+        let words = ["env", &disk, "unshare", apart, "sh", "-c", SMALL_MOUNT];
+        words.map(str::to_owned).to_vec()
+    };
+    fill(words, "No space left on device").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

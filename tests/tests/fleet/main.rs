@@ -7,6 +7,7 @@
 //! | `cut` | a node is cut off, and each policy is held to its word |
 //! | `clients` | clients are killed and closed, limits are lowered |
 //! | `restart` | all nodes are restarted one by one |
+//! | `spread` | clients are spread evenly over whoever is there |
 //! | `disk` | disks are full, or cannot be written |
 //! | `hostile` | ports are told nonsense |
 //! | `identity` | nodes are wiped, and clusters meet |
@@ -25,4 +26,5 @@ mod hostile;
 mod identity;
 mod leader;
 mod restart;
+mod spread;
 mod support;
