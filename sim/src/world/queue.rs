@@ -88,7 +88,10 @@ impl Queue {
             let mut place = self.soon[(next % Self::SLOTS) as usize].take();
             while let Some(here) = place {
                 let (due, after) = std::mem::take(&mut self.waiting[here as usize]);
-                self.present.extend(due);
+                // One by one: most slots have one, and to extend a heap is made for many.
+                if let Some(due) = due {
+                    self.present.push(due);
+                }
                 self.free.push(here);
                 place = after;
             }
