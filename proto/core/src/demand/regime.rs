@@ -74,7 +74,7 @@ impl Regime {
         let last = self.recent.first().copied().unwrap_or(0);
         let swing = u128::from(sample.abs_diff(last)) << Self::FRACTION;
         self.swing = toward(self.swing, swing, 16);
-        self.recent.rotate_right(1);
+        self.recent.copy_within(..Self::WINDOW.saturating_sub(1), 1);
         if let Some(first) = self.recent.first_mut() {
             *first = sample;
         }
@@ -108,7 +108,11 @@ impl Regime {
     /// was of half as many. What came in the two ticks before is left out of this: the
     /// stream ended within them, and of what nobody timed each has a part.
     fn has_ended(&self, unit: u64) -> bool {
-        let silent = usize::try_from(self.silent).unwrap_or(Self::WINDOW);
+        let silent = match self.silent {
+            1 => 1,
+            2 => 2,
+            _ => return false,
+        };
         let Some([last, _, before @ ..]) = self.recent.get(silent..) else {
             return false;
         };
@@ -121,8 +125,7 @@ impl Regime {
         let enough = *last > 0 && mean >= unit.saturating_mul(enough);
         match silent {
             1 => enough && least.saturating_mul(2) >= mean,
-            2 => enough && least > 0,
-            _ => false,
+            _ => enough && least > 0,
         }
     }
 
@@ -132,16 +135,16 @@ impl Regime {
     }
 
     fn begin_anew_if_changed(&mut self, unit: u64) {
-        let (mut seen, mut ticks) = (0_u64, 0_u32);
-        for &sample in &self.recent {
-            seen = seen.saturating_add(sample);
-            ticks = ticks.saturating_add(1);
+        let (mut seen, mut from) = (0_u64, 0);
+        for (ticks, to) in [(1, 1), (2, 2), (4, 4), (8, 8), (16, Self::WINDOW)] {
             if ticks > self.age {
                 return;
             }
-            if !ticks.is_power_of_two() {
-                continue;
-            }
+            let more = self.recent.get(from..to).unwrap_or_default();
+            seen = more
+                .iter()
+                .fold(seen, |sum, sample| sum.saturating_add(*sample));
+            from = to;
             let expected = self.expected(ticks);
             if seen < expected && planted::is(Bug::EndedStreamLingers) {
                 continue;
