@@ -39,6 +39,7 @@ pub(crate) use healing::{Healing, Health};
 
 use aliquot_core::check::When;
 use aliquot_core::check::{Doubt, Verdict};
+use aliquot_core::share::Kind;
 use aliquot_core::state::{Effect, State};
 use aliquot_core::unit::{BudgetId, Drift, Tick, Tokens};
 
@@ -193,6 +194,12 @@ impl Oracle {
     pub(crate) fn bench(&mut self, budget: BudgetId) -> Option<&mut Bench> {
         let found = self.benches.iter_mut().find(|(known, _)| *known == budget);
         found.map(|(_, bench)| bench)
+    }
+
+    /// The checkers of budgets of permits.
+    pub(crate) fn of_permits(&mut self) -> impl Iterator<Item = (BudgetId, &mut Bench)> {
+        let all = self.benches.iter_mut().map(|(id, bench)| (*id, bench));
+        all.filter(|(_, bench)| bench.kind == Kind::Concurrency)
     }
 
     pub(crate) fn admitted(&mut self, now: u64, admission: &Admission) {

@@ -75,7 +75,7 @@ fn trouble(scenario: &Scenario, bug: Option<Bug>, seed: u64) -> Option<String> {
 /// Whether `.ci/run` lives this seed through anyway, and fails if anything is wrong: of the network tier,
 /// the first seed of each scenario and many of the swarm.
 fn lived_elsewhere(scenario: &Scenario, seed: u64) -> bool {
-    let seeds = scenario.swarm.as_ref().map_or(1, |_| 32);
+    let seeds = scenario.swarm.as_ref().map_or(1, |_| 128);
     scenario.run.tier == Tier::Network && seed < seeds
 }
 

@@ -273,8 +273,11 @@ impl Leader {
 
     /// Answers for those whose holdings changed since they were last told.
     pub fn poll_answers(&mut self, state: &State, now: Tick) -> Vec<Answer> {
-        let told = core::mem::take(&mut self.told);
         let mut answers = Vec::new();
+        if self.told.is_empty() {
+            return answers;
+        }
+        let told = core::mem::take(&mut self.told);
         if !self.in_office() {
             return answers;
         }

@@ -37,18 +37,19 @@ pub(crate) const fn quantised(nanos: u64) -> u64 {
 struct Line {
     at: u64,
     shows: i64,
-    ppm: i64,
+    /// How much faster it runs than true time, in steps of [`PPM_STEP`]: nanoseconds per [`QUANTUM`].
+    steps: i64,
 }
 
 impl Line {
     const fn read(&self, now: u64) -> i64 {
-        let elapsed = (now - self.at) as i64;
-        self.shows + elapsed + elapsed / QUANTUM as i64 * (self.ppm / PPM_STEP)
+        let elapsed = now - self.at;
+        self.shows + elapsed as i64 + (elapsed / QUANTUM) as i64 * self.steps
     }
 
     const fn run_at(&mut self, now: u64, ppm: i64) {
         (self.shows, self.at) = (self.read(now), now);
-        self.ppm = ppm / PPM_STEP * PPM_STEP;
+        self.steps = ppm / PPM_STEP;
     }
 }
 
@@ -113,12 +114,18 @@ impl Clock {
 
     /// How much true time passes, at least, until it has counted `local`.
     pub(crate) fn true_span(&self, local: u64) -> u64 {
-        let rate = u128::try_from(1_000_000 + self.boot.ppm).unwrap_or(0);
+        let rate = u64::try_from(1_000_000 + self.boot.steps * PPM_STEP).unwrap_or(0);
         if rate == 0 {
             return local;
         }
-        let span = (u128::from(local) * 1_000_000).div_ceil(rate);
-        quantised(u64::try_from(span).unwrap_or(u64::MAX / 4))
+        let span = match local.checked_mul(1_000_000) {
+            Some(parts) => parts.div_ceil(rate),
+            None => {
+                let span = (u128::from(local) * 1_000_000).div_ceil(rate.into());
+                u64::try_from(span).unwrap_or(u64::MAX / 4)
+            }
+        };
+        quantised(span)
     }
 
     pub(crate) const fn usual(&self) -> i64 {
@@ -132,12 +139,12 @@ impl Clock {
     }
 
     pub(crate) const fn step_boot(&mut self, now: u64, by: i64) {
-        self.boot.run_at(now, self.boot.ppm);
+        self.boot.run_at(now, self.boot.steps * PPM_STEP);
         self.boot.shows += by;
     }
 
     pub(crate) const fn step_wall(&mut self, now: u64, by: i64) {
-        self.wall.run_at(now, self.wall.ppm);
+        self.wall.run_at(now, self.wall.steps * PPM_STEP);
         self.wall.shows += by;
     }
 
@@ -171,7 +178,7 @@ impl Line {
             return self.read(then);
         }
         let elapsed = (self.at - then) as i64;
-        self.shows - elapsed - elapsed / QUANTUM as i64 * (self.ppm / PPM_STEP)
+        self.shows - elapsed - elapsed / QUANTUM as i64 * self.steps
     }
 }
 
@@ -179,7 +186,7 @@ const fn line_of(ppm: i64) -> Line {
     Line {
         at: 0,
         shows: 0,
-        ppm,
+        steps: ppm / PPM_STEP,
     }
 }
 

@@ -140,7 +140,7 @@ impl PartialOrd for Due {
     }
 }
 
-/// The earliest is the greatest, as a heap wants it.
+/// The earliest is the greatest: what comes next is taken from the end.
 impl Ord for Due {
     fn cmp(&self, other: &Self) -> Ordering {
         (other.at, other.id).cmp(&(self.at, self.id))

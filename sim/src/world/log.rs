@@ -201,12 +201,18 @@ impl Log {
 
     /// What a quorum has reached: the others have reached `theirs`, this node `mine`.
     fn by_quorum(&self, theirs: &[u64], mine: u64) -> u64 {
-        let of = |node: usize| if node == self.me { mine } else { theirs[node] };
-        let has = |least: u64| (0..self.size).filter(|&node| of(node) >= least).count();
-        let reached = (0..self.size)
-            .map(of)
-            .filter(|&least| has(least) >= self.majority());
-        reached.max().unwrap_or(0)
+        let others = || self.others().map(|node| theirs[node]);
+        let has = |least: u64| {
+            let reached = others().filter(|&reached| reached >= least).count();
+            reached + usize::from(mine >= least)
+        };
+        let mut most = 0;
+        for least in others().chain([mine]) {
+            if least > most && has(least) >= self.majority() {
+                most = least;
+            }
+        }
+        most
     }
 
     /// Heartbeats, elections, and a leader that hears no quorum gives up.
@@ -338,7 +344,10 @@ impl Log {
             }
             Err(index) => peers.next[from] = index + 1,
         }
-        self.count_up();
+        // Who has no more than is committed commits nothing.
+        if peers.matched[from] > self.commit {
+            self.count_up();
+        }
     }
 
     /// Only an entry of its own term commits by counting.

@@ -1,11 +1,13 @@
 //! What the oracle is shown: admissions, permits, and the books of all hosts at instants.
 
 use super::clock::{MS, SEC};
+use super::coordinator::Coordinator;
 use super::service::Service;
 use super::{Message, World};
 use crate::mark::Mark;
 use crate::oracle::{Admission, Flight, Flown, Health, Right};
 use aliquot_core::client::Mode;
+use aliquot_core::node::Node;
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::state::Effect;
 use aliquot_core::unit::{BudgetId, Tick, Tokens};
@@ -99,20 +101,9 @@ impl World {
             };
             !flies || service.process.number != process || !service.process.up
         };
-        let budgets: Vec<BudgetId> = services
-            .iter()
-            .filter_map(|service| service.budget)
-            .map(|(id, _)| id)
-            .collect();
-        let mut seen = budgets;
-        seen.sort_unstable();
-        seen.dedup();
-        for budget in seen {
-            if let Some(bench) = self
-                .oracle
-                .bench(budget)
-                .filter(|bench| bench.kind == Kind::Concurrency)
-            {
+        for (budget, bench) in self.oracle.of_permits() {
+            let of = |service: &Service| service.budget.is_some_and(|(id, _)| id == budget);
+            if services.iter().any(of) {
                 bench.landed(now, over);
             }
         }
@@ -180,39 +171,39 @@ impl World {
 
     /// What everybody believes to hold at this instant, of every budget that time refills.
     fn look_at_parts(&mut self, best: usize) {
-        let up = self.services.iter().filter(|service| service.process.up);
-        let usable: Vec<(BudgetId, Share)> = up
-            .flat_map(|service| usable(service, service.clock.read(self.now)))
-            .collect();
-        let budgets = self.nodes[best].state.budgets();
-        let rates = budgets.filter(|(_, generation)| generation.budget.kind() == Kind::Rate);
-        let rates: Vec<BudgetId> = rates.map(|(id, _)| id).collect();
-        for budget in rates {
-            let mut parts = vec![self.pool(budget, best)];
-            for host in self.nodes.iter().filter(|host| host.process.up) {
-                let now = host.clock.read(self.now);
-                if let Some(node) = host.node.as_ref().filter(|node| node.is_leased(now)) {
-                    parts.push(node.undealt(budget, now));
-                }
+        let now = self.now;
+        let mut clients: Vec<(BudgetId, Share)> = Vec::with_capacity(self.services.len());
+        for service in self.services.iter().filter(|service| service.process.up) {
+            clients.extend(usable(service, service.clock.read(now)));
+        }
+        let pools = self.pools(best);
+        let pools = pools.map(|node| &self.nodes[node]);
+        let up = self.nodes.iter().filter(|host| host.process.up);
+        let up = up.filter_map(|host| Some((host.node.as_ref()?, host.clock.read(now))));
+        let leased: Vec<(&Node, Tick)> = up.filter(|(node, now)| node.is_leased(*now)).collect();
+        for (budget, generation) in self.nodes[best].state.budgets() {
+            if generation.budget.kind() != Kind::Rate {
+                continue;
             }
-            let of = usable.iter().filter(|(of, _)| *of == budget);
-            let parts = parts.into_iter().chain(of.map(|(_, share)| *share));
+            let pool = pools.and_then(|host| host.leader.pool(budget).map(|pool| (host, pool)));
+            let pool = pool.map(|(host, pool)| pool.share_at(host.clock.read(now)));
+            let nodes = leased.iter().map(|(node, now)| node.undealt(budget, *now));
+            let of = clients.iter().filter(|(of, _)| *of == budget);
+            let parts = pool
+                .into_iter()
+                .chain(nodes)
+                .chain(of.map(|(_, share)| *share));
             if let Some(bench) = self.oracle.bench(budget) {
-                bench.believed(self.now, parts);
+                bench.believed(now, parts);
             }
         }
     }
 
-    /// The pool of the latest leader in office, if its book is the latest too.
-    fn pool(&self, budget: BudgetId, best: usize) -> Share {
+    /// Whose pools count: the latest leader in office, if its book is the latest too.
+    fn pools(&self, best: usize) -> Option<usize> {
         let latest = self.nodes[best].state.applied();
-        let leader = self.leader().map(|node| &self.nodes[node]);
-        let leader = leader.filter(|host| host.state.applied() == latest);
-        let share = leader.and_then(|host| {
-            let now = host.clock.read(self.now);
-            host.leader.pool(budget).map(|pool| pool.share_at(now))
-        });
-        share.unwrap_or(Share::EMPTY)
+        let leader = self.leader();
+        leader.filter(|&node| self.nodes[node].state.applied() == latest)
     }
 
     fn look_at_edges(&mut self, best: usize) {
@@ -250,7 +241,7 @@ impl World {
     }
 
     fn health(&self, best: usize) -> Health {
-        let in_office = |node: &&super::Coordinator| node.process.up && node.leader.in_office();
+        let in_office = |node: &&Coordinator| node.process.up && node.leader.in_office();
         let lives: Vec<_> = self
             .nodes
             .iter()

@@ -62,7 +62,8 @@ pub(crate) struct Net {
     seed: u64,
     usual: Topology,
     zones: Vec<u16>,
-    harms: BTreeMap<u64, Harmed>,
+    /// Each by its number, in their order.
+    harms: Vec<(u64, Harmed)>,
     /// What each link has carried.
     links: Vec<Link>,
     pub(crate) slow: BTreeMap<u64, (HostSet, u64)>,
@@ -76,29 +77,37 @@ impl Net {
             seed,
             usual,
             zones,
-            harms: BTreeMap::new(),
+            harms: Vec::new(),
             links,
             slow: BTreeMap::new(),
         }
     }
 
     pub(crate) fn harm(&mut self, id: u64, harmed: Harmed) {
-        self.harms.insert(id, harmed);
+        self.harms.retain(|(of, _)| *of != id);
+        let place = self.harms.partition_point(|(of, _)| *of < id);
+        self.harms.insert(place, (id, harmed));
     }
 
     pub(crate) fn mend(&mut self, id: u64) {
-        self.harms.remove(&id);
+        self.harms.retain(|(of, _)| *of != id);
         self.slow.remove(&id);
     }
 
     pub(crate) fn reaches(&self, from: usize, to: usize) -> bool {
-        let cut = |harmed: &Harmed| harmed.harm == Harm::Cut && harmed.meets(from, to);
-        !self.harms.values().any(cut)
+        let mut meets = self.meeting(from, to);
+        !meets.any(|harmed| harmed.harm == Harm::Cut)
     }
 
     /// Whether all that one says arrives at the other: nothing is done to the link.
     pub(crate) fn hears(&self, from: usize, to: usize) -> bool {
-        self.usual.loss == 0.0 && !self.harms.values().any(|harmed| harmed.meets(from, to))
+        self.usual.loss == 0.0 && self.meeting(from, to).next().is_none()
+    }
+
+    /// What is done to a link.
+    fn meeting(&self, from: usize, to: usize) -> impl Iterator<Item = &Harmed> {
+        let all = self.harms.iter().map(|(_, harmed)| harmed);
+        all.filter(move |harmed| harmed.meets(from, to))
     }
 
     /// How much later a host does what it has to do.
@@ -139,7 +148,7 @@ impl Net {
         let mut twice = draw.chance(self.usual.duplicate);
         let mut fate = Fate::default();
         let mut more = [0; 2];
-        for harmed in self.harms.values().filter(|harmed| harmed.meets(from, to)) {
+        for harmed in self.meeting(from, to) {
             match harmed.harm {
                 Harm::Cut => (lost, fate.cut) = (true, true),
                 Harm::Loss(part) => lost |= draw.chance(part),

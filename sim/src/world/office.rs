@@ -101,16 +101,18 @@ impl World {
     /// Sends what the log has to say, and begins to apply what is committed.
     pub(super) fn flush_log(&mut self, node: usize) {
         let host = &mut self.nodes[node];
-        let out: Vec<(usize, LogMessage)> = std::mem::take(&mut host.log.out);
+        let mut out: Vec<(usize, LogMessage)> = std::mem::take(&mut host.log.out);
         let noted = std::mem::take(&mut host.log.noted);
         self.marks.hit_if(noted.conflict, Mark::LogConflict);
         self.marks.hit_if(noted.gap, Mark::AppendRefused);
         self.marks.hit_if(noted.lost, Mark::ElectionLost);
         let apply = host.log.commit > host.state.applied() && !host.applying;
         host.applying |= apply;
-        for (to, message) in out {
+        for (to, message) in out.drain(..) {
             self.send(node, to, Message::Log(message));
         }
+        // Its room is wanted again at once.
+        self.nodes[node].log.out = out;
         if apply {
             let span = self.plan.scenario.topology.commit_delay;
             self.set(node, span, Timer::Apply);

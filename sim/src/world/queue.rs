@@ -1,7 +1,7 @@
 //! What is to happen, in order of true time.
 
 use super::event::Due;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
 /// Events in the order of their times and, within an instant, in the order in which
 /// they were made.
@@ -11,15 +11,13 @@ use std::collections::{BTreeMap, BinaryHeap};
 /// costs next to nothing.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    /// What is due in the present slot, or should have been by now.
-    present: BinaryHeap<Due>,
+    /// What is due in the present slot, or should have been by now: the first is the last.
+    present: Vec<Due>,
     slot: u64,
-    /// The first of each of the slots after the present one, each at its number modulo their count.
-    soon: Vec<Option<u32>>,
-    /// All that wait there, each with the next one of its slot.
-    waiting: Vec<(Option<Due>, Option<u32>)>,
-    /// Places in `waiting` that are free.
-    free: Vec<u32>,
+    /// The slots after the present one, each at its number modulo their count.
+    soon: Vec<Vec<Due>>,
+    /// How many wait there.
+    waiting: usize,
     /// Slots that are later still.
     late: BTreeMap<u64, Vec<Due>>,
 }
@@ -31,11 +29,10 @@ impl Queue {
 
     pub(crate) fn new() -> Self {
         Self {
-            present: BinaryHeap::new(),
+            present: Vec::new(),
             slot: 0,
-            soon: vec![None; Self::SLOTS as usize],
-            waiting: Vec::new(),
-            free: Vec::new(),
+            soon: (0..Self::SLOTS).map(|_| Vec::new()).collect(),
+            waiting: 0,
             late: BTreeMap::new(),
         }
     }
@@ -43,21 +40,11 @@ impl Queue {
     pub(crate) fn push(&mut self, due: Due) {
         let slot = due.at >> Self::WIDTH;
         if slot <= self.slot {
-            self.present.push(due);
+            let place = self.present.partition_point(|other| *other < due);
+            self.present.insert(place, due);
         } else if slot - self.slot < Self::SLOTS {
-            let first = &mut self.soon[(slot % Self::SLOTS) as usize];
-            let waits = (Some(due), *first);
-            let place = match self.free.pop() {
-                Some(place) => {
-                    self.waiting[place as usize] = waits;
-                    place
-                }
-                None => {
-                    self.waiting.push(waits);
-                    self.waiting.len() as u32 - 1
-                }
-            };
-            *first = Some(place);
+            self.soon[(slot % Self::SLOTS) as usize].push(due);
+            self.waiting += 1;
         } else {
             self.late.entry(slot).or_default().push(due);
         }
@@ -68,35 +55,30 @@ impl Queue {
         if self.present.is_empty() {
             self.advance();
         }
-        match self.present.peek() {
-            Some(due) if due.at <= end => self.present.pop(),
-            _ => None,
-        }
+        self.present.pop_if(|due| due.at <= end)
     }
 
     /// Goes on to the next slot in which something waits.
     fn advance(&mut self) {
         let late = self.late.keys().next().copied();
         let soon = (self.slot + 1..self.slot + Self::SLOTS)
-            .filter(|_| self.free.len() < self.waiting.len())
-            .find(|slot| self.soon[(slot % Self::SLOTS) as usize].is_some());
+            .filter(|_| self.waiting > 0)
+            .find(|slot| !self.soon[(slot % Self::SLOTS) as usize].is_empty());
         let Some(next) = soon.into_iter().chain(late).min() else {
             return;
         };
         self.slot = next;
         if soon == Some(next) {
-            let mut place = self.soon[(next % Self::SLOTS) as usize].take();
-            while let Some(here) = place {
-                let (due, after) = std::mem::take(&mut self.waiting[here as usize]);
-                self.present.extend(due);
-                self.free.push(here);
-                place = after;
-            }
+            // The slot gets the room of the one before it.
+            let slot = &mut self.soon[(next % Self::SLOTS) as usize];
+            std::mem::swap(&mut self.present, slot);
+            self.waiting -= self.present.len();
         }
         if late == Some(next) {
             self.present
                 .extend(self.late.remove(&next).unwrap_or_default());
         }
+        self.present.sort_unstable();
     }
 }
 

@@ -121,11 +121,12 @@ impl Estimator {
         // A tick that is not over can only show more.
         let mut next = self.regime.clone();
         next.fold(self.sample(), self.unit);
-        self.per_second(&self.regime).max(self.per_second(&next))
+        let (mean, fraction) = self.regime.mean_scaled();
+        self.per_second(mean.max(next.mean_scaled().0), fraction)
     }
 
-    fn per_second(&self, regime: &Regime) -> u64 {
-        let (mean, fraction) = regime.mean_scaled();
+    /// A mean of so many bits of fraction, per second.
+    fn per_second(&self, mean: u128, fraction: u32) -> u64 {
         let second = u128::from(Span::from_secs(1).nanos());
         let scaled = mean.saturating_mul(second);
         let tick = u128::from(self.tick.nanos()) << fraction;

@@ -45,7 +45,7 @@ impl Regime {
 
     /// Chance alone begins a mean anew in one tick of 400 or so, which costs little:
     /// what chance began it also ends.
-    const DEVIATIONS: u128 = 3;
+    const DEVIATIONS: u64 = 3;
 
     /// What comes after silence is taken for what came in so many ticks, unless it
     /// is too much for that: a single request is no stream of one per tick.
@@ -74,7 +74,7 @@ impl Regime {
         let last = self.recent.first().copied().unwrap_or(0);
         let swing = u128::from(sample.abs_diff(last)) << Self::FRACTION;
         self.swing = toward(self.swing, swing, 16);
-        self.recent.rotate_right(1);
+        self.recent.copy_within(..Self::WINDOW.saturating_sub(1), 1);
         if let Some(first) = self.recent.first_mut() {
             *first = sample;
         }
@@ -108,7 +108,11 @@ impl Regime {
     /// was of half as many. What came in the two ticks before is left out of this: the
     /// stream ended within them, and of what nobody timed each has a part.
     fn has_ended(&self, unit: u64) -> bool {
-        let silent = usize::try_from(self.silent).unwrap_or(Self::WINDOW);
+        let silent = match self.silent {
+            1 => 1,
+            2 => 2,
+            _ => return false,
+        };
         let Some([last, _, before @ ..]) = self.recent.get(silent..) else {
             return false;
         };
@@ -121,8 +125,7 @@ impl Regime {
         let enough = *last > 0 && mean >= unit.saturating_mul(enough);
         match silent {
             1 => enough && least.saturating_mul(2) >= mean,
-            2 => enough && least > 0,
-            _ => false,
+            _ => enough && least > 0,
         }
     }
 
@@ -132,36 +135,54 @@ impl Regime {
     }
 
     fn begin_anew_if_changed(&mut self, unit: u64) {
-        let (mut seen, mut ticks) = (0_u128, 0_u32);
-        for &sample in &self.recent {
-            seen = seen.saturating_add(sample.into());
-            ticks = ticks.saturating_add(1);
+        let (mut seen, mut from) = (0_u64, 0);
+        for (ticks, to) in [(1, 1), (2, 2), (4, 4), (8, 8), (16, Self::WINDOW)] {
             if ticks > self.age {
                 return;
             }
-            if !ticks.is_power_of_two() {
-                continue;
-            }
-            let expected = self.mean.saturating_mul(ticks.into()) >> Self::FRACTION;
+            let more = self.recent.get(from..to).unwrap_or_default();
+            seen = more
+                .iter()
+                .fold(seen, |sum, sample| sum.saturating_add(*sample));
+            from = to;
+            let expected = self.expected(ticks);
             if seen < expected && planted::is(Bug::EndedStreamLingers) {
                 continue;
             }
             if !self.is_chance(expected, seen, ticks, unit) {
-                let mean = (seen << Self::FRACTION).checked_div(ticks.into());
+                let mean = (u128::from(seen) << Self::FRACTION).checked_div(ticks.into());
                 (self.mean, self.age) = (mean.unwrap_or(0), ticks);
                 return;
             }
         }
     }
 
+    /// What the mean promises of so many ticks: of [`Regime::WINDOW`] of them less than 2⁶¹.
+    fn expected(&self, ticks: u32) -> u64 {
+        // Most fit 64 bits, which multiply several times as fast.
+        let few = u64::try_from(self.mean).ok();
+        match few.and_then(|mean| mean.checked_mul(ticks.into())) {
+            Some(sum) => sum >> Self::FRACTION,
+            None => {
+                let sum = self.mean.saturating_mul(ticks.into()) >> Self::FRACTION;
+                u64::try_from(sum).unwrap_or(u64::MAX)
+            }
+        }
+    }
+
     /// Whether a stream of which so much is expected may well show so much.
-    fn is_chance(&self, expected: u128, seen: u128, ticks: u32, unit: u64) -> bool {
+    fn is_chance(&self, expected: u64, seen: u64, ticks: u32, unit: u64) -> bool {
         let off = expected.abs_diff(seen);
-        let unit = u128::from(unit.clamp(1, Self::MOST));
-        let poisson = expected.max(seen).saturating_mul(unit);
+        let (greater, unit) = (expected.max(seen), unit.clamp(1, Self::MOST));
         let most = Self::DEVIATIONS.saturating_mul(Self::DEVIATIONS);
+        // What is within 64 bits is within more, too.
+        let poisson = greater.saturating_mul(unit).saturating_mul(most);
+        if off.checked_mul(off).is_some_and(|square| square <= poisson) {
+            return true;
+        }
+        let [expected, greater, off, most] = [expected, greater, off, most].map(u128::from);
         let square = off.saturating_mul(off);
-        if square <= poisson.saturating_mul(most) {
+        if square <= greater.saturating_mul(unit.into()).saturating_mul(most) {
             return true;
         }
         // Of a normal distribution the mean distance of two draws is 1.128 standard
@@ -170,7 +191,7 @@ impl Regime {
         let clustered = swing.saturating_mul(swing).saturating_mul(ticks.into());
         let clustered = clustered.saturating_mul(4).checked_div(5).unwrap_or(0);
         // It grows with what is wanted, too: in sixteenths.
-        let sixteenths = expected.max(seen).saturating_mul(16);
+        let sixteenths = greater.saturating_mul(16);
         let grown = sixteenths.checked_div(expected.max(1)).unwrap_or(16);
         let clustered = (clustered >> 4).saturating_mul(grown.min(1_024));
         square <= clustered.saturating_mul(most)

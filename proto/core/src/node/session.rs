@@ -280,7 +280,7 @@ impl Node {
     /// Answers everybody who reported, and tells those whose holdings or targets changed, in
     /// turn, as far as a bounded part of a core goes.
     pub(super) fn push_answers(&mut self, now: Tick) {
-        for client in core::mem::take(&mut self.asking) {
+        while let Some(client) = self.asking.pop_first() {
             self.told.remove(&client);
             self.push_answer(client, now);
         }
