@@ -245,20 +245,14 @@ fn check(tier: Tier, shrinks: bool) {
 }
 
 #[test]
-fn planted_bugs_are_caught() {
-    check(Tier::Kernel, false);
+fn planted_bugs_are_caught_and_shrunk() {
+    check(Tier::Kernel, true);
 }
 
 #[test]
 #[ignore = "lives networks through: minutes"]
 fn planted_bugs_of_the_real_code_are_caught() {
     check(Tier::Network, false);
-}
-
-#[test]
-#[ignore = "shrinks every bug that a swarm shows: minutes"]
-fn planted_bugs_are_caught_and_shrunk() {
-    check(Tier::Kernel, true);
 }
 
 #[test]
