@@ -31,6 +31,11 @@ pub struct DataDir {
     _lock: File,
 }
 
+/// What can be done about a node's directory that cannot be used any more.
+pub(super) const START_ANEW: &str = "move the node's data directory away and start it again: it joins as a new \
+     node and gets everything from the others, at its old address by itself, at another one \
+     by `aliquot cluster replace OLD NEW`";
+
 /// Where the stamp comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
