@@ -104,8 +104,10 @@ pub async fn run(
     let [new_id, actor_seed, raft_seed]: [u64; 3] = rand::rng().random();
     // An id is never 0, and fits a signed number everywhere.
     let new_id = (new_id >> 1).max(1);
-    let data = DataDir::open(&config.data_dir, &config.cluster.id, || new_id)?;
-    let disk = Arc::new(SledDisk::open(data.store_path())?);
+    let mut data = DataDir::open(&config.data_dir, &config.cluster.id, || new_id)?;
+    let disk = SledDisk::open(data.store_path())?;
+    data.seal(&disk)?;
+    let disk = Arc::new(disk);
     let connector: Arc<dyn raft::Connector> = match &tls {
         Some(tls) => Arc::new(TlsConnector::new(tls.client())),
         None => Arc::new(TcpConnector),

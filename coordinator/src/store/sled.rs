@@ -159,6 +159,12 @@ impl SledDisk {
         Ok(disk)
     }
 
+    /// Whether anything was ever written into it.
+    pub(super) fn was_written(&self) -> bool {
+        let book = self.shared().book();
+        book.record.flush > 0 || book.record.bounds.is_some()
+    }
+
     fn shared(&self) -> &Shared {
         self.shared.as_ref().expect("it is taken by drop alone")
     }
@@ -239,6 +245,12 @@ impl Drop for SledDisk {
         // After a failed flush sled panics when its last flush fails as well.
         drop(catch_unwind(AssertUnwindSafe(|| drop(shared))));
     }
+}
+
+/// What a store in a directory cannot do without, once it is there: the directory, the
+/// database and the watermark. None of them is ever replaced by another file.
+pub(super) fn parts(dir: &Path) -> [PathBuf; 3] {
+    [dir.to_owned(), dir.join("db/db"), watermark_of(dir)]
 }
 
 /// Beside the directory: an old directory that is put back whole does not bring it along.
