@@ -36,7 +36,7 @@ pub struct DataDir {
 }
 
 /// What can be done about a node's directory that cannot be used any more.
-pub(super) const START_ANEW: &str = "move the node's data directory away and start it again: it joins as a new \
+pub(crate) const START_ANEW: &str = "move the node's data directory away and start it again: it joins as a new \
      node and gets everything from the others, at its old address by itself, at another one \
      by `aliquot cluster replace OLD NEW`";
 
