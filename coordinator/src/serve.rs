@@ -61,6 +61,20 @@ pub enum ServeError {
     Failed(String),
 }
 
+impl ServeError {
+    /// Whether the node may start if it is only tried again: nothing of its files
+    /// need be changed for that.
+    #[must_use]
+    pub const fn may_pass(&self) -> bool {
+        match self {
+            Self::DataDir(error) => error.may_pass(),
+            Self::Store(StoreError::Io { .. }) | Self::Listen(_) | Self::Failed(_) => true,
+            Self::Raft(RaftError::Stopped) => true,
+            Self::Store(_) | Self::Tls(_) | Self::Auth(_) | Self::Raft(_) => false,
+        }
+    }
+}
+
 /// Clients are told to report this often, or as often as nodes if that is more.
 const CLIENT_REPORT: Span = Span::from_millis(200);
 

@@ -113,3 +113,12 @@ pub enum DataDirError {
         missing: PathBuf,
     },
 }
+
+impl DataDirError {
+    /// Whether the node may start if it is only tried again: the reason is not in the
+    /// directory.
+    #[must_use]
+    pub const fn may_pass(&self) -> bool {
+        matches!(self, Self::Unusable { .. } | Self::InUse { .. })
+    }
+}
