@@ -10,6 +10,7 @@
 //! | `disk` | disks are full, or cannot be written |
 //! | `hostile` | ports are told nonsense |
 //! | `identity` | nodes are wiped, and clusters meet |
+//! | `lost` | disks forget what was promised |
 
 #![expect(
     clippy::unwrap_used,
@@ -24,5 +25,6 @@ mod durable;
 mod hostile;
 mod identity;
 mod leader;
+mod lost;
 mod restart;
 mod support;
