@@ -15,7 +15,7 @@ fn append_and_flush(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("append and flush, 128 B");
     for batch in [1, 16, 256] {
         let dir = tempfile::tempdir().expect("a directory");
-        let disk = SledDisk::open(dir.path()).expect("an empty store");
+        let disk = SledDisk::open(dir.path().join("store")).expect("an empty store");
         let mut next = 1;
         group.throughput(Throughput::Elements(batch));
         group.bench_function(BenchmarkId::from_parameter(batch), |bencher| {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 0 | done |
 //! | 1 | refused or failed; the message says whether anything was changed |
-//! | 2 | the command line or a file is wrong; nothing was sent |
+//! | 2 | the command line, a file or a data directory is wrong; nothing was sent, and trying again does not help |
 //! | 3 | no node could be reached; nothing was changed |
 
 mod budget;
@@ -31,7 +31,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 /// Runs a node until it ends, or says why it could not.
-pub type Serve = fn(Loaded) -> BoxFuture<'static, Result<(), String>>;
+pub type Serve = fn(Loaded) -> BoxFuture<'static, Result<(), Failure>>;
 
 /// One global rate limit across a whole fleet.
 ///
@@ -73,7 +73,8 @@ Examples:
 Exit codes:
   0  done
   1  refused or failed; the message says whether anything was changed
-  2  the command line or a file is wrong; nothing was sent
+  2  the command line, a file or a data directory is wrong; nothing was sent, and trying again
+     does not help
   3  no node could be reached; nothing was changed";
 
 #[derive(Debug, Subcommand)]
@@ -99,10 +100,11 @@ enum Command {
 
 /// Why a command did not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// It was refused, or failed.
     Refused(String),
-    /// It makes no sense; nothing was sent.
+    /// It makes no sense, or what it needs is wrong; nothing was sent, and trying again
+    /// does not help.
     Usage(String),
     /// Nobody could be reached.
     Unreachable(String),

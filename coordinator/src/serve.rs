@@ -61,6 +61,20 @@ pub enum ServeError {
     Failed(String),
 }
 
+impl ServeError {
+    /// Whether the node may start if it is only tried again: nothing of its files
+    /// need be changed for that.
+    #[must_use]
+    pub const fn may_pass(&self) -> bool {
+        match self {
+            Self::DataDir(error) => error.may_pass(),
+            Self::Store(StoreError::Io { .. }) | Self::Listen(_) | Self::Failed(_) => true,
+            Self::Raft(RaftError::Stopped) => true,
+            Self::Store(_) | Self::Tls(_) | Self::Auth(_) | Self::Raft(_) => false,
+        }
+    }
+}
+
 /// Clients are told to report this often, or as often as nodes if that is more.
 const CLIENT_REPORT: Span = Span::from_millis(200);
 
@@ -104,8 +118,10 @@ pub async fn run(
     let [new_id, actor_seed, raft_seed]: [u64; 3] = rand::rng().random();
     // An id is never 0, and fits a signed number everywhere.
     let new_id = (new_id >> 1).max(1);
-    let data = DataDir::open(&config.data_dir, &config.cluster.id, || new_id)?;
-    let disk = Arc::new(SledDisk::open(data.store_path())?);
+    let mut data = DataDir::open(&config.data_dir, &config.cluster.id, || new_id)?;
+    let disk = SledDisk::open(data.store_path())?;
+    data.seal(&disk)?;
+    let disk = Arc::new(disk);
     let connector: Arc<dyn raft::Connector> = match &tls {
         Some(tls) => Arc::new(TlsConnector::new(tls.client())),
         None => Arc::new(TcpConnector),

@@ -18,6 +18,7 @@ mod identity;
 mod memory;
 mod sled;
 
+pub(crate) use identity::START_ANEW;
 pub use identity::{DataDir, DataDirError};
 pub use memory::{MemoryDisk, MemoryImage};
 pub use sled::SledDisk;

@@ -1,7 +1,8 @@
 //! The process of a node: logs, signals, and what a new cluster begins with.
 
+use super::Failure;
 use crate::config::{Config, Loaded, LogConfig, LogFormat};
-use crate::serve::{self, Apart};
+use crate::serve::{self, Apart, ServeError};
 use aliquot_budgets::Found;
 use aliquot_core::budget::Budget;
 use futures_util::future::{BoxFuture, FutureExt};
@@ -11,14 +12,15 @@ use tokio::sync::oneshot;
 use tracing_subscriber::EnvFilter;
 
 /// Runs a node until SIGTERM or SIGINT; a second one ends it at once.
-pub fn node(loaded: Loaded) -> BoxFuture<'static, Result<(), String>> {
+pub fn node(loaded: Loaded) -> BoxFuture<'static, Result<(), Failure>> {
     run(loaded.config).boxed()
 }
 
-async fn run(config: Config) -> Result<(), String> {
-    log_to_stderr(&config.log)?;
-    let budgets = first_budgets(&config)?;
-    let said = |error: std::io::Error| format!("signals cannot be heard: {error}");
+async fn run(config: Config) -> Result<(), Failure> {
+    log_to_stderr(&config.log).map_err(Failure::Usage)?;
+    let budgets = first_budgets(&config).map_err(Failure::Usage)?;
+    let said =
+        |error: std::io::Error| Failure::Refused(format!("signals cannot be heard: {error}"));
     let mut term = signal(SignalKind::terminate()).map_err(said)?;
     let mut int = signal(SignalKind::interrupt()).map_err(said)?;
     let mut told = async move || {
@@ -39,7 +41,9 @@ async fn run(config: Config) -> Result<(), String> {
     };
     let start = |name| {
         let own = Own::start(name);
-        own.map_err(|error| format!("the thread {name:?} cannot be started: {error}"))
+        own.map_err(|error| {
+            Failure::Refused(format!("the thread {name:?} cannot be started: {error}"))
+        })
     };
     let (actor, peers) = (start("actor")?, start("peers")?);
     let apart = Apart {
@@ -47,10 +51,21 @@ async fn run(config: Config) -> Result<(), String> {
         peers: peers.handle.clone(),
     };
     let ended = tokio::select! {
-        ended = serve::run(config, budgets, &apart, shutdown) => ended.map_err(|error| error.to_string()),
-        () = second => Err("told twice to stop: what is held here is free after a lease".to_owned()),
+        ended = serve::run(config, budgets, &apart, shutdown) => ended.map_err(failure),
+        () = second => {
+            let said = "told twice to stop: what is held here is free after a lease".to_owned();
+            Err(Failure::Refused(said))
+        }
     };
     ended
+}
+
+fn failure(error: ServeError) -> Failure {
+    if error.may_pass() {
+        Failure::Refused(error.to_string())
+    } else {
+        Failure::Usage(error.to_string())
+    }
 }
 
 /// A runtime with a thread of its own. It is one that does not look for others to share its work

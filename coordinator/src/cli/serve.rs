@@ -8,6 +8,9 @@ const EXAMPLES: &str = "\
 Every setting may stand in the file, in a variable and in a flag; a flag goes before a variable, a
 variable before the file. `--print-config` prints what is in force and where each value comes from.
 
+Exit code 2 says that the configuration, a file or the data directory is wrong, and that it would be
+again; after 1, of which a port in use or a full disk is the reason, it may be started again.
+
 Examples:
   aliquot serve                                        one node, for trying out
   aliquot serve --config /etc/aliquot/node.toml        as a service
@@ -54,8 +57,7 @@ impl Args {
         }
         let runtime = tokio::runtime::Runtime::new();
         let failed = |error| Failure::Refused(format!("the node cannot start: {error}"));
-        let ended = runtime.map_err(failed)?.block_on(serve(loaded));
-        ended.map_err(Failure::Refused)
+        runtime.map_err(failed)?.block_on(serve(loaded))
     }
 
     fn load(self) -> Result<Loaded, Failure> {

@@ -4,7 +4,7 @@ use super::log::LogStore;
 use super::machine::{Applier, Committed, Machine, MachineError};
 use super::outcome::Outcome;
 use super::types::{Entry, LogId, Payload, Types, Vote};
-use crate::store::{Disk, LogItem, MemoryDisk, SledDisk};
+use crate::store::{Disk, LogItem, MemoryDisk, SledDisk, SnapshotItem};
 use aliquot_wire::Wire;
 use aliquot_wire::raft as wire;
 use bytes::Bytes;
@@ -54,7 +54,7 @@ struct OnDisk;
 impl StoreBuilder<Types, LogStore, Applier, TempDir> for OnDisk {
     async fn build(&self) -> Result<(TempDir, LogStore, Applier), StorageError<Types>> {
         let dir = TempDir::new().unwrap();
-        let disk: Arc<dyn Disk> = Arc::new(SledDisk::open(dir.path()).unwrap());
+        let disk: Arc<dyn Disk> = Arc::new(SledDisk::open(dir.path().join("store")).unwrap());
         let store = LogStore::open(Arc::clone(&disk)).await.unwrap();
         Ok((dir, store, Applier::new(Box::new(Idle), disk)))
     }
@@ -110,12 +110,44 @@ async fn a_purge_that_was_marked_and_not_carried_out_is_carried_out_at_the_start
     let entries = (0..4).map(entry);
     store.append(entries, IOFlushed::noop()).await.unwrap();
     let mark = wire::LogId { term: 1, index: 3 };
+    put_snapshot(&disk, mark);
     disk.put("raft.purged", mark.to_bytes(), Box::new(|_| ()));
     assert_eq!(disk.bounds().unwrap(), Some((1, 4)));
     let mut store = LogStore::open(disk.clone()).await.unwrap();
     assert_eq!(disk.bounds().unwrap(), Some((4, 4)));
     let left = store.try_get_log_entries(..).await.unwrap();
     assert_eq!(left, [entry(3)]);
+}
+
+fn put_snapshot(disk: &MemoryDisk, last: wire::LogId) {
+    let meta = wire::SnapshotMeta {
+        last: Some(last),
+        ..wire::SnapshotMeta::default()
+    };
+    let snapshot = SnapshotItem {
+        meta: meta.to_bytes(),
+        data: Bytes::new(),
+    };
+    disk.put_snapshot(snapshot, Box::new(|_| ()));
+}
+
+#[tokio::test]
+async fn a_log_whose_beginning_is_in_no_snapshot_is_refused_and_left_alone() {
+    let disk = Arc::new(MemoryDisk::synced());
+    let mut store = LogStore::open(disk.clone()).await.unwrap();
+    let entries = (0..4).map(entry);
+    store.append(entries, IOFlushed::noop()).await.unwrap();
+    let id = |index| wire::LogId { term: 1, index };
+    disk.put("raft.purged", id(3).to_bytes(), Box::new(|_| ()));
+    for reached in [0, 2] {
+        if reached > 0 {
+            put_snapshot(&disk, id(reached));
+        }
+        let said = LogStore::open(disk.clone()).await.unwrap_err().to_string();
+        let what = format!("up to entry 3, and the snapshot ends with entry {reached}");
+        assert!(said.contains(&what), "{said}");
+        assert_eq!(disk.bounds().unwrap(), Some((1, 4)));
+    }
 }
 
 #[tokio::test]

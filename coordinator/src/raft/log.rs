@@ -4,7 +4,7 @@ use super::types::{
     Entry, LogId, Types, Vote, damaged, entry_in, entry_out, index_in, index_out, log_id_in,
     log_id_out, vote_in, vote_out,
 };
-use crate::store::{Disk, Done, LogItem, StoreError};
+use crate::store::{Disk, Done, LogItem, START_ANEW, StoreError};
 use aliquot_core::planted::{self, Bug};
 use aliquot_wire::Wire;
 use aliquot_wire::raft as wire;
@@ -50,6 +50,7 @@ impl LogStore {
             handed: Arc::default(),
         };
         if let Some(purged) = store.purged()? {
+            store.check_snapshot(&purged)?;
             let left = store.disk.bounds().map_err(failed)?;
             let upto = index_out(purged.index);
             if left.is_some_and(|(first, _)| first <= upto) {
@@ -57,6 +58,34 @@ impl LogStore {
             }
         }
         Ok(store)
+    }
+
+    /// What was purged lives on in the snapshot alone.
+    fn check_snapshot(&self, purged: &LogId) -> io::Result<()> {
+        let snapshot = self.disk.snapshot().map_err(failed)?;
+        let meta = snapshot.map(|item| wire::SnapshotMeta::from_bytes(item.meta));
+        let meta = meta.transpose();
+        let meta = meta.map_err(|error| damaged(format!("the stored snapshot: {error}")))?;
+        let reached = meta.and_then(|meta| meta.last).map_or(0, |last| last.index);
+        let purged = index_out(purged.index);
+        if reached >= purged {
+            return Ok(());
+        }
+        Err(damaged(format!(
+            "the log was purged up to entry {purged}, and the snapshot ends with entry {reached}: it is an old one, \
+             or missing; {START_ANEW}"
+        )))
+    }
+
+    /// Whether the log tells of a leader before this term: then others may have had
+    /// entries that are missing now.
+    pub(super) fn had_a_leader_before(&self, term: u64) -> io::Result<bool> {
+        if self.purged()?.is_some() {
+            return Ok(true);
+        }
+        // The first entry is the founding, the second the first leader's.
+        let second = self.read(1..2, READ_BYTES_MAX)?.pop();
+        Ok(second.is_some_and(|entry| entry.log_id.leader_id.term != term))
     }
 
     /// Whether this node has ever been part of a cluster. Entries count as soon

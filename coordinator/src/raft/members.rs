@@ -5,6 +5,7 @@ use super::outcome::{BarrierError, ChangeError};
 use super::shared::Shared;
 use super::status::Status;
 use super::types::{Types, index_out};
+use crate::store::START_ANEW;
 use crate::timer;
 use aliquot_wire::peer::{Change, PeerAddress};
 use openraft::async_runtime::watch::WatchReceiver;
@@ -48,7 +49,7 @@ pub(super) async fn admit(
     let status = in_office(shared).await?;
     let (node, address) = (peer.node, &peer.address);
     if status.voters.get(&node) == Some(address) {
-        return known(shared, node);
+        return known(shared, &status, node);
     }
     let members = status.voters.iter().chain(&status.learners);
     let former: Vec<u64> = members
@@ -84,17 +85,25 @@ pub(super) async fn admit(
 
 /// A voter that asks to become one: it was there from the beginning and has
 /// not heard of it yet, or it has forgotten everything.
-fn known(shared: &Shared, node: u64) -> Result<Vec<u64>, ChangeError> {
+fn known(shared: &Shared, status: &Status, node: u64) -> Result<Vec<u64>, ChangeError> {
     let metrics = shared.core.metrics();
     let replication = metrics.borrow_watched().replication.clone();
     let reached = replication.and_then(|reached| reached.get(&node).copied().flatten());
-    match reached {
-        None => Ok(Vec::new()),
-        Some(_) => refused(format!(
-            "node {node} is a voter and had entries already: if it does not hear of them soon, \
-             it has lost its disk, and must come back under another id"
-        )),
+    // A new leader knows of nobody what it had: only where none led before is
+    // having nothing the beginning.
+    let lost = reached.is_some() || {
+        let before = shared.store.had_a_leader_before(status.term);
+        before.map_err(|error| ChangeError::Refused {
+            reason: error.to_string(),
+        })?
+    };
+    if !lost {
+        return Ok(Vec::new());
     }
+    refused(format!(
+        "node {node} is a voter and had entries already: if it does not hear of them soon, it has lost its disk, and \
+         must come back under another id; {START_ANEW}"
+    ))
 }
 
 fn refused<T>(reason: impl Into<String>) -> Result<T, ChangeError> {

@@ -5,10 +5,10 @@ mod stamp;
 
 pub use error::DataDirError;
 
-use super::file;
+use super::{SledDisk, file, sled};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use stamp::{FORMAT, Place, Stamp, StampError};
+use stamp::{FORMAT, FORMAT_WITHOUT_STORE, Place, Spot, Stamp, StampError, look_at};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -19,17 +19,26 @@ use std::path::{Path, PathBuf};
 /// in which place it was written: by the inode numbers of the directory and of
 /// the file, and by when the file was born. A copy, or a backup that was put
 /// back, has others, and is refused: it forgot what the node has promised since.
+/// So it says of the store, once that is there and [`DataDir::seal`] was called: a
+/// store that is gone, or another one, is no memory of what was promised.
 /// A copy of the whole file system, block by block, cannot be told apart; nor
 /// can the numbers of devices help, for they may change when a machine starts.
+///
+/// Earlier versions stamped without a word about the store. Such a directory is
+/// taken with the store that is in it, which is what the stamp then says.
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
-    cluster_id: String,
-    node_id: u64,
+    stamp: Stamp,
     origin: Origin,
     /// Holds the lock until it is closed.
     _lock: File,
 }
+
+/// What can be done about a node's directory that cannot be used any more.
+pub(crate) const START_ANEW: &str = "move the node's data directory away and start it again: it joins as a new \
+     node and gets everything from the others, at its old address by itself, at another one \
+     by `aliquot cluster replace OLD NEW`";
 
 /// Where the stamp comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,10 +77,10 @@ impl DataDir {
                 (dir.make_stamp(cluster_id, new_node_id())?, Origin::Made)
             }
         };
+        dir.check_store(&stamp)?;
         Ok(Self {
             path: dir.path.to_owned(),
-            cluster_id: stamp.cluster,
-            node_id: stamp.node,
+            stamp,
             origin,
             _lock: lock,
         })
@@ -80,13 +89,13 @@ impl DataDir {
     /// The number of the node whose directory it is.
     #[must_use]
     pub fn node_id(&self) -> u64 {
-        self.node_id
+        self.stamp.node
     }
 
     /// The cluster of the node.
     #[must_use]
     pub fn cluster_id(&self) -> &str {
-        &self.cluster_id
+        &self.stamp.cluster
     }
 
     /// Whether it was stamped just now: the node never ran before.
@@ -104,8 +113,35 @@ impl DataDir {
     /// Where the node's [`super::SledDisk`] belongs: its log, values and snapshot.
     #[must_use]
     pub fn store_path(&self) -> PathBuf {
-        self.path.join("store")
+        store_in(&self.path)
     }
+
+    /// Stamps the store that was opened in [`Self::store_path`], if it was not stamped:
+    /// to be called before anything is written into it.
+    ///
+    /// # Errors
+    ///
+    /// [`DataDirError`]: also if the directory is new and the store is not.
+    pub fn seal(&mut self, store: &SledDisk) -> Result<(), DataDirError> {
+        if self.stamp.store.is_some() {
+            return Ok(());
+        }
+        let dir = Opening { path: &self.path };
+        if self.stamp.format > FORMAT_WITHOUT_STORE && store.was_written() {
+            let reason = "its store was written before its stamp".to_owned();
+            let path = self.path.clone();
+            return Err(DataDirError::Copied { path, reason });
+        }
+        let mut stamp = self.stamp.clone();
+        stamp.format = FORMAT;
+        stamp.store = Some(dir.look_at_store()?);
+        self.stamp = dir.write_stamp(stamp)?;
+        Ok(())
+    }
+}
+
+fn store_in(path: &Path) -> PathBuf {
+    path.join("store")
 }
 
 /// What a stamp is called.
@@ -193,22 +229,49 @@ impl Opening<'_> {
     }
 
     fn make_stamp(&self, cluster_id: &str, node_id: u64) -> Result<Stamp, DataDirError> {
-        let mut made = None;
+        self.write_stamp(Stamp {
+            format: FORMAT,
+            cluster: cluster_id.to_owned(),
+            node: node_id,
+            place: Place::default(),
+            store: None,
+        })
+    }
+
+    /// Writes a stamp, of the place where it is then.
+    fn write_stamp(&self, mut stamp: Stamp) -> Result<Stamp, DataDirError> {
         let write = file::replace_with(&self.path.join(STAMP), |file| {
-            let stamp = Stamp {
-                cluster: cluster_id.to_owned(),
-                node: node_id,
-                place: Place::of(self.path, file)?,
-            };
-            file.write_all(stamp.to_text().as_bytes())?;
-            made = Some(stamp);
-            Ok(())
+            stamp.place = Place::of(self.path, file)?;
+            file.write_all(stamp.to_text().as_bytes())
         });
-        match (write, made) {
-            (Ok(()), Some(stamp)) => Ok(stamp),
-            (Ok(()), None) => Err(self.unusable("writing", &io::ErrorKind::WriteZero.into())),
-            (Err(error), _) => Err(self.unusable("writing identity.toml", &error)),
+        write.map_err(|error| self.unusable("writing identity.toml", &error))?;
+        Ok(stamp)
+    }
+
+    /// Whether the store is the one of the stamp, if that says which.
+    fn check_store(&self, stamp: &Stamp) -> Result<(), DataDirError> {
+        let Some(then) = stamp.store else {
+            return Ok(());
+        };
+        let now = self.look_at_store()?;
+        let parts = sled::parts(&store_in(self.path));
+        let mut parts = parts.iter().zip(then.iter().zip(&now));
+        match parts.find(|(_, (then, now))| then != now) {
+            None => Ok(()),
+            Some((part, _)) => Err(DataDirError::Copied {
+                path: self.path.to_owned(),
+                reason: format!("{} is another one than was stamped", part.display()),
+            }),
         }
+    }
+
+    fn look_at_store(&self) -> Result<[Spot; 3], DataDirError> {
+        let looked = look_at(&sled::parts(&store_in(self.path)));
+        let looked = looked.map_err(|error| self.unusable("looking at its store", &error))?;
+        looked.map_err(|missing| DataDirError::Incomplete {
+            path: self.path.to_owned(),
+            missing,
+        })
     }
 
     fn check_stamp(&self, text: &[u8], cluster_id: &str) -> Result<Stamp, DataDirError> {
@@ -242,5 +305,46 @@ impl Opening<'_> {
             what: what.to_owned(),
             reason: error.to_string(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Disk, LogItem};
+    use bytes::Bytes;
+
+    #[test]
+    fn a_directory_that_an_earlier_version_stamped_is_taken_with_its_store() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("data");
+        drop(DataDir::open(&path, "main", || 42).unwrap());
+        let dir = Opening { path: &path };
+        let old = Stamp {
+            format: FORMAT_WITHOUT_STORE,
+            cluster: "main".to_owned(),
+            node: 42,
+            place: Place::default(),
+            store: None,
+        };
+        dir.write_stamp(old).unwrap();
+        let item = LogItem {
+            index: 1,
+            bytes: Bytes::new(),
+        };
+        let disk = SledDisk::open(store_in(&path)).unwrap();
+        disk.append(vec![item], Box::new(drop));
+        drop(disk);
+        for _ in 0..2 {
+            let mut data = DataDir::open(&path, "main", || 1).unwrap();
+            assert_eq!(data.node_id(), 42);
+            let disk = SledDisk::open(data.store_path()).unwrap();
+            assert_eq!(disk.bounds().unwrap(), Some((1, 1)));
+            data.seal(&disk).unwrap();
+            assert_eq!(data.stamp.format, FORMAT);
+        }
+        fs::remove_dir_all(store_in(&path)).unwrap();
+        let error = DataDir::open(&path, "main", || 1).unwrap_err();
+        assert!(matches!(error, DataDirError::Incomplete { .. }), "{error}");
     }
 }

@@ -5,8 +5,9 @@
 //! flushes whenever something waits, so that one flush serves many writes.
 //!
 //! ```text
-//! DIR/db/       sled's files
-//! DIR/snapshot  the last snapshot
+//! DIR/db/        sled's files
+//! DIR/snapshot   the last snapshot
+//! DIR.watermark  how much was on the disk
 //! ```
 
 mod layout;
@@ -17,6 +18,7 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 mod values;
+mod watermark;
 mod worker;
 
 use super::{Disk, Done, LogItem, SnapshotItem, StoreError, file};
@@ -30,11 +32,12 @@ use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use values::Values;
+use values::{Found, Record, Values};
+use watermark::{Level, Watermark};
 use worker::{Chore, Written};
 
 /// A disk on sled.
@@ -58,21 +61,21 @@ const LOCKED_NAP: Duration = Duration::from_millis(20);
 type OnShared = fn(&Shared);
 
 /// What can be done about a node's damaged directory.
-const WHAT_TO_DO: &str = "nothing was changed. Keep a copy, remove this node's data directory, \
-     and start the node again: it joins as a new one and gets everything from the others";
+const WHAT_TO_DO: &str = super::identity::START_ANEW;
 
 /// Bytes of pages that sled keeps in memory: what is read often is the end of the log.
 const CACHE_BYTES: u64 = 64 << 20;
 
 impl SledDisk {
     /// Opens the store in a directory, which is created if it is missing, and
-    /// reads all of it once to see that it is whole.
+    /// reads all of it once to see that it is whole. Beside the directory is a file,
+    /// of the same name with `.watermark` behind it, that tells how much must be there.
     ///
     /// # Errors
     ///
     /// [`StoreError::Io`] if the directory cannot be used, or somebody else uses
-    /// it; [`StoreError::Damaged`] if what is there is not what was written, with
-    /// what to do.
+    /// it; [`StoreError::Damaged`] if what is there is not what was written, or less
+    /// than somebody was told is on the disk, with what to do.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self, StoreError> {
         Self::open_with(dir.as_ref(), |db_file| {
             Box::new(move || db_file.sync_data())
@@ -81,6 +84,12 @@ impl SledDisk {
 
     fn open_with(dir: &Path, sync: impl FnOnce(File) -> Sync) -> Result<Self, StoreError> {
         let db_dir = dir.join("db");
+        let mark_path = watermark_of(dir);
+        let mark = Watermark::open(&mark_path)?;
+        let told = mark.as_ref().map_or(Level::default(), Watermark::level);
+        if told.flush > 0 && !db_dir.join("db").exists() {
+            return Err(lost(&db_dir, Level::default(), told));
+        }
         fs::create_dir_all(&db_dir).map_err(|error| path_error("creating", &db_dir, &error))?;
         remove_unfinished(&db_dir)?;
         let db = open_db(&db_dir)?;
@@ -89,14 +98,27 @@ impl SledDisk {
             let tree = db.open_tree(name);
             tree.map_err(|error| open_error(&db_dir, error))
         };
-        let values = Values::new(tree("values")?);
-        let log = Log::new(tree("log")?);
+        let (values, log) = (Values::new(tree("values")?), Log::new(tree("log")?));
         let snapshots = SnapshotFile::open(dir.join("snapshot"))?;
-        let (named, floor) = values.read()?;
+        let Found { record, old } = values.read()?;
+        if record.flush < told.flush {
+            return Err(lost(&db_dir, record.level(), told));
+        }
+        let bounds = log.check(record.floor)?;
+        check_bounds(&db_dir, &record, bounds)?;
+        let watermark = match mark {
+            Some(mark) => mark,
+            // It is made before the first record is.
+            None if record.flush > 0 => return Err(unmarked(&mark_path)),
+            None => Watermark::create(&mark_path, Level::default())?,
+        };
+        let mut record = Record { bounds, ..record };
+        if !old.is_empty() {
+            record.flush = record.flush.saturating_add(1);
+            values.replace(&record, old)?;
+        }
         let book = Book {
-            floor,
-            bounds: log.check(floor)?,
-            values: named,
+            record,
             ..Book::default()
         };
         let shared = Shared {
@@ -105,6 +127,7 @@ impl SledDisk {
             log,
             values,
             snapshots,
+            watermark,
             book: book.into(),
             jobs: Queue::new(),
             chores: Queue::new(),
@@ -136,6 +159,12 @@ impl SledDisk {
         Ok(disk)
     }
 
+    /// Whether anything was ever written into it.
+    pub(super) fn was_written(&self) -> bool {
+        let book = self.shared().book();
+        book.record.flush > 0 || book.record.bounds.is_some()
+    }
+
     fn shared(&self) -> &Shared {
         self.shared.as_ref().expect("it is taken by drop alone")
     }
@@ -143,11 +172,11 @@ impl SledDisk {
 
 impl Disk for SledDisk {
     fn bounds(&self) -> Result<Option<(u64, u64)>, StoreError> {
-        Ok(self.shared().book().bounds)
+        Ok(self.shared().book().record.bounds)
     }
 
     fn entries(&self, range: Range<u64>, bytes_max: usize) -> Result<Vec<LogItem>, StoreError> {
-        let bounds = self.shared().book().bounds;
+        let bounds = self.shared().book().record.bounds;
         let Some((first, last)) = bounds else {
             return Ok(Vec::new());
         };
@@ -171,7 +200,7 @@ impl Disk for SledDisk {
     }
 
     fn value(&self, name: &str) -> Result<Option<Bytes>, StoreError> {
-        Ok(self.shared().book().values.get(name).cloned())
+        Ok(self.shared().book().record.values.get(name).cloned())
     }
 
     fn put(&self, name: &'static str, value: Bytes, done: Done) {
@@ -215,6 +244,62 @@ impl Drop for SledDisk {
         }
         // After a failed flush sled panics when its last flush fails as well.
         drop(catch_unwind(AssertUnwindSafe(|| drop(shared))));
+    }
+}
+
+/// What a store in a directory cannot do without, once it is there: the directory, the
+/// database and the watermark. None of them is ever replaced by another file.
+pub(super) fn parts(dir: &Path) -> [PathBuf; 3] {
+    [dir.to_owned(), dir.join("db/db"), watermark_of(dir)]
+}
+
+/// Beside the directory: an old directory that is put back whole does not bring it along.
+fn watermark_of(dir: &Path) -> PathBuf {
+    let mut path = dir.components().as_path().as_os_str().to_owned();
+    path.push(".watermark");
+    path.into()
+}
+
+/// The log has at least what the record says of it: see [`Record`].
+fn check_bounds(
+    db_dir: &Path,
+    record: &Record,
+    bounds: Option<(u64, u64)>,
+) -> Result<(), StoreError> {
+    let Some((first, last)) = record.bounds else {
+        return Ok(());
+    };
+    match bounds {
+        Some(found) if found.0 == first && found.1 >= last => Ok(()),
+        Some((begin, end)) => Err(damaged(
+            db_dir,
+            &format!(
+                "entries {first} to {last} were written, and those from {begin} to {end} are left"
+            ),
+        )),
+        None => Err(damaged(
+            db_dir,
+            &format!("entries {first} to {last} were written, and none is left"),
+        )),
+    }
+}
+
+/// The store has less than the watermark says.
+fn lost(db_dir: &Path, found: Level, told: Level) -> StoreError {
+    let reason = format!(
+        "it ends with write {} (entry {}), and write {} (entry {}) was on the disk: what came after was lost, \
+         or the store was restored from a backup",
+        found.flush, found.last, told.flush, told.last
+    );
+    damaged(db_dir, &reason)
+}
+
+fn unmarked(path: &Path) -> StoreError {
+    StoreError::Damaged {
+        what: format!("the store beside {}", path.display()),
+        reason: format!(
+            "that file is missing, and nobody knows how much must be there; {WHAT_TO_DO}"
+        ),
     }
 }
 

@@ -1,7 +1,11 @@
 //! How a cluster comes to be, once.
 
 use crate::cluster::{Node, Site, form, leader, sites, soon};
-use aliquot_coordinator::raft::Status;
+use aliquot_coordinator::raft::{Connector, Status, TcpConnector};
+use aliquot_wire::Wire;
+use aliquot_wire::pb::peer_client::PeerClient;
+use aliquot_wire::peer::{Join, PeerAddress};
+use tonic::Code;
 
 /// Waits until forming waits for something of which `part` is said.
 async fn waits_for(node: &Node, part: &str) {
@@ -148,4 +152,34 @@ async fn a_node_that_forgot_its_log_under_its_old_id_is_told_so_and_harms_nobody
     assert_eq!(again.book.texts.borrow().len(), 0);
     assert_eq!(nodes[leads].status().term, term);
     assert_eq!(nodes[leads].status().failed, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_leader_takes_no_voter_for_new_that_another_leader_knew() {
+    let mut sites = sites(3).await;
+    let mut nodes = form(&mut sites).await;
+    let leads = leader(&nodes).await;
+    nodes[leads].propose("one").await;
+    let gone = (leads + 1) % 3;
+    let site = sites.remove(gone);
+    nodes.remove(gone).stop(&site).await;
+    let leads = leader(&nodes).await;
+    soon("to retire", nodes[leads].raft.retire()).await.unwrap();
+    // This one has heard nothing of the third.
+    let leads = leader(&nodes).await;
+    nodes[leads].propose("two").await;
+    let channel = TcpConnector.channel(&sites[leads].address).unwrap();
+    let join = Join {
+        cluster: "test".to_owned(),
+        node: PeerAddress {
+            node: site.id,
+            address: site.address.clone(),
+        },
+        forwarded: false,
+    };
+    let joined = PeerClient::new(channel).join(join.to_message()).await;
+    let refused = joined.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition);
+    let said = refused.message();
+    assert!(said.contains("must come back under another id"), "{said}");
 }

@@ -12,7 +12,7 @@ fn check(run: impl Fn(&dyn Disk, &dyn Fn())) {
     let memory = MemoryDisk::new();
     run(&memory, &|| memory.sync());
     let dir = tempfile::tempdir().unwrap();
-    run(&SledDisk::open(dir.path()).unwrap(), &|| {});
+    run(&SledDisk::open(dir.path().join("store")).unwrap(), &|| {});
 }
 
 fn indexes(disk: &dyn Disk, range: std::ops::Range<u64>, bytes_max: usize) -> Vec<u64> {

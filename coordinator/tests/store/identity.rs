@@ -1,6 +1,7 @@
 //! A data directory belongs to one node of one cluster, and to nobody else.
 
-use aliquot_coordinator::store::{DataDir, DataDirError};
+use crate::told::{Told, items};
+use aliquot_coordinator::store::{DataDir, DataDirError, Disk, SledDisk};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -62,7 +63,7 @@ fn a_directory_of_a_newer_version_is_refused() {
     let text = fs::read_to_string(&stamp).unwrap();
     fs::write(
         &stamp,
-        text.replace("format = 1", "format = 2\nmore = true"),
+        text.replace("format = 2", "format = 3\nmore = true"),
     )
     .unwrap();
     let error = open(&path).unwrap_err();
@@ -70,8 +71,8 @@ fn a_directory_of_a_newer_version_is_refused() {
         matches!(
             error,
             DataDirError::Newer {
-                found: 2,
-                known: 1,
+                found: 3,
+                known: 2,
                 ..
             }
         ),
@@ -100,7 +101,9 @@ fn a_damaged_stamp_is_refused() {
             "{case}: {error}"
         );
         assert!(
-            error.to_string().contains("Remove the directory"),
+            error
+                .to_string()
+                .contains("move the node's data directory away"),
             "{error}"
         );
     }
@@ -178,4 +181,73 @@ fn an_unwritable_directory_is_refused() {
     // Whatever the user may do, nothing is written in what is no real directory.
     let error = open(Path::new("/proc/aliquot")).unwrap_err();
     assert!(matches!(error, DataDirError::Unusable { .. }), "{error}");
+}
+
+/// A directory whose store was stamped, too.
+fn sealed() -> (tempfile::TempDir, std::path::PathBuf) {
+    let (parent, path) = stamped();
+    let mut dir = open(&path).unwrap();
+    let store = SledDisk::open(dir.store_path()).unwrap();
+    dir.seal(&store).unwrap();
+    (parent, path)
+}
+
+#[test]
+fn a_stamped_store_that_is_missing_is_refused_and_left_alone() {
+    for part in ["store", "store/db/db", "store.watermark"] {
+        let (_parent, path) = sealed();
+        assert_eq!(open(&path).unwrap().node_id(), 42);
+        let part = path.join(part);
+        match part.is_dir() {
+            true => fs::remove_dir_all(&part).unwrap(),
+            false => fs::remove_file(&part).unwrap(),
+        }
+        let error = open(&path).unwrap_err();
+        assert!(
+            matches!(&error, DataDirError::Incomplete { missing, .. } if *missing == part),
+            "{error}"
+        );
+        assert!(!part.exists());
+    }
+}
+
+#[test]
+fn a_stamped_store_that_was_put_back_is_refused() {
+    for part in ["store", "store/db/db", "store.watermark"] {
+        let (parent, path) = sealed();
+        let (part, backup) = (path.join(part), parent.path().join("backup"));
+        let status = Command::new("cp").arg("-a").args([&part, &backup]).status();
+        assert!(status.unwrap().success());
+        match part.is_dir() {
+            true => fs::remove_dir_all(&part).unwrap(),
+            false => fs::remove_file(&part).unwrap(),
+        }
+        fs::rename(&backup, &part).unwrap();
+        let error = open(&path).unwrap_err();
+        assert!(matches!(error, DataDirError::Copied { .. }), "{error}");
+    }
+}
+
+/// A kill between the first stamp and the second leaves a store of which nothing is stamped.
+#[test]
+fn what_an_interrupted_first_start_leaves_of_a_store_is_no_obstacle() {
+    let (_parent, path) = stamped();
+    drop(SledDisk::open(open(&path).unwrap().store_path()).unwrap());
+    let mut dir = open(&path).unwrap();
+    let store = SledDisk::open(dir.store_path()).unwrap();
+    dir.seal(&store).unwrap();
+    drop((dir, store));
+    assert_eq!(open(&path).unwrap().node_id(), 42);
+}
+
+#[test]
+fn a_store_that_was_written_does_not_become_a_new_nodes() {
+    let (_parent, path) = stamped();
+    let mut dir = open(&path).unwrap();
+    let store = SledDisk::open(dir.store_path()).unwrap();
+    let mut told = Told::default();
+    store.append(items(1..=1, 10), told.done());
+    told.all_in_order();
+    let error = dir.seal(&store).unwrap_err();
+    assert!(matches!(error, DataDirError::Copied { .. }), "{error}");
 }

@@ -36,8 +36,8 @@ fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
         } else {
             rng.random_range(1..250)
         };
-        run_and_kill(dir.path(), lines, &mut known);
-        check(dir.path(), &known);
+        run_and_kill(&dir.path().join("store"), lines, &mut known);
+        check(&dir.path().join("store"), &known);
     }
     assert!(known.entry > 100 && known.vote > 0, "{known:?}");
 }
@@ -78,6 +78,10 @@ impl Acknowledged {
         let Ok(number) = number.parse::<u64>() else {
             return;
         };
+        if what == "back" {
+            self.entry = self.entry.min(number);
+            return;
+        }
         let place = match what {
             "entry" => &mut self.entry,
             "vote" => &mut self.vote,
@@ -143,35 +147,49 @@ fn as_the_child_of_the_kill_test() {
     let mut rng = rand::make_rng::<Pcg64Mcg>();
     let (mut first, last) = disk.bounds().unwrap().unwrap_or((1, 0));
     let mut next = number(disk.value("purged").unwrap()).max(last) + 1;
+    let mut voted = number(disk.value("vote").unwrap());
     loop {
         let count = 1 + rng.next_u64() % 16;
-        let (last, number) = (next + count - 1, |number: u64| {
+        let (last, bytes) = (next + count - 1, |number: u64| {
             Bytes::copy_from_slice(&number.to_be_bytes())
         });
-        disk.put("vote", number(last), acknowledge("vote", last));
+        voted = voted.max(last);
+        disk.put("vote", bytes(voted), acknowledge("vote", voted));
         let items = (next..=last).map(|index| item(index, size_of(index)));
         disk.append(items.collect(), acknowledge("entry", last));
         next = last + 1;
         if next - first > 400 {
             let upto = next - 100;
             let snapshot = SnapshotItem {
-                meta: number(upto),
+                meta: bytes(upto),
                 data: item(upto, 50_000).bytes,
             };
             disk.put_snapshot(snapshot, acknowledge("snapshot", upto));
-            disk.purge(upto, ("purged", number(upto)), acknowledge("purged", upto));
+            disk.purge(upto, ("purged", bytes(upto)), acknowledge("purged", upto));
             first = upto + 1;
         }
         // Not all at once: the queue of what waits must not grow without bounds.
         if rng.random_bool(0.3) {
-            let (told, wait) = std::sync::mpsc::channel();
-            disk.append(
-                Vec::new(),
-                Box::new(move |result| told.send(result).unwrap()),
-            );
-            wait.recv().unwrap().unwrap();
+            settle(&disk);
+        }
+        // As a follower does whose leader was not elected again.
+        if rng.random_bool(0.1) && next - first > 50 {
+            settle(&disk);
+            next -= 1 + rng.next_u64() % 40;
+            say(&format!("back {}", next - 1));
+            disk.truncate(next, Box::new(|result| result.unwrap()));
         }
     }
+}
+
+/// Waits until everything so far is on the disk, and was said.
+fn settle(disk: &SledDisk) {
+    let (told, wait) = std::sync::mpsc::channel();
+    disk.append(
+        Vec::new(),
+        Box::new(move |result| told.send(result).unwrap()),
+    );
+    wait.recv().unwrap().unwrap();
 }
 
 fn acknowledge(what: &'static str, number: u64) -> Done {

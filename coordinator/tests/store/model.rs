@@ -161,7 +161,7 @@ proptest! {
     #[test]
     fn a_sled_disk_holds_everything_after_it_was_closed_and_opened(ops in prop::collection::vec(op(), 1..50)) {
         let dir = tempfile::tempdir().unwrap();
-        let mut disk = SledDisk::open(dir.path()).unwrap();
+        let mut disk = SledDisk::open(dir.path().join("store")).unwrap();
         let mut told = Told::default();
         let mut model = Model { next: 1, ..Model::default() };
         for op in &ops {
@@ -174,7 +174,7 @@ proptest! {
                         result.unwrap();
                     }
                     prop_assert_eq!(told.calls().len(), told.all().len());
-                    disk = SledDisk::open(dir.path()).unwrap();
+                    disk = SledDisk::open(dir.path().join("store")).unwrap();
                 }
                 op => model.write(op, &disk, &mut told),
             }

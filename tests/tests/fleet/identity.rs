@@ -81,7 +81,7 @@ async fn a_data_directory_of_another_cluster_is_refused() {
     fleet.node_mut(0).instead("--cluster-id", "theirs");
     fleet.start(0);
     let end = fleet.ended(0).await;
-    assert_eq!(end.status.code(), Some(1), "{}", end.log);
+    assert_eq!(end.status.code(), Some(2), "{}", end.log);
     assert!(
         end.log.contains("ours") && end.log.contains("theirs"),
         "{}",

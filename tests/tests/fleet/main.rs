@@ -11,6 +11,7 @@
 //! | `disk` | disks are full, or cannot be written |
 //! | `hostile` | ports are told nonsense |
 //! | `identity` | nodes are wiped, and clusters meet |
+//! | `lost` | disks forget what was promised |
 
 #![expect(
     clippy::unwrap_used,
@@ -25,6 +26,7 @@ mod durable;
 mod hostile;
 mod identity;
 mod leader;
+mod lost;
 mod restart;
 mod spread;
 mod support;

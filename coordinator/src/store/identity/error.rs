@@ -1,5 +1,6 @@
 //! Why a data directory is refused.
 
+use super::START_ANEW;
 use std::path::PathBuf;
 
 /// Why a data directory cannot be used, with what to do about it.
@@ -38,7 +39,7 @@ pub enum DataDirError {
     #[error(
         "the data directory {} is not empty ({found}) and has no identity.toml: it is not \
          aliquot's. Set a directory that is empty or missing; if it is aliquot's, the stamp is \
-         lost: remove the directory, and the node joins as a new one",
+         lost: {START_ANEW}",
         path.display()
     )]
     NotOurs {
@@ -64,8 +65,7 @@ pub enum DataDirError {
     /// A newer version wrote it. Nothing was changed.
     #[error(
         "the data directory {} has format {found}, and this version of aliquot knows formats up \
-         to {known}. Run the newer version; or remove the directory, and the node joins as a new \
-         one",
+         to {known}. Run the newer version; or {START_ANEW}",
         path.display()
     )]
     Newer {
@@ -78,8 +78,7 @@ pub enum DataDirError {
     },
     /// Its stamp is not what was written. Nothing was changed.
     #[error(
-        "{} is damaged: {reason}. Remove the directory, and the node joins as a new one and gets \
-         everything from the others",
+        "{} is damaged: {reason}; {START_ANEW}",
         path.join("identity.toml").display()
     )]
     Damaged {
@@ -91,8 +90,7 @@ pub enum DataDirError {
     /// It is a copy, or a backup that was put back. Nothing was changed.
     #[error(
         "the data directory {} was copied, or restored from a backup: {reason}. A node must never \
-         come back with an older memory of what it promised. Remove the directory, and the node \
-         joins as a new one and gets everything from the others",
+         come back with an older memory of what it promised; {START_ANEW}",
         path.display()
     )]
     Copied {
@@ -101,4 +99,26 @@ pub enum DataDirError {
         /// What shows it.
         reason: String,
     },
+    /// A part of it is gone. Nothing was changed.
+    #[error(
+        "the data directory {} is incomplete: {} is missing, and with it what the node promised; \
+         {START_ANEW}",
+        path.display(),
+        missing.display()
+    )]
+    Incomplete {
+        /// The directory.
+        path: PathBuf,
+        /// What is missing.
+        missing: PathBuf,
+    },
+}
+
+impl DataDirError {
+    /// Whether the node may start if it is only tried again: the reason is not in the
+    /// directory.
+    #[must_use]
+    pub const fn may_pass(&self) -> bool {
+        matches!(self, Self::Unusable { .. } | Self::InUse { .. })
+    }
 }

@@ -1,30 +1,46 @@
 //! The stamp of a data directory, as it stands in `identity.toml`.
 
 use crate::store::file::checksum;
-use rustix::fs::{AtFlags, StatxFlags, fstat, stat, statx};
+use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, fstat, stat, statx};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 /// The format that this version writes, and the newest that it reads.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
+
+/// The format that knew nothing of the store.
+pub(super) const FORMAT_WITHOUT_STORE: u32 = 1;
 
 /// Whose a directory is, and where it was stamped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
+    pub(super) format: u32,
     pub(super) cluster: String,
     pub(super) node: u64,
     pub(super) place: Place,
+    /// The parts of the store, once it is there.
+    pub(super) store: Option<[Spot; 3]>,
 }
 
-/// What a copy of a file does not keep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where a directory and its stamp are: what a copy does not keep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     directory_inode: u64,
     file_inode: u64,
     /// Nanoseconds since the Unix epoch; 0 where the file system does not say.
     file_born_ns: i128,
+}
+
+/// Which file one is, as no copy of it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Spot {
+    inode: u64,
+    /// Nanoseconds since the Unix epoch; 0 where the file system does not say.
+    born_ns: i128,
 }
 
 /// Why a stamp cannot be taken.
@@ -46,6 +62,9 @@ struct Text {
     directory_inode: String,
     file_inode: String,
     file_born_ns: String,
+    /// Inode and birth, with a space between.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    store: Vec<String>,
     checksum: String,
 }
 
@@ -67,33 +86,38 @@ impl Stamp {
             return Err(StampError::Newer(any.format));
         }
         let text: Text = toml::from_str(text).map_err(|error| damaged(one_line(&error)))?;
-        if text.sum() != text.checksum || any.format != FORMAT {
+        let is_known =
+            any.format == FORMAT || (any.format == FORMAT_WITHOUT_STORE && text.store.is_empty());
+        if text.sum() != text.checksum || !is_known {
             return Err(damaged("its checksum is not that of its fields".to_owned()));
         }
         Ok(Self {
+            format: any.format,
             node: number("node", &text.node)?,
             place: Place {
                 directory_inode: number("directory_inode", &text.directory_inode)?,
                 file_inode: number("file_inode", &text.file_inode)?,
                 file_born_ns: number("file_born_ns", &text.file_born_ns)?,
             },
+            store: spots(&text.store)?,
             cluster: text.cluster,
         })
     }
 
     pub(super) fn to_text(&self) -> String {
         let mut text = Text {
-            format: FORMAT,
+            format: self.format,
             cluster: self.cluster.clone(),
             node: self.node.to_string(),
             directory_inode: self.place.directory_inode.to_string(),
             file_inode: self.place.file_inode.to_string(),
             file_born_ns: self.place.file_born_ns.to_string(),
+            store: self.store.iter().flatten().map(Spot::to_string).collect(),
             checksum: String::new(),
         };
         text.checksum = text.sum();
         let fields = toml::to_string(&text).expect("strings and one number are TOML");
-        format!("# Written by aliquot, once. Whoever edits or copies it makes it void.\n{fields}")
+        format!("# Written by aliquot alone. Whoever edits or copies it makes it void.\n{fields}")
     }
 }
 
@@ -101,7 +125,7 @@ impl Text {
     fn sum(&self) -> String {
         let format = self.format.to_string();
         let end: &[u8] = &[0];
-        let sum = checksum(&[
+        let mut parts = vec![
             format.as_bytes(),
             end,
             self.cluster.as_bytes(),
@@ -113,8 +137,11 @@ impl Text {
             self.file_inode.as_bytes(),
             end,
             self.file_born_ns.as_bytes(),
-        ]);
-        format!("{sum:016x}")
+        ];
+        for spot in &self.store {
+            parts.extend([end, spot.as_bytes()]);
+        }
+        format!("{:016x}", checksum(&parts))
     }
 }
 
@@ -149,8 +176,83 @@ impl Place {
     }
 }
 
+impl Spot {
+    /// Which file is at a path.
+    ///
+    /// # Errors
+    ///
+    /// What the operating system said.
+    pub(super) fn of(path: &Path) -> io::Result<Self> {
+        Ok(Self {
+            inode: stat(path)?.st_ino,
+            born_ns: born(statx(CWD, path, AtFlags::empty(), StatxFlags::BTIME))?,
+        })
+    }
+}
+
+impl fmt::Display for Spot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.inode, self.born_ns)
+    }
+}
+
+impl FromStr for Spot {
+    type Err = StampError;
+
+    fn from_str(text: &str) -> Result<Self, StampError> {
+        let (inode, born_ns) = text.split_once(' ').unwrap_or((text, ""));
+        Ok(Self {
+            inode: number("store", inode)?,
+            born_ns: number("store", born_ns)?,
+        })
+    }
+}
+
+fn spots(text: &[String]) -> Result<Option<[Spot; 3]>, StampError> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let spots: Vec<Spot> = text
+        .iter()
+        .map(|spot| spot.parse())
+        .collect::<Result<_, _>>()?;
+    let spots = spots.try_into();
+    let spots = spots.map_err(|spots: Vec<Spot>| {
+        let count = spots.len();
+        StampError::Damaged(format!("its store has {count} parts, and should have 3"))
+    });
+    spots.map(Some)
+}
+
+/// Where the parts of a store are; the first one that is missing if one is.
+///
+/// # Errors
+///
+/// What the operating system said.
+pub(super) fn look_at(
+    [first, second, third]: &[PathBuf; 3],
+) -> io::Result<Result<[Spot; 3], PathBuf>> {
+    let mut missing = None;
+    let mut look = |part: &PathBuf| match Spot::of(part) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            missing.get_or_insert_with(|| part.clone());
+            Ok(None)
+        }
+        looked => looked.map(Some),
+    };
+    let found = (look(first)?, look(second)?, look(third)?);
+    Ok(match found {
+        (Some(first), Some(second), Some(third)) => Ok([first, second, third]),
+        _ => Err(missing.unwrap_or_default()),
+    })
+}
+
 fn born_ns(file: &File) -> io::Result<i128> {
-    let found = match statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME) {
+    born(statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME))
+}
+
+fn born(found: rustix::io::Result<Statx>) -> io::Result<i128> {
+    let found = match found {
         Ok(found) => found,
         // A system without this call: the inodes must do.
         Err(rustix::io::Errno::NOSYS) => return Ok(0),
@@ -165,7 +267,7 @@ fn born_ns(file: &File) -> io::Result<i128> {
         .saturating_add(i128::from(found.stx_btime.tv_nsec)))
 }
 
-fn number<T: std::str::FromStr>(field: &str, text: &str) -> Result<T, StampError> {
+fn number<T: FromStr>(field: &str, text: &str) -> Result<T, StampError> {
     text.parse()
         .map_err(|_| StampError::Damaged(format!("its {field} is {text:?}, which is no number")))
 }
@@ -179,7 +281,10 @@ mod tests {
     use super::*;
 
     fn stamp() -> Stamp {
+        let spot = |inode| Spot { inode, born_ns: 9 };
         Stamp {
+            format: FORMAT,
+            store: Some([spot(1), spot(22), spot(u64::MAX)]),
             cluster: "main \"one\"\n".to_owned(),
             node: u64::MAX,
             place: Place {
@@ -192,8 +297,22 @@ mod tests {
 
     #[test]
     fn a_stamp_reads_as_it_was_written() {
-        let text = stamp().to_text();
-        assert_eq!(Stamp::parse(text.as_bytes()).unwrap(), stamp());
+        let mut stamps = [stamp(), stamp(), stamp()];
+        stamps[1].store = None;
+        stamps[2].store = None;
+        stamps[2].format = FORMAT_WITHOUT_STORE;
+        for stamp in stamps {
+            let text = stamp.to_text();
+            assert_eq!(Stamp::parse(text.as_bytes()).unwrap(), stamp, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_stamp_that_an_earlier_version_wrote_is_read() {
+        let text = "format = 1\ncluster = \"main\"\nnode = \"42\"\ndirectory_inode = \"7\"\n\
+                    file_inode = \"8\"\nfile_born_ns = \"9\"\nchecksum = \"a507cdcc4f14894d\"\n";
+        let stamp = Stamp::parse(text.as_bytes()).unwrap();
+        assert_eq!((stamp.format, stamp.node, stamp.store), (1, 42, None));
     }
 
     #[test]
@@ -214,8 +333,8 @@ mod tests {
 
     #[test]
     fn a_newer_format_is_recognised_whatever_else_it_has() {
-        let parsed = Stamp::parse(b"format = 2\nanything = [1]");
-        assert!(matches!(parsed, Err(StampError::Newer(2))));
+        let parsed = Stamp::parse(b"format = 3\nanything = [1]");
+        assert!(matches!(parsed, Err(StampError::Newer(3))));
         let parsed = Stamp::parse(b"format = 0\n");
         assert!(matches!(parsed, Err(StampError::Damaged(_))));
     }

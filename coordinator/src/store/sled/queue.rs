@@ -1,6 +1,7 @@
 //! A queue that one thread empties at a stroke.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// A queue from many threads to one.
 #[derive(Debug)]
@@ -39,6 +40,17 @@ impl<T> Queue<T> {
         let inner = self
             .ready
             .wait_while(self.lock(), |inner| {
+                inner.items.is_empty() && !inner.is_closed
+            })
+            .unwrap_or_else(PoisonError::into_inner);
+        Self::take_from(inner)
+    }
+
+    /// The same, but waits no longer than that, and then takes nothing.
+    pub(super) fn take_within(&self, limit: Duration) -> Option<Vec<T>> {
+        let (inner, _) = self
+            .ready
+            .wait_timeout_while(self.lock(), limit, |inner| {
                 inner.items.is_empty() && !inner.is_closed
             })
             .unwrap_or_else(PoisonError::into_inner);

@@ -7,11 +7,11 @@ use super::io_error;
 use super::log::{Log, Swept};
 use super::queue::Queue;
 use super::snapshot::SnapshotFile;
-use super::values::Values;
+use super::values::{Record, Values};
+use super::watermark::Watermark;
 use super::worker::{Chore, Job, Written};
 use crate::store::{Done, LogItem, SnapshotItem, StoreError, check_append, check_value};
 use bytes::Bytes;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -25,6 +25,7 @@ pub(super) struct Shared {
     pub(super) log: Log,
     pub(super) values: Values,
     pub(super) snapshots: SnapshotFile,
+    pub(super) watermark: Watermark,
     pub(super) book: Mutex<Book>,
     pub(super) jobs: Queue<Job>,
     pub(super) chores: Queue<Chore>,
@@ -34,11 +35,10 @@ pub(super) struct Shared {
 /// Dones are queued in the order in which they were made.
 #[derive(Debug, Default)]
 pub(super) struct Book {
-    /// The least index an entry may have: one above what was purged.
-    pub(super) floor: u64,
-    /// The first and the last entry.
-    pub(super) bounds: Option<(u64, u64)>,
-    pub(super) values: BTreeMap<String, Bytes>,
+    /// What is known of the log, and the named values.
+    pub(super) record: Record,
+    /// Whether something of this was not written yet.
+    pub(super) is_stale: bool,
     /// The last snapshot and its number, until it is in its file.
     pub(super) pending: Option<(u64, SnapshotItem)>,
     /// How many snapshots were put since the store was opened.
@@ -69,30 +69,34 @@ impl Shared {
     /// Makes a write that nobody waits for: the next flush takes it along.
     pub(super) fn hint(&self, name: &'static str, value: Bytes) {
         let mut book = self.book();
-        if book.failed.is_none()
-            && let Err(error) = self.put(&mut book, name, value)
-        {
-            book.fail(&error);
+        if book.failed.is_none() && check_value(name, &value).is_ok() {
+            book.record.values.insert(name.to_owned(), value);
+            book.is_stale = true;
         }
     }
 
     pub(super) fn append(&self, book: &mut Book, items: &[LogItem]) -> Result<Written, StoreError> {
-        check_append(book.floor, book.bounds, items)?;
+        let bounds = book.record.bounds;
+        check_append(book.record.floor, bounds, items)?;
         if let (Some(first), Some(last)) = (items.first(), items.last()) {
             self.log.append(items)?;
-            let first = book.bounds.map_or(first.index, |(first, _)| first);
-            book.bounds = Some((first, last.index));
+            let first = bounds.map_or(first.index, |(first, _)| first);
+            book.record.bounds = Some((first, last.index));
+            book.is_stale = true;
         }
         Ok(Written::Applied)
     }
 
     pub(super) fn truncate(&self, book: &mut Book, from: u64) -> Result<Written, StoreError> {
-        if let Some((first, last)) = book.bounds
+        if let Some((first, last)) = book.record.bounds
             && from <= last
         {
-            self.log.truncate(from.max(first))?;
             let last = from.checked_sub(1).filter(|last| *last >= first);
-            book.bounds = last.map(|last| (first, last));
+            let mut record = book.record.clone();
+            record.bounds = last.map(|last| (first, last));
+            // First: a crash in between must not leave a record of what is gone.
+            self.write_record(book, record)?;
+            self.log.truncate(from.max(first))?;
         }
         Ok(Written::Applied)
     }
@@ -111,13 +115,14 @@ impl Shared {
             self.snapshots.write(*number, snapshot)?;
             book.pending = None;
         }
-        let floor = book.floor.max(upto.saturating_add(1));
-        self.values.put_floor(floor, name, &value)?;
-        book.values.insert(name.to_owned(), value);
-        book.floor = floor;
-        book.bounds = book
+        let mut record = book.record.clone();
+        let floor = record.floor.max(upto.saturating_add(1));
+        record.floor = floor;
+        record.bounds = record
             .bounds
             .and_then(|(first, last)| (last >= floor).then_some((first.max(floor), last)));
+        record.values.insert(name.to_owned(), value);
+        self.write_record(book, record)?;
         self.chores.push(Chore::Sweep);
         Ok(Written::Applied)
     }
@@ -129,17 +134,57 @@ impl Shared {
         value: Bytes,
     ) -> Result<Written, StoreError> {
         check_value(name, &value)?;
-        self.values.put(name, &value)?;
-        book.values.insert(name.to_owned(), value);
+        let mut record = book.record.clone();
+        record.values.insert(name.to_owned(), value);
+        self.write_record(book, record)?;
         Ok(Written::Applied)
     }
 
-    /// Brings all that was written to the medium; after a failure, never again.
+    /// Writes what is known now, under the next number.
+    fn write_record(&self, book: &mut Book, mut record: Record) -> Result<(), StoreError> {
+        record.flush = record.flush.saturating_add(1);
+        self.values.write(&record)?;
+        book.record = record;
+        book.is_stale = false;
+        Ok(())
+    }
+
+    /// Brings all that was written to the medium, and tells the watermark; after a
+    /// failure, never again.
     pub(super) fn flush(&self) -> Result<(), StoreError> {
-        if let Some(error) = self.book().failed.clone() {
-            return Err(error);
+        let level = {
+            let mut book = self.book();
+            if let Some(error) = book.failed.clone() {
+                return Err(error);
+            }
+            if book.is_stale {
+                let record = book.record.clone();
+                if let Err(error) = self.write_record(&mut book, record) {
+                    book.fail(&error);
+                    return Err(error);
+                }
+            }
+            book.record.level()
+        };
+        self.poison_on_error(self.flush_now())?;
+        if self.poison_on_error(self.watermark.raise(level))? {
+            self.chores.push(Chore::Sync);
         }
-        self.poison_on_error(self.flush_now())
+        Ok(())
+    }
+
+    /// Flushes what nobody waits for: the last hints.
+    pub(super) fn flush_rest(&self) {
+        if self.book().is_stale {
+            // Nobody is left to tell if that fails.
+            drop(self.flush());
+        }
+    }
+
+    /// Brings the watermark to the medium.
+    pub(super) fn sync_watermark(&self) {
+        // Who writes next is told.
+        drop(self.poison_on_error(self.watermark.sync()));
     }
 
     fn flush_now(&self) -> Result<(), StoreError> {
@@ -179,7 +224,7 @@ impl Shared {
             if book.failed.is_some() {
                 return Swept::All;
             }
-            book.floor
+            book.record.floor
         };
         self.poison_on_error(self.log.sweep(floor))
             .unwrap_or(Swept::All)

@@ -29,7 +29,7 @@ fn after_one_failed_flush_no_write_succeeds_though_the_next_flush_would() {
     let dir = tempfile::tempdir().unwrap();
     let failing = Arc::new(AtomicBool::new(false));
     let fails = Arc::clone(&failing);
-    let disk = SledDisk::open_with(dir.path(), |_| {
+    let disk = SledDisk::open_with(&dir.path().join("store"), |_| {
         Box::new(move || match fails.load(Ordering::SeqCst) {
             true => Err(io::ErrorKind::StorageFull.into()),
             false => Ok(()),
@@ -50,7 +50,7 @@ fn after_one_failed_flush_no_write_succeeds_though_the_next_flush_would() {
     // Reading goes on, and what was done is there.
     assert_eq!(disk.entries(1..2, 0).unwrap(), [item(1)]);
     drop(disk);
-    let disk = SledDisk::open(dir.path()).unwrap();
+    let disk = SledDisk::open(dir.path().join("store")).unwrap();
     assert_eq!(disk.entries(1..2, 0).unwrap(), [item(1)]);
     wait(|done| disk.truncate(1, done)).unwrap();
 }
@@ -61,7 +61,7 @@ fn one_flush_serves_all_writes_that_wait() {
     let (entered, flushing) = channel();
     let (release, gate) = channel::<()>();
     let gate = std::sync::Mutex::new(gate);
-    let disk = SledDisk::open_with(dir.path(), |_| {
+    let disk = SledDisk::open_with(&dir.path().join("store"), |_| {
         Box::new(move || {
             entered.send(()).unwrap();
             gate.lock().unwrap().recv().unwrap();
@@ -95,7 +95,7 @@ fn one_flush_serves_all_writes_that_wait() {
 #[test]
 fn what_is_purged_is_swept_away_and_also_after_a_restart() {
     let dir = tempfile::tempdir().unwrap();
-    let open = || SledDisk::open(dir.path()).unwrap();
+    let open = || SledDisk::open(dir.path().join("store")).unwrap();
     let disk = open();
     wait(|done| disk.append((1..=3000).map(item).collect(), done)).unwrap();
     wait(|done| disk.purge(2990, ("purged", Bytes::new()), done)).unwrap();
@@ -112,7 +112,7 @@ fn what_is_purged_is_swept_away_and_also_after_a_restart() {
 #[test]
 fn a_hole_in_the_log_is_damage() {
     let dir = tempfile::tempdir().unwrap();
-    let disk = SledDisk::open(dir.path()).unwrap();
+    let disk = SledDisk::open(dir.path().join("store")).unwrap();
     let shared = Arc::clone(disk.shared.as_ref().unwrap());
     shared.log.append(&[item(1), item(2), item(4)]).unwrap();
     let error = shared.log.check(0).unwrap_err();
@@ -126,7 +126,7 @@ fn a_hole_in_the_log_is_damage() {
 #[test]
 fn a_done_may_write_and_may_own_the_store() {
     let dir = tempfile::tempdir().unwrap();
-    let disk = Arc::new(SledDisk::open(dir.path()).unwrap());
+    let disk = Arc::new(SledDisk::open(dir.path().join("store")).unwrap());
     let (told, wait) = channel();
     let last = Arc::clone(&disk);
     let (go, gate) = channel::<()>();
@@ -150,11 +150,83 @@ fn a_done_may_write_and_may_own_the_store() {
 #[test]
 fn a_database_whose_lock_is_let_go_soon_is_opened() {
     let dir = tempfile::tempdir().unwrap();
-    let disk = SledDisk::open(dir.path()).unwrap();
+    let disk = SledDisk::open(dir.path().join("store")).unwrap();
     let opened = thread::scope(|scope| {
-        let opening = scope.spawn(|| SledDisk::open(dir.path()));
+        let opening = scope.spawn(|| SledDisk::open(dir.path().join("store")));
         drop(disk);
         opening.join().unwrap()
     });
     opened.unwrap();
+}
+
+#[test]
+fn a_store_of_an_earlier_version_is_taken_as_it_is_and_from_then_on_kept_as_now() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("store");
+    let db = sled::open(dir.join("db")).unwrap();
+    let values = db.open_tree("values").unwrap();
+    let log = Log::new(db.open_tree("log").unwrap());
+    log.append(&[item(2), item(3), item(4)]).unwrap();
+    values.insert("floor", &3u64.to_be_bytes()).unwrap();
+    values.insert("value:vote", b"seven").unwrap();
+    values.insert("value:purged", b"2").unwrap();
+    db.flush().unwrap();
+    drop((log, values, db));
+    let mark = parent.path().join("store.watermark");
+    assert!(!mark.exists());
+    for round in 0..3 {
+        let disk = SledDisk::open(&dir).unwrap();
+        assert_eq!(disk.bounds().unwrap(), Some((3, 4)), "{round}");
+        assert_eq!(disk.value("vote").unwrap().unwrap(), "seven", "{round}");
+        assert_eq!(disk.value("purged").unwrap().unwrap(), "2", "{round}");
+        assert!(disk.was_written() && mark.exists());
+    }
+    let disk = SledDisk::open(&dir).unwrap();
+    let keys = disk.shared().db.open_tree("values").unwrap().len();
+    assert_eq!(keys, 1);
+    wait(|done| disk.append(vec![item(5)], done)).unwrap();
+    drop(disk);
+    fs::remove_dir_all(&dir).unwrap();
+    let error = SledDisk::open(&dir).unwrap_err();
+    assert!(error.to_string().contains("(entry 5)"), "{error}");
+}
+
+/// A kill between the record and what it announces leaves more than the record says.
+#[test]
+fn a_record_that_went_before_its_truncation_is_no_damage() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("store");
+    let disk = SledDisk::open(&dir).unwrap();
+    wait(|done| disk.append((1..=9).map(item).collect(), done)).unwrap();
+    let shared = Arc::clone(disk.shared.as_ref().unwrap());
+    let record = Record {
+        flush: 50,
+        bounds: Some((1, 4)),
+        ..shared.book().record.clone()
+    };
+    shared.values.write(&record).unwrap();
+    drop((shared, disk));
+    let disk = SledDisk::open(&dir).unwrap();
+    assert_eq!(disk.bounds().unwrap(), Some((1, 9)));
+}
+
+#[test]
+fn entries_that_a_record_speaks_of_and_that_are_gone_are_damage() {
+    for (from, floor, found) in [(7, 0, "from 1 to 6"), (1, 0, "none"), (0, 4, "from 5 to 9")] {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("store");
+        let disk = SledDisk::open(&dir).unwrap();
+        wait(|done| disk.append((1..=9).map(item).collect(), done)).unwrap();
+        let shared = Arc::clone(disk.shared.as_ref().unwrap());
+        match floor {
+            0 => shared.log.truncate(from).unwrap(),
+            floor => while shared.log.sweep(floor + 1).unwrap() == log::Swept::Some {},
+        }
+        drop((shared, disk));
+        let said = SledDisk::open(&dir).unwrap_err().to_string();
+        assert!(
+            said.contains("entries 1 to 9") && said.contains(found),
+            "{said}"
+        );
+    }
 }

@@ -1,22 +1,132 @@
-//! The named values and the floor of the log, in their tree.
+//! What is known of the log, and the named values: all of it under one key.
+//!
+//! One item is there whole or not at all, and as a whole it is older or newer than
+//! another; of several, one could be the last and another an old one.
+//!
+//! ```text
+//! format (1) ++ number of the flush (8) ++ floor (8) ++ has entries (1) ++ first (8) ++ last (8)
+//!            ++ for each value: bytes of the name (2) ++ name ++ bytes of the value (2) ++ value
+//! ```
+//!
+//! Numbers are big-endian. Earlier versions had a key for the floor and one for each
+//! value; these are read, and replaced by this when the store is opened.
 
+use super::watermark::Level;
 use super::{WHAT_TO_DO, io_error};
 use crate::store::StoreError;
-use bytes::Bytes;
-use sled::{Batch, Tree};
+use bytes::{Buf, BufMut, Bytes, TryGetError};
+use sled::{Batch, IVec, Tree};
 use std::collections::BTreeMap;
 
-/// Under which key the floor is kept: the least index an entry may have, eight
-/// bytes, big-endian.
-const FLOOR: &[u8] = b"floor";
+/// The key.
+const RECORD: &[u8] = b"record";
 
-/// What the key of a named value begins with.
-const VALUE: &[u8] = b"value:";
+/// The format that this version writes.
+const FORMAT: u8 = 1;
 
-/// The tree of the named values.
+/// Under which key earlier versions kept the floor: eight bytes, big-endian.
+const OLD_FLOOR: &[u8] = b"floor";
+
+/// What the key of a named value began with in earlier versions.
+const OLD_VALUE: &[u8] = b"value:";
+
+/// What is known of the log, and the named values.
+///
+/// It is written before what it says of the log becomes less, and after it
+/// becomes more: so whatever a crash leaves, the log has at least the entries that the
+/// record left with it speaks of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Record {
+    /// How often a record was written.
+    pub(super) flush: u64,
+    /// The least index an entry may have: one above what was purged.
+    pub(super) floor: u64,
+    /// The first and the last entry.
+    pub(super) bounds: Option<(u64, u64)>,
+    pub(super) values: BTreeMap<String, Bytes>,
+}
+
+/// What a store was found with.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) record: Record,
+    /// The keys that an earlier version wrote, if that was the last one to write.
+    pub(super) old: Vec<IVec>,
+}
+
+/// The tree of the record.
 #[derive(Debug)]
 pub(super) struct Values {
     tree: Tree,
+}
+
+impl Record {
+    /// How much the store holds.
+    pub(super) fn level(&self) -> Level {
+        Level {
+            flush: self.flush,
+            last: self.bounds.map_or(0, |(_, last)| last),
+        }
+    }
+
+    fn to_bytes(&self) -> Result<Vec<u8>, StoreError> {
+        let (first, last) = self.bounds.unwrap_or_default();
+        let mut bytes = vec![FORMAT];
+        bytes.put_u64(self.flush);
+        bytes.put_u64(self.floor);
+        bytes.put_u8(u8::from(self.bounds.is_some()));
+        bytes.put_u64(first);
+        bytes.put_u64(last);
+        for (name, value) in &self.values {
+            for part in [name.as_bytes(), value] {
+                let length = u16::try_from(part.len()).map_err(|_| StoreError::Refused {
+                    what: format!("writing the value {name}"),
+                    reason: format!("{} bytes are more than 64 KiB", part.len()),
+                })?;
+                bytes.put_u16(length);
+                bytes.put_slice(part);
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn parse(mut bytes: &[u8]) -> Result<Self, StoreError> {
+        match bytes.try_get_u8() {
+            Ok(FORMAT) => Self::parse_fields(bytes).map_err(|_| damaged("its record is too short")),
+            _ => Err(damaged("its record is none that this version writes")),
+        }
+    }
+
+    fn parse_fields(mut bytes: &[u8]) -> Result<Self, TryGetError> {
+        let mut record = Self {
+            flush: bytes.try_get_u64()?,
+            floor: bytes.try_get_u64()?,
+            ..Self::default()
+        };
+        let has_entries = bytes.try_get_u8()? != 0;
+        let bounds = (bytes.try_get_u64()?, bytes.try_get_u64()?);
+        record.bounds = has_entries.then_some(bounds);
+        while bytes.has_remaining() {
+            let name = parse_part(&mut bytes)?;
+            let value = parse_part(&mut bytes)?;
+            let name = String::from_utf8_lossy(&name).into_owned();
+            record.values.insert(name, value);
+        }
+        Ok(record)
+    }
+}
+
+fn parse_part(bytes: &mut &[u8]) -> Result<Bytes, TryGetError> {
+    let length = usize::from(bytes.try_get_u16()?);
+    let Some((part, rest)) = bytes.split_at_checked(length) else {
+        let available = bytes.len();
+        return Err(TryGetError {
+            requested: length,
+            available,
+        });
+    };
+    *bytes = rest;
+    Ok(Bytes::copy_from_slice(part))
 }
 
 impl Values {
@@ -24,47 +134,65 @@ impl Values {
         Self { tree }
     }
 
-    /// All values, and the floor.
+    /// The record; an empty one if there is none.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Io`]; [`StoreError::Damaged`] if a key is none of ours.
-    pub(super) fn read(&self) -> Result<(BTreeMap<String, Bytes>, u64), StoreError> {
-        let mut values = BTreeMap::new();
-        let mut floor = 0;
+    /// [`StoreError::Io`]; [`StoreError::Damaged`] if something is none of ours.
+    pub(super) fn read(&self) -> Result<Found, StoreError> {
+        let (mut record, mut old) = (None, Vec::new());
+        let mut before = Record::default();
         for pair in &self.tree {
             let (key, value) = pair.map_err(|error| io_error("reading the values", &error))?;
-            if let Some(name) = key.strip_prefix(VALUE) {
+            if &*key == RECORD {
+                record = Some(Record::parse(&value)?);
+                continue;
+            }
+            if let Some(name) = key.strip_prefix(OLD_VALUE) {
                 let name = String::from_utf8_lossy(name).into_owned();
-                values.insert(name, Bytes::copy_from_slice(&value));
-            } else if &*key == FLOOR {
+                before.values.insert(name, Bytes::copy_from_slice(&value));
+            } else if &*key == OLD_FLOOR {
                 let bytes = <[u8; 8]>::try_from(&*value);
-                floor = u64::from_be_bytes(bytes.map_err(|_| damaged("its floor is no number"))?);
+                let bytes = bytes.map_err(|_| damaged("its floor is no number"))?;
+                before.floor = u64::from_be_bytes(bytes);
             } else {
                 return Err(damaged("there is a value that this version never writes"));
             }
+            old.push(key);
         }
-        Ok((values, floor))
+        match record {
+            Some(_) if !old.is_empty() => Err(damaged("an earlier version wrote into it")),
+            Some(record) => Ok(Found { record, old }),
+            None => Ok(Found {
+                record: before,
+                old,
+            }),
+        }
     }
 
-    /// Writes a value.
-    pub(super) fn put(&self, name: &str, value: &[u8]) -> Result<(), StoreError> {
-        let inserted = self.tree.insert(value_key(name), value);
+    /// Writes a record.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    pub(super) fn write(&self, record: &Record) -> Result<(), StoreError> {
+        let inserted = self.tree.insert(RECORD, record.to_bytes()?);
         inserted.map(drop).map_err(|error| write_error(&error))
     }
 
-    /// Writes a value and the floor, both or none.
-    pub(super) fn put_floor(&self, floor: u64, name: &str, value: &[u8]) -> Result<(), StoreError> {
+    /// Writes a record in the place of what an earlier version wrote, both or none.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    pub(super) fn replace(&self, record: &Record, old: Vec<IVec>) -> Result<(), StoreError> {
         let mut batch = Batch::default();
-        batch.insert(value_key(name), value);
-        batch.insert(FLOOR, &floor.to_be_bytes());
-        self.apply(batch)
-    }
-
-    fn apply(&self, batch: Batch) -> Result<(), StoreError> {
-        self.tree
-            .apply_batch(batch)
-            .map_err(|error| write_error(&error))
+        batch.insert(RECORD, record.to_bytes()?);
+        for key in old {
+            batch.remove(key);
+        }
+        let applied = self.tree.apply_batch(batch);
+        applied.map_err(|error| write_error(&error))
     }
 }
 
@@ -72,13 +200,39 @@ fn write_error(error: &sled::Error) -> StoreError {
     io_error("writing a value", error)
 }
 
-fn value_key(name: &str) -> Vec<u8> {
-    [VALUE, name.as_bytes()].concat()
-}
-
 fn damaged(reason: &str) -> StoreError {
     StoreError::Damaged {
         what: "the store of named values".to_owned(),
         reason: format!("{reason}; {WHAT_TO_DO}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_reads_as_it_was_written_and_no_shorter() {
+        let mut record = Record {
+            flush: 9,
+            floor: 4,
+            bounds: Some((4, u64::MAX)),
+            ..Record::default()
+        };
+        record
+            .values
+            .insert("vote".to_owned(), Bytes::from(vec![7; 4096]));
+        record.values.insert("none".to_owned(), Bytes::new());
+        let bytes = record.to_bytes().unwrap();
+        assert_eq!(Record::parse(&bytes).unwrap(), record);
+        for length in [0, 1, 8, 33, bytes.len() - 1] {
+            let parsed = Record::parse(&bytes[..length]);
+            assert!(
+                matches!(parsed, Err(StoreError::Damaged { .. })),
+                "{length}"
+            );
+        }
+        let empty = Record::default();
+        assert_eq!(Record::parse(&empty.to_bytes().unwrap()).unwrap(), empty);
     }
 }

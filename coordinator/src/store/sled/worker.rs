@@ -5,6 +5,10 @@ use super::log::Swept;
 use super::shared::Shared;
 use crate::store::{Done, SnapshotItem, StoreError};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+/// How long what the watermark says may be in memory alone.
+const SYNC_WITHIN: Duration = Duration::from_secs(1);
 
 /// A write that was made and waits for its flush, or that was not made.
 pub(super) struct Job {
@@ -26,6 +30,8 @@ pub(super) enum Written {
 pub(super) enum Chore {
     Snapshot(u64, SnapshotItem, Done),
     Sweep,
+    /// The watermark was told something that is not on the medium.
+    Sync,
 }
 
 /// Flushes whenever something waits: one flush serves all that waits by then.
@@ -44,22 +50,30 @@ pub(super) fn flush_all(shared: &Shared) {
             }
         }
     }
+    shared.flush_rest();
 }
 
-/// Writes snapshots, and between them sweeps away what was purged.
-/// Ends when the queue is closed and the snapshots are written; what is not swept
-/// is swept after the next start.
+/// Writes snapshots, brings the watermark to the medium, and between them sweeps away what was purged.
+/// Ends when the queue is closed, the snapshots are written and the watermark is on
+/// the medium; what is not swept is swept after the next start.
 pub(super) fn do_chores(shared: &Shared) {
-    let mut to_sweep = Swept::All;
+    let (mut to_sweep, mut to_sync) = (Swept::All, false);
     loop {
-        let chores = match to_sweep {
-            Swept::All => shared.chores.take(),
-            Swept::Some => shared.chores.take_now(),
+        let chores = match (to_sweep, to_sync) {
+            (Swept::Some, _) => shared.chores.take_now(),
+            (Swept::All, true) => shared.chores.take_within(SYNC_WITHIN),
+            (Swept::All, false) => shared.chores.take(),
         };
-        let Some(chores) = chores else { return };
+        // After a second, or since it is awake anyway.
+        if to_sync && to_sweep == Swept::All {
+            shared.sync_watermark();
+            to_sync = false;
+        }
+        let Some(chores) = chores else { break };
         for chore in chores {
             match chore {
                 Chore::Sweep => to_sweep = Swept::Some,
+                Chore::Sync => to_sync = true,
                 Chore::Snapshot(number, snapshot, done) => {
                     tell(done, shared.write_snapshot(number, &snapshot));
                 }
@@ -69,6 +83,7 @@ pub(super) fn do_chores(shared: &Shared) {
             to_sweep = shared.sweep();
         }
     }
+    shared.sync_watermark();
 }
 
 /// A Done that panics is its owner's fault and must not silence all others: the

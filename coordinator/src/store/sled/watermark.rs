@@ -1,0 +1,245 @@
+//! How much was on the disk, told beside the store.
+//!
+//! Sled ends its log at the first page that it cannot read, without a word: what
+//! is left looks like a store that is older, or empty. So each flush has a number,
+//! which is in the store before it, and here after it. A store that holds less than
+//! stands here has lost what somebody was told is on the disk.
+//!
+//! What is said here reaches the page cache with every flush, and so outlives the
+//! process; it reaches the medium within a second, so that a machine that loses its
+//! power may say less than it should, and never more.
+//!
+//! ```text
+//! two places, 512 bytes apart, written in turns; of two that are whole the higher one counts
+//! place = magic (8) ++ number of the flush (8, LE) ++ last entry, or 0 (8, LE) ++ CRC-64/XZ of all before (8, LE)
+//! ```
+
+use super::{WHAT_TO_DO, path_error};
+use crate::store::StoreError;
+use crate::store::file;
+use bytes::Buf;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// What each place begins with; its last character is the version of the format.
+const MAGIC: &[u8; 8] = b"ALQMARK1";
+
+const PLACE_BYTES: usize = 32;
+
+/// No sector of a disk holds two places, so that one is whole whatever becomes of the other.
+const PLACES: [u64; 2] = [0, 512];
+
+/// How much a store holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Level {
+    /// The number of its last flush; it only grows.
+    pub(super) flush: u64,
+    /// Its last entry; 0 if it has none. For messages: it may go back.
+    pub(super) last: u64,
+}
+
+/// The file beside the store.
+#[derive(Debug)]
+pub(super) struct Watermark {
+    path: PathBuf,
+    file: File,
+    told: Mutex<Told>,
+    is_synced: AtomicBool,
+}
+
+/// What stands in the file, and where the next level belongs.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    level: Level,
+    next: u64,
+}
+
+impl Watermark {
+    /// Takes the file; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Io`]; [`StoreError::Damaged`] if nothing in it is what was written.
+    pub(super) fn open(path: &Path) -> Result<Option<Self>, StoreError> {
+        let opened = match File::options().read(true).write(true).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.and_then(|file| Ok((read(&file)?, file))),
+        };
+        let (told, file) = opened.map_err(|error| path_error("reading", path, &error))?;
+        let told = told.ok_or_else(|| StoreError::Damaged {
+            what: format!("the watermark {}", path.display()),
+            reason: format!("no checksum in it is that of its bytes; {WHAT_TO_DO}"),
+        })?;
+        Ok(Some(Self::of(path, file, told)))
+    }
+
+    /// Makes the file, for a store that holds so much.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Io`]; then there is none.
+    pub(super) fn create(path: &Path, level: Level) -> Result<Self, StoreError> {
+        let make = || {
+            let [first, second] = [encode(level), encode(Level::default())];
+            let between = [0; 512 - PLACE_BYTES];
+            file::replace(path, &[&first, &between, &second])?;
+            File::options().read(true).write(true).open(path)
+        };
+        let file = make().map_err(|error| path_error("writing", path, &error))?;
+        let [_, next] = PLACES;
+        Ok(Self::of(path, file, Told { level, next }))
+    }
+
+    fn of(path: &Path, file: File, told: Told) -> Self {
+        Self {
+            path: path.to_owned(),
+            file,
+            told: told.into(),
+            is_synced: true.into(),
+        }
+    }
+
+    /// The level that was told last.
+    pub(super) fn level(&self) -> Level {
+        self.told
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .level
+    }
+
+    /// Tells a level that was reached: all of it must be on the medium. Says whether
+    /// it is the first since [`Self::sync`].
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Io`].
+    pub(super) fn raise(&self, level: Level) -> Result<bool, StoreError> {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if level.flush <= told.level.flush {
+            return Ok(false);
+        }
+        let written = self.file.write_all_at(&encode(level), told.next);
+        written.map_err(|error| path_error("writing", &self.path, &error))?;
+        *told = Told {
+            level,
+            next: other(told.next),
+        };
+        Ok(self.is_synced.swap(false, Ordering::AcqRel))
+    }
+
+    /// Brings what was told to the medium.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Io`].
+    pub(super) fn sync(&self) -> Result<(), StoreError> {
+        if self.is_synced.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let synced = self.file.sync_data();
+        synced.map_err(|error| path_error("flushing", &self.path, &error))
+    }
+}
+
+fn other(place: u64) -> u64 {
+    let [first, second] = PLACES;
+    if place == first { second } else { first }
+}
+
+fn encode(level: Level) -> [u8; PLACE_BYTES] {
+    let (flush, last) = (level.flush.to_le_bytes(), level.last.to_le_bytes());
+    let sum = file::checksum(&[MAGIC, &flush, &last]).to_le_bytes();
+    let mut place = [0; PLACE_BYTES];
+    for (to, from) in place
+        .iter_mut()
+        .zip([*MAGIC, flush, last, sum].as_flattened())
+    {
+        *to = *from;
+    }
+    place
+}
+
+fn decode(place: &[u8; PLACE_BYTES]) -> Option<Level> {
+    let mut fields = place.get(MAGIC.len()..)?;
+    let level = Level {
+        flush: fields.get_u64_le(),
+        last: fields.get_u64_le(),
+    };
+    (encode(level) == *place).then_some(level)
+}
+
+/// The higher one of the places that are whole.
+fn read(file: &File) -> io::Result<Option<Told>> {
+    let mut highest: Option<Told> = None;
+    for at in PLACES {
+        let mut place = [0; PLACE_BYTES];
+        match file.read_exact_at(&mut place, at) {
+            // What is too short has no such place.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => continue,
+            read => read?,
+        }
+        let Some(level) = decode(&place) else {
+            continue;
+        };
+        if highest.is_none_or(|told| told.level < level) {
+            highest = Some(Told {
+                level,
+                next: other(at),
+            });
+        }
+    }
+    Ok(highest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn level(flush: u64) -> Level {
+        Level { flush, last: 7 }
+    }
+
+    fn found(path: &Path) -> Level {
+        Watermark::open(path).unwrap().unwrap().level()
+    }
+
+    #[test]
+    fn the_highest_level_stands_whatever_becomes_of_the_place_written_last() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mark");
+        assert!(Watermark::open(&path).unwrap().is_none());
+        let mark = Watermark::create(&path, level(3)).unwrap();
+        for flush in 4..20 {
+            assert_eq!(mark.raise(level(flush)).unwrap(), flush == 4);
+            assert!(!mark.raise(level(2)).unwrap(), "it never falls");
+            assert_eq!(found(&path), level(flush));
+            let whole = std::fs::read(&path).unwrap();
+            let mut torn = whole.clone();
+            let last = usize::try_from(other(mark.told.lock().unwrap().next)).unwrap();
+            torn[last + 10] ^= 1;
+            std::fs::write(&path, torn).unwrap();
+            assert_eq!(found(&path), level(flush - 1));
+            std::fs::write(&path, whole).unwrap();
+        }
+        mark.sync().unwrap();
+        assert!(mark.raise(level(20)).unwrap());
+    }
+
+    #[test]
+    fn a_file_with_no_whole_place_is_damage() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mark");
+        for bytes in [Vec::new(), vec![0; 544], b"ALQMARK1".to_vec()] {
+            std::fs::write(&path, bytes).unwrap();
+            let opened = Watermark::open(&path);
+            assert!(
+                matches!(opened, Err(StoreError::Damaged { .. })),
+                "{opened:?}"
+            );
+        }
+    }
+}
