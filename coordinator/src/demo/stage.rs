@@ -306,10 +306,10 @@ impl Stage {
             "  files and logs: {}\n",
             self.dir.path().display()
         ));
-        if let Some(node) = self.nodes.list().first() {
-            let at = node.listen;
-            text.push_str(&format!("try: aliquot cluster status --address {at}\n"));
-        }
+        let endpoints = self.nodes.endpoints();
+        text.push_str(&format!(
+            "try: aliquot cluster status --endpoint {endpoints}\n"
+        ));
         self.screen.say(&text);
     }
 
