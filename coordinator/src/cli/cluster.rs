@@ -100,13 +100,36 @@ impl Args {
                 format!("Node {node} leads."),
             ),
         };
+        // For what is said afterwards alone: whoever cannot answer this may yet do what is asked.
+        let before = ask(connection).await.ok();
+        let is_so = before.is_some_and(|cluster| holds(&change, &cluster));
         let request = request_id();
         let change = ChangeCluster { request, change }.to_message();
         connection
-            .ask_once(async |mut admin| admin.change_cluster(change.clone()).await)
+            .order(async |mut admin| admin.change_cluster(change.clone()).await)
             .await?;
-        out.answer(|| json!({ "done": true }), || done);
+        let text = || match is_so {
+            true => format!("{done} It was so already: there was nothing to do."),
+            false => done,
+        };
+        out.answer(|| json!({ "done": true, "was_so": is_so }), text);
         Ok(())
+    }
+}
+
+/// Whether all that is asked for is so already.
+fn holds(change: &ClusterChange, cluster: &Cluster) -> bool {
+    let members = || cluster.nodes.iter().filter(|it| it.role != Role::Removed);
+    let is_member = |node: &NodeId| members().any(|it| it.node == *node);
+    let votes = |it: &NodeView| matches!(it.role, Role::Leader | Role::Voter);
+    match change {
+        ClusterChange::Add(address) => members().any(|it| it.address == *address),
+        ClusterChange::Promote(node) => members().any(|it| it.node == *node && votes(it)),
+        ClusterChange::Remove(node) => !is_member(node),
+        ClusterChange::Replace { node, address } => {
+            !is_member(node) && members().any(|it| it.address == *address && votes(it))
+        }
+        ClusterChange::Transfer(node) => cluster.leader == Some(*node),
     }
 }
 

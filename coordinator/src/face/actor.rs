@@ -4,7 +4,8 @@ use super::backend::{
     Backend, ClientFacts, Clients, Flow, Flows, Look, NodeFacts, Unavailable, View, WriteError,
 };
 use crate::node::{self, NodeHandle};
-use crate::raft::{Change, ChangeError, PeerAddress, ProposeError, Raft};
+use crate::raft::{CHANGE_WITHIN, Change, ChangeError, PeerAddress, ProposeError, Raft};
+use crate::timer;
 use aliquot_core::command::Command;
 use aliquot_core::state::Effect;
 use aliquot_core::unit::{BudgetId, Incarnation, NodeId, RequestId, Term};
@@ -81,6 +82,8 @@ impl Backend for ActorBackend {
         })
     }
 
+    /// No request needs to be remembered: each change says what is to hold, and of what holds
+    /// already nothing is left to be done.
     fn change(
         &self,
         _: RequestId,
@@ -89,7 +92,17 @@ impl Backend for ActorBackend {
         let raft = self.raft.clone();
         Box::pin(async move {
             let change = resolve(&raft, change).await?;
-            raft.change(change).await.map_err(not_changed)
+            // In a task of its own: half a change must not be left behind because whoever asked
+            // for it hung up.
+            let changed = tokio::spawn(raft.change(change));
+            let unknown = |reason: &str| WriteError::Unknown {
+                reason: reason.to_owned(),
+            };
+            match timer::timeout(CHANGE_WITHIN, changed).await {
+                Ok(Ok(changed)) => changed.map_err(not_changed),
+                Ok(Err(_)) => Err(unknown("this node has stopped")),
+                Err(_) => Err(unknown("it takes too long, and goes on")),
+            }
         })
     }
 }

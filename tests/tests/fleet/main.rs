@@ -9,6 +9,7 @@
 //! | `restart` | all nodes are restarted one by one |
 //! | `disk` | disks are full, or cannot be written |
 //! | `hostile` | ports are told nonsense |
+//! | `members` | nodes are added, promoted, removed and replaced |
 //! | `identity` | nodes are wiped, and clusters meet |
 
 #![expect(
@@ -24,5 +25,6 @@ mod durable;
 mod hostile;
 mod identity;
 mod leader;
+mod members;
 mod restart;
 mod support;
