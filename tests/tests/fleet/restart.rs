@@ -52,9 +52,8 @@ async fn a_rolling_restart_under_load_admits_nearly_all_throughout() {
         let windows = record.windows(from, to.min(end), Span::from_millis(200));
         // A window in which the machine did not even let the load ask shows nothing.
         let asked = |window: &Judged| window.offered as u64 >= RATE * 6 / 10 * 9 / 10;
-        let Some(worst) = windows.filter(asked).min_by_key(|window| window.admitted) else {
-            continue;
-        };
+        let worst = windows.filter(asked).min_by_key(|window| window.admitted);
+        let worst = worst.unwrap_or_else(|| panic!("nobody asked for 2 s after {at:?}"));
         println!(
             "after SIGTERM, the worst 200 ms: {} admitted, {:?} in",
             worst.admitted,
