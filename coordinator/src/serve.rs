@@ -14,6 +14,7 @@ use crate::config::{Config, Security};
 use crate::face::actor::ActorBackend;
 use crate::face::auth::{Auth, AuthError};
 use crate::face::tls::{TlsError, TlsFiles};
+use crate::face::watch::readiness;
 use crate::node::{self, Founding, Lifeline, NodeHandle};
 use crate::raft::{self, Raft, RaftError, TcpConnector};
 use crate::session::{Gate, GateLimits};
@@ -225,6 +226,7 @@ impl Running {
         shutdown: impl Future<Output = ()> + Send,
     ) -> Result<(), ServeError> {
         let (stop, stopping) = watch::channel(false);
+        let (leave, leaving) = watch::channel(false);
         let most = usize::try_from(config.session.most).unwrap_or(usize::MAX);
         let faces = listen::Faces {
             cluster: config.cluster.id.clone(),
@@ -244,6 +246,7 @@ impl Running {
             handle: self.handle.clone(),
             raft: self.raft.clone(),
             auth: Arc::new(auth),
+            readiness: readiness(self.handle.clone(), self.raft.standing(), leaving),
         };
         let servers = listeners.serve(&faces, tls, peers, stopping)?;
         tokio::spawn(form(self.raft.clone()));
@@ -251,6 +254,7 @@ impl Running {
         tokio::pin!(shutdown, failed);
         let result = tokio::select! {
             () = &mut shutdown => {
+                leave.send_replace(true);
                 self.leave().await;
                 Ok(())
             }

@@ -7,6 +7,7 @@
 //! | `cut` | a node is cut off, and each policy is held to its word |
 //! | `clients` | clients are killed and closed, limits are lowered |
 //! | `restart` | all nodes are restarted one by one |
+//! | `health` | nodes are watched by gRPC |
 //! | `disk` | disks are full, or cannot be written |
 //! | `hostile` | ports are told nonsense |
 //! | `members` | nodes are added, promoted, removed and replaced |
@@ -22,6 +23,7 @@ mod clients;
 mod cut;
 mod disk;
 mod durable;
+mod health;
 mod hostile;
 mod identity;
 mod leader;
