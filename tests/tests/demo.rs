@@ -86,3 +86,42 @@ fn a_cluster_that_is_kept_says_how_to_talk_to_it() {
     let found = String::from_utf8_lossy(&status.stdout);
     assert!(found.contains("leader:  node"), "{hint}: {status:?}");
 }
+
+/// The exit code and the complaint of a run that cannot be made.
+fn refused(words: &[&str]) -> (Option<i32>, String) {
+    let program = env!("CARGO_BIN_EXE_aliquot-under-test");
+    let mut demo = Command::new(program);
+    let output = demo.arg("demo").args(words).output();
+    let output = output.expect("the demo runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), said)
+}
+
+#[test]
+fn what_cannot_be_done_is_said_before_the_run_and_leaves_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data = dir.path().join("data");
+    let data = data.to_str().expect("a path");
+    for (words, said) in [
+        (
+            ["--duration", "12s"],
+            r#"--duration = "12s": must be at least 13s"#,
+        ),
+        (["--replay", "/nowhere/access.log"], "/nowhere/access.log"),
+    ] {
+        let (code, complaint) = refused(&[&words[..], &["--data", data]].concat());
+        assert_eq!(code, Some(2), "{complaint}");
+        assert!(complaint.contains(said), "{complaint}");
+    }
+    let words = ["--json", "/nowhere/report.json", "--data", data];
+    let (code, complaint) = refused(&words);
+    assert_eq!(code, Some(2), "{complaint}");
+    let said = "the report cannot be written to /nowhere/report.json";
+    assert!(complaint.contains(said), "{complaint}");
+    assert!(!dir.path().join("data").exists());
+    let report = dir.path().join("report.json");
+    let path = report.to_str().expect("a path");
+    let (code, _) = refused(&["--replay", "/nowhere/access.log", "--json", path]);
+    assert_eq!(code, Some(2));
+    assert!(!report.exists(), "an empty report was left");
+}
