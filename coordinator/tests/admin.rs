@@ -199,7 +199,11 @@ async fn the_cluster_is_shown_without_a_leader_and_budgets_are_not() {
         (None, 2, "test")
     );
     assert_eq!(view.nodes[0].heard_ns_ago, Some(200_000_000));
-    let page = pb::ListClientsRequest { after: 1, limit: 1 };
+    let page = pb::ListClientsRequest {
+        after: 1,
+        limit: 1,
+        key: None,
+    };
     let page = client.list_clients(page).await.unwrap().into_inner();
     assert_eq!((page.clients[0].session, page.more), (2, true));
     let list = pb::ListBudgetsRequest { after: 0, limit: 9 };

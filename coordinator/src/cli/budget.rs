@@ -24,7 +24,7 @@ Examples:
   aliquot budget apply budgets.yaml --dry-run
   kubectl get configmap budgets -o jsonpath='{.data.budgets}' | aliquot budget apply -
   aliquot budget usage tenant/42/reads --json
-  aliquot budget holders tenant/42/reads";
+  aliquot budget holders tenant/42/reads --clients";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -80,6 +80,9 @@ enum Command {
         /// The key
         #[arg(value_parser = exact)]
         key: Key,
+        /// Show which of their clients hold it, too
+        #[arg(long)]
+        clients: bool,
     },
 }
 
@@ -95,7 +98,13 @@ impl Args {
             Command::List => list(connection, out).await,
             Command::Delete { key, dry_run } => delete(connection, out, key, mode(dry_run)).await,
             Command::Usage { key } => keys::usage(connection, out, key).await,
-            Command::Holders { key } => keys::holders(connection, out, key).await,
+            Command::Holders { key, clients } => {
+                let detail = match clients {
+                    true => keys::Detail::Clients,
+                    false => keys::Detail::Nodes,
+                };
+                keys::holders(connection, out, key, detail).await
+            }
         }
     }
 }

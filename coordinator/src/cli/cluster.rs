@@ -3,6 +3,7 @@
 use super::connect::{Connection, request_id};
 use super::{Failure, Out, show};
 use crate::config::Address;
+use aliquot_core::budget::Key;
 use aliquot_core::unit::NodeId;
 use aliquot_wire::Wire;
 use aliquot_wire::admin::{
@@ -240,44 +241,43 @@ async fn members(connection: &Connection, out: Out) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What one node knows of its clients, or why it could not be asked.
-struct Asked {
-    node: NodeId,
-    clients: Result<Vec<ClientView>, String>,
-}
-
-async fn clients(connection: &Connection, out: Out) -> Result<(), Failure> {
+/// Asks every node for its clients, or for those alone that hold something of a key. Who cannot be asked is told of.
+pub(super) async fn everywhere(
+    connection: &Connection,
+    out: Out,
+    key: Option<&Key>,
+) -> Result<Vec<(NodeId, ClientView)>, Failure> {
     let cluster = ask(connection).await?;
     let mut all = Vec::new();
     for view in &cluster.nodes {
         let node = view.node;
         let clients = match view.client_address.parse::<Address>() {
-            Ok(address) => match clients_of(connection, address).await {
+            Ok(address) => match clients_of(connection, address, key).await {
                 Ok(clients) => Ok(clients),
                 Err(Failure::Unreachable(why)) => Err(why),
                 Err(failure) => return Err(failure),
             },
             Err(_) => Err("nobody knows where clients reach it".to_owned()),
         };
-        all.push(Asked { node, clients });
-    }
-    for asked in &all {
-        if let Err(why) = &asked.clients {
-            out.complain(&format!("node {} is left out: {why}", asked.node.get()));
+        match clients {
+            Ok(clients) => all.extend(clients.into_iter().map(|client| (node, client))),
+            Err(why) => out.complain(&format!("node {} is left out: {why}", node.get())),
         }
     }
-    let known = || {
-        let known = all
-            .iter()
-            .filter_map(|asked| Some((asked.node, asked.clients.as_ref().ok()?)));
-        known.flat_map(|(node, clients)| clients.iter().map(move |client| (node, client)))
-    };
+    Ok(all)
+}
+
+/// What a client says it is.
+pub(super) fn labels(client: &ClientView) -> String {
+    let labels = client.labels.iter();
+    let labels = labels.map(|(name, value)| format!("{name}={value}"));
+    labels.collect::<Vec<_>>().join(" ")
+}
+
+async fn clients(connection: &Connection, out: Out) -> Result<(), Failure> {
+    let all = everywhere(connection, out, None).await?;
     let text = || {
-        let rows = known().map(|(node, client)| {
-            let labels = client
-                .labels
-                .iter()
-                .map(|(name, value)| format!("{name}={value}"));
+        let rows = all.iter().map(|(node, client)| {
             [
                 node.get().to_string(),
                 client.session.to_string(),
@@ -285,14 +285,14 @@ async fn clients(connection: &Connection, out: Out) -> Result<(), Failure> {
                 client.keys.to_string(),
                 show::age(client.open_for),
                 show::age(client.heard_ago),
-                labels.collect::<Vec<_>>().join(" "),
+                labels(client),
             ]
         });
         let head = ["NODE", "SESSION", "FROM", "KEYS", "OPEN", "HEARD", "LABELS"];
         show::table(head, rows)
     };
     let json = || {
-        let clients = known().map(|(node, client)| {
+        let clients = all.iter().map(|(node, client)| {
             json!({
                 "node": node.get(),
                 "session": client.session,
@@ -309,17 +309,22 @@ async fn clients(connection: &Connection, out: Out) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn clients_of(connection: &Connection, address: Address) -> Result<Vec<ClientView>, Failure> {
+async fn clients_of(
+    connection: &Connection,
+    address: Address,
+    key: Option<&Key>,
+) -> Result<Vec<ClientView>, Failure> {
     let mut all = Vec::new();
     let mut page = ListClients {
         after: 0,
         limit: 1_000,
+        key: key.cloned(),
     };
     loop {
         let asked = page.to_message();
         let clients: Clients = connection
             .ask_at(address.clone(), async |mut admin| {
-                admin.list_clients(asked).await
+                admin.list_clients(asked.clone()).await
             })
             .await?;
         all.extend(clients.clients);

@@ -215,12 +215,16 @@ impl Flows for Sight<'_> {
 }
 
 impl Clients for Sight<'_> {
-    fn page(&self, after: u64, most: usize) -> Vec<ClientFacts> {
+    fn page(&self, after: u64, most: usize, holding: Option<BudgetId>) -> Vec<ClientFacts> {
         let sessions = self.0.sessions.sessions();
+        let account = holding.and_then(|budget| self.0.node?.account(budget));
+        let held = |life| account.map(|account| account.holding(life));
+        let is_asked = |life| holding.is_none() || held(life).is_some_and(|held| !held.is_zero());
         sessions
-            .filter(|(life, _)| life.get() > after)
+            .filter(|(life, _)| life.get() > after && is_asked(*life))
             .take(most)
             .map(|(life, session)| ClientFacts {
+                held: held(life),
                 session: life.get(),
                 address: session.remote().address.clone(),
                 labels: session.labels().clone(),

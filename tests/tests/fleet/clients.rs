@@ -191,3 +191,45 @@ async fn a_template_takes_no_more_keys_than_it_may_have() {
         .await;
     admits(3).await;
 }
+
+/// Which client has it is what an operator asks who finds a key held.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_clients_that_hold_a_key_are_shown_with_their_parts() {
+    let _machine = together().await;
+    let fleet = setup().start().await;
+    fleet.apply(FLOORED).await;
+    let client = |service: &str| {
+        let client = Client::builder().addresses(fleet.addresses());
+        client.label("service", service).connect().unwrap()
+    };
+    let (busy, idle) = (client("busy"), client("idle"));
+    let (limiter, other) = (
+        busy.limiter("shared").unwrap(),
+        idle.limiter("elsewhere").unwrap(),
+    );
+    let mut record = Record::default();
+    until_holds("one has it all", SOON, &limiter, &mut record, |rate| {
+        rate >= 998
+    })
+    .await;
+    assert_eq!(other.peek().rate, 0);
+    let shown = until("one client is shown", SOON, async || {
+        record.also(&ask_for(&limiter, millis(40)).await);
+        let holders = fleet
+            .cli(&["budget", "holders", "shared", "--clients"])
+            .await;
+        let clients = holders.json["clients"].as_array()?.clone();
+        (clients.len() == 1).then(|| clients[0].clone())
+    })
+    .await;
+    assert_eq!(shown["labels"]["service"], "busy", "{shown}");
+    assert!(
+        shown["held"]["rate_per_s"].as_f64() >= Some(998.0),
+        "{shown}"
+    );
+    assert!(
+        shown["address"].as_str().unwrap().starts_with("127.0.0.1:"),
+        "{shown}"
+    );
+    record.keeps_to("1000/s", 200);
+}

@@ -87,7 +87,7 @@ pub(super) fn holders(state: &State, key: &Key) -> Option<Holders> {
 }
 
 /// What a vector of holdings holds: a rate's tokens are a log of moves, nothing that is held.
-fn holding(generation: &Generation, held: Vector) -> Share {
+pub(super) fn holding(generation: &Generation, held: Vector) -> Share {
     let is_quota = generation.budget.kind() == Kind::Quota;
     Share {
         rate: held.rate,
