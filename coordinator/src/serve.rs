@@ -112,7 +112,16 @@ pub async fn run(
         None => Arc::new(TcpConnector),
     };
     let node = data.node_id();
-    tracing::info!(node, cluster = %config.cluster.id, new = data.is_new(), "starting");
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        node,
+        cluster = %config.cluster.id,
+        new = data.is_new(),
+        clients = %config.listen,
+        peers = %config.peer_listen,
+        metrics = %config.metrics_listen.map_or_else(|| "off".to_owned(), |at| at.to_string()),
+        "starting"
+    );
     if config.security == Security::Insecure {
         tracing::warn!("insecure = true: whoever reaches this node's ports owns the cluster");
     }
