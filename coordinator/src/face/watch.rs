@@ -5,6 +5,7 @@ use crate::node::{NodeHandle, View};
 use crate::raft::Status;
 use crate::session::Gate;
 use aliquot_core::share::Kind;
+use aliquot_core::unit::NodeId;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -108,6 +109,8 @@ fn look(view: &View<'_>) -> Snapshot {
 fn not_ready(view: &View<'_>) -> Option<String> {
     let reason = if let Some(reason) = &view.status.failed {
         format!("the log cannot go on: {reason}")
+    } else if view.state.was_removed(NodeId::new(view.status.node)) {
+        "removed from the cluster".to_owned()
     } else if view.leaving {
         "leaving".to_owned()
     } else if !view.status.formed {

@@ -240,6 +240,12 @@ impl State {
         life < self.next_incarnation
     }
 
+    /// Whether a node was removed: its id never joins again.
+    #[must_use]
+    pub fn was_removed(&self, node: NodeId) -> bool {
+        self.removed.contains(&node)
+    }
+
     /// All lives that are not over.
     pub fn members(&self) -> impl Iterator<Item = (Incarnation, &Member)> {
         self.members.iter().map(|(&life, member)| (life, member))

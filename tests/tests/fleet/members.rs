@@ -1,7 +1,7 @@
 //! Nodes are added, promoted, removed and replaced, by the command line.
 
 use crate::support::{setup, together};
-use aliquot_tests::fleet::{Answer, Fleet, SOON, until};
+use aliquot_tests::fleet::{Answer, Fleet, SOON, get, until};
 
 /// A fleet of which three form a cluster, and two wait to be let in.
 async fn three_and_two() -> Fleet {
@@ -68,6 +68,19 @@ async fn members_come_and_go_by_the_command_line() {
     assert_eq!(fleet.leader().await, 3);
     // The leader that is to go hands over first.
     twice(&fleet, &["cluster", "remove", &id]).await;
+    until(
+        "the removed node says what became of it",
+        SOON,
+        async || {
+            let node = &fleet.nodes()[3];
+            let (_, why) = get(&node.metrics, "/readyz").await?;
+            let says = node
+                .log()
+                .contains("this node was removed from the cluster");
+            (says && why.contains("removed from the cluster")).then_some(())
+        },
+    )
+    .await;
     fleet.kill(3);
     let leader = fleet.leader().await;
     // A dead one's place is taken by one whom it never met.
