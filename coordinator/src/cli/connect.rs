@@ -176,7 +176,11 @@ impl Connection {
         match (&self.tls_ca, identity) {
             (Some(ca), identity) => match TlsFiles::of_client(ca, identity) {
                 Ok(files) => Ok(Some(files)),
-                Err(error) => wrong(&error.to_string()),
+                Err(error) => {
+                    // Here the setting is a flag.
+                    let said = error.to_string();
+                    wrong(&said.replacen("tls.", "--tls-", usize::from(said.starts_with("tls."))))
+                }
             },
             (None, Some(_)) => {
                 wrong("--tls-cert needs --tls-ca: the authority of the nodes' certificates")
