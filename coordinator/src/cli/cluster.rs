@@ -36,27 +36,34 @@ pub(super) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     /// Show who leads, in which term, and the settings of the cluster
+    #[command(after_help = leaf!("aliquot cluster status"))]
     Status,
     /// Show every node
+    #[command(after_help = leaf!("aliquot cluster members --json"))]
     Members,
     /// Show the client sessions of every node
+    #[command(after_help = leaf!("aliquot cluster clients"))]
     Clients,
     /// Let a running node join, without a vote
+    #[command(after_help = leaf!("aliquot cluster add node-4.example:7101"))]
     Add {
         /// Its peer address
         address: Address,
     },
     /// Give a node a vote
+    #[command(after_help = leaf!("aliquot cluster promote 4"))]
     Promote {
         /// The node, as `members` shows it
         node: u64,
     },
     /// Let a node leave for good
+    #[command(after_help = leaf!("aliquot cluster remove 4"))]
     Remove {
         /// The node, as `members` shows it
         node: u64,
     },
     /// Let a running node take the place of another, which may be dead
+    #[command(after_help = leaf!("aliquot cluster replace 2 node-5.example:7101"))]
     Replace {
         /// The node that leaves
         node: u64,
@@ -64,6 +71,7 @@ enum Command {
         address: Address,
     },
     /// Let another node lead
+    #[command(after_help = leaf!("aliquot cluster transfer-leader 3"))]
     TransferLeader {
         /// The node, as `members` shows it
         node: u64,
