@@ -127,6 +127,7 @@ fn client_json((node, client): &(NodeId, ClientView), budget: &Budget) -> Value 
         "address": client.address,
         "labels": client.labels,
         "held": show::share_json(&held, budget),
+        "floor": show::share_json(&client.floor.unwrap_or(Share::EMPTY), budget),
     })
 }
 
@@ -140,8 +141,12 @@ fn client_table(clients: &[(NodeId, ClientView)], budget: &Budget) -> String {
             client.session.to_string(),
             client.address.clone(),
             show::share(&client.held.unwrap_or(Share::EMPTY), budget),
+            show::share(&client.floor.unwrap_or(Share::EMPTY), budget),
             cluster::labels(client),
         ]
     });
-    show::table(["NODE", "SESSION", "FROM", "HELD", "LABELS"], rows)
+    show::table(
+        ["NODE", "SESSION", "FROM", "HELD", "OF IT FLOOR", "LABELS"],
+        rows,
+    )
 }

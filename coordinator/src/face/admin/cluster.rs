@@ -82,6 +82,7 @@ pub(super) fn clients(view: &View<'_>, list: ListClients) -> Clients {
             held: generation
                 .zip(facts.held)
                 .map(|(generation, held)| usage::holding(generation, held)),
+            floor: facts.held.map(usage::floor),
         }
     };
     Clients {

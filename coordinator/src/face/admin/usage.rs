@@ -74,11 +74,7 @@ pub(super) fn holders(state: &State, key: &Key) -> Option<Holders> {
                 .member(life)
                 .map_or(NodeId::new(0), |member| member.node),
             held: holding(generation, held),
-            floor: Share {
-                rate: held.floor_rate,
-                burst: held.floor_burst,
-                tokens: Tokens::ZERO,
-            },
+            floor: floor(held),
             closed,
         });
     Some(Holders {
@@ -93,6 +89,15 @@ pub(super) fn holding(generation: &Generation, held: Vector) -> Share {
         rate: held.rate,
         burst: held.burst,
         tokens: if is_quota { held.tokens } else { Tokens::ZERO },
+    }
+}
+
+/// The floor in a vector of holdings.
+pub(super) const fn floor(held: Vector) -> Share {
+    Share {
+        rate: held.floor_rate,
+        burst: held.floor_burst,
+        tokens: Tokens::ZERO,
     }
 }
 

@@ -107,6 +107,8 @@ pub struct ClientView {
     pub heard_ago: Span,
     /// What it holds of the key that was asked about, floors included.
     pub held: Option<Share>,
+    /// The floor among it.
+    pub floor: Option<Share>,
 }
 
 /// A change of who is in the cluster, or who leads it, and the request that asks for it.
@@ -256,6 +258,7 @@ impl From<&Clients> for pb::ListClientsResponse {
             open_ns: client.open_for.nanos(),
             heard_ns_ago: client.heard_ago.nanos(),
             held: client.held.as_ref().map(Into::into),
+            floor: client.floor.as_ref().map(Into::into),
         });
         Self {
             clients: clients.collect(),
@@ -289,6 +292,7 @@ impl TryFrom<pb::ClientView> for ClientView {
             open_for: Span::from_nanos(client.open_ns),
             heard_ago: Span::from_nanos(client.heard_ns_ago),
             held: client.held.map(Into::into),
+            floor: client.floor.map(Into::into),
         })
     }
 }

@@ -192,7 +192,7 @@ proptest! {
         let client = ClientView {
             session: one, address: address.clone(), labels, keys: two,
             open_for: Span::from_nanos(three), heard_ago: Span::from_nanos(four),
-            held: flag.then_some(held),
+            held: flag.then_some(held), floor: (!flag).then_some(held),
         };
         let node = NodeId::new(six);
         check(&Clients { clients: vec![client], more: flag, node });
