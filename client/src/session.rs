@@ -75,6 +75,7 @@ pub(crate) struct Session {
     inbox: Inbox,
     questions: Questions,
     messages: u64,
+    reports: u64,
     events: mpsc::Receiver<Event>,
     /// What links are given to say their events with.
     outlet: mpsc::Sender<Event>,
@@ -139,6 +140,7 @@ impl Session {
             inbox,
             questions: Questions::new(now),
             messages: 0,
+            reports: 0,
             events,
             outlet,
             link: None,
@@ -341,7 +343,9 @@ impl Session {
             // nothing to say but that it is there.
             let rests = report.lines.is_empty() && !self.machine.wants_any();
             let pause = self.report_every.times_or_max(1 + u64::from(rests));
-            self.messages += u64::from(link.send(&ClientMessage::Report(report)));
+            let sent = u64::from(link.send(&ClientMessage::Report(report)));
+            self.messages += sent;
+            self.reports += sent;
             // Whatever it was made for, the next urgent one keeps its distance from it.
             self.urge(now);
             self.urge.flush(now);
@@ -384,6 +388,7 @@ impl Session {
             node: self.link.as_ref().map(|link| link.address.clone()),
             edge: self.machine.edge(),
             messages: self.messages,
+            reports: self.reports,
             ..Status::default()
         });
     }

@@ -82,6 +82,8 @@ pub struct Status {
     pub keys: usize,
     /// Messages sent to nodes and heard from them, all sessions together.
     pub messages: u64,
+    /// Reports among them: each has an answer, so that these are round trips.
+    pub reports: u64,
 }
 
 /// What a handle asks of the session.

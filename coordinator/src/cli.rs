@@ -7,6 +7,18 @@
 //! | 2 | the command line, a file or a data directory is wrong; nothing was sent, and trying again does not help |
 //! | 3 | no node could be reached; nothing was changed |
 
+/// What the help of a command that has none below it ends with: an example, and how it exits.
+macro_rules! leaf {
+    ($($line:literal),+) => {
+        concat!(
+            "Examples:\n",
+            $("  ", $line, "\n",)+
+            "\nExit codes: 0 done; 1 refused or failed, and the message says whether anything was changed; \
+             2 the command line or a file is wrong, and nothing was sent; 3 no node could be reached"
+        )
+    };
+}
+
 mod budget;
 mod check;
 mod cluster;

@@ -72,6 +72,8 @@ pub struct Config {
     pub tokens: Option<PathBuf>,
     /// Budgets that are applied when the cluster is formed.
     pub budgets: Option<PathBuf>,
+    /// Whether metrics, which name the busiest keys over plain HTTP, are shown off loopback.
+    pub metrics_security: Security,
     /// Whether plaintext, or peers that nobody knows, are accepted off loopback.
     pub security: Security,
 }

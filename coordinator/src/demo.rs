@@ -55,9 +55,10 @@ pub async fn run(
 ) -> Result<Report, DemoError> {
     tokio::pin!(interrupted);
     let afterwards = plan.afterwards;
+    let prepared = plan.prepare()?;
     let mut stage = Stage::new(plan, clock, screen)?;
     let outcome = tokio::select! {
-        outcome = stage.run() => outcome,
+        outcome = stage.run(prepared) => outcome,
         () = &mut interrupted => Err(DemoError::Interrupted),
     };
     match &outcome {

@@ -14,6 +14,7 @@ use crate::config::{Config, Security};
 use crate::face::actor::ActorBackend;
 use crate::face::auth::{Auth, AuthError};
 use crate::face::tls::{TlsError, TlsFiles};
+use crate::face::watch::readiness;
 use crate::node::{self, Founding, Lifeline, NodeHandle};
 use crate::raft::{self, Raft, RaftError, TcpConnector};
 use crate::session::{Gate, GateLimits};
@@ -127,7 +128,16 @@ pub async fn run(
         None => Arc::new(TcpConnector),
     };
     let node = data.node_id();
-    tracing::info!(node, cluster = %config.cluster.id, new = data.is_new(), "starting");
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        node,
+        cluster = %config.cluster.id,
+        new = data.is_new(),
+        clients = %config.listen,
+        peers = %config.peer_listen,
+        metrics = %config.metrics_listen.map_or_else(|| "off".to_owned(), |at| at.to_string()),
+        "starting"
+    );
     if config.security == Security::Insecure {
         tracing::warn!("insecure = true: whoever reaches this node's ports owns the cluster");
     }
@@ -241,6 +251,7 @@ impl Running {
         shutdown: impl Future<Output = ()> + Send,
     ) -> Result<(), ServeError> {
         let (stop, stopping) = watch::channel(false);
+        let (leave, leaving) = watch::channel(false);
         let most = usize::try_from(config.session.most).unwrap_or(usize::MAX);
         let faces = listen::Faces {
             cluster: config.cluster.id.clone(),
@@ -260,6 +271,7 @@ impl Running {
             handle: self.handle.clone(),
             raft: self.raft.clone(),
             auth: Arc::new(auth),
+            readiness: readiness(self.handle.clone(), self.raft.standing(), leaving),
         };
         let servers = listeners.serve(&faces, tls, peers, stopping)?;
         tokio::spawn(form(self.raft.clone()));
@@ -267,6 +279,7 @@ impl Running {
         tokio::pin!(shutdown, failed);
         let result = tokio::select! {
             () = &mut shutdown => {
+                leave.send_replace(true);
                 self.leave().await;
                 Ok(())
             }

@@ -6,53 +6,15 @@
 
 #[path = "support/fake.rs"]
 mod fake;
+#[path = "support/program.rs"]
+mod program;
 #[path = "support/server.rs"]
 mod server;
 
 use aliquot_coordinator::face::auth::Auth;
 use fake::Fake;
-use std::io::Write;
+use program::{Said, check, run};
 use std::net::SocketAddr;
-use std::process::Stdio;
-
-struct Said {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-/// Runs the program with these arguments and this standard input, and no variables of ours.
-async fn run(arguments: &[&str], input: &str) -> Said {
-    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_aliquot"));
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ALIQUOT_")) {
-        command.env_remove(name);
-    }
-    let mut file = tempfile::tempfile().unwrap();
-    file.write_all(input.as_bytes()).unwrap();
-    std::io::Seek::rewind(&mut file).unwrap();
-    let output = command
-        .args(arguments)
-        .stdin(Stdio::from(file))
-        .output()
-        .await
-        .unwrap();
-    Said {
-        code: output.status.code().unwrap(),
-        out: String::from_utf8(output.stdout).unwrap(),
-        err: String::from_utf8(output.stderr).unwrap(),
-    }
-}
-
-#[track_caller]
-fn check(said: &Said, code: i32, out: &[&str], err: &[&str]) {
-    assert_eq!(said.code, code, "{}\n{}", said.out, said.err);
-    for text in out {
-        assert!(said.out.contains(text), "{}\nlacks {text}", said.out);
-    }
-    for text in err {
-        assert!(said.err.contains(text), "{}\nlacks {text}", said.err);
-    }
-}
 
 struct Node {
     address: SocketAddr,
@@ -89,70 +51,6 @@ budgets:
     quota: 50000 per day
   - {key: jobs, concurrency: 20}
 ";
-
-#[tokio::test]
-async fn help_shows_commands_examples_and_exit_codes() {
-    let help = run(&["--help"], "").await;
-    check(
-        &help,
-        0,
-        &[
-            "serve",
-            "budget",
-            "cluster",
-            "top",
-            "Exit codes:",
-            "Examples:",
-        ],
-        &[],
-    );
-    let serve = run(&["serve", "--help"], "").await;
-    check(
-        &serve,
-        0,
-        &[
-            "--cluster-id <NAME>",
-            "ALIQUOT_LEASE",
-            "[default: 3s]",
-            "--print-config",
-        ],
-        &[],
-    );
-    for command in [
-        &["budget", "--help"][..],
-        &["cluster", "--help"],
-        &["top", "--help"],
-    ] {
-        let help = run(command, "").await;
-        check(
-            &help,
-            0,
-            &["Examples:", "--endpoint", "ALIQUOT_TOKEN_FILE"],
-            &[],
-        );
-    }
-    check(&run(&[], "").await, 2, &[], &["Usage: aliquot"]);
-    check(&run(&["bugdet"], "").await, 2, &[], &["budget"]);
-    check(
-        &run(&["serve", "--leese", "3s"], "").await,
-        2,
-        &[],
-        &["--lease"],
-    );
-    check(&run(&["top", "-n", "0"], "").await, 2, &[], &["1..=1024"]);
-    check(
-        &run(&["budget", "usage", "a//b"], "").await,
-        2,
-        &[],
-        &["a key must"],
-    );
-    check(
-        &run(&["completions", "bash"], "").await,
-        0,
-        &["_aliquot()"],
-        &[],
-    );
-}
 
 #[tokio::test]
 async fn the_configuration_is_printed_with_its_origins_and_mistakes_are_told() {
@@ -239,6 +137,18 @@ async fn budgets_are_applied_shown_and_withdrawn() {
     assert_eq!(usage["in_use"], false);
     let holders = node.json(&["budget", "holders", "checkout/charge"]).await;
     assert_eq!(holders["holders"][0]["held"]["rate_per_s"], 1000);
+    let with_clients = ["budget", "holders", "checkout/charge", "--clients"];
+    let text = node.run(&with_clients, "").await;
+    check(
+        &text,
+        0,
+        &["OF IT FLOOR", "No client holds any of it."],
+        &["node 1 is left out"],
+    );
+    assert_eq!(
+        node.json(&with_clients).await["clients"],
+        serde_json::json!([])
+    );
     let gone = node.run(&["budget", "delete", "jobs"], "").await;
     check(&gone, 0, &["jobs withdrawn; budgets by it: 1."], &[]);
     let gone = node.run(&["budget", "delete", "jobs"], "").await;
@@ -276,6 +186,20 @@ async fn a_budget_file_that_is_wrong_changes_nothing_and_is_explained() {
     check(&yaml, 2, &[], &["standard input is not YAML"]);
     let empty = node.run(&["budget", "apply", "-"], "").await;
     check(&empty, 2, &[], &["standard input holds no budget"]);
+    for (input, said) in [
+        (
+            "key: a\nrate: 1/s\nfloor: 3\n",
+            "budget 1: floor: invalid type: integer `3`, expected { rate, burst } of a rate or { permits } of permits",
+        ),
+        (
+            "key: a\nweights: [3]\n",
+            "weights: invalid type: integer `3`, expected { match, weight, band }",
+        ),
+        ("key: a\nkey: b\n", "duplicate mapping key: key\n"),
+    ] {
+        let refused = node.run(&["budget", "apply", "-"], input).await;
+        check(&refused, 2, &[], &[said]);
+    }
     let dir = tempfile::tempdir().unwrap();
     let toml = dir.path().join("budgets.toml");
     std::fs::write(&toml, "[[budgets]]\nkey = \"a\"\nrate = \"3/s\"\n").unwrap();
@@ -311,7 +235,9 @@ async fn the_cluster_is_shown_and_changed() {
     assert_eq!(json[1]["role"], "learner");
     let add = node.run(&["cluster", "add", "node-4:7101"], "").await;
     check(&add, 0, &["node-4:7101 has joined"], &[]);
-    assert_eq!(node.fake.changes().len(), 1);
+    let again = node.run(&["cluster", "remove", "7"], "").await;
+    check(&again, 0, &["Node 7 has left. It was so already"], &[]);
+    assert_eq!(node.fake.changes().len(), 2);
     let refused = node.run(&["cluster", "promote", "9"], "").await;
     check(
         &refused,
@@ -364,6 +290,10 @@ async fn every_endpoint_is_tried_and_an_unreachable_cluster_has_its_own_exit_cod
         &[],
         &["no leader can be reached (tried nodes 2 and 3)"],
     );
+    let none = run(&["check", "a", "-n", "0"], "").await;
+    check(&none, 2, &[], &["must be a whole number, at least 1"]);
+    let ca = run(&["cluster", "status", "--tls-ca", "/nowhere/ca.pem"], "").await;
+    check(&ca, 2, &[], &["--tls-ca = /nowhere/ca.pem cannot be read"]);
     let key = run(&["cluster", "status", "--tls-cert", "x.pem"], "").await;
     check(&key, 2, &[], &["--tls-cert and --tls-key belong together"]);
 }

@@ -185,6 +185,23 @@ fn off_loopback_plaintext_must_be_accepted_in_so_many_words() {
 }
 
 #[test]
+fn metrics_off_loopback_must_be_accepted_in_so_many_words() {
+    let tls = "[tls]\ncert = \"c\"\nkey = \"k\"\nca = \"a\"\n";
+    let open = "metrics_listen = \"0.0.0.0:7201\"\n";
+    for more in ["", tls] {
+        check_refused(
+            &format!("{open}{more}"),
+            &["metrics_listen = \"0.0.0.0:7201\" (node.toml:1) is off loopback"],
+        );
+        let accepted = load(&format!("{open}metrics_open = true\n{more}")).unwrap();
+        assert_eq!(accepted.config.metrics_security, Security::Insecure);
+        assert_eq!(accepted.config.security, Security::Strict);
+    }
+    load("metrics_listen = \"off\"").unwrap();
+    load(&format!("{open}insecure = true")).unwrap();
+}
+
+#[test]
 fn a_variable_that_means_nothing_is_told_and_stops_nobody() {
     let env = [
         ("ALIQUOT_LISEN", "x"),

@@ -177,10 +177,14 @@ fn files_that_are_no_certificates_are_named() {
     std::fs::write(&tls.key, "nothing").unwrap();
     let error = TlsFiles::of_node(&tls).unwrap_err().to_string();
     assert!(
-        error.contains("localhost.key holds no private key in PEM"),
+        error.starts_with("tls.key = ")
+            && error.contains("localhost.key holds no private key in PEM"),
         "{error}"
     );
     std::fs::remove_file(&tls.ca).unwrap();
     let error = TlsFiles::of_client(&tls.ca, None).unwrap_err().to_string();
-    assert!(error.contains("ca.pem cannot be read"), "{error}");
+    assert!(
+        error.starts_with("tls.ca = ") && error.contains("ca.pem cannot be read"),
+        "{error}"
+    );
 }

@@ -18,12 +18,16 @@ const FILES: [&str; 9] = [
     "aliquot/v1/peer.proto",
 ];
 
+/// The services of the clients' port.
+const PUBLIC: [&str; 2] = ["aliquot/v1/session.proto", "aliquot/v1/admin.proto"];
+
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");
     let files = protox::compile(FILES, ["proto"])?;
-    // What reflection tells those who have no copy of the schema.
+    // What reflection tells those who have no copy of the schema: of the clients' port, and nothing of the peers'.
+    let public = protox::compile(PUBLIC, ["proto"])?;
     let descriptors = PathBuf::from(var("OUT_DIR")?).join("descriptors.bin");
-    write(descriptors, files.encode_to_vec())?;
+    write(descriptors, public.encode_to_vec())?;
     // Maps would be ordered ones, if there were any: one value, one encoding.
     let services = var_os("CARGO_FEATURE_SERVICES").is_some();
     tonic_prost_build::configure()

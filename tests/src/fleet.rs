@@ -40,6 +40,7 @@ pub const SOON: Duration = Duration::from_secs(30);
 pub struct Setup {
     program: PathBuf,
     nodes: usize,
+    founders: usize,
     cluster: String,
     proxied: bool,
     flags: Vec<String>,
@@ -61,6 +62,7 @@ impl Setup {
         Self {
             program: program.into(),
             nodes: 3,
+            founders: usize::MAX,
             cluster: "tested".to_owned(),
             proxied: false,
             flags: Vec::new(),
@@ -71,6 +73,14 @@ impl Setup {
     #[must_use]
     pub fn nodes(mut self, nodes: usize) -> Self {
         self.nodes = nodes;
+        self
+    }
+
+    /// Only the first so many form the cluster: each of the others is told of these and of itself, and has to be let
+    /// in.
+    #[must_use]
+    pub fn founders(mut self, founders: usize) -> Self {
+        self.founders = founders;
         self
     }
 
@@ -109,8 +119,13 @@ impl Setup {
             true => Some(Net::between(&mut nodes).await),
             false => None,
         };
-        let peers: Vec<String> = nodes.iter().map(|node| node.peer.clone()).collect();
+        let founders = nodes.iter().take(self.founders);
+        let peers: Vec<String> = founders.map(|node| node.peer.clone()).collect();
         for node in &mut nodes {
+            let mut peers = peers.clone();
+            if !peers.contains(&node.peer) {
+                peers.push(node.peer.clone());
+            }
             node.tell(&self.cluster, &peers, &self.flags);
         }
         Fleet {

@@ -1,6 +1,8 @@
 //! The demo's verdict, tried on runs in which something is wrong on purpose.
 
-use std::process::{Command, Output};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Output, Stdio};
 
 /// A short run of the demo, with `more` arguments.
 fn demo(more: &[&str]) -> Output {
@@ -55,4 +57,71 @@ fn a_service_that_admits_without_a_token_fails_the_run() {
 fn a_service_that_forgets_an_admission_makes_the_verdict_unknown() {
     let (code, safe) = outcome(&demo(&["--plant-miscount"]));
     assert_eq!((code, safe), (Some(3), Some(false)));
+}
+
+/// What it tells people to type can be typed.
+#[test]
+fn a_cluster_that_is_kept_says_how_to_talk_to_it() {
+    let program = env!("CARGO_BIN_EXE_aliquot-under-test");
+    let words = "demo --keep --duration 3s --services 1 --limit 100 --burst 20 --kill none";
+    let mut demo = Command::new(program);
+    let demo = demo.args(words.split(' ')).stdout(Stdio::piped());
+    let mut demo = demo.spawn().expect("the demo runs");
+    let mut said = BufReader::new(demo.stdout.take().expect("its output was asked for"));
+    let hint = loop {
+        let mut line = String::new();
+        let read = said.read_line(&mut line).expect("it says something");
+        assert_ne!(read, 0, "it ended without a word on how to talk to it");
+        if let Some(hint) = line.trim().strip_prefix("try: aliquot ") {
+            break hint.to_owned();
+        }
+    };
+    let status = Command::new(program).args(hint.split(' ')).output();
+    let status = status.expect("the command runs");
+    let pid = i32::try_from(demo.id()).ok().and_then(Pid::from_raw);
+    kill_process(pid.expect("it has a pid"), Signal::TERM).expect("a child can be signalled");
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).expect("it ends");
+    demo.wait().expect("it ends");
+    let found = String::from_utf8_lossy(&status.stdout);
+    assert!(found.contains("leader:  node"), "{hint}: {status:?}");
+}
+
+/// The exit code and the complaint of a run that cannot be made.
+fn refused(words: &[&str]) -> (Option<i32>, String) {
+    let program = env!("CARGO_BIN_EXE_aliquot-under-test");
+    let mut demo = Command::new(program);
+    let output = demo.arg("demo").args(words).output();
+    let output = output.expect("the demo runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), said)
+}
+
+#[test]
+fn what_cannot_be_done_is_said_before_the_run_and_leaves_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data = dir.path().join("data");
+    let data = data.to_str().expect("a path");
+    for (words, said) in [
+        (
+            ["--duration", "12s"],
+            r#"--duration = "12s": must be at least 13s"#,
+        ),
+        (["--replay", "/nowhere/access.log"], "/nowhere/access.log"),
+    ] {
+        let (code, complaint) = refused(&[&words[..], &["--data", data]].concat());
+        assert_eq!(code, Some(2), "{complaint}");
+        assert!(complaint.contains(said), "{complaint}");
+    }
+    let words = ["--json", "/nowhere/report.json", "--data", data];
+    let (code, complaint) = refused(&words);
+    assert_eq!(code, Some(2), "{complaint}");
+    let said = "the report cannot be written to /nowhere/report.json";
+    assert!(complaint.contains(said), "{complaint}");
+    assert!(!dir.path().join("data").exists());
+    let report = dir.path().join("report.json");
+    let path = report.to_str().expect("a path");
+    let (code, _) = refused(&["--replay", "/nowhere/access.log", "--json", path]);
+    assert_eq!(code, Some(2));
+    assert!(!report.exists(), "an empty report was left");
 }

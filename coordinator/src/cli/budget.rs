@@ -1,5 +1,7 @@
 //! `aliquot budget …`: rules, and the keys under them.
 
+mod format;
+
 use super::connect::{Connection, request_id};
 use super::keys;
 use super::{Failure, Out, show};
@@ -19,12 +21,13 @@ A budget file (YAML; TOML with the same fields if its name ends in .toml):
   rate: 1000/s                    # or quota: 50000 per day, or concurrency: 20
   burst: 200
 Several budgets stand in a list, in a list under `budgets`, or in several YAML documents.
+All fields, and what they mean: aliquot budget explain-format
 
 Examples:
   aliquot budget apply budgets.yaml --dry-run
   kubectl get configmap budgets -o jsonpath='{.data.budgets}' | aliquot budget apply -
   aliquot budget usage tenant/42/reads --json
-  aliquot budget holders tenant/42/reads";
+  aliquot budget holders tenant/42/reads --clients";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -38,6 +41,7 @@ pub(super) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     /// Write the budgets of files, all or none
+    #[command(after_help = leaf!("aliquot budget apply budgets.yaml --dry-run", "aliquot budget apply -    from standard input", "aliquot budget explain-format    what may stand in a budget"))]
     Apply {
         /// Files of budgets, or - for standard input
         #[arg(required = true, value_name = "FILE")]
@@ -47,20 +51,27 @@ enum Command {
         dry_run: bool,
     },
     /// Tell what applying files would change
+    #[command(after_help = leaf!("aliquot budget diff budgets.yaml"))]
     Diff {
         /// Files of budgets, or - for standard input
         #[arg(required = true, value_name = "FILE")]
         files: Vec<String>,
     },
     /// Show one budget, by its key or template to the letter
+    #[command(after_help = leaf!("aliquot budget get tenant/*/reads"))]
     Get {
         /// The key or template
         #[arg(value_parser = pattern)]
         key: KeyPattern,
     },
+    /// Show all fields that a budget may have, and what they mean
+    #[command(after_help = "Example:\n  aliquot budget explain-format | less")]
+    ExplainFormat,
     /// Show all budgets
+    #[command(after_help = leaf!("aliquot budget list --json"))]
     List,
     /// Withdraw a budget; what is out comes back within a lease
+    #[command(after_help = leaf!("aliquot budget delete tenant/*/reads --dry-run"))]
     Delete {
         /// The key or template
         #[arg(value_parser = pattern)]
@@ -70,16 +81,21 @@ enum Command {
         dry_run: bool,
     },
     /// Show the limit in force for a key, and its use
+    #[command(after_help = leaf!("aliquot budget usage tenant/42/reads"))]
     Usage {
         /// The key
         #[arg(value_parser = exact)]
         key: Key,
     },
     /// Show which nodes hold what of a key
+    #[command(after_help = leaf!("aliquot budget holders tenant/42/reads --clients"))]
     Holders {
         /// The key
         #[arg(value_parser = exact)]
         key: Key,
+        /// Show which of their clients hold it, too
+        #[arg(long)]
+        clients: bool,
     },
 }
 
@@ -92,10 +108,20 @@ impl Args {
             }
             Command::Diff { files } => diff(connection, out, &files).await,
             Command::Get { key } => get(connection, out, key).await,
+            Command::ExplainFormat => {
+                format::explain(out);
+                Ok(())
+            }
             Command::List => list(connection, out).await,
             Command::Delete { key, dry_run } => delete(connection, out, key, mode(dry_run)).await,
             Command::Usage { key } => keys::usage(connection, out, key).await,
-            Command::Holders { key } => keys::holders(connection, out, key).await,
+            Command::Holders { key, clients } => {
+                let detail = match clients {
+                    true => keys::Detail::Clients,
+                    false => keys::Detail::Nodes,
+                };
+                keys::holders(connection, out, key, detail).await
+            }
         }
     }
 }

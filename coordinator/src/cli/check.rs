@@ -36,10 +36,15 @@ pub(super) struct Args {
     #[arg(value_parser = exact)]
     key: Key,
     /// So many tokens; of permits there is only one at a time
-    #[arg(short = 'n', long = "tokens", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short = 'n', long = "tokens", value_name = "N", default_value_t = 1, value_parser = tokens)]
     tokens: u64,
     #[command(flatten)]
     connection: Connection,
+}
+
+fn tokens(text: &str) -> Result<u64, String> {
+    let tokens = text.parse().ok().filter(|tokens| *tokens > 0);
+    tokens.ok_or_else(|| "must be a whole number, at least 1".to_owned())
 }
 
 fn exact(text: &str) -> Result<Key, String> {

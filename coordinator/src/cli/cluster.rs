@@ -3,6 +3,7 @@
 use super::connect::{Connection, request_id};
 use super::{Failure, Out, show};
 use crate::config::Address;
+use aliquot_core::budget::Key;
 use aliquot_core::unit::NodeId;
 use aliquot_wire::Wire;
 use aliquot_wire::admin::{
@@ -35,27 +36,34 @@ pub(super) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     /// Show who leads, in which term, and the settings of the cluster
+    #[command(after_help = leaf!("aliquot cluster status"))]
     Status,
     /// Show every node
+    #[command(after_help = leaf!("aliquot cluster members --json"))]
     Members,
     /// Show the client sessions of every node
+    #[command(after_help = leaf!("aliquot cluster clients"))]
     Clients,
     /// Let a running node join, without a vote
+    #[command(after_help = leaf!("aliquot cluster add node-4.example:7101"))]
     Add {
         /// Its peer address
         address: Address,
     },
     /// Give a node a vote
+    #[command(after_help = leaf!("aliquot cluster promote 4"))]
     Promote {
         /// The node, as `members` shows it
         node: u64,
     },
     /// Let a node leave for good
+    #[command(after_help = leaf!("aliquot cluster remove 4"))]
     Remove {
         /// The node, as `members` shows it
         node: u64,
     },
     /// Let a running node take the place of another, which may be dead
+    #[command(after_help = leaf!("aliquot cluster replace 2 node-5.example:7101"))]
     Replace {
         /// The node that leaves
         node: u64,
@@ -63,6 +71,7 @@ enum Command {
         address: Address,
     },
     /// Let another node lead
+    #[command(after_help = leaf!("aliquot cluster transfer-leader 3"))]
     TransferLeader {
         /// The node, as `members` shows it
         node: u64,
@@ -100,13 +109,36 @@ impl Args {
                 format!("Node {node} leads."),
             ),
         };
+        // For what is said afterwards alone: whoever cannot answer this may yet do what is asked.
+        let before = ask(connection).await.ok();
+        let is_so = before.is_some_and(|cluster| holds(&change, &cluster));
         let request = request_id();
         let change = ChangeCluster { request, change }.to_message();
         connection
-            .ask_once(async |mut admin| admin.change_cluster(change.clone()).await)
+            .order(async |mut admin| admin.change_cluster(change.clone()).await)
             .await?;
-        out.answer(|| json!({ "done": true }), || done);
+        let text = || match is_so {
+            true => format!("{done} It was so already: there was nothing to do."),
+            false => done,
+        };
+        out.answer(|| json!({ "done": true, "was_so": is_so }), text);
         Ok(())
+    }
+}
+
+/// Whether all that is asked for is so already.
+fn holds(change: &ClusterChange, cluster: &Cluster) -> bool {
+    let members = || cluster.nodes.iter().filter(|it| it.role != Role::Removed);
+    let is_member = |node: &NodeId| members().any(|it| it.node == *node);
+    let votes = |it: &NodeView| matches!(it.role, Role::Leader | Role::Voter);
+    match change {
+        ClusterChange::Add(address) => members().any(|it| it.address == *address),
+        ClusterChange::Promote(node) => members().any(|it| it.node == *node && votes(it)),
+        ClusterChange::Remove(node) => !is_member(node),
+        ClusterChange::Replace { node, address } => {
+            !is_member(node) && members().any(|it| it.address == *address && votes(it))
+        }
+        ClusterChange::Transfer(node) => cluster.leader == Some(*node),
     }
 }
 
@@ -217,44 +249,43 @@ async fn members(connection: &Connection, out: Out) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What one node knows of its clients, or why it could not be asked.
-struct Asked {
-    node: NodeId,
-    clients: Result<Vec<ClientView>, String>,
-}
-
-async fn clients(connection: &Connection, out: Out) -> Result<(), Failure> {
+/// Asks every node for its clients, or for those alone that hold something of a key. Who cannot be asked is told of.
+pub(super) async fn everywhere(
+    connection: &Connection,
+    out: Out,
+    key: Option<&Key>,
+) -> Result<Vec<(NodeId, ClientView)>, Failure> {
     let cluster = ask(connection).await?;
     let mut all = Vec::new();
     for view in &cluster.nodes {
         let node = view.node;
         let clients = match view.client_address.parse::<Address>() {
-            Ok(address) => match clients_of(connection, address).await {
+            Ok(address) => match clients_of(connection, address, key).await {
                 Ok(clients) => Ok(clients),
                 Err(Failure::Unreachable(why)) => Err(why),
                 Err(failure) => return Err(failure),
             },
             Err(_) => Err("nobody knows where clients reach it".to_owned()),
         };
-        all.push(Asked { node, clients });
-    }
-    for asked in &all {
-        if let Err(why) = &asked.clients {
-            out.complain(&format!("node {} is left out: {why}", asked.node.get()));
+        match clients {
+            Ok(clients) => all.extend(clients.into_iter().map(|client| (node, client))),
+            Err(why) => out.complain(&format!("node {} is left out: {why}", node.get())),
         }
     }
-    let known = || {
-        let known = all
-            .iter()
-            .filter_map(|asked| Some((asked.node, asked.clients.as_ref().ok()?)));
-        known.flat_map(|(node, clients)| clients.iter().map(move |client| (node, client)))
-    };
+    Ok(all)
+}
+
+/// What a client says it is.
+pub(super) fn labels(client: &ClientView) -> String {
+    let labels = client.labels.iter();
+    let labels = labels.map(|(name, value)| format!("{name}={value}"));
+    labels.collect::<Vec<_>>().join(" ")
+}
+
+async fn clients(connection: &Connection, out: Out) -> Result<(), Failure> {
+    let all = everywhere(connection, out, None).await?;
     let text = || {
-        let rows = known().map(|(node, client)| {
-            let labels = client
-                .labels
-                .iter()
-                .map(|(name, value)| format!("{name}={value}"));
+        let rows = all.iter().map(|(node, client)| {
             [
                 node.get().to_string(),
                 client.session.to_string(),
@@ -262,14 +293,14 @@ async fn clients(connection: &Connection, out: Out) -> Result<(), Failure> {
                 client.keys.to_string(),
                 show::age(client.open_for),
                 show::age(client.heard_ago),
-                labels.collect::<Vec<_>>().join(" "),
+                labels(client),
             ]
         });
         let head = ["NODE", "SESSION", "FROM", "KEYS", "OPEN", "HEARD", "LABELS"];
         show::table(head, rows)
     };
     let json = || {
-        let clients = known().map(|(node, client)| {
+        let clients = all.iter().map(|(node, client)| {
             json!({
                 "node": node.get(),
                 "session": client.session,
@@ -286,17 +317,22 @@ async fn clients(connection: &Connection, out: Out) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn clients_of(connection: &Connection, address: Address) -> Result<Vec<ClientView>, Failure> {
+async fn clients_of(
+    connection: &Connection,
+    address: Address,
+    key: Option<&Key>,
+) -> Result<Vec<ClientView>, Failure> {
     let mut all = Vec::new();
     let mut page = ListClients {
         after: 0,
         limit: 1_000,
+        key: key.cloned(),
     };
     loop {
         let asked = page.to_message();
         let clients: Clients = connection
             .ask_at(address.clone(), async |mut admin| {
-                admin.list_clients(asked).await
+                admin.list_clients(asked.clone()).await
             })
             .await?;
         all.extend(clients.clients);

@@ -3,6 +3,7 @@
 use super::Failure;
 use crate::config::Address;
 use crate::face::tls::TlsFiles;
+use crate::raft::CHANGE_WITHIN;
 use aliquot_client::{Client, ClientBuilder};
 use aliquot_core::unit::RequestId;
 use aliquot_wire::Wire;
@@ -20,6 +21,9 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 
 /// How long one answer may take: several elections, and a slow disk.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+
+/// The same of a change of the cluster: longer than the node tries, so that its word is heard.
+const CHANGED_WITHIN: Duration = CHANGE_WITHIN.saturating_add(Duration::from_secs(5));
 
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Connection")]
@@ -78,7 +82,7 @@ impl Connection {
         &self,
         ask: impl AsyncFn(Admin) -> Result<Response<T::Message>, Status>,
     ) -> Result<T, Failure> {
-        let message = self.ask_raw(&self.endpoints, ask).await?;
+        let message = self.ask_raw(ANSWER_WITHIN, ask).await?;
         T::from_message(message).map_err(|error| {
             Failure::Refused(format!(
                 "the node's answer cannot be read: {error}; is this program older than the node?"
@@ -99,25 +103,25 @@ impl Connection {
         only.ask(ask).await
     }
 
-    /// What was answered, as it came.
-    pub(super) async fn ask_once<M>(
+    /// Orders a change of the cluster, and waits for as long as that may take.
+    pub(super) async fn order<M>(
         &self,
-        ask: impl AsyncFn(Admin) -> Result<Response<M>, Status>,
+        order: impl AsyncFn(Admin) -> Result<Response<M>, Status>,
     ) -> Result<M, Failure> {
-        self.ask_raw(&self.endpoints, ask).await
+        self.ask_raw(CHANGED_WITHIN, order).await
     }
 
     async fn ask_raw<M>(
         &self,
-        endpoints: &[Address],
+        within: Duration,
         ask: impl AsyncFn(Admin) -> Result<Response<M>, Status>,
     ) -> Result<M, Failure> {
         let (tls, bearer) = (self.tls()?, self.bearer()?);
         let mut tried = Vec::new();
         // Without an answer nobody knows whether the request was carried out.
         let mut lost = false;
-        for address in endpoints {
-            let admin = match connect(address, tls.as_ref(), &bearer).await {
+        for address in &self.endpoints {
+            let admin = match connect(address, tls.as_ref(), &bearer, within).await {
                 Ok(admin) => admin,
                 Err(reason) => {
                     tried.push(format!("{address}: {reason}"));
@@ -172,7 +176,11 @@ impl Connection {
         match (&self.tls_ca, identity) {
             (Some(ca), identity) => match TlsFiles::of_client(ca, identity) {
                 Ok(files) => Ok(Some(files)),
-                Err(error) => wrong(&error.to_string()),
+                Err(error) => {
+                    // Here the setting is a flag.
+                    let said = error.to_string();
+                    wrong(&said.replacen("tls.", "--tls-", usize::from(said.starts_with("tls."))))
+                }
             },
             (None, Some(_)) => {
                 wrong("--tls-cert needs --tls-ca: the authority of the nodes' certificates")
@@ -211,12 +219,13 @@ async fn connect(
     address: &Address,
     tls: Option<&TlsFiles>,
     bearer: &Bearer,
+    within: Duration,
 ) -> Result<Admin, String> {
     let scheme = if tls.is_some() { "https" } else { "http" };
     let mut endpoint = Endpoint::from_shared(format!("{scheme}://{address}"))
         .map_err(|error| error.to_string())?
         .connect_timeout(CONNECT_WITHIN)
-        .timeout(ANSWER_WITHIN);
+        .timeout(within);
     if let Some(tls) = tls {
         endpoint = endpoint
             .tls_config(tls.client())

@@ -9,8 +9,9 @@ use aliquot_core::budget::grammar;
 use aliquot_core::unit::Span;
 use clap::{Args, ValueEnum};
 use parts::Part;
+use std::fs::File;
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::runtime;
@@ -25,8 +26,20 @@ const UNKNOWN: u8 = 3;
 /// A run that was interrupted.
 const INTERRUPTED: u8 = 130;
 
-const EXIT_CODES: &str = "Exit codes: 0 everything held; 1 something did not; 2 the run could \
-     not be made; 3 the records do not fit together, so that nothing is known; 130 interrupted.";
+const EXIT_CODES: &str = "\
+Examples:
+  aliquot demo
+  aliquot demo --kill follower --duration 1m
+  aliquot demo --json report.json
+  aliquot demo --replay access.log --limit 20 --speed 10
+  aliquot demo --keep --kill none
+
+Exit codes:
+  0    everything held
+  1    something did not
+  2    the run could not be made
+  3    what was recorded does not say: it does not fit together, or the run was too short
+  130  interrupted";
 
 /// Start a cluster and services on this machine, put them under load, kill a
 /// node, and judge every decision
@@ -43,7 +56,7 @@ pub(crate) struct DemoArgs {
     #[arg(value_name = "FILE")]
     report: Option<PathBuf>,
 
-    /// How long the load lasts, 3s to 24h [default: 30s, or as long as the replay]
+    /// How long the load lasts, 3s to 24h, and at least 13s with a kill [default: 30s, or as long as the replay]
     #[arg(long, value_name = "SPAN", value_parser = duration)]
     duration: Option<Span>,
 
@@ -140,6 +153,13 @@ async fn run_all(mut args: DemoArgs, json: bool) -> ExitCode {
         complain("FILE goes with --json: aliquot demo --json FILE");
         return ExitCode::from(NO_RUN);
     }
+    let report = match report.map(ReportFile::open).transpose() {
+        Ok(report) => report,
+        Err(why) => {
+            complain(&why);
+            return ExitCode::from(NO_RUN);
+        }
+    };
     let interrupted = match interruption() {
         Ok(interrupted) => interrupted,
         Err(error) => {
@@ -155,7 +175,7 @@ async fn run_all(mut args: DemoArgs, json: bool) -> ExitCode {
     let mut written = Ok(());
     let told = |found: &Report| {
         if json {
-            written = write_report(found, report.as_deref());
+            written = write_report(found, report.as_ref());
         }
     };
     let outcome = demo::run(plan(args), Arc::new(HostClock), screen, interrupted, told).await;
@@ -226,11 +246,54 @@ fn screen(out: impl Write + IsTerminal + Send + 'static) -> Screen {
     Screen::new(Box::new(out), device)
 }
 
-fn write_report(report: &Report, file: Option<&Path>) -> io::Result<()> {
+/// Where the report goes: found out before the run, so that none is made in vain.
+struct ReportFile {
+    path: PathBuf,
+    file: File,
+    is_new: bool,
+}
+
+impl ReportFile {
+    fn open(path: PathBuf) -> Result<Self, String> {
+        let is_new = !path.exists();
+        let file = File::options()
+            .create(true)
+            .write(true)
+            .truncate(false)
+            .open(&path);
+        match file {
+            Ok(file) => Ok(Self { path, file, is_new }),
+            Err(error) => {
+                let path = path.display();
+                Err(format!("the report cannot be written to {path}: {error}"))
+            }
+        }
+    }
+
+    fn write(&self, json: &str) -> io::Result<()> {
+        self.file.set_len(0)?;
+        (&self.file).write_all(json.as_bytes())
+    }
+}
+
+impl Drop for ReportFile {
+    fn drop(&mut self) {
+        // A run without a report leaves none: neither an empty one, nor a former one in pieces.
+        let is_empty = self
+            .file
+            .metadata()
+            .is_ok_and(|file| file.is_file() && file.len() == 0);
+        if self.is_new && is_empty {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn write_report(report: &Report, file: Option<&ReportFile>) -> io::Result<()> {
     let mut json = serde_json::to_string_pretty(report)?;
     json.push('\n');
     match file {
-        Some(file) => std::fs::write(file, json),
+        Some(file) => file.write(&json),
         None => io::stdout().write_all(json.as_bytes()),
     }
 }

@@ -1,11 +1,13 @@
 //! Keys under a budget: the limit in force, and who holds what.
 
 use super::connect::Connection;
-use super::{Failure, Out, show};
-use aliquot_core::budget::Key;
+use super::{Failure, Out, cluster, show};
+use aliquot_core::budget::{Budget, Key};
+use aliquot_core::share::Share;
+use aliquot_core::unit::NodeId;
 use aliquot_wire::Wire;
-use aliquot_wire::admin::{GetUsage, Holders, ListHolders, Usage};
-use serde_json::json;
+use aliquot_wire::admin::{ClientView, GetUsage, Holders, ListHolders, Usage};
+use serde_json::{Value, json};
 use std::fmt::Write;
 
 pub(super) async fn usage(connection: &Connection, out: Out, key: Key) -> Result<(), Failure> {
@@ -39,11 +41,29 @@ pub(super) async fn usage(connection: &Connection, out: Out, key: Key) -> Result
     Ok(())
 }
 
-pub(super) async fn holders(connection: &Connection, out: Out, key: Key) -> Result<(), Failure> {
+/// How closely it is looked who holds a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Detail {
+    /// Which nodes.
+    Nodes,
+    /// Which of their clients, too.
+    Clients,
+}
+
+pub(super) async fn holders(
+    connection: &Connection,
+    out: Out,
+    key: Key,
+    detail: Detail,
+) -> Result<(), Failure> {
     let asked = GetUsage { key: key.clone() }.to_message();
     let usage: Usage = connection
         .ask(async |mut admin| admin.get_usage(asked.clone()).await)
         .await?;
+    let clients = match detail {
+        Detail::Nodes => None,
+        Detail::Clients => Some(cluster::everywhere(connection, out, Some(&key)).await?),
+    };
     let asked = ListHolders { key }.to_message();
     let list: Holders = connection
         .ask(async |mut admin| admin.list_holders(asked.clone()).await)
@@ -59,7 +79,13 @@ pub(super) async fn holders(connection: &Connection, out: Out, key: Key) -> Resu
                 "closed": holder.closed,
             })
         });
-        json!({ "key": usage.key.to_string(), "holders": holders.collect::<Vec<_>>() })
+        let mut said =
+            json!({ "key": usage.key.to_string(), "holders": holders.collect::<Vec<_>>() });
+        if let Some(clients) = &clients {
+            let clients = clients.iter().map(|it| client_json(it, budget));
+            said["clients"] = clients.collect();
+        }
+        said
     };
     let text = || {
         if list.holders.is_empty() {
@@ -83,8 +109,44 @@ pub(super) async fn holders(connection: &Connection, out: Out, key: Key) -> Resu
                 state.to_owned(),
             ]
         });
-        show::table(["NODE", "LIFE", "HELD", "OF IT FLOOR", "EDGE"], rows)
+        let nodes = show::table(["NODE", "LIFE", "HELD", "OF IT FLOOR", "EDGE"], rows);
+        match &clients {
+            None => nodes,
+            Some(clients) => format!("{nodes}\n\n{}", client_table(clients, budget)),
+        }
     };
     out.answer(json, text);
     Ok(())
+}
+
+fn client_json((node, client): &(NodeId, ClientView), budget: &Budget) -> Value {
+    let held = client.held.unwrap_or(Share::EMPTY);
+    json!({
+        "node": node.get(),
+        "session": client.session,
+        "address": client.address,
+        "labels": client.labels,
+        "held": show::share_json(&held, budget),
+        "floor": show::share_json(&client.floor.unwrap_or(Share::EMPTY), budget),
+    })
+}
+
+fn client_table(clients: &[(NodeId, ClientView)], budget: &Budget) -> String {
+    if clients.is_empty() {
+        return "No client holds any of it.".to_owned();
+    }
+    let rows = clients.iter().map(|(node, client)| {
+        [
+            node.get().to_string(),
+            client.session.to_string(),
+            client.address.clone(),
+            show::share(&client.held.unwrap_or(Share::EMPTY), budget),
+            show::share(&client.floor.unwrap_or(Share::EMPTY), budget),
+            cluster::labels(client),
+        ]
+    });
+    show::table(
+        ["NODE", "SESSION", "FROM", "HELD", "OF IT FLOOR", "LABELS"],
+        rows,
+    )
 }

@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tracing_subscriber::EnvFilter;
 
-/// Runs a node until SIGTERM or SIGINT; a second one ends it at once.
+/// Runs a node until SIGTERM, SIGINT or SIGHUP, as of a terminal that is closed; a second one ends it at once.
 pub fn node(loaded: Loaded) -> BoxFuture<'static, Result<(), Failure>> {
     run(loaded.config).boxed()
 }
@@ -23,10 +23,12 @@ async fn run(config: Config) -> Result<(), Failure> {
         |error: std::io::Error| Failure::Refused(format!("signals cannot be heard: {error}"));
     let mut term = signal(SignalKind::terminate()).map_err(said)?;
     let mut int = signal(SignalKind::interrupt()).map_err(said)?;
+    let mut hup = signal(SignalKind::hangup()).map_err(said)?;
     let mut told = async move || {
         tokio::select! {
             _ = term.recv() => tracing::info!("SIGTERM"),
             _ = int.recv() => tracing::info!("SIGINT"),
+            _ = hup.recv() => tracing::info!("SIGHUP"),
         }
     };
     let (first, shutdown) = oneshot::channel();
@@ -101,7 +103,8 @@ impl Own {
 fn log_to_stderr(config: &LogConfig) -> Result<(), String> {
     // What the libraries say of their own is for those who ask for it by name. That the
     // log's task has ended is said by whoever ended it, and whoever asks it is told.
-    let quiet = "openraft=warn,openraft::raft::raft_inner=off,sled=warn,h2=warn";
+    // Which peer does not answer is said once, by whoever keeps the links.
+    let quiet = "openraft=error,openraft::raft::raft_inner=off,sled=warn,h2=warn";
     let filter = format!("{quiet},{}", config.filter);
     let filter = EnvFilter::try_new(filter)
         .map_err(|error| format!("log.filter = {:?}: {error}", config.filter))?;

@@ -5,14 +5,16 @@ use super::{Failure, Out, show};
 use aliquot_core::share::Kind;
 use aliquot_wire::Wire;
 use aliquot_wire::admin::{BusyKey, BusyKeys, TopKeys};
-use crossterm::{cursor, queue, terminal};
+use crossterm::event::{self, Event, KeyCode, KeyModifiers};
+use crossterm::{cursor, execute, queue, terminal};
 use serde_json::json;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
+use tokio::sync::mpsc;
 
 const EXAMPLES: &str = "\
 DEMAND is what callers want per second, ADMITTED and DENIED what they get; of a quota, USE is what is
-spent of it; of permits, what is held.
+spent of it; of permits, what is held. `q` ends it.
 
 Examples:
   aliquot top -n 40 --every 1s
@@ -53,15 +55,22 @@ impl Args {
             out.answer(|| to_json(&busy), || to_text(&busy));
             return Ok(());
         }
+        // Left when this returns, so that what is complained about stays to be read.
+        let mut screen = Screen::enter();
         let mut ticks = tokio::time::interval(self.every);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 _ = ticks.tick() => {}
+                () = screen.quit() => return Ok(()),
                 _ = tokio::signal::ctrl_c() => return Ok(()),
             }
             // A node that is away for a moment leaves the table waiting, not gone.
-            let page = match self.ask().await {
+            let busy = tokio::select! {
+                busy = self.ask() => busy,
+                () = screen.quit() => return Ok(()),
+            };
+            let page = match busy {
                 Ok(busy) => to_text(&busy),
                 Err(Failure::Unreachable(why)) => why,
                 Err(failure) => return Err(failure),
@@ -78,6 +87,60 @@ impl Args {
         self.connection
             .ask(async |mut admin| admin.top_keys(top).await)
             .await
+    }
+}
+
+/// A page of the terminal's own for as long as somebody watches; what was there before comes back.
+struct Screen {
+    keys: mpsc::UnboundedReceiver<()>,
+}
+
+impl Screen {
+    fn enter() -> Self {
+        let (quit, keys) = mpsc::unbounded_channel();
+        let mut out = std::io::stdout();
+        // A terminal that cannot do that shows the table all the same.
+        let _ = execute!(out, terminal::EnterAlternateScreen, cursor::Hide);
+        if std::io::stdin().is_terminal() && terminal::enable_raw_mode().is_ok() {
+            // It waits for a key when this process ends, and ends with it.
+            std::thread::spawn(move || {
+                while let Ok(event) = event::read() {
+                    if is_quit(&event) && quit.send(()).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        Self { keys }
+    }
+
+    /// Resolves when somebody wants to leave.
+    async fn quit(&mut self) {
+        if self.keys.recv().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // Whose terminal is gone needs nothing back.
+        let _ = terminal::disable_raw_mode();
+        let _ = execute!(
+            std::io::stdout(),
+            cursor::Show,
+            terminal::LeaveAlternateScreen
+        );
+    }
+}
+
+/// `q`, Escape and Ctrl-C, which is a key like any other while keys are read.
+fn is_quit(event: &Event) -> bool {
+    let Event::Key(key) = event else { return false };
+    match key.code {
+        KeyCode::Char('q') | KeyCode::Esc => true,
+        KeyCode::Char('c') => key.modifiers.contains(KeyModifiers::CONTROL),
+        _ => false,
     }
 }
 
@@ -141,4 +204,20 @@ fn to_json(busy: &BusyKeys) -> serde_json::Value {
         shown
     });
     json!({ "keys": keys.collect::<Vec<_>>(), "total": busy.total })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crossterm::event::KeyEvent;
+
+    #[test]
+    fn whoever_wants_to_leave_can() {
+        let key = |code, modifiers| is_quit(&Event::Key(KeyEvent::new(code, modifiers)));
+        let none = KeyModifiers::NONE;
+        assert!(key(KeyCode::Char('q'), none) && key(KeyCode::Esc, none));
+        assert!(key(KeyCode::Char('c'), KeyModifiers::CONTROL));
+        assert!(!key(KeyCode::Char('c'), none) && !key(KeyCode::Enter, none));
+        assert!(!is_quit(&Event::Resize(80, 24)));
+    }
 }

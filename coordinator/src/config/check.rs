@@ -139,7 +139,16 @@ fn security(config: &Config, refuse: &mut impl FnMut(&str, String)) {
         let what = "needs tokens: without a certificate or a token nobody is known";
         refuse("tls.require_client_cert", what.to_owned());
     }
-    if config.security == Security::Insecure || config.tls.is_some() {
+    if config.security == Security::Insecure {
+        return;
+    }
+    let metrics_off_loopback = config.metrics_listen.filter(|at| !is_loopback(at.ip()));
+    if metrics_off_loopback.is_some() && config.metrics_security == Security::Strict {
+        let what = "is off loopback, where anybody could read what the busiest keys are called, with TLS or without: \
+                    accept it with metrics_open = true, or say off";
+        refuse("metrics_listen", what.to_owned());
+    }
+    if config.tls.is_some() {
         return;
     }
     for (key, address) in [

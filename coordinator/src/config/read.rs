@@ -95,7 +95,11 @@ pub(super) fn config(written: &Written, problems: &mut Problems) -> Option<Confi
     let session = read.session();
     let log = read.log();
     let tls = read.tls(cluster.as_ref().map_or(&[], |cluster| &cluster.peers));
-    let insecure = read.flag("insecure");
+    let (insecure, metrics_open) = (read.flag("insecure"), read.flag("metrics_open"));
+    let security = |accepted: bool| match accepted {
+        true => Security::Insecure,
+        false => Security::Strict,
+    };
     Some(Config {
         cluster: cluster?,
         listen: listen?,
@@ -111,11 +115,8 @@ pub(super) fn config(written: &Written, problems: &mut Problems) -> Option<Confi
         tls: tls?,
         tokens: read.text("tokens").map(Into::into),
         budgets: read.text("budgets").map(Into::into),
-        security: if insecure? {
-            Security::Insecure
-        } else {
-            Security::Strict
-        },
+        metrics_security: security(metrics_open?),
+        security: security(insecure?),
     })
 }
 

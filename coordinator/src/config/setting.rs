@@ -64,6 +64,8 @@ settings! {
         "Where the other nodes are listened to.";
     "metrics_listen" One "127.0.0.1:7201" "IP:PORT"
         "Where Prometheus reads metrics, over plain HTTP, or `off`.";
+    "metrics_open" Flag "false" "BOOL"
+        "Show metrics off loopback. Whoever reaches `metrics_listen` then reads what the busiest keys are called.";
     "advertise" One "" "HOST:PORT"
         "Where clients reach this node. Default: `listen`.";
     "peer_advertise" One "" "HOST:PORT"

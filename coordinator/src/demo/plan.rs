@@ -3,8 +3,9 @@
 use super::cluster::NODES;
 use super::error::DemoError;
 use super::load::{self, Shots, Target};
-use super::replay::Replay;
+use super::replay::{Replay, Skipped};
 use super::service::Plant;
+use super::verdict::SEEN_AFTER;
 use aliquot_core::budget::{Budget, BudgetDraft, Written};
 use aliquot_core::unit::Span;
 use std::path::{Path, PathBuf};
@@ -79,6 +80,13 @@ pub enum Fault {
     Miscount,
 }
 
+/// What a run is made of, found out before anything is touched.
+pub(super) struct Prepared {
+    pub(super) drafts: Vec<BudgetDraft>,
+    pub(super) budgets: Vec<Budget>,
+    pub(super) load: Load,
+}
+
 /// The load of a run.
 pub(super) struct Load {
     pub(super) targets: Vec<Target>,
@@ -86,11 +94,17 @@ pub(super) struct Load {
     pub(super) duration: Span,
     /// The key whose utilisation is measured.
     pub(super) shared: Option<String>,
+    /// What of a replay's file is left out.
+    pub(super) skipped: Skipped,
 }
 
 impl Plan {
     /// How long the load lasts where nothing is said.
     pub const DURATION_DEFAULT: Span = Span::from_secs(30);
+
+    /// The shortest load in which a node is killed at half time and enough is seen afterwards, with a second for
+    /// the half time to pass and the node to be found.
+    pub const WITH_A_KILL_MIN: Span = Span::from_secs(2 * (SEEN_AFTER.nanos() / 1_000_000_000) + 1);
 
     /// What the first service does wrong: with half of three times the limit
     /// to itself it breaks the envelope once it serves everything for longer
@@ -107,8 +121,18 @@ impl Plan {
         }
     }
 
+    /// Reads and checks everything that the run is made of.
+    pub(super) fn prepare(&self) -> Result<Prepared, DemoError> {
+        let (drafts, budgets) = self.budgets()?;
+        Ok(Prepared {
+            drafts,
+            budgets,
+            load: self.load()?,
+        })
+    }
+
     /// The budgets of the run, as they are applied and as they are judged by.
-    pub(super) fn budgets(&self) -> Result<(Vec<BudgetDraft>, Vec<Budget>), DemoError> {
+    fn budgets(&self) -> Result<(Vec<BudgetDraft>, Vec<Budget>), DemoError> {
         let drafts = match self.replay {
             Some(_) => vec![draft("replay/*", self.limit, self.burst)],
             None => vec![
@@ -128,11 +152,12 @@ impl Plan {
     }
 
     /// The load of the run.
-    pub(super) fn load(&self) -> Result<Load, DemoError> {
+    fn load(&self) -> Result<Load, DemoError> {
         let Some((path, speed)) = &self.replay else {
-            return Ok(self.made_up());
+            return self.made_up();
         };
         let replay = read(path)?.at_speed(*speed);
+        let skipped = replay.skipped.clone();
         let whole = replay.length().plus_or_max(Span::from_millis(1));
         let duration = self.duration.map_or(whole, |most| most.min(whole));
         let targets = (0..replay.keys.len()).map(|number| target(format!("replay/{number}")));
@@ -143,11 +168,22 @@ impl Plan {
             shots: load::spread(arrivals, self.services, self.seed),
             duration,
             shared: None,
+            skipped,
         })
     }
 
-    fn made_up(&self) -> Load {
+    fn made_up(&self) -> Result<Load, DemoError> {
         let duration = self.duration.unwrap_or(Self::DURATION_DEFAULT);
+        if self.kill != Kill::None && duration < Self::WITH_A_KILL_MIN {
+            let least = Self::WITH_A_KILL_MIN;
+            return Err(DemoError::Setting {
+                what: "--duration",
+                value: duration.to_string(),
+                allowed: format!(
+                    "at least {least}, so that what comes of a kill can be judged; or say --kill none"
+                ),
+            });
+        }
         let offered = self.limit.saturating_mul(OVERLOAD);
         let mut flows = load::skewed(offered, self.services);
         flows.extend(load::tenants(TENANTS, TENANT_PER_S));
@@ -156,12 +192,13 @@ impl Plan {
             path: "/".to_owned(),
         };
         let tenants = (0..TENANTS).map(|number| target(format!("tenant/{number}")));
-        Load {
+        Ok(Load {
             targets: std::iter::once(shared).chain(tenants).collect(),
             shots: load::flows(flows, self.services, duration, self.seed),
             duration,
             shared: Some(SHARED_KEY.to_owned()),
-        }
+            skipped: Skipped::default(),
+        })
     }
 
     /// The run in a sentence.

@@ -7,7 +7,8 @@
 //!   the header `time,key,cost`;
 //! - an access log in the common or the combined format: the key is the path
 //!   without its query, the cost 1. Its times are whole seconds, so that the
-//!   requests of one second are spread evenly over it.
+//!   requests of one second are spread evenly over it. What is no request for a
+//!   path, as clients and scanners leave it in every log, is counted and left out.
 
 mod civil;
 mod clf;
@@ -28,14 +29,33 @@ pub struct Replay {
     /// When (counted from the first request), which key, and how many tokens;
     /// in the order of time.
     pub arrivals: Vec<(Span, usize, u64)>,
+    /// Lines of an access log that were left out.
+    pub skipped: Skipped,
 }
 
-/// Why a file cannot be replayed. Nothing of it is.
+/// Lines that were left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// How many.
+    pub lines: usize,
+    /// The first of them, counted from 1, and why.
+    pub first: Option<ReplayError>,
+}
+
+/// Why a file cannot be replayed, or a line of it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ReplayError {
     /// There is no request in it.
     #[error("the file must have at least one request")]
     Empty,
+    /// There are lines in it, and none is a request.
+    #[error("none of {lines} lines is a request; {first}")]
+    NoRequest {
+        /// How many there are.
+        lines: usize,
+        /// What is wrong with the first.
+        first: Box<ReplayError>,
+    },
     /// A line that cannot be read.
     #[error("line {line}: {field} = {value:?}: must be {allowed}")]
     Line {
@@ -70,7 +90,7 @@ impl Replay {
     ///
     /// # Errors
     ///
-    /// [`ReplayError`] for the first line that cannot be read.
+    /// [`ReplayError`] for the first line that cannot be read, or of an access log if none can.
     pub fn read(text: &str) -> Result<Self, ReplayError> {
         let mut lines = text
             .lines()
@@ -85,6 +105,7 @@ impl Replay {
         }
         let mut requests = Vec::new();
         let mut keys = Keys::default();
+        let mut skipped = Skipped::default();
         for (line, text) in lines {
             let read = if is_log {
                 clf::read(text)
@@ -97,7 +118,15 @@ impl Replay {
                 value,
                 allowed,
             };
-            let request = read.map_err(at_line)?;
+            let request = match read.map_err(at_line) {
+                Ok(request) => request,
+                Err(error) if is_log => {
+                    skipped.lines += 1;
+                    skipped.first.get_or_insert(error);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             let key = keys.number(request.key).map_err(at_line)?;
             requests.push((request.at, key, request.cost));
         }
@@ -105,9 +134,16 @@ impl Replay {
         if is_log {
             spread_seconds(&mut requests);
         }
+        if let (true, Some(first)) = (requests.is_empty(), &skipped.first) {
+            return Err(ReplayError::NoRequest {
+                lines: skipped.lines,
+                first: Box::new(first.clone()),
+            });
+        }
         Ok(Self {
             keys: keys.names,
             arrivals: from_zero(requests)?,
+            skipped,
         })
     }
 

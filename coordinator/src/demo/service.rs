@@ -48,4 +48,6 @@ pub struct Held {
     pub node: Option<String>,
     /// Messages of its session so far, both ways.
     pub messages: Option<u64>,
+    /// Reports among them, which are answered: round trips.
+    pub reports: Option<u64>,
 }

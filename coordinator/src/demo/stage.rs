@@ -6,7 +6,7 @@ use super::cluster::{NODES, Nodes, PREFIX as NODE_PREFIX, Sight};
 use super::error::DemoError;
 use super::fleet::{Fleet, Orders, PREFIX as SERVICE_PREFIX};
 use super::load::{Generator, Shots};
-use super::plan::{Fault, Kill, Load, Plan, RESTART_AFTER, SHARED_KEY};
+use super::plan::{Fault, Kill, Load, Plan, Prepared, RESTART_AFTER, SHARED_KEY};
 use super::report::Report;
 use super::supervisor::{Supervisor, WorkDir, parent_args};
 use super::table::Screen;
@@ -61,11 +61,20 @@ impl Stage {
     }
 
     /// Runs until there is a verdict. The processes go on.
-    pub(super) async fn run(&mut self) -> Result<Report, DemoError> {
-        let (drafts, budgets) = self.plan.budgets()?;
-        let load = self.plan.load()?;
+    pub(super) async fn run(&mut self, prepared: Prepared) -> Result<Report, DemoError> {
+        let Prepared {
+            drafts,
+            budgets,
+            load,
+        } = prepared;
         let sentence = self.plan.sentence(&load);
         self.screen.say(&sentence);
+        if let Some(first) = &load.skipped.first {
+            let lines = load.skipped.lines;
+            self.screen.say(&format!(
+                "lines of the file that are no requests are left out: {lines}; the first: {first}"
+            ));
+        }
 
         for node in self.nodes.list() {
             self.nodes.start(node, &mut self.supervisor)?;
@@ -87,6 +96,7 @@ impl Stage {
             shots,
             duration,
             shared,
+            ..
         } = load;
         let clock = Arc::clone(&self.clock);
         let generator = Arc::new(Generator::new(fleet.addresses(), targets, clock));
@@ -253,6 +263,7 @@ impl Stage {
         let sight: Sight = self.nodes.look().await;
         let statuses = fleet.look().await;
         let messages = statuses.iter().map(|status| status.as_ref()?.held.messages);
+        let reports = statuses.iter().map(|status| status.as_ref()?.held.reports);
         let mut recordings = fleet.recordings(&self.supervisor);
         if let Err(name) = fleet.flush().await {
             let why = "it did not write its record out".to_owned();
@@ -268,6 +279,7 @@ impl Stage {
             drift: sight.drift,
             shared,
             messages: messages.sum(),
+            reports: reports.sum(),
         };
         let verdict = Verdict::of(&evidence);
         let tally = generator.tally();
@@ -306,10 +318,10 @@ impl Stage {
             "  files and logs: {}\n",
             self.dir.path().display()
         ));
-        if let Some(node) = self.nodes.list().first() {
-            let at = node.listen;
-            text.push_str(&format!("try: aliquot cluster status --address {at}\n"));
-        }
+        let endpoints = self.nodes.endpoints();
+        text.push_str(&format!(
+            "try: aliquot cluster status --endpoint {endpoints}\n"
+        ));
         self.screen.say(&text);
     }
 

@@ -30,6 +30,10 @@ pub const SETTLING: Span = Span::from_secs(2);
 /// How long after a kill the limit may be used less than fully.
 pub const AFTERMATH: Span = Span::from_secs(5);
 
+/// How much of a run must be seen after a kill, or what came of it is not known: the aftermath, and a second that is
+/// over.
+pub const SEEN_AFTER: Span = Span::from_secs(6);
+
 /// When what happened, on the host's boot clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeline {
@@ -76,6 +80,8 @@ pub struct Evidence {
     pub shared: Option<String>,
     /// Messages of the services' sessions, both ways, if they were counted.
     pub messages: Option<u64>,
+    /// Reports among them, each answered by a node, if they were counted.
+    pub reports: Option<u64>,
 }
 
 /// What became of a run.
@@ -96,7 +102,9 @@ pub struct Verdict {
     pub portions: Vec<Portion>,
     /// How fair that is: see [`jain`].
     pub jain: Option<f64>,
-    /// Requests decided for each message of a session.
+    /// Requests decided for each report and its answer: a round trip to the coordinator.
+    pub requests_per_round_trip: Option<f64>,
+    /// Requests decided for each message of a session, either way.
     pub requests_per_message: Option<f64>,
     /// Admissions recorded.
     pub admitted: u64,
@@ -126,6 +134,7 @@ impl Verdict {
             phases: Phases::default(),
             portions: Vec::new(),
             jain: None,
+            requests_per_round_trip: None,
             requests_per_message: None,
         };
         if let Some((key, rate)) = shared_rate(evidence) {
@@ -138,8 +147,12 @@ impl Verdict {
             verdict.jain = jain(&verdict.portions);
         }
         let decided = course::as_f64(verdict.admitted + verdict.refused);
-        let messages = evidence.messages.filter(|messages| *messages > 0);
-        verdict.requests_per_message = messages.map(|messages| decided / course::as_f64(messages));
+        let each = |count: Option<u64>| {
+            let count = count.filter(|count| *count > 0);
+            count.map(|count| decided / course::as_f64(count))
+        };
+        verdict.requests_per_message = each(evidence.messages);
+        verdict.requests_per_round_trip = each(evidence.reports);
         verdict.outcome = Ruling::all(verdict.criteria.iter().map(|criterion| criterion.ruling));
         verdict
     }

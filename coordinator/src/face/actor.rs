@@ -4,7 +4,8 @@ use super::backend::{
     Backend, ClientFacts, Clients, Flow, Flows, Look, NodeFacts, Unavailable, View, WriteError,
 };
 use crate::node::{self, NodeHandle};
-use crate::raft::{Change, ChangeError, PeerAddress, ProposeError, Raft};
+use crate::raft::{CHANGE_WITHIN, Change, ChangeError, PeerAddress, ProposeError, Raft};
+use crate::timer;
 use aliquot_core::command::Command;
 use aliquot_core::state::Effect;
 use aliquot_core::unit::{BudgetId, Incarnation, NodeId, RequestId, Term};
@@ -81,6 +82,8 @@ impl Backend for ActorBackend {
         })
     }
 
+    /// No request needs to be remembered: each change says what is to hold, and of what holds
+    /// already nothing is left to be done.
     fn change(
         &self,
         _: RequestId,
@@ -89,7 +92,17 @@ impl Backend for ActorBackend {
         let raft = self.raft.clone();
         Box::pin(async move {
             let change = resolve(&raft, change).await?;
-            raft.change(change).await.map_err(not_changed)
+            // In a task of its own: half a change must not be left behind because whoever asked
+            // for it hung up.
+            let changed = tokio::spawn(raft.change(change));
+            let unknown = |reason: &str| WriteError::Unknown {
+                reason: reason.to_owned(),
+            };
+            match timer::timeout(CHANGE_WITHIN, changed).await {
+                Ok(Ok(changed)) => changed.map_err(not_changed),
+                Ok(Err(_)) => Err(unknown("this node has stopped")),
+                Err(_) => Err(unknown("it takes too long, and goes on")),
+            }
         })
     }
 }
@@ -202,12 +215,16 @@ impl Flows for Sight<'_> {
 }
 
 impl Clients for Sight<'_> {
-    fn page(&self, after: u64, most: usize) -> Vec<ClientFacts> {
+    fn page(&self, after: u64, most: usize, holding: Option<BudgetId>) -> Vec<ClientFacts> {
         let sessions = self.0.sessions.sessions();
+        let account = holding.and_then(|budget| self.0.node?.account(budget));
+        let held = |life| account.map(|account| account.holding(life));
+        let is_asked = |life| holding.is_none() || held(life).is_some_and(|held| !held.is_zero());
         sessions
-            .filter(|(life, _)| life.get() > after)
+            .filter(|(life, _)| life.get() > after && is_asked(*life))
             .take(most)
             .map(|(life, session)| ClientFacts {
+                held: held(life),
                 session: life.get(),
                 address: session.remote().address.clone(),
                 labels: session.labels().clone(),

@@ -5,6 +5,7 @@
 
 use aliquot_core::budget::Labels;
 use aliquot_core::command::Command;
+use aliquot_core::edge::Vector;
 use aliquot_core::state::{Effect, Phase, State};
 use aliquot_core::unit::{BudgetId, Incarnation, NodeId, RequestId, Span, Term, Tick};
 use aliquot_wire::admin::{ClusterChange, Role};
@@ -143,8 +144,9 @@ pub struct Flow {
 
 /// A node's client sessions.
 pub trait Clients {
-    /// The sessions after `after` in the order of their names, `most` of them or all that are left.
-    fn page(&self, after: u64, most: usize) -> Vec<ClientFacts>;
+    /// The sessions after `after` in the order of their names, `most` of them or all that are left;
+    /// if a budget is named, those alone that hold something of it.
+    fn page(&self, after: u64, most: usize, holding: Option<BudgetId>) -> Vec<ClientFacts>;
 }
 
 /// What a node knows of a client session.
@@ -162,6 +164,8 @@ pub struct ClientFacts {
     pub opened: Tick,
     /// When it last reported.
     pub heard: Tick,
+    /// What it holds of the budget that was named.
+    pub held: Option<Vector>,
 }
 
 impl ClientFacts {

@@ -3,7 +3,7 @@
 //! The actor leaves a [`Snapshot`] in a watch channel, some times a second;
 //! whoever asks is answered from the last one, so that a scrape costs the actor
 //! nothing. The output has a fixed number of lines: no figure has a label but
-//! the [`TOP_KEYS`] keys that admit most.
+//! the version and the [`TOP_KEYS`] keys that admit most.
 
 use axum::Router;
 use axum::extract::State;
@@ -213,6 +213,14 @@ impl Collector for Figures {
             let mut counter = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             counter.encode_counter::<NoLabels, _, u64>(&value(&self.0), None)?;
         }
+        let build = [("version", env!("CARGO_PKG_VERSION"))];
+        let mut info = encoder.encode_descriptor(
+            "build_info",
+            "1, of the version that runs",
+            None,
+            MetricType::Gauge,
+        )?;
+        info.encode_family(&build)?.encode_gauge(&1_u64)?;
         let top = top(&self.0.keys);
         for (name, help, value) in KEYS {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;

@@ -17,16 +17,20 @@ use tonic::transport::{Certificate, ClientTlsConfig, Identity, ServerTlsConfig};
 #[non_exhaustive]
 pub enum TlsError {
     /// It cannot be read.
-    #[error("{} cannot be read: {error}", path.display())]
+    #[error("{setting} = {} cannot be read: {error}", path.display())]
     Unreadable {
+        /// Which setting names it.
+        setting: &'static str,
         /// The file.
         path: PathBuf,
         /// What the operating system said.
         error: std::io::Error,
     },
     /// It holds something else.
-    #[error("{} holds no {expected} in PEM: {reason}", path.display())]
+    #[error("{setting} = {} holds no {expected} in PEM: {reason}", path.display())]
     NotPem {
+        /// Which setting names it.
+        setting: &'static str,
         /// The file.
         path: PathBuf,
         /// What it should hold.
@@ -77,10 +81,10 @@ impl TlsFiles {
         let mut warnings = Vec::new();
         let identity = identity.map(|(cert, key)| {
             warnings.extend(secret_is_open(key));
-            Ok((read_certs(cert)?, read_key(key)?))
+            Ok((read_certs("tls.cert", cert)?, read_key("tls.key", key)?))
         });
         Ok(Self {
-            ca: read_certs(ca)?,
+            ca: read_certs("tls.ca", ca)?,
             identity: identity.transpose()?,
             client_certs: ClientCerts::Required,
             warnings,
@@ -140,16 +144,18 @@ pub(super) fn secret_is_open(path: &Path) -> Option<String> {
     })
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+fn read(setting: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
     std::fs::read(path).map_err(|error| TlsError::Unreadable {
+        setting,
         path: path.to_owned(),
         error,
     })
 }
 
-fn read_certs(path: &Path) -> Result<Vec<u8>, TlsError> {
-    let pem = read(path)?;
+fn read_certs(setting: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
+    let pem = read(setting, path)?;
     let not_pem = |reason: String| TlsError::NotPem {
+        setting,
         path: path.to_owned(),
         expected: "certificate",
         reason,
@@ -162,11 +168,12 @@ fn read_certs(path: &Path) -> Result<Vec<u8>, TlsError> {
     }
 }
 
-fn read_key(path: &Path) -> Result<Vec<u8>, TlsError> {
-    let pem = read(path)?;
+fn read_key(setting: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
+    let pem = read(setting, path)?;
     match PrivateKeyDer::from_pem_slice(&pem) {
         Ok(_) => Ok(pem),
         Err(error) => Err(TlsError::NotPem {
+            setting,
             path: path.to_owned(),
             expected: "private key",
             reason: error.to_string(),

@@ -2,8 +2,10 @@
 
 use super::metrics::{KeyUse, Snapshot, TOP_KEYS};
 use crate::node::{NodeHandle, View};
+use crate::raft::Status;
 use crate::session::Gate;
 use aliquot_core::share::Kind;
+use aliquot_core::unit::NodeId;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -11,8 +13,46 @@ use tokio::sync::watch;
 /// A look costs the actor well under a millisecond.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Snapshots of the node, until it is gone.
-pub fn snapshots(handle: NodeHandle, gate: Gate) -> watch::Receiver<Arc<Snapshot>> {
+/// Why the node serves nobody, or nothing if it does: looked at every now and then, whenever its
+/// `standing` in the log changes, and for good once it is `leaving`.
+pub fn readiness(
+    handle: NodeHandle,
+    mut standing: watch::Receiver<Status>,
+    mut leaving: watch::Receiver<bool>,
+) -> watch::Receiver<Option<String>> {
+    let (sender, readiness) = watch::channel(Some("starting".to_owned()));
+    let tell = move |reason: Option<String>| {
+        sender.send_if_modified(|known| {
+            let changed = *known != reason;
+            *known = reason;
+            changed
+        });
+    };
+    tokio::spawn(async move {
+        loop {
+            let Ok(reason) = handle.view(not_ready).await else {
+                return tell(Some("stopped".to_owned()));
+            };
+            tell(reason);
+            tokio::select! {
+                () = tokio::time::sleep(EVERY) => {}
+                Ok(()) = standing.changed() => {}
+                // Whoever could say so is gone when the node is.
+                _ = leaving.wait_for(|leaving| *leaving) => {
+                    return tell(Some("leaving".to_owned()));
+                }
+            }
+        }
+    });
+    readiness
+}
+
+/// Snapshots of the node, until it is gone; whether it is ready is known elsewhere.
+pub fn snapshots(
+    handle: NodeHandle,
+    gate: Gate,
+    mut readiness: watch::Receiver<Option<String>>,
+) -> watch::Receiver<Arc<Snapshot>> {
     let (sender, snapshots) = watch::channel(Arc::new(Snapshot {
         not_ready: Some("starting".to_owned()),
         ..Snapshot::default()
@@ -20,10 +60,16 @@ pub fn snapshots(handle: NodeHandle, gate: Gate) -> watch::Receiver<Arc<Snapshot
     tokio::spawn(async move {
         while let Ok(mut snapshot) = handle.view(look).await {
             snapshot.streams = gate.streams() as u64;
+            snapshot
+                .not_ready
+                .clone_from(&readiness.borrow_and_update());
             if sender.send(Arc::new(snapshot)).is_err() {
                 return;
             }
-            tokio::time::sleep(EVERY).await;
+            tokio::select! {
+                () = tokio::time::sleep(EVERY) => {}
+                Ok(()) = readiness.changed() => {}
+            }
         }
         sender.send_modify(|last| {
             Arc::make_mut(last).not_ready = Some("stopped".to_owned());
@@ -38,7 +84,7 @@ fn look(view: &View<'_>) -> Snapshot {
         node.holder().lease().until().since(view.now).nanos()
     });
     Snapshot {
-        not_ready: not_ready(view),
+        not_ready: None,
         is_leader: view.status.leads,
         term: view.status.term,
         leader_changes: counts.leader_changes,
@@ -63,6 +109,8 @@ fn look(view: &View<'_>) -> Snapshot {
 fn not_ready(view: &View<'_>) -> Option<String> {
     let reason = if let Some(reason) = &view.status.failed {
         format!("the log cannot go on: {reason}")
+    } else if view.state.was_removed(NodeId::new(view.status.node)) {
+        "removed from the cluster".to_owned()
     } else if view.leaving {
         "leaving".to_owned()
     } else if !view.status.formed {

@@ -65,6 +65,7 @@ impl Link {
             connect,
             events,
             waiting,
+            lost: false,
         };
         let task = tokio::spawn(runner.run());
         Self { outbound, task }
@@ -102,6 +103,8 @@ struct Runner {
     rng: StdRng,
     events: mpsc::Sender<Event>,
     waiting: mpsc::Receiver<GossipMessage>,
+    /// Whether it was said that the peer is away.
+    lost: bool,
 }
 
 impl fmt::Debug for Runner {
@@ -126,6 +129,10 @@ impl Runner {
             }
             let Some(reason) = ended else { return };
             tracing::debug!(%peer, %reason, "the gossip link is down");
+            if !std::mem::replace(&mut self.lost, true) {
+                let address = &self.settings.address;
+                tracing::warn!(%peer, %address, %reason, "a peer is lost, and tried again and again");
+            }
             if self
                 .events
                 .send(Event::Down { peer, reason })
@@ -153,6 +160,9 @@ impl Runner {
         // What waited while there was no stream is older than what a new link says.
         while self.waiting.try_recv().is_ok() {}
         let peer = self.settings.peer;
+        if std::mem::take(&mut self.lost) {
+            tracing::info!(%peer, address = %self.settings.address, "a peer is back");
+        }
         self.events.send(Event::Up { peer }).await.ok()?;
         loop {
             tokio::select! {

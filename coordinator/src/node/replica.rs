@@ -92,6 +92,13 @@ impl Actor {
                 self.spread = Spread::new(*incarnation);
                 self.sessions.clear(&Refused::Lapsed);
             }
+            Effect::Leaving(life) if self.node.as_ref().is_some_and(|it| it.life() == *life) => {
+                tracing::error!(
+                    "this node was removed from the cluster: it takes no clients any more, and hands back what it has; \
+                     stop it, and empty its data_dir if it is to be let in again, which gives it another id"
+                );
+                self.depart();
+            }
             Effect::Configured => self.adopt_settings(),
             // A generation that ended has no key any more.
             Effect::RuleChanged(_) | Effect::Ended(_) => self.pending.stale.all(),
@@ -105,6 +112,16 @@ impl Actor {
             Effect::Reclaimed(life) => self.book.forget(*life),
             _ => {}
         }
+    }
+
+    /// Takes no clients from now on, and hands back what it has.
+    pub(super) fn depart(&mut self) {
+        if let Some(node) = &mut self.node {
+            node.leave(self.now);
+        }
+        self.departs = true;
+        // Who was asked to move before, and stayed, is asked again.
+        self.sessions.forget_asked();
     }
 
     /// The key of a generation may be called otherwise now.

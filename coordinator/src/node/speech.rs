@@ -374,14 +374,9 @@ impl Actor {
 
     /// Begins to hand everything back.
     pub(super) fn leave(&mut self, reply: oneshot::Sender<()>) {
-        if let Some(node) = &mut self.node {
-            node.leave(self.now);
-        }
-        self.departs = true;
-        // Who was asked to move before, and stayed, is asked again.
-        self.sessions.forget_asked();
-        self.leaving.push(reply);
+        self.depart();
         self.pace.news = true;
+        self.leaving.push(reply);
     }
 
     /// Leaves when nothing is left to hand back.

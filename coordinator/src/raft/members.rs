@@ -75,7 +75,7 @@ pub(super) async fn admit(
     }
     add(shared, &status, peer).await?;
     if former.is_empty() {
-        promote(shared, &shared.now(), node).await?;
+        vote(shared, node).await?;
     } else {
         take_place(shared, &former, node).await?;
     }
@@ -157,6 +157,16 @@ async fn promote(shared: &Shared, status: &Status, node: u64) -> Result<(), Chan
     if status.voters.contains_key(&node) {
         return Ok(());
     }
+    // The core's own word: what follows it may not have heard of a node that was added just now.
+    let latest = Status::of(&shared.core.metrics().borrow_watched(), true);
+    if !latest.learners.contains_key(&node) {
+        return refused(no_learner(&latest, node));
+    }
+    vote(shared, node).await
+}
+
+/// Gives a learner a vote as soon as it has caught up.
+async fn vote(shared: &Shared, node: u64) -> Result<(), ChangeError> {
     catch_up(shared, node).await?;
     commit(
         shared,
@@ -166,9 +176,22 @@ async fn promote(shared: &Shared, status: &Status, node: u64) -> Result<(), Chan
     .await
 }
 
+/// A stranger never catches up: whoever mistypes an id is told at once whom it could mean.
+fn no_learner(status: &Status, node: u64) -> String {
+    let learners: Vec<String> = status.learners.keys().map(ToString::to_string).collect();
+    let meant = match learners.as_slice() {
+        [] => "every member has a vote already".to_owned(),
+        some => format!("members without a vote: {}", some.join(", ")),
+    };
+    format!(
+        "node {node} is no member: let it in first, with `aliquot cluster add ADDRESS`; {meant}"
+    )
+}
+
+/// Of a node that is no member nothing is left to be done: whoever lost the answer asks again.
 async fn remove(shared: &Shared, status: &Status, node: u64) -> Result<(), ChangeError> {
     if status.address(node).is_none() {
-        return refused(format!("node {node} is no member"));
+        return Ok(());
     }
     if status.voters.len() == 1 && status.voters.contains_key(&node) {
         return refused(format!("node {node} is the only voter"));
@@ -191,7 +214,11 @@ async fn replace(
         return refused(format!("node {node} cannot take its own place"));
     }
     if status.address(former).is_none() {
-        return refused(format!("node {former} is no member"));
+        return match status.voters.get(&node) {
+            // It was done already, and the answer was lost.
+            Some(address) if *address == successor.address => Ok(()),
+            _ => refused(format!("node {former} is no member")),
+        };
     }
     if former == shared.options.node {
         return hand_over(shared, status).await;

@@ -6,6 +6,10 @@ use bytes::Bytes;
 use openraft::{Config, SnapshotPolicy};
 use std::time::Duration;
 
+/// How long a change of the members may take: a learner that catches up, and two quorums. Who
+/// waits for one waits for longer, or does not learn what became of it.
+pub const CHANGE_WITHIN: Duration = Duration::from_secs(65);
+
 /// The settings of a node's part in the protocol.
 #[derive(Clone, Debug)]
 pub struct Options {

@@ -1,5 +1,6 @@
 //! What nodes ask each other beside replication: both ends of it.
 
+use super::CHANGE_WITHIN;
 use super::members;
 use super::outcome::{ChangeError, Leader, ProposeError};
 use super::service::{check_cluster, read};
@@ -16,10 +17,9 @@ use std::time::Duration;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Response, Status};
 
-/// How long a greeting, a command and a change of the members may take.
+/// How long a greeting and a command may take.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(1);
 const PROPOSE_TIMEOUT: Duration = Duration::from_secs(5);
-const CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Why a peer gave no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,7 +58,7 @@ impl Shared {
             forwarded,
         };
         let mut client = self.peer(address)?;
-        answer(CHANGE_TIMEOUT, client.join(join.to_message())).await
+        answer(CHANGE_WITHIN, client.join(join.to_message())).await
     }
 
     pub(super) async fn propose_to(
@@ -84,7 +84,7 @@ impl Shared {
             change,
         };
         let mut client = self.peer(address)?;
-        answer(CHANGE_TIMEOUT, client.change(order.to_message())).await
+        answer(CHANGE_WITHIN, client.change(order.to_message())).await
     }
 
     fn peer(&self, address: &str) -> Result<PeerClient<Channel>, PeerError> {

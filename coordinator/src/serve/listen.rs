@@ -57,6 +57,8 @@ pub(super) struct Faces {
     pub(super) handle: NodeHandle,
     pub(super) raft: Raft,
     pub(super) auth: Arc<Auth>,
+    /// Why the node serves nobody, or nothing if it does.
+    pub(super) readiness: watch::Receiver<Option<String>>,
 }
 
 /// The servers that run.
@@ -204,21 +206,19 @@ impl Faces {
         let guard = self.auth.guard(Role::Admin);
         let admin = AdminService::new(self.backend.clone()).into_server(guard);
         let (reporter, health) = tonic_health::server::health_reporter();
-        tokio::spawn(report_health(reporter, self.raft.clone()));
-        let reflection = tonic_reflection::server::Builder::configure()
-            .register_encoded_file_descriptor_set(DESCRIPTORS)
-            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-            .build_v1();
-        let reflection = reflection.map_err(|error| ListenError {
+        tokio::spawn(report_health(reporter, self.readiness.clone()));
+        let unreflected = |error: tonic_reflection::server::Error| ListenError {
             setting: "listen",
             address: "reflection".to_owned(),
             reason: error.to_string(),
-        })?;
+        };
         let router = server
             .add_service(sessions)
             .add_service(admin)
             .add_service(health)
-            .add_service(reflection);
+            .add_service(reflection().build_v1().map_err(unreflected)?)
+            // What most tools still ask first.
+            .add_service(reflection().build_v1alpha().map_err(unreflected)?);
         let serving = router.serve_with_incoming_shutdown(connections(listener), told(stopping));
         Ok(run(serving, "clients"))
     }
@@ -226,7 +226,8 @@ impl Faces {
 
 impl Faces {
     fn metrics(&self, listener: TcpListener, stopping: watch::Receiver<bool>) -> JoinHandle<()> {
-        let snapshots = snapshots(self.handle.clone(), self.gate.clone());
+        let readiness = self.readiness.clone();
+        let snapshots = snapshots(self.handle.clone(), self.gate.clone(), readiness);
         let router = metrics::router(snapshots);
         tokio::spawn(async move {
             let serving = axum::serve(listener, router).with_graceful_shutdown(told(stopping));
@@ -237,18 +238,20 @@ impl Faces {
     }
 }
 
-/// Serving while this node is part of a cluster whose log goes on.
-async fn report_health(reporter: tonic_health::server::HealthReporter, raft: Raft) {
-    let mut status = raft.standing();
+/// What this port serves, for those who have no copy of the schema.
+fn reflection() -> tonic_reflection::server::Builder<'static> {
+    tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+}
+
+/// Serving while `/readyz` says so, too.
+async fn report_health(
+    reporter: tonic_health::server::HealthReporter,
+    mut readiness: watch::Receiver<Option<String>>,
+) {
     loop {
-        let (formed, leader) = {
-            let status = status.borrow_and_update();
-            (
-                status.formed && status.failed.is_none(),
-                status.leader.is_some(),
-            )
-        };
-        let serving = match formed && leader {
+        let serving = match readiness.borrow_and_update().is_none() {
             true => ServingStatus::Serving,
             false => ServingStatus::NotServing,
         };
@@ -259,7 +262,7 @@ async fn report_health(reporter: tonic_health::server::HealthReporter, raft: Raf
         ] {
             reporter.set_service_status(service, serving).await;
         }
-        if status.changed().await.is_err() {
+        if readiness.changed().await.is_err() {
             return;
         }
     }

@@ -59,6 +59,9 @@ fn counters_and_gauges_have_their_names() {
     assert!(page.contains("\naliquot_sessions 7.0\n"), "{page}");
     assert!(page.contains("\naliquot_reports_total 9\n"), "{page}");
     assert!(page.contains("\naliquot_ready 1.0\n"), "{page}");
+    let version = env!("CARGO_PKG_VERSION");
+    let info = format!("\naliquot_build_info{{version=\"{version}\"}} 1\n");
+    assert!(page.contains(&info), "{page}");
 }
 
 async fn get(snapshots: &watch::Receiver<Arc<Snapshot>>, path: &str) -> (u16, String) {

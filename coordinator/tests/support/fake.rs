@@ -5,8 +5,9 @@ use aliquot_coordinator::face::backend::{
 };
 use aliquot_core::budget::Labels;
 use aliquot_core::command::Command;
+use aliquot_core::edge::Vector;
 use aliquot_core::state::{Effect, State};
-use aliquot_core::unit::{BudgetId, NodeId, RequestId, Term, Tick};
+use aliquot_core::unit::{BudgetId, NodeId, Rate, RequestId, Term, Tick};
 use aliquot_wire::admin::{ClusterChange, Role};
 use futures_util::future::{BoxFuture, FutureExt, ready};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -66,8 +67,11 @@ impl Flows for Steady {
 }
 
 impl Clients for Steady {
-    fn page(&self, after: u64, most: usize) -> Vec<ClientFacts> {
-        let sessions = (1..=3_u64).filter(|session| *session > after).take(most);
+    fn page(&self, after: u64, most: usize, holding: Option<BudgetId>) -> Vec<ClientFacts> {
+        // The first holds nothing.
+        let sessions = (1 + u64::from(holding.is_some())..=3)
+            .filter(|session| *session > after)
+            .take(most);
         let facts = sessions.map(|session| ClientFacts {
             session,
             address: format!("10.0.0.{session}:5000"),
@@ -75,6 +79,10 @@ impl Clients for Steady {
             keys: 20,
             opened: Tick::from_nanos(1_000_000_000),
             heard: Tick::from_nanos(9_600_000_000),
+            held: holding.map(|_| Vector {
+                rate: Rate::from_grains(session << 32),
+                ..Vector::ZERO
+            }),
         });
         facts.collect()
     }

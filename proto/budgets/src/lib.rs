@@ -79,7 +79,8 @@ fn text_of(path: &str) -> Result<String, Unreadable> {
     } else {
         std::fs::read_to_string(path)
     };
-    read.map_err(|error| Unreadable(format!("{path} cannot be read: {error}")))
+    let name = named(path);
+    read.map_err(|error| Unreadable(format!("{name} cannot be read: {error}")))
 }
 
 fn named(path: &str) -> &str {
@@ -93,8 +94,12 @@ fn parse(path: &str, is_toml: bool, text: &str) -> Result<Vec<Value>, Unreadable
             .map(|document| vec![document])
             .map_err(|error| Unreadable(format!("{path} is not TOML: {}", error.trim_end())));
     }
-    serde_saphyr::from_multiple(text)
-        .map_err(|error| Unreadable(format!("{path} is not YAML: {error}")))
+    serde_saphyr::from_multiple(text).map_err(|error| {
+        // Advice for whoever writes a program.
+        let advice = ", set DuplicateKeyPolicy in Options if acceptable";
+        let error = error.to_string().replace(advice, "");
+        Unreadable(format!("{path} is not YAML: {error}"))
+    })
 }
 
 fn budgets_of(document: Value) -> Vec<Value> {
@@ -153,6 +158,13 @@ pub fn draft_of(place: &str, value: Value) -> Result<BudgetDraft, Unreadable> {
         return Err(Unreadable(format!(
             "{place}{key}: there is no field `{name}`; {hint}"
         )));
+    }
+    // What is wrong with a field by itself is told with its name.
+    for (name, field) in fields {
+        let alone = serde_json::json!({ name.as_str(): field });
+        if let Err(error) = serde_json::from_value::<BudgetDraft>(alone) {
+            return Err(Unreadable(format!("{place}: {name}: {error}")));
+        }
     }
     serde_json::from_value(value).map_err(|error| Unreadable(format!("{place}: {error}")))
 }

@@ -7,6 +7,7 @@
 
 mod book;
 mod home;
+mod requests;
 mod rules;
 mod set;
 mod snapshot;
@@ -239,6 +240,12 @@ impl State {
         life < self.next_incarnation
     }
 
+    /// Whether a node was removed: its id never joins again.
+    #[must_use]
+    pub fn was_removed(&self, node: NodeId) -> bool {
+        self.removed.contains(&node)
+    }
+
     /// All lives that are not over.
     pub fn members(&self) -> impl Iterator<Item = (Incarnation, &Member)> {
         self.members.iter().map(|(&life, member)| (life, member))
@@ -340,19 +347,6 @@ impl State {
                 period,
             } => self.reset_period(*request, *budget, *period, effects),
         }
-    }
-
-    /// Whether a request is new; it is remembered as carried out.
-    fn is_new(&mut self, request: RequestId, effects: &mut Vec<Effect>) -> bool {
-        if self.requests.contains(&request) {
-            effects.push(Effect::Repeated(request));
-            return false;
-        }
-        if self.requests.len() >= Self::REQUESTS_MAX {
-            self.requests.pop_front();
-        }
-        self.requests.push_back(request);
-        true
     }
 
     fn join(&mut self, node: NodeId, request: RequestId, effects: &mut Vec<Effect>) {

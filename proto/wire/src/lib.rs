@@ -65,5 +65,6 @@ pub use codec::Wire;
 pub use error::WireError;
 pub use sealed::Sealed;
 
-/// The schema, as an encoded `FileDescriptorSet`, for gRPC reflection.
+/// The schema of what clients and operators ask, as an encoded `FileDescriptorSet`, for gRPC
+/// reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

@@ -181,6 +181,13 @@ impl Node {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
+    /// How many files it has open, where the system tells.
+    #[must_use]
+    pub fn open_files(&self) -> Option<usize> {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", self.pid()?));
+        Some(open.ok()?.count())
+    }
+
     /// Whether it says that it serves clients.
     pub async fn is_ready(&self) -> bool {
         let answer = get(&self.metrics, "/readyz").await;

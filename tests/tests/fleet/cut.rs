@@ -56,8 +56,15 @@ impl Scene {
             scene.limiters.values().all(holds).then_some(())
         })
         .await;
-        // Floors come by the rounds after that, which nothing here shows.
-        scene.ask_all(millis(600)).await;
+        // Floors come by the rounds after that.
+        until("the client is given its floor", SOON, async || {
+            scene.ask_all(millis(50)).await;
+            let holders = ["budget", "holders", "floor", "--clients"];
+            let holders = scene.fleet.cli(&holders).await;
+            let floor = &holders.json["clients"][0]["floor"];
+            (floor["rate_per_s"].as_f64()? >= 40.0).then_some(())
+        })
+        .await;
         scene
     }
 

@@ -216,17 +216,26 @@ async fn a_thousand_idle_connections_do_no_harm() {
 #[ignore = "needs a limit of 11,000 open files; a tenth of it runs always"]
 async fn ten_thousand_idle_connections_do_no_harm() {
     let _machine = crate::support::alone().await;
+    let files = raise_files();
+    if files <= 11_000 {
+        println!(
+            "!! SKIPPED: 10,000 connections need 11,000 open files, and `ulimit -Hn` is {files}"
+        );
+        return;
+    }
     bears(10_000).await;
 }
+
+/// So many files a node may have open that is to run out of them.
+const FILES: usize = 200;
 
 /// A node that may open no more files takes connections again when some are closed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_out_of_files_serves_again_when_it_has_some() {
     let _machine = together().await;
+    let limited = format!("ulimit -n {FILES}; exec \"$0\" \"$@\"");
     let mut fleet = setup().nodes(1).plan().await;
-    fleet
-        .node_mut(0)
-        .under(&["sh", "-c", "ulimit -n 200; exec \"$0\" \"$@\""]);
+    fleet.node_mut(0).under(&["sh", "-c", &limited]);
     fleet.start(0);
     fleet.serves().await;
     fleet
@@ -238,8 +247,10 @@ async fn a_node_out_of_files_serves_again_when_it_has_some() {
         for _ in 0..400 {
             idle.push(TcpStream::connect(address).await.unwrap());
         }
-        // The queue of the port is not empty while there are no files.
-        aliquot_tests::fleet::hold(millis(300), async || {}).await;
+        until("the node has no files left", SOON, async || {
+            (node.open_files()? >= FILES).then_some(())
+        })
+        .await;
         drop(idle);
         lives(&fleet).await;
     }

@@ -8,8 +8,10 @@
 //! | `clients` | clients are killed and closed, limits are lowered |
 //! | `restart` | all nodes are restarted one by one |
 //! | `spread` | clients are spread evenly over whoever is there |
+//! | `health` | nodes are watched by gRPC |
 //! | `disk` | disks are full, or cannot be written |
 //! | `hostile` | ports are told nonsense |
+//! | `members` | nodes are added, promoted, removed and replaced |
 //! | `identity` | nodes are wiped, and clusters meet |
 //! | `lost` | disks forget what was promised |
 
@@ -23,10 +25,12 @@ mod clients;
 mod cut;
 mod disk;
 mod durable;
+mod health;
 mod hostile;
 mod identity;
 mod leader;
 mod lost;
+mod members;
 mod restart;
 mod spread;
 mod support;

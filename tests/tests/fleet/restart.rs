@@ -1,8 +1,9 @@
 //! Nodes are restarted one by one, as an operator would.
 
-use crate::support::{alone, setup};
+use crate::support::{alone, setup, together};
 use aliquot_client::Span;
 use aliquot_tests::fleet::{Judged, Load, Offer, SOON, now, until};
+use rustix::process::Signal;
 
 const RATE: u64 = 1_000;
 
@@ -52,9 +53,8 @@ async fn a_rolling_restart_under_load_admits_nearly_all_throughout() {
         let windows = record.windows(from, to.min(end), Span::from_millis(200));
         // A window in which the machine did not even let the load ask shows nothing.
         let asked = |window: &Judged| window.offered as u64 >= RATE * 6 / 10 * 9 / 10;
-        let Some(worst) = windows.filter(asked).min_by_key(|window| window.admitted) else {
-            continue;
-        };
+        let worst = windows.filter(asked).min_by_key(|window| window.admitted);
+        let worst = worst.unwrap_or_else(|| panic!("nobody asked for 2 s after {at:?}"));
         println!(
             "after SIGTERM, the worst 200 ms: {} admitted, {:?} in",
             worst.admitted,
@@ -66,4 +66,46 @@ async fn a_rolling_restart_under_load_admits_nearly_all_throughout() {
     let most = RATE * end.since(begin).nanos() / 1_000_000_000;
     println!("{} of {most} admitted, {:?}", all.admitted, record.reasons);
     assert!(all.admitted as u64 >= most * 95 / 100, "{all:?} of {most}");
+}
+
+/// The terminal that it was started from is closed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_whose_terminal_is_closed_hands_everything_back() {
+    let _machine = together().await;
+    let mut fleet = setup().nodes(1).start().await;
+    fleet.signal(0, Signal::HUP);
+    let end = fleet.ended(0).await;
+    assert_eq!(end.status.code(), Some(0), "{}", end.log);
+    for said in [
+        "starting",
+        "clients=127.0.0.1:",
+        "SIGHUP",
+        "leaving",
+        "stopped",
+    ] {
+        assert!(end.log.contains(said), "{}\nlacks {said}", end.log);
+    }
+}
+
+/// Whoever looks into the log of the last node that is left finds what happened, and not the same a thousand times.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_is_left_alone_says_once_whom_it_lost() {
+    let _machine = together().await;
+    let mut fleet = setup().start().await;
+    let leader = fleet.leader().await;
+    let others: Vec<usize> = (0..3).filter(|index| *index != leader).collect();
+    let before = fleet.nodes()[leader].log().lines().count();
+    others.iter().for_each(|index| fleet.kill(*index));
+    let log = || fleet.nodes()[leader].log();
+    until("its lease is over", SOON, async || {
+        log().contains("its lease is over").then_some(())
+    })
+    .await;
+    let said = log().lines().count() - before;
+    assert!(said <= 10, "{said} lines:\n{}", log());
+    assert_eq!(log().matches("a peer is lost").count(), 2, "{}", log());
+    others.iter().for_each(|index| fleet.start(*index));
+    fleet.serves().await;
+    let log = fleet.nodes()[leader].log();
+    assert_eq!(log.matches("a peer is back").count(), 2, "{log}");
 }

@@ -1,5 +1,6 @@
 use super::*;
 use clap::Parser;
+use std::path::Path;
 
 #[derive(Debug, Parser)]
 struct Whole {

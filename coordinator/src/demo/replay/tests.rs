@@ -68,8 +68,17 @@ fn bad_lines_are_told_by_number_and_field() {
     refused("1", "line 1: key = \"\"");
     refused("1,a,0", "line 1: cost = \"0\": must be a whole number");
     refused("1,a,1,x", "line 1: fields = \"x\"");
+}
+
+#[test]
+fn lines_that_are_no_requests_are_counted_and_left_out() {
     let log = "h - - [01/Jan/2024:00:00:00 +0000] \"GET / HTTP/1.1\" 200 1\n";
-    refused(&format!("{log}h - - oops"), "line 2: time = \"h - - oops\"");
+    let oops = |line: &str| {
+        let replay = Replay::read(&format!("{log}{line}\n{log}")).unwrap();
+        assert_eq!((replay.arrivals.len(), replay.skipped.lines), (2, 1));
+        replay.skipped.first.unwrap().to_string()
+    };
+    assert!(oops("h - - oops").starts_with("line 2: time = \"h - - oops\""));
     for time in [
         "30/Feb/2024:00:00:00 +0000",
         "01/jan/2024:00:00:00 +0000",
@@ -78,11 +87,27 @@ fn bad_lines_are_told_by_number_and_field() {
         "01/Jan/2024:00:00:00 +00",
         "01/Jan/2024:00:00 +0000",
     ] {
-        let line = format!("h - - [{time}] \"GET / HTTP/1.1\" 200 1");
-        refused(&format!("{log}{line}"), &format!("line 2: time = {time:?}"));
+        let because = oops(&format!("h - - [{time}] \"GET / HTTP/1.1\" 200 1"));
+        assert!(
+            because.starts_with(&format!("line 2: time = {time:?}")),
+            "{because}"
+        );
     }
-    let no_path = log.replace("GET / HTTP", "-");
-    refused(&format!("{log}{no_path}"), "line 2: request");
+    for request in [
+        "-",
+        r"\x16\x03\x01",
+        "OPTIONS * HTTP/1.1",
+        "CONNECT a:443 HTTP/1.1",
+        "",
+    ] {
+        let because = oops(&log.trim().replace("GET / HTTP/1.1", request));
+        assert!(because.starts_with("line 2: request"), "{because}");
+    }
+    let scanned = log.replace("GET / HTTP/1.1", "-");
+    refused(
+        &scanned.repeat(3),
+        "none of 3 lines is a request; line 1: request",
+    );
 }
 
 #[test]

@@ -34,6 +34,7 @@ pub fn ask_held(client: &Client, key: &str) -> AskHeld {
             lease_ms: status.node.as_ref().map(|_| lease_ms),
             node: status.node.clone(),
             messages: Some(status.messages),
+            reports: Some(status.reports),
         }
     })
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use tempfile::TempDir;
 
 /// A directory for one run: a temporary one, which is removed when this is
 /// dropped unless somebody wants to look into it, or one that was asked for,
@@ -9,34 +10,38 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct WorkDir {
     path: PathBuf,
-    remove: bool,
+    temporary: Option<TempDir>,
 }
 
 impl WorkDir {
-    /// The directory `wanted`, or a new one among the system's temporary ones.
+    /// The directory `wanted`, or a new one among the system's temporary ones,
+    /// whose name nobody could foresee and which nobody else can read.
     ///
     /// # Errors
     ///
     /// The system's, if it cannot be made; and one that says so if `wanted` has
     /// something in it, because a run must begin with nothing.
     pub fn new(wanted: Option<&Path>) -> io::Result<Self> {
-        let (path, remove) = match wanted {
-            Some(path) => (path.to_owned(), false),
-            None => {
-                let name = format!("aliquot-demo-{}", std::process::id());
-                (std::env::temp_dir().join(name), true)
-            }
+        let Some(wanted) = wanted else {
+            let made = tempfile::Builder::new().prefix("aliquot-demo-").tempdir()?;
+            let path = made.path().canonicalize()?;
+            return Ok(Self {
+                path,
+                temporary: Some(made),
+            });
         };
-        std::fs::create_dir_all(&path)?;
-        if std::fs::read_dir(&path)?.next().is_some() {
+        std::fs::create_dir_all(wanted)?;
+        if std::fs::read_dir(wanted)?.next().is_some() {
             return Err(io::Error::new(
                 io::ErrorKind::DirectoryNotEmpty,
-                format!("{} must be an empty directory", path.display()),
+                format!("{} must be an empty directory", wanted.display()),
             ));
         }
-        // Its children work in directories of their own.
-        let path = path.canonicalize()?;
-        Ok(Self { path, remove })
+        Ok(Self {
+            // Its children work in directories of their own.
+            path: wanted.canonicalize()?,
+            temporary: None,
+        })
     }
 
     /// The directory.
@@ -47,15 +52,7 @@ impl WorkDir {
 
     /// Leaves the directory where it is.
     pub fn keep(&mut self) {
-        self.remove = false;
-    }
-}
-
-impl Drop for WorkDir {
-    fn drop(&mut self) {
-        if self.remove {
-            // What cannot be removed stays among the temporary files.
-            let _ = std::fs::remove_dir_all(&self.path);
-        }
+        // It is the same one that is known by its path.
+        let _ = self.temporary.take().map(TempDir::keep);
     }
 }

@@ -14,6 +14,7 @@ fn view() -> View {
                 lease_ms: Some(2_740),
                 node: Some("node-2".into()),
                 messages: None,
+                reports: None,
             },
             ..Status::default()
         }),

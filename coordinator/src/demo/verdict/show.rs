@@ -40,10 +40,14 @@ fn write_all(text: &mut String, verdict: &Verdict) -> std::fmt::Result {
             percent(most),
         )?;
     }
-    if let Some(requests) = verdict.requests_per_message {
+    let traffic = verdict
+        .requests_per_round_trip
+        .zip(verdict.requests_per_message);
+    if let Some((round_trip, message)) = traffic {
         writeln!(
             text,
-            "{:<10} {requests:.1} requests per session message",
+            "{:<10} {round_trip:.1} requests per round trip to the coordinator (a report and its answer), \
+             {message:.1} per message of a session, either way",
             "traffic"
         )?;
     }

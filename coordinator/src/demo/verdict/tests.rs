@@ -41,6 +41,7 @@ fn fair_run() -> Evidence {
         drift: Drift::from_ppm(0).unwrap(),
         shared: Some("demo".into()),
         messages: Some(50),
+        reports: Some(20),
     };
     for (index, name) in ["a", "b"].into_iter().enumerate() {
         let mut recording = Recording {
@@ -103,6 +104,8 @@ fn a_run_at_exactly_its_limit_passes() {
     assert_eq!(verdict.keys[0].slack, 0.0);
     assert_eq!(verdict.phases.before, Some(1.0));
     assert_eq!(verdict.requests_per_message, Some(1_008.0 / 50.0));
+    assert_eq!(verdict.requests_per_round_trip, Some(1_008.0 / 20.0));
+    assert!(show(&verdict).contains("50.4 requests per round trip"));
     assert!(verdict.jain.unwrap() > 0.9999);
     assert!(
         serde_json::to_string(&verdict)
@@ -205,5 +208,12 @@ fn a_kill_is_judged_by_its_own_bounds_and_a_short_run_says_what_it_could_not_sho
     count(&mut evidence);
     check(&evidence, Ruling::Fail, "each second: 0.00 %");
     evidence.timeline.end = Tick::from_nanos(8_000 * MS);
-    check(&evidence, Ruling::Pass, "not judged after a kill, 5 s");
+    check(&evidence, Ruling::Unknown, "UNKNOWN    after a kill, 5 s");
+    let mut short = fair_run();
+    short.timeline.killed = Some(Tick::from_nanos(9_500 * MS));
+    check(
+        &short,
+        Ruling::Unknown,
+        "UNKNOWN    recovery: the run was too short",
+    );
 }

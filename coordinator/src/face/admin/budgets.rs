@@ -74,13 +74,16 @@ impl AdminService {
     }
 
     pub(super) async fn delete(&self, delete: DeleteBudget) -> Result<Deleted, Status> {
-        let pattern = delete.key;
-        let found = self
-            .look_fenced(move |view| get(view.state, &pattern))
-            .await?;
+        let (pattern, request) = (delete.key, delete.request);
+        let look = move |view: &View<'_>| {
+            let found = get(view.state, &pattern);
+            (found, view.state.has_carried_out(request))
+        };
+        let (found, was_carried_out) = self.look_fenced(look).await?;
         let Some(found) = found else {
+            // This very request withdrew it, and its answer was lost.
             return Ok(Deleted {
-                found: false,
+                found: was_carried_out,
                 instances: 0,
             });
         };

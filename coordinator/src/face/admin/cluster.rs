@@ -1,5 +1,6 @@
 //! The cluster, as the answering node knows it.
 
+use super::usage;
 use crate::face::backend::{ClientFacts, NodeFacts, View};
 use aliquot_core::state::Phase;
 use aliquot_core::unit::{Incarnation, NodeId, Span, Tick};
@@ -55,7 +56,18 @@ pub(super) fn cluster(view: &View<'_>) -> Cluster {
 
 pub(super) fn clients(view: &View<'_>, list: ListClients) -> Clients {
     let limit = list.limit as usize;
-    let mut page = view.clients.page(list.after, limit.saturating_add(1));
+    let budget = list.key.as_ref().map(|key| view.state.budget_of(key));
+    // Of a key that was not used yet nobody holds anything.
+    let mut page = match budget {
+        Some(None) => Vec::new(),
+        budget => {
+            let (after, most) = (list.after, limit.saturating_add(1));
+            view.clients.page(after, most, budget.flatten())
+        }
+    };
+    let generation = budget
+        .flatten()
+        .and_then(|budget| view.state.budget(budget));
     let more = page.len() > limit;
     page.truncate(limit);
     let show = |facts: ClientFacts| {
@@ -67,6 +79,10 @@ pub(super) fn clients(view: &View<'_>, list: ListClients) -> Clients {
             keys: facts.keys,
             open_for,
             heard_ago,
+            held: generation
+                .zip(facts.held)
+                .map(|(generation, held)| usage::holding(generation, held)),
+            floor: facts.held.map(usage::floor),
         }
     };
     Clients {

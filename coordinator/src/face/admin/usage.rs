@@ -74,11 +74,7 @@ pub(super) fn holders(state: &State, key: &Key) -> Option<Holders> {
                 .member(life)
                 .map_or(NodeId::new(0), |member| member.node),
             held: holding(generation, held),
-            floor: Share {
-                rate: held.floor_rate,
-                burst: held.floor_burst,
-                tokens: Tokens::ZERO,
-            },
+            floor: floor(held),
             closed,
         });
     Some(Holders {
@@ -87,12 +83,21 @@ pub(super) fn holders(state: &State, key: &Key) -> Option<Holders> {
 }
 
 /// What a vector of holdings holds: a rate's tokens are a log of moves, nothing that is held.
-fn holding(generation: &Generation, held: Vector) -> Share {
+pub(super) fn holding(generation: &Generation, held: Vector) -> Share {
     let is_quota = generation.budget.kind() == Kind::Quota;
     Share {
         rate: held.rate,
         burst: held.burst,
         tokens: if is_quota { held.tokens } else { Tokens::ZERO },
+    }
+}
+
+/// The floor in a vector of holdings.
+pub(super) const fn floor(held: Vector) -> Share {
+    Share {
+        rate: held.floor_rate,
+        burst: held.floor_burst,
+        tokens: Tokens::ZERO,
     }
 }
 

@@ -61,32 +61,13 @@ impl From<u64> for Written {
 /// Which of `rate`, `quota` and `concurrency` is there says what kind of
 /// budget it is; exactly one must be.
 ///
-/// | field | read as | default |
-/// |---|---|---|
-/// | `key` | a [`KeyPattern`](super::KeyPattern) | – |
-/// | `rate` | `1000/s`, `1.5k/s`, `90/min`, `1 per 10 days`; 0 or 1 per 10 days to 10¹² per second | – |
-/// | `burst` | whole tokens, 0 to 2⁵⁶; with `rate` | one second's worth, at least 1 |
-/// | `quota` | `50000 per day` (also `minute`, `hour`, `week`, `month`, `year`: the calendar's), `1M per 36h` (fixed) | – |
-/// | `offset` | `+05:30`; −14:00 to +14:00; with a calendar's `quota` | `+00:00` |
-/// | `align` | how much later each period starts; with `quota` | `0s` |
-/// | `concurrency` | permits, 0 to 2⁵⁶ | – |
-/// | `max_hold` | a span, 1 s to 24 h; with `concurrency` | `60s` |
-/// | `weights` | rules for clients' labels; the first that matches applies | weight 1 |
-/// | `band` | 0 to 9, the higher served first | 5 |
-/// | `floor` | a part for each client session; not with `quota` | none |
-/// | `ceiling` | the most for each client session; not with `quota` | none |
-/// | `on_lease_expiry` | `deny`, `floor`, `keep`, `open`, `{ local = … }` | `deny` |
-/// | `allocation` | `max_min`, `static`, `equal`, `proportional` | `max_min` |
-/// | `forget_after` | a span, 1 s to 30 d | `10m` |
-/// | `headroom` | `yes`, `no` | `yes` |
-/// | `max_keys` | keys at a time, 1 to 10,000,000; with a template's `key` | 100,000 |
-/// | `dry_run` | `yes`, `no` | `no` |
+/// What each field means is in [`FIELDS`](super::FIELDS), which help and documents are made of.
 ///
 /// The grammar of the values is that of [`grammar`](super::grammar).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
-#[expect(missing_docs, reason = "the table above says each field's meaning")]
+#[expect(missing_docs, reason = "the table of fields says each one's meaning")]
 pub struct BudgetDraft {
     pub key: String,
     pub rate: Option<Written>,
@@ -139,7 +120,14 @@ impl BudgetDraft {
 /// `permits` for concurrency.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
+#[cfg_attr(
+    feature = "serde",
+    serde(
+        default,
+        deny_unknown_fields,
+        expecting = "{ rate, burst } of a rate or { permits } of permits"
+    )
+)]
 pub struct PartDraft {
     /// Tokens per span, more than 0.
     pub rate: Option<Written>,
@@ -152,7 +140,10 @@ pub struct PartDraft {
 /// A weight rule as people write it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
+#[cfg_attr(
+    feature = "serde",
+    serde(default, deny_unknown_fields, expecting = "{ match, weight, band }")
+)]
 pub struct WeightDraft {
     /// A glob for each label that matters; all must match.
     #[cfg_attr(feature = "serde", serde(rename = "match"))]

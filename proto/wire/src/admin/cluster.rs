@@ -1,13 +1,14 @@
 //! The cluster: its nodes, their clients, and what operators change.
 
-use super::{page_size, read_request};
+use super::{page_size, read_exact, read_request};
 use crate::codec::wire;
 use crate::common::{drift, read_labels, write_labels};
 use crate::error::WireError;
 use crate::limits::{ADDRESS_BYTES_MAX, LABELS_MAX, MESSAGE_BYTES_MAX, PAGE_MAX};
 use crate::pb;
 use crate::read::{self, choice};
-use aliquot_core::budget::Labels;
+use aliquot_core::budget::{Key, Labels};
+use aliquot_core::share::Share;
 use aliquot_core::unit::{Drift, Incarnation, NodeId, RequestId, Span, Term};
 
 /// How the cluster is, as one node knows it.
@@ -68,12 +69,14 @@ pub struct NodeView {
 }
 
 /// Which sessions of a node are asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListClients {
     /// Only sessions after this one; 0 for the first page.
     pub after: u64,
     /// At most so many: 1 to [`PAGE_MAX`].
     pub limit: u32,
+    /// Only those that hold something of this key.
+    pub key: Option<Key>,
 }
 
 /// A page of a node's sessions.
@@ -102,6 +105,10 @@ pub struct ClientView {
     pub open_for: Span,
     /// How long ago it last reported.
     pub heard_ago: Span,
+    /// What it holds of the key that was asked about, floors included.
+    pub held: Option<Share>,
+    /// The floor among it.
+    pub floor: Option<Share>,
 }
 
 /// A change of who is in the cluster, or who leads it, and the request that asks for it.
@@ -224,6 +231,7 @@ impl From<&ListClients> for pb::ListClientsRequest {
         Self {
             after: list.after,
             limit: list.limit,
+            key: list.key.as_ref().map(ToString::to_string),
         }
     }
 }
@@ -235,6 +243,7 @@ impl TryFrom<pb::ListClientsRequest> for ListClients {
         Ok(Self {
             after: list.after,
             limit: page_size(list.limit)?,
+            key: list.key.map(read_exact).transpose()?,
         })
     }
 }
@@ -248,6 +257,8 @@ impl From<&Clients> for pb::ListClientsResponse {
             keys: client.keys,
             open_ns: client.open_for.nanos(),
             heard_ns_ago: client.heard_ago.nanos(),
+            held: client.held.as_ref().map(Into::into),
+            floor: client.floor.as_ref().map(Into::into),
         });
         Self {
             clients: clients.collect(),
@@ -280,6 +291,8 @@ impl TryFrom<pb::ClientView> for ClientView {
             keys: client.keys,
             open_for: Span::from_nanos(client.open_ns),
             heard_ago: Span::from_nanos(client.heard_ns_ago),
+            held: client.held.map(Into::into),
+            floor: client.floor.map(Into::into),
         })
     }
 }

@@ -181,6 +181,7 @@ proptest! {
         address in "[a-z0-9:.]{1,30}", flag in any::<bool>(), page in 1_u32..=1_024,
     ) {
         let [one, two, three, four, five, six] = numbers;
+        check(&ListClients { after: one, limit: page, key: flag.then(|| key.clone()) });
         let usage = Usage {
             key, rule: RuleId::new(one), budget: maybe.map(BudgetId::new), limit, held,
             spent: Tokens::from_grains(two), period: PeriodId::new(three), demand: four, winding: flag,
@@ -188,10 +189,10 @@ proptest! {
         let busy = BusyKey { usage, admitted_milli: maybe, denied_milli: Some(five), holders: six };
         check(&BusyKeys { keys: vec![busy], total: one });
         check(&TopKeys { skip: page, limit: page });
-        check(&ListClients { after: one, limit: page });
         let client = ClientView {
             session: one, address: address.clone(), labels, keys: two,
             open_for: Span::from_nanos(three), heard_ago: Span::from_nanos(four),
+            held: flag.then_some(held), floor: (!flag).then_some(held),
         };
         let node = NodeId::new(six);
         check(&Clients { clients: vec![client], more: flag, node });

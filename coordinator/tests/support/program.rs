@@ -1,0 +1,45 @@
+//! The program itself, run as people run it.
+
+use std::io::Write;
+use std::process::Stdio;
+
+/// What it said, and how it exited.
+pub(crate) struct Said {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// Runs the program with these arguments and this standard input, and no variables of ours.
+pub(crate) async fn run(arguments: &[&str], input: &str) -> Said {
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_aliquot"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ALIQUOT_")) {
+        command.env_remove(name);
+    }
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(input.as_bytes()).unwrap();
+    std::io::Seek::rewind(&mut file).unwrap();
+    let output = command
+        .args(arguments)
+        .stdin(Stdio::from(file))
+        .output()
+        .await
+        .unwrap();
+    Said {
+        code: output.status.code().unwrap(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// Asserts how it exited and what it said, in parts.
+#[track_caller]
+pub(crate) fn check(said: &Said, code: i32, out: &[&str], err: &[&str]) {
+    assert_eq!(said.code, code, "{}\n{}", said.out, said.err);
+    for text in out {
+        assert!(said.out.contains(text), "{}\nlacks {text}", said.out);
+    }
+    for text in err {
+        assert!(said.err.contains(text), "{}\nlacks {text}", said.err);
+    }
+}

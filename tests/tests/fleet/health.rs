@@ -1,0 +1,114 @@
+//! What a node says of itself to those who watch it by gRPC.
+
+use crate::support::{setup, together};
+use aliquot_tests::fleet::{Fleet, SOON};
+use rustix::process::Signal;
+use std::collections::BTreeSet;
+use tokio_stream::StreamExt;
+use tonic::transport::{Channel, Endpoint};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+use tonic_reflection::pb::{v1, v1alpha};
+
+async fn channel(fleet: &Fleet, index: usize) -> Channel {
+    let address = format!("http://{}", fleet.nodes()[index].client);
+    let endpoint = Endpoint::from_shared(address).unwrap();
+    endpoint.connect().await.unwrap()
+}
+
+/// What is said of the whole node, from now on.
+async fn health(
+    fleet: &Fleet,
+    index: usize,
+) -> tonic::Streaming<tonic_health::pb::HealthCheckResponse> {
+    let mut client = HealthClient::new(channel(fleet, index).await);
+    let service = String::new();
+    let watch = client.watch(HealthCheckRequest { service }).await;
+    watch.unwrap().into_inner()
+}
+
+/// Waits for this to be said, and fails if the stream ends before it is.
+async fn says(
+    health: &mut tonic::Streaming<tonic_health::pb::HealthCheckResponse>,
+    status: ServingStatus,
+) {
+    let said = async {
+        while let Some(said) = health.next().await {
+            if said.unwrap().status() == status {
+                return;
+            }
+        }
+        panic!("it ended without {status:?}");
+    };
+    let said = tokio::time::timeout(SOON, said).await;
+    said.unwrap_or_else(|_| panic!("{status:?} was not said"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_leaves_says_so_before_it_is_gone() {
+    let _machine = together().await;
+    let fleet = setup().start().await;
+    let leader = fleet.leader().await;
+    let mut health = health(&fleet, leader).await;
+    says(&mut health, ServingStatus::Serving).await;
+    fleet.signal(leader, Signal::TERM);
+    says(&mut health, ServingStatus::NotServing).await;
+}
+
+/// It still thinks that it leads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_without_a_lease_says_that_it_serves_nobody() {
+    let _machine = together().await;
+    let fleet = setup().start().await;
+    let leader = fleet.leader().await;
+    let mut health = health(&fleet, leader).await;
+    says(&mut health, ServingStatus::Serving).await;
+    let others = || (0..3).filter(|index| *index != leader);
+    others().for_each(|index| fleet.signal(index, Signal::STOP));
+    says(&mut health, ServingStatus::NotServing).await;
+    others().for_each(|index| fleet.signal(index, Signal::CONT));
+    says(&mut health, ServingStatus::Serving).await;
+}
+
+/// The services that one version of the protocol names: the messages of both are alike, and are not the same.
+macro_rules! services {
+    ($version:ident, $channel:expr) => {{
+        use $version::server_reflection_client::ServerReflectionClient;
+        use $version::server_reflection_request::MessageRequest;
+        use $version::server_reflection_response::MessageResponse;
+        let ask = $version::ServerReflectionRequest {
+            host: String::new(),
+            message_request: Some(MessageRequest::ListServices(String::new())),
+        };
+        let mut client = ServerReflectionClient::new($channel.clone());
+        let asked = client.server_reflection_info(tokio_stream::once(ask));
+        let answer = asked.await.unwrap().into_inner().next().await;
+        match answer.unwrap().unwrap().message_response {
+            Some(MessageResponse::ListServicesResponse(list)) => {
+                let names = list.service.into_iter().map(|it| it.name);
+                names.collect::<BTreeSet<String>>()
+            }
+            other => panic!("{other:?}"),
+        }
+    }};
+}
+
+/// Both versions of the protocol, as tools ask for one or the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reflection_names_what_the_port_serves_and_nothing_else() {
+    let _machine = together().await;
+    let fleet = setup().nodes(1).start().await;
+    let channel = channel(&fleet, 0).await;
+    let names = [services!(v1, channel), services!(v1alpha, channel)];
+    for (names, version) in names.iter().zip(["v1", "v1alpha"]) {
+        let reflection = format!("grpc.reflection.{version}.ServerReflection");
+        let expect = [
+            "aliquot.v1.Admin",
+            "aliquot.v1.Session",
+            "grpc.health.v1.Health",
+            &reflection,
+        ];
+        assert_eq!(*names, expect.map(str::to_owned).into());
+    }
+}

@@ -1,0 +1,143 @@
+//! Nodes are added, promoted, removed and replaced, by the command line.
+
+use crate::support::{setup, together};
+use aliquot_tests::fleet::{Answer, Fleet, SOON, get, until};
+
+/// A fleet of which three form a cluster, and two wait to be let in.
+async fn three_and_two() -> Fleet {
+    let mut fleet = setup().nodes(5).founders(3).plan().await;
+    for index in 0..3 {
+        fleet.start(index);
+    }
+    fleet.serves().await;
+    fleet.apply("{ key: shared, rate: 1000/s }").await;
+    fleet
+}
+
+/// Who is there as what, as one node knows it: its place among the fleet's nodes.
+async fn roles(fleet: &Fleet, asked: usize) -> Option<Vec<(usize, String)>> {
+    let sight = fleet.sight(asked).await?;
+    let place = |peer: &str| fleet.nodes().iter().position(|node| node.peer == peer);
+    let there = sight.members.iter().filter(|it| it.role != "removed");
+    let roles = there.filter_map(|it| Some((place(&it.peer)?, it.role.clone())));
+    let mut roles: Vec<_> = roles.collect();
+    roles.sort();
+    Some(roles)
+}
+
+async fn id_of(fleet: &Fleet, index: usize) -> String {
+    let peer = &fleet.nodes()[index].peer;
+    let id = until("the node is known", SOON, async || {
+        let sight = fleet.sight(0).await?;
+        let member = sight.members.into_iter().find(|it| it.peer == *peer)?;
+        Some(member.id)
+    });
+    id.await.to_string()
+}
+
+#[track_caller]
+fn done(answer: &Answer, was_so: bool) {
+    assert_eq!(answer.code, 0, "{answer:?}");
+    assert_eq!(answer.json["was_so"], was_so, "{answer:?}");
+}
+
+/// Each order twice: who lost the answer asks again, and is told the same.
+async fn twice(fleet: &Fleet, words: &[&str]) {
+    done(&fleet.cli(words).await, false);
+    again(fleet, words).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_come_and_go_by_the_command_line() {
+    let _machine = together().await;
+    let mut fleet = three_and_two().await;
+    fleet.start(3);
+    let fourth = fleet.nodes()[3].peer.clone();
+    until("the fourth listens, and may not join", SOON, async || {
+        let log = fleet.nodes()[3].log();
+        log.contains("is not among the peers of the leader")
+            .then_some(())
+    })
+    .await;
+    twice(&fleet, &["cluster", "add", &fourth]).await;
+    let id = id_of(&fleet, 3).await;
+    let learns = (3, "learner".to_owned());
+    assert!(roles(&fleet, 0).await.unwrap().contains(&learns));
+    twice(&fleet, &["cluster", "promote", &id]).await;
+    twice(&fleet, &["cluster", "transfer-leader", &id]).await;
+    assert_eq!(fleet.leader().await, 3);
+    // The leader that is to go hands over first.
+    twice(&fleet, &["cluster", "remove", &id]).await;
+    until(
+        "the removed node says what became of it",
+        SOON,
+        async || {
+            let node = &fleet.nodes()[3];
+            let (_, why) = get(&node.metrics, "/readyz").await?;
+            let says = node
+                .log()
+                .contains("this node was removed from the cluster");
+            (says && why.contains("removed from the cluster")).then_some(())
+        },
+    )
+    .await;
+    fleet.kill(3);
+    let leader = fleet.leader().await;
+    // A dead one's place is taken by one whom it never met.
+    let dead = (leader + 1) % 3;
+    let asked = (leader + 2) % 3;
+    let former = id_of(&fleet, dead).await;
+    fleet.kill(dead);
+    fleet.start(4);
+    let fifth = fleet.nodes()[4].peer.clone();
+    let replace = ["cluster", "replace", &former, &fifth];
+    until("the fifth listens, and takes the place", SOON, async || {
+        (fleet.cli(&replace).await.code == 0).then_some(())
+    })
+    .await;
+    again(&fleet, &replace).await;
+    until("three vote", SOON, async || {
+        let roles = roles(&fleet, asked).await?;
+        let votes = roles.iter().filter(|(_, role)| role != "learner");
+        let mut votes: Vec<usize> = votes.map(|(index, _)| *index).collect();
+        votes.sort_unstable();
+        let mut expect = [leader, asked, 4];
+        expect.sort_unstable();
+        (votes == expect).then_some(())
+    })
+    .await;
+    fleet.is_ready(4).await;
+    let list = fleet.operator_at(4).run(&["budget", "list"], "").await;
+    assert_eq!(list.json[0]["budget"]["key"], "shared", "{list:?}");
+}
+
+/// What is done is said again.
+async fn again(fleet: &Fleet, words: &[&str]) {
+    until("all know of it", SOON, async || {
+        let again = fleet.cli(words).await;
+        assert_eq!(again.code, 0, "{again:?}");
+        (again.json["was_so"] == true).then_some(())
+    })
+    .await;
+}
+
+/// Whom nobody let in never catches up: to wait for it would keep all others waiting, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stranger_is_not_waited_for() {
+    let _machine = together().await;
+    let fleet = three_and_two().await;
+    let leader = fleet.leader().await;
+    let follower = fleet.operator_at((leader + 1) % 3);
+    let refused = follower.run(&["cluster", "promote", "99"], "").await;
+    assert_eq!(refused.code, 1, "{refused:?}");
+    for said in ["node 99 is no member", "cluster add", "nothing was changed"] {
+        assert!(refused.said.contains(said), "{refused:?} lacks {said:?}");
+    }
+    let heir = id_of(&fleet, (leader + 2) % 3).await;
+    done(
+        &follower
+            .run(&["cluster", "transfer-leader", &heir], "")
+            .await,
+        false,
+    );
+}
