@@ -54,10 +54,28 @@ impl Regime {
     /// Of so many requests a tick, independent of each other, one tick in nine million is silent.
     const MANY: u64 = 16;
 
+    /// So many times as long as a stream is known it is thought to go on: what is asked for then
+    /// outlives the report that asks for more, and a single request asks for three.
+    const BORNE: u64 = 3;
+
     /// After so many ticks without demand nothing is wanted any more.
     pub(super) const SILENT: u32 = 100;
 
     const FRACTION: u32 = 16;
+
+    /// What comes in the next `ticks`, rounded up, as far as what was seen bears it: of a stream
+    /// that is known for a tick nobody knows whether it will last for a minute.
+    pub(super) fn ahead(&self, ticks: u64) -> u64 {
+        let known = u64::from(self.age).saturating_mul(Self::BORNE);
+        let ticks = match planted::is(Bug::AheadUnborne) {
+            true => ticks,
+            false => ticks.min(known),
+        };
+        let scaled = self.mean.saturating_mul(ticks.into());
+        let rest = scaled & ((1 << Self::FRACTION) - 1);
+        let units = (scaled >> Self::FRACTION).saturating_add(u128::from(rest > 0));
+        u64::try_from(units).unwrap_or(u64::MAX)
+    }
 
     /// Units per tick, rounded up.
     pub(super) const fn mean_scaled(&self) -> (u128, u32) {

@@ -3,7 +3,7 @@
 use super::{Allotment, Said};
 use crate::budget::OnLeaseExpiry;
 use crate::client::decider::Decider;
-use crate::demand::{DemandCurve, Observed};
+use crate::demand::{DemandCurve, ESCROW, Observed};
 use crate::holder::Wants;
 use crate::message::{BandDemand, Tally};
 use crate::share::{Kind, Share};
@@ -31,11 +31,13 @@ impl<D: Decider> Allotment<D> {
     }
 
     fn demand_at(&mut self, now: Tick) -> u64 {
-        let rate = self.demand.rate_at(now);
         let demand = match self.kind() {
-            Some(Kind::Quota) => rate.saturating_mul(Self::ESCROW_SECS),
-            Some(Kind::Concurrency) => rate.saturating_add(self.decider.in_flight()),
-            Some(Kind::Rate) | None => rate,
+            Some(Kind::Quota) => self.demand.ahead_at(ESCROW, now),
+            Some(Kind::Concurrency) => {
+                let rate = self.demand.rate_at(now);
+                rate.saturating_add(self.decider.in_flight())
+            }
+            Some(Kind::Rate) | None => self.demand.rate_at(now),
         };
         self.most().map_or(demand, |most| demand.min(most))
     }
