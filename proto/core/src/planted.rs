@@ -229,6 +229,8 @@ bugs! {
     AheadUnborne,
     /// What is left of a quota is dealt at the end of its period as at any other time.
     EndNotSeen,
+    /// A client asks for all that it wants, whatever it has saved.
+    SavingsUnseen,
 }
 
 #[cfg(feature = "planted")]

@@ -12,7 +12,7 @@ mod haste;
 mod office;
 #[path = "corners/parents.rs"]
 mod parents;
-#[path = "corners/quotas.rs"]
-mod quotas;
 #[path = "corners/setup.rs"]
 mod setup;
+#[path = "corners/shares.rs"]
+mod shares;

@@ -136,7 +136,10 @@ impl Estimator {
     }
 
     fn per_second(&self, regime: &Regime) -> u64 {
-        let (mean, fraction) = regime.mean_scaled();
+        self.scaled_per_second(regime.mean_scaled())
+    }
+
+    fn scaled_per_second(&self, (mean, fraction): (u128, u32)) -> u64 {
         let second = u128::from(Span::from_secs(1).nanos());
         let scaled = mean.saturating_mul(second);
         let tick = u128::from(self.tick.nanos()) << fraction;

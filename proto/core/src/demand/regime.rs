@@ -29,6 +29,8 @@ pub(super) struct Regime {
     recent: [u64; Self::WINDOW],
     /// Silent ticks in a row.
     silent: u32,
+    /// The mean of the last ticks whatever changed in them, and of how many it is.
+    slow: (u128, u32),
 }
 
 impl Regime {
@@ -61,6 +63,9 @@ impl Regime {
     /// After so many ticks without demand nothing is wanted any more.
     pub(super) const SILENT: u32 = 100;
 
+    /// Long enough that pulses of a second or two are one stream.
+    const SLOW_TICKS: u32 = 80;
+
     const FRACTION: u32 = 16;
 
     /// What comes in the next `ticks`, rounded up, as far as what was seen bears it: of a stream
@@ -75,6 +80,11 @@ impl Regime {
         let rest = scaled & ((1 << Self::FRACTION) - 1);
         let units = (scaled >> Self::FRACTION).saturating_add(u128::from(rest > 0));
         u64::try_from(units).unwrap_or(u64::MAX)
+    }
+
+    /// The same of the last ticks whatever changed in them, if anything came in them.
+    pub(super) fn slow_scaled(&self) -> Option<(u128, u32)> {
+        (self.slow.1 > 0).then_some((self.slow.0, Self::FRACTION))
     }
 
     /// Units per tick, rounded up.
@@ -99,6 +109,13 @@ impl Regime {
         self.silent = match sample {
             0 => self.silent.saturating_add(1),
             _ => 0,
+        };
+        self.slow = match self.silent >= Self::SILENT {
+            true => (0, 0),
+            false => {
+                let age = self.slow.1.saturating_add(1).min(Self::SLOW_TICKS);
+                (toward(self.slow.0, scaled, age), age)
+            }
         };
         // Of most keys there is nothing else to say, tick by tick.
         let window = u32::try_from(Self::WINDOW).unwrap_or(u32::MAX);

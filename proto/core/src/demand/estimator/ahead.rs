@@ -4,6 +4,14 @@ use super::Estimator;
 use crate::unit::{Span, Tick};
 
 impl Estimator {
+    /// What callers wanted in the mean of the last eight seconds whatever changed in them, in units per
+    /// second, or since they came if that is less; `None` if nobody came.
+    pub fn lately_at(&mut self, now: Tick) -> Option<u64> {
+        self.advance(now);
+        let slow = self.regime.slow_scaled()?;
+        Some(self.scaled_per_second(slow))
+    }
+
     /// What callers are going to want within `span`, in units: whoever asked lately may want one
     /// more, and of a stream that has just begun it is no more than what was seen bears.
     pub fn ahead_at(&mut self, span: Span, now: Tick) -> u64 {
