@@ -14,7 +14,10 @@ const LONG: &[&str] = &[
     "doorman-6",
     "doorman-7",
     "drl-490",
+    "drl-dynamic",
     "escrow/n5",
+    "escrow/n512",
+    "escrow/n64",
 ];
 
 fn scenario(name: &str) -> Scenario {

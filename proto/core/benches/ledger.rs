@@ -88,6 +88,7 @@ fn view() -> WholeView {
         silence: LEASE,
         held_back: Leader::HELD_BACK,
         scarce: aliquot_core::ledger::Scarce::Kept,
+        rest: None,
         gathered: false,
     }
 }

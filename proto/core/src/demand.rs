@@ -28,6 +28,12 @@ pub use estimator::{Estimator, Observed};
 pub use level::Level;
 pub use newton::{level_among, solve};
 
+use crate::unit::Span;
+
+/// For how long a quota's escrow lasts: three default leases, so that it outlives a leader change
+/// and little of it is lost when its holder dies.
+pub const ESCROW: Span = Span::from_secs(9);
+
 pub(crate) use level::wide;
 pub(crate) use newton::{level_of, mask};
 pub(crate) use quotient::Quotient;

@@ -225,6 +225,12 @@ bugs! {
     UnleasedUnseen,
     /// What comes back waits for the next tick, though somebody lacks it.
     ReturnsWait,
+    /// A stream that has just begun is thought to go on for as long as an escrow lasts.
+    AheadUnborne,
+    /// What is left of a quota is dealt at the end of its period as at any other time.
+    EndNotSeen,
+    /// A client asks for all that it wants, whatever it has saved.
+    SavingsUnseen,
 }
 
 #[cfg(feature = "planted")]

@@ -14,3 +14,5 @@ mod office;
 mod parents;
 #[path = "corners/setup.rs"]
 mod setup;
+#[path = "corners/shares.rs"]
+mod shares;

@@ -103,7 +103,8 @@ pub(super) const TABLES: &[Table] = &[
         heading: "Doorman",
         says: "After the design document of youtube/doorman: three regions, 45 clients, \
             500/s; demand begins at 10/s for each client and walks by up to\n\
-            10 % every 10 s. The lease is Aliquot's default, not 60 s.",
+            10 % every 10 s. The lease is Aliquot's default, not 60 s. The burst is one second's worth, and \
+            a spike spends what of it was saved: seconds over are those.",
         seeds: 1,
         columns: &[
             column(
@@ -112,9 +113,10 @@ pub(super) const TABLES: &[Table] = &[
                 Unit::PerCent,
                 from(10.0, at_most(0.02)),
             ),
+            column("over", "seconds_over", Unit::Count, from(10.0, TOLD)),
             column(
-                "over",
-                "seconds_over",
+                "unsaved",
+                "seconds_unsaved",
                 Unit::Count,
                 from(10.0, at_most(0.0)),
             ),
@@ -135,7 +137,7 @@ pub(super) const TABLES: &[Table] = &[
         says: "After Raghavan et al., \"Cloud Control with Distributed Rate Limiting\", \
             SIGCOMM 2007: 50 Mbit/s in packets of 1,000 bytes, links of 40 ms.\n\
             Jain's index here is over limiters' max-min shares. The bytes are those of all messages of \
-            the nodes, divided by the limiters. The dynamic load is not reproduced.",
+            the nodes, divided by the limiters.",
         seeds: 1,
         columns: &[
             column(
@@ -196,15 +198,15 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         heading: "Escrow",
-        says: "After ThrottleKit's batches: a quota per window. Published for 64 nodes, 16 of \
-            them cut off for a while: 0.938; for 512 nodes with fixed\n\
-            batches: 0.387. These two are not reproduced here.",
+        says: "After ThrottleKit's batches: a quota per window of 60 s. What 64 and 512 nodes want was \
+            not published; they are clients here, of five coordinator\n\
+            nodes. Of 64, those that are not cut off want all of a window by themselves.",
         seeds: 2,
         columns: &[column(
             "used",
             "utilisation",
             Unit::Index,
-            within(60.0, 600.0, at_least(0.962)),
+            within(40.0, 280.0, at_least(0.962)),
         )],
         rows: ESCROW,
     },
@@ -221,28 +223,32 @@ const DOORMAN: &[Row] = &[
         "two of them spike to a hundred times as much",
         "6 to 12 % above the capacity at the peak",
     )
-    .note(
-        "the second over the limit spends saved burst, which is one second's worth here: \
-            the excess is 0.",
-    )
     .but(&[
         ("lost", within(150.0, 250.0, at_most(0.02))),
-        ("over", within(155.0, 250.0, at_most(0.0))),
+        ("over", within(130.0, 250.0, TOLD)),
+        ("unsaved", within(130.0, 250.0, at_most(0.0))),
         ("used", within(150.0, 250.0, at_least(0.0))),
     ]),
     row(
         "doorman-7",
         "a mishap a minute, for ten minutes",
         "96.6 % handed out",
-    )
-    .but(&[("over", from(10.0, TOLD))]),
+    ),
 ];
 
-const DRL: &[Row] = &[row(
-    "drl-490",
-    "1,245 closed-loop flows at 490 limiters",
-    "50 of 50, Jain about 0.81 over flows, 2.88 KB/s",
-)];
+const DRL: &[Row] = &[
+    row(
+        "drl-490",
+        "1,245 closed-loop flows at 490 limiters",
+        "50 of 50, Jain about 0.81 over flows, 2.88 KB/s",
+    ),
+    row(
+        "drl-dynamic",
+        "load alternates between ten limiters and four every 30 s, 0.47 % of messages lost",
+        "the limit is kept",
+    )
+    .but(&[("Jain", from(20.0, TOLD))]),
+];
 
 /// What was published of all of them.
 const AHEAD: &str = "1.00 to 1.015 of ideal, up to 3,157 tokens ahead";
@@ -256,6 +262,11 @@ const BUCKETS: &[Row] = &[
         "distbucket/mixed",
         "steady, steps, waves, pulses; by chance",
         AHEAD,
+    )
+    .note(
+        "a model of four buckets that know every rate at once loses 1.2 %: each overflows by chance, \
+            and what the others saved is not where a pulse begins. The rest is what the estimate of a demand that \
+            falls lags behind.",
     ),
 ];
 
@@ -275,8 +286,8 @@ const SUDDEN: &[Row] = &[
         "refusals",
     )
     .note(
-        "each client's part of the burst is filled by its own part of the rate, and while \
-            both want twice their part, max-min gives both the same.",
+        "burst is dealt by the rate of the moment, and while both pulse or both are idle that is \
+            not what each needs in the mean.",
     )
     .but(&[
         ("lost", from(4.0, at_most(0.0))),
@@ -288,14 +299,28 @@ const SUDDEN: &[Row] = &[
         "",
     )
     .note(
-        "what four leave by chance waits for their next report before it goes to the one: \
-            with half that wait it is 1.0 %, with twice as many messages.",
+        "a bucket whose rate is what is wanted in the mean overflows by chance, and of K tokens' burst \
+            one in 2K is lost so: of what four small ones have.",
     ),
 ];
 
-const ESCROW: &[Row] = &[row(
-    "escrow/n5",
-    "100 per window; 80 wanted at one node, 5 at each of four",
-    "0.962, no overshoot",
-)
-.note("what quiet clients hold in escrow at the end of a window is lost to the busy one.")];
+const ESCROW: &[Row] = &[
+    row(
+        "escrow/n5",
+        "100 per window; 80 wanted at one node, 5 at each of four",
+        "0.962, no overshoot",
+    )
+    .but(&[("used", within(40.0, 580.0, at_least(0.962)))]),
+    row(
+        "escrow/n64",
+        "1,200 per window; 16 hot ones of 64 are cut off in windows 5 to 12",
+        "0.938, no overshoot",
+    )
+    .but(&[("used", within(40.0, 880.0, at_least(0.938)))]),
+    row(
+        "escrow/n512",
+        "2,560 per window and as much wanted, half of it by 32 of 512",
+        "0.387 with fixed batches of 20",
+    )
+    .but(&[("used", within(40.0, 280.0, at_least(0.387)))]),
+];

@@ -87,10 +87,6 @@ impl<D: Decider> Allotment<D> {
     /// reported with the next report, long enough to see a stream's rate.
     const DEMAND_TICK: Span = Span::from_millis(100);
 
-    /// How many seconds of a quota's demand a client asks for: three default
-    /// leases, so that it outlives a leader change and loses little when it dies.
-    pub const ESCROW_SECS: u64 = 9;
-
     pub(super) fn new(claim: Claim, decider: D, drift: Drift, now: Tick) -> Self {
         Self {
             claim,

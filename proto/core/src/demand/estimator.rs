@@ -1,5 +1,7 @@
 //! How much callers want.
 
+mod ahead;
+
 use super::regime::Regime;
 use crate::unit::{Span, Tick};
 
@@ -35,6 +37,8 @@ pub struct Estimator {
     /// When demand was last observed that nobody had timed.
     seen: Tick,
     regime: Regime,
+    /// When the last tick began in which anything was wanted.
+    asked: Option<Tick>,
     /// Admitted and denied since `began`.
     wanted: u64,
     waiting: u64,
@@ -45,6 +49,9 @@ pub struct Estimator {
 impl Estimator {
     /// After so many ticks without demand the estimate is 0, whatever it was.
     pub const SILENT_TICKS: u64 = 100;
+
+    /// For so many ticks a caller is thought to come again: half a minute.
+    pub const REMEMBERED_TICKS: u64 = 300;
 
     /// An estimator without demand, from `now`.
     ///
@@ -63,6 +70,7 @@ impl Estimator {
             began: now,
             seen: now,
             regime: Regime::default(),
+            asked: None,
             wanted: 0,
             waiting: 0,
             largest: 0,
@@ -112,6 +120,9 @@ impl Estimator {
             .saturating_add(observed.admitted)
             .saturating_add(observed.denied);
         self.waiting = observed.waiting;
+        if self.sample() > 0 {
+            self.asked = Some(self.began);
+        }
         self.largest = self.largest.max(observed.waiting_largest);
     }
 

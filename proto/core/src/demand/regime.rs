@@ -29,6 +29,8 @@ pub(super) struct Regime {
     recent: [u64; Self::WINDOW],
     /// Silent ticks in a row.
     silent: u32,
+    /// The mean of the last ticks whatever changed in them, and of how many it is.
+    slow: (u128, u32),
 }
 
 impl Regime {
@@ -54,10 +56,36 @@ impl Regime {
     /// Of so many requests a tick, independent of each other, one tick in nine million is silent.
     const MANY: u64 = 16;
 
+    /// So many times as long as a stream is known it is thought to go on: what is asked for then
+    /// outlives the report that asks for more, and a single request asks for three.
+    const BORNE: u64 = 3;
+
     /// After so many ticks without demand nothing is wanted any more.
     pub(super) const SILENT: u32 = 100;
 
+    /// Long enough that pulses of a second or two are one stream.
+    const SLOW_TICKS: u32 = 80;
+
     const FRACTION: u32 = 16;
+
+    /// What comes in the next `ticks`, rounded up, as far as what was seen bears it: of a stream
+    /// that is known for a tick nobody knows whether it will last for a minute.
+    pub(super) fn ahead(&self, ticks: u64) -> u64 {
+        let known = u64::from(self.age).saturating_mul(Self::BORNE);
+        let ticks = match planted::is(Bug::AheadUnborne) {
+            true => ticks,
+            false => ticks.min(known),
+        };
+        let scaled = self.mean.saturating_mul(ticks.into());
+        let rest = scaled & ((1 << Self::FRACTION) - 1);
+        let units = (scaled >> Self::FRACTION).saturating_add(u128::from(rest > 0));
+        u64::try_from(units).unwrap_or(u64::MAX)
+    }
+
+    /// The same of the last ticks whatever changed in them, if anything came in them.
+    pub(super) fn slow_scaled(&self) -> Option<(u128, u32)> {
+        (self.slow.1 > 0).then_some((self.slow.0, Self::FRACTION))
+    }
 
     /// Units per tick, rounded up.
     pub(super) const fn mean_scaled(&self) -> (u128, u32) {
@@ -81,6 +109,13 @@ impl Regime {
         self.silent = match sample {
             0 => self.silent.saturating_add(1),
             _ => 0,
+        };
+        self.slow = match self.silent >= Self::SILENT {
+            true => (0, 0),
+            false => {
+                let age = self.slow.1.saturating_add(1).min(Self::SLOW_TICKS);
+                (toward(self.slow.0, scaled, age), age)
+            }
         };
         // Of most keys there is nothing else to say, tick by tick.
         let window = u32::try_from(Self::WINDOW).unwrap_or(u32::MAX);

@@ -81,6 +81,20 @@ impl Leader {
         generation.account.period() == none && !self.quorum_wall(state, now).is_some_and(is_first)
     }
 
+    /// What is left of a quota's running period, by the clocks of a quorum.
+    pub(super) fn rest_of_period(
+        &self,
+        generation: &Generation,
+        state: &State,
+        now: Tick,
+    ) -> Option<Span> {
+        let period = generation.budget.period()?;
+        let end = period.end(generation.account.period()).ok()?;
+        let wall = self.quorum_wall(state, now)?;
+        let left = end.millis().checked_sub(wall.millis())?;
+        Some(Span::from_millis(u64::try_from(left).unwrap_or(0)))
+    }
+
     /// The first periods of those quotas among `budgets` that wait for theirs.
     pub(super) fn first_stamps(
         &self,

@@ -144,7 +144,8 @@ impl Leader {
             if self.waits_for_period(generation, state, now) {
                 continue;
             }
-            let view = view(generation, self.pace.report.times_or_max(3));
+            let mut view = view(generation, self.pace.report.times_or_max(3));
+            view.rest = self.rest_of_period(generation, state, now);
             let plan = self.ledger.plan(budget, &generation.account, &view, now);
             self.told.extend(plan.recalled);
             for wish in plan.wishes {
@@ -274,6 +275,7 @@ fn view(generation: &Generation, silence: Span) -> WholeView {
         silence,
         held_back: Leader::HELD_BACK,
         scarce: Scarce::Gathered,
+        rest: None,
         gathered: false,
     }
 }

@@ -1,11 +1,14 @@
 //! What each child should hold of a budget, by its kind.
 
+use super::claim::total;
 use super::keeping::Scarce;
 use super::plan::{Plan, Room, Seat, WholeView};
 use crate::allocate::{self, Burst, Change, Claimant, Headroom, Warm};
+use crate::demand::ESCROW;
 use crate::edge::Vector;
+use crate::planted::{self, Bug};
 use crate::share::Kind;
-use crate::unit::{Rate, Span, Tick, Tokens};
+use crate::unit::{Rate, Span, Tick, Tokens, mul_div_floor};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
@@ -167,18 +170,34 @@ fn burst_parts(
 }
 
 /// A quota's escrow: as much as is wanted, topped up when half of it is used
-/// and recalled when it is twice too much, so that spending is no traffic.
+/// and recalled when it is twice too much, so that spending is no traffic. Where there is less than
+/// is wanted, everybody gets first what it can still use before the period ends: what anybody
+/// holds then is lost to all.
 pub(super) fn quota_parts(
     seats: &[Seat<'_>],
     room: &Room,
     view: &WholeView,
     warm: &mut Warm,
 ) -> Vec<Vector> {
-    let claimants: Vec<Claimant> = seats.iter().map(|seat| seat.claimant(0, None)).collect();
+    let mut claimants: Vec<Claimant> = seats.iter().map(|seat| seat.claimant(0, None)).collect();
     let terms = allocate::Terms {
         headroom: Headroom::Kept,
         ..view.terms
     };
+    let rest = view
+        .rest
+        .filter(|rest| *rest < ESCROW && !planted::is(Bug::EndNotSeen));
+    if let Some(rest) = rest {
+        let mut soon = claimants.clone();
+        for (claimant, seat) in soon.iter_mut().zip(seats) {
+            let wants = total(&seat.claim.demand);
+            claimant.ceiling = mul_div_floor(wants, rest.nanos(), ESCROW.nanos());
+        }
+        let used = allocate::allocate(room.tokens, &soon, terms, warm);
+        for (claimant, used) in claimants.iter_mut().zip(used) {
+            claimant.floor = used;
+        }
+    }
     let wants = allocate::allocate(room.tokens, &claimants, terms, warm);
     let settled: Vec<u64> = wants
         .iter()

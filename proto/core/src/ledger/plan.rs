@@ -24,13 +24,14 @@ pub struct WholeView {
     pub ceiling: Option<Share>,
     /// What floors may add up to.
     pub floors: Share,
-    /// Who has been silent for so long is neither granted nor recalled:
-    /// nobody knows what it wants, and it may be gone.
+    /// Who has been silent for so long is neither granted nor recalled: it may be gone.
     pub silence: Span,
     /// A small difference waits for so long, which must be well within a lease.
     pub held_back: Span,
     /// What becomes of a budget that is too small to divide.
     pub scarce: Scarce,
+    /// How much is left of a quota's period, where that is known.
+    pub rest: Option<Span>,
     /// Whether the level above gathers it here: others ask for it, so nothing of it may be dealt.
     pub gathered: bool,
 }
@@ -43,8 +44,7 @@ pub struct Plan {
     /// Children of whom something more is wanted back.
     pub recalled: Vec<Incarnation>,
     /// Those, in order, who wait, for whom an eighth or more of what they have is to change, or of
-    /// whom is recalled what such a one or the parent lacks. Of less, they hear in time with the
-    /// answer to their next report.
+    /// whom is recalled what such a one or the parent lacks. Others hear with their next answer.
     pub hurried: Vec<Incarnation>,
     /// How many children were at the table.
     pub seats: usize,

@@ -57,6 +57,8 @@ impl Node {
             silence: Self::SILENCE,
             held_back: Self::HELD_BACK,
             scarce: Scarce::Kept,
+            // What is to come back at a period's end is asked for from above.
+            rest: None,
             gathered: desk.terms.gathered,
         })
     }

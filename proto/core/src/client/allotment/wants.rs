@@ -3,11 +3,12 @@
 use super::{Allotment, Said};
 use crate::budget::OnLeaseExpiry;
 use crate::client::decider::Decider;
-use crate::demand::{DemandCurve, Observed};
+use crate::demand::{DemandCurve, ESCROW, Observed};
 use crate::holder::Wants;
 use crate::message::{BandDemand, Tally};
+use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
-use crate::unit::{Tick, Tokens};
+use crate::unit::{Tick, Tokens, mul_div_floor};
 
 impl<D: Decider> Allotment<D> {
     pub(in crate::client) fn observe(&mut self, observed: Observed, now: Tick) {
@@ -31,13 +32,31 @@ impl<D: Decider> Allotment<D> {
     }
 
     fn demand_at(&mut self, now: Tick) -> u64 {
-        let rate = self.demand.rate_at(now);
         let demand = match self.kind() {
-            Some(Kind::Quota) => rate.saturating_mul(Self::ESCROW_SECS),
-            Some(Kind::Concurrency) => rate.saturating_add(self.decider.in_flight()),
-            Some(Kind::Rate) | None => rate,
+            Some(Kind::Quota) => self.demand.ahead_at(ESCROW, now),
+            Some(Kind::Concurrency) => {
+                let rate = self.demand.rate_at(now);
+                rate.saturating_add(self.decider.in_flight())
+            }
+            Some(Kind::Rate) | None => self.beyond_savings(now),
         };
         self.most().map_or(demand, |most| demand.min(most))
+    }
+
+    /// What is wanted of a rate beyond what is saved: while the bucket is more than a quarter full, no
+    /// more than is wanted in the mean, which is what refills it between pulses; all of it as that quarter
+    /// is used up. Whoever pulses in step with others is so dealt what it needs in the long run.
+    fn beyond_savings(&mut self, now: Tick) -> u64 {
+        let wanted = self.demand.rate_at(now);
+        let mean = self.demand.lately_at(now).unwrap_or(wanted);
+        let beyond = wanted.saturating_sub(mean);
+        if beyond == 0 || planted::is(Bug::SavingsUnseen) {
+            return wanted;
+        }
+        let share = self.share_at(now);
+        let quarter = share.burst.grains().div_ceil(4).max(1);
+        let saved = share.tokens.grains().min(quarter);
+        wanted.saturating_sub(mul_div_floor(beyond, saved, quarter).unwrap_or(0))
     }
 
     /// The most that the budget's ceiling lets one session have.

@@ -240,6 +240,7 @@ impl Table {
             silence: Span::MAX,
             held_back: Span::from_millis(100),
             scarce: self.scarce,
+            rest: Some(Span::from_secs(self.owed)),
             gathered: false,
         }
     }

@@ -176,6 +176,7 @@ impl World {
                 silence: Span::MAX,
                 held_back: Span::from_millis(100),
                 scarce: aliquot_core::ledger::Scarce::Gathered,
+                rest: None,
                 gathered: false,
             };
             for wish in self.ledger.plan(id, account, &view, now).wishes {

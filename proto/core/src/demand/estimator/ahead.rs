@@ -1,0 +1,59 @@
+//! How much callers are going to want.
+
+use super::Estimator;
+use crate::unit::{Span, Tick};
+
+impl Estimator {
+    /// What callers wanted in the mean of the last eight seconds whatever changed in them, in units per
+    /// second, or since they came if that is less; `None` if nobody came.
+    pub fn lately_at(&mut self, now: Tick) -> Option<u64> {
+        self.advance(now);
+        let (mean, fraction) = self.regime.slow_scaled()?;
+        Some(self.per_second(mean, fraction))
+    }
+
+    /// What callers are going to want within `span`, in units: whoever asked lately may want one
+    /// more, and of a stream that has just begun it is no more than what was seen bears.
+    pub fn ahead_at(&mut self, span: Span, now: Tick) -> u64 {
+        self.advance(now);
+        let mut next = self.regime.clone();
+        next.fold(self.sample(), self.unit);
+        let ticks = span.nanos().checked_div(self.tick.nanos()).unwrap_or(0);
+        let ahead = self.regime.ahead(ticks).max(next.ahead(ticks));
+        let remembered = self.tick.times_or_max(Self::REMEMBERED_TICKS);
+        let one = match self.asked {
+            Some(asked) if now.since(asked) < remembered => self.unit,
+            _ => 0,
+        };
+        ahead.max(one)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Observed;
+    use super::*;
+
+    fn at(millis: u64) -> Tick {
+        Tick::default().after(Span::from_millis(millis))
+    }
+
+    #[test]
+    fn what_is_expected_grows_with_how_long_a_stream_is_known() {
+        let (mut estimator, nine) = (
+            Estimator::new(Span::from_millis(100), u64::MAX, at(0)),
+            Span::from_secs(9),
+        );
+        let ten = Observed {
+            admitted: 10,
+            ..Observed::default()
+        };
+        for tick in 0..60 {
+            estimator.observe(ten, at(tick * 100));
+            let ahead = estimator.ahead_at(nine, at(tick * 100));
+            let known = (tick + 4).min(30);
+            assert!(ahead.abs_diff(known * 30) <= 90, "{ahead} in tick {tick}");
+        }
+        assert_eq!(estimator.ahead_at(nine, at(40_000)), 0);
+    }
+}
