@@ -23,9 +23,10 @@ fn plainly<const WORDS: usize>(words: [u64; WORDS], tag: u64) -> u64 {
     const HIGHEST: u64 = ONES << (LANE - 1);
     let mut alike = 0;
     for (at, word) in words.into_iter().enumerate() {
-        let differ = word ^ tag * ONES;
+        let differ = word ^ (tag * ONES);
         // The highest bit of each lane in which no bit is set, and of no other.
-        let zero = !((differ & !HIGHEST) + !HIGHEST | differ | !HIGHEST);
+        let carried = (differ & !HIGHEST) + !HIGHEST;
+        let zero = !(carried | differ | !HIGHEST);
         // Those four side by side: the first of them is 2¹⁵, and goes to 2⁴⁸.
         let gathered = zero.wrapping_mul(1 << 33 | 1 << 18 | 1 << 3) >> 48 | zero >> 60 & 8;
         alike |= (gathered & 0xf) << (LANES * at);
