@@ -2,6 +2,7 @@
 
 mod builder;
 mod name;
+mod near;
 mod table;
 mod tags;
 
@@ -105,7 +106,11 @@ impl Keyed {
     ///
     /// [`Refused`]; nothing was taken.
     pub fn try_acquire(&self, key: &str, n: u64) -> Result<(), Refused> {
-        self.try_acquire_of(0, key, n, self.clock.now())
+        let name = self.table.name(0, key);
+        // In this order: where to read the clock waits for what was begun before, as it does on some processors, it
+        // waits for this key's line only, which is needed in any case.
+        let found = self.table.find(&name);
+        self.decide(&name, n, self.clock.now(), found)
     }
 
     /// [`Keyed::try_acquire`] at a reading of its clock.
@@ -124,7 +129,7 @@ impl Keyed {
     /// [`Refused`]; nothing was taken. A class that there is not has [`Reason::NoBudget`].
     pub fn try_acquire_of(&self, class: u16, key: &str, n: u64, now: Tick) -> Result<(), Refused> {
         let name = self.table.name(class, key);
-        self.decide(&name, n, now, |name| self.table.find(name))
+        self.decide(&name, n, now, self.table.find(&name))
     }
 
     /// Takes `n` for each of these keys, of class 0, each on its own, and writes the answers
@@ -145,24 +150,20 @@ impl Keyed {
             .chunks(Self::BATCH)
             .zip(answers.chunks_mut(Self::BATCH))
         {
+            // Three rounds, so that no fetch waits for the end of another one's.
             let mut names = [const { Name::NONE }; Self::BATCH];
             for (name, (key, _)) in names.iter_mut().zip(asked) {
                 *name = self.table.name(0, key);
-            }
-            // Three rounds, so that no fetch waits for the end of another one's.
-            let mut near = 0;
-            for name in names.iter().take(asked.len()) {
-                near ^= self.table.touch_tags(name);
+                self.table.fetch_tags(name);
             }
             let mut likely = [0; Self::BATCH];
             for (likely, name) in likely.iter_mut().zip(&names).take(asked.len()) {
-                *likely = self.table.likely(name, &mut near);
+                *likely = self.table.fetch_likely(name);
             }
-            std::hint::black_box(near);
             for (((name, (_, n)), likely), answer) in
                 names.iter().zip(asked).zip(likely).zip(answers)
             {
-                *answer = self.decide(name, *n, now, |name| self.table.find_at(likely, name));
+                *answer = self.decide(name, *n, now, self.table.find_at(likely, name));
             }
         }
     }
@@ -229,13 +230,14 @@ impl Keyed {
         self.clock.now()
     }
 
-    #[inline]
+    /// Decides by the slot that was found for the key, or another one if it has none, or not any more.
+    #[inline(always)]
     fn decide(
         &self,
         name: &Name,
         n: u64,
         now: Tick,
-        find: impl Fn(&Name) -> Option<Found>,
+        mut found: Option<Found>,
     ) -> Result<(), Refused> {
         let Some(class) = self.classes.get(usize::from(name.class())) else {
             return Err(Refused::from(Reason::NoBudget));
@@ -243,25 +245,31 @@ impl Keyed {
         let Some(slot) = &class.slot else {
             return Ok(());
         };
-        let cost = slot.cost(u128::from(n) * u128::from(class.grains_per_token));
+        // Of a word's width, since more than that is more than any burst.
+        let cost = n.checked_mul(class.grains_per_token);
+        let cost = cost.map(|grains| slot.units(grains));
         let cost = cost.filter(|&cost| cost <= slot.burst);
         let cost = cost.ok_or(Refused::from(Reason::ExceedsBurst))?;
+        let made = slot.made(now);
         loop {
-            let found = match find(name) {
+            let found = match found.take() {
                 Some(found) => found,
                 None => self.claim(name, now)?,
             };
             let mut debt = self.table.debt(found);
             loop {
-                let next = step(slot, class.sane(debt, now), cost, now);
-                let swapped = next.and_then(|next| self.table.charge(found, debt, next));
-                match swapped {
+                let owed = class.sane(debt, made.0);
+                let Some(next) = step(slot.burst, owed, cost, made) else {
+                    // A refusal is this key's only if the slot still is.
+                    if !self.table.is_still(found) {
+                        break;
+                    }
+                    return Err(throttled(slot, owed, cost, now));
+                };
+                match self.table.charge(found, debt, next) {
                     Ok(()) => return Ok(()),
                     Err(No::Lost) => break,
                     Err(No::Changed(seen)) => debt = seen,
-                    // A refusal is this key's only if the slot still is.
-                    Err(No::Refused(_)) if !self.table.is_still(found) => break,
-                    Err(No::Refused(refused)) => return Err(refused),
                 }
             }
         }
@@ -290,7 +298,6 @@ impl Keyed {
 /// Why a charge was not made.
 #[derive(Clone, Copy, Debug)]
 enum No {
-    Refused(Refused),
     /// Somebody else charged the key: it now owes this.
     Changed(u64),
     /// The slot is another key's by now.
@@ -302,11 +309,10 @@ impl Class {
     /// the measure of the slot's former key is not to wait for a year. A bucket owes at most its
     /// burst; the hour on top is for a clock that steps back.
     #[inline]
-    fn sane(&self, debt: u64, now: Tick) -> u64 {
+    fn sane(&self, debt: u64, made: u64) -> u64 {
         let Some(slot) = &self.slot else {
             return debt;
         };
-        let made = slot.made(now).0;
         match debt.saturating_sub(made) > self.most {
             true => made.saturating_add(slot.burst),
             false => debt,
@@ -314,22 +320,26 @@ impl Class {
     }
 }
 
-/// The debt after `cost`; the step of the cell, on a word of its own.
+/// The debt after `cost`, if that is admitted; the step of the cell, on a word of its own. `made` is what was made, and
+/// whether there is more of which the next unit is not whole. Nothing here goes by the debt but the answer, since the
+/// processor would wait for its line to guess right.
 #[inline]
-fn step(slot: &Slot, debt: u64, cost: u64, now: Tick) -> Result<u64, No> {
-    let (made, more) = slot.made(now);
-    if debt <= made {
-        let start = made.saturating_add(u64::from(more));
-        return Ok(start.saturating_add(cost));
-    }
-    let after = debt.saturating_add(cost);
-    let due = after.saturating_sub(slot.burst);
-    if due <= made && after < u64::MAX {
-        return Ok(after);
-    }
+fn step(burst: u64, debt: u64, cost: u64, (made, more): (u64, bool)) -> Option<u64> {
+    let full = made.saturating_add(u64::from(more));
+    let start = if debt <= made { full } else { debt };
+    let due = debt.max(made).saturating_add(cost).saturating_sub(burst);
+    let after = start.saturating_add(cost);
+    let admitted = due <= made && (after < u64::MAX || debt <= made);
+    admitted.then_some(after)
+}
+
+/// The refusal of a bucket that owes this.
+#[cold]
+fn throttled(slot: &Slot, debt: u64, cost: u64, now: Tick) -> Refused {
+    let due = debt.saturating_add(cost).saturating_sub(slot.burst);
     let wait = slot.time_until(due).map(|whole| slot.base.after(whole));
-    Err(No::Refused(Refused {
+    Refused {
         reason: Reason::Throttled,
         retry_after: wait.map(|at| Duration::from_nanos(at.since(now).nanos())),
-    }))
+    }
 }

@@ -20,14 +20,14 @@ fn store(per_sec: u64, burst: u64, keys: usize) -> Keyed {
     builder.clock(clock()).seed(7).build().expect("a store")
 }
 
-/// Short ones, one that just fits, and two that differ beyond that.
+/// Short ones, one that just fits, two that differ beyond that, and some of each length.
 fn key(which: usize) -> String {
     let long = "x".repeat(48);
     match which {
         0 => String::new(),
         1 => long,
         2 | 3 => format!("{long}{which}"),
-        which => format!("user/{which}"),
+        which => format!("user/{which}{}", "-".repeat(which % 43)),
     }
 }
 
@@ -96,7 +96,20 @@ fn keys_that_come_once_take_no_memory_and_are_all_served() {
         );
     }
     assert_eq!(store.bytes(), bytes);
-    assert!(store.len() <= 1_168, "{}", store.len());
+    assert!(store.len() <= 1_184, "{}", store.len());
+}
+
+#[test]
+fn as_many_keys_as_there_is_room_for_are_all_remembered() {
+    const KEYS: usize = 100_000;
+    let store = store(1, 1, KEYS);
+    for which in 0..KEYS {
+        assert!(store.try_acquire_at(&format!("{which}"), 1, START).is_ok());
+    }
+    assert_eq!(store.len(), KEYS);
+    for which in 0..KEYS {
+        assert_eq!(store.tokens_at(&format!("{which}"), START), 0);
+    }
 }
 
 /// The memory of this process that is there, in bytes.

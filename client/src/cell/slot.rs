@@ -90,6 +90,18 @@ impl Slot {
     #[inline(always)]
     pub(crate) fn made(&self, now: Tick) -> (u64, bool) {
         let product = u128::from(now.since(self.base).nanos()) * u128::from(self.mult);
+        let (high, low) = ((product >> 64) as u64, product as u64);
+        // So it is for 18 years of any rate above half a unit a nanosecond: two words, shifted by less than one.
+        if self.places < u64::BITS && high >> self.places == 0 {
+            let whole = high << 1 << (u64::BITS - 1 - self.places) | low >> self.places;
+            return (whole, whole << self.places != low);
+        }
+        self.made_of(product)
+    }
+
+    /// The same of the product of time and multiplier, whatever they are.
+    #[inline(never)]
+    fn made_of(&self, product: u128) -> (u64, bool) {
         let whole = product >> self.places;
         let more = product != whole << self.places;
         match u64::try_from(whole) {
@@ -130,14 +142,18 @@ impl Slot {
     #[inline(always)]
     pub(crate) fn cost(&self, grains: u128) -> Option<u64> {
         let units = match u64::try_from(grains) {
-            Ok(grains) => {
-                let rest = grains & ((1 << self.shift) - 1);
-                (grains >> self.shift) + u64::from(rest != 0)
-            }
+            Ok(grains) => self.units(grains),
             // Above all capacities, but for those in great units.
             Err(_) => u64::try_from(grains.div_ceil(1 << self.shift)).ok()?,
         };
         (units <= Self::UNITS_MAX).then_some(units)
+    }
+
+    /// So many grains in units, rounded up.
+    #[inline(always)]
+    pub(crate) const fn units(&self, grains: u64) -> u64 {
+        let rest = grains & ((1 << self.shift) - 1);
+        (grains >> self.shift) + (rest != 0) as u64
     }
 
     /// The rate, in grains per second, rounded to the nearest.

@@ -1,7 +1,7 @@
 //! A key as the table compares it.
 
 use foldhash::quality::FixedState;
-use std::hash::{BuildHasher, Hasher};
+use std::hash::BuildHasher;
 
 /// A key's bytes, its class, and where it may stand.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +16,8 @@ pub(super) struct Name {
 /// What names are made with.
 #[derive(Debug)]
 pub(super) struct Maker {
-    fast: FixedState,
+    /// What places are drawn by: nobody else's, so that nobody can choose keys that meet.
+    secret: [u64; Name::WORDS + 2],
     long: [std::hash::RandomState; 2],
     seed: Option<u64>,
 }
@@ -46,7 +47,6 @@ impl Name {
     }
 
     /// How many of the words say anything.
-    #[inline]
     pub(super) const fn used(&self) -> usize {
         match self.length {
             Self::LONG => 3,
@@ -58,15 +58,18 @@ impl Name {
 impl Maker {
     pub(super) fn new(seed: Option<u64>) -> Self {
         let long = [std::hash::RandomState::new(), std::hash::RandomState::new()];
-        let random = long[0].hash_one(0_u64);
+        let drawn = FixedState::with_seed(seed.unwrap_or_else(|| long[0].hash_one(0_u64)));
         Self {
-            fast: FixedState::with_seed(seed.unwrap_or(random)),
+            secret: std::array::from_fn(|at| match seed {
+                None => long[0].hash_one(at),
+                Some(_) => drawn.hash_one(at),
+            }),
             long,
             seed,
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn name(&self, class: u16, key: &str) -> Name {
         let bytes = key.as_bytes();
         let (words, length) = match bytes.len() <= Name::BYTES {
@@ -79,18 +82,24 @@ impl Maker {
             length,
             hash: 0,
         };
-        let mut hasher = self.fast.build_hasher();
-        for word in &words[..name.used()] {
-            hasher.write_u64(*word);
-        }
-        hasher.write_u64(name.label());
         Name {
-            hash: hasher.finish(),
+            hash: self.place(&words, name.label()),
             ..name
         }
     }
 
+    /// Where a key may stand: products folded as foldhash does, but of all words, used or not, so that there is nothing
+    /// to go by and the products do not wait for each other.
+    #[inline]
+    fn place(&self, words: &[u64; Name::WORDS], label: u64) -> u64 {
+        let secret = &self.secret;
+        let pair = |at: usize| fold(words[at] ^ secret[at], words[at + 1] ^ secret[at + 1]);
+        let mixed = pair(0) ^ pair(2).rotate_left(21) ^ pair(4).rotate_left(42);
+        fold(mixed ^ secret[6], label ^ secret[7])
+    }
+
     /// What stands for a key that is too long to be kept.
+    #[cold]
     fn long(&self, bytes: &[u8]) -> [u64; Name::WORDS] {
         let hashes = match self.seed {
             None => [0, 1].map(|which: usize| self.long[which].hash_one(bytes)),
@@ -106,24 +115,37 @@ impl Maker {
 
 /// The bytes, eight to a word; the last word of eight or more holds the last eight, so that
 /// bytes may be in two words. With the length, no two keys have the same words.
-#[inline]
+///
+/// Each word is read on its own and none is indexed by what is known late, so that all stay in registers: what is
+/// written in parts and read as a whole waits for all that was asked before, the slots of other keys included.
+#[inline(always)]
 fn words_of(bytes: &[u8]) -> [u64; Name::WORDS] {
-    let mut words = [0; Name::WORDS];
-    if let Some(last) = bytes.last_chunk::<8>() {
-        let mut at = 0;
-        let (whole, rest) = bytes.as_chunks::<8>();
-        for chunk in whole {
-            words[at] = u64::from_le_bytes(*chunk);
-            at += 1;
-        }
-        if !rest.is_empty() {
-            words[at] = u64::from_le_bytes(*last);
-        }
-    } else {
-        words[0] = bytes
-            .iter()
-            .rev()
-            .fold(0, |word, &byte| word << 8 | u64::from(byte));
+    let word = |at: usize| match bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
+        Some(chunk) => u64::from_le_bytes(*chunk),
+        None => 0,
+    };
+    let last = || word(bytes.len().saturating_sub(8));
+    match bytes.len().div_ceil(8) {
+        0 | 1 if bytes.len() < 8 => [short(bytes), 0, 0, 0, 0, 0],
+        0 | 1 => [last(), 0, 0, 0, 0, 0],
+        2 => [word(0), last(), 0, 0, 0, 0],
+        3 => [word(0), word(8), last(), 0, 0, 0],
+        4 => [word(0), word(8), word(16), last(), 0, 0],
+        5 => [word(0), word(8), word(16), word(24), last(), 0],
+        _ => [word(0), word(8), word(16), word(24), word(32), last()],
     }
-    words
+}
+
+/// Fewer than eight bytes in one word.
+#[inline(never)]
+fn short(bytes: &[u8]) -> u64 {
+    let later = |word, &byte: &u8| word << 8 | u64::from(byte);
+    bytes.iter().rev().fold(0, later)
+}
+
+/// The product, its upper half upon its lower one.
+#[inline]
+const fn fold(a: u64, b: u64) -> u64 {
+    let product = a as u128 * b as u128;
+    product as u64 ^ (product >> 64) as u64
 }

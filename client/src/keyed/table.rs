@@ -1,8 +1,8 @@
 //! Where keys stand: a table that never grows.
 //!
 //! A slot is one cache line: the debt, a word that says whose it is, and the key. Slots are in
-//! groups of sixteen, and each key has two groups that it may stand in; eight bits of each
-//! slot's key stand together, so that a search reads little but the slot that it is for.
+//! groups of thirty-two, and each key has two groups that it may stand in, of which it prefers the first; sixteen bits of
+//! each slot's key stand together in a line of the group's, so that a search reads two lines: that one and the slot.
 //!
 //! # Whose a slot is
 //!
@@ -20,6 +20,7 @@
 
 use super::No;
 use super::name::{Maker, Name};
+use super::near::fetch;
 use super::tags::Tags;
 use crate::sync::{self, AtomicU64, Bug, Ordering, fence};
 use aliquot_core::unit::Tick;
@@ -65,15 +66,19 @@ pub(super) struct Table {
 
 impl Table {
     const WRITERS: usize = 1_024;
-    /// A group with fewer free slots is left for the other one, if that has more.
-    const SPARE: usize = 8;
+    /// One is enough; a model has two, that they may differ.
+    const GROUPS_MIN: usize = if sync::PLAIN { 1 } else { 2 };
+    /// A group with fewer free slots is left for the other one, if that has more: few, so that nearly all keys stand
+    /// in their first group, and enough that a million keys find no two groups full.
+    const SPARE: usize = if sync::PLAIN { 5 } else { 4 };
     /// So many full slots are compared before the longest full one is taken.
     const SAMPLE: usize = 4;
 
     pub(super) fn new(keys: usize, seed: Option<u64>) -> Self {
-        // A sixth more slots than keys: with two groups of sixteen to choose from, next to
-        // no group is ever full before.
-        let groups = (keys + keys / 6).div_ceil(Tags::GROUP).max(2);
+        // A sixth more slots than keys: with two groups to choose from, next to no group is ever full before.
+        let groups = (keys + keys / 6)
+            .div_ceil(Tags::GROUP)
+            .max(Self::GROUPS_MIN);
         let line = |_| Line {
             debt: AtomicU64::new(0),
             owner: AtomicU64::new(0),
@@ -89,7 +94,7 @@ impl Table {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn name(&self, class: u16, key: &str) -> Name {
         self.maker.name(class, key)
     }
@@ -102,16 +107,17 @@ impl Table {
         size_of_val(&*self.lines) + self.tags.bytes() + size_of_val(&*self.writers)
     }
 
-    /// The two groups that a key may stand in.
+    /// The group that a key is first looked for in.
     #[inline]
+    fn home(&self, name: &Name) -> usize {
+        self.scaled(name.hash)
+    }
+
+    /// The two groups that a key may stand in.
     fn homes(&self, name: &Name) -> [usize; 2] {
-        let scaled = |hash: u64| ((u128::from(hash) * u128::from(self.groups)) >> 64) as usize;
-        let first = scaled(name.hash);
-        let second = scaled(
-            name.hash
-                .rotate_left(32)
-                .wrapping_mul(0x9e37_79b9_7f4a_7c15),
-        );
+        let first = self.home(name);
+        let mixed = name.hash.rotate_left(32);
+        let second = self.scaled(mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         if second != first {
             return [first, second];
         }
@@ -119,47 +125,58 @@ impl Table {
         [first, (first + 1) % self.groups as usize]
     }
 
-    /// Brings what a search reads first near.
+    /// The slot of a group that a key takes if it is free.
     #[inline]
-    pub(super) fn touch_tags(&self, name: &Name) -> u64 {
-        let [a, b] = self.homes(name);
-        self.tags.touch(a) ^ self.tags.touch(b)
-    }
-
-    /// The slot that the key most likely has, which is brought near by `near`.
-    #[inline]
-    pub(super) fn likely(&self, name: &Name, near: &mut u64) -> usize {
-        let tag = Tags::tag(name.hash);
-        for group in self.homes(name) {
-            if let Some(index) = self.tags.candidates(group, tag).next() {
-                *near ^= self.lines[index].owner.load(Ordering::Relaxed);
-                return index;
-            }
-        }
-        0
+    const fn liked(group: usize, name: &Name) -> usize {
+        group * Tags::GROUP + (name.hash >> 16) as usize % Tags::GROUP
     }
 
     #[inline]
+    fn scaled(&self, hash: u64) -> usize {
+        ((u128::from(hash) * u128::from(self.groups)) >> 64) as usize
+    }
+
+    /// Has what a search reads first fetched.
+    #[inline]
+    pub(super) fn fetch_tags(&self, name: &Name) {
+        self.tags.fetch(self.home(name));
+    }
+
+    /// The slot that the key most likely has, which is fetched.
+    #[inline]
+    pub(super) fn fetch_likely(&self, name: &Name) -> usize {
+        let found = self.tags.candidates(self.home(name), Tags::tag(name.hash));
+        let index = found.likely();
+        fetch(&self.lines[index].owner);
+        index
+    }
+
+    #[inline(always)]
     pub(super) fn find(&self, name: &Name) -> Option<Found> {
-        let tag = Tags::tag(name.hash);
-        for group in self.homes(name) {
-            for index in self.tags.candidates(group, tag) {
-                if let Some(found) = self.is(index, name) {
-                    return Some(found);
-                }
-            }
-        }
-        None
+        // More than half of all keys stand where they like best: their lines come while the tags do.
+        fetch(&self.lines[Self::liked(self.home(name), name)].owner);
+        let found = self.tags.candidates(self.home(name), Tags::tag(name.hash));
+        self.is(found.likely(), name)
+            .or_else(|| self.find_further(name))
     }
 
     /// The same, looked for in one slot first.
     #[inline]
     pub(super) fn find_at(&self, likely: usize, name: &Name) -> Option<Found> {
-        self.is(likely, name).or_else(|| self.find(name))
+        self.is(likely, name).or_else(|| self.find_further(name))
+    }
+
+    /// Looks at all slots that may be a key's: at another than the likeliest of its first group for one key in twenty.
+    #[inline(never)]
+    fn find_further(&self, name: &Name) -> Option<Found> {
+        let tag = Tags::tag(name.hash);
+        let homes = self.homes(name).into_iter();
+        let mut slots = homes.flat_map(|group| self.tags.candidates(group, tag));
+        slots.find_map(|index| self.is(index, name))
     }
 
     /// Whether a slot is this key's.
-    #[inline]
+    #[inline(always)]
     fn is(&self, index: usize, name: &Name) -> Option<Found> {
         let line = &self.lines[index];
         loop {
@@ -169,16 +186,23 @@ impl Table {
                 sync::spin();
                 continue;
             }
-            if owner & READY == 0 || owner & LABEL != name.label() {
+            if owner & (LABEL | READY) != name.label() | READY {
                 return None;
             }
-            let words = line.key.iter().zip(&name.words).take(name.used());
-            let same = words
-                .into_iter()
-                .all(|(mine, word)| mine.load(Ordering::Relaxed) == *word);
+            // All words, since those that a key does not use are zero: one comparison that is always the same. A model
+            // of all interleavings has fewer if it reads no more than it must.
+            let used = if sync::PLAIN {
+                Name::WORDS
+            } else {
+                name.used()
+            };
+            let words = line.key.iter().zip(&name.words).take(used);
+            let differ = words.fold(0, |differ, (mine, word)| {
+                differ | mine.load(Ordering::Relaxed) ^ word
+            });
             fence(Ordering::Acquire);
             if line.owner.load(Ordering::Relaxed) == owner {
-                return same.then_some(Found { index, owner });
+                return (differ == 0).then_some(Found { index, owner });
             }
         }
     }
@@ -290,7 +314,10 @@ impl Table {
             false => homes,
         };
         for group in order {
-            for index in self.tags.candidates(group, 0) {
+            let liked = Self::liked(group, name);
+            let free = self.tags.candidates(group, 0);
+            let liked = free.filter(|&index| index == liked);
+            for index in liked.chain(free) {
                 let owner = self.lines[index].owner.load(Ordering::Acquire);
                 if owner & (READY | BUSY) == 0 {
                     let debt = self.lines[index].debt.load(Ordering::Acquire);

@@ -1,78 +1,79 @@
-//! A few bits of each slot's key, side by side: what a search reads before any slot.
+//! Sixteen bits of each slot's key, side by side: what a search reads before any slot. Of two thousand searches one reads
+//! another key's slot in vain.
 
+mod lanes;
+
+use super::near::fetch;
 use crate::sync::{self, AtomicU64, Ordering};
 
-/// The tags of all slots, several to a word.
+/// The tags of all slots, a group's in one line.
 #[derive(Debug)]
 pub(super) struct Tags {
-    words: Box<[AtomicU64]>,
+    groups: Box<[Group]>,
 }
 
+#[derive(Debug)]
+#[repr(align(64))]
+struct Group([AtomicU64; Tags::WORDS]);
+
+const _: () = assert!(!sync::PLAIN || size_of::<Group>() == 64);
+
 /// The slots of a group that a search looks at.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Candidates {
     first: usize,
-    /// The highest bit of each lane that is one.
-    found: [u64; Tags::WORDS],
+    /// One bit for each slot that is one.
+    found: u64,
 }
 
 impl Tags {
-    /// The slots of a group: sixteen; a model of all interleavings is made of fewer.
-    pub(super) const GROUP: usize = if sync::PLAIN { 16 } else { 4 };
+    /// The slots of a group: as many as a line has tags; a model of all interleavings is made of fewer.
+    pub(super) const GROUP: usize = if sync::PLAIN { 32 } else { 4 };
 
-    /// The bits of a tag: of one in 255 keys that are not the one looked for the slot is read in
-    /// vain, and all tags of a million keys are in a processor's own cache.
-    const TAG: u32 = if sync::PLAIN { 8 } else { 16 };
-
-    const LANES: usize = (u64::BITS / Self::TAG) as usize;
-    const WORDS: usize = Self::GROUP / Self::LANES;
-    /// A one in each lane.
-    const ONES: u64 = u64::MAX / Self::MASK;
-    const MASK: u64 = (1 << Self::TAG) - 1;
+    const WORDS: usize = Self::GROUP / lanes::LANES;
 
     pub(super) fn new(groups: usize) -> Self {
-        let words = 0..groups * Self::WORDS;
+        let group = |_| Group(std::array::from_fn(|_| AtomicU64::new(0)));
         Self {
-            words: words.map(|_| AtomicU64::new(0)).collect(),
+            groups: (0..groups).map(group).collect(),
         }
     }
 
     pub(super) fn bytes(&self) -> usize {
-        size_of_val(&*self.words)
+        size_of_val(&*self.groups)
     }
 
     /// A key's; never zero, which is an empty slot's.
     #[inline]
     pub(super) fn tag(hash: u64) -> u64 {
-        (hash & Self::MASK).max(1)
+        (hash & lanes::MASK).max(1)
     }
 
-    /// Brings a group's near.
+    /// Has a group's fetched.
     #[inline]
-    pub(super) fn touch(&self, group: usize) -> u64 {
-        self.words[group * Self::WORDS].load(Ordering::Relaxed)
+    pub(super) fn fetch(&self, group: usize) {
+        fetch(&self.groups[group].0[0]);
     }
 
-    /// The slots of a group whose tag is this, and now and then one more.
-    #[inline]
+    /// The slots of a group whose tag is this. All tags are looked at in any case: to go by what was found would
+    /// cost more than the rest, where nobody can guess it.
+    #[inline(always)]
     pub(super) fn candidates(&self, group: usize, tag: u64) -> Candidates {
-        let splat = tag * Self::ONES;
-        let words = &self.words[group * Self::WORDS..][..Self::WORDS];
+        let words = &self.groups[group].0;
+        let words: [u64; Self::WORDS] = std::array::from_fn(|at| words[at].load(Ordering::Acquire));
         Candidates {
             first: group * Self::GROUP,
-            found: std::array::from_fn(|word| {
-                let same = words[word].load(Ordering::Acquire) ^ splat;
-                // A lane of zeros has its highest bit set here, and maybe one above it.
-                same.wrapping_sub(Self::ONES) & !same & (Self::ONES << (Self::TAG - 1))
-            }),
+            found: lanes::alike(words, tag),
         }
     }
 
     pub(super) fn set(&self, index: usize, tag: u64) {
-        let word = &self.words[index / Self::LANES];
-        let at = (index % Self::LANES) as u32 * Self::TAG;
+        let (group, place) = (index / Self::GROUP, index % Self::GROUP);
+        let word = &self.groups[group].0[place / lanes::LANES];
+        let at = place % lanes::LANES * (u64::BITS as usize / lanes::LANES);
         let mut seen = word.load(Ordering::Acquire);
         loop {
-            let next = seen & !(Self::MASK << at) | tag << at;
+            let next = seen & !(lanes::MASK << at) | tag << at;
             match word.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return,
                 Err(found) => seen = found,
@@ -81,18 +82,24 @@ impl Tags {
     }
 }
 
+impl Candidates {
+    /// The next one's slot, or that of the group's first if there is none.
+    #[inline]
+    pub(super) const fn likely(self) -> usize {
+        self.first + (self.found.trailing_zeros() as usize & (Tags::GROUP - 1))
+    }
+}
+
 impl Iterator for Candidates {
     type Item = usize;
 
     #[inline]
     fn next(&mut self) -> Option<usize> {
-        for (word, found) in self.found.iter_mut().enumerate() {
-            if *found != 0 {
-                let lane = (found.trailing_zeros() / Tags::TAG) as usize;
-                *found &= *found - 1;
-                return Some(self.first + word * Tags::LANES + lane);
-            }
+        if self.found == 0 {
+            return None;
         }
-        None
+        let index = self.likely();
+        self.found &= self.found - 1;
+        Some(index)
     }
 }

@@ -1,0 +1,83 @@
+//! Words of several lanes, and which of these are alike.
+
+/// The bits of a lane.
+const LANE: u32 = 16;
+/// How many a word has.
+pub(super) const LANES: usize = (u64::BITS / LANE) as usize;
+pub(super) const MASK: u64 = (1 << LANE) - 1;
+
+/// A bit for each lane that is `tag`: the first word's are the lowest.
+#[inline(always)]
+pub(super) fn alike<const WORDS: usize>(words: [u64; WORDS], tag: u64) -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(words) = words.first_chunk() {
+        return vectors::alike(words, tag);
+    }
+    plainly(words, tag)
+}
+
+/// The same on any processor, and of any number of words.
+fn plainly<const WORDS: usize>(words: [u64; WORDS], tag: u64) -> u64 {
+    /// A one in each lane; and the highest bit of each.
+    const ONES: u64 = u64::MAX / MASK;
+    const HIGHEST: u64 = ONES << (LANE - 1);
+    let mut alike = 0;
+    for (at, word) in words.into_iter().enumerate() {
+        let differ = word ^ (tag * ONES);
+        // The highest bit of each lane in which no bit is set, and of no other.
+        let carried = (differ & !HIGHEST) + !HIGHEST;
+        let zero = !(carried | differ | !HIGHEST);
+        // Those four side by side: the first of them is 2¹⁵, and goes to 2⁴⁸.
+        let gathered = zero.wrapping_mul(1 << 33 | 1 << 18 | 1 << 3) >> 48 | zero >> 60 & 8;
+        alike |= (gathered & 0xf) << (LANES * at);
+    }
+    alike
+}
+
+#[cfg(target_arch = "x86_64")]
+mod vectors {
+    use safe_arch::{
+        cmp_eq_mask_i16_m128i, m128i, move_mask_i8_m128i, pack_i16_to_i8_m128i, set_i64_m128i,
+        set_splat_i16_m128i,
+    };
+
+    /// Thirty-two lanes, eight at a time: what every processor of this kind can.
+    #[inline(always)]
+    pub(super) fn alike(words: &[u64; 8], tag: u64) -> u64 {
+        let tags = set_splat_i16_m128i((tag as u16).cast_signed());
+        let same = |at: usize| -> m128i {
+            let [low, high] = [words[at], words[at + 1]].map(u64::cast_signed);
+            cmp_eq_mask_i16_m128i(set_i64_m128i(high, low), tags)
+        };
+        // A lane that is alike is -1, and so is the byte that is kept of it.
+        let half = |at: usize| {
+            let bits = move_mask_i8_m128i(pack_i16_to_i8_m128i(same(at), same(at + 2)));
+            u64::from(bits.cast_unsigned())
+        };
+        half(0) | half(4) << 16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{alike, plainly};
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Of few different tags, so that many are alike.
+        #[test]
+        fn lanes_that_are_alike_are_found_and_no_others(
+            tags in prop::array::uniform32(prop_oneof![0..3_u16, Just(0x8000), Just(u16::MAX)]),
+            other: u16, known in prop::option::of(0..32_usize),
+        ) {
+            let tag = known.map_or(other, |at| tags[at]);
+            let words: [u64; 8] = std::array::from_fn(|word| {
+                let lane = |lane: usize| u64::from(tags[4 * word + lane]) << (16 * lane);
+                (0..4).map(lane).sum()
+            });
+            let naive = (0..32).filter(|&at| tags[at] == tag).map(|at| 1 << at).sum::<u64>();
+            prop_assert_eq!(alike(words, tag.into()), naive);
+            prop_assert_eq!(plainly(words, tag.into()), naive);
+        }
+    }
+}
