@@ -221,6 +221,8 @@ impl Node {
                 if let Some(desk) = self.desks.get_mut(budget) {
                     desk.account.stamp(*period);
                 }
+                // Who is given nothing in this period has nothing to deal, whatever it had in the last.
+                self.refit(*budget, now);
                 self.told.extend(self.sessions.keys());
                 self.ledger.tell(*budget);
                 self.ledger.touch(*budget);

@@ -166,6 +166,31 @@ fn a_kept_share_is_not_returned_on_the_next_edge() {
     }
 }
 
+/// Invariant 1: what a node was given of a quota's period is not to be had in the next, even if it is given nothing of that.
+#[test]
+fn a_node_deals_nothing_of_a_period_of_which_it_was_given_nothing() {
+    let budget = quota();
+    let (mut node, mut client) = node_with_client(&budget, given(&budget, [0, 0, 100, 0]));
+    assert!(node.report(at(500), 0).is_some());
+    let mut next = answer(edge(0, 1), 2, &budget, 1, Vector::ZERO);
+    next.lease = Span::from_secs(3);
+    node.handle_answer(&next, at(500));
+    let mut admitted = Vec::new();
+    for millis in (500..1_500).step_by(100) {
+        let now = at(millis);
+        admitted.push(admits(&mut client, &budget, now));
+        node.handle_report(&client.report(now, 0).expect("a report"), now);
+        node.tick(now);
+        for output in node.poll_outputs() {
+            if let NodeOutput::Answer(answer) = output {
+                client.handle_answer(&answer, now);
+            }
+        }
+    }
+    // The client hears of the new period with the first answer.
+    assert_eq!(admitted[1..], [0; 9], "{admitted:?}");
+}
+
 /// Whether a client that came to a node `wait` before the node's first lease has a lease half a second after it.
 fn leased_half_a_second_after_its_node(wait: Span) -> bool {
     let mut node = Node::new(Incarnation::new(1), Drift::default());
