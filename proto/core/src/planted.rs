@@ -231,6 +231,8 @@ bugs! {
     EndNotSeen,
     /// A client asks for all that it wants, whatever it has saved.
     SavingsUnseen,
+    /// A node deals what it had of a quota in the period before as long as it is given nothing of the next.
+    PartOutlivesPeriod,
 }
 
 #[cfg(feature = "planted")]
