@@ -21,7 +21,7 @@ pub(super) const GOSSIP: &[Row] = &[
         "skewed, 30 % of messages lost",
         "1.00 R, 0 s over, 2 s",
     )
-    .note("in 16 seeds, 0.98 to 1.00 R over all.")
+    .note("in 16 seeds, 0.93 R and more while messages are lost: what is asked for, and what is given, comes late.")
     .but(&[
         ("used", within(10.0, 50.0, at_least(0.0))),
         ("settled", from(50.0, TOLD)),
