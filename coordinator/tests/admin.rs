@@ -229,11 +229,16 @@ async fn changes_of_the_cluster_reach_the_node_and_refusals_come_back() {
         .await
         .unwrap();
     assert_eq!(fake.changes(), [ClusterChange::Add("node-4:7101".into())]);
-    let refused = client
-        .change_cluster(change(Change::Promote(9)))
+    for stranger in [Change::Promote(9), Change::Remove(9)] {
+        let refused = client.change_cluster(change(stranger)).await.unwrap_err();
+        assert_eq!(refused.code(), Code::FailedPrecondition);
+    }
+    // Who lost the answer asks again, and the log tells that it was done.
+    fake.remove(9);
+    client
+        .change_cluster(change(Change::Remove(9)))
         .await
-        .unwrap_err();
-    assert_eq!(refused.code(), Code::FailedPrecondition);
+        .unwrap();
     let empty = client
         .change_cluster(change(Change::Add(String::new())))
         .await

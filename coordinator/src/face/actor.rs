@@ -83,7 +83,7 @@ impl Backend for ActorBackend {
     }
 
     /// No request needs to be remembered: each change says what is to hold, and of what holds
-    /// already nothing is left to be done.
+    /// already nothing is left to be done. Who was removed, the log remembers.
     fn change(
         &self,
         _: RequestId,

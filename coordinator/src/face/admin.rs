@@ -11,10 +11,10 @@ mod cluster;
 mod usage;
 
 use super::auth::Guard;
-use super::backend::{Backend, Unavailable, View, WriteError, look};
+use super::backend::{Backend, NodeFacts, Unavailable, View, WriteError, look};
 use aliquot_wire::admin::{
-    ApplyBudgets, ChangeCluster, DeleteBudget, DiffBudgets, GetBudget, GetUsage, ListBudgets,
-    ListClients, ListHolders, TopKeys,
+    ApplyBudgets, ChangeCluster, ClusterChange, DeleteBudget, DiffBudgets, GetBudget, GetUsage,
+    ListBudgets, ListClients, ListHolders, Role, TopKeys,
 };
 use aliquot_wire::limits::MESSAGE_BYTES_MAX;
 use aliquot_wire::pb::admin_server::{Admin, AdminServer};
@@ -57,6 +57,19 @@ impl AdminService {
     ) -> Result<T, Status> {
         self.backend.fence().await.map_err(not_written)?;
         self.look(f).await
+    }
+
+    /// Whether a node that is to be removed was: whoever lost the answer asks again, and the log
+    /// tells them from those who name a node that never was.
+    async fn has_left(&self, change: &ClusterChange) -> Result<bool, Status> {
+        let ClusterChange::Remove(node) = *change else {
+            return Ok(false);
+        };
+        self.look_fenced(move |view| {
+            let is_member = |it: &NodeFacts| it.node == node && it.role != Role::Removed;
+            view.state.was_removed(node) && !view.nodes.iter().any(is_member)
+        })
+        .await
     }
 }
 
@@ -183,8 +196,11 @@ impl Admin for AdminService {
         request: Request<pb::ChangeClusterRequest>,
     ) -> Result<Response<pb::ChangeClusterResponse>, Status> {
         let ChangeCluster { request, change } = read(request)?;
-        let changed = self.backend.change(request, change).await;
-        changed.map_err(not_written)?;
+        let changed = self.backend.change(request, change.clone()).await;
+        match changed {
+            Err(WriteError::Refused { .. }) if self.has_left(&change).await? => {}
+            changed => changed.map_err(not_written)?,
+        }
         Ok(Response::new(pb::ChangeClusterResponse {}))
     }
 }

@@ -188,10 +188,9 @@ fn no_learner(status: &Status, node: u64) -> String {
     )
 }
 
-/// Of a node that is no member nothing is left to be done: whoever lost the answer asks again.
 async fn remove(shared: &Shared, status: &Status, node: u64) -> Result<(), ChangeError> {
     if status.address(node).is_none() {
-        return Ok(());
+        return refused(format!("node {node} is no member"));
     }
     if status.voters.len() == 1 && status.voters.contains_key(&node) {
         return refused(format!("node {node} is the only voter"));

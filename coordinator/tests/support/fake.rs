@@ -49,6 +49,17 @@ impl Fake {
         self.inner(|inner| inner.changes.clone())
     }
 
+    /// A node was removed, as the log tells.
+    pub(crate) fn remove(&self, node: u64) {
+        self.inner(|inner| {
+            inner.entries += 1;
+            let node = NodeId::new(node);
+            inner
+                .state
+                .apply(inner.entries, Some(&Command::Remove { node }));
+        });
+    }
+
     pub(crate) fn lose_leader(&self) {
         self.inner(|inner| inner.led = false);
     }
@@ -138,13 +149,18 @@ impl Backend for Fake {
         _: RequestId,
         change: ClusterChange,
     ) -> BoxFuture<'static, Result<(), WriteError>> {
-        let reason = "node 9 is no member".to_owned();
-        let refused = change == ClusterChange::Promote(NodeId::new(9));
+        let stranger = match &change {
+            ClusterChange::Promote(node) | ClusterChange::Remove(node) if node.get() > 2 => {
+                Some(node.get())
+            }
+            _ => None,
+        };
         self.inner(|inner| inner.changes.push(change));
-        let done = if refused {
-            Err(WriteError::Refused { reason })
-        } else {
-            Ok(())
+        let done = match stranger {
+            Some(node) => Err(WriteError::Refused {
+                reason: format!("node {node} is no member"),
+            }),
+            None => Ok(()),
         };
         ready(done).boxed()
     }

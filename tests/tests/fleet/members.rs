@@ -128,10 +128,12 @@ async fn a_stranger_is_not_waited_for() {
     let fleet = three_and_two().await;
     let leader = fleet.leader().await;
     let follower = fleet.operator_at((leader + 1) % 3);
-    let refused = follower.run(&["cluster", "promote", "99"], "").await;
-    assert_eq!(refused.code, 1, "{refused:?}");
-    for said in ["node 99 is no member", "cluster add", "nothing was changed"] {
-        assert!(refused.said.contains(said), "{refused:?} lacks {said:?}");
+    for (order, says) in [("promote", "cluster add"), ("remove", "no member")] {
+        let refused = follower.run(&["cluster", order, "99"], "").await;
+        assert_eq!(refused.code, 1, "{refused:?}");
+        for said in ["node 99 is no member", says, "nothing was changed"] {
+            assert!(refused.said.contains(said), "{refused:?} lacks {said:?}");
+        }
     }
     let heir = id_of(&fleet, (leader + 2) % 3).await;
     done(
