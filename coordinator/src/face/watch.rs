@@ -4,6 +4,7 @@ use super::metrics::{KeyUse, Snapshot, TOP_KEYS};
 use crate::node::{NodeHandle, View};
 use crate::raft::Status;
 use crate::session::Gate;
+use crate::timer;
 use aliquot_core::share::Kind;
 use aliquot_core::unit::NodeId;
 use std::sync::Arc;
@@ -35,7 +36,7 @@ pub fn readiness(
             };
             tell(reason);
             tokio::select! {
-                () = tokio::time::sleep(EVERY) => {}
+                () = timer::sleep(EVERY) => {}
                 Ok(()) = standing.changed() => {}
                 // Whoever could say so is gone when the node is.
                 _ = leaving.wait_for(|leaving| *leaving) => {
@@ -67,7 +68,7 @@ pub fn snapshots(
                 return;
             }
             tokio::select! {
-                () = tokio::time::sleep(EVERY) => {}
+                () = timer::sleep(EVERY) => {}
                 Ok(()) = readiness.changed() => {}
             }
         }
