@@ -1,7 +1,7 @@
 //! A key as the table compares it.
 
 use foldhash::quality::FixedState;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hasher};
 
 /// A key's bytes, its class, and where it may stand.
 #[derive(Clone, Copy, Debug)]
@@ -16,8 +16,8 @@ pub(super) struct Name {
 /// What names are made with.
 #[derive(Debug)]
 pub(super) struct Maker {
-    /// What places are drawn by: nobody else's, so that nobody can choose keys that meet.
-    secret: [u64; Name::WORDS + 2],
+    /// What places are drawn by: seeded by chance, so that nobody can choose keys that meet.
+    fast: FixedState,
     long: [std::hash::RandomState; 2],
     seed: Option<u64>,
 }
@@ -58,12 +58,9 @@ impl Name {
 impl Maker {
     pub(super) fn new(seed: Option<u64>) -> Self {
         let long = [std::hash::RandomState::new(), std::hash::RandomState::new()];
-        let drawn = FixedState::with_seed(seed.unwrap_or_else(|| long[0].hash_one(0_u64)));
+        let random = long[0].hash_one(0_u64);
         Self {
-            secret: std::array::from_fn(|at| match seed {
-                None => long[0].hash_one(at),
-                Some(_) => drawn.hash_one(at),
-            }),
+            fast: FixedState::with_seed(seed.unwrap_or(random)),
             long,
             seed,
         }
@@ -88,14 +85,15 @@ impl Maker {
         }
     }
 
-    /// Where a key may stand: products folded as foldhash does, but of all words, used or not, so that there is nothing
-    /// to go by and the products do not wait for each other.
+    /// Where a key may stand: by all of its words, used or not, so that there is nothing to go by.
     #[inline]
     fn place(&self, words: &[u64; Name::WORDS], label: u64) -> u64 {
-        let secret = &self.secret;
-        let pair = |at: usize| fold(words[at] ^ secret[at], words[at + 1] ^ secret[at + 1]);
-        let mixed = pair(0) ^ pair(2).rotate_left(21) ^ pair(4).rotate_left(42);
-        fold(mixed ^ secret[6], label ^ secret[7])
+        let mut hasher = self.fast.build_hasher();
+        for word in words {
+            hasher.write_u64(*word);
+        }
+        hasher.write_u64(label);
+        hasher.finish()
     }
 
     /// What stands for a key that is too long to be kept.
@@ -141,11 +139,4 @@ fn words_of(bytes: &[u8]) -> [u64; Name::WORDS] {
 fn short(bytes: &[u8]) -> u64 {
     let later = |word, &byte: &u8| word << 8 | u64::from(byte);
     bytes.iter().rev().fold(0, later)
-}
-
-/// The product, its upper half upon its lower one.
-#[inline]
-const fn fold(a: u64, b: u64) -> u64 {
-    let product = a as u128 * b as u128;
-    product as u64 ^ (product >> 64) as u64
 }
