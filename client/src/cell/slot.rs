@@ -91,7 +91,8 @@ impl Slot {
     pub(crate) fn made(&self, now: Tick) -> (u64, bool) {
         let product = u128::from(now.since(self.base).nanos()) * u128::from(self.mult);
         let (high, low) = ((product >> 64) as u64, product as u64);
-        // So it is for 18 years of any rate above half a unit a nanosecond: two words, shifted by less than one.
+        // What was made fits a word, and the shift is less than one: so it is of every slot that the machine keeps up
+        // to date, but for the slowest rates.
         if self.places < u64::BITS && high >> self.places == 0 {
             let whole = high << 1 << (u64::BITS - 1 - self.places) | low >> self.places;
             return (whole, whole << self.places != low);
@@ -227,4 +228,25 @@ fn multiplier(rate: Rate, shift: u32) -> (u64, u32) {
         return (mult >> (places - Slot::PLACES_MAX), Slot::PLACES_MAX);
     }
     (mult, places)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Invariant 12: the short way makes what the long one does, to the unit, and never more.
+        #[test]
+        fn what_is_made_is_the_same_by_words_and_by_pairs_of_them(
+            rate in prop_oneof![0_u64..4, 0..1_u64 << 20, 0..=u64::MAX],
+            burst in prop_oneof![0_u64..4, 0..=u64::MAX],
+            nanos in prop_oneof![0_u64..4, 0..1_u64 << 36, 0..=u64::MAX],
+        ) {
+            let (rate, burst) = (Rate::from_grains(rate), Tokens::from_grains(burst));
+            let slot = Slot::new(rate, burst, Tick::from_nanos(0), Mark::Leased, Kind::Rate);
+            let product = u128::from(nanos) * u128::from(slot.mult);
+            prop_assert_eq!(slot.made(Tick::from_nanos(nanos)), slot.made_of(product));
+        }
+    }
 }
