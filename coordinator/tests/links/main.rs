@@ -9,6 +9,7 @@ mod link;
 mod mesh;
 mod metrics;
 mod outbox;
+mod port;
 mod registry;
 mod server;
 mod session;

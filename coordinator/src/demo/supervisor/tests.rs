@@ -1,7 +1,5 @@
 use super::*;
 use rustix::process::test_kill_process;
-use std::collections::BTreeSet;
-use std::net::{TcpListener, TcpStream};
 use tempfile::TempDir;
 
 fn shell(dir: &TempDir) -> Supervisor {
@@ -29,24 +27,6 @@ fn lives(id: u32) -> bool {
     // One that ended and was not waited for yet is not alive.
     let status = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
     test_kill_process(pid).is_ok() && !status.contains(") Z ")
-}
-
-#[test]
-fn a_reserved_port_is_its_owners_alone_and_can_be_listened_on_again_and_again() {
-    let reserved: io::Result<Vec<ReservedPort>> =
-        (0..32).map(|_| ReservedPort::reserve()).collect();
-    let reserved = reserved.unwrap();
-    let addresses: BTreeSet<_> = reserved.iter().map(ReservedPort::address).collect();
-    assert_eq!(addresses.len(), 32);
-    for address in addresses {
-        for _ in 0..2 {
-            let listener = TcpListener::bind(address).unwrap();
-            let caller = TcpStream::connect(address).unwrap();
-            drop(listener.accept().unwrap());
-            // What was connected keeps the port in TIME_WAIT.
-            drop(caller);
-        }
-    }
 }
 
 #[tokio::test]
