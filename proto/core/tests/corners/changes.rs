@@ -3,7 +3,6 @@
 use super::setup::*;
 use aliquot_core::budget::Claim;
 use aliquot_core::ledger::{Child, ReportError, Spoken};
-use aliquot_core::message::BandDemand;
 use aliquot_core::unit::{Band, Weight};
 
 fn says(seq: u64, basis: u64, lines: Vec<ReportLine>) -> Report {
@@ -33,7 +32,7 @@ fn claims(budget: u64, bands: usize) -> ReportLine {
         demand: vec![band; bands],
         floor: aliquot_core::share::Share::EMPTY,
         largest_wait: Tokens::ZERO,
-        tally: aliquot_core::message::Tally::default(),
+        tally: Tally::default(),
     }
 }
 

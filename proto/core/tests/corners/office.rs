@@ -70,32 +70,7 @@ impl Office {
 
     /// The first life reports for the `seq`th time, and wants so many grains a second.
     pub(crate) fn ask(&mut self, seq: u64, demand: u64, now: Tick) {
-        let line = ReportLine {
-            budget: B,
-            period: PeriodId::new(0),
-            returned: Vector::ZERO,
-            demand: vec![aliquot_core::message::BandDemand {
-                band: aliquot_core::unit::Band::default(),
-                curve: aliquot_core::demand::DemandCurve::of(
-                    demand,
-                    aliquot_core::unit::Weight::ONE,
-                ),
-            }],
-            floor: aliquot_core::share::Share::EMPTY,
-            largest_wait: Tokens::ZERO,
-            tally: aliquot_core::message::Tally::default(),
-        };
-        let report = Report {
-            edge: edge(0, 1),
-            seq: Seq::new(seq),
-            basis: Seq::new(0),
-            heard: Heard::default(),
-            seen: Heard::default(),
-            wall_ms: DAWN,
-            intent: Intent::Stay,
-            lines: vec![line],
-            floors: Vec::new(),
-        };
+        let report = wants(1, seq, demand);
         self.leader.handle_report(&report, &self.state, now);
     }
 

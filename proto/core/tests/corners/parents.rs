@@ -139,7 +139,7 @@ fn line(budget: u64, returned: Vector) -> ReportLine {
         demand: Vec::new(),
         floor: aliquot_core::share::Share::EMPTY,
         largest_wait: Tokens::from_grains(1),
-        tally: aliquot_core::message::Tally::default(),
+        tally: Tally::default(),
     }
 }
 

@@ -3,19 +3,21 @@
 pub(crate) use aliquot_core::budget::{Budget, BudgetDraft, Claim, ExpiryDraft, PartDraft};
 pub(crate) use aliquot_core::client::Client;
 pub(crate) use aliquot_core::command::{Changes, Command, Movement};
+use aliquot_core::demand::DemandCurve;
 pub(crate) use aliquot_core::edge::Vector;
 pub(crate) use aliquot_core::leader::{Leader, LeaderOutput, Pace};
 pub(crate) use aliquot_core::leadership::Leadership;
 pub(crate) use aliquot_core::ledger::Ledger;
 pub(crate) use aliquot_core::message::{
-    Answer, AnswerLine, Heard, Intent, Report, ReportLine, Terms, Verdict,
+    Answer, AnswerLine, BandDemand, Heard, Intent, Report, ReportLine, Tally, Terms, Verdict,
 };
 pub(crate) use aliquot_core::node::{Node, NodeOutput};
 pub(crate) use aliquot_core::planted::{self, Bug};
+use aliquot_core::share::Share;
 pub(crate) use aliquot_core::state::State;
 pub(crate) use aliquot_core::unit::{
-    BudgetId, Drift, Edge, Incarnation, NodeId, Number, PeriodId, Rate, RequestId, Round, RuleId,
-    Seq, Span, Term, Tick, Tokens,
+    Band, BudgetId, Drift, Edge, Incarnation, NodeId, Number, PeriodId, Rate, RequestId, Round,
+    RuleId, Seq, Span, Term, Tick, Tokens, Weight,
 };
 
 pub(crate) const B: BudgetId = BudgetId::new(1);
@@ -98,6 +100,33 @@ pub(crate) fn answer(edge: Edge, seq: u64, budget: &Budget, period: u64, given: 
             target: Vector::ZERO,
             terms: Terms::from(budget),
         }],
+    }
+}
+
+/// A child's report of nothing but how much it wants.
+pub(crate) fn wants(child: u64, seq: u64, wanted: u64) -> Report {
+    let line = ReportLine {
+        budget: B,
+        period: PeriodId::new(0),
+        returned: Vector::ZERO,
+        demand: vec![BandDemand {
+            band: Band::default(),
+            curve: DemandCurve::of(wanted, Weight::ONE),
+        }],
+        floor: Share::EMPTY,
+        largest_wait: Tokens::ZERO,
+        tally: Tally::default(),
+    };
+    Report {
+        edge: edge(0, child),
+        seq: Seq::new(seq),
+        basis: Seq::new(0),
+        heard: Heard::default(),
+        seen: Heard::default(),
+        wall_ms: DAWN,
+        intent: Intent::Stay,
+        lines: vec![line],
+        floors: Vec::new(),
     }
 }
 

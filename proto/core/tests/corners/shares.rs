@@ -3,38 +3,9 @@
 use super::setup::*;
 use aliquot_core::account::Account;
 use aliquot_core::allocate;
-use aliquot_core::demand::DemandCurve;
 use aliquot_core::ledger::{Scarce, WholeView};
-use aliquot_core::message::{BandDemand, Tally};
 use aliquot_core::share::{Kind, Share};
-use aliquot_core::unit::{Band, Scale, Weight};
-
-/// A child's report of nothing but how much it wants.
-fn wants(child: u64, seq: u64, wanted: u64) -> Report {
-    let line = ReportLine {
-        budget: B,
-        period: PeriodId::new(0),
-        returned: Vector::ZERO,
-        demand: vec![BandDemand {
-            band: Band::default(),
-            curve: DemandCurve::of(wanted, Weight::ONE),
-        }],
-        floor: Share::EMPTY,
-        largest_wait: Tokens::ZERO,
-        tally: Tally::default(),
-    };
-    Report {
-        edge: edge(0, child),
-        seq: Seq::new(seq),
-        basis: Seq::new(0),
-        heard: Heard::default(),
-        seen: Heard::default(),
-        wall_ms: DAWN,
-        intent: Intent::Stay,
-        lines: vec![line],
-        floors: Vec::new(),
-    }
-}
+use aliquot_core::unit::Scale;
 
 /// What two children who want so much are given of four tokens, with so many seconds left.
 fn dealt(wanted: [u64; 2], seconds: u64) -> [u64; 2] {
