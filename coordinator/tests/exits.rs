@@ -9,7 +9,8 @@ use aliquot_coordinator::store::DataDir;
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 /// Runs a node of the cluster `main` in a directory, which must not start.
 fn serve(data: &Path, flags: &[&str]) -> Output {
@@ -32,7 +33,18 @@ fn serve(data: &Path, flags: &[&str]) -> Output {
         "127.0.0.1:2",
     ]);
     args.extend(["--cluster-peers", "127.0.0.1:2"]);
-    command.args(args).args(flags).output().unwrap()
+    command.args(args).args(flags);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = apart(|| command.spawn());
+    child.unwrap().wait_with_output().unwrap()
+}
+
+/// A child has the locks of its parent until it becomes another program, so nobody here
+/// locks a directory while another forks.
+fn apart<T>(does: impl FnOnce() -> T) -> T {
+    static APART: Mutex<()> = Mutex::new(());
+    let _apart = APART.lock().unwrap_or_else(PoisonError::into_inner);
+    does()
 }
 
 #[track_caller]
@@ -50,7 +62,7 @@ fn check(data: &Path, flags: &[&str], code: i32, part: &str) {
 /// A directory of the cluster, as a node left it, and what its stamp says.
 fn stamped(parent: &Path, name: &str, cluster: &str) -> (std::path::PathBuf, String) {
     let path = parent.join(name);
-    drop(DataDir::open(&path, cluster, || 42).unwrap());
+    apart(|| drop(DataDir::open(&path, cluster, || 42).unwrap()));
     let text = fs::read_to_string(path.join("identity.toml")).unwrap();
     (path, text)
 }
@@ -120,9 +132,8 @@ fn the_unit_and_the_help_say_the_same() {
     for line in ["Restart=on-failure", "RestartPreventExitStatus=2"] {
         assert!(unit.lines().any(|has| has == line), "{line}");
     }
-    let help = Command::new(env!("CARGO_BIN_EXE_aliquot"))
-        .arg("--help")
-        .output();
+    let mut help = Command::new(env!("CARGO_BIN_EXE_aliquot"));
+    let help = apart(|| help.arg("--help").output());
     let help = String::from_utf8(help.unwrap().stdout).unwrap();
     assert!(
         help.contains("2  the command line, a file or a data directory is wrong"),

@@ -1,4 +1,5 @@
-//! What a node keeps on disk, seen from outside.
+//! What a node keeps on disk, seen from outside. Nobody forks here: a child has the locks of
+//! its parent until it becomes another program, and a test would find its own directory in use.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests as well")]
 
@@ -6,12 +7,8 @@
 mod conformance;
 #[path = "store/damage.rs"]
 mod damage;
-#[path = "store/full.rs"]
-mod full;
 #[path = "store/identity.rs"]
 mod identity;
-#[path = "store/kill.rs"]
-mod kill;
 #[path = "store/model.rs"]
 mod model;
 #[path = "store/told.rs"]

@@ -1,6 +1,7 @@
 //! A disk that is full, in a process of its own: the limit on the size of a file
 //! stands for the size of the disk.
 
+use crate::alone;
 use crate::told::{Told, item};
 use aliquot_coordinator::store::{Disk, SledDisk, StoreError};
 use std::process::Command;
@@ -10,6 +11,7 @@ const CHILD_DIR: &str = "ALIQUOT_TEST_FULL_DIR";
 
 #[test]
 fn on_a_full_disk_writes_fail_for_good_and_what_was_acknowledged_stays() {
+    let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     // 4 MiB in blocks of 512 bytes. The signal is ignored, so that writing fails instead.
     let script = "trap '' XFSZ; ulimit -f 8192; exec \"$0\" \"$@\"";

@@ -5,7 +5,6 @@ use aliquot_coordinator::store::{DataDir, DataDirError, Disk, SledDisk};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
 
 fn open(path: &Path) -> Result<DataDir, DataDirError> {
     DataDir::open(path, "main", || 42)
@@ -17,6 +16,24 @@ fn stamped() -> (tempfile::TempDir, std::path::PathBuf) {
     let path = parent.path().join("data");
     open(&path).unwrap();
     (parent, path)
+}
+
+/// Copies a file or a directory with all in it, and their times, as who makes backups does.
+fn copy_all(from: &Path, to: &Path) {
+    let found = fs::metadata(from).unwrap();
+    if found.is_dir() {
+        fs::create_dir(to).unwrap();
+        for entry in fs::read_dir(from).unwrap() {
+            let entry = entry.unwrap();
+            copy_all(&entry.path(), &to.join(entry.file_name()));
+        }
+    } else {
+        fs::copy(from, to).unwrap();
+    }
+    let times = fs::FileTimes::new()
+        .set_accessed(found.accessed().unwrap())
+        .set_modified(found.modified().unwrap());
+    fs::File::open(to).unwrap().set_times(times).unwrap();
 }
 
 #[test]
@@ -143,8 +160,7 @@ fn what_an_interrupted_first_start_leaves_is_no_obstacle() {
 fn a_copied_directory_is_refused_and_the_original_and_its_new_name_are_not() {
     let (parent, path) = stamped();
     let copy = parent.path().join("copy");
-    let status = Command::new("cp").arg("-a").arg(&path).arg(&copy).status();
-    assert!(status.unwrap().success());
+    copy_all(&path, &copy);
     let error = open(&copy).unwrap_err();
     assert!(matches!(error, DataDirError::Copied { .. }), "{error}");
     assert_eq!(open(&path).unwrap().node_id(), 42);
@@ -216,8 +232,7 @@ fn a_stamped_store_that_was_put_back_is_refused() {
     for part in ["store", "store/db/db", "store.watermark"] {
         let (parent, path) = sealed();
         let (part, backup) = (path.join(part), parent.path().join("backup"));
-        let status = Command::new("cp").arg("-a").args([&part, &backup]).status();
-        assert!(status.unwrap().success());
+        copy_all(&part, &backup);
         match part.is_dir() {
             true => fs::remove_dir_all(&part).unwrap(),
             false => fs::remove_file(&part).unwrap(),

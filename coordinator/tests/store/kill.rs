@@ -1,5 +1,6 @@
 //! Real processes, really killed: nothing that was acknowledged may be lost.
 
+use crate::alone;
 use crate::told::item;
 use aliquot_coordinator::store::{Disk, Done, SledDisk, SnapshotItem};
 use bytes::Bytes;
@@ -26,6 +27,7 @@ struct Acknowledged {
 
 #[test]
 fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
+    let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     let mut rng = Pcg64Mcg::seed_from_u64(7);
     let mut known = Acknowledged::default();
