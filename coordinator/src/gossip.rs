@@ -55,6 +55,11 @@ pub enum Event {
         /// What the transport said.
         reason: String,
     },
+    /// The peer opened its stream, so it is there: [`Link::retry`].
+    Called {
+        /// The peer.
+        peer: NodeId,
+    },
     /// The peer spoke, on the stream that it opened: [`Book::handle`].
     Message {
         /// The peer.

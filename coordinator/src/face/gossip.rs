@@ -100,6 +100,9 @@ async fn listen(
     mut messages: Streaming<pb::GossipMessage>,
     events: mpsc::Sender<Event>,
 ) -> Result<(), Status> {
+    if events.send(Event::Called { peer }).await.is_err() {
+        return Err(stopping());
+    }
     loop {
         let next = tokio::select! {
             biased;

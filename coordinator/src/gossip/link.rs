@@ -13,7 +13,7 @@ use rand::{RngExt, SeedableRng};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::MetadataValue;
@@ -43,6 +43,7 @@ pub struct LinkSettings {
 #[derive(Debug)]
 pub struct Link {
     outbound: mpsc::Sender<GossipMessage>,
+    again: Arc<Notify>,
     task: JoinHandle<()>,
 }
 
@@ -59,7 +60,9 @@ impl Link {
     #[must_use]
     pub fn open(settings: LinkSettings, connect: Connector, events: mpsc::Sender<Event>) -> Self {
         let (outbound, waiting) = mpsc::channel(Self::OUTBOUND);
+        let again = Arc::new(Notify::new());
         let runner = Runner {
+            again: Arc::clone(&again),
             rng: StdRng::seed_from_u64(settings.seed),
             settings,
             connect,
@@ -68,7 +71,17 @@ impl Link {
             lost: false,
         };
         let task = tokio::spawn(runner.run());
-        Self { outbound, task }
+        Self {
+            outbound,
+            again,
+            task,
+        }
+    }
+
+    /// Tries again at once, if the link waits to: there is reason to think that the peer is back. Said while the link is
+    /// up or being tried, it is for the next wait.
+    pub fn retry(&self) {
+        self.again.notify_one();
     }
 
     /// Whether [`Link::send`] would take a message now.
@@ -103,6 +116,7 @@ struct Runner {
     rng: StdRng,
     events: mpsc::Sender<Event>,
     waiting: mpsc::Receiver<GossipMessage>,
+    again: Arc<Notify>,
     /// Whether it was said that the peer is away.
     lost: bool,
 }
@@ -141,8 +155,11 @@ impl Runner {
             {
                 return;
             }
-            timer::sleep(backoff.mul_f64(self.rng.random_range(0.5..1.0))).await;
-            backoff = BACKOFF.1.min(backoff * 2);
+            let wait = backoff.mul_f64(self.rng.random_range(0.5..1.0));
+            backoff = match timer::timeout(wait, self.again.notified()).await {
+                Ok(()) => BACKOFF.0,
+                Err(_) => BACKOFF.1.min(backoff * 2),
+            };
         }
     }
 

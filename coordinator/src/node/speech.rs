@@ -211,6 +211,12 @@ impl Actor {
             gossip::Event::Down { peer, reason } => {
                 tracing::debug!(peer = peer.get(), %reason, "a link ended");
             }
+            // Who can call can be called, most likely: what it waits for is not to wait for our next try.
+            gossip::Event::Called { peer } => {
+                if let Some(link) = self.links.get(&peer) {
+                    link.retry();
+                }
+            }
             gossip::Event::Message { peer, message } => self.hear_message(peer, message),
         }
     }
@@ -344,7 +350,8 @@ impl Actor {
         if self.state.member(node.life()).is_none() {
             return;
         }
-        let serving = !self.departs;
+        // Whoever came to a node without a lease would wait for that.
+        let serving = !self.departs && node.is_leased(self.now);
         let latest = Presence {
             life: node.life(),
             number: self.pace.presence.number,

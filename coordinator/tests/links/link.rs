@@ -6,10 +6,12 @@ use aliquot_coordinator::face::gossip::GossipFace;
 use aliquot_coordinator::gossip::{Book, Connector, Event, Link, LinkSettings};
 use aliquot_core::unit::{Incarnation, NodeId};
 use aliquot_wire::gossip::{GossipMessage, Topic};
+use hyper_util::rt::TokioIo;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use tokio::io::DuplexStream;
 use tokio::sync::mpsc;
-use tonic::transport::Server;
+use tonic::transport::{Endpoint, Server};
 
 async fn node(id: u64, at: Option<SocketAddr>) -> (Serving, mpsc::Receiver<Event>) {
     let (events, inbox) = mpsc::channel(16);
@@ -21,13 +23,23 @@ async fn node(id: u64, at: Option<SocketAddr>) -> (Serving, mpsc::Receiver<Event
 }
 
 fn link(address: SocketAddr, cluster: &str, node: u64, peer: u64) -> (Link, mpsc::Receiver<Event>) {
-    let (events, inbox) = mpsc::channel(16);
     let connect: Connector = Arc::new(|address| channel(address.parse().unwrap()));
+    link_by(connect, &address.to_string(), cluster, node, peer)
+}
+
+fn link_by(
+    connect: Connector,
+    address: &str,
+    cluster: &str,
+    node: u64,
+    peer: u64,
+) -> (Link, mpsc::Receiver<Event>) {
+    let (events, inbox) = mpsc::channel(16);
     let settings = LinkSettings {
         cluster: cluster.into(),
         node: NodeId::new(node),
         peer: NodeId::new(peer),
-        address: address.to_string(),
+        address: address.into(),
         seed: 7,
     };
     (Link::open(settings, connect, events), inbox)
@@ -41,24 +53,35 @@ fn news(number: u64) -> GossipMessage {
     }
 }
 
+/// The next message that a node hears.
+async fn heard(inbox: &mut mpsc::Receiver<Event>) -> (NodeId, GossipMessage) {
+    within(async {
+        loop {
+            match inbox.recv().await.unwrap() {
+                Event::Message { peer, message } => return (peer, message),
+                Event::Called { peer } => assert_eq!(peer, NodeId::new(1)),
+                event => panic!("{event:?}"),
+            }
+        }
+    })
+    .await
+}
+
 async fn up(inbox: &mut mpsc::Receiver<Event>) {
     within(async { while !matches!(inbox.recv().await, Some(Event::Up { .. })) {} }).await;
 }
 
 #[tokio::test]
 async fn what_a_node_says_arrives_and_a_lost_peer_is_found_again() {
-    let (serving, mut heard) = node(2, None).await;
+    let (serving, mut events) = node(2, None).await;
     let address = serving.address;
     let (link, mut inbox) = link(address, "c1", 1, 2);
     up(&mut inbox).await;
     assert!(link.has_room());
     assert!(link.send(news(1)));
-    let Some(Event::Message { peer, message }) = within(heard.recv()).await else {
-        panic!("no message");
-    };
-    assert_eq!((peer, &message), (NodeId::new(1), &news(1)));
+    assert_eq!(heard(&mut events).await, (NodeId::new(1), news(1)));
     // The node stops: nobody listens to what comes in.
-    drop(heard);
+    drop(events);
     serving.stop().await;
     let down = within(async {
         loop {
@@ -69,13 +92,33 @@ async fn what_a_node_says_arrives_and_a_lost_peer_is_found_again() {
     })
     .await;
     assert!(!down.is_empty());
-    let (_serving, mut heard) = node(2, Some(address)).await;
+    let (_serving, mut events) = node(2, Some(address)).await;
     up(&mut inbox).await;
     assert!(link.send(news(3)));
-    let Some(Event::Message { message, .. }) = within(heard.recv()).await else {
-        panic!("no message");
-    };
-    assert_eq!(message, news(3));
+    assert_eq!(heard(&mut events).await, (NodeId::new(1), news(3)));
+}
+
+/// A peer that is away for a while is tried every two seconds, and at once when it calls itself.
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_calls_is_tried_at_once() {
+    let connect: Connector = Arc::new(|_| {
+        let nobody = tower::service_fn(|_| async {
+            Err::<TokioIo<DuplexStream>, _>(std::io::Error::other("nobody is there"))
+        });
+        Endpoint::from_static("http://nobody").connect_with_connector_lazy(nobody)
+    });
+    let (link, mut events) = link_by(connect, "nobody", "c1", 1, 2);
+    for _ in 0..8 {
+        assert!(matches!(events.recv().await, Some(Event::Down { .. })));
+    }
+    let tried = tokio::time::Instant::now();
+    link.retry();
+    assert!(matches!(events.recv().await, Some(Event::Down { .. })));
+    assert_eq!(tried.elapsed(), std::time::Duration::ZERO);
+    // Then it waits again, from the shortest wait on.
+    assert!(matches!(events.recv().await, Some(Event::Down { .. })));
+    let waited = tried.elapsed().as_millis();
+    assert!((50..=110).contains(&waited), "{waited} ms");
 }
 
 #[tokio::test]
