@@ -191,8 +191,12 @@ impl Node {
         if let Some(output) = self.holder.tick(now) {
             self.carry_out(&output, now);
         }
+        let leased = self.is_leased(now);
         for output in self.holder.handle_answer(now, answer) {
             self.carry_out(&output, now);
+        }
+        if !leased && self.is_leased(now) {
+            self.confirm_all(now);
         }
         self.news |= self.holder.owes_whole();
     }

@@ -153,9 +153,29 @@ impl Node {
             .all(|desk| desk.account.holding(client).is_zero())
     }
 
-    /// Renews a session's lease, if its client hears and squats on nothing.
-    /// Either way it is answered.
+    /// Renews a session's lease by its report `seq`, if that may be. Either way it is answered.
     fn renew(&mut self, client: Incarnation, seq: Seq, now: Tick) {
+        self.confirm(client, seq, now);
+        self.asking.insert(client);
+    }
+
+    /// The node's lease began: who reported before waits for no report of its own. That is as if its last one had
+    /// arrived now, as it might have.
+    pub(super) fn confirm_all(&mut self, now: Tick) {
+        let sessions = self.sessions.iter().filter_map(|(&client, session)| {
+            let last = self.ledger.child(client)?.seq();
+            let confirmed = session.said.map_or(Seq::new(0), |(seq, _)| seq);
+            (last > confirmed).then_some((client, last))
+        });
+        for (client, seq) in sessions.collect::<Vec<_>>() {
+            if self.confirm(client, seq, now) {
+                self.told.insert(client);
+            }
+        }
+    }
+
+    /// Confirms a report, if its client hears and squats on nothing. Whether it was.
+    fn confirm(&mut self, client: Incarnation, seq: Seq, now: Tick) -> bool {
         let lease = self.holder.lease();
         let (rest, until) = self.ride(now);
         let full = lease.until().since(now);
@@ -175,8 +195,9 @@ impl Node {
         {
             session.promised = session.promised.max(until);
             session.said = Some((seq, rest));
+            return true;
         }
-        self.asking.insert(client);
+        false
     }
 
     /// A client's lease is at most the node's; so is the parent's patience.

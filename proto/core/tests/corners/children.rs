@@ -238,3 +238,41 @@ fn a_client_is_leased_with_its_node_however_long_that_had_no_lease() {
         assert_eq!(deaf, seconds < 3, "{seconds} s");
     }
 }
+
+/// Invariant 8: who reported to a node that had no lease yet is given one with it, and does not wait for its next report.
+#[test]
+fn a_client_that_reported_before_its_node_was_leased_is_leased_with_it() {
+    let budget = rate(ExpiryDraft::Word("deny".into()));
+    let mut node = Node::new(Incarnation::new(1), Drift::default());
+    let mut client = Client::new(Drift::default());
+    client.claim(B, Claim::default(), at(0));
+    client.open(node.open_session(at(0)).expect("a session"), at(0));
+    let first = node.report(at(0), 0).expect("a report").seq;
+    let hear = |node: &mut Node, client: &mut Client, now: Tick| {
+        node.tick(now);
+        for output in node.poll_outputs() {
+            if let NodeOutput::Answer(answer) = output {
+                client.handle_answer(&answer, now);
+            }
+        }
+        client.is_leased(now)
+    };
+    // One report asks, and the next says that the answer was heard.
+    for millis in [0, 10] {
+        let report = client.report(at(millis), 0).expect("a report");
+        node.handle_report(&report, at(millis));
+        assert!(!hear(&mut node, &mut client, at(millis)));
+    }
+    let mut given = answer(
+        edge(0, 1),
+        first.get(),
+        &budget,
+        0,
+        given(&budget, [100, 100, 100, 0]),
+    );
+    given.lease = Span::from_secs(3);
+    node.handle_answer(&given, at(50));
+    assert!(hear(&mut node, &mut client, at(50)));
+    // The client counts from when it sent that report, and the node from now.
+    assert!(!client.is_leased(at(3_000)) && node.is_leased(at(2_999)));
+}
