@@ -130,7 +130,7 @@ impl Table {
     /// The first of the places in a group that a key likes best.
     #[inline(always)]
     const fn liked(name: &Name) -> usize {
-        (name.hash >> 16) as usize % (Tags::GROUP / Self::LIKED) * Self::LIKED
+        (name.hash >> 16) as usize % Tags::GROUP / Self::LIKED * Self::LIKED
     }
 
     #[inline(always)]
