@@ -15,7 +15,7 @@ use crate::refused::{Reason, Refused};
 use aliquot_core::unit::{Span, Tick};
 use name::Name;
 use std::time::Duration;
-use table::{Claimed, Found, Table};
+use table::{Claimed, Found, No, Table};
 
 /// A bucket for each key, found by the key itself, in memory that is taken once and never
 /// grows.
@@ -107,10 +107,11 @@ impl Keyed {
     /// [`Refused`]; nothing was taken.
     pub fn try_acquire(&self, key: &str, n: u64) -> Result<(), Refused> {
         let name = self.table.name(0, key);
-        // In this order: where to read the clock waits for what was begun before, as it does on some processors, it
-        // waits for this key's line only, which is needed in any case.
-        let found = self.table.find(&name);
-        self.decide(&name, n, self.clock.now(), found)
+        // In this order: a reading of the clock waits, on some processors, for what was begun before, and what comes
+        // after waits for it. Memory that was asked for comes meanwhile.
+        self.table.fetch(&name);
+        let now = self.clock.now();
+        self.decide(&name, n, now, self.table.find(&name))
     }
 
     /// [`Keyed::try_acquire`] at a reading of its clock.
@@ -129,6 +130,7 @@ impl Keyed {
     /// [`Refused`]; nothing was taken. A class that there is not has [`Reason::NoBudget`].
     pub fn try_acquire_of(&self, class: u16, key: &str, n: u64, now: Tick) -> Result<(), Refused> {
         let name = self.table.name(class, key);
+        self.table.fetch(&name);
         self.decide(&name, n, now, self.table.find(&name))
     }
 
@@ -176,7 +178,7 @@ impl Keyed {
             return u64::MAX;
         };
         let debt = match self.table.find(&name) {
-            Some(found) => self.table.debt(found),
+            Some(found) => found.debt(),
             None => 0,
         };
         let missing = debt.saturating_sub(slot.made(now).0);
@@ -237,7 +239,7 @@ impl Keyed {
         name: &Name,
         n: u64,
         now: Tick,
-        mut found: Option<Found>,
+        found: Option<Found<'_>>,
     ) -> Result<(), Refused> {
         let Some(class) = self.classes.get(usize::from(name.class())) else {
             return Err(Refused::from(Reason::NoBudget));
@@ -248,35 +250,37 @@ impl Keyed {
         // Of a word's width, since more than that is more than any burst.
         let cost = n.checked_mul(class.grains_per_token);
         let cost = cost.map(|grains| slot.units(grains));
-        let cost = cost.filter(|&cost| cost <= slot.burst);
-        let cost = cost.ok_or(Refused::from(Reason::ExceedsBurst))?;
-        let made = slot.made(now);
+        let Some(cost) = cost.filter(|&cost| cost <= slot.burst) else {
+            return Err(Refused::from(Reason::ExceedsBurst));
+        };
+        let bill = Bill {
+            slot,
+            most: class.most,
+            cost,
+            now,
+            made: slot.made(now),
+        };
+        if let Some(found) = found
+            && let Some(answer) = bill.charge(found)
+        {
+            return answer;
+        }
+        self.claim_and_charge(name, &bill)
+    }
+
+    /// Decides for a key that has no slot, or not any more.
+    #[cold]
+    #[inline(never)]
+    fn claim_and_charge(&self, name: &Name, bill: &Bill<'_>) -> Result<(), Refused> {
         loop {
-            let found = match found.take() {
-                Some(found) => found,
-                None => self.claim(name, now)?,
-            };
-            let mut debt = self.table.debt(found);
-            loop {
-                let owed = class.sane(debt, made.0);
-                let Some(next) = step(slot.burst, owed, cost, made) else {
-                    // A refusal is this key's only if the slot still is.
-                    if !self.table.is_still(found) {
-                        break;
-                    }
-                    return Err(throttled(slot, owed, cost, now));
-                };
-                match self.table.charge(found, debt, next) {
-                    Ok(()) => return Ok(()),
-                    Err(No::Lost) => break,
-                    Err(No::Changed(seen)) => debt = seen,
-                }
+            if let Some(answer) = bill.charge(self.claim(name, bill.now)?) {
+                return answer;
             }
         }
     }
 
     /// A slot for a key that has none: a free one, or that of a key which owes nothing.
-    fn claim(&self, name: &Name, now: Tick) -> Result<Found, Refused> {
+    fn claim(&self, name: &Name, now: Tick) -> Result<Found<'_>, Refused> {
         let full_since = |class: u16, debt: u64| self.full_since(class, debt);
         match self.table.claim(name, now, full_since) {
             Claimed::Slot(found) => Ok(found),
@@ -295,26 +299,45 @@ impl Keyed {
     }
 }
 
-/// Why a charge was not made.
+/// What a decision goes by, beside the debt.
 #[derive(Clone, Copy, Debug)]
-enum No {
-    /// Somebody else charged the key: it now owes this.
-    Changed(u64),
-    /// The slot is another key's by now.
-    Lost,
+struct Bill<'a> {
+    slot: &'a Slot,
+    most: u64,
+    cost: u64,
+    now: Tick,
+    /// What was made by then, and whether there is more.
+    made: (u64, bool),
 }
 
-impl Class {
+impl Bill<'_> {
+    /// Decides on a slot; `None` if it is another key's by now.
+    #[inline(always)]
+    fn charge(&self, found: Found<'_>) -> Option<Result<(), Refused>> {
+        let mut debt = found.debt();
+        loop {
+            let owed = self.sane(debt);
+            let Some(next) = step(self.slot.burst, owed, self.cost, self.made) else {
+                // A refusal is this key's only if the slot still is.
+                let so = found.is_still();
+                return so.then(|| Err(throttled(self.slot, owed, self.cost, self.now)));
+            };
+            match found.charge(debt, next) {
+                Ok(()) => return Some(Ok(())),
+                Err(No::Lost) => return None,
+                Err(No::Changed(seen)) => debt = seen,
+            }
+        }
+    }
+
     /// The debt, or an empty bucket's where it cannot be this class's: who was charged in
     /// the measure of the slot's former key is not to wait for a year. A bucket owes at most its
     /// burst; the hour on top is for a clock that steps back.
-    #[inline]
-    fn sane(&self, debt: u64, made: u64) -> u64 {
-        let Some(slot) = &self.slot else {
-            return debt;
-        };
+    #[inline(always)]
+    fn sane(&self, debt: u64) -> u64 {
+        let made = self.made.0;
         match debt.saturating_sub(made) > self.most {
-            true => made.saturating_add(slot.burst),
+            true => made.saturating_add(self.slot.burst),
             false => debt,
         }
     }

@@ -93,6 +93,7 @@ mod layer;
 mod layers;
 mod limit;
 mod limiter;
+mod native;
 mod permit;
 mod refused;
 mod session;

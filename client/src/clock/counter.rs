@@ -1,6 +1,7 @@
 //! The processor's own counter.
 
 use super::{Clock, HostClock};
+use crate::native;
 use aliquot_core::unit::Tick;
 use std::sync::LazyLock;
 
@@ -16,6 +17,8 @@ pub struct CounterClock;
 /// Where the counter began, what the host's clock showed then, and how fast it counts.
 struct Start {
     counter: quanta::Clock,
+    /// Whether that is the counter that can be read in place.
+    in_place: bool,
     raw: u64,
     tick: Tick,
     /// Nanoseconds of a count, in [`PLACES`] binary places: to one part in 2³¹ where it counts twice a nanosecond.
@@ -26,9 +29,16 @@ const PLACES: u32 = 32;
 
 static START: LazyLock<Start> = LazyLock::new(|| {
     let counter = quanta::Clock::new();
+    let scale = counter.delta_as_nanos(0, 1 << (PLACES + 16)) >> 16;
+    // A clock that counts nanoseconds is the host's; a reading that lies between two others, each time, is of the same counter.
+    let between = |_| {
+        let (before, raw) = (native::counter(), counter.raw());
+        before.is_some_and(|before| before <= raw) && native::counter() >= Some(raw)
+    };
     Start {
+        in_place: scale != 1 << PLACES && (0..8).all(between),
         raw: counter.raw(),
-        scale: counter.delta_as_nanos(0, 1 << (PLACES + 16)) >> 16,
+        scale,
         counter,
         tick: HostClock.now(),
     }
@@ -38,7 +48,11 @@ impl Clock for CounterClock {
     #[inline]
     fn now(&self) -> Tick {
         let start = &*START;
-        let counts = start.counter.raw().saturating_sub(start.raw);
+        let raw = match start.in_place.then(native::counter).flatten() {
+            Some(raw) => raw,
+            None => start.counter.raw(),
+        };
+        let counts = raw.saturating_sub(start.raw);
         let passed = (u128::from(counts) * u128::from(start.scale)) >> PLACES;
         Tick::from_nanos(start.tick.nanos().saturating_add(passed as u64))
     }

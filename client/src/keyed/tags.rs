@@ -6,25 +6,16 @@ mod lanes;
 use super::near::fetch;
 use crate::sync::{self, AtomicU64, Ordering};
 
-/// The tags of all slots, a group's in one line.
-#[derive(Debug)]
-pub(super) struct Tags {
-    groups: Box<[Group]>,
-}
-
+/// The tags of a group's slots, in one line.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Group([AtomicU64; Tags::WORDS]);
+pub(super) struct Tags([AtomicU64; Tags::WORDS]);
 
-const _: () = assert!(!sync::PLAIN || size_of::<Group>() == 64);
+const _: () = assert!(!sync::PLAIN || size_of::<Tags>() == 64);
 
-/// The slots of a group that a search looks at.
+/// The slots of a group that a search looks at: one bit for each that is one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Candidates {
-    first: usize,
-    /// One bit for each slot that is one.
-    found: u64,
-}
+pub(super) struct Candidates(u64);
 
 impl Tags {
     /// The slots of a group: as many as a line has tags; a model of all interleavings is made of fewer.
@@ -32,15 +23,8 @@ impl Tags {
 
     const WORDS: usize = Self::GROUP / lanes::LANES;
 
-    pub(super) fn new(groups: usize) -> Self {
-        let group = |_| Group(std::array::from_fn(|_| AtomicU64::new(0)));
-        Self {
-            groups: (0..groups).map(group).collect(),
-        }
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        size_of_val(&*self.groups)
+    pub(super) fn new() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
     }
 
     /// A key's; never zero, which is an empty slot's.
@@ -49,27 +33,23 @@ impl Tags {
         (hash & lanes::MASK).max(1)
     }
 
-    /// Has a group's fetched.
-    #[inline]
-    pub(super) fn fetch(&self, group: usize) {
-        fetch(&self.groups[group].0[0]);
+    /// Has them fetched.
+    #[inline(always)]
+    pub(super) fn fetch(&self) {
+        fetch(&self.0[0]);
     }
 
-    /// The slots of a group whose tag is this. All tags are looked at in any case: to go by what was found would
+    /// The slots whose tag is this. All tags are looked at in any case: to go by what was found would
     /// cost more than the rest, where nobody can guess it.
     #[inline(always)]
-    pub(super) fn candidates(&self, group: usize, tag: u64) -> Candidates {
-        let words = &self.groups[group].0;
-        let words: [u64; Self::WORDS] = std::array::from_fn(|at| words[at].load(Ordering::Acquire));
-        Candidates {
-            first: group * Self::GROUP,
-            found: lanes::alike(words, tag),
-        }
+    pub(super) fn candidates(&self, tag: u64) -> Candidates {
+        let words: [u64; Self::WORDS] =
+            std::array::from_fn(|at| self.0[at].load(Ordering::Acquire));
+        Candidates(lanes::alike(words, tag))
     }
 
-    pub(super) fn set(&self, index: usize, tag: u64) {
-        let (group, place) = (index / Self::GROUP, index % Self::GROUP);
-        let word = &self.groups[group].0[place / lanes::LANES];
+    pub(super) fn set(&self, place: usize, tag: u64) {
+        let word = &self.0[place / lanes::LANES];
         let at = place % lanes::LANES * (u64::BITS as usize / lanes::LANES);
         let mut seen = word.load(Ordering::Acquire);
         loop {
@@ -83,10 +63,18 @@ impl Tags {
 }
 
 impl Candidates {
-    /// The next one's slot, or that of the group's first if there is none.
-    #[inline]
+    /// The next one, or the group's first slot if there is none.
+    #[inline(always)]
     pub(super) const fn likely(self) -> usize {
-        self.first + (self.found.trailing_zeros() as usize & (Tags::GROUP - 1))
+        self.0.trailing_zeros() as usize & (Tags::GROUP - 1)
+    }
+
+    /// Those from `first` on, at most `len`, if there are any; else all.
+    pub(super) const fn best_of(self, first: usize, len: usize) -> Self {
+        match self.0 & (((1 << len) - 1) << first) {
+            0 => self,
+            found => Self(found),
+        }
     }
 }
 
@@ -95,11 +83,11 @@ impl Iterator for Candidates {
 
     #[inline]
     fn next(&mut self) -> Option<usize> {
-        if self.found == 0 {
+        if self.0 == 0 {
             return None;
         }
-        let index = self.likely();
-        self.found &= self.found - 1;
-        Some(index)
+        let place = self.likely();
+        self.0 &= self.0 - 1;
+        Some(place)
     }
 }

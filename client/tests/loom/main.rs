@@ -16,6 +16,7 @@ mod source {
     pub(crate) mod key;
     pub(crate) mod keyed;
     pub(crate) mod limit;
+    pub(crate) mod native;
     pub(crate) mod refused;
     pub(crate) mod switch;
     pub(crate) mod tap;
@@ -32,7 +33,7 @@ use aliquot_core::unit::{PeriodId, Rate, Span, Tick, Tokens};
 use cell::{Ask, CellDecider};
 use key::Gate;
 use loom::thread;
-use source::{cell, clock, key, keyed, limit, refused, switch, tap};
+use source::{cell, clock, key, keyed, limit, native, refused, switch, tap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use sync::{AtomicU64, Bug};
