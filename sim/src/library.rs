@@ -71,6 +71,7 @@ library! {
     "network-calm"
     "network-clocks"
     "network-leader-crash"
+    "network-partial"
     "network-partition"
     "network-swarm"
     "newcomers"

@@ -103,7 +103,7 @@ marks! {
     LeaderStoreBroken "leader-store-broken" "The disk of the node in office refused to write.",
     LeadHandedOver "lead-handed-over" "A leader handed its lead to another node.",
     BarrierVoid "barrier-void" "A leader was deposed while it waited for a quorum's word.",
-    RoundRefused "round-refused" "A leader proposed something when it led no more.",
+    RoundRefused "round-refused" "The log refused a round for good: its leader was handing its lead over.",
     EntryInherited "entry-inherited" "A leader applied a round that another one had proposed.",
     ReclaimInherited "reclaim-inherited" "A leader applied a reclaim that another one had proposed.",
     ReclaimedAlive "reclaimed-alive" "What was reclaimed belonged to a node that ran.",

@@ -2,6 +2,7 @@
 
 use super::peer::{Name, Peer};
 use aliquot_core::message::Heard;
+use aliquot_core::planted::{self, Bug};
 use aliquot_core::unit::{Incarnation, NodeId};
 use aliquot_wire::Sealed;
 use aliquot_wire::gossip::{GossipMessage, Head, Record, Topic};
@@ -136,7 +137,11 @@ impl Book {
             let name = (head.topic, head.life);
             if self.keep(record.clone()).is_ok() {
                 fresh.push(record);
-                let others = self.peers.iter_mut().filter(|(id, _)| **id != peer);
+                let passes_on = !planted::is(Bug::LearnedNotPassedOn);
+                let others = self
+                    .peers
+                    .iter_mut()
+                    .filter(|(id, _)| **id != peer && passes_on);
                 for (_, other) in others {
                     other.changed(name, head.version, false);
                 }

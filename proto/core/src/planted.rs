@@ -233,6 +233,10 @@ bugs! {
     SavingsUnseen,
     /// A node deals what it had of a quota in the period before as long as it is given nothing of the next.
     PartOutlivesPeriod,
+    /// What a node learned of others it tells to nobody.
+    LearnedNotPassedOn,
+    /// A leader hears what builds on whole reports, and not those.
+    WholeUnheard,
 }
 
 #[cfg(feature = "planted")]

@@ -104,7 +104,9 @@ pub(super) const TABLES: &[Table] = &[
         says: "After the design document of youtube/doorman: three regions, 45 clients, \
             500/s; demand begins at 10/s for each client and walks by up to\n\
             10 % every 10 s. The lease is Aliquot's default, not 60 s. The burst is one second's worth, and \
-            a spike spends what of it was saved: seconds over are those.",
+            a spike spends what of it was saved: seconds over are those.\n\
+            No limiter with a burst is without them: a bucket that has saved `B` may admit `R + B` in one second. \
+            What would be wrong is *unsaved*: 0.",
         seeds: 1,
         columns: &[
             column(

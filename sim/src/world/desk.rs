@@ -174,7 +174,7 @@ impl World {
             let heir =
                 (0..self.hosts.nodes).find(|&heir| heir != node && self.process(heir).is_some());
             if let Some(heir) = heir {
-                self.nodes[node].log.transfer(heir);
+                self.nodes[node].log.transfer(heir, now.nanos());
             }
         }
         self.settle(node);

@@ -89,7 +89,8 @@ impl World {
         let heir = heir
             .filter(|&node| self.hosts.is_node(node))
             .find(|&node| node != leader && self.process(node).is_some());
-        let took = heir.is_some_and(|heir| self.nodes[leader].log.transfer(heir));
+        let local = self.nodes[leader].clock.read(self.now).nanos();
+        let took = heir.is_some_and(|heir| self.nodes[leader].log.transfer(heir, local));
         self.marks.hit_if(took, Mark::LeadHandedOver);
         self.settle(leader);
         took

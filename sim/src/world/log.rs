@@ -5,7 +5,7 @@
 //! | it has | it leaves out |
 //! |---|---|
 //! | terms, votes, trial votes, logs that conflict and are cut back | changes of its own membership |
-//! | commit by a quorum of the leader's own term | snapshots and compaction |
+//! | commit by a quorum of the leader's own term, which refuses entries while it hands its lead over | snapshots and compaction |
 //! | barriers: a round trip to a quorum | disks that forget what they acknowledged |
 
 use super::clock::MS;
@@ -58,6 +58,8 @@ pub(super) struct Peers {
     pub(super) matched: Vec<u64>,
     pub(super) probed: Vec<u64>,
     pub(super) heard: Vec<u64>,
+    /// Since when another one has been asked to lead: meanwhile nothing is appended.
+    pub(super) handing: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -170,9 +172,10 @@ impl Log {
         (0..self.size).filter(move |&node| node != me)
     }
 
-    /// Appends to the log, if this node believes that it leads.
+    /// Appends to the log, if this node believes that it leads and is to lead on.
     pub(crate) fn propose(&mut self, command: Command) -> bool {
-        if !self.is_leader() || self.broken {
+        let leads = matches!(&self.role, Role::Leader(peers) if peers.handing.is_none());
+        if !leads || self.broken {
             return false;
         }
         self.entries.push(Entry {
@@ -218,10 +221,16 @@ impl Log {
     /// Heartbeats, elections, and a leader that hears no quorum gives up.
     /// `draw` is how patient it is from now on, if it loses patience.
     pub(crate) fn tick(&mut self, now: u64, draw: u64) {
-        if let Role::Leader(peers) = &self.role {
-            let doubt = 2 * self.bounds.most;
-            let fresh = |node: &usize| now.saturating_sub(peers.heard[*node]) < doubt;
-            let hears = self.others().filter(fresh).count();
+        if let Role::Leader(peers) = &mut self.role {
+            // Who was asked to lead, and did not in so long, never heard of it.
+            let waits = |since: &u64| now.saturating_sub(*since) < self.bounds.most;
+            peers.handing = peers.handing.filter(waits);
+            let (me, doubt) = (self.me, 2 * self.bounds.most);
+            let fresh = |heard: &u64| now.saturating_sub(*heard) < doubt;
+            let heard = peers.heard.iter().enumerate();
+            let hears = heard
+                .filter(|(of, heard)| *of != me && fresh(heard))
+                .count();
             if hears + 1 < self.majority() {
                 self.step_down(now);
                 return;

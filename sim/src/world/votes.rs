@@ -85,6 +85,7 @@ impl Log {
             matched: vec![0; self.size],
             probed: vec![0; self.size],
             heard: vec![self.heard; self.size],
+            handing: None,
         });
         self.probe = 0;
         self.hint = Some(self.me);
@@ -97,14 +98,18 @@ impl Log {
     }
 
     /// Asks another node to lead. Whether this one does now.
-    pub(crate) fn transfer(&mut self, to: usize) -> bool {
+    pub(crate) fn transfer(&mut self, to: usize, now: u64) -> bool {
         let term = self.term;
-        let leads = self.is_leader() && to != self.me;
-        if leads {
-            self.replicate();
-            self.out.push((to, LogMessage::Stand { term }));
+        let Role::Leader(peers) = &mut self.role else {
+            return false;
+        };
+        if to == self.me {
+            return false;
         }
-        leads
+        peers.handing = Some(now);
+        self.replicate();
+        self.out.push((to, LogMessage::Stand { term }));
+        true
     }
 
     /// Leads no more.

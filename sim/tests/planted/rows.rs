@@ -32,7 +32,12 @@ pub(crate) const BUCKET: &[Row] = &[
     (Bug::WithdrawnSaidFull, "network-budgets"),
 ];
 
-pub(crate) const ALLOCATION: &[Row] = &[(Bug::OldLevelTrusted, "flash-crowd")];
+pub(crate) const ALLOCATION: &[Row] = &[
+    (Bug::OldLevelTrusted, "flash-crowd"),
+    (Bug::RemainderTwice, "flash-crowd"),
+    (Bug::NewcomerHeldBack, "flash-crowd"),
+    (Bug::SavingsUnseen, "pulses"),
+];
 
 pub(crate) const REPLICATION: &[Row] = &[
     (Bug::IncarnationReused, "swarm"),
@@ -46,6 +51,11 @@ pub(crate) const REPLICATION: &[Row] = &[
     (Bug::SnapshotUnread, "network-swarm"),
     (Bug::EntriesUnsynced, "network-blackout"),
     (Bug::RestoreForgetsRequests, "network-swarm"),
+];
+
+pub(crate) const GOSSIP: &[Row] = &[
+    (Bug::LearnedNotPassedOn, "network-partial"),
+    (Bug::WholeUnheard, "network-calm"),
 ];
 
 pub(crate) const SESSION: &[Row] = &[

@@ -21,7 +21,8 @@ pub(super) const GOSSIP: &[Row] = &[
         "skewed, 30 % of messages lost",
         "1.00 R, 0 s over, 2 s",
     )
-    .note("in 16 seeds, 0.93 R and more while messages are lost: what is asked for, and what is given, comes late.")
+    .note("in 16 seeds, 0.93 R and more while messages are lost. A client that hears nothing for a second, five reports' time, takes its node for dead and \
+        turns to another: one time in thirty it was chance, and until the other one opens, and its part is freed, that part is of no use.")
     .but(&[
         ("used", within(10.0, 50.0, at_least(0.0))),
         ("settled", from(50.0, TOLD)),
