@@ -213,11 +213,7 @@ impl Actor {
                 tracing::debug!(peer = peer.get(), %reason, "a link ended");
             }
             // Who can call can be called, most likely: what it waits for is not to wait for our next try.
-            gossip::Event::Called { peer } => {
-                if let Some(link) = self.links.get(&peer) {
-                    link.retry();
-                }
-            }
+            gossip::Event::Called { peer } => self.links.get(&peer).map_or((), Link::retry),
             gossip::Event::Message { peer, message } => self.hear_message(peer, message),
         }
     }
