@@ -5,7 +5,6 @@ use super::office::entry;
 use crate::gossip::{self, Link, LinkSettings};
 use aliquot_core::command::Command;
 use aliquot_core::node::NodeOutput;
-use aliquot_core::planted::{self, Bug};
 use aliquot_core::unit::{NodeId, Number, RequestId, Span, Tick};
 use aliquot_wire::Sealed;
 use aliquot_wire::gossip::{GossipMessage, Presence, Record, Topic};
@@ -224,7 +223,6 @@ impl Actor {
             self.counts.records += 1;
             let record = record.value();
             let read = match record.head.topic {
-                Topic::Whole if planted::is(Bug::WholeUnheard) => Ok(()),
                 Topic::Report | Topic::Whole if self.office.leads() => record
                     .report()
                     .map(|report| self.lead_report(report.value())),

@@ -235,8 +235,6 @@ bugs! {
     PartOutlivesPeriod,
     /// What a node learned of others it tells to nobody.
     LearnedNotPassedOn,
-    /// A leader hears what builds on whole reports, and not those.
-    WholeUnheard,
 }
 
 #[cfg(feature = "planted")]

@@ -53,10 +53,7 @@ pub(crate) const REPLICATION: &[Row] = &[
     (Bug::RestoreForgetsRequests, "network-swarm"),
 ];
 
-pub(crate) const GOSSIP: &[Row] = &[
-    (Bug::LearnedNotPassedOn, "network-partial"),
-    (Bug::WholeUnheard, "network-calm"),
-];
+pub(crate) const GOSSIP: &[Row] = &[(Bug::LearnedNotPassedOn, "network-partial")];
 
 pub(crate) const SESSION: &[Row] = &[
     (Bug::PairNotFenced, "swarm"),
