@@ -235,6 +235,8 @@ bugs! {
     PartOutlivesPeriod,
     /// What a node learned of others it tells to nobody.
     LearnedNotPassedOn,
+    /// Headroom is dealt anew with every change, whoever lacks anything or nobody.
+    HeadroomRestless,
 }
 
 #[cfg(feature = "planted")]

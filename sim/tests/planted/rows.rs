@@ -37,6 +37,7 @@ pub(crate) const ALLOCATION: &[Row] = &[
     (Bug::RemainderTwice, "flash-crowd"),
     (Bug::NewcomerHeldBack, "flash-crowd"),
     (Bug::SavingsUnseen, "pulses"),
+    (Bug::HeadroomRestless, "distbucket/mixed"),
 ];
 
 pub(crate) const REPLICATION: &[Row] = &[

@@ -3,7 +3,7 @@
 use super::claim::total;
 use super::keeping::Scarce;
 use super::plan::{Plan, Room, Seat, WholeView};
-use crate::allocate::{self, Burst, Change, Claimant, Headroom, Warm};
+use crate::allocate::{self, Burst, Change, Claimant, Headroom, Policy, Warm};
 use crate::demand::ESCROW;
 use crate::edge::Vector;
 use crate::planted::{self, Bug};
@@ -88,7 +88,10 @@ pub(super) fn rate_parts(
             false => seat.claimant(seat.claim.floor.rate.grains(), ceiling),
         })
         .collect();
-    let targets = allocate::allocate(room.rate, &claimants, view.terms, warm);
+    let targets = match suits_all((seats, &claimants), room, view, ceiling) {
+        true => seats.iter().map(|seat| seat.kept.rate.grains()).collect(),
+        false => allocate::allocate(room.rate, &claimants, view.terms, warm),
+    };
     let changes: Vec<Change> = seats
         .iter_mut()
         .zip(&targets)
@@ -135,6 +138,41 @@ pub(super) fn rate_parts(
             }
         })
         .collect()
+}
+
+impl Seat<'_> {
+    /// Whether it wants some rate, keeps as much as it wants, and may.
+    fn is_content(&self, ceiling: Option<u64>) -> bool {
+        self.wants() && self.is_at_ease(ceiling)
+    }
+
+    /// Whether it keeps some rate, all that it wants if it wants any, and may.
+    fn is_at_ease(&self, ceiling: Option<u64>) -> bool {
+        let kept = self.kept.rate.grains();
+        let wants = total(&self.claim.demand).max(self.claim.floor.rate.grains());
+        let stays = self.claim.waiting.is_none() && !self.leaving;
+        stays && kept > 0 && wants <= kept && ceiling.is_none_or(|most| kept <= most)
+    }
+}
+
+/// Whether all is dealt, and in a way that nobody lacks anything. What would move then is headroom alone,
+/// which those who pulse give up and are given again with every pulse: it stays where it was of use last.
+/// Who claims nothing any more, and so weighs nothing, keeps nothing.
+fn suits_all(
+    (seats, claimants): (&[Seat<'_>], &[Claimant]),
+    room: &Room,
+    view: &WholeView,
+    ceiling: Option<u64>,
+) -> bool {
+    let sum = seats
+        .iter()
+        .try_fold(0_u64, |sum, seat| sum.checked_add(seat.kept.rate.grains()));
+    let by_demand = view.terms.policy == Policy::MaxMin;
+    by_demand
+        && !planted::is(Bug::HeadroomRestless)
+        && claimants.iter().all(|claimant| claimant.weight > 0)
+        && sum.is_some_and(|sum| sum <= room.rate && allocate::is_small(sum, room.rate))
+        && seats.iter().all(|seat| seat.is_at_ease(ceiling))
 }
 
 /// Burst in proportion to rate, in whole tokens, unless a large cost waits

@@ -1,7 +1,7 @@
 //! What should move: one budget's holdings now against what they should be.
 
 use super::children::Children;
-use super::claim::{Claim, total};
+use super::claim::Claim;
 use super::keeping::{Keeping, Scarce};
 use super::parts::{permit_parts, quota_parts, rate_parts, undivided_parts};
 use crate::account::Account;
@@ -241,14 +241,6 @@ impl<'a> Seat<'a> {
     pub(super) fn wants(&self) -> bool {
         let demand = self.claim.demand.iter().any(|band| band.curve.total() > 0);
         !self.leaving && (demand || self.claim.waiting.is_some())
-    }
-
-    /// Whether it wants some rate, keeps as much as it wants, and may.
-    pub(super) fn is_content(&self, ceiling: Option<u64>) -> bool {
-        let kept = self.kept.rate.grains();
-        let wants = total(&self.claim.demand).max(self.claim.floor.rate.grains());
-        let stays = self.claim.waiting.is_none() && self.wants();
-        stays && wants <= kept && ceiling.is_none_or(|most| kept <= most)
     }
 
     /// The floor that it asks for.

@@ -375,3 +375,10 @@ fn of_a_wobble_a_client_hears_with_its_next_report_and_of_more_at_once() {
     // There is enough for both: a little more or less of the rest is of use to nobody.
     assert_eq!(told_of_a_demand_for(21, 40), (0, 0));
 }
+
+#[test]
+fn who_lacks_nothing_is_left_what_it_has_when_another_wants_less() {
+    assert_eq!(told_of_a_demand_for(0, 80), (0, 0));
+    let restless = || planted::with(Some(Bug::HeadroomRestless), || told_of_a_demand_for(0, 80));
+    assert_ne!(restless(), (0, 0));
+}
