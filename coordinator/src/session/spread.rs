@@ -29,22 +29,33 @@ pub struct Ask {
 /// `⌊T/n⌋` or one more, which goes to those who have the most (of equals, to
 /// the lowest life). Nothing moves while every node is within
 /// `max(1, 5 %)` of the mean `T/n`; once one is not, those above their part
-/// send their surplus to those below theirs. Surpluses and shortfalls are laid
+/// send their surplus to those below theirs: surpluses and shortfalls are laid
 /// side by side in the order of the lives, so that nodes which know the same
-/// never send two clients for one place, and no place is overfilled.
+/// never send two clients for one place. A node asks at most a fifth of its
+/// surplus in a round, and at most a tenth of its sessions, but at least one: a
+/// returning node fills in some 20 s, without a stampede.
 ///
-/// What others said is a round old, and a client is nowhere while it goes: who
-/// was asked in the last [`Spread::REMEMBERED`] rounds is counted where it was
-/// sent, and `T` is the greatest that was seen in [`Spread::TOTALS`] rounds, for
-/// others send too. Where a node comes or goes, its clients were counted twice, there and where they
+/// A node knows its own count now, but of others what they said a round or two ago, and a
+/// client is nowhere while it goes. Three things keep nodes that know different things from
+/// sending many more than is lacked:
+///
+/// - Who was asked here in the last [`Spread::REMEMBERED`] rounds is counted where it was sent.
+///   But who has the most, and so keeps one more, is decided as if they were still here, for
+///   that is what others know. If having sent one made a node one of the lesser, it would have
+///   to send another, and so would all who had one too many.
+/// - `T` is the greatest sum that was seen in [`Spread::TOTALS`] rounds. Who is missing from it
+///   was sent by others, and nobody here knows where to: all shortfalls are taken to be smaller
+///   in proportion, by so many that they make up just the surpluses that are seen.
+/// - What a node sends goes to all its places in proportion, so that it is where others take it
+///   to be.
+///
+/// Where a node comes or goes, its clients were counted twice, there and where they
 /// went: then what was remembered is forgotten. A node that was not heard of for [`Spread::SILENCE`]
-/// takes no clients. A node asks at most a fifth of its surplus in a round, and at
-/// most a tenth of its sessions, but at least one: a returning node fills in some
-/// 20 s, without a stampede, and news three rounds old overshoots nothing.
+/// takes no clients.
 #[derive(Debug)]
 pub struct Spread {
     life: Incarnation,
-    asked: VecDeque<BTreeMap<Incarnation, u64>>,
+    asked: VecDeque<Vec<(Incarnation, u64)>>,
     totals: VecDeque<u128>,
     /// The others of the last round.
     others: BTreeSet<Incarnation>,
@@ -111,26 +122,22 @@ impl Spread {
             .collect();
         self.follow(others);
         let total = self.total(own, others);
-        let flows = flows(&self.counts(own, others), total);
-        let mine = flows.iter().filter(|(from, ..)| *from == self.life);
-        let surplus: u64 = mine.map(|(.., sessions)| sessions).sum();
+        let counts = self.counts(own, others);
+        let flows = match is_even(&counts, total) {
+            true => Vec::new(),
+            false => flows(&counts, &parts(&self.as_known(&counts), total)),
+        };
+        let mine = flows.into_iter().filter(|(from, ..)| *from == self.life);
+        let mine: Vec<(Incarnation, u64)> = mine.map(|(_, to, sessions)| (to, sessions)).collect();
+        let surplus: u64 = mine.iter().map(|(_, sessions)| sessions).sum();
         let most = (own / Self::AT_MOST_ONE_IN).min(surplus / Self::SURPLUS_ONE_IN);
-        let mut left = most.max(1);
-        let (mut asks, mut asked) = (Vec::new(), BTreeMap::new());
-        for (from, to, sessions) in flows {
-            let sessions = sessions.min(left);
-            if from == self.life
-                && sessions > 0
-                && let Some(address) = addresses.get(&to)
-            {
-                left -= sessions;
-                asked.insert(to, sessions);
-                asks.push(Ask {
-                    address: (*address).to_owned(),
-                    sessions,
-                });
-            }
-        }
+        let asked = in_proportion(&mine, most.max(1).min(surplus).into());
+        let asks = asked.iter().filter_map(|(to, sessions)| {
+            let address = (*addresses.get(to)?).to_owned();
+            let sessions = *sessions;
+            Some(Ask { address, sessions })
+        });
+        let asks = asks.collect();
         remember(&mut self.asked, asked, Self::REMEMBERED);
         asks
     }
@@ -164,6 +171,16 @@ impl Spread {
         counts.insert(self.life, own);
         counts
     }
+
+    /// The counts as the others know them: who was asked to go from here is here still.
+    fn as_known(&self, counts: &BTreeMap<Incarnation, u64>) -> BTreeMap<Incarnation, u64> {
+        let mut known = counts.clone();
+        let own = known.entry(self.life).or_default();
+        for (_, sessions) in self.asked.iter().flatten() {
+            *own = own.saturating_add(*sessions);
+        }
+        known
+    }
 }
 
 fn remember<T>(rounds: &mut VecDeque<T>, round: T, most: usize) {
@@ -173,21 +190,24 @@ fn remember<T>(rounds: &mut VecDeque<T>, round: T, most: usize) {
     }
 }
 
-/// Who sends how many to whom, if anybody is out of the band.
-fn flows(counts: &BTreeMap<Incarnation, u64>, total: u128) -> Vec<(Incarnation, Incarnation, u64)> {
-    let parts = parts(counts, total);
-    if is_even(counts, total) {
-        return Vec::new();
-    }
-    let gap = |over: fn(u64, u64) -> u64| {
-        let both = counts.iter().zip(&parts);
-        both.map(move |((&life, &count), &part)| (life, over(count, part)))
+/// Who sends how many to whom, so that each comes to have its part.
+fn flows(
+    counts: &BTreeMap<Incarnation, u64>,
+    parts: &[u64],
+) -> Vec<(Incarnation, Incarnation, u64)> {
+    let gaps = |over: fn(u64, u64) -> u64| -> Vec<(Incarnation, u64)> {
+        let both = counts.iter().zip(parts);
+        both.map(|((&life, &count), &part)| (life, over(count, part)))
             .filter(|(_, gap)| *gap > 0)
+            .collect()
     };
-    let mut places = gap(|count, part| part.saturating_sub(count));
+    let surpluses = gaps(u64::saturating_sub);
+    let lacks = gaps(|count, part| part.saturating_sub(count));
+    // What is lacked beyond that is under way.
+    let mut places = in_proportion(&lacks, sum(&surpluses).min(sum(&lacks))).into_iter();
     let mut place = places.next();
     let mut flows = Vec::new();
-    for (from, mut surplus) in gap(u64::saturating_sub) {
+    for (from, mut surplus) in surpluses {
         while surplus > 0
             && let Some((to, room)) = place
         {
@@ -202,6 +222,25 @@ fn flows(counts: &BTreeMap<Incarnation, u64>, total: u128) -> Vec<(Incarnation, 
         }
     }
     flows
+}
+
+fn sum(amounts: &[(Incarnation, u64)]) -> u128 {
+    amounts.iter().map(|(_, amount)| u128::from(*amount)).sum()
+}
+
+/// `whole`, which is at most the sum of `amounts`, in proportion to them: every sum from the
+/// first on is rounded to the nearest, so that all of them are `whole`. Leaves out who has none.
+fn in_proportion(amounts: &[(Incarnation, u64)], whole: u128) -> Vec<(Incarnation, u64)> {
+    let all = sum(amounts).max(1);
+    let (mut before, mut given) = (0_u128, 0);
+    let scaled = amounts.iter().map(|&(life, amount)| {
+        before += u128::from(amount);
+        let here = before.saturating_mul(whole).saturating_add(all / 2) / all;
+        let share = here - given;
+        given = here;
+        (life, u64::try_from(share).unwrap_or(u64::MAX))
+    });
+    scaled.filter(|(_, share)| *share > 0).collect()
 }
 
 /// The fair part of each, in the order of the lives.
