@@ -95,6 +95,7 @@ library! {
     "step-22k-367k"
     "swarm"
     "swarm-loaded"
+    "template-forgotten"
     "templates"
     "waves"
 }
