@@ -1,6 +1,6 @@
 //! One key.
 
-use crate::contenders::{PLENTY, one_key};
+use crate::contenders::{PLENTY, floors, one_key};
 use crate::leased::Node;
 use crate::measure::{Contender, by_turns, median, tail, time, together};
 use aliquot_client::{Clock, CounterClock, Limit, Limiter, Span};
@@ -22,7 +22,9 @@ pub enum Answer {
 /// Medians on one thread.
 pub fn table() {
     let node = Node::start();
-    let (plenty, little) = (one_key(&node, PLENTY, PLENTY), one_key(&node, 1, 1));
+    let (mut plenty, mut little) = (one_key(&node, PLENTY, PLENTY), one_key(&node, 1, 1));
+    plenty.extend(floors());
+    little.extend(floors());
     // What there is at the start, and what makes a thread one that comes often.
     for contender in plenty.iter().chain(&little) {
         (contender.decide)(ROUND);
