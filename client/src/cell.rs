@@ -47,6 +47,7 @@ mod batch;
 pub(crate) mod book;
 mod decider;
 mod dry;
+pub(crate) mod plain;
 pub(crate) mod purse;
 mod slot;
 mod view;

@@ -9,6 +9,7 @@ mod tags;
 pub use builder::KeyedBuilder;
 
 use crate::cell::Slot;
+use crate::cell::plain::after;
 use crate::clock::Source;
 use crate::limit::{Limit, LimitError};
 use crate::refused::{Reason, Refused};
@@ -106,12 +107,16 @@ impl Keyed {
     ///
     /// [`Refused`]; nothing was taken.
     pub fn try_acquire(&self, key: &str, n: u64) -> Result<(), Refused> {
-        let name = self.table.name(0, key);
         // In this order: a reading of the clock waits, on some processors, for what was begun before, and what comes
-        // after waits for it. Memory that was asked for comes meanwhile.
-        self.table.fetch(&name);
+        // after waits for it. Memory that was asked for comes meanwhile; what can be known before, is.
+        let name = self.table.name(0, key);
+        let home = self.table.home(&name);
+        home.fetch(&name);
+        let Some(price) = self.price(0, n)? else {
+            return Ok(());
+        };
         let now = self.clock.now();
-        self.decide(&name, n, now, self.table.find(&name))
+        self.decide(name, price, now, self.table.find_in(home, name))
     }
 
     /// [`Keyed::try_acquire`] at a reading of its clock.
@@ -130,8 +135,12 @@ impl Keyed {
     /// [`Refused`]; nothing was taken. A class that there is not has [`Reason::NoBudget`].
     pub fn try_acquire_of(&self, class: u16, key: &str, n: u64, now: Tick) -> Result<(), Refused> {
         let name = self.table.name(class, key);
-        self.table.fetch(&name);
-        self.decide(&name, n, now, self.table.find(&name))
+        let home = self.table.home(&name);
+        home.fetch(&name);
+        let Some(price) = self.price(class, n)? else {
+            return Ok(());
+        };
+        self.decide(name, price, now, self.table.find_in(home, name))
     }
 
     /// Takes `n` for each of these keys, of class 0, each on its own, and writes the answers
@@ -165,7 +174,13 @@ impl Keyed {
             for (((name, (_, n)), likely), answer) in
                 names.iter().zip(asked).zip(likely).zip(answers)
             {
-                *answer = self.decide(name, *n, now, self.table.find_at(likely, name));
+                *answer = match self.price(0, *n) {
+                    Ok(None) => Ok(()),
+                    Ok(Some(price)) => {
+                        self.decide(*name, price, now, self.table.find_at(likely, *name))
+                    }
+                    Err(refused) => Err(refused),
+                };
             }
         }
     }
@@ -177,7 +192,7 @@ impl Keyed {
         let (Some(slot), scale) = (self.classes[0].slot, self.classes[0].grains_per_token) else {
             return u64::MAX;
         };
-        let debt = match self.table.find(&name) {
+        let debt = match self.table.find(name) {
             Some(found) => found.debt(),
             None => 0,
         };
@@ -232,20 +247,14 @@ impl Keyed {
         self.clock.now()
     }
 
-    /// Decides by the slot that was found for the key, or another one if it has none, or not any more.
+    /// What `n` tokens of a class cost; `None` if it has no limit.
     #[inline(always)]
-    fn decide(
-        &self,
-        name: &Name,
-        n: u64,
-        now: Tick,
-        found: Option<Found<'_>>,
-    ) -> Result<(), Refused> {
-        let Some(class) = self.classes.get(usize::from(name.class())) else {
+    fn price(&self, class: u16, n: u64) -> Result<Option<Price<'_>>, Refused> {
+        let Some(class) = self.classes.get(usize::from(class)) else {
             return Err(Refused::from(Reason::NoBudget));
         };
         let Some(slot) = &class.slot else {
-            return Ok(());
+            return Ok(None);
         };
         // Of a word's width, since more than that is more than any burst.
         let cost = n.checked_mul(class.grains_per_token);
@@ -253,9 +262,23 @@ impl Keyed {
         let Some(cost) = cost.filter(|&cost| cost <= slot.burst) else {
             return Err(Refused::from(Reason::ExceedsBurst));
         };
+        let most = class.most;
+        Ok(Some(Price { slot, most, cost }))
+    }
+
+    /// Decides by the slot that was found for the key, or another one if it has none, or not any more.
+    #[inline(always)]
+    fn decide(
+        &self,
+        name: Name,
+        price: Price<'_>,
+        now: Tick,
+        found: Option<Found<'_>>,
+    ) -> Result<(), Refused> {
+        let Price { slot, most, cost } = price;
         let bill = Bill {
             slot,
-            most: class.most,
+            most,
             cost,
             now,
             made: slot.made(now),
@@ -265,15 +288,15 @@ impl Keyed {
         {
             return answer;
         }
-        self.claim_and_charge(name, &bill)
+        self.claim_and_charge(name, bill)
     }
 
     /// Decides for a key that has no slot, or not any more.
     #[cold]
     #[inline(never)]
-    fn claim_and_charge(&self, name: &Name, bill: &Bill<'_>) -> Result<(), Refused> {
+    fn claim_and_charge(&self, name: Name, bill: Bill<'_>) -> Result<(), Refused> {
         loop {
-            if let Some(answer) = bill.charge(self.claim(name, bill.now)?) {
+            if let Some(answer) = bill.charge(self.claim(&name, bill.now)?) {
                 return answer;
             }
         }
@@ -299,6 +322,14 @@ impl Keyed {
     }
 }
 
+/// What tokens cost by the limit of a class.
+#[derive(Clone, Copy, Debug)]
+struct Price<'a> {
+    slot: &'a Slot,
+    most: u64,
+    cost: u64,
+}
+
 /// What a decision goes by, beside the debt.
 #[derive(Clone, Copy, Debug)]
 struct Bill<'a> {
@@ -317,7 +348,7 @@ impl Bill<'_> {
         let mut debt = found.debt();
         loop {
             let owed = self.sane(debt);
-            let Some(next) = step(self.slot.burst, owed, self.cost, self.made) else {
+            let Some(next) = after(self.slot.burst, owed, self.cost, self.made) else {
                 // A refusal is this key's only if the slot still is.
                 let so = found.is_still();
                 return so.then(|| Err(throttled(self.slot, owed, self.cost, self.now)));
@@ -341,19 +372,6 @@ impl Bill<'_> {
             false => debt,
         }
     }
-}
-
-/// The debt after `cost`, if that is admitted; the step of the cell, on a word of its own. `made` is what was made, and
-/// whether there is more of which the next unit is not whole. Nothing here goes by the debt but the answer, since the
-/// processor would wait for its line to guess right.
-#[inline]
-fn step(burst: u64, debt: u64, cost: u64, (made, more): (u64, bool)) -> Option<u64> {
-    let full = made.saturating_add(u64::from(more));
-    let start = if debt <= made { full } else { debt };
-    let due = debt.max(made).saturating_add(cost).saturating_sub(burst);
-    let after = start.saturating_add(cost);
-    let admitted = due <= made && (after < u64::MAX || debt <= made);
-    admitted.then_some(after)
 }
 
 /// The refusal of a bucket that owes this.

@@ -161,7 +161,7 @@ impl Shared {
     }
 
     /// What time it is.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn now(&self) -> Tick {
         self.source.now()
     }
@@ -180,8 +180,16 @@ impl Shared {
 
     /// Somebody is not served. The first one after a look of the session wakes
     /// it; for all others this is one load.
+    #[inline]
     pub(crate) fn want(&self) {
-        if !self.wanted.load(Ordering::Relaxed) && !self.wanted.swap(true, Ordering::AcqRel) {
+        if !self.wanted.load(Ordering::Relaxed) {
+            self.want_first();
+        }
+    }
+
+    #[cold]
+    fn want_first(&self) {
+        if !self.wanted.swap(true, Ordering::AcqRel) {
             self.wake.notify_one();
         }
     }

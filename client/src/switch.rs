@@ -94,6 +94,14 @@ impl Switch {
         }
     }
 
+    /// Whether refusals are to be told of, where they are enforced.
+    #[inline]
+    pub(crate) fn enforced(&self) -> Option<bool> {
+        let modes = self.modes.load(Ordering::Relaxed);
+        let own_and_clients = modes & (Self::WATCHED - 1);
+        (own_and_clients == 0).then_some(modes & Self::WATCHED != 0)
+    }
+
     /// Whether refusals are to be told of.
     pub(crate) fn is_watched(&self) -> bool {
         self.modes.load(Ordering::Relaxed) & Self::WATCHED != 0

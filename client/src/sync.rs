@@ -49,12 +49,17 @@ pub(crate) fn me() -> u32 {
 }
 
 /// Numbers this thread. There is none left after 2³² of them: what comes then has no number.
+#[inline]
 pub(crate) fn become_somebody() -> u32 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    let me = ME.get();
-    if me != NOBODY {
-        return me;
+    match ME.get() {
+        NOBODY => number(),
+        me => me,
     }
+}
+
+#[cold]
+fn number() -> u32 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
     let next = NEXT.fetch_add(1, Ordering::Relaxed);
     let next = u32::try_from(next).unwrap_or(NOBODY);
     ME.set(next);

@@ -8,7 +8,7 @@ const USAGE: &str = "\
 What a decision costs by the client of this tree and by others, in one run.
 
   one-key                 admitted and refused, on one thread
-  tail                    99.9th percentiles of single decisions
+  tail                    percentiles of single decisions
   threads N…              N threads on one key (without N: 2, 8 and 16)
   saturated [SECONDS]     10 million a second with a burst of a million, two threads asking for more
   many-keys KEYS PATTERN  by key; PATTERN is uniform or zipf (without them: all four of 10000 and 1000000)

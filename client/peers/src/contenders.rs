@@ -5,8 +5,10 @@ use crate::measure::{Contender, contender};
 use aliquot_client::{Clock, HostClock, Limit, Limiter, Tick};
 use governor::{Quota, RateLimiter};
 use limitador::limit::{Context, Limit as Counted};
+use rustix::time::{ClockId, clock_gettime};
 use std::num::NonZeroU32;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 use throttlecrab::PeriodicStore;
 
@@ -44,6 +46,25 @@ pub fn one_key(node: &Node, per_sec: u32, burst: u32) -> Vec<Contender> {
     all.extend(ours(node, per_sec, burst));
     all.extend(others(per_sec, burst));
     all
+}
+
+/// What the machine takes for what a decision is made of: below these nobody comes who does it.
+pub fn floors() -> Vec<Contender> {
+    let clock = quanta::Clock::new();
+    let (counter, swapped) = (clock.clone(), AtomicU64::new(0));
+    vec![
+        contender("(counter)", move || counter.raw() > 0),
+        contender("(counter, then a swap)", move || {
+            let now = clock.raw();
+            let seen = swapped.load(Ordering::Acquire);
+            let next = seen.max(now);
+            let (done, found) = (Ordering::AcqRel, Ordering::Relaxed);
+            swapped.compare_exchange(seen, next, done, found).is_ok()
+        }),
+        contender("(coarse clock)", || {
+            clock_gettime(ClockId::MonotonicCoarse).tv_sec > 0
+        }),
+    ]
 }
 
 pub fn governor(per_sec: u32, burst: u32) -> Contender {

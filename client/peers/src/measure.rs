@@ -70,8 +70,8 @@ pub fn median(mut all: Vec<f64>) -> f64 {
     all[all.len() / 2]
 }
 
-/// The 99.9th percentile of single calls, in ns, with the pair of cycle counter readings around them.
-pub fn tail(calls: usize, mut call: impl FnMut()) -> f64 {
+/// The 50th, 99th, 99.9th and 99.99th percentiles of single calls, in ns, with the pair of cycle counter readings around them.
+pub fn tail(calls: usize, mut call: impl FnMut()) -> [f64; 4] {
     let clock = quanta::Clock::new();
     let mut took: Vec<u64> = (0..calls)
         .map(|_| {
@@ -81,7 +81,9 @@ pub fn tail(calls: usize, mut call: impl FnMut()) -> f64 {
         })
         .collect();
     took.sort_unstable();
-    clock.delta_as_nanos(0, took[calls * 999 / 1_000]) as f64
+    // Of a thousand of them, since it answers whole ones.
+    let nanos = |raw: u64| clock.delta_as_nanos(0, raw * 1_000) as f64 / 1_000.0;
+    [5_000, 9_900, 9_990, 9_999].map(|part| nanos(took[calls / 10_000 * part]))
 }
 
 /// Wall time for each of `times` decisions, as many on each thread; every thread

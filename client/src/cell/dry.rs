@@ -30,10 +30,13 @@ impl Dry {
     pub(super) fn until(&self, word: u64) -> Option<Tick> {
         let turn = self.turn.load(Ordering::Acquire);
         let noted = self.word.load(Ordering::Relaxed);
+        if noted != word {
+            return None;
+        }
         let until = self.until.load(Ordering::Relaxed);
         fence(Ordering::Acquire);
         let same = self.turn.load(Ordering::Relaxed) == turn || sync::planted(Bug::Torn);
-        (noted == word && same && turn & 1 == 0).then(|| Tick::from_nanos(until))
+        (same && turn & 1 == 0).then(|| Tick::from_nanos(until))
     }
 
     /// Remembers that; not if somebody else is about to.

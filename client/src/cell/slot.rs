@@ -89,26 +89,19 @@ impl Slot {
     /// What was made by `now`, in units rounded down, and whether there was more.
     #[inline(always)]
     pub(crate) fn made(&self, now: Tick) -> (u64, bool) {
-        let product = u128::from(now.since(self.base).nanos()) * u128::from(self.mult);
-        let (high, low) = ((product >> 64) as u64, product as u64);
+        let nanos = now.since(self.base).nanos();
         // What was made fits a word, and the shift is less than one: so it is of every slot that the machine keeps up
-        // to date, but for the slowest rates.
-        if self.places < u64::BITS && high >> self.places == 0 {
-            let whole = high << 1 << (u64::BITS - 1 - self.places) | low >> self.places;
-            return (whole, whole << self.places != low);
+        // to date, but for the slowest rates. Then `nanos · 2^(64 − places)` fits a word as well, and
+        //
+        //     ⌊nanos · mult ÷ 2^places⌋ = ⌊nanos · 2^(64 − places) · mult ÷ 2⁶⁴⌋
+        //
+        // with the same rest: the upper half of one product, and whether the lower one is zero.
+        if matches!(self.places, 1..u64::BITS) && nanos >> self.places == 0 {
+            let scaled = nanos << (u64::BITS - self.places);
+            let product = u128::from(scaled) * u128::from(self.mult);
+            return ((product >> u64::BITS) as u64, product as u64 != 0);
         }
-        self.made_of(product)
-    }
-
-    /// The same of the product of time and multiplier, whatever they are.
-    #[inline(never)]
-    fn made_of(&self, product: u128) -> (u64, bool) {
-        let whole = product >> self.places;
-        let more = product != whole << self.places;
-        match u64::try_from(whole) {
-            Ok(whole) => (whole, more),
-            Err(_) => (u64::MAX, false),
-        }
+        made_of(u128::from(nanos) * u128::from(self.mult), self.places)
     }
 
     /// The least time from the base in which so many units are made; `None` if never.
@@ -201,6 +194,18 @@ impl Slot {
     }
 }
 
+/// What a product of time and multiplier with so many places makes, whatever they are. Told of these alone, so that a slot
+/// need not be written down for it.
+#[inline(never)]
+fn made_of(product: u128, places: u32) -> (u64, bool) {
+    let whole = product >> places;
+    let more = product != whole << places;
+    match u64::try_from(whole) {
+        Ok(whole) => (whole, more),
+        Err(_) => (u64::MAX, false),
+    }
+}
+
 /// The least shift at which capacity, and what is made in the horizon, fit.
 fn shift_of(rate: Rate, burst: Tokens) -> u32 {
     let most =
@@ -246,7 +251,7 @@ mod tests {
             let (rate, burst) = (Rate::from_grains(rate), Tokens::from_grains(burst));
             let slot = Slot::new(rate, burst, Tick::from_nanos(0), Mark::Leased, Kind::Rate);
             let product = u128::from(nanos) * u128::from(slot.mult);
-            prop_assert_eq!(slot.made(Tick::from_nanos(nanos)), slot.made_of(product));
+            prop_assert_eq!(slot.made(Tick::from_nanos(nanos)), made_of(product, slot.places));
         }
     }
 }

@@ -36,10 +36,6 @@ impl Name {
         hash: 0,
     };
 
-    pub(super) const fn class(&self) -> u16 {
-        self.class
-    }
-
     /// Class and length, as a slot says them.
     #[inline]
     pub(super) const fn label(&self) -> u64 {

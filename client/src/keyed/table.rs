@@ -31,13 +31,26 @@ use std::sync::{Mutex, PoisonError};
 
 pub(super) use line::{Found, No};
 
+/// Where a key may stand: so many slots, and what tells them apart.
 #[derive(Debug)]
-struct Group {
+pub(super) struct Group {
     tags: Tags,
     lines: [Line; Tags::GROUP],
 }
 
 const _: () = assert!(!sync::PLAIN || size_of::<Group>() == 33 * 64);
+
+impl Group {
+    /// Has what a search of a key that is at home here will most likely read fetched.
+    #[inline(always)]
+    pub(super) fn fetch(&self, name: &Name) {
+        self.tags.fetch();
+        let liked = Table::liked(name);
+        for line in &self.lines[liked..liked + Table::LIKED] {
+            line.fetch();
+        }
+    }
+}
 
 /// What a search for room comes to.
 pub(super) enum Claimed<'a> {
@@ -110,7 +123,7 @@ impl Table {
 
     /// The group that a key is first looked for in.
     #[inline(always)]
-    fn home(&self, name: &Name) -> &Group {
+    pub(super) fn home(&self, name: &Name) -> &Group {
         &self.groups[self.scaled(name.hash)]
     }
 
@@ -138,17 +151,6 @@ impl Table {
         ((u128::from(hash) * self.groups.len() as u128) >> 64) as usize
     }
 
-    /// Has what a search of the key will most likely read fetched.
-    #[inline(always)]
-    pub(super) fn fetch(&self, name: &Name) {
-        let group = self.home(name);
-        group.tags.fetch();
-        let liked = Self::liked(name);
-        for line in &group.lines[liked..liked + Self::LIKED] {
-            line.fetch();
-        }
-    }
-
     /// Has what a search reads first fetched.
     #[inline(always)]
     pub(super) fn fetch_tags(&self, name: &Name) {
@@ -165,30 +167,35 @@ impl Table {
     }
 
     #[inline(always)]
-    pub(super) fn find(&self, name: &Name) -> Option<Found<'_>> {
-        let group = self.home(name);
-        let likely = group.tags.candidates(Tags::tag(name.hash)).likely();
-        let found = group.lines[likely].found(name);
+    pub(super) fn find(&self, name: Name) -> Option<Found<'_>> {
+        self.find_in(self.home(&name), name)
+    }
+
+    /// The same, given its home: to look that up again would take as long as a search.
+    #[inline(always)]
+    pub(super) fn find_in<'a>(&'a self, home: &'a Group, name: Name) -> Option<Found<'a>> {
+        let likely = home.tags.candidates(Tags::tag(name.hash)).likely();
+        let found = home.lines[likely].found(&name);
         found.or_else(|| self.find_further(name))
     }
 
     /// The same, looked for in one place first.
     #[inline(always)]
-    pub(super) fn find_at(&self, likely: usize, name: &Name) -> Option<Found<'_>> {
-        let found = self.home(name).lines[likely % Tags::GROUP].found(name);
+    pub(super) fn find_at(&self, likely: usize, name: Name) -> Option<Found<'_>> {
+        let found = self.home(&name).lines[likely % Tags::GROUP].found(&name);
         found.or_else(|| self.find_further(name))
     }
 
     /// Looks at all slots that may be a key's: at another than the likeliest of its first group for one key in twenty.
     #[cold]
     #[inline(never)]
-    fn find_further(&self, name: &Name) -> Option<Found<'_>> {
+    fn find_further(&self, name: Name) -> Option<Found<'_>> {
         let tag = Tags::tag(name.hash);
-        let mut lines = self.homes(name).into_iter().flat_map(|group| {
+        let mut lines = self.homes(&name).into_iter().flat_map(|group| {
             let places = group.tags.candidates(tag);
             places.map(|place| &group.lines[place])
         });
-        lines.find_map(|line| line.found(name))
+        lines.find_map(|line| line.found(&name))
     }
 
     /// Writes a key down in a free slot, or in that of a key that is full at `now`.
@@ -200,7 +207,7 @@ impl Table {
     ) -> Claimed<'_> {
         let writer = &self.writers[(name.hash >> 16) as usize % Self::WRITERS];
         let _guard = writer.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = self.find(name) {
+        if let Some(found) = self.find(*name) {
             return Claimed::Slot(found);
         }
         loop {

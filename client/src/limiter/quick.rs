@@ -6,7 +6,6 @@ use crate::cell::purse::Purses;
 use crate::clock::HostClock;
 use crate::refused::{Admission, Reason, Refused};
 use crate::shared::Pace;
-use crate::switch::Mode;
 use crate::sync::{self, Ordering};
 use aliquot_core::unit::{PeriodId, Span, Tick};
 use std::time::Duration;
@@ -86,18 +85,41 @@ impl Limiter {
         HostClock::latest().nanos() >= lease
     }
 
-    /// Decides on what all threads share, and takes some for this one.
+    /// Refuses again what was just refused, or decides on what all threads share.
     #[inline(never)]
     pub(super) fn take_and_fill(&self, n: u64) -> Result<Admission, Refused> {
         if self.pace == Pace::Exact {
             return self.try_acquire_at(n, self.now());
         }
         if n == 1
-            && let Some(wait) = self.still_dry()
+            && let Some((wait, watched)) = self.still_dry()
         {
-            self.count_again(wait);
+            self.count_again(wait, watched);
             return Err(throttled(wait));
         }
+        let (cell, shared) = (&self.gate.cell, &self.handle.shared);
+        if self.pace == Pace::Single
+            && let Some(plain) = cell.plainly(n, &shared.lease.0)
+        {
+            let now = shared.now();
+            // Written down once, and not handed from one to the other: each reading of what was just written is waited for.
+            if cell.take_plainly(plain, now) {
+                self.admitted_here(n);
+                return Ok(Admission {
+                    tokens: n,
+                    asked_at: now,
+                    decided_at: now,
+                    period: PeriodId::new(0),
+                });
+            }
+        }
+        self.take_from_word(n)
+    }
+
+    /// Decides on what all threads share, and takes some for this one. On its own, so that who is refused again does not make
+    /// room for it.
+    #[inline(never)]
+    fn take_from_word(&self, n: u64) -> Result<Admission, Refused> {
         let (now, taken) = match self.pace {
             Pace::Single => {
                 let now = self.now();
@@ -137,17 +159,18 @@ impl Limiter {
         }
     }
 
-    /// How much longer one token is refused at least, if that is certain without a precise reading of the clock.
-    #[inline]
-    fn still_dry(&self) -> Option<Span> {
+    /// How much longer one token is refused at least, if that is certain without a precise reading of the clock; and whether
+    /// somebody is to be told.
+    #[inline(always)]
+    fn still_dry(&self) -> Option<(Span, bool)> {
         let until = self.gate.cell.dry_until()?;
         let (now, late) = match HostClock::noted() {
             Some(noted) => (noted, HostClock::NOTED_LATE),
             None => (HostClock::bounds().0, HostClock::LATE),
         };
         let wait = until.since(now);
-        let so = wait.nanos() > late && self.gate.switch.mode() == Mode::Enforce;
-        so.then_some(wait)
+        let watched = self.gate.switch.enforced()?;
+        (wait.nanos() > late).then_some((wait, watched))
     }
 
     /// After a refusal, once more if something that is in the way can be helped.
@@ -168,8 +191,8 @@ impl Limiter {
     }
 
     /// Counts a refusal by a clock that may be late, and never early.
-    #[inline]
-    fn count_again(&self, wait: Span) {
+    #[inline(always)]
+    fn count_again(&self, wait: Span, watched: bool) {
         if self.own.is_none() {
             let me = sync::become_somebody();
             if !self.gate.cell.purse(me).denied(me) {
@@ -179,7 +202,7 @@ impl Limiter {
         } else if self.counts {
             self.gate.tally.denied(1);
         }
-        if self.gate.switch.is_watched() {
+        if watched {
             self.tell_refused(1, throttled(wait));
         }
     }

@@ -183,6 +183,40 @@ proptest! {
         }
     }
 
+    /// Invariant 12, bit by bit: two cells of the same part, one of which takes the short road where it can.
+    #[test]
+    fn the_short_road_leaves_the_same_word_as_the_long_one(
+        part in share(), mark in prop_oneof![Just(Mark::Leased), Just(Mark::Forever), Just(Mark::Open)],
+        asked in prop::collection::vec((0..3_000_000_000_u64, 0..1_u64 << 20), 1..60),
+        lease in 0..120_000_000_000_u64,
+    ) {
+        let scale = Terms::from(&budget()).scale;
+        let start = 1 << 40;
+        let [short, long] = [(); 2].map(|()| {
+            let gate = Arc::new(Gate::new("a"));
+            let mut decider = CellDecider::new(Arc::clone(&gate));
+            decider.rule(mark, scale, part, Tick::from_nanos(start));
+            gate
+        });
+        let lease = AtomicU64::new(start + lease);
+        let mut nanos = start;
+        for (step, n) in asked {
+            // Back by as much as forth, now and then.
+            nanos = if step & 7 == 0 { nanos - (nanos - start).min(step) } else { nanos + step };
+            let now = Tick::from_nanos(nanos);
+            let plain = short.cell.plainly(n, &lease);
+            let mine = plain.is_some_and(|plain| short.cell.take_plainly(plain, now));
+            let theirs = long.cell.decide(Ask::Tokens(n), now, &lease);
+            let refused = (!mine).then(|| short.cell.decide(Ask::Tokens(n), now, &lease));
+            prop_assert!(refused.is_none_or(|refused| refused == theirs), "{refused:?}, {theirs:?}");
+            prop_assert!(!mine || theirs.is_ok());
+            // Whatever is held and lawful is admitted on the short road.
+            prop_assert!(mine || theirs.is_err() || mark == Mark::Open);
+            let levels = [&short, &long].map(|gate| format!("{:?}", gate.cell.view(now)));
+            prop_assert_eq!(&levels[0], &levels[1]);
+        }
+    }
+
     #[test]
     fn time_until_is_the_least_time_in_which_units_are_made(
         rate in prop_oneof![1..1_000_u64, 1..1_u64 << 40, 1..1_u64 << 56],

@@ -117,6 +117,35 @@ fn what_threads_take_beforehand_was_there() {
     );
 }
 
+/// One token by the short road, beside a thread that opens a purse and a machine that begins an epoch.
+#[test]
+fn what_is_taken_by_the_short_road_was_there() {
+    explore(
+        || {
+            let (shared, mut decider) = dealt(0, 4);
+            let other = {
+                let shared = shared.clone();
+                thread::spawn(move || shared.asks(1, 1, NOW))
+            };
+            let short = {
+                let shared = shared.clone();
+                thread::spawn(move || {
+                    let cell = &shared.gate.cell;
+                    let plain = cell.plainly(1, &shared.lease);
+                    plain.map_or(0, |plain| u64::from(cell.take_plainly(plain, NOW)))
+                })
+            };
+            let cut = decider.withdraw(Rate::ZERO, part(0, 1, 0).burst, NOW);
+            let grains = terms().scale.grains_per_token();
+            let cut = cut.tokens.grains() / grains;
+            let admitted = other.join().expect("no panic") + short.join().expect("no panic");
+            let rest = shared.asks(1, 4, NOW) + shared.asks(2, 4, NOW);
+            assert!(admitted + rest + cut <= 4);
+        },
+        &[Bug::BlindStore, Bug::FilledForNothing],
+    );
+}
+
 #[test]
 fn nobody_spends_after_the_right_was_taken_away() {
     explore(

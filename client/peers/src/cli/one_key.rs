@@ -1,8 +1,8 @@
 //! One key.
 
-use crate::contenders::{PLENTY, one_key};
+use crate::contenders::{PLENTY, floors, one_key};
 use crate::leased::Node;
-use crate::measure::{by_turns, tail, time, together};
+use crate::measure::{Contender, by_turns, median, tail, time, together};
 use aliquot_client::{Clock, CounterClock, Limit, Limiter, Span};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -22,12 +22,14 @@ pub enum Answer {
 /// Medians on one thread.
 pub fn table() {
     let node = Node::start();
-    let (plenty, little) = (one_key(&node, PLENTY, PLENTY), one_key(&node, 1, 1));
+    let (mut plenty, mut little) = (one_key(&node, PLENTY, PLENTY), one_key(&node, 1, 1));
+    plenty.extend(floors());
+    little.extend(floors());
     // What there is at the start, and what makes a thread one that comes often.
     for contender in plenty.iter().chain(&little) {
         (contender.decide)(ROUND);
     }
-    let turn = |of: &[crate::measure::Contender], which: usize| {
+    let turn = |of: &[Contender], which: usize| {
         let decide = &of[which].decide;
         time(ROUND, || {
             black_box(decide(ROUND));
@@ -55,25 +57,39 @@ pub fn table() {
     }
 }
 
-/// The tails of single decisions on one thread.
+/// The tails of single decisions on one thread: medians of rounds in which all take turns, since whatever else the machine
+/// does is in one round or another.
 pub fn tails() {
+    const TAILS: usize = 9;
     let node = Node::start();
     let (plenty, little) = (one_key(&node, PLENTY, PLENTY), one_key(&node, 1, 1));
-    let empty = tail(CALLS, || {});
-    println!("The empty pair's p99.9 is {empty:.0} ns, and subtracted.\n");
-    println!("| contender | admitted p99.9 ns | refused p99.9 ns |\n|---|---:|---:|");
-    for (yes, no) in plenty.iter().zip(&little) {
-        let [yes_ns, no_ns] = [yes, no].map(|contender| {
+    let empty = Contender {
+        name: "the empty pair",
+        decide: Arc::new(|_| 0),
+    };
+    let rows: Vec<_> = std::iter::once(("", &empty))
+        .chain(plenty.iter().map(|yes| ("admitted", yes)))
+        .chain(little.iter().map(|no| ("refused", no)))
+        .collect();
+    let mut took = vec![[const { Vec::new() }; 4]; rows.len()];
+    for _ in 0..TAILS {
+        for ((_, contender), took) in rows.iter().zip(&mut took) {
             (contender.decide)(ROUND);
-            let ns = tail(CALLS, || {
+            let decide = || {
                 black_box((contender.decide)(1));
-            });
-            (ns - empty).max(0.0)
-        });
-        println!("| {} | {yes_ns:.0} | {no_ns:.0} |", yes.name);
+            };
+            for (took, ns) in took.iter_mut().zip(tail(CALLS, decide)) {
+                took.push(ns);
+            }
+        }
     }
-    let again = tail(CALLS, || {});
-    println!("\nThe empty pair's p99.9 at the end: {again:.0} ns.");
+    println!("Percentiles in ns, with the pair of readings around each decision.\n");
+    println!("| contender | | p50 | p99 | p99.9 | p99.99 |\n|---|---|---:|---:|---:|---:|");
+    for ((answer, contender), took) in rows.iter().zip(took) {
+        let [half, most, all_but_few, all] = took.map(median);
+        let name = contender.name;
+        println!("| {name} | {answer} | {half:.0} | {most:.0} | {all_but_few:.0} | {all:.0} |");
+    }
 }
 
 /// Several threads on one key.
