@@ -235,6 +235,10 @@ bugs! {
     PartOutlivesPeriod,
     /// What a node learned of others it tells to nobody.
     LearnedNotPassedOn,
+    /// A client leaves a node that says nothing for a second, though its lease runs and it may be heard again.
+    SilenceIsDeath,
+    /// A client goes over while its lease runs, and uses what it held beside what it is given there.
+    BothPartsUsed,
 }
 
 #[cfg(feature = "planted")]
