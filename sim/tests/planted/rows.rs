@@ -64,4 +64,6 @@ pub(crate) const SESSION: &[Row] = &[
     (Bug::GiftsAddUp, "swarm"),
     (Bug::ReturnedNotLowered, "swarm"),
     (Bug::ToldOnce, "lossy"),
+    (Bug::SilenceIsDeath, "gossip-table/loss"),
+    (Bug::BothPartsUsed, "swarm"),
 ];
