@@ -1,16 +1,20 @@
 //! The one task of a client: it reports, is answered, and changes nodes.
 //!
 //! ```text
-//!            Opened               lease over, or left
-//!  dialling ────────► next link ─────────────────────► link in use
-//!     ▲                                                    │ lost, closed, move
-//!     └────────────────────────────────────────────────────┘
+//!            opened               lease over, or left
+//!  dialling ────────► attempt ───────────────────────► link in use
+//!     ▲                  │ the node in use is heard again      │ silent, lost, closed, move
+//!     │                  ▼                                     │
+//!     │               parting                                  │
+//!     └────────────────────────────────────────────────────────┘
 //! ```
 //!
 //! An edge that holds under a lease stays in use until the lease ends, whatever
-//! becomes of its connection. Meanwhile the next link is dialled and opened, so that its
+//! becomes of its connection. Meanwhile another link is dialled and opened, so that its
 //! first report can go the moment the old edge has nothing left. A node that has
-//! the old edge still goes on with it, and then nothing was lost.
+//! the old edge still goes on with it, and so does one that is heard again after a silence: then nothing was lost,
+//! and what was opened elsewhere is closed. Which of this is done when is
+//! [`aliquot_core::roaming`]'s to say.
 
 mod keys;
 mod leaving;
@@ -25,11 +29,13 @@ use crate::shared::{Command, Shared, Status};
 use crate::transport::{Dialer, Event, Link};
 use aliquot_core::budget::Labels;
 use aliquot_core::client::Client as Machine;
+use aliquot_core::roaming::{Roaming, Times};
 use aliquot_core::share::Share;
 use aliquot_core::unit::{Drift, Scale, Span, Tick};
 use aliquot_wire::session::{ClientMessage, NodeMessage, SessionOpened};
 use keys::Keys;
 use leaving::Leaving;
+use links::Parting;
 use questions::Questions;
 use rand::rngs::StdRng;
 use std::sync::Arc;
@@ -54,15 +60,6 @@ pub(crate) struct Inbox {
     pub(crate) errands: mpsc::UnboundedReceiver<Errand>,
 }
 
-/// A link that is not in use yet.
-#[derive(Debug)]
-struct Next {
-    link: Link,
-    opened: Option<SessionOpened>,
-    /// Whether the edge in use is to be left for it.
-    wished: bool,
-}
-
 /// The task.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -79,23 +76,15 @@ pub(crate) struct Session {
     events: mpsc::Receiver<Event>,
     /// What links are given to say their events with.
     outlet: mpsc::Sender<Event>,
-    link: Option<Link>,
-    /// The node whose connection was lost last, to be tried first.
-    last_address: Option<String>,
-    /// The node that was of no use last, to be tried last.
-    avoid: Option<String>,
-    /// When the node in use was heard last.
-    heard: Tick,
-    /// When there was a lease last, or the hope of one.
-    leased: Tick,
-    next: Option<Next>,
-    /// Where to go, and when.
-    wish: Option<(String, Tick)>,
+    /// Which node it talks to, and which it tries.
+    roaming: Roaming<Link>,
+    /// What the node that is tried said of the session there.
+    opened: Option<SessionOpened>,
+    /// The link that was given up last, while it is being closed.
+    parting: Option<Parting>,
     leaving: Option<Leaving>,
     closing: bool,
     dials: u64,
-    failures: u32,
-    dial_at: Tick,
     report_every: Span,
     report_at: Tick,
     /// Reports that cannot wait for their time, at most one in each gap.
@@ -114,11 +103,6 @@ impl Session {
     /// By so much may the wall clock get ahead of the boot clock between two looks: more
     /// is taken for a pause that the boot clock did not count.
     const JUMP_MS: i64 = 1_000;
-    /// A node that answers no report for so long, or for five of its report
-    /// intervals, is given up.
-    const SILENCE: Span = Span::from_secs(1);
-    /// A node that gives no lease for so long is given up: others may have one.
-    const UNLEASED: Span = Span::from_millis(1_500);
     /// The longest time without a look at the clocks.
     const LOOK_EVERY: Span = Span::from_millis(250);
 
@@ -143,18 +127,12 @@ impl Session {
             reports: 0,
             events,
             outlet,
-            link: None,
-            last_address: None,
-            avoid: None,
-            heard: now,
-            leased: now,
-            next: None,
-            wish: None,
+            roaming: Roaming::new(Times::of(REPORT_EVERY), now),
+            opened: None,
+            parting: None,
             leaving: None,
             closing: false,
             dials: 0,
-            failures: 0,
-            dial_at: now,
             report_every: REPORT_EVERY,
             report_at: now,
             urge: Debounce::new(Rules::throttle(Self::URGENT_GAP)),
@@ -195,8 +173,8 @@ impl Session {
             self.shared.set_lease(Tick::from_nanos(0));
             self.machine.forked();
             self.questions.end_session();
-            (self.link, self.next) = (None, None);
-            self.dial_at = now;
+            self.roaming.forked(now);
+            (self.opened, self.parting) = (None, None);
         } else if wall.saturating_sub(wall_then) > passed.saturating_add(Self::JUMP_MS) {
             tracing::warn!("the clock missed a pause: the lease is taken for over");
             self.shared.set_lease(Tick::from_nanos(0));
@@ -218,38 +196,15 @@ impl Session {
         {
             self.left(false, now);
         }
-        if self.closing && self.leaving.is_none() {
+        self.roam(now);
+        if self.closing && self.leaving.is_none() && self.parting.is_none() {
             return true;
         }
-        self.give_up_if_useless(now);
-        self.switch_if_due(now);
-        self.dial_if_due(now);
         self.intern(now);
         self.report_if_due(now);
         self.keep_asking(now);
         self.show(now);
         false
-    }
-
-    /// Leaves a connection on which nothing comes, or nothing that helps.
-    fn give_up_if_useless(&mut self, now: Tick) {
-        if self.machine.is_leased(now) {
-            self.leased = now;
-        }
-        let Some(link) = self.link.as_ref().filter(|_| self.leaving.is_none()) else {
-            return;
-        };
-        let silence = Self::SILENCE.max(self.report_every.times_or_max(5));
-        let reason = if now.since(self.heard) > silence {
-            "it says nothing"
-        } else if now.since(self.leased) > Self::UNLEASED {
-            "it gives no lease"
-        } else {
-            return;
-        };
-        let (id, address) = (link.id, link.address.clone());
-        self.lost(id, reason, now);
-        (self.last_address, self.avoid) = (None, Some(address));
     }
 
     fn next_look(&mut self, now: Tick) -> Tick {
@@ -265,18 +220,15 @@ impl Session {
             }
         }
         if let Some(at) = self.questions.next_look()
-            && self.link.is_some()
+            && self.link().is_some()
         {
             also(at);
         }
-        if self.next.as_ref().is_some_and(|next| next.opened.is_none()) {
-            also(self.dial_at);
+        if let Some(at) = self.roaming.due().filter(|_| !self.closing) {
+            also(at);
         }
-        if self.link.is_none() && self.next.is_none() && !self.closing {
-            also(self.dial_at);
-        }
-        if let Some((_, when)) = &self.wish {
-            also(*when);
+        if let Some(parting) = &self.parting {
+            also(parting.until);
         }
         if let Some(leaving) = &self.leaving {
             also(leaving.until);
@@ -290,12 +242,9 @@ impl Session {
         at.max(now.after(Span::from_millis(1)))
     }
 
-    fn handle(&mut self, event: Event) {
-        let now = self.look();
-        match event {
-            Event::Said(id, message) => self.hear(id, *message, now),
-            Event::Lost(id, reason) => self.lost(id, &reason, now),
-        }
+    /// The link in use.
+    fn link(&self) -> Option<&Link> {
+        self.roaming.link()
     }
 
     /// The machine's lease is what deciders read.
@@ -310,7 +259,7 @@ impl Session {
     }
 
     fn may_report(&self) -> bool {
-        self.link.is_some() && self.machine.edge().is_some()
+        self.link().is_some() && self.machine.edge().is_some()
     }
 
     fn report_if_due(&mut self, now: Tick) {
@@ -332,7 +281,9 @@ impl Session {
 
     /// Reports, if the connection keeps up.
     fn report(&mut self, now: Tick) {
-        let Some(link) = &self.link else { return };
+        let Some(link) = self.roaming.link() else {
+            return;
+        };
         if !link.has_room() {
             self.report_at = now.after(self.report_every);
             return;
@@ -355,18 +306,11 @@ impl Session {
 
     fn hear(&mut self, id: u64, message: NodeMessage, now: Tick) {
         self.messages += 1;
-        if self.next.as_ref().is_some_and(|next| next.link.id == id) {
-            match message {
-                NodeMessage::Opened(opened) => self.opened(opened, now),
-                NodeMessage::Interned(keys) => self.learn(keys, now),
-                NodeMessage::Answer(_) | NodeMessage::Move(_) | NodeMessage::Told(_) => {}
-            }
+        if self.link().is_none_or(|link| link.id != id) {
+            self.hear_aside(id, message, now);
             return;
         }
-        if self.link.as_ref().is_none_or(|link| link.id != id) {
-            return;
-        }
-        self.heard = now;
+        self.roaming.heard(now);
         match message {
             NodeMessage::Opened(_) => {}
             NodeMessage::Told(told) => self.told(&told, now),
@@ -385,7 +329,7 @@ impl Session {
     fn show(&self, now: Tick) {
         self.mirror_lease(now);
         self.shared.set_status(Status {
-            node: self.link.as_ref().map(|link| link.address.clone()),
+            node: self.link().map(|link| link.address.clone()),
             edge: self.machine.edge(),
             messages: self.messages,
             reports: self.reports,

@@ -99,7 +99,9 @@ impl Session {
 
     /// Asks for the names that are due.
     pub(super) fn intern(&mut self, now: Tick) {
-        let Some(link) = &self.link else { return };
+        let Some(link) = self.roaming.link() else {
+            return;
+        };
         if self.closing || !link.has_room() {
             return;
         }

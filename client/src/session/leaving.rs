@@ -29,7 +29,9 @@ impl Session {
         // Permits that were dropped before are released before the session is.
         self.run_waiting(usize::MAX, now);
         self.closing = true;
-        (self.next, self.wish) = (None, None);
+        if let Some(attempt) = self.roaming.abandon() {
+            self.part(attempt, now.after(Self::LEAVE_WAIT), now);
+        }
         let wait = Span::from_nanos(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
         self.leave(now, wait, reply);
         let (deciders, names) = self.keys.take_all();
@@ -40,7 +42,7 @@ impl Session {
             decider.rule(Mark::Closed, Scale::WHOLE, Share::EMPTY, now);
         }
         self.report(now);
-        if self.link.is_none() || self.machine.edge().is_none() {
+        if self.link().is_none() || self.machine.edge().is_none() {
             self.left(self.machine.edge().is_none(), now);
         }
     }
@@ -63,7 +65,7 @@ impl Session {
             let _ = reply.send(taken);
         }
         if !self.closing {
-            self.switch(now);
+            self.go_over(now);
         }
     }
 }

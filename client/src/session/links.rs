@@ -1,123 +1,195 @@
-//! Which node a session talks to.
+//! Which node a session talks to: the machine decides, here it is done.
 
-use super::{Next, Session};
-use aliquot_core::unit::{Span, Tick};
-use aliquot_wire::session::{SessionOpen, SessionOpened};
+use super::Session;
+use crate::transport::{Event, Link};
+use aliquot_core::message::Verdict;
+use aliquot_core::roaming::{Aim, Attempt, Held, Line, Phase, Step, Times, farewell};
+use aliquot_core::unit::{Edge, Span, Tick};
+use aliquot_wire::session::{ClientMessage, Interned, NodeMessage, SessionOpen, SessionOpened};
 use rand::RngExt;
 
+impl Line for Link {
+    type Node = String;
+
+    fn node(&self) -> &String {
+        &self.address
+    }
+}
+
+/// A link that was given up before it was in use, until what it opened is closed.
+#[derive(Debug)]
+pub(super) struct Parting {
+    link: Link,
+    edge: Option<Edge>,
+    pub(super) until: Tick,
+}
+
 impl Session {
-    /// Between two attempts to connect lies at least this, doubled with each that fails.
-    const BACKOFF_LEAST: Span = Span::from_millis(10);
-    const BACKOFF_MOST: Span = Span::from_secs(1);
     /// A link that says nothing for so long after it was dialled is given up.
-    pub(super) const OPEN_WAIT: Span = Span::from_secs(2);
+    const OPEN_WAIT: Span = Span::from_secs(2);
+    /// A connection that was lost or is of no use is replaced within this, so that not all clients
+    /// dial at once.
+    const SOON: Span = Span::from_millis(10);
+    /// A farewell is answered within this, or not waited for: what it is about holds nothing.
+    const FAREWELL_WAIT: Span = Span::from_millis(500);
     /// A move begins within this, so that not all clients move at once.
     const MOVE_SPREAD_MS: u64 = 200;
 
-    /// Dials, if there is no link and none is being opened.
-    pub(super) fn dial_if_due(&mut self, now: Tick) {
-        if self.closing {
-            return;
+    /// Leaves, tries and changes nodes, as far as it is time for that.
+    pub(super) fn roam(&mut self, now: Tick) {
+        if self.parting.as_ref().is_some_and(|of| now >= of.until) {
+            self.parting = None;
         }
-        if let Some((address, when)) = self.wish.take() {
-            if now >= when && self.next.is_none() && self.leaving.is_none() {
-                self.dial(address, true);
-                self.dial_at = now.after(Self::OPEN_WAIT);
-            } else {
-                self.wish = Some((address, when));
+        while let Some(step) = self.next_step(now) {
+            match step {
+                Step::Doubted => {
+                    tracing::debug!("the node says nothing; another one is tried");
+                    self.dial_within(Self::SOON, now);
+                }
+                Step::Useless(link) => {
+                    tracing::debug!(node = link.address, "the node gives no lease");
+                    self.dial_within(Self::SOON, now);
+                }
+                Step::GivenUp(attempt) => self.part(attempt, now.after(Self::OPEN_WAIT), now),
+                Step::Unanswered(_) => self.dial_within(self.roaming.backoff(), now),
+                Step::Go(address) => self.dial(address, Aim::Wish, now),
+                Step::Dial(aim) => {
+                    let (rng, addresses) = (&mut self.rng, &self.config.addresses);
+                    let draw = |count| rng.random_range(0..count);
+                    if let Some(address) = self.roaming.choose(addresses, draw) {
+                        self.dial(address, aim, now);
+                    }
+                }
+                Step::HandBack => {
+                    self.leave(now, Self::LEAVE_WAIT, None);
+                    self.report(now);
+                }
+                Step::Over(edge) => self.go_on_under(edge, now),
             }
-        }
-        if self.next.is_some() {
-            if now >= self.dial_at && self.next.as_ref().is_some_and(|next| next.opened.is_none()) {
-                self.next = None;
-                self.back_off(now);
-            }
-            return;
-        }
-        if self.link.is_none() && now >= self.dial_at {
-            let address = self.choose();
-            self.dial(address, false);
-            self.dial_at = now.after(Self::OPEN_WAIT);
         }
     }
 
-    /// The node of the edge in use first, if its connection was just lost; then any.
-    fn choose(&mut self) -> String {
-        if self.failures == 0
-            && let Some(address) = self.last_address.take()
-        {
-            return address;
-        }
-        let avoid = self.avoid.take();
-        let useful = |address: &&String| Some(*address) != avoid.as_ref();
-        let others: Vec<_> = self.config.addresses.iter().filter(useful).collect();
-        let all: Vec<_> = self.config.addresses.iter().collect();
-        let from = if others.is_empty() { all } else { others };
-        from[self.rng.random_range(0..from.len())].clone()
+    fn next_step(&mut self, now: Tick) -> Option<Step<Link>> {
+        let until = self.machine.holder().map(|holder| holder.lease().until());
+        let held = Held {
+            edge: self.machine.edge(),
+            until: until.filter(|_| self.machine.is_leased(now)),
+            phase: match &self.leaving {
+                _ if self.closing => Phase::Ends,
+                Some(_) => Phase::HandsBack,
+                None => Phase::Serves,
+            },
+        };
+        self.roaming.step(&held, now)
     }
 
-    fn dial(&mut self, address: String, wished: bool) {
+    fn dial(&mut self, address: String, aim: Aim, now: Tick) {
         self.dials += 1;
         let open = SessionOpen {
             labels: self.config.labels.clone(),
             keys: self.keys.names(),
             former: Vec::new(),
-            resume: self.machine.edge().filter(|_| !wished),
+            resume: self.machine.edge().filter(|_| aim != Aim::Wish),
         };
-        let link = self
-            .dialer
-            .dial(self.dials, address, open, self.outlet.clone());
-        self.next = Some(Next {
-            link,
-            opened: None,
-            wished,
-        });
+        let outlet = self.outlet.clone();
+        let link = self.dialer.dial(self.dials, address, open, outlet);
+        let until = now.after(Self::OPEN_WAIT);
+        self.roaming.dialled(link, aim, until);
+        self.opened = None;
     }
 
-    /// A node has opened a session on the next link.
-    pub(super) fn opened(&mut self, opened: SessionOpened, now: Tick) {
-        self.failures = 0;
+    /// Dials between half of the span and all of it from now.
+    fn dial_within(&mut self, span: Span, now: Tick) {
+        let nanos = span.nanos();
+        let jitter = self.rng.random_range(nanos / 2..=nanos);
+        self.roaming.dial_at(now.after(Span::from_nanos(jitter)));
+    }
+
+    /// What comes by a link that is not in use: not yet, or not any more.
+    pub(super) fn hear_aside(&mut self, id: u64, message: NodeMessage, now: Tick) {
+        let attempt = self.roaming.attempt();
+        if attempt.is_some_and(|attempt| attempt.link.id == id) {
+            match message {
+                NodeMessage::Opened(opened) => self.opened(opened),
+                NodeMessage::Interned(keys) => self.learn_later(keys),
+                NodeMessage::Answer(_) | NodeMessage::Move(_) | NodeMessage::Told(_) => {}
+            }
+        } else if let Some(parting) = self.parting.as_mut().filter(|of| of.link.id == id) {
+            match message {
+                NodeMessage::Opened(opened) => {
+                    parting.edge = Some(opened.edge);
+                    self.say_farewell(now);
+                }
+                NodeMessage::Answer(answer) if answer.verdict == Verdict::Closed => {
+                    self.parting = None;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A node has opened a session on the next link. What keys are called there counts when it
+    /// is gone over to: until then another one may be told otherwise.
+    fn opened(&mut self, opened: SessionOpened) {
         self.machine.set_drift(opened.drift);
         self.questions.set_drift(opened.drift);
-        self.learn(opened.keys.clone(), now);
-        let Some(next) = &mut self.next else { return };
-        let wished = next.wished;
-        next.opened = Some(opened);
-        if wished && self.may_report() {
-            self.leave(now, Self::LEAVE_WAIT, None);
-            self.report(now);
-            return;
-        }
-        self.switch_if_due(now);
+        self.roaming.opened(opened.edge);
+        self.opened = Some(opened);
     }
 
-    /// Goes on with the next link once the edge in use has nothing left, or is the same one.
-    pub(super) fn switch_if_due(&mut self, now: Tick) {
-        let Some(opened) = self.next.as_ref().and_then(|next| next.opened.as_ref()) else {
-            return;
-        };
-        let same = self.machine.edge() == Some(opened.edge);
-        let done = !self.machine.is_leased(now) && self.leaving.is_none();
-        if same || done {
-            self.switch(now);
+    fn learn_later(&mut self, keys: Vec<Interned>) {
+        if let Some(opened) = &mut self.opened {
+            opened.keys.extend(keys);
         }
     }
 
-    pub(super) fn switch(&mut self, now: Tick) {
-        let opened = self.next.as_mut().and_then(|next| next.opened.take());
-        let (Some(opened), Some(next)) = (opened, self.next.take()) else {
+    /// Closes what a link that is given up opened, or opens by then.
+    pub(super) fn part(&mut self, attempt: Attempt<Link>, until: Tick, now: Tick) {
+        let (link, edge) = (attempt.link, attempt.opened);
+        tracing::debug!(node = link.address, "the node is not needed");
+        self.opened = None;
+        // One that is still under way then holds nothing, and ends with its stream.
+        self.parting = Some(Parting { link, edge, until });
+        self.say_farewell(now);
+    }
+
+    fn say_farewell(&mut self, now: Tick) {
+        let wall = self.clocks.1;
+        let Some(parting) = &mut self.parting else {
             return;
         };
-        if self.machine.edge() != Some(opened.edge) {
+        let Some(edge) = parting.edge else { return };
+        let report = farewell(edge, now, wall).filter(|_| self.machine.edge() != Some(edge));
+        match report {
+            Some(report) => {
+                parting.until = now.after(Self::FAREWELL_WAIT);
+                self.messages += u64::from(parting.link.send(&ClientMessage::Report(report)));
+            }
+            None => self.parting = None,
+        }
+    }
+
+    /// What was handed back is taken, or not waited for.
+    pub(super) fn go_over(&mut self, now: Tick) {
+        if let Some(edge) = self.roaming.go_over(now) {
+            self.go_on_under(edge, now);
+        }
+    }
+
+    /// The next link is in use now. What is held under another edge ends first.
+    fn go_on_under(&mut self, edge: Edge, now: Tick) {
+        if let Some(opened) = self.opened.take() {
+            self.learn(opened.keys, now);
+            self.report_every = opened.report_every;
+            self.roaming.set_times(Times::of(opened.report_every));
+        }
+        if self.machine.edge() != Some(edge) {
             self.shared.set_lease(Tick::from_nanos(0));
-            self.machine.open(opened.edge, now);
+            self.machine.open(edge, now);
             self.questions.end_session();
         }
         self.questions.repeat();
-        tracing::debug!(node = next.link.address, edge = %opened.edge, "session in use");
-        self.report_every = opened.report_every;
-        self.link = Some(next.link);
-        (self.heard, self.leased) = (now, now);
+        tracing::debug!(%edge, "session in use");
         self.keys.forget_asked();
         // What there is to say is said at once.
         self.report_at = now;
@@ -125,30 +197,21 @@ impl Session {
 
     /// A stream is over.
     pub(super) fn lost(&mut self, id: u64, reason: &str, now: Tick) {
-        if self.next.as_ref().is_some_and(|next| next.link.id == id) {
+        let attempt = self.roaming.attempt();
+        if attempt.is_some_and(|attempt| attempt.link.id == id) {
             tracing::debug!(reason, "a node could not be reached");
-            self.next = None;
-            self.back_off(now);
-        } else if self.link.as_ref().is_some_and(|link| link.id == id) {
+            self.roaming.failed();
+            self.dial_within(self.roaming.backoff(), now);
+        } else if self.link().is_some_and(|link| link.id == id) {
             tracing::debug!(reason, "the connection is lost");
-            self.last_address = self.link.take().map(|link| link.address.clone());
+            self.roaming.lost();
             if self.leaving.is_some() {
                 self.left(false, now);
             }
-            self.dial_at = now.after(self.jitter(Self::BACKOFF_LEAST));
+            self.dial_within(Self::SOON, now);
+        } else if self.parting.as_ref().is_some_and(|of| of.link.id == id) {
+            self.parting = None;
         }
-    }
-
-    fn back_off(&mut self, now: Tick) {
-        let span = Self::BACKOFF_LEAST.times_or_max(1 << self.failures.min(10));
-        self.failures = self.failures.saturating_add(1);
-        self.dial_at = now.after(self.jitter(span.min(Self::BACKOFF_MOST)));
-    }
-
-    /// Between half of the span and all of it.
-    fn jitter(&mut self, span: Span) -> Span {
-        let nanos = span.nanos();
-        Span::from_nanos(self.rng.random_range(nanos / 2..=nanos))
     }
 
     /// The node closed the edge in use.
@@ -158,22 +221,27 @@ impl Session {
         }
         if self.machine.edge().is_none() {
             self.questions.end_session();
-            self.last_address = self.link.take().map(|link| link.address.clone());
-            self.dial_at = now;
-            self.switch_if_due(now);
+            self.roaming.lost();
+            self.roaming.dial_at(now);
+            self.roam(now);
         }
     }
 
     /// The node would rather see this client elsewhere.
     pub(super) fn wished(&mut self, address: String, now: Tick) {
-        let here = self
-            .link
-            .as_ref()
-            .is_some_and(|link| link.address == address);
-        if here || self.wish.is_some() || self.closing {
-            return;
+        if !self.closing {
+            let spread = self.rng.random_range(0..=Self::MOVE_SPREAD_MS);
+            let when = now.after(Span::from_millis(spread));
+            self.roaming.wish(address, when);
         }
-        let spread = self.rng.random_range(0..=Self::MOVE_SPREAD_MS);
-        self.wish = Some((address, now.after(Span::from_millis(spread))));
+    }
+
+    /// What a link says is heard.
+    pub(super) fn handle(&mut self, event: Event) {
+        let now = self.look();
+        match event {
+            Event::Said(id, message) => self.hear(id, *message, now),
+            Event::Lost(id, reason) => self.lost(id, &reason, now),
+        }
     }
 }

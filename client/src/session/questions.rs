@@ -197,7 +197,7 @@ impl Session {
 
     /// Sends, if there is a connection that keeps up.
     fn say(&mut self, message: &ClientMessage) -> bool {
-        let link = self.link.as_ref();
+        let link = self.link();
         let said = link.is_some_and(|link| link.say(message));
         self.messages += u64::from(said);
         said
@@ -248,7 +248,7 @@ impl Session {
             }
             self.questions.releases.pop_front();
         }
-        if now < self.questions.repeat_at || self.link.is_none() {
+        if now < self.questions.repeat_at || self.link().is_none() {
             return;
         }
         let at_once = self.questions.repeat_at == Tick::from_nanos(0);

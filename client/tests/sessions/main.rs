@@ -6,6 +6,7 @@ mod line;
 mod modes;
 mod node;
 mod shares;
+mod silence;
 mod steady;
 
 use aliquot_client::{BuildError, Client, KeyRefused, Kind, Reason, Standing};

@@ -131,7 +131,9 @@ impl<D: Decider> Client<D> {
         if self.edge() == Some(edge) {
             return;
         }
-        self.drop_edge(now);
+        if !planted::is(Bug::BothPartsUsed) {
+            self.drop_edge(now);
+        }
         self.holder = Some(Holder::new(edge));
     }
 

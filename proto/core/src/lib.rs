@@ -27,6 +27,7 @@
 //! | [`leader`] | the parent of the nodes: leadership, a ledger, and the term's pool |
 //! | [`node`] | a coordinator node: a holder above, a ledger below |
 //! | [`asking`] | the client's side of central answers |
+//! | [`roaming`] | the client's side of changing nodes: which one it has and tries, and when it goes over |
 //! | [`client`] | a service's side: a holder with allotments that decide |
 //! | [`check`] | the invariants as functions |
 #![no_std]
@@ -73,5 +74,6 @@ pub mod asking;
 pub mod client;
 pub mod leader;
 pub mod node;
+pub mod roaming;
 
 pub mod check;

@@ -237,6 +237,10 @@ bugs! {
     LearnedNotPassedOn,
     /// Headroom is dealt anew with every change, whoever lacks anything or nobody.
     HeadroomRestless,
+    /// A client leaves a node that says nothing for a second, though its lease runs and it may be heard again.
+    SilenceIsDeath,
+    /// A client goes over while its lease runs, and uses what it held beside what it is given there.
+    BothPartsUsed,
 }
 
 #[cfg(feature = "planted")]

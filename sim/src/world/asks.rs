@@ -21,7 +21,7 @@ impl World {
             .is_some();
         let service = &mut self.services[of];
         let now = service.clock.read(self.now);
-        let (Some(holder), Some(node)) = (service.client.holder(), service.link) else {
+        let (Some(holder), Some(node)) = (service.client.holder(), service.link()) else {
             return false;
         };
         if service.callers.asked >= ASKED_MOST {
@@ -89,7 +89,7 @@ impl World {
             Verdict::Ignored => self.marks.hit(Mark::VerdictLate),
             Verdict::Undo(release) => {
                 self.marks.hit(Mark::VerdictUndone);
-                if let Some(node) = self.services[of].link {
+                if let Some(node) = self.services[of].link() {
                     self.send(self.hosts.nodes + of, node, Message::Release(release));
                 }
             }
@@ -138,7 +138,7 @@ impl World {
                 Flight::Own(budget, permit) => service.client.release_permit(budget, permit, now),
                 Flight::Central(request) => {
                     let release = service.asking.release(request);
-                    if let (Some(release), Some(node)) = (release, service.link) {
+                    if let (Some(release), Some(node)) = (release, service.link()) {
                         self.send(self.hosts.nodes + of, node, Message::Release(release));
                     }
                 }

@@ -204,7 +204,7 @@ fn services_of(scenario: &Scenario, hosts: &Hosts, key_of: &[usize], seed: u64) 
         let group = hosts.clients.get(of).map_or(0, |&(group, _)| group);
         let key = key_of.get(of).copied().unwrap_or(0);
         let clock = clock_of(scenario, hosts, hosts.nodes + of, seed);
-        Service::new(clock, group, key, scenario.lease.drift, Callers::default())
+        Service::new(clock, group, key, &scenario.lease, Callers::default())
     };
     (0..hosts.count() - hosts.nodes).map(service).collect()
 }

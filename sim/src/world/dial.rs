@@ -1,65 +1,107 @@
 //! Which node a session talks to, and when it goes to another one.
 
 use super::World;
-use super::clock::MS;
 use super::event::Message;
-use super::service::Next;
 use crate::mark::Mark;
-use aliquot_core::unit::{Span, Tick};
+use aliquot_core::roaming::{Aim, Attempt, Held, Line, Phase, Step, farewell};
+use aliquot_core::unit::{Edge, Span, Tick};
+use std::rc::Rc;
+
+/// A modelled connection: a node, and what tells its dials apart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dialled {
+    node: usize,
+    nonce: u64,
+}
+
+impl Line for Dialled {
+    type Node = usize;
+
+    fn node(&self) -> &usize {
+        &self.node
+    }
+}
 
 impl World {
     /// A client that never had a session tries its own node so often before any other.
     const HOME_TRIES: u32 = 8;
 
     const OPEN_WAIT: Span = Span::from_millis(500);
-    const NO_LEASE: Span = Span::from_millis(1_500);
-    const SILENCE: Span = Span::from_secs(1);
-    pub(super) fn dial_if_due(&mut self, of: usize, now: Tick) {
-        let service = &self.services[of];
-        if service.leaving || now < service.dial_at {
-            return;
+    /// What is handed back to go elsewhere is not waited for any longer than this.
+    const LEAVE_WAIT: Span = Span::from_millis(200);
+
+    /// Leaves, tries and changes nodes, as far as it is time for that.
+    pub(super) fn roam(&mut self, of: usize, now: Tick) {
+        let service = &mut self.services[of];
+        if service.moves_at.is_some_and(|at| now >= at) {
+            self.go_over(of, now);
         }
-        match service.next {
-            Some(next) if next.opened.is_some() => return,
-            // It says nothing: another one may.
-            Some(next) => {
-                self.marks.hit(Mark::DialUnanswered);
-                let service = &mut self.services[of];
-                (service.next, service.avoid) = (None, Some(next.node));
-                service.failures += 1;
+        while let Some(step) = self.next_step(of, now) {
+            match step {
+                Step::Doubted => {
+                    self.marks.hit(Mark::NodeSilent);
+                    self.dial_within(of, Span::from_millis(10), now);
+                }
+                Step::Useless(_) => {
+                    self.marks.hit(Mark::NodeGaveNoLease);
+                    self.dial_within(of, Span::from_millis(10), now);
+                }
+                Step::GivenUp(attempt) => {
+                    self.marks.hit(Mark::NodeTrustedAgain);
+                    self.give_up(of, &attempt, now);
+                }
+                // It says nothing: another one may.
+                Step::Unanswered(_) => self.marks.hit(Mark::DialUnanswered),
+                Step::Dial(aim) => {
+                    let node = self.choose(of);
+                    self.dial(of, node, aim, now);
+                }
+                Step::Go(node) => self.dial(of, node, Aim::Wish, now),
+                Step::HandBack => {
+                    let service = &mut self.services[of];
+                    service.moves_at = Some(now.after(Self::LEAVE_WAIT));
+                    service.client.leave(now);
+                    if let Some(old) = service.link() {
+                        self.report_now(of, old, now);
+                    }
+                }
+                Step::Over(edge) => self.go_on_under(of, edge, now),
             }
-            None if service.link.is_some() => return,
-            None => {}
         }
-        let node = self.choose(of);
-        self.dial(of, node, false, now);
+    }
+
+    fn next_step(&mut self, of: usize, now: Tick) -> Option<Step<Dialled>> {
+        let service = &mut self.services[of];
+        let holder = service.client.holder();
+        let until = holder.map(|holder| holder.lease().until());
+        let held = Held {
+            edge: service.client.edge(),
+            until: until.filter(|_| service.client.is_leased(now)),
+            phase: match service.moves_at {
+                _ if service.leaving => Phase::Ends,
+                Some(_) => Phase::HandsBack,
+                None => Phase::Serves,
+            },
+        };
+        service.roaming.step(&held, now)
     }
 
     /// The node of the edge in use first, if its connection was just lost;
     /// at first the client's own; then any.
-    pub(super) fn choose(&mut self, of: usize) -> usize {
+    fn choose(&mut self, of: usize) -> usize {
         let home = self.hosts.homes.get(of).copied().unwrap_or(0);
-        let nodes = self.hosts.nodes;
+        let nodes: Vec<usize> = (0..self.hosts.nodes).collect();
         let mut draw = self.choice(of);
         let service = &mut self.services[of];
         // A node that has just begun serves soon.
-        if service.client.edge().is_none() && service.failures < Self::HOME_TRIES {
+        if service.client.edge().is_none() && service.roaming.failures() < Self::HOME_TRIES {
             return home;
         }
-        if service.failures == 0
-            && let Some(last) = service.last.take()
-        {
-            return last;
-        }
-        let avoid = service.avoid.take();
-        let others: Vec<usize> = (0..nodes).filter(|&node| Some(node) != avoid).collect();
-        others
-            .get(draw.index(others.len()))
-            .copied()
-            .unwrap_or(home)
+        let chosen = service.roaming.choose(&nodes, |count| draw.index(count));
+        chosen.unwrap_or(home)
     }
 
-    pub(super) fn dial(&mut self, of: usize, node: usize, wished: bool, now: Tick) {
+    fn dial(&mut self, of: usize, node: usize, aim: Aim, now: Tick) {
         let nonce = self.choice(of).next();
         let there = &self.nodes[node];
         let refused = match there.process.up {
@@ -67,81 +109,122 @@ impl World {
             false => there.process.refuses,
         };
         let service = &mut self.services[of];
-        service.next = Some(Next {
-            node,
-            nonce,
-            opened: None,
-            wished,
-        });
-        self.marks.hit_if(refused, Mark::DialRefused);
+        let line = Dialled { node, nonce };
+        let until = now.after(Self::OPEN_WAIT);
+        service.roaming.dialled(line, aim, until);
         // A machine without the process, or a node that has not joined, refuses at once.
-        let backoff = Span::from_millis(10 << service.failures.min(6));
-        service.dial_at = now.after(if refused { backoff } else { Self::OPEN_WAIT });
-        let resume = service.client.edge().filter(|_| !wished);
+        if refused {
+            self.marks.hit(Mark::DialRefused);
+            self.back_off(of, now);
+            return;
+        }
+        let resume = service.client.edge().filter(|_| aim != Aim::Wish);
         self.send(self.hosts.nodes + of, node, Message::Open { nonce, resume });
     }
 
-    /// Goes on with the next link once the edge in use has nothing left, or is the same one.
-    pub(super) fn switch_if_due(&mut self, of: usize, now: Tick) {
+    fn back_off(&mut self, of: usize, now: Tick) {
+        let roaming = &mut self.services[of].roaming;
+        roaming.failed();
+        roaming.dial_at(now.after(roaming.backoff()));
+    }
+
+    /// The connection is gone that was not in use yet.
+    pub(super) fn lose_attempt(&mut self, of: usize, from: usize, now: Tick) {
+        let attempt = self.services[of].roaming.attempt();
+        if attempt.is_some_and(|attempt| attempt.link.node == from) {
+            self.marks.hit(Mark::ConnectionReset);
+            self.back_off(of, now);
+        }
+    }
+
+    /// A node would have this client go: to the one that it tries anyway, or to any other.
+    pub(super) fn send_away(&mut self, of: usize, from: usize, now: Tick) {
+        self.marks.hit(Mark::ClientAskedToMove);
+        let others: Vec<usize> = (0..self.hosts.nodes).filter(|&node| node != from).collect();
+        let mut draw = self.choice(of);
+        let roaming = &mut self.services[of].roaming;
+        let spare = roaming.attempt().map(|attempt| *attempt.link.node());
+        let spare = spare.filter(|&node| node != from);
+        let any = others.get(draw.index(others.len().max(1))).copied();
+        if let Some(node) = spare.or(any) {
+            roaming.wish(node, now);
+            self.go_on(of);
+        }
+    }
+
+    /// A node has opened a session: for an attempt, or for one that is over.
+    pub(super) fn session_opened(
+        &mut self,
+        (from, of): (usize, usize),
+        opened: (u64, Edge),
+        now: Tick,
+    ) {
+        let (nonce, edge) = opened;
         let service = &mut self.services[of];
-        let Some(Next {
-            node,
-            opened: Some(edge),
-            ..
-        }) = service.next
-        else {
-            return;
-        };
-        let same = service.client.edge() == Some(edge);
-        if !same && service.client.is_leased(now) {
+        let attempt = service.roaming.attempt();
+        if attempt.is_some_and(|attempt| attempt.link.nonce == nonce) {
+            service.roaming.opened(edge);
+            self.go_on(of);
             return;
         }
-        if same {
+        self.marks.hit(Mark::OpenedLate);
+        self.close_unused(of, from, edge, now);
+    }
+
+    /// Closes what an attempt opened; what it opens later is closed when that is heard.
+    pub(super) fn give_up(&mut self, of: usize, attempt: &Attempt<Dialled>, now: Tick) {
+        if let Some(edge) = attempt.opened {
+            self.close_unused(of, attempt.link.node, edge, now);
+        }
+    }
+
+    fn close_unused(&mut self, of: usize, node: usize, edge: Edge, now: Tick) {
+        let service = &self.services[of];
+        if service.client.edge() == Some(edge) {
+            return;
+        }
+        let wall = service.clock.wall_ms(self.now);
+        if let Some(report) = farewell(edge, now, wall) {
+            let report = Rc::new(report);
+            self.send(self.hosts.nodes + of, node, Message::ClientReport(report));
+        }
+    }
+
+    /// What was handed back is with the node that is left, or is not waited for.
+    pub(super) fn go_over(&mut self, of: usize, now: Tick) {
+        let service = &mut self.services[of];
+        service.moves_at = None;
+        if let Some(edge) = service.roaming.go_over(now) {
+            self.go_on_under(of, edge, now);
+        }
+    }
+
+    fn go_on_under(&mut self, of: usize, edge: Edge, now: Tick) {
+        let service = &mut self.services[of];
+        if service.client.edge() == Some(edge) {
             self.marks.hit(Mark::SessionResumed);
-        } else if service.client.edge().is_some() {
-            self.marks.hit(Mark::SessionMoved);
-        }
-        if !same {
+        } else {
+            let moved = service.client.edge().is_some();
+            self.marks.hit_if(moved, Mark::SessionMoved);
             service.client.open(edge, now);
             service.asking.end_session();
         }
-        (service.next, service.link) = (None, Some(node));
-        (service.heard, service.leased, service.report_at) = (now, now, now);
-        service.failures = 0;
+        service.report_at = now;
     }
 
-    /// The connection is gone.
+    /// The connection is gone, or its edge is closed.
     pub(super) fn lose_link(&mut self, of: usize, now: Tick) {
-        let jitter = self.choice(of).range(5 * MS, 10 * MS);
-        let service = &mut self.services[of];
-        let asking = service.asking.pending() > 0;
+        let asking = self.services[of].asking.pending() > 0;
         self.marks.hit_if(asking, Mark::LinkLostWhileAsking);
-        service.last = service.link.take();
-        service.dial_at = now.after(Span::from_nanos(jitter));
-        self.look_within(of, jitter);
+        self.services[of].roaming.lost();
+        self.dial_within(of, Span::from_millis(10), now);
     }
 
-    /// Leaves a node that says nothing, or gives nothing.
-    pub(super) fn give_up_if_useless(&mut self, of: usize, now: Tick) {
-        let every = Span::from_nanos(self.plan.scenario.lease.client_report_every);
-        let service = &mut self.services[of];
-        if service.client.is_leased(now) {
-            service.leased = now;
-        }
-        let Some(node) = service.link.filter(|_| !service.leaving) else {
-            return;
-        };
-        let silence = Self::SILENCE.max(every.times_or_max(5));
-        let silent = now.since(service.heard) > silence;
-        if silent || now.since(service.leased) > Self::NO_LEASE {
-            self.marks.hit(if silent {
-                Mark::NodeSilent
-            } else {
-                Mark::NodeGaveNoLease
-            });
-            self.lose_link(of, now);
-            let service = &mut self.services[of];
-            (service.last, service.avoid) = (None, Some(node));
-        }
+    /// Dials between half of the span and all of it from now.
+    pub(super) fn dial_within(&mut self, of: usize, span: Span, now: Tick) {
+        let jitter = self.choice(of).range(span.nanos() / 2, span.nanos());
+        let roaming = &mut self.services[of].roaming;
+        roaming.dial_at(now.after(Span::from_nanos(jitter)));
+        self.look_within(of, jitter);
     }
 }

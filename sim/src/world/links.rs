@@ -73,7 +73,7 @@ impl World {
                 for client in clients {
                     self.send(host, client, Message::Reset);
                 }
-            } else if let Some(node) = self.services[host - self.hosts.nodes].link {
+            } else if let Some(node) = self.services[host - self.hosts.nodes].link() {
                 took = true;
                 self.send(node, host, Message::Reset);
             }

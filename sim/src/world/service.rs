@@ -5,26 +5,19 @@
 
 use super::callers::Callers;
 use super::clock::{Clock, MS};
+use super::dial::Dialled;
 use super::event::{Message, Timer};
 use super::seen::LeaseSeen;
 use super::{Process, World};
 use crate::draw::{Draw, Of};
 use crate::mark::Mark;
+use crate::scenario::Lease;
 use aliquot_core::asking::Asking;
 use aliquot_core::budget::Labels;
 use aliquot_core::client::Client;
 use aliquot_core::message::Heard;
-use aliquot_core::unit::{BudgetId, Drift, Edge, Scale, Span, Tick};
-
-/// A link that is not in use yet.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Next {
-    pub(super) node: usize,
-    pub(super) nonce: u64,
-    pub(super) opened: Option<Edge>,
-    /// Whether the edge in use is to be left for it.
-    pub(super) wished: bool,
-}
+use aliquot_core::roaming::{Line, Roaming, Times};
+use aliquot_core::unit::{BudgetId, Edge, Scale, Span, Tick};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Service {
@@ -37,14 +30,9 @@ pub(crate) struct Service {
     pub(crate) key: usize,
     /// What the key is called, and its fixed point.
     pub(crate) budget: Option<(BudgetId, Scale)>,
-    pub(crate) link: Option<usize>,
-    pub(super) next: Option<Next>,
-    pub(super) last: Option<usize>,
-    pub(super) avoid: Option<usize>,
-    pub(super) heard: Tick,
-    pub(super) leased: Tick,
-    pub(super) dial_at: Tick,
-    pub(super) failures: u32,
+    pub(super) roaming: Roaming<Dialled>,
+    /// Until when it is waited that what it handed back is taken, before it goes over.
+    pub(super) moves_at: Option<Tick>,
     reported: Tick,
     pub(super) report_at: Tick,
     named: Tick,
@@ -68,10 +56,11 @@ impl Service {
         clock: Clock,
         group: usize,
         key: usize,
-        drift: Drift,
+        lease: &Lease,
         callers: Callers,
     ) -> Self {
-        let zero = Tick::from_nanos(0);
+        let (drift, zero) = (lease.drift, Tick::from_nanos(0));
+        let times = Times::of(Span::from_nanos(lease.client_report_every));
         Self {
             clock,
             process: Process::DOWN,
@@ -80,14 +69,8 @@ impl Service {
             group,
             key,
             budget: None,
-            link: None,
-            next: None,
-            last: None,
-            avoid: None,
-            heard: zero,
-            leased: zero,
-            dial_at: zero,
-            failures: 0,
+            roaming: Roaming::new(times, zero),
+            moves_at: None,
             reported: zero,
             report_at: zero,
             named: zero,
@@ -103,8 +86,9 @@ impl Service {
         }
     }
 
-    const fn may_report(&self) -> bool {
-        self.link.is_some()
+    /// The node that it talks to.
+    pub(crate) fn link(&self) -> Option<usize> {
+        self.roaming.link().map(|line| *line.node())
     }
 }
 
@@ -119,7 +103,7 @@ impl World {
     /// A new process: it holds nothing and knows nothing.
     pub(super) fn start_service(&mut self, of: usize) {
         self.end_flights(of);
-        let (drift, now) = (self.plan.scenario.lease.drift, self.now);
+        let now = self.now;
         let service = &mut self.services[of];
         let leased = service.client.is_leased(service.clock.read(now));
         self.marks.hit_if(leased, Mark::RebornUnderLease);
@@ -130,7 +114,7 @@ impl World {
             service.clock.clone(),
             service.group,
             service.key,
-            drift,
+            &self.plan.scenario.lease,
             callers,
         );
         let (process, choices) = (service.process, service.choices);
@@ -141,7 +125,7 @@ impl World {
         };
         service.process.start();
         let local = service.clock.read(now);
-        (service.heard, service.leased, service.dial_at) = (local, local, local);
+        service.roaming.forked(local);
         let jitter = self.choice(of).range(0, 50 * MS);
         self.look_within(of, jitter);
         self.begin_callers(of);
@@ -188,15 +172,13 @@ impl World {
     pub(super) fn go_on(&mut self, of: usize) {
         self.events += 1;
         let now = self.look_at_clocks(of);
-        self.give_up_if_useless(of, now);
-        self.switch_if_due(of, now);
-        self.dial_if_due(of, now);
+        self.roam(of, now);
         self.name_key(of, now);
         self.report_session_if_due(of, now);
         self.repeat_questions(of, now);
         let service = &mut self.services[of];
         let mut at = now.after(Self::LOOK_EVERY);
-        if service.may_report() {
+        if service.link().is_some() {
             at = at.min(service.report_at);
             if service.wanted {
                 at = at.min(
@@ -207,11 +189,14 @@ impl World {
                 );
             }
         }
-        if service.budget.is_none() && service.link.is_some() {
+        if service.budget.is_none() && service.link().is_some() {
             at = at.min(now.after(Self::NAME_AGAIN));
         }
-        if service.link.is_none() || service.next.is_some() {
-            at = at.min(service.dial_at.max(now));
+        if let Some(due) = service.roaming.due() {
+            at = at.min(due.max(now));
+        }
+        if let Some(moves) = service.moves_at {
+            at = at.min(moves);
         }
         if let Some(holder) = service.client.holder()
             && service.client.is_leased(now)
@@ -264,7 +249,7 @@ impl World {
 
     fn name_key(&mut self, of: usize, now: Tick) {
         let service = &mut self.services[of];
-        let Some(node) = service.link.filter(|_| service.budget.is_none()) else {
+        let Some(node) = service.link().filter(|_| service.budget.is_none()) else {
             return;
         };
         if now.since(service.named) >= Self::NAME_AGAIN {
@@ -278,7 +263,7 @@ impl World {
         let wall = self.services[of].clock.wall_ms(self.now);
         let usual = Span::from_nanos(self.plan.scenario.lease.client_report_every);
         let service = &mut self.services[of];
-        let Some(node) = service.link else { return };
+        let Some(node) = service.link() else { return };
         if now < service.report_at && service.client.is_urgent(now) {
             let soonest = service.reported.after(Self::URGENT_GAP).max(now);
             service.report_at = service.report_at.min(soonest);
@@ -304,7 +289,7 @@ impl World {
         let void = service.asking.expire(now);
         let repeats = service.asking.repeats(Self::ASK_AGAIN, now);
         self.questions_void(of, &void);
-        if let Some(node) = self.services[of].link {
+        if let Some(node) = self.services[of].link() {
             for ask in repeats {
                 self.marks.hit(Mark::QuestionRepeated);
                 self.send(self.hosts.nodes + of, node, Message::Ask(ask));
@@ -316,17 +301,9 @@ impl World {
         let now = self.services[of].clock.read(self.now);
         let service = &mut self.services[of];
         match message {
-            Message::Opened { nonce, edge } => match &mut service.next {
-                Some(next) if next.nonce == nonce => {
-                    next.opened = Some(edge);
-                    if let (true, Some(old)) = (next.wished, service.link) {
-                        service.client.leave(now);
-                        self.report_now(of, old, now);
-                    }
-                    self.go_on(of);
-                }
-                _ => self.marks.hit(Mark::OpenedLate),
-            },
+            Message::Opened { nonce, edge } => {
+                self.session_opened((from, of), (nonce, edge), now);
+            }
             Message::Named { key, budget, scale }
                 if key == service.key
                     && service.budget.is_none_or(|(known, _)| known != budget) =>
@@ -339,10 +316,10 @@ impl World {
             Message::ClientAnswer(answer) => {
                 let former = service.client.edge() != Some(answer.edge);
                 self.marks.hit_if(former, Mark::AnswerOfFormerEdge);
-                if service.link != Some(from) && former {
+                if service.link() != Some(from) && former {
                     return;
                 }
-                service.heard = now;
+                service.roaming.heard(now);
                 let before = LeaseSeen::of(service, now);
                 service.client.handle_answer(&answer, now);
                 before.compare(service, &answer, now, &mut self.marks);
@@ -350,24 +327,20 @@ impl World {
                     self.marks.hit(Mark::SessionClosed);
                     service.asking.end_session();
                     self.lose_link(of, now);
-                    self.services[of].dial_at = now;
+                    self.services[of].roaming.dial_at(now);
+                    self.go_over(of, now);
                 }
                 let urgent = self.services[of].client.is_urgent(now);
                 if urgent {
                     self.go_on(of);
                 }
             }
-            Message::Move if service.link == Some(from) && service.next.is_none() => {
-                self.marks.hit(Mark::ClientAskedToMove);
-                service.avoid = Some(from);
-                service.failures = 1;
-                let node = self.choose(of);
-                self.dial(of, node, true, now);
-            }
-            Message::Reset if service.link == Some(from) => {
+            Message::Move if service.link() == Some(from) => self.send_away(of, from, now),
+            Message::Reset if service.link() == Some(from) => {
                 self.marks.hit(Mark::ConnectionReset);
                 self.lose_link(of, now);
             }
+            Message::Reset => self.lose_attempt(of, from, now),
             Message::Told(told) => self.service_is_told(of, &told, now),
             _ => {}
         }

@@ -196,7 +196,8 @@ impl World {
     fn crash_client(&mut self, of: usize) -> bool {
         let service = &mut self.services[of];
         let up = std::mem::replace(&mut service.process.up, false);
-        service.link = None;
+        service.roaming.lost();
+        service.roaming.abandon();
         self.end_flights(of);
         up
     }

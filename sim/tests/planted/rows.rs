@@ -7,7 +7,7 @@ use aliquot_core::planted::Bug;
 pub(crate) type Row = (Bug, &'static str);
 
 pub(crate) const LEASE: &[Row] = &[
-    (Bug::LeaseFromReceipt, "late-and-twice"),
+    (Bug::LeaseFromReceipt, "pause-past-lease"),
     (Bug::NoDriftMargin, "blackhole"),
     (Bug::NoPatience, "leader-crash"),
     (Bug::PatienceLags, "swarm"),
@@ -65,4 +65,6 @@ pub(crate) const SESSION: &[Row] = &[
     (Bug::GiftsAddUp, "swarm"),
     (Bug::ReturnedNotLowered, "swarm"),
     (Bug::ToldOnce, "lossy"),
+    (Bug::SilenceIsDeath, "gossip-table/loss"),
+    (Bug::BothPartsUsed, "swarm"),
 ];

@@ -16,6 +16,7 @@ mod leadership;
 mod lease;
 mod ledger;
 mod period;
+mod roaming;
 mod share;
 mod state;
 mod state_rules;

@@ -21,8 +21,8 @@ pub(super) const GOSSIP: &[Row] = &[
         "skewed, 30 % of messages lost",
         "1.00 R, 0 s over, 2 s",
     )
-    .note("in 16 seeds, 0.93 R and more while messages are lost. A client that hears nothing for a second, five reports' time, takes its node for dead and \
-        turns to another: one time in thirty it was chance, and until the other one opens, and its part is freed, that part is of no use.")
+    .note("in 16 seeds, 0.98 R and more while messages are lost. A client that hears nothing for a second, five reports' time, tries another node: one \
+        time in thirty it was chance. It goes on reporting to its own meanwhile, and stays if its lease is renewed before it is over, as it nearly always is.")
     .but(&[
         ("used", within(10.0, 50.0, at_least(0.0))),
         ("settled", from(50.0, TOLD)),

@@ -1,0 +1,151 @@
+//! A node that says nothing: another is tried, and none is left before that is of use.
+
+use super::node::{FakeNode, rate};
+use super::{client, until};
+use aliquot_client::{Client, Clock, HostClock, Limiter, Span};
+use aliquot_core::unit::Tick;
+
+/// A client of two nodes with a long lease, the one that it came to, and the other.
+struct Pair {
+    client: Client,
+    limiter: Limiter,
+    used: FakeNode,
+    other: FakeNode,
+}
+
+impl Pair {
+    async fn start() -> Self {
+        let first = FakeNode::start(1, vec![rate("a", 1_000)]).await;
+        let second = FakeNode::start(2, vec![rate("a", 1_000)]).await;
+        for node in [&first, &second] {
+            node.with(|inner| inner.lease = Span::from_secs(3));
+        }
+        let client = client(&[&first, &second]);
+        let limiter = client.limiter("a").expect("a key");
+        until("a share", || limiter.try_acquire(1).is_ok()).await;
+        until("a long lease", || {
+            client.status().lease > Span::from_secs(2)
+        })
+        .await;
+        let (used, other) = match client.status().node == Some(first.address.clone()) {
+            true => (first, second),
+            false => (second, first),
+        };
+        Self {
+            client,
+            limiter,
+            used,
+            other,
+        }
+    }
+
+    /// The node falls silent, and the other one has opened a session.
+    async fn fall_silent(&self) {
+        self.used.with(|inner| inner.mute = true);
+        until("the other node opens", || sessions(&self.other) == 1).await;
+    }
+}
+
+fn sessions(node: &FakeNode) -> usize {
+    node.with(|inner| inner.node.ledger().children().count())
+}
+
+#[tokio::test]
+async fn who_hears_its_node_again_stays_and_leaves_nothing_elsewhere() {
+    let pair = Pair::start().await;
+    let edge = pair.client.status().edge;
+    pair.fall_silent().await;
+    assert_eq!(pair.client.status().edge, edge, "the lease runs");
+    pair.limiter.acquire(1).await.expect("the share under it");
+    let reports = pair.used.with(|inner| inner.reports);
+    until("it goes on reporting", || {
+        pair.used.with(|inner| inner.reports) > reports
+    })
+    .await;
+    pair.used.with(|inner| inner.mute = false);
+    until("no session is left elsewhere", || {
+        sessions(&pair.other) == 0
+    })
+    .await;
+    let said = pair.other.with(|inner| (inner.reports, inner.leaves));
+    assert_eq!(said, (1, 1), "it said nothing but farewell");
+    let status = pair.client.status();
+    assert_eq!(status.edge, edge);
+    assert_eq!(status.node, Some(pair.used.address.clone()));
+    pair.limiter.acquire(1).await.expect("never out of use");
+}
+
+#[tokio::test]
+async fn who_goes_over_uses_the_new_share_after_the_old_one_and_never_beside_it() {
+    let pair = Pair::start().await;
+    let former = pair.client.status().edge;
+    pair.fall_silent().await;
+    let mut ends = Tick::from_nanos(0);
+    until("it has gone over", || {
+        let said = pair.other.with(|inner| inner.reports);
+        let (now, status) = (HostClock.now(), pair.client.status());
+        if status.edge == former {
+            assert_eq!(
+                said, 0,
+                "what is there is not asked for while the lease runs"
+            );
+            ends = ends.max(now.after(status.lease));
+        }
+        status.edge != former
+    })
+    .await;
+    assert!(HostClock.now() >= ends, "the old lease is over");
+    until("a share there", || pair.limiter.try_acquire(1).is_ok()).await;
+    assert_eq!(pair.client.status().node, Some(pair.other.address.clone()));
+}
+
+#[tokio::test]
+async fn who_closes_while_it_tries_another_leaves_no_session_anywhere() {
+    let pair = Pair::start().await;
+    pair.fall_silent().await;
+    assert!(!pair.client.close().await, "nobody said that it was taken");
+    until("none is left", || {
+        sessions(&pair.other) + sessions(&pair.used) == 0
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn who_is_sent_to_the_node_that_it_tries_hands_back_and_goes_at_once() {
+    let pair = Pair::start().await;
+    let former = pair.client.status();
+    pair.fall_silent().await;
+    pair.used.send_away(&pair.other.address);
+    until("there", || {
+        pair.client.status().node == Some(pair.other.address.clone())
+    })
+    .await;
+    until("it was handed back", || sessions(&pair.used) == 0).await;
+    assert!(pair.used.with(|inner| inner.leaves) > 0);
+    assert_eq!(pair.other.with(|inner| inner.opens.len()), 1);
+    assert_ne!(pair.client.status().edge, former.edge);
+    until("a share there", || pair.limiter.try_acquire(1).is_ok()).await;
+}
+
+#[tokio::test]
+async fn who_knows_one_node_tries_it_by_another_connection_and_keeps_its_edge() {
+    let node = FakeNode::start(1, vec![rate("a", 1_000)]).await;
+    let client = client(&[&node]);
+    let limiter = client.limiter("a").expect("a key");
+    until("a share", || limiter.try_acquire(1).is_ok()).await;
+    let edge = client.status().edge;
+    node.with(|inner| inner.mute = true);
+    until("another connection", || {
+        node.with(|inner| inner.opens.len() > 1)
+    })
+    .await;
+    node.with(|inner| inner.mute = false);
+    assert_eq!(node.with(|inner| inner.opens[1].resume), edge);
+    let reports = node.with(|inner| inner.reports);
+    until("it reports by it", || {
+        node.with(|inner| inner.reports) > reports
+    })
+    .await;
+    assert_eq!(client.status().edge, edge);
+    assert_eq!(sessions(&node), 1);
+}

@@ -1,0 +1,118 @@
+//! What a client does next: the order of it is the meaning of it.
+//!
+//! 1. whether the node in use is of use: trusted again, doubted, or left;
+//! 2. whether a spare attempt still is wanted;
+//! 3. what the cluster wants;
+//! 4. whether to go over;
+//! 5. whether the attempt is still waited for;
+//! 6. whether to dial.
+//!
+//! Who hands back what it holds, or ends, only does the fifth.
+
+use super::{Aim, Held, Line, Phase, Roaming, Step};
+use crate::planted::{self, Bug};
+use crate::unit::Tick;
+
+impl<L: Line> Roaming<L> {
+    /// Whether there is no link, or none that is trusted.
+    pub(super) const fn is_wanted(&self) -> bool {
+        self.link.is_none() || self.doubted.is_some()
+    }
+
+    /// What is to be done next at `now`, when `held` is held; to be asked again until
+    /// there is nothing, and whenever something has happened.
+    pub fn step(&mut self, held: &Held, now: Tick) -> Option<Step<L>> {
+        if held.until.is_some() {
+            self.leased = now;
+        }
+        if held.phase == Phase::Serves
+            && let Some(step) = self
+                .look_at_link(held, now)
+                .or_else(|| self.turn(held, now))
+        {
+            return Some(step);
+        }
+        if let Some(attempt) = &self.attempt {
+            let silent = attempt.opened.is_none() && now >= attempt.until;
+            let failed = if silent { self.failed() } else { None };
+            return failed.map(Step::Unanswered);
+        }
+        if held.phase != Phase::Serves || !self.is_wanted() || now < self.dial_at {
+            return None;
+        }
+        Some(Step::Dial(match self.link {
+            None => Aim::Any,
+            Some(_) => Aim::Spare,
+        }))
+    }
+
+    /// Whether the node in use still is of use.
+    fn look_at_link(&mut self, held: &Held, now: Tick) -> Option<Step<L>> {
+        self.link.as_ref()?;
+        match (self.doubted, held.until) {
+            (Some(then), Some(until)) if until > then => self.doubted = None,
+            // Whatever lease comes after one that is over is a new one.
+            (Some(_), None) => self.doubted = Some(Tick::from_nanos(0)),
+            _ => {}
+        }
+        if self.doubted.is_none() && now.since(self.heard) > self.times.silence {
+            if planted::is(Bug::SilenceIsDeath) {
+                return self.leave_useless().map(Step::Useless);
+            }
+            self.doubted = Some(held.until.unwrap_or(Tick::from_nanos(0)));
+            return Some(Step::Doubted);
+        }
+        if now.since(self.leased) > self.times.unleased {
+            return self.leave_useless().map(Step::Useless);
+        }
+        if self.doubted.is_none() && self.is_spare(held) {
+            return self.attempt.take().map(Step::GivenUp);
+        }
+        None
+    }
+
+    /// Whether the attempt is of no use while the node in use is trusted: all but another
+    /// connection to that very node, which comes to the same edge.
+    fn is_spare(&self, held: &Held) -> bool {
+        self.attempt.as_ref().is_some_and(|of| {
+            let same = match of.opened {
+                None => self.is_at(of.link.node()),
+                Some(edge) => held.edge == Some(edge),
+            };
+            of.aim == Aim::Spare && !same
+        })
+    }
+
+    /// Heeds a wish that is due, and goes over where that may be.
+    fn turn(&mut self, held: &Held, now: Tick) -> Option<Step<L>> {
+        if let Some((node, _)) = self.wish.take_if(|(_, when)| now >= *when) {
+            match &mut self.attempt {
+                None => return Some(Step::Go(node)),
+                Some(of) if of.aim == Aim::Spare && *of.link.node() == node => of.aim = Aim::Wish,
+                Some(of) => {
+                    let spare = of.aim == Aim::Spare;
+                    self.wish = Some((node, now));
+                    if spare {
+                        return self.attempt.take().map(Step::GivenUp);
+                    }
+                }
+            }
+        }
+        let attempt = self.attempt.as_ref()?;
+        let edge = attempt.opened?;
+        if attempt.aim == Aim::Wish && self.link.is_some() && held.edge.is_some() {
+            return Some(Step::HandBack);
+        }
+        let over = held.until.is_none() || planted::is(Bug::BothPartsUsed);
+        if over || held.edge == Some(edge) {
+            return self.go_over(now).map(Step::Over);
+        }
+        None
+    }
+
+    fn leave_useless(&mut self) -> Option<L> {
+        let link = self.leave_link()?;
+        (self.last, self.avoid) = (None, Some(link.node().clone()));
+        Some(link)
+    }
+}

@@ -1,0 +1,215 @@
+//! Laws of changing nodes: nothing is used beside what is held (invariant 2), nothing is
+//! left before there is something else, and nobody stays where nothing comes (invariant 8).
+#![expect(
+    clippy::unwrap_used,
+    reason = "the helpers of a test may panic as the test may"
+)]
+
+mod shell;
+
+use super::catch;
+use aliquot_core::message::Intent;
+use aliquot_core::planted::Bug;
+use aliquot_core::roaming::{Aim, Held, Phase, farewell};
+use aliquot_core::unit::{Edge, Incarnation, Seq, Tick};
+use catch::{catches, config};
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
+use shell::{Client, NODES, OPEN_WAIT, Word, any_story};
+use std::collections::BTreeSet;
+
+fn whatever_comes_one_edge_is_in_use_and_each_attempt_ends_once(
+    story: &[(u64, Word)],
+) -> TestCaseResult {
+    Client::live(story).map(drop)
+}
+
+/// Who hears nothing any more is elsewhere when its lease is over, or as soon as another opens.
+fn who_hears_nothing_is_elsewhere_in_time(story: &[(u64, Word)]) -> TestCaseResult {
+    let mut client = Client::live(story)?;
+    let (edge, lives) = (client.edge, client.lives);
+    let rest = client.until.since(client.now).nanos() / 1_000_000;
+    // A second of silence, the longest pause after failures, handing back, and some looks.
+    let most = rest.max(1_000) + 1_000 + 200 + 300;
+    client.pass(most, |client| match client.roaming.attempt() {
+        Some(attempt) if attempt.opened.is_none() => Word::Opens,
+        _ => Word::Nothing,
+    })?;
+    prop_assert!(client.lives > lives || client.edge != edge);
+    prop_assert!(client.roaming.link().is_some());
+    Ok(())
+}
+
+/// Who hears its node again before its lease is over stays, and tries nothing any more.
+fn who_hears_its_node_again_stays(story: &[(u64, Word)]) -> TestCaseResult {
+    let mut client = Client::live(story)?;
+    let wished = |client: &Client| {
+        let aim = client.roaming.attempt().map(|attempt| attempt.aim);
+        client.moves_at.is_some() || aim == Some(Aim::Wish)
+    };
+    if client.node().is_none() || !client.is_leased() || wished(&client) {
+        return Ok(());
+    }
+    let (edge, ends) = (client.edge, client.until);
+    client.pass(OPEN_WAIT.nanos() / 1_000_000 + 300, |client| {
+        let after = ends.since(client.now).nanos() / 1_000_000;
+        Word::Renews(after + 1_000)
+    })?;
+    // What had been wished before may have come due.
+    if !wished(&client) {
+        prop_assert_eq!(client.edge, edge);
+        prop_assert!(client.roaming.attempt().is_none());
+    }
+    Ok(())
+}
+
+/// Where nobody opens, everybody is tried, by pauses that grow to a second.
+fn where_all_are_dead_all_are_tried(story: &[(u64, Word)]) -> TestCaseResult {
+    let mut client = Client::live(story)?;
+    client.pass(10_000, |_| Word::Nothing)?;
+    let before = client.dials.len();
+    client.pass(60_000, |_| Word::Nothing)?;
+    let dialled = &client.dials[before..];
+    let nodes: BTreeSet<u8> = dialled.iter().copied().collect();
+    prop_assert_eq!(nodes.len(), NODES.len(), "{:?}", dialled);
+    // Each takes half a second to be given up, and a second's pause.
+    prop_assert!((35..=80).contains(&dialled.len()), "{}", dialled.len());
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn one_edge_at_a_time(story in any_story()) {
+        whatever_comes_one_edge_is_in_use_and_each_attempt_ends_once(&story)?;
+    }
+
+    #[test]
+    fn silence_ends_elsewhere(story in any_story()) {
+        who_hears_nothing_is_elsewhere_in_time(&story)?;
+    }
+
+    #[test]
+    fn doubts_end(story in any_story()) {
+        who_hears_its_node_again_stays(&story)?;
+    }
+
+    #[test]
+    fn nobody_is_forgotten(story in any_story()) {
+        where_all_are_dead_all_are_tried(&story)?;
+    }
+}
+
+#[test]
+fn going_over_under_a_lease_is_noticed() {
+    catches(Bug::BothPartsUsed, any_story(), |story| {
+        whatever_comes_one_edge_is_in_use_and_each_attempt_ends_once(&story)
+    });
+}
+
+#[test]
+fn taking_silence_for_death_is_noticed() {
+    catches(Bug::SilenceIsDeath, any_story(), |story| {
+        whatever_comes_one_edge_is_in_use_and_each_attempt_ends_once(&story)
+    });
+}
+
+#[test]
+fn a_farewell_is_the_first_report_of_its_edge_and_leaves() {
+    let edge = Edge {
+        parent: Incarnation::new(7),
+        child: Incarnation::new(1),
+    };
+    let report = farewell(edge, Tick::from_nanos(5), 0).unwrap();
+    assert_eq!((report.edge, report.seq), (edge, Seq::new(1)));
+    assert_eq!(report.intent, Intent::Leave);
+    assert!(report.lines.is_empty() && report.is_whole());
+}
+
+/// A client at node 0 with a lease, that heard its node last just now.
+fn settled(lease_ms: u64) -> Client {
+    let mut client = Client::new();
+    client.look().unwrap();
+    client.hear(Word::Opens);
+    client.look().unwrap();
+    client.hear(Word::Renews(lease_ms));
+    client.look().unwrap();
+    client
+}
+
+/// What is tried once the node in use has said nothing for too long.
+fn doubting(lease_ms: u64) -> (Client, Edge) {
+    let mut client = settled(lease_ms);
+    let edge = client.edge.unwrap();
+    client.pass(1_050, |_| Word::Nothing).unwrap();
+    let attempt = client.roaming.attempt().unwrap();
+    assert_eq!(attempt.aim, Aim::Spare);
+    assert_ne!(Some(attempt.link.0), client.node());
+    (client, edge)
+}
+
+#[test]
+fn both_at_once_is_whichever_is_handled_first() {
+    for (words, stays) in [
+        ([Word::Opens, Word::Renews(4_000)], true),
+        ([Word::Renews(4_000), Word::Opens], true),
+        ([Word::Opens, Word::Talks], false),
+    ] {
+        let (mut client, edge) = doubting(2_000);
+        for word in words {
+            client.hear(word);
+            client.look().unwrap();
+        }
+        client.pass(1_000, |_| Word::Nothing).unwrap();
+        assert_eq!(client.edge == Some(edge), stays, "{words:?}");
+        assert!(client.roaming.attempt().is_none());
+    }
+}
+
+#[test]
+fn a_lease_that_ends_meanwhile_leaves_the_old_link_until_another_opens() {
+    let (mut client, edge) = doubting(1_200);
+    let node = client.node();
+    client.pass(300, |_| Word::Nothing).unwrap();
+    assert!(!client.is_leased());
+    assert_eq!((client.edge, client.node()), (Some(edge), node));
+    client.hear(Word::Opens);
+    client.look().unwrap();
+    assert_ne!(client.edge, Some(edge));
+}
+
+#[test]
+fn an_order_outranks_a_doubt() {
+    for same in [true, false] {
+        let (mut client, edge) = doubting(2_000);
+        let (node, tried) = (client.node(), client.roaming.attempt().unwrap().link.0);
+        let away = |wanted: &&u8| Some(**wanted) != node && (**wanted == tried) == same;
+        let wanted = *NODES.iter().find(away).unwrap();
+        client.hear(Word::Wishes(wanted));
+        client.look().unwrap();
+        let attempt = client.roaming.attempt().unwrap();
+        assert_eq!((attempt.aim, attempt.link.0), (Aim::Wish, wanted));
+        client.hear(Word::Opens);
+        client.look().unwrap();
+        assert!(client.moves_at.is_some(), "what is held goes back first");
+        client.pass(250, |_| Word::Nothing).unwrap();
+        assert_eq!(client.node(), Some(wanted));
+        assert_ne!(client.edge, Some(edge));
+    }
+}
+
+#[test]
+fn who_closes_or_is_a_copy_tries_nothing_any_more() {
+    let (mut client, _) = doubting(2_000);
+    let attempt = client.roaming.abandon().unwrap();
+    assert_eq!(attempt.opened, None);
+    let ends = Held {
+        phase: Phase::Ends,
+        ..client.held()
+    };
+    assert!(client.roaming.step(&ends, client.now).is_none());
+    let (mut client, _) = doubting(2_000);
+    client.roaming.forked(client.now);
+    assert!(client.roaming.link().is_none() && client.roaming.attempt().is_none());
+}

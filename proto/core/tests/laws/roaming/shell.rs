@@ -1,0 +1,257 @@
+//! A client's shell, as plain as it can be, which sees that each step may be made.
+
+use aliquot_core::roaming::{Aim, Held, Line, Phase, Roaming, Step, Times};
+use aliquot_core::unit::{Edge, Incarnation, Span, Tick};
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
+
+pub(super) const NODES: [u8; 3] = [0, 1, 2];
+const LOOK: Span = Span::from_millis(50);
+pub(super) const OPEN_WAIT: Span = Span::from_millis(500);
+const LEAVE_WAIT: Span = Span::from_millis(200);
+const LEASE: u64 = 2_500;
+
+#[derive(Clone, Debug)]
+pub(super) struct Via(pub(super) u8);
+
+impl Line for Via {
+    type Node = u8;
+
+    fn node(&self) -> &u8 {
+        &self.0
+    }
+}
+
+/// What comes to a client.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Word {
+    Nothing,
+    /// The node in use renews the lease, until so many ms from now.
+    Renews(u64),
+    /// It says something that renews nothing.
+    Talks,
+    /// The attempt's node opens: what the client holds there if it may, or another edge.
+    Opens,
+    Fails,
+    Lost,
+    Wishes(u8),
+    /// The node in use closes the edge.
+    Closes,
+}
+
+fn any_word() -> impl Strategy<Value = Word> {
+    prop_oneof![
+        4 => Just(Word::Nothing),
+        4 => (0..LEASE).prop_map(Word::Renews),
+        1 => Just(Word::Talks),
+        3 => Just(Word::Opens),
+        1 => Just(Word::Fails),
+        1 => Just(Word::Lost),
+        1 => (0..3_u8).prop_map(Word::Wishes),
+        1 => Just(Word::Closes),
+    ]
+}
+
+pub(super) fn any_story() -> impl Strategy<Value = Vec<(u64, Word)>> {
+    prop::collection::vec((1..800_u64, any_word()), 0..60)
+}
+
+/// A client's shell, as plain as it can be.
+pub(super) struct Client {
+    pub(super) roaming: Roaming<Via>,
+    pub(super) now: Tick,
+    pub(super) edge: Option<Edge>,
+    pub(super) until: Tick,
+    pub(super) moves_at: Option<Tick>,
+    pub(super) lives: u64,
+    draws: u64,
+    pub(super) dials: Vec<u8>,
+    /// Attempts that came to an end, whichever.
+    over: usize,
+}
+
+impl Client {
+    pub(super) fn new() -> Self {
+        let now = Tick::from_nanos(1_000_000_000);
+        Self {
+            roaming: Roaming::new(Times::of(Span::from_millis(200)), now),
+            now,
+            edge: None,
+            until: Tick::from_nanos(0),
+            moves_at: None,
+            lives: 0,
+            draws: 0,
+            dials: Vec::new(),
+            over: 0,
+        }
+    }
+
+    pub(super) fn is_leased(&self) -> bool {
+        self.edge.is_some() && self.now < self.until
+    }
+
+    pub(super) fn node(&self) -> Option<u8> {
+        self.roaming.link().map(|via| via.0)
+    }
+
+    pub(super) fn held(&self) -> Held {
+        Held {
+            edge: self.edge,
+            until: Some(self.until).filter(|_| self.is_leased()),
+            phase: match self.moves_at {
+                Some(_) => Phase::HandsBack,
+                None => Phase::Serves,
+            },
+        }
+    }
+
+    pub(super) fn hear(&mut self, word: Word) {
+        match word {
+            Word::Nothing => {}
+            Word::Renews(ms) => {
+                if self.roaming.link().is_some() && self.edge.is_some() {
+                    self.roaming.heard(self.now);
+                    self.until = self.until.max(self.now.after(Span::from_millis(ms)));
+                }
+            }
+            Word::Talks => self.roaming.heard(self.now),
+            Word::Opens => self.open(),
+            Word::Fails => {
+                self.over += usize::from(self.roaming.failed().is_some());
+                self.roaming.dial_at(self.now.after(self.roaming.backoff()));
+            }
+            Word::Lost => {
+                self.roaming.lost();
+            }
+            Word::Wishes(node) => self.roaming.wish(node, self.now),
+            Word::Closes => {
+                if self.roaming.lost().is_some() {
+                    self.edge = None;
+                    self.go_over();
+                }
+            }
+        }
+    }
+
+    fn open(&mut self) {
+        let Some(attempt) = self.roaming.attempt() else {
+            return;
+        };
+        let (node, aim) = (attempt.link.0, attempt.aim);
+        let parent = Incarnation::new(u64::from(node) + 1);
+        let resumed = self.edge.filter(|edge| edge.parent == parent);
+        self.lives += 1;
+        let fresh = Edge {
+            parent,
+            child: Incarnation::new(self.lives),
+        };
+        let resumed = resumed.filter(|_| aim != Aim::Wish && !self.lives.is_multiple_of(3));
+        self.roaming.opened(resumed.unwrap_or(fresh));
+    }
+
+    fn go_over(&mut self) {
+        self.moves_at = None;
+        if let Some(edge) = self.roaming.go_over(self.now) {
+            self.over += 1;
+            self.use_edge(edge);
+        }
+    }
+
+    fn use_edge(&mut self, edge: Edge) {
+        if self.edge != Some(edge) {
+            (self.edge, self.until) = (Some(edge), Tick::from_nanos(0));
+        }
+    }
+
+    /// Does what is to be done, and says what it was.
+    pub(super) fn look(&mut self) -> TestCaseResult {
+        if self.moves_at.is_some_and(|at| self.now >= at) {
+            self.go_over();
+        }
+        for _ in 0..12 {
+            let held = self.held();
+            let Some(step) = self.roaming.step(&held, self.now) else {
+                prop_assert_eq!(
+                    self.dials.len(),
+                    self.over + usize::from(self.roaming.attempt().is_some())
+                );
+                return Ok(());
+            };
+            self.take(step)?;
+        }
+        prop_assert!(false, "it never comes to rest");
+        Ok(())
+    }
+
+    fn take(&mut self, step: Step<Via>) -> TestCaseResult {
+        match step {
+            Step::Doubted => self.roaming.dial_at(self.now),
+            Step::Useless(_) => {
+                prop_assert!(!self.is_leased(), "a node is left whose lease runs");
+                self.roaming.dial_at(self.now);
+            }
+            Step::GivenUp(attempt) => {
+                self.over += 1;
+                prop_assert_eq!(attempt.aim, Aim::Spare);
+                prop_assert!(self.roaming.link().is_some());
+                prop_assert!(attempt.opened.is_none() || attempt.opened != self.edge);
+            }
+            Step::Unanswered(attempt) => {
+                self.over += 1;
+                prop_assert_eq!(attempt.opened, None);
+                self.roaming.dial_at(self.now.after(self.roaming.backoff()));
+            }
+            Step::Go(node) => self.dial(node, Aim::Wish),
+            Step::Dial(aim) => {
+                self.draws += 1;
+                let draw = self.draws.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+                let node = self
+                    .roaming
+                    .choose(&NODES, |count| draw as usize % count)
+                    .unwrap();
+                self.dial(node, aim);
+            }
+            Step::HandBack => {
+                prop_assert_eq!(self.moves_at, None);
+                self.moves_at = Some(self.now.after(LEAVE_WAIT));
+            }
+            Step::Over(edge) => {
+                self.over += 1;
+                prop_assert!(
+                    self.edge == Some(edge) || !self.is_leased(),
+                    "gone over while a lease runs"
+                );
+                self.use_edge(edge);
+            }
+        }
+        Ok(())
+    }
+
+    fn dial(&mut self, node: u8, aim: Aim) {
+        self.dials.push(node);
+        let until = self.now.after(OPEN_WAIT);
+        self.roaming.dialled(Via(node), aim, until);
+    }
+
+    /// Lets so much time pass, while `word` says what comes.
+    pub(super) fn pass(&mut self, ms: u64, word: impl Fn(&Self) -> Word) -> TestCaseResult {
+        let end = self.now.after(Span::from_millis(ms));
+        while self.now < end {
+            self.now = self.now.after(LOOK).min(end);
+            self.hear(word(self));
+            self.look()?;
+        }
+        Ok(())
+    }
+
+    /// What came to it before.
+    pub(super) fn live(story: &[(u64, Word)]) -> Result<Self, TestCaseError> {
+        let mut client = Self::new();
+        for &(ms, word) in story {
+            client.pass(ms, |_| Word::Nothing)?;
+            client.hear(word);
+            client.look()?;
+        }
+        Ok(client)
+    }
+}
