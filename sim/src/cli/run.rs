@@ -63,13 +63,15 @@ fn marked(summaries: &[Summary], least: usize) -> bool {
         .unhit()
         .map(|mark| format!("  {}: {}\n", mark.name(), mark.says()))
         .collect();
+    let (hit, all) = (marks.hit_count(), Mark::ALL.len());
+    let which = match unhit.is_empty() {
+        true => String::new(),
+        false => format!("; not hit:\n{}", unhit.concat()),
+    };
     warn(&format!(
-        "{} of {} marks were hit, and {least} must be; not hit:\n{}",
-        marks.hit_count(),
-        Mark::ALL.len(),
-        unhit.concat()
+        "{hit} of {all} marks were hit, and {least} must be{which}"
     ));
-    marks.hit_count() >= least
+    hit >= least
 }
 
 /// A scenario's name, and its seeds where they are named.
