@@ -50,6 +50,7 @@ mod dry;
 pub(crate) mod plain;
 pub(crate) mod purse;
 mod slot;
+pub(crate) mod tariff;
 mod view;
 pub(crate) mod wheel;
 

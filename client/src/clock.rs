@@ -6,6 +6,7 @@ mod manual;
 mod noted;
 
 pub use counter::CounterClock;
+use counter::InPlace;
 pub use manual::ManualClock;
 
 use aliquot_core::unit::Tick;
@@ -62,17 +63,29 @@ impl Clock for HostClock {
 /// The clocks that are read without asking which.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
+    InPlace(InPlace),
     Counter,
     Host,
     Other(SharedClock),
 }
 
 impl Source {
+    /// The processor's counter, in place if it can be.
+    pub(crate) fn counter() -> Self {
+        InPlace::get().map_or(Self::Counter, Self::InPlace)
+    }
+
     #[inline(always)]
     pub(crate) fn now(&self) -> Tick {
+        self.in_place().unwrap_or_else(|| self.far())
+    }
+
+    /// A reading that needs no call.
+    #[inline(always)]
+    pub(crate) fn in_place(&self) -> Option<Tick> {
         match self {
-            Self::Counter => CounterClock.now(),
-            _ => self.far(),
+            Self::InPlace(counter) => counter.read(),
+            _ => None,
         }
     }
 
@@ -80,7 +93,7 @@ impl Source {
     #[inline(never)]
     fn far(&self) -> Tick {
         match self {
-            Self::Counter => CounterClock.now(),
+            Self::InPlace(_) | Self::Counter => CounterClock.now(),
             Self::Host => HostClock.now(),
             Self::Other(clock) => clock.now(),
         }
@@ -88,7 +101,7 @@ impl Source {
 
     pub(crate) fn shared(&self) -> SharedClock {
         match self {
-            Self::Counter => Arc::new(CounterClock),
+            Self::InPlace(_) | Self::Counter => Arc::new(CounterClock),
             Self::Host => Arc::new(HostClock),
             Self::Other(clock) => Arc::clone(clock),
         }

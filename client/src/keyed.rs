@@ -10,11 +10,12 @@ pub use builder::KeyedBuilder;
 
 use crate::cell::Slot;
 use crate::cell::plain::after;
+use crate::cell::tariff::Tariff;
 use crate::clock::Source;
 use crate::limit::{Limit, LimitError};
 use crate::refused::{Reason, Refused};
 use aliquot_core::unit::{Span, Tick};
-use name::Name;
+use name::{Spelled, by_words};
 use std::time::Duration;
 use table::{Claimed, Found, No, Table};
 
@@ -44,6 +45,8 @@ use table::{Claimed, Found, No, Table};
 /// ```
 #[derive(Debug)]
 pub struct Keyed {
+    /// Class 0's, on the way of most decisions.
+    first: Tariff,
     classes: Vec<Class>,
     table: Table,
     clock: Source,
@@ -62,6 +65,7 @@ pub(crate) struct Held {
 struct Class {
     /// `None`: no limit.
     slot: Option<Slot>,
+    tariff: Tariff,
     grains_per_token: u64,
     /// No key can owe more than this.
     most: u64,
@@ -107,16 +111,7 @@ impl Keyed {
     ///
     /// [`Refused`]; nothing was taken.
     pub fn try_acquire(&self, key: &str, n: u64) -> Result<(), Refused> {
-        // In this order: a reading of the clock waits, on some processors, for what was begun before, and what comes
-        // after waits for it. Memory that was asked for comes meanwhile; what can be known before, is.
-        let name = self.table.name(0, key);
-        let home = self.table.home(&name);
-        home.fetch(&name);
-        let Some(price) = self.price(0, n)? else {
-            return Ok(());
-        };
-        let now = self.clock.now();
-        self.decide(name, price, now, self.table.find_in(home, name))
+        by_words!(key, W => self.ask::<W>(key, n))
     }
 
     /// [`Keyed::try_acquire`] at a reading of its clock.
@@ -125,7 +120,7 @@ impl Keyed {
     ///
     /// As [`Keyed::try_acquire`].
     pub fn try_acquire_at(&self, key: &str, n: u64, now: Tick) -> Result<(), Refused> {
-        self.try_acquire_of(0, key, n, now)
+        by_words!(key, W => self.ask_of::<W>(0, key, n, now))
     }
 
     /// Takes `n` of the tokens that the key has in a class; 0 is the first.
@@ -134,13 +129,7 @@ impl Keyed {
     ///
     /// [`Refused`]; nothing was taken. A class that there is not has [`Reason::NoBudget`].
     pub fn try_acquire_of(&self, class: u16, key: &str, n: u64, now: Tick) -> Result<(), Refused> {
-        let name = self.table.name(class, key);
-        let home = self.table.home(&name);
-        home.fetch(&name);
-        let Some(price) = self.price(class, n)? else {
-            return Ok(());
-        };
-        self.decide(name, price, now, self.table.find_in(home, name))
+        by_words!(key, W => self.ask_of::<W>(class, key, n, now))
     }
 
     /// Takes `n` for each of these keys, of class 0, each on its own, and writes the answers
@@ -162,25 +151,18 @@ impl Keyed {
             .zip(answers.chunks_mut(Self::BATCH))
         {
             // Three rounds, so that no fetch waits for the end of another one's.
-            let mut names = [const { Name::NONE }; Self::BATCH];
-            for (name, (key, _)) in names.iter_mut().zip(asked) {
-                *name = self.table.name(0, key);
-                self.table.fetch_tags(name);
+            let mut hashes = [0; Self::BATCH];
+            for (hash, (key, _)) in hashes.iter_mut().zip(asked) {
+                *hash = by_words!(key, W => self.table.maker().name::<W>(0, key).hash);
+                self.table.fetch_tags(*hash);
             }
             let mut likely = [0; Self::BATCH];
-            for (likely, name) in likely.iter_mut().zip(&names).take(asked.len()) {
-                *likely = self.table.fetch_likely(name);
+            for (likely, &hash) in likely.iter_mut().zip(&hashes).take(asked.len()) {
+                *likely = self.table.fetch_likely(hash);
             }
-            for (((name, (_, n)), likely), answer) in
-                names.iter().zip(asked).zip(likely).zip(answers)
-            {
-                *answer = match self.price(0, *n) {
-                    Ok(None) => Ok(()),
-                    Ok(Some(price)) => {
-                        self.decide(*name, price, now, self.table.find_at(likely, *name))
-                    }
-                    Err(refused) => Err(refused),
-                };
+            let found = hashes.iter().zip(likely);
+            for (((hash, likely), (key, n)), answer) in found.zip(asked).zip(answers) {
+                *answer = by_words!(key, W => self.ask_at::<W>(*hash, likely, key, *n, now));
             }
         }
     }
@@ -188,14 +170,13 @@ impl Keyed {
     /// The tokens that a key of class 0 has, rounded down; all of them if it is not remembered.
     #[must_use]
     pub fn tokens_at(&self, key: &str, now: Tick) -> u64 {
-        let name = self.table.name(0, key);
         let (Some(slot), scale) = (self.classes[0].slot, self.classes[0].grains_per_token) else {
             return u64::MAX;
         };
-        let debt = match self.table.find(name) {
-            Some(found) => found.debt(),
-            None => 0,
-        };
+        let debt = by_words!(key, W => {
+            let name = self.table.maker().name::<W>(0, key);
+            self.table.find(&name.spelled()).map_or(0, |found| found.debt())
+        });
         let missing = debt.saturating_sub(slot.made(now).0);
         slot.grains(slot.burst.saturating_sub(missing)) / scale
     }
@@ -266,44 +247,114 @@ impl Keyed {
         Ok(Some(Price { slot, most, cost }))
     }
 
-    /// Decides by the slot that was found for the key, or another one if it has none, or not any more.
-    #[inline(always)]
-    fn decide(
-        &self,
-        name: Name,
-        price: Price<'_>,
-        now: Tick,
-        found: Option<Found<'_>>,
-    ) -> Result<(), Refused> {
-        let Price { slot, most, cost } = price;
-        let bill = Bill {
-            slot,
-            most,
-            cost,
-            now,
-            made: slot.made(now),
-        };
-        if let Some(found) = found
-            && let Some(answer) = bill.charge(found)
-        {
-            return answer;
+    /// Decides by a key of `W` words, of class 0, now.
+    #[inline(never)]
+    fn ask<const W: usize>(&self, key: &str, n: u64) -> Result<(), Refused> {
+        match self.charge_at_once::<W>(0, &self.first, key, n, || self.clock.in_place()) {
+            Some(()) => Ok(()),
+            None => self.ask_now(key, n),
         }
-        self.claim_and_charge(name, bill)
     }
 
-    /// Decides for a key that has no slot, or not any more.
+    /// The same at a reading of the clock.
+    #[inline(never)]
+    fn ask_of<const W: usize>(
+        &self,
+        class: u16,
+        key: &str,
+        n: u64,
+        now: Tick,
+    ) -> Result<(), Refused> {
+        let known = self.classes.get(usize::from(class));
+        let charged = known.and_then(|known| {
+            self.charge_at_once::<W>(class, &known.tariff, key, n, || Some(now))
+        });
+        match charged {
+            Some(()) => Ok(()),
+            None => self.ask_all(class, key, n, now),
+        }
+    }
+
+    /// The same by a key of class 0 of which it is known where it may stand, and most likely does.
+    #[inline(always)]
+    fn ask_at<const W: usize>(
+        &self,
+        hash: u64,
+        likely: usize,
+        key: &str,
+        n: u64,
+        now: Tick,
+    ) -> Result<(), Refused> {
+        let name = self.table.maker().name_at::<W>(hash, 0, key);
+        let fare = self.first.fare(n);
+        let found = self.table.find_at(likely, &name);
+        let charged = fare.zip(found).and_then(|(fare, found)| {
+            let debt = found.debt();
+            let next = self.first.after(debt, fare, now)?;
+            found.charge(debt, next).ok()
+        });
+        match charged {
+            Some(()) => Ok(()),
+            None => self.ask_all(0, key, n, now),
+        }
+    }
+
+    /// Charges a key that is where it most likely would be, if it has what is asked for and nobody else charges it meanwhile:
+    /// what most decisions are. `None` if anything is otherwise; then nothing was taken.
+    #[inline(always)]
+    fn charge_at_once<const W: usize>(
+        &self,
+        class: u16,
+        tariff: &Tariff,
+        key: &str,
+        n: u64,
+        clock: impl FnOnce() -> Option<Tick>,
+    ) -> Option<()> {
+        // In this order: a reading of the clock waits, on some processors, for what was begun before, and what comes
+        // after waits for it. Memory that was asked for comes meanwhile; what can be known before, is.
+        let name = self.table.maker().name::<W>(class, key);
+        let home = self.table.home(name.hash);
+        home.fetch(name.hash);
+        let fare = tariff.fare(n)?;
+        let now = clock()?;
+        let found = home.find_at_once(&name)?;
+        let debt = found.debt();
+        let next = tariff.after(debt, fare, now)?;
+        found.charge(debt, next).ok()
+    }
+
     #[cold]
     #[inline(never)]
-    fn claim_and_charge(&self, name: Name, bill: Bill<'_>) -> Result<(), Refused> {
+    fn ask_now(&self, key: &str, n: u64) -> Result<(), Refused> {
+        self.ask_all(0, key, n, self.clock.now())
+    }
+
+    /// The same by a key that is not where it most likely would be, as one in twenty, or is refused, or whatever else.
+    /// From the beginning, so that no other decision has to keep what is wanted here.
+    #[cold]
+    #[inline(never)]
+    fn ask_all(&self, class: u16, key: &str, n: u64, now: Tick) -> Result<(), Refused> {
+        let Some(price) = self.price(class, n)? else {
+            return Ok(());
+        };
+        by_words!(key, W => {
+            let name = self.table.maker().name::<W>(class, key);
+            self.search(&name.spelled(), price, now)
+        })
+    }
+
+    fn search(&self, name: &Spelled<'_>, price: Price<'_>, now: Tick) -> Result<(), Refused> {
+        let mut found = self.table.find(name);
         loop {
-            if let Some(answer) = bill.charge(self.claim(&name, bill.now)?) {
+            if let Some(answer) = price.charge(found, now) {
                 return answer;
             }
+            found = Some(self.claim(name, now)?);
         }
     }
 
     /// A slot for a key that has none: a free one, or that of a key which owes nothing.
-    fn claim(&self, name: &Name, now: Tick) -> Result<Found<'_>, Refused> {
+    fn claim(&self, name: &Spelled<'_>, now: Tick) -> Result<Found<'_>, Refused> {
         let full_since = |class: u16, debt: u64| self.full_since(class, debt);
         match self.table.claim(name, now, full_since) {
             Claimed::Slot(found) => Ok(found),
@@ -330,28 +381,20 @@ struct Price<'a> {
     cost: u64,
 }
 
-/// What a decision goes by, beside the debt.
-#[derive(Clone, Copy, Debug)]
-struct Bill<'a> {
-    slot: &'a Slot,
-    most: u64,
-    cost: u64,
-    now: Tick,
-    /// What was made by then, and whether there is more.
-    made: (u64, bool),
-}
-
-impl Bill<'_> {
-    /// Decides on a slot; `None` if it is another key's by now.
+impl Price<'_> {
+    /// Charges the key whose slot was found; `None` if none was, or it is another key's by now.
     #[inline(always)]
-    fn charge(&self, found: Found<'_>) -> Option<Result<(), Refused>> {
+    fn charge(&self, found: Option<Found<'_>>, now: Tick) -> Option<Result<(), Refused>> {
+        let Self { slot, cost, .. } = *self;
+        let found = found?;
+        let made = slot.made(now);
         let mut debt = found.debt();
         loop {
-            let owed = self.sane(debt);
-            let Some(next) = after(self.slot.burst, owed, self.cost, self.made) else {
+            let owed = self.sane(debt, made.0);
+            let Some(next) = after(slot.burst, owed, cost, made) else {
                 // A refusal is this key's only if the slot still is.
                 let so = found.is_still();
-                return so.then(|| Err(throttled(self.slot, owed, self.cost, self.now)));
+                return so.then(|| Err(throttled(slot, owed, cost, now)));
             };
             match found.charge(debt, next) {
                 Ok(()) => return Some(Ok(())),
@@ -365,8 +408,7 @@ impl Bill<'_> {
     /// the measure of the slot's former key is not to wait for a year. A bucket owes at most its
     /// burst; the hour on top is for a clock that steps back.
     #[inline(always)]
-    fn sane(&self, debt: u64) -> u64 {
-        let made = self.made.0;
+    fn sane(&self, debt: u64, made: u64) -> u64 {
         match debt.saturating_sub(made) > self.most {
             true => made.saturating_add(self.slot.burst),
             false => debt,

@@ -86,6 +86,11 @@ impl Slot {
         }
     }
 
+    /// The binary places of the multiplier.
+    pub(super) const fn places(&self) -> u32 {
+        self.places
+    }
+
     /// What was made by `now`, in units rounded down, and whether there was more.
     #[inline(always)]
     pub(crate) fn made(&self, now: Tick) -> (u64, bool) {

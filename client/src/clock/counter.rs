@@ -14,16 +14,22 @@ use std::sync::LazyLock;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CounterClock;
 
+/// The counter where it can be read in place, without asking what it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InPlace {
+    raw: u64,
+    tick: u64,
+    /// Nanoseconds of a count, in 64 binary places: it counts faster than those.
+    fraction: u64,
+}
+
 /// Where the counter began, what the host's clock showed then, and how fast it counts.
 struct Start {
     counter: quanta::Clock,
-    /// Whether that is the counter that can be read in place.
-    in_place: bool,
+    in_place: Option<InPlace>,
     raw: u64,
     tick: Tick,
-    /// Nanoseconds of a count, in 64 binary places; of a counter that is read in place, which counts faster than those.
-    fraction: u64,
-    /// The same in [`PLACES`] binary places, of any.
+    /// Nanoseconds of a count, in [`PLACES`] binary places.
     scale: u64,
 }
 
@@ -39,35 +45,46 @@ static START: LazyLock<Start> = LazyLock::new(|| {
         let (before, raw) = (native::counter(), counter.raw());
         before.is_some_and(|before| before <= raw) && native::counter() >= Some(raw)
     };
+    let in_place = nanos < 1 << SAMPLE && (0..8).all(between);
+    let (raw, tick) = (counter.raw(), HostClock.now());
     Start {
-        in_place: nanos < 1 << SAMPLE && (0..8).all(between),
-        raw: counter.raw(),
-        fraction: nanos << (u64::BITS - SAMPLE),
+        in_place: in_place.then(|| InPlace {
+            raw,
+            tick: tick.nanos(),
+            fraction: nanos << (u64::BITS - SAMPLE),
+        }),
+        raw,
         scale: nanos >> (SAMPLE - PLACES),
         counter,
-        tick: HostClock.now(),
+        tick,
     }
 });
 
 impl Clock for CounterClock {
-    #[inline(always)]
     fn now(&self) -> Tick {
         let start = &*START;
-        // All that a decision does waits for this, so it is as short as can be: what never happens is a branch that is
-        // guessed, and the upper half of a product needs no shift.
-        if start.in_place
-            && let Some(raw) = native::counter()
-            && let Some(counts) = raw.checked_sub(start.raw)
-        {
-            let passed = (u128::from(counts) * u128::from(start.fraction)) >> u64::BITS;
-            let now = start.tick.nanos().checked_add(passed as u64);
-            return now.map_or_else(forever, Tick::from_nanos);
-        }
-        start.now()
+        let read = start.in_place.and_then(|counter| counter.read());
+        read.unwrap_or_else(|| start.now())
     }
 
     fn wall_ms(&self) -> i64 {
         HostClock.wall_ms()
+    }
+}
+
+impl InPlace {
+    /// The counter, if it can be.
+    pub(super) fn get() -> Option<Self> {
+        START.in_place
+    }
+
+    /// A reading; `None` before the counter began, and after the end of time. All that a decision does waits for this, so it is as
+    /// short as can be: what never happens is a branch that is guessed, and the upper half of a product needs no shift.
+    #[inline(always)]
+    pub(crate) fn read(&self) -> Option<Tick> {
+        let counts = native::counter()?.checked_sub(self.raw)?;
+        let passed = (u128::from(counts) * u128::from(self.fraction)) >> u64::BITS;
+        self.tick.checked_add(passed as u64).map(Tick::from_nanos)
     }
 }
 
@@ -79,10 +96,4 @@ impl Start {
         let passed = (u128::from(counts) * u128::from(self.scale)) >> PLACES;
         Tick::from_nanos(self.tick.nanos().saturating_add(passed as u64))
     }
-}
-
-/// After the end of time.
-#[cold]
-fn forever() -> Tick {
-    Tick::from_nanos(u64::MAX)
 }

@@ -2,6 +2,7 @@
 
 use super::table::Table;
 use super::{Class, Keyed};
+use crate::cell::tariff::Tariff;
 use crate::cell::{Mark, Slot};
 use crate::clock::{SharedClock, Source};
 use crate::limit::{Limit, LimitError};
@@ -22,7 +23,7 @@ impl KeyedBuilder {
         Self {
             limits: vec![(limit, burst)],
             keys,
-            clock: Source::Counter,
+            clock: Source::counter(),
             seed: None,
         }
     }
@@ -71,14 +72,22 @@ impl KeyedBuilder {
             let mark = Mark::Forever;
             let slot = Slot::new(fitted.rate, fitted.burst, now, mark, Kind::Rate);
             let hour = slot.made(now.after(Span::from_secs(3_600))).0;
+            let grains_per_token = fitted.scale.grains_per_token();
             Ok(Class {
+                tariff: match limit.is_unlimited() {
+                    true => Tariff::default(),
+                    false => Tariff::of(&slot, grains_per_token),
+                },
                 most: slot.burst.saturating_add(hour),
                 slot: (!limit.is_unlimited()).then_some(slot),
-                grains_per_token: fitted.scale.grains_per_token(),
+                grains_per_token,
             })
         };
+        let classes = self.limits.iter().map(class);
+        let classes = classes.collect::<Result<Vec<_>, _>>()?;
         Ok(Keyed {
-            classes: self.limits.iter().map(class).collect::<Result<_, _>>()?,
+            first: classes.first().map(|class| class.tariff).unwrap_or_default(),
+            classes,
             table: Table::new(keys, self.seed),
             clock: self.clock,
         })

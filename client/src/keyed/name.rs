@@ -3,15 +3,54 @@
 use foldhash::quality::FixedState;
 use std::hash::BuildHasher;
 
-/// A key's bytes, its class, and where it may stand.
+/// A key of `W` words, by which a table finds it: all are told apart by how many these are once, where they are asked for, so
+/// that no decision works on words that its key does not have.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Name {
-    pub(super) words: [u64; Name::WORDS],
-    class: u16,
-    /// The key's length, or [`Name::LONG`].
-    length: u8,
+pub(super) struct Name<const W: usize> {
+    pub(super) words: [u64; W],
+    /// Class and length, as a slot says them.
+    pub(super) label: u64,
+    /// Where it may stand.
     pub(super) hash: u64,
 }
+
+/// The same, of however many words.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spelled<'a> {
+    pub(super) words: &'a [u64],
+    pub(super) label: u64,
+    pub(super) hash: u64,
+}
+
+/// The most words of a key.
+pub(super) const WORDS: usize = 6;
+const BYTES: usize = WORDS * 8;
+
+/// The length of a key that is not kept, but 128 keyed bits of it; and its words.
+const LONG: u8 = 63;
+pub(super) const LONG_WORDS: usize = 3;
+
+const _: () = assert!(BYTES < LONG as usize);
+
+/// Does with a key what is compiled for as many words as it has.
+macro_rules! by_words {
+    ($key:expr, $words:ident => $done:expr) => {
+        match $key.len() {
+            0..=8 => by_words!(1, $words, $done),
+            9..=16 => by_words!(2, $words, $done),
+            17..=24 => by_words!(3, $words, $done),
+            25..=32 => by_words!(4, $words, $done),
+            33..=40 => by_words!(5, $words, $done),
+            41..=48 => by_words!(6, $words, $done),
+            _ => by_words!($crate::keyed::name::LONG_WORDS, $words, $done),
+        }
+    };
+    ($count:expr, $words:ident, $done:expr) => {{
+        const $words: usize = $count;
+        $done
+    }};
+}
+pub(super) use by_words;
 
 /// What names are made with.
 #[derive(Debug)]
@@ -22,31 +61,13 @@ pub(super) struct Maker {
     seed: Option<u64>,
 }
 
-impl Name {
-    pub(super) const WORDS: usize = 6;
-    const BYTES: usize = Self::WORDS * 8;
-
-    /// The length of a key that is not kept, but 128 keyed bits of it.
-    const LONG: u8 = 63;
-
-    pub(super) const NONE: Self = Self {
-        words: [0; Self::WORDS],
-        class: 0,
-        length: 0,
-        hash: 0,
-    };
-
-    /// Class and length, as a slot says them.
-    #[inline]
-    pub(super) const fn label(&self) -> u64 {
-        (self.class as u64) << 8 | (self.length as u64) << 2
-    }
-
-    /// How many of the words say anything.
-    pub(super) const fn used(&self) -> usize {
-        match self.length {
-            Self::LONG => 3,
-            length => (length as usize).div_ceil(8),
+impl<const W: usize> Name<W> {
+    #[inline(always)]
+    pub(super) const fn spelled(&self) -> Spelled<'_> {
+        Spelled {
+            words: &self.words,
+            label: self.label,
+            hash: self.hash,
         }
     }
 }
@@ -62,72 +83,72 @@ impl Maker {
         }
     }
 
+    /// The name of a key that has `W` words.
     #[inline(always)]
-    pub(super) fn name(&self, class: u16, key: &str) -> Name {
-        let bytes = key.as_bytes();
-        let (words, length) = match bytes.len() <= Name::BYTES {
-            true => (words_of(bytes), bytes.len() as u8),
-            false => (self.long(bytes), Name::LONG),
-        };
-        let name = Name {
-            words,
-            class,
-            length,
-            hash: 0,
-        };
+    pub(super) fn name<const W: usize>(&self, class: u16, key: &str) -> Name<W> {
+        let name = self.name_at(0, class, key);
         Name {
-            hash: self.place(&words, name.label()),
+            hash: self.place(&name.words, name.label),
             ..name
         }
     }
 
-    /// Where a key may stand: by all of its words, used or not, so that there is nothing to go by. Pairs of words are
-    /// multiplied side by side, so that the whole takes as long as two multiplications.
+    /// The same where it is known where the key may stand.
     #[inline(always)]
-    fn place(&self, words: &[u64; Name::WORDS], label: u64) -> u64 {
-        let [a, b, c, d, e, f] = *words;
-        let [p, q, r, s, t, u, v, w] = self.salt;
-        let first = folded(a ^ p, b ^ q);
-        let others = folded(c ^ r, d ^ s) ^ folded(e ^ t, f ^ u);
-        folded(first ^ label ^ v, others ^ w)
+    pub(super) fn name_at<const W: usize>(&self, hash: u64, class: u16, key: &str) -> Name<W> {
+        let bytes = key.as_bytes();
+        let (words, length) = match bytes.len() <= BYTES {
+            true => (words_of(bytes), bytes.len() as u8),
+            false => (self.long(bytes), LONG),
+        };
+        Name {
+            words,
+            label: u64::from(class) << 8 | u64::from(length) << 2,
+            hash,
+        }
+    }
+
+    /// Where a key may stand. Pairs of words are multiplied side by side, so that the whole takes as long as two
+    /// multiplications, and as one of each where there are no more than three words.
+    #[inline(always)]
+    fn place<const W: usize>(&self, words: &[u64; W], label: u64) -> u64 {
+        let word = |at: usize| self.salt[at] ^ words.get(at).copied().unwrap_or(0);
+        let first = folded(word(0), word(1));
+        let others = match W {
+            0..=2 => 0,
+            3 => word(2),
+            4 => folded(word(2), word(3)),
+            _ => folded(word(2), word(3)) ^ folded(word(4), word(5)),
+        };
+        folded(first ^ label ^ self.salt[6], others ^ self.salt[7])
     }
 
     /// What stands for a key that is too long to be kept.
     #[cold]
-    fn long(&self, bytes: &[u8]) -> [u64; Name::WORDS] {
+    #[inline(never)]
+    fn long<const W: usize>(&self, bytes: &[u8]) -> [u64; W] {
         let hashes = match self.seed {
             None => [0, 1].map(|which: usize| self.long[which].hash_one(bytes)),
             // Of a run that is to be repeated the bits must not be random; nobody attacks it.
             Some(seed) => [seed, !seed].map(|seed| FixedState::with_seed(seed).hash_one(bytes)),
         };
-        let mut words = [0; Name::WORDS];
-        [words[0], words[1]] = hashes;
-        words[2] = bytes.len() as u64;
-        words
+        let all = [hashes[0], hashes[1], bytes.len() as u64];
+        std::array::from_fn(|at| all.get(at).copied().unwrap_or(0))
     }
 }
 
-/// The bytes, eight to a word; the last word of eight or more holds the last eight, so that
-/// bytes may be in two words. With the length, no two keys have the same words.
+/// The bytes, eight to a word; the last word holds the last eight, so that bytes may be in two words. With the length, no two
+/// keys have the same words.
 ///
-/// Each word is read on its own and none is indexed by what is known late, so that all stay in registers: what is
-/// written in parts and read as a whole waits for all that was asked before, the slots of other keys included.
+/// Each word is read on its own, so that all stay in registers: what is written in parts and read as a whole waits for all
+/// that was asked before, the slots of other keys included.
 #[inline(always)]
-fn words_of(bytes: &[u8]) -> [u64; Name::WORDS] {
-    let word = |at: usize| match bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
-        Some(chunk) => u64::from_le_bytes(*chunk),
-        None => 0,
-    };
-    let last = || word(bytes.len().saturating_sub(8));
-    match bytes.len().div_ceil(8) {
-        0 | 1 if bytes.len() < 8 => [short(bytes), 0, 0, 0, 0, 0],
-        0 | 1 => [last(), 0, 0, 0, 0, 0],
-        2 => [word(0), last(), 0, 0, 0, 0],
-        3 => [word(0), word(8), last(), 0, 0, 0],
-        4 => [word(0), word(8), word(16), last(), 0, 0],
-        5 => [word(0), word(8), word(16), word(24), last(), 0],
-        _ => [word(0), word(8), word(16), word(24), word(32), last()],
-    }
+fn words_of<const W: usize>(bytes: &[u8]) -> [u64; W] {
+    let word = |chunk: Option<&[u8; 8]>| chunk.map(|chunk| u64::from_le_bytes(*chunk));
+    std::array::from_fn(|at| match at + 1 == W {
+        true => word(bytes.last_chunk()).unwrap_or_else(|| short(bytes)),
+        false => word(bytes.get(at * 8..).and_then(<[u8]>::first_chunk)).unwrap_or(0),
+    })
 }
 
 /// Fewer than eight bytes in one word.
@@ -146,34 +167,43 @@ const fn folded(a: u64, b: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Maker, Name};
+    use super::{Maker, by_words};
 
-    fn hash_of(maker: &Maker, words: [u64; Name::WORDS]) -> u64 {
-        maker.place(&words, 20 << 2)
-    }
-
-    /// Each bit of a word changes each bit of the place for about half of all keys.
+    /// Each bit of each word that a key has changes each bit of the place for about half of all keys.
     #[test]
     fn one_bit_of_a_key_changes_half_of_its_place() {
-        const KEYS: u64 = 2_000;
-        let maker = Maker::new(Some(7));
-        for (word, bit) in (0..Name::WORDS).flat_map(|word| (0..64).map(move |bit| (word, bit))) {
-            let mut changed = [0_u64; 64];
-            for key in 0..KEYS {
-                let words = [key, key << 40, 0, 0, 0, 0];
-                let mut other = words;
-                other[word] ^= 1 << bit;
-                let differ = hash_of(&maker, words) ^ hash_of(&maker, other);
-                for (at, changed) in changed.iter_mut().enumerate() {
-                    *changed += differ >> at & 1;
+        fn each_bit<const W: usize>() {
+            const KEYS: u64 = 2_000;
+            let maker = Maker::new(Some(7));
+            let place = |words: &[u64; W]| maker.place(words, 20 << 2);
+            for (word, bit) in (0..W).flat_map(|word| (0..64).map(move |bit| (word, bit))) {
+                let mut changed = [0_u64; 64];
+                for key in 0..KEYS {
+                    let words = std::array::from_fn(|at| match at {
+                        0 => key,
+                        1 => key << 40,
+                        _ => 0,
+                    });
+                    let mut other = words;
+                    other[word] ^= 1 << bit;
+                    let differ = place(&words) ^ place(&other);
+                    for (at, changed) in changed.iter_mut().enumerate() {
+                        *changed += differ >> at & 1;
+                    }
                 }
+                let fair = KEYS * 2 / 5..=KEYS * 3 / 5;
+                assert!(
+                    changed.iter().all(|changed| fair.contains(changed)),
+                    "{W} words, word {word}, bit {bit}: {changed:?}"
+                );
             }
-            let fair = KEYS * 2 / 5..=KEYS * 3 / 5;
-            assert!(
-                changed.iter().all(|changed| fair.contains(changed)),
-                "word {word}, bit {bit}: {changed:?}"
-            );
         }
+        each_bit::<1>();
+        each_bit::<2>();
+        each_bit::<3>();
+        each_bit::<4>();
+        each_bit::<5>();
+        each_bit::<6>();
     }
 
     /// By the highest bits keys are dealt to groups, and by the lowest told apart there.
@@ -181,9 +211,10 @@ mod tests {
     fn keys_that_are_counted_up_spread_as_if_by_chance() {
         const KEYS: usize = 1 << 18;
         const BINS: usize = 1 << 10;
-        for length in [13, 20, 30, 40] {
+        for length in [7, 8, 13, 16, 20, 24, 30, 40, 48, 60] {
             let maker = Maker::new(Some(11));
-            let names = (0..KEYS).map(|which| maker.name(0, &format!("{which:0length$}")).hash);
+            let place = |key: String| by_words!(key, W => maker.name::<W>(0, &key).hash);
+            let names = (0..KEYS).map(|which| place(format!("{which:0length$}")));
             let mut hashes: Vec<_> = names.collect();
             for shift in [0, 16, 32, 54] {
                 let mut bins = [0_u64; BINS];
@@ -203,5 +234,30 @@ mod tests {
             hashes.dedup();
             assert_eq!(hashes.len(), KEYS, "no two of {length} bytes meet");
         }
+    }
+
+    /// Whoever has other bytes, or more, or is of another class, is another key.
+    #[test]
+    fn keys_are_told_apart_by_words_and_label() {
+        let maker = Maker::new(Some(3));
+        let said = |class: u16, key: &str| {
+            by_words!(key, W => {
+                let name = maker.name::<W>(class, key);
+                (name.words.to_vec(), name.label)
+            })
+        };
+        let keys: Vec<String> = (0..=64)
+            .flat_map(|length| ["a", "b"].map(|with| with.repeat(length)))
+            .chain((0..64).map(|at| format!("{}b{}", "a".repeat(at), "a".repeat(63 - at))))
+            .collect();
+        let mut all: Vec<_> = keys.iter().map(|key| (said(0, key), key)).collect();
+        all.extend(keys.iter().map(|key| (said(1, key), key)));
+        all.sort_unstable();
+        // The empty key is there twice.
+        all.dedup_by(|one, other| one.0 == other.0 && one.1.is_empty());
+        let before = all.len();
+        all.dedup_by(|one, other| one.0 == other.0);
+        assert_eq!(all.len(), before);
+        assert_eq!(said(0, &"a".repeat(20)), said(0, &"a".repeat(20)));
     }
 }

@@ -21,7 +21,7 @@
 
 mod line;
 
-use super::name::{Maker, Name};
+use super::name::{Maker, Name, Spelled};
 use super::tags::Tags;
 use crate::native;
 use crate::sync::{self, AtomicU64, Bug, Ordering};
@@ -43,12 +43,24 @@ const _: () = assert!(!sync::PLAIN || size_of::<Group>() == 33 * 64);
 impl Group {
     /// Has what a search of a key that is at home here will most likely read fetched.
     #[inline(always)]
-    pub(super) fn fetch(&self, name: &Name) {
+    pub(super) fn fetch(&self, hash: u64) {
         self.tags.fetch();
-        let liked = Table::liked(name);
+        let liked = Table::liked(hash);
         for line in &self.lines[liked..liked + Table::LIKED] {
             line.fetch();
         }
+    }
+
+    /// The place that a key which is at home here most likely has: of twenty keys, nineteen have it.
+    #[inline(always)]
+    fn likely(&self, hash: u64) -> usize {
+        self.tags.candidates(Tags::tag(hash)).likely()
+    }
+
+    /// A key's slot, looked for in that place.
+    #[inline(always)]
+    pub(super) fn find_at_once<const W: usize>(&self, name: &Name<W>) -> Option<Found<'_>> {
+        self.lines[self.likely(name.hash)].found_at_once(name)
     }
 }
 
@@ -108,9 +120,10 @@ impl Table {
         }
     }
 
+    /// What makes names for this table.
     #[inline(always)]
-    pub(super) fn name(&self, class: u16, key: &str) -> Name {
-        self.maker.name(class, key)
+    pub(super) const fn maker(&self) -> &Maker {
+        &self.maker
     }
 
     pub(super) fn len(&self) -> usize {
@@ -123,14 +136,14 @@ impl Table {
 
     /// The group that a key is first looked for in.
     #[inline(always)]
-    pub(super) fn home(&self, name: &Name) -> &Group {
-        &self.groups[self.scaled(name.hash)]
+    pub(super) fn home(&self, hash: u64) -> &Group {
+        &self.groups[self.scaled(hash)]
     }
 
     /// The two groups that a key may stand in.
-    fn homes(&self, name: &Name) -> [&Group; 2] {
-        let first = self.scaled(name.hash);
-        let mixed = name.hash.rotate_left(32);
+    fn homes(&self, hash: u64) -> [&Group; 2] {
+        let first = self.scaled(hash);
+        let mixed = hash.rotate_left(32);
         let second = self.scaled(mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         // Another one, if there is one.
         let second = match second == first {
@@ -142,8 +155,8 @@ impl Table {
 
     /// The first of the places in a group that a key likes best.
     #[inline(always)]
-    const fn liked(name: &Name) -> usize {
-        (name.hash >> 16) as usize % Tags::GROUP / Self::LIKED * Self::LIKED
+    const fn liked(hash: u64) -> usize {
+        (hash >> 16) as usize % Tags::GROUP / Self::LIKED * Self::LIKED
     }
 
     #[inline(always)]
@@ -153,61 +166,49 @@ impl Table {
 
     /// Has what a search reads first fetched.
     #[inline(always)]
-    pub(super) fn fetch_tags(&self, name: &Name) {
-        self.home(name).tags.fetch();
+    pub(super) fn fetch_tags(&self, hash: u64) {
+        self.home(hash).tags.fetch();
     }
 
-    /// The place in its group that the key most likely has, which is fetched.
+    /// The place in its group that a key most likely has, which is fetched.
     #[inline(always)]
-    pub(super) fn fetch_likely(&self, name: &Name) -> usize {
-        let group = self.home(name);
-        let place = group.tags.candidates(Tags::tag(name.hash)).likely();
+    pub(super) fn fetch_likely(&self, hash: u64) -> usize {
+        let group = self.home(hash);
+        let place = group.likely(hash);
         group.lines[place].fetch();
         place
     }
 
+    /// A key's slot, looked for in this place of its home.
     #[inline(always)]
-    pub(super) fn find(&self, name: Name) -> Option<Found<'_>> {
-        self.find_in(self.home(&name), name)
+    pub(super) fn find_at<const W: usize>(
+        &self,
+        likely: usize,
+        name: &Name<W>,
+    ) -> Option<Found<'_>> {
+        self.home(name.hash).lines[likely % Tags::GROUP].found_at_once(name)
     }
 
-    /// The same, given its home: to look that up again would take as long as a search.
-    #[inline(always)]
-    pub(super) fn find_in<'a>(&'a self, home: &'a Group, name: Name) -> Option<Found<'a>> {
-        let likely = home.tags.candidates(Tags::tag(name.hash)).likely();
-        let found = home.lines[likely].found(&name);
-        found.or_else(|| self.find_further(name))
-    }
-
-    /// The same, looked for in one place first.
-    #[inline(always)]
-    pub(super) fn find_at(&self, likely: usize, name: Name) -> Option<Found<'_>> {
-        let found = self.home(&name).lines[likely % Tags::GROUP].found(&name);
-        found.or_else(|| self.find_further(name))
-    }
-
-    /// Looks at all slots that may be a key's: at another than the likeliest of its first group for one key in twenty.
-    #[cold]
-    #[inline(never)]
-    fn find_further(&self, name: Name) -> Option<Found<'_>> {
+    /// A key's slot, looked for in all that may be its.
+    pub(super) fn find(&self, name: &Spelled<'_>) -> Option<Found<'_>> {
         let tag = Tags::tag(name.hash);
-        let mut lines = self.homes(&name).into_iter().flat_map(|group| {
+        let mut lines = self.homes(name.hash).into_iter().flat_map(|group| {
             let places = group.tags.candidates(tag);
             places.map(|place| &group.lines[place])
         });
-        lines.find_map(|line| line.found(&name))
+        lines.find_map(|line| line.found(name))
     }
 
     /// Writes a key down in a free slot, or in that of a key that is full at `now`.
     pub(super) fn claim(
         &self,
-        name: &Name,
+        name: &Spelled<'_>,
         now: Tick,
         full_since: impl Fn(u16, u64) -> Option<Tick>,
     ) -> Claimed<'_> {
         let writer = &self.writers[(name.hash >> 16) as usize % Self::WRITERS];
         let _guard = writer.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = self.find(*name) {
+        if let Some(found) = self.find(name) {
             return Claimed::Slot(found);
         }
         loop {
@@ -239,7 +240,7 @@ impl Table {
             line.write(name);
             victim.group.tags.set(victim.place, Tags::tag(name.hash));
             let version = (owner & !(VERSION - 1)).wrapping_add(VERSION);
-            let owner = version | name.label() | READY;
+            let owner = version | name.label | READY;
             line.owner.store(owner, Ordering::Release);
             return Claimed::Slot(Found { line, owner });
         }
@@ -249,11 +250,11 @@ impl Table {
     /// one that has been for the longest; or when the first is.
     fn victim(
         &self,
-        name: &Name,
+        name: &Spelled<'_>,
         now: Tick,
         full_since: &impl Fn(u16, u64) -> Option<Tick>,
     ) -> (Option<Victim<'_>>, Option<Tick>) {
-        let homes = self.homes(name);
+        let homes = self.homes(name.hash);
         let free = homes.map(|group| group.tags.candidates(0).count());
         // The first is searched first: the second one is for when that fills up.
         let crowded = free[0] < Self::SPARE && free[1] > free[0];
@@ -263,7 +264,7 @@ impl Table {
         };
         for group in order {
             let free = group.tags.candidates(0);
-            let liked = free.best_of(Self::liked(name), Self::LIKED);
+            let liked = free.best_of(Self::liked(name.hash), Self::LIKED);
             for place in liked.chain(free) {
                 let line = &group.lines[place];
                 let owner = line.owner.load(Ordering::Acquire);

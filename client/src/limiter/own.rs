@@ -55,7 +55,7 @@ impl Limiter {
     /// ```
     pub fn local(limit: impl Into<Limit>, burst: u64) -> Result<Self, LimitError> {
         static HANDLE: OnceLock<Handle> = OnceLock::new();
-        let handle = HANDLE.get_or_init(|| Handle::with(Source::Counter, Pace::Free));
+        let handle = HANDLE.get_or_init(|| Handle::with(Source::counter(), Pace::Free));
         Self::owned(limit.into(), burst, handle.clone())
     }
 

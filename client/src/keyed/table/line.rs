@@ -1,6 +1,6 @@
 //! One key's slot.
 
-use super::super::name::Name;
+use super::super::name::{Name, Spelled, WORDS};
 use super::super::near::fetch;
 use crate::sync::{self, AtomicU64, Bug, Ordering, fence};
 
@@ -15,7 +15,7 @@ pub(super) const VERSION: u64 = 1 << 24;
 pub(super) struct Line {
     pub(super) debt: AtomicU64,
     pub(super) owner: AtomicU64,
-    key: [AtomicU64; Name::WORDS],
+    key: [AtomicU64; WORDS],
 }
 
 const _: () = assert!(!sync::PLAIN || size_of::<Line>() == 64);
@@ -51,7 +51,7 @@ impl Line {
     }
 
     /// Whose the slot is, once that is decided.
-    #[inline(always)]
+    #[inline]
     fn settled(&self) -> u64 {
         loop {
             let owner = self.owner.load(Ordering::Acquire);
@@ -64,34 +64,44 @@ impl Line {
     }
 
     /// The slot, if it is this key's.
-    #[inline(always)]
-    pub(super) fn found(&self, name: &Name) -> Option<Found<'_>> {
+    pub(super) fn found(&self, name: &Spelled<'_>) -> Option<Found<'_>> {
         loop {
             let owner = self.settled();
-            if owner & (LABEL | READY) != name.label() | READY {
+            if owner & (LABEL | READY) != name.label | READY {
                 return None;
             }
-            // All words, since those that a key does not use are zero: one comparison that is always the same. A model
-            // of all interleavings has fewer if it reads no more than it must.
-            let used = if sync::PLAIN {
-                Name::WORDS
-            } else {
-                name.used()
-            };
-            let words = self.key.iter().zip(&name.words).take(used);
-            let differ = words.fold(0, |differ, (mine, word)| {
-                differ | mine.load(Ordering::Relaxed) ^ word
-            });
+            let same = self.says(name.words);
             fence(Ordering::Acquire);
             if self.owner.load(Ordering::Relaxed) == owner {
-                return (differ == 0).then_some(Found { line: self, owner });
+                return same.then_some(Found { line: self, owner });
             }
         }
     }
 
+    /// The same at the first look: `None`, too, while somebody changes whose it is. That the words are all of one key is seen
+    /// by the owner, which whoever charges looks at again.
+    #[inline(always)]
+    pub(super) fn found_at_once<const W: usize>(&self, name: &Name<W>) -> Option<Found<'_>> {
+        let owner = self.owner.load(Ordering::Acquire);
+        let so = owner & (LABEL | READY | BUSY) == name.label | READY && self.says(&name.words);
+        so.then_some(Found { line: self, owner })
+    }
+
+    /// Whether these are the key's words. All are looked at: one comparison that is always the same.
+    #[inline(always)]
+    fn says(&self, words: &[u64]) -> bool {
+        let words = self.key.iter().zip(words);
+        let differ = words.fold(0, |differ, (mine, word)| {
+            differ | mine.load(Ordering::Relaxed) ^ word
+        });
+        differ == 0
+    }
+
     /// Writes a key down. Whoever made the slot busy.
-    pub(super) fn write(&self, name: &Name) {
-        for (to, from) in self.key.iter().zip(&name.words) {
+    pub(super) fn write(&self, name: &Spelled<'_>) {
+        // Who reads any of these sees that the slot is busy.
+        fence(Ordering::Release);
+        for (to, from) in self.key.iter().zip(name.words) {
             to.store(*from, Ordering::Relaxed);
         }
     }
@@ -104,9 +114,10 @@ impl Found<'_> {
         self.line.debt.load(Ordering::Acquire)
     }
 
-    /// Whether the slot is still that key's.
+    /// Whether the slot is still that key's, and so was whatever was read of it.
     #[inline(always)]
     pub(in super::super) fn is_still(&self) -> bool {
+        fence(Ordering::Acquire);
         self.line.settled() == self.owner
     }
 
@@ -121,7 +132,10 @@ impl Found<'_> {
                 false => Err(No::Lost),
             };
         }
-        if self.is_still() || sync::planted(Bug::OwnerUnseen) {
+        // What was read before the swap is this key's if the slot still is: whoever takes it away swaps the debt as well before
+        // another key is written, so that its swap came after this one, and these words after that.
+        let same = self.line.owner.load(Ordering::Acquire) == self.owner;
+        if same || self.is_still() || sync::planted(Bug::OwnerUnseen) {
             return Ok(());
         }
         // Another key's now. It keeps the charge: whether the word still is what was

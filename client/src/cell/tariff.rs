@@ -1,0 +1,112 @@
+//! A limit that never changes, worked out beforehand for the decisions that most are.
+
+use super::slot::Slot;
+use aliquot_core::unit::Tick;
+
+/// What tokens of a limit cost and how they are made, where that takes no more than a word: within a span of its base that is
+/// long for all but the fastest, and of a unit that is a grain. Elsewhere it knows nothing, and [`Slot`] is asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tariff {
+    base: u64,
+    /// What it knows ends so many nanoseconds after the base.
+    end: u64,
+    /// Units made per nanosecond, in `64 - shift` binary places, rounded down.
+    mult: u64,
+    shift: u32,
+    burst: u64,
+    /// What one token costs.
+    token: u64,
+}
+
+/// What is asked of a bucket: so many units, which it must not owe more than `room` for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fare {
+    cost: u64,
+    room: u64,
+}
+
+impl Tariff {
+    /// So much is made at most: with a burst on top it fits a word however often it is added up.
+    const MADE_MAX: u128 = 1 << 62;
+
+    pub(crate) fn of(slot: &Slot, grains_per_token: u64) -> Self {
+        let places = slot.places();
+        if !matches!(places, 1..u64::BITS) || slot.shift != 0 || slot.mult == 0 {
+            return Self::default();
+        }
+        // As long as `nanos · 2^(64 − places)` fits a word, too.
+        let lossless = 1 << places;
+        let end = ((Self::MADE_MAX << places) / u128::from(slot.mult)).min(lossless);
+        Self {
+            base: slot.base.nanos(),
+            end: u64::try_from(end).unwrap_or(u64::MAX),
+            mult: slot.mult,
+            shift: u64::BITS - places,
+            burst: slot.burst,
+            token: grains_per_token,
+        }
+    }
+
+    /// What `n` tokens are asked at; `None` if they are more than it can ever hold.
+    #[inline(always)]
+    pub(crate) fn fare(&self, n: u64) -> Option<Fare> {
+        let cost = n.checked_mul(self.token)?;
+        let room = self.burst.checked_sub(cost)?;
+        Some(Fare { cost, room })
+    }
+
+    /// The debt after that, if it is admitted; `None` as well where this knows nothing. The same step as
+    /// [`after`](super::plain::after), of which nothing can overflow here.
+    #[inline(always)]
+    pub(crate) fn after(&self, debt: u64, fare: Fare, now: Tick) -> Option<u64> {
+        let nanos = now.nanos().wrapping_sub(self.base);
+        if nanos >= self.end {
+            return None;
+        }
+        let product = u128::from(nanos << self.shift) * u128::from(self.mult);
+        let made = (product >> u64::BITS) as u64;
+        let full = made.wrapping_add(u64::from(product as u64 != 0));
+        let admitted = debt.saturating_sub(made) <= fare.room;
+        admitted.then(|| debt.max(full).wrapping_add(fare.cost))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plain::after;
+    use super::*;
+    use crate::cell::Mark;
+    use aliquot_core::share::Kind;
+    use aliquot_core::unit::{Rate, Tokens};
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever it answers is what the slot answers, to the unit; and for an hour of any limit in tokens it does answer.
+        #[test]
+        fn a_tariff_answers_as_its_slot_does(
+            rate in prop_oneof![0..4_u64, 0..1_u64 << 20, 0..1_u64 << 34, 0..=u64::MAX],
+            burst in prop_oneof![0..4_u64, 0..1_u64 << 20, 0..1_u64 << 46, 0..=u64::MAX],
+            grains in prop_oneof![Just(1_u64), 1..1_u64 << 20],
+            n in prop_oneof![0..4_u64, 0..1_u64 << 20, 0..=u64::MAX],
+            nanos in prop_oneof![0..4_u64, 0..3_600_000_000_000_u64, 0..=u64::MAX],
+            owed in prop_oneof![0..4_u64, 0..1_u64 << 20, 0..1_u64 << 47, 0..=u64::MAX],
+            behind: bool, base in 0..1_u64 << 50,
+        ) {
+            let (rate, burst) = (Rate::from_grains(rate), Tokens::from_grains(burst));
+            let slot = Slot::new(rate, burst, Tick::from_nanos(base), Mark::Forever, Kind::Rate);
+            let tariff = Tariff::of(&slot, grains);
+            let now = Tick::from_nanos(base.saturating_add(nanos));
+            let made = slot.made(now);
+            let debt = if behind { made.0.saturating_sub(owed) } else { made.0.saturating_add(owed) };
+            let cost = n.checked_mul(grains).map(|grains| slot.units(grains)).filter(|&cost| cost <= slot.burst);
+            let theirs = cost.and_then(|cost| after(slot.burst, debt, cost, made));
+            let mine = tariff.fare(n).and_then(|fare| tariff.after(debt, fare, now));
+            prop_assert!(mine.is_none() || mine == theirs, "{mine:?}, {theirs:?}");
+            let usual = slot.shift == 0 && nanos < 3_600_000_000_000 && (1 << 20..1 << 34).contains(&rate.grains());
+            prop_assert!(!usual || mine == theirs, "{mine:?}, {theirs:?}");
+            // A clock that steps back is the slot's.
+            let before = Tick::from_nanos(base.saturating_sub(1 + nanos));
+            prop_assert!(base == 0 || tariff.after(debt, Fare { cost: 0, room: u64::MAX }, before).is_none());
+        }
+    }
+}
