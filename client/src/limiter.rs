@@ -17,7 +17,7 @@ pub use reservation::{Reservation, Settled};
 use crate::cell::{Ask, Mark, No};
 use crate::key::Gate;
 use crate::permit::Permit;
-use crate::refused::{Admission, Refused};
+use crate::refused::{Admission, Reason, Refused};
 use crate::shared::{Handle, Pace};
 use aliquot_core::central::Manner;
 use aliquot_core::share::{Kind, Share};
@@ -106,14 +106,19 @@ impl Limiter {
     /// # Errors
     ///
     /// [`Refused`]; nothing was taken.
-    #[inline]
+    // In whoever calls it: what is decided with a thread's own tokens, and what was refused a moment ago, needs no call then.
+    #[inline(always)]
     pub fn try_acquire(&self, n: u64) -> Result<Admission, Refused> {
-        match self.spend(n) {
-            Some(at) => Ok(Admission {
+        match self.at_once(n) {
+            Some(Ok(at)) => Ok(Admission {
                 tokens: n,
                 asked_at: at,
                 decided_at: at,
                 period: PeriodId::new(0),
+            }),
+            Some(Err(wait)) => Err(Refused {
+                reason: Reason::Throttled,
+                retry_after: Some(wait),
             }),
             None => self.take_and_fill(n),
         }

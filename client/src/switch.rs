@@ -94,6 +94,12 @@ impl Switch {
         }
     }
 
+    /// Whether what is decided is done, and nobody told of it.
+    #[inline(always)]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.modes.load(Ordering::Relaxed) == 0
+    }
+
     /// Whether refusals are to be told of, where they are enforced.
     #[inline]
     pub(crate) fn enforced(&self) -> Option<bool> {

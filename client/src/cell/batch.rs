@@ -27,11 +27,16 @@ impl Cell {
         self.purses.coins()
     }
 
-    /// Until when one token is refused, if that is known without looking at a clock: it
-    /// was refused by the very word that is there now.
+    /// What the word is now.
+    #[inline(always)]
+    pub(crate) fn word(&self) -> u64 {
+        self.hot.word.load(Ordering::Acquire)
+    }
+
+    /// Until when one token is refused by a word that was there a moment ago, if that is known without looking at a clock.
     #[inline]
-    pub(crate) fn dry_until(&self) -> Option<Tick> {
-        self.dry.until(self.hot.word.load(Ordering::Acquire))
+    pub(crate) fn dry_until(&self, word: u64) -> Option<Tick> {
+        self.dry.until(word)
     }
 
     /// The units that the word's level must stay below the burst by; `ours` of what is held is in the word.

@@ -106,11 +106,15 @@ impl Purse {
     /// Whether `me` could spend `n` here: the coins that [`Purse::spend`] is told.
     #[inline]
     pub(crate) fn coins_of(&self, me: u32, n: u64) -> Option<u64> {
-        let owner = self.owner.load(Ordering::Acquire);
+        // Whoever is refused again has none, and needs to know no more than that.
         let coins = self.coins.load(Ordering::Relaxed);
+        if n > coins & LEFT {
+            return None;
+        }
+        let owner = self.owner.load(Ordering::Acquire);
         let mine = owner >> THREAD == u64::from(me);
         let same = (owner ^ coins) & GENERATIONS == 0 || sync::planted(Bug::GenerationIgnored);
-        (mine && same && n <= coins & LEFT).then_some(coins)
+        (mine && same).then_some(coins)
     }
 
     /// Spends `n` of these coins; answers when they were taken from the word.
@@ -169,6 +173,23 @@ impl Purse {
         let denied = self.denied.load(Ordering::Relaxed);
         self.denied.store(denied.wrapping_add(1), Ordering::Relaxed);
         true
+    }
+
+    /// The same for who counted here a moment ago, unless as many were counted as `most`. If another thread does by now, some
+    /// are not counted.
+    #[inline(always)]
+    pub(crate) fn denied_again(&self, most: u64) -> bool {
+        let denied = self.denied.load(Ordering::Relaxed);
+        if denied == most {
+            return false;
+        }
+        self.denied.store(denied.wrapping_add(1), Ordering::Relaxed);
+        true
+    }
+
+    /// What was ever counted here; it wraps.
+    pub(crate) fn all_denied(&self) -> u64 {
+        self.denied.load(Ordering::Relaxed)
     }
 
     #[cold]

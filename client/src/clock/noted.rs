@@ -40,6 +40,12 @@ impl HostClock {
         });
     }
 
+    /// What is written down now; zero if nothing is. For who has looked at [`HostClock::noted`] when it was the same.
+    #[inline(always)]
+    pub(crate) fn noted_word() -> u64 {
+        NOTED.load(Ordering::Relaxed)
+    }
+
     /// The time a moment ago, never ahead, for next to nothing; `None` while nobody writes it down.
     #[inline]
     pub(crate) fn noted() -> Option<Tick> {
@@ -58,7 +64,7 @@ impl HostClock {
 /// Says that somebody looks often. And of a thread that is gone, as in a forked process, or gets no turn,
 /// nobody believes that no time passes.
 #[cold]
-fn look_twice() {
+pub(crate) fn look_twice() {
     LOOKED.store(true, Ordering::Relaxed);
     let noted = NOTED.load(Ordering::Relaxed);
     let least = HostClock::bounds().0.nanos();

@@ -2,12 +2,13 @@
 
 use super::Limiter;
 use crate::cell::No;
-use crate::cell::purse::Purses;
-use crate::clock::HostClock;
+use crate::cell::purse::{Purse, Purses};
+use crate::clock::{HostClock, look_twice};
 use crate::refused::{Admission, Reason, Refused};
 use crate::shared::Pace;
 use crate::sync::{self, Ordering};
 use aliquot_core::unit::{PeriodId, Span, Tick};
+use std::cell::Cell;
 use std::time::Duration;
 
 /// Whether threads may hold a few tokens of their own, and what a decision on those looks at.
@@ -42,6 +43,7 @@ pub enum Batches {
     Relaxed,
 }
 
+mod again;
 #[cfg(test)]
 mod frozen;
 
@@ -63,14 +65,28 @@ impl Limiter {
         self
     }
 
-    /// Decides with what this thread holds: when that was taken from what all share.
+    /// Decides with what this thread holds, or was refused a moment ago: an answer, if that is all that it takes.
     #[inline(always)]
-    pub(super) fn spend(&self, n: u64) -> Option<Tick> {
-        if matches!(self.pace, Pace::Exact | Pace::Single) {
-            return None;
+    pub(super) fn at_once(&self, n: u64) -> Option<Result<Tick, Duration>> {
+        let batched = matches!(self.pace, Pace::Strict | Pace::Free);
+        if !batched && self.own.is_some() {
+            return self.refused_again(n, again::one_less).map(Err);
         }
         let me = sync::me();
         let purse = self.gate.cell.purse(me);
+        if batched && let Some(at) = self.spend(me, purse, n) {
+            return Some(Ok(at));
+        }
+        let wait = match self.own {
+            Some(_) => self.refused_again(n, again::one_less),
+            None => self.refused_again(n, |most| purse.denied_again(most.get())),
+        };
+        wait.map(Err)
+    }
+
+    /// Decides with what this thread holds: when that was taken from what all share.
+    #[inline(always)]
+    fn spend(&self, me: u32, purse: &Purse, n: u64) -> Option<Tick> {
         let coins = purse.coins_of(me, n)?;
         if self.pace == Pace::Strict && self.may_be_over() {
             return None;
@@ -85,18 +101,49 @@ impl Limiter {
         HostClock::latest().nanos() >= lease
     }
 
+    /// How long to wait, if this thread was just refused, nothing has changed, and it was counted. What it goes by it read when it
+    /// was refused the long way, at the same word and the same reading of the time that is written down.
+    #[inline(always)]
+    fn refused_again(
+        &self,
+        n: u64,
+        counted: impl FnOnce(&Cell<u64>) -> bool,
+    ) -> Option<Duration> {
+        if n != 1 || !self.gate.switch.is_plain() {
+            return None;
+        }
+        let word = self.gate.cell.word();
+        again::said(self.gate.number, word, HostClock::noted_word(), counted)
+    }
+
     /// Refuses again what was just refused, or decides on what all threads share.
     #[inline(never)]
     pub(super) fn take_and_fill(&self, n: u64) -> Result<Admission, Refused> {
         if self.pace == Pace::Exact {
             return self.try_acquire_at(n, self.now());
         }
-        if n == 1
-            && let Some((wait, watched)) = self.still_dry()
-        {
-            self.count_again(wait, watched);
-            return Err(throttled(wait));
+        let cell = &self.gate.cell;
+        match cell.dry_until(cell.word()) {
+            Some(_) if n == 1 => self.refuse_or_take(),
+            _ => self.take(n),
         }
+    }
+
+    /// The same for one token, which was refused by the word that is there now.
+    #[inline(never)]
+    fn refuse_or_take(&self) -> Result<Admission, Refused> {
+        let Some((wait, watched)) = self.still_dry() else {
+            return self.take(1);
+        };
+        if watched {
+            self.tell_refused(1, throttled(wait));
+        }
+        Err(throttled(wait))
+    }
+
+    /// Decides on what all threads share: by the short road if that will do.
+    #[inline(always)]
+    fn take(&self, n: u64) -> Result<Admission, Refused> {
         let (cell, shared) = (&self.gate.cell, &self.handle.shared);
         if self.pace == Pace::Single
             && let Some(plain) = cell.plainly(n, &shared.lease.0)
@@ -159,18 +206,32 @@ impl Limiter {
         }
     }
 
-    /// How much longer one token is refused at least, if that is certain without a precise reading of the clock; and whether
-    /// somebody is to be told.
+    /// How much longer one token is refused at least, if that is certain without a precise reading of the clock, and counted
+    /// then; and whether somebody is to be told.
     #[inline(always)]
     fn still_dry(&self) -> Option<(Span, bool)> {
-        let until = self.gate.cell.dry_until()?;
-        let (now, late) = match HostClock::noted() {
+        let cell = &self.gate.cell;
+        let word = cell.word();
+        let until = cell.dry_until(word)?;
+        let noted = HostClock::noted();
+        let (now, late) = match noted {
             Some(noted) => (noted, HostClock::NOTED_LATE),
             None => (HostClock::bounds().0, HostClock::LATE),
         };
         let wait = until.since(now);
         let watched = self.gate.switch.enforced()?;
-        (wait.nanos() > late).then_some((wait, watched))
+        if wait.nanos() <= late {
+            return None;
+        }
+        let counted = self.count_again();
+        if let Some((noted, from)) = noted.zip(counted) {
+            let (number, noted) = (self.gate.number, noted.nanos());
+            if again::was_said(number, word, noted) {
+                look_twice();
+            }
+            again::say(number, word, noted, wait, from);
+        }
+        Some((wait, watched))
     }
 
     /// After a refusal, once more if something that is in the way can be helped.
@@ -190,21 +251,24 @@ impl Limiter {
         }
     }
 
-    /// Counts a refusal by a clock that may be late, and never early.
+    /// Counts a refusal by a clock that may be late, and never early. From what on this thread may count more of them on its own,
+    /// if it may.
     #[inline(always)]
-    fn count_again(&self, wait: Span, watched: bool) {
+    fn count_again(&self) -> Option<u64> {
         if self.own.is_none() {
+            self.handle.shared.want();
             let me = sync::become_somebody();
-            if !self.gate.cell.purse(me).denied(me) {
+            let purse = self.gate.cell.purse(me);
+            let counted = purse.denied(me);
+            if !counted {
                 self.gate.tally.denied(1);
             }
-            self.handle.shared.want();
-        } else if self.counts {
+            return counted.then(|| purse.all_denied());
+        }
+        if self.counts {
             self.gate.tally.denied(1);
         }
-        if watched {
-            self.tell_refused(1, throttled(wait));
-        }
+        (!self.counts).then_some(0)
     }
 }
 
