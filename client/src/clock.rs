@@ -8,7 +8,6 @@ mod noted;
 pub use counter::CounterClock;
 use counter::InPlace;
 pub use manual::ManualClock;
-pub(crate) use noted::look_twice;
 
 use aliquot_core::unit::Tick;
 use rustix::time::{ClockId, clock_gettime};

@@ -106,7 +106,8 @@ mod tests {
             prop_assert!(!usual || mine == theirs, "{mine:?}, {theirs:?}");
             // A clock that steps back is the slot's.
             let before = Tick::from_nanos(base.saturating_sub(1 + nanos));
-            prop_assert!(base == 0 || tariff.after(debt, Fare { cost: 0, room: u64::MAX }, before).is_none());
+            let any = Fare { cost: 0, room: u64::MAX };
+            prop_assert!(base == 0 || tariff.after(debt, any, before).is_none());
         }
     }
 }

@@ -52,25 +52,25 @@ impl HostClock {
         let looks = LOOKS.get().wrapping_add(1);
         LOOKS.set(looks);
         if looks.is_multiple_of(OFTEN) {
-            look_twice();
+            Self::look_twice();
         }
         match NOTED.load(Ordering::Relaxed) {
             0 => None,
             noted => Some(Tick::from_nanos(noted)),
         }
     }
-}
 
-/// Says that somebody looks often. And of a thread that is gone, as in a forked process, or gets no turn,
-/// nobody believes that no time passes.
-#[cold]
-pub(crate) fn look_twice() {
-    LOOKED.store(true, Ordering::Relaxed);
-    let noted = NOTED.load(Ordering::Relaxed);
-    let least = HostClock::bounds().0.nanos();
-    if noted != 0 && least.saturating_sub(noted) > HostClock::LATE {
-        let (done, found) = (Ordering::Relaxed, Ordering::Relaxed);
-        let _ = NOTED.compare_exchange(noted, 0, done, found);
+    /// Says that somebody looks often. And of a thread that is gone, as in a forked process, or gets no turn,
+    /// nobody believes that no time passes.
+    #[cold]
+    pub(crate) fn look_twice() {
+        LOOKED.store(true, Ordering::Relaxed);
+        let noted = NOTED.load(Ordering::Relaxed);
+        let least = Self::bounds().0.nanos();
+        if noted != 0 && least.saturating_sub(noted) > Self::LATE {
+            let (done, found) = (Ordering::Relaxed, Ordering::Relaxed);
+            let _ = NOTED.compare_exchange(noted, 0, done, found);
+        }
     }
 }
 

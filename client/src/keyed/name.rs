@@ -109,15 +109,14 @@ impl Maker {
     }
 
     /// Where a key may stand. Pairs of words are multiplied side by side, so that the whole takes as long as two
-    /// multiplications, and as one of each where there are no more than three words.
+    /// multiplications.
     #[inline(always)]
     fn place<const W: usize>(&self, words: &[u64; W], label: u64) -> u64 {
         let word = |at: usize| self.salt[at] ^ words.get(at).copied().unwrap_or(0);
         let first = folded(word(0), word(1));
         let others = match W {
             0..=2 => 0,
-            3 => word(2),
-            4 => folded(word(2), word(3)),
+            3 | 4 => folded(word(2), word(3)),
             _ => folded(word(2), word(3)) ^ folded(word(4), word(5)),
         };
         folded(first ^ label ^ self.salt[6], others ^ self.salt[7])
@@ -167,7 +166,7 @@ const fn folded(a: u64, b: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Maker, by_words};
+    use super::Maker;
 
     /// Each bit of each word that a key has changes each bit of the place for about half of all keys.
     #[test]

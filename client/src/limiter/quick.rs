@@ -3,7 +3,7 @@
 use super::Limiter;
 use crate::cell::No;
 use crate::cell::purse::{Purse, Purses};
-use crate::clock::{HostClock, look_twice};
+use crate::clock::HostClock;
 use crate::refused::{Admission, Reason, Refused};
 use crate::shared::Pace;
 use crate::sync::{self, Ordering};
@@ -46,6 +46,8 @@ pub enum Batches {
 mod again;
 #[cfg(test)]
 mod frozen;
+#[cfg(test)]
+mod refusals;
 
 impl Limiter {
     /// The same limiter without batches for threads: each admission of this handle is made at its own reading of the clock.
@@ -227,7 +229,7 @@ impl Limiter {
         if let Some((noted, from)) = noted.zip(counted) {
             let (number, noted) = (self.gate.number, noted.nanos());
             if again::was_said(number, word, noted) {
-                look_twice();
+                HostClock::look_twice();
             }
             again::say(number, word, noted, wait, from);
         }

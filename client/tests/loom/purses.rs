@@ -253,7 +253,7 @@ fn who_is_refused_again_was_refused_by_that_very_word() {
                 let gate = Arc::clone(&shared.gate);
                 thread::spawn(move || gate.cell.note_dry(NOW, NOW))
             };
-            if let Some(until) = cell.dry_until() {
+            if let Some(until) = cell.dry_until(cell.word()) {
                 assert!(until <= NOW.after(Span::from_millis(100)));
             }
             other.join().expect("no panic");

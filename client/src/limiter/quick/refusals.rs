@@ -1,0 +1,160 @@
+//! Refusals in numbers: said at a glance, and not a moment longer than they are true.
+
+use super::{Limiter, Pace};
+use crate::cell::CellDecider;
+use crate::clock::{Clock, HostClock, Source};
+use crate::key::Gate;
+use crate::limit::Limit;
+use crate::refused::Reason;
+use crate::shared::Handle;
+use crate::switch::Mode;
+use aliquot_core::budget::BudgetDraft;
+use aliquot_core::client::{Decider, Right};
+use aliquot_core::message::Terms;
+use aliquot_core::share::Share;
+use aliquot_core::unit::{PeriodId, Rate, Span, Tokens};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+const BURST: u64 = 200;
+
+/// Those that refuse at a glance: with batches, and without.
+fn limiters() -> [Limiter; 2] {
+    let local = || Limiter::local(Limit::per(1, HOUR), BURST).expect("a limit");
+    [local(), local().unbatched()]
+}
+
+/// Asks until refusals come by what is written down of the time, and answers how many there were.
+fn refused_in_numbers(limiter: &Limiter) -> u64 {
+    while limiter.try_acquire(1).is_ok() {}
+    let began = HostClock.now();
+    let mut refused = 1;
+    loop {
+        for _ in 0..1_000 {
+            assert!(limiter.try_acquire(1).is_err());
+        }
+        refused += 1_000;
+        let took = HostClock.now().since(began);
+        if took > Span::from_millis(20) && HostClock::noted_word() != 0 {
+            return refused;
+        }
+        assert!(took < Span::from_secs(30), "nobody writes the time down");
+    }
+}
+
+#[test]
+fn what_gives_tokens_ends_them_at_once() {
+    for limiter in limiters() {
+        let taken = limiter.reserve_within(BURST, Duration::ZERO);
+        let taken = taken.expect("it is full");
+        refused_in_numbers(&limiter);
+        assert_eq!(taken.settle(1).restored, BURST - 1);
+        for _ in 1..BURST {
+            assert!(limiter.try_acquire(1).is_ok());
+        }
+        refused_in_numbers(&limiter);
+        limiter.set_limit(Limit::UNLIMITED).expect("a limit");
+        assert!(limiter.try_acquire(1).is_ok());
+    }
+}
+
+#[test]
+fn another_mode_holds_at_once() {
+    for limiter in limiters() {
+        refused_in_numbers(&limiter);
+        limiter.set_mode(Mode::DryRun);
+        assert!(limiter.try_acquire(1).is_ok());
+        limiter.set_mode(Mode::Enforce);
+        refused_in_numbers(&limiter);
+        limiter.set_mode(Mode::Freeze);
+        let refused = limiter.try_acquire(1).expect_err("frozen");
+        assert_eq!(refused.reason, Reason::Frozen);
+        limiter.set_mode(Mode::Enforce);
+        refused_in_numbers(&limiter);
+        // More than was refused is another question.
+        let refused = limiter.try_acquire(BURST + 1).expect_err("beyond it");
+        assert_eq!(refused.reason, Reason::ExceedsBurst);
+        assert!(limiter.try_acquire(0).is_ok());
+    }
+}
+
+/// Of more keys than a thread remembers, each as full as it can be.
+#[test]
+fn one_key_is_not_refused_for_another() {
+    let empty = limiters();
+    for limiter in &empty {
+        refused_in_numbers(limiter);
+    }
+    for _ in 0..20 {
+        for full in limiters() {
+            for _ in 0..BURST {
+                assert!(empty.iter().all(|limiter| limiter.try_acquire(1).is_err()));
+                assert!(full.try_acquire(1).is_ok());
+            }
+            assert!(full.try_acquire(1).is_err());
+        }
+    }
+}
+
+#[test]
+fn they_end_when_they_said() {
+    for limiter in limiters() {
+        let said = refused_and_said(&limiter);
+        limiter.set_limit(Limit::per_sec(20)).expect("a limit");
+        let soon = refused_and_said(&limiter);
+        assert!(soon < said && soon <= Duration::from_millis(50));
+        let began = HostClock.now();
+        while limiter.try_acquire(1).is_err() {
+            let took = HostClock.now().since(began);
+            assert!(took < Span::from_secs(30), "it was said to be {soon:?}");
+        }
+    }
+}
+
+fn refused_and_said(limiter: &Limiter) -> Duration {
+    while limiter.try_acquire(1).is_ok() {}
+    let refused = limiter.try_acquire(1).expect_err("it is empty");
+    refused.retry_after.expect("it is made")
+}
+
+/// What is wanted of a leased key is counted where its session reads it, each time.
+#[test]
+fn each_is_counted_of_a_leased_key() {
+    for pace in [Pace::Single, Pace::Strict, Pace::Free] {
+        let draft = BudgetDraft {
+            key: "a".into(),
+            rate: Some("1/hour".into()),
+            burst: Some(BURST.to_string().as_str().into()),
+            ..BudgetDraft::default()
+        };
+        let terms = Terms::from(&draft.validate().expect("a valid budget"));
+        let gate = Arc::new(Gate::new("a"));
+        let mut decider = CellDecider::new(Arc::clone(&gate));
+        let now = HostClock.now();
+        let grains = terms.scale.grains_per_token();
+        let burst = Tokens::from_grains(BURST * grains);
+        decider.agree(&terms, Span::ZERO, now);
+        decider.admit_by(Right::Leased, PeriodId::new(0), now);
+        decider.deposit(
+            Share {
+                rate: Rate::from_grains(grains / 3_600),
+                burst,
+                tokens: burst,
+            },
+            now,
+        );
+        let handle = Handle::with(Source::Host, pace);
+        handle.shared.set_lease(now.after(Span::from_secs(3_600)));
+        let limiter = Limiter::new(gate, handle);
+        let threads = [(); 3].map(|()| {
+            let limiter = limiter.clone();
+            thread::spawn(move || refused_in_numbers(&limiter))
+        });
+        let refused = threads.map(|thread| thread.join().expect("no panic"));
+        let refused = refused.iter().sum::<u64>();
+        let counted = decider.observed().expect("it was asked for").denied / grains;
+        assert_eq!(counted, refused, "{pace:?}");
+    }
+}
