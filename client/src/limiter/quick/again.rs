@@ -82,3 +82,24 @@ pub(super) fn say(gate: u64, word: u64, noted: u64, wait: Span, from: u64) {
         note.wait.set(Duration::from_nanos(wait.nanos()));
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_is_of_one_key_one_word_and_one_time() {
+        let wait = Span::from_secs(1);
+        say(3, 5, 7, wait, 0);
+        for (gate, word, noted) in [(3 + KEYS as u64, 5, 7), (3, 6, 7), (3, 5, 8), (4, 5, 7)] {
+            assert_eq!(said(gate, word, noted, one_less), None);
+        }
+        for _ in 0..OFTEN {
+            assert_eq!(said(3, 5, 7, one_less), Some(Duration::from_secs(1)));
+        }
+        assert_eq!(said(3, 5, 7, one_less), None);
+        assert!(was_said(3, 5, 7));
+        say(3 + KEYS as u64, 5, 7, wait, 0);
+        assert!(!was_said(3, 5, 7));
+    }
+}

@@ -101,22 +101,21 @@ fn one_key_is_not_refused_for_another() {
 #[test]
 fn they_end_when_they_said() {
     for limiter in limiters() {
-        let said = refused_and_said(&limiter);
+        refused_in_numbers(&limiter);
         limiter.set_limit(Limit::per_sec(20)).expect("a limit");
-        let soon = refused_and_said(&limiter);
-        assert!(soon < said && soon <= Duration::from_millis(50));
+        while limiter.try_acquire(1).is_err() {}
         let began = HostClock.now();
-        while limiter.try_acquire(1).is_err() {
-            let took = HostClock.now().since(began);
-            assert!(took < Span::from_secs(30), "it was said to be {soon:?}");
+        for _ in 0..10 {
+            let refused = limiter.try_acquire(1).map(|_| Duration::ZERO);
+            let said = refused.unwrap_or_else(|refused| refused.retry_after.expect("it is made"));
+            assert!(said <= Duration::from_millis(70), "{said:?}");
         }
+        // Whoever comes back after that is admitted, and not refused a few times first.
+        while HostClock.now().since(began) < Span::from_millis(150) {
+            std::hint::spin_loop();
+        }
+        assert!(limiter.try_acquire(1).is_ok());
     }
-}
-
-fn refused_and_said(limiter: &Limiter) -> Duration {
-    while limiter.try_acquire(1).is_ok() {}
-    let refused = limiter.try_acquire(1).expect_err("it is empty");
-    refused.retry_after.expect("it is made")
 }
 
 /// What is wanted of a leased key is counted where its session reads it, each time.
@@ -156,5 +155,8 @@ fn each_is_counted_of_a_leased_key() {
         let refused = refused.iter().sum::<u64>();
         let counted = decider.observed().expect("it was asked for").denied / grains;
         assert_eq!(counted, refused, "{pace:?}");
+        // Before its session has looked.
+        limiter.set_mode(Mode::DryRun);
+        assert!(limiter.try_acquire(1).is_ok(), "{pace:?}");
     }
 }
