@@ -156,6 +156,7 @@ fn each_is_counted_of_a_leased_key() {
         let counted = decider.observed().expect("it was asked for").denied / grains;
         assert_eq!(counted, refused, "{pace:?}");
         // Before its session has looked.
+        refused_in_numbers(&limiter);
         limiter.set_mode(Mode::DryRun);
         assert!(limiter.try_acquire(1).is_ok(), "{pace:?}");
     }
