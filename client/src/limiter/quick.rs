@@ -48,6 +48,8 @@ mod again;
 mod frozen;
 #[cfg(test)]
 mod refusals;
+#[cfg(all(test, target_os = "linux"))]
+mod silent;
 
 impl Limiter {
     /// The same limiter without batches for threads: each admission of this handle is made at its own reading of the clock.
