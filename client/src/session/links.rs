@@ -159,8 +159,7 @@ impl Session {
             return;
         };
         let Some(edge) = parting.edge else { return };
-        let report = farewell(edge, now, wall).filter(|_| self.machine.edge() != Some(edge));
-        match report {
+        match farewell(edge, self.machine.edge(), now, wall) {
             Some(report) => {
                 parting.until = now.after(Self::FAREWELL_WAIT);
                 self.messages += u64::from(parting.link.send(&ClientMessage::Report(report)));
