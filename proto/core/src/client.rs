@@ -100,6 +100,13 @@ impl<D: Decider> Client<D> {
     pub fn claim_with(&mut self, budget: BudgetId, claim: Claim, decider: D, now: Tick) {
         if !self.allotments.contains_key(&budget) {
             let mut allotment = Allotment::new(claim, decider, self.drift, now);
+            // The parent says its terms once on an edge, whoever claimed the budget then.
+            if let Some(holder) = &self.holder
+                && let Some(terms) = holder.terms(budget)
+            {
+                let period = period_of(holder, budget);
+                let _ = allotment.take(Vector::ZERO, terms, period, self.drift, now);
+            }
             if self.may_use(now) {
                 allotment.renewed(now);
             }

@@ -298,6 +298,11 @@ fn given_to_nobody(budget: &Budget, period: u64, gifts: [[u64; 4]; 3]) {
     assert!(line.asks_nothing());
     // Who claims it again decides on what comes from then on.
     client.claim(B, Claim::default(), at(40));
+    let terms = client
+        .allotments()
+        .next()
+        .and_then(|(_, of)| of.terms().copied());
+    assert_eq!(terms, Some(Terms::from(budget)), "they are said once");
     assert_eq!(admits(&mut client, budget, at(40)), 0);
     client.handle_answer(&answer(edge(1, 1), 3, budget, period, third), at(50));
     let more = third.ahead_of(second).tokens.grains() / budget.scale().grains_per_token();
