@@ -85,6 +85,7 @@ impl Session {
 
     fn dial(&mut self, address: String, aim: Aim, now: Tick) {
         self.dials += 1;
+        self.keys.dialled();
         let open = SessionOpen {
             labels: self.config.labels.clone(),
             keys: self.keys.names(),
@@ -185,6 +186,7 @@ impl Session {
         if self.machine.edge() != Some(edge) {
             self.shared.set_lease(Tick::from_nanos(0));
             self.machine.open(edge, now);
+            self.keys.begin(now);
             self.questions.end_session();
         }
         self.questions.repeat();
