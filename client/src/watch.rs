@@ -6,6 +6,7 @@ mod publish;
 use crate::client::Client;
 use crate::limiter::{Limiter, Snapshot};
 use crate::refused::Reason;
+use crate::registry::Past;
 use crate::switch::{Mode, Overruled};
 use crate::tap::{Tap, Waits};
 use std::fmt;
@@ -265,20 +266,19 @@ impl Entry {
         let reasons = Reason::ALL
             .iter()
             .map(|&reason| (reason, self.tap.refusals(reason as usize)));
-        let overruled = lines
-            .iter()
-            .fold(Overruled::default(), |sum, line| Overruled {
-                let_through: sum.let_through + line.overruled.let_through,
-                tokens: sum.tokens + line.overruled.tokens,
-                frozen: sum.frozen + line.overruled.frozen,
-            });
+        // What is counted stays so, though its key is forgotten.
+        let past = match &self.what {
+            What::Limiter(_) => Past::default(),
+            What::Client(client) => client.past(),
+        };
+        let overruled = lines.iter().map(|line| line.overruled);
         Figures {
             name: self.tap.name.clone(),
             limiters: lines.len(),
-            admitted: lines.iter().map(|line| line.admitted).sum(),
-            refused: lines.iter().map(|line| line.refused).sum(),
+            admitted: past.admitted + lines.iter().map(|line| line.admitted).sum::<u64>(),
+            refused: past.refused + lines.iter().map(|line| line.refused).sum::<u64>(),
             reasons: reasons.filter(|(_, count)| *count > 0).collect(),
-            overruled,
+            overruled: overruled.fold(past.overruled, Overruled::plus),
             waits: self.tap.waits(),
         }
     }
