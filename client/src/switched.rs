@@ -6,7 +6,7 @@ use crate::tier::{Slip, Tier};
 use aliquot_core::unit::Tick;
 use std::sync::Arc;
 
-/// A [`Tier`] whose [`Mode`] can be changed while it is used.
+/// A [`Tier`] whose [`Mode`] can be changed while it is used; or a [`Keyed`](crate::Keyed) store of them.
 ///
 /// A **shadow** is one that starts as a dry run. Put among [`Layers`](crate::Layers) it refuses nothing and
 /// answers what it would have refused; it is charged for what the layers let through, just as
@@ -45,7 +45,7 @@ impl<T: Clone> Clone for Switched<T> {
     }
 }
 
-impl<T: Tier> Switched<T> {
+impl<T> Switched<T> {
     /// The tier, enforced.
     #[must_use]
     pub fn new(tier: T) -> Self {
@@ -78,6 +78,10 @@ impl<T: Tier> Switched<T> {
         self.switch.set_own(mode);
     }
 
+    pub(crate) fn switch(&self) -> &Switch {
+        &self.switch
+    }
+
     /// How often the mode had its way.
     #[must_use]
     pub fn overruled(&self) -> Overruled {
@@ -102,11 +106,8 @@ impl<T: Tier> Tier for Switched<T> {
             return Err(FROZEN);
         }
         self.tier.take_at(n, now).or_else(|refused| {
-            if self.switch.lets_through() {
-                self.switch.let_through(n);
-                return Ok(Slip::of_window(0, 0));
-            }
-            Err(refused)
+            self.switch.rule(n, refused)?;
+            Ok(Slip::of_window(0, 0))
         })
     }
 
