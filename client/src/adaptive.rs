@@ -26,6 +26,7 @@ use crate::limiter::Limiter;
 use crate::permit::Permit;
 use crate::refused::Refused;
 use crate::switch::{Mode, Overruled};
+use crate::tap::Tap;
 use aliquot_core::unit::{Span, Tick};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -147,6 +148,10 @@ impl Adaptive {
     #[must_use]
     pub fn overruled(&self) -> Overruled {
         self.inner.limiter.overruled()
+    }
+
+    pub(crate) fn watch(&self, tap: &Arc<Tap>) {
+        self.inner.limiter.tap(tap);
     }
 
     fn begin(&self, permit: Permit) -> Call {

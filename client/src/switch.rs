@@ -1,7 +1,5 @@
 //! What an operator says over a limit's head while it runs.
 
-use crate::refused::Refused;
-use crate::switched::FROZEN;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -149,19 +147,6 @@ impl Switch {
 
     pub(crate) fn is_frozen(&self) -> bool {
         self.mode() == Mode::Freeze
-    }
-
-    /// What becomes of a refusal, counted: it stands, or is let through.
-    pub(crate) fn rule(&self, n: u64, refused: Refused) -> Result<(), Refused> {
-        match self.mode() {
-            Mode::Enforce => return Err(refused),
-            Mode::Freeze => {
-                self.froze();
-                return Err(FROZEN);
-            }
-            Mode::DryRun | Mode::Bypass => self.let_through(n),
-        }
-        Ok(())
     }
 
     /// Counts what was let through.

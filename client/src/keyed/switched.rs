@@ -4,6 +4,7 @@
 
 use super::Keyed;
 use crate::refused::Refused;
+use crate::switch::Mode;
 use crate::switched::{FROZEN, Switched};
 use aliquot_core::unit::Tick;
 use std::borrow::Borrow;
@@ -63,16 +64,12 @@ impl<K: Borrow<Keyed>> Switched<K> {
         answers: &mut [Result<(), Refused>],
         now: Tick,
     ) {
-        if self.switch().is_frozen() {
-            for (_, answer) in asked.iter().zip(answers) {
-                self.switch().froze();
-                *answer = Err(FROZEN);
-            }
-            return;
+        match self.mode() {
+            Mode::Freeze => answers.fill(Err(FROZEN)),
+            _ => self.store().try_each_at(asked, answers, now),
         }
-        self.store().try_each_at(asked, answers, now);
         for ((_, n), answer) in asked.iter().zip(answers) {
-            *answer = answer.or_else(|refused| self.switch().rule(*n, refused));
+            *answer = answer.or_else(|refused| self.sentry().rule(*n, refused));
         }
     }
 
@@ -81,11 +78,8 @@ impl<K: Borrow<Keyed>> Switched<K> {
         n: u64,
         ask: impl FnOnce(&Keyed) -> Result<(), Refused>,
     ) -> Result<(), Refused> {
-        if self.switch().is_frozen() {
-            self.switch().froze();
-            return Err(FROZEN);
-        }
-        ask(self.store()).or_else(|refused| self.switch().rule(n, refused))
+        self.sentry().pass(n)?;
+        ask(self.store()).or_else(|refused| self.sentry().rule(n, refused))
     }
 
     fn store(&self) -> &Keyed {

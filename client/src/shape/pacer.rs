@@ -4,9 +4,11 @@ use super::{ShapeError, span_of, throttled};
 use crate::clock::{HostClock, SharedClock};
 use crate::limiter::Limiter;
 use crate::refused::{Reason, Refused};
-use crate::switch::{Mode, Overruled, Switch};
+use crate::sentry::Sentry;
+use crate::switch::{Mode, Overruled};
 use crate::switched::FROZEN;
 use crate::sync::{AtomicU64, Ordering};
+use crate::tap::Tap;
 use aliquot_core::unit::{Span, Tick};
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +52,7 @@ struct State {
 enum Interval {
     Own {
         every: AtomicU64,
-        switch: Switch,
+        sentry: Sentry,
         /// The mode has changed.
         change: Notify,
     },
@@ -68,7 +70,7 @@ impl Interval {
 
     fn mode(&self) -> Mode {
         match self {
-            Self::Own { switch, .. } => switch.mode(),
+            Self::Own { sentry, .. } => sentry.mode(),
             Self::Shared(limiter) => limiter.mode(),
         }
     }
@@ -85,7 +87,7 @@ impl Interval {
         match (self, booked) {
             (Self::Shared(limiter), booked) => limiter.rule(1, booked),
             (Self::Own { .. }, Ok(turn)) => Ok(Some(turn)),
-            (Self::Own { switch, .. }, Err(refused)) => switch.rule(1, refused).map(|()| None),
+            (Self::Own { sentry, .. }, Err(refused)) => sentry.rule(1, refused).map(|()| None),
         }
     }
 }
@@ -126,7 +128,7 @@ impl Pacer {
             next: AtomicU64::new(0),
             interval: Interval::Own {
                 every: AtomicU64::new(interval),
-                switch: Switch::default(),
+                sentry: Sentry::default(),
                 change: Notify::const_new(),
             },
             queue,
@@ -272,8 +274,8 @@ impl Pacer {
     /// use its key.
     pub fn set_mode(&self, mode: Mode) {
         match &self.state.interval {
-            Interval::Own { switch, change, .. } => {
-                switch.set_own(mode);
+            Interval::Own { sentry, change, .. } => {
+                sentry.set_mode(mode);
                 change.notify_waiters();
             }
             Interval::Shared(limiter) => limiter.set_mode(mode),
@@ -284,9 +286,20 @@ impl Pacer {
     #[must_use]
     pub fn overruled(&self) -> Overruled {
         match &self.state.interval {
-            Interval::Own { switch, .. } => switch.overruled(),
+            Interval::Own { sentry, .. } => sentry.overruled(),
             Interval::Shared(limiter) => limiter.overruled(),
         }
+    }
+
+    pub(crate) fn watch(&self, tap: &Arc<Tap>) {
+        match &self.state.interval {
+            Interval::Own { sentry, .. } => sentry.watch(tap),
+            Interval::Shared(limiter) => limiter.tap(tap),
+        }
+    }
+
+    pub(crate) fn waiting(&self) -> u64 {
+        self.waiting_at(self.state.clock.now())
     }
 
     /// How many turns are booked and not yet due.
