@@ -25,6 +25,8 @@ use crate::limit::LimitError;
 use crate::limiter::Limiter;
 use crate::permit::Permit;
 use crate::refused::Refused;
+use crate::switch::{Mode, Overruled};
+use crate::tap::Tap;
 use aliquot_core::unit::{Span, Tick};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -129,6 +131,27 @@ impl Adaptive {
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.inner.limiter.peek().burst
+    }
+
+    /// What holds.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.inner.limiter.mode()
+    }
+
+    /// Another mode for all clones: see [`Limiter::set_mode`]. The controller goes on learning from the calls that there are.
+    pub fn set_mode(&self, mode: Mode) {
+        self.inner.limiter.set_mode(mode);
+    }
+
+    /// How often the mode had its way.
+    #[must_use]
+    pub fn overruled(&self) -> Overruled {
+        self.inner.limiter.overruled()
+    }
+
+    pub(crate) fn watch(&self, tap: &Arc<Tap>) {
+        self.inner.limiter.tap(tap);
     }
 
     fn begin(&self, permit: Permit) -> Call {

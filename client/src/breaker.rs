@@ -1,7 +1,10 @@
 //! What is broken is left alone for a while, and then tried by one.
 
+mod mode;
+
 use crate::clock::{CounterClock, SharedClock};
 use crate::refused::{Reason, Refused};
+use crate::sentry::Sentry;
 use crate::sync::{AtomicU64, Ordering};
 use aliquot_core::unit::{Span, Tick};
 use std::sync::Arc;
@@ -17,6 +20,8 @@ use std::time::Duration;
 ///     │                           └─ it failed: twice as long a cool-down ┘  │
 ///     └────────────────────────────────── it went well ──────────────────────┘
 /// ```
+///
+/// An operator overrules it by a [`Mode`](crate::Mode) ([`Breaker::set_mode`]): closed whatever fails, open whatever goes well.
 ///
 /// A trial that nobody hears of again, because its [`Try`] was forgotten, is followed by another after a
 /// cool-down. One word holds all of it; to ask takes no lock.
@@ -44,6 +49,8 @@ struct Shared {
     word: AtomicU64,
     rules: Rules,
     clock: SharedClock,
+    sentry: Sentry,
+    openings: AtomicU64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -163,6 +170,8 @@ impl Breaker {
             word: AtomicU64::new(Word::CLOSED.pack()),
             rules,
             clock,
+            sentry: Sentry::default(),
+            openings: AtomicU64::new(0),
         };
         Self {
             shared: Arc::new(shared),
@@ -173,7 +182,7 @@ impl Breaker {
     ///
     /// # Errors
     ///
-    /// [`Reason::Broken`], with what is left of the cool-down.
+    /// [`Reason::Broken`], with what is left of the cool-down; [`Reason::Frozen`] where its mode says so.
     pub fn try_now(&self) -> Result<Try, Refused> {
         self.try_at(self.shared.clock.now())
     }
@@ -184,6 +193,7 @@ impl Breaker {
     ///
     /// As [`Breaker::try_now`].
     pub fn try_at(&self, now: Tick) -> Result<Try, Refused> {
+        self.shared.sentry.pass(1)?;
         let mut seen = self.shared.word.load(Ordering::Acquire);
         loop {
             let word = Word::unpack(seen);
@@ -192,10 +202,12 @@ impl Breaker {
             }
             let opens = self.opens_at(word);
             if now < opens {
-                return Err(Refused {
+                let refused = Refused {
                     reason: Reason::Broken,
                     retry_after: Some(Duration::from_nanos(opens.since(now).nanos())),
-                });
+                };
+                let ruled = self.shared.sentry.rule(1, refused);
+                return ruled.map(|()| self.leave(None));
             }
             let trial = Word {
                 state: State::Trying,
@@ -315,6 +327,10 @@ impl Breaker {
                 _ => return,
             };
             match self.swap(seen, next) {
+                Ok(()) if next.state == State::Open => {
+                    self.shared.openings.fetch_add(1, Ordering::Relaxed);
+                    return;
+                }
                 Ok(()) => return,
                 Err(found) => seen = found,
             }

@@ -3,6 +3,7 @@
 mod builder;
 mod name;
 mod near;
+mod switched;
 mod table;
 mod tags;
 

@@ -15,6 +15,7 @@ use crate::error::KeyRefused;
 use crate::keyed::Keyed;
 use crate::limiter::{Limiter, Snapshot};
 use crate::refused::{Admission, Refused};
+use crate::switched::Switched;
 use http::request::Parts;
 use http::{Request, Response};
 use std::fmt;
@@ -57,7 +58,7 @@ pub struct LimitLayer<A = Plain> {
 enum By {
     Limiter(Limiter),
     Keys(Of<Option<Result<Limiter, KeyRefused>>>),
-    Store(Arc<Keyed>, Of<Option<String>>),
+    Store(Switched<Arc<Keyed>>, Of<Option<String>>),
 }
 
 #[derive(Clone)]
@@ -105,7 +106,8 @@ impl LimitLayer {
         })))
     }
 
-    /// Each request against its key's bucket in a store of this process's own; `None` is not limited.
+    /// Each request against its key's bucket in a store of this process's own; `None` is not limited. The
+    /// store may have a mode: [`Switched`].
     ///
     /// ```
     /// use aliquot_client::web::{Proxies, key};
@@ -117,11 +119,11 @@ impl LimitLayer {
     /// # Ok::<(), aliquot_client::LimitError>(())
     /// ```
     #[must_use]
-    pub fn in_store<F>(store: Arc<Keyed>, key: F) -> Self
+    pub fn in_store<F>(store: impl Into<Switched<Arc<Keyed>>>, key: F) -> Self
     where
         F: Fn(&Parts) -> Option<String> + Send + Sync + 'static,
     {
-        Self::by(By::Store(store, Arc::new(key)))
+        Self::by(By::Store(store.into(), Arc::new(key)))
     }
 
     fn by(by: By) -> Self {
@@ -239,14 +241,14 @@ enum Outcome {
 /// What a request was decided by, to be looked at when it is answered.
 enum Meter {
     Limiter(Limiter),
-    Key(Arc<Keyed>, String),
+    Key(Switched<Arc<Keyed>>, String),
 }
 
 impl Meter {
     fn read(&self) -> Snapshot {
         match self {
             Self::Limiter(limiter) => limiter.peek(),
-            Self::Key(store, key) => store.peek_at(key, store.now()),
+            Self::Key(store, key) => store.tier().peek_at(key, store.tier().now()),
         }
     }
 }
@@ -276,7 +278,7 @@ impl Rules {
                 None => return Outcome::Free,
                 Some(key) => {
                     let outcome = store.try_acquire(&key, (self.cost)(parts));
-                    let meter = Meter::Key(Arc::clone(store), key);
+                    let meter = Meter::Key(store.clone(), key);
                     return match outcome {
                         Ok(()) => Outcome::Admitted(meter),
                         Err(refused) => Outcome::Refused(meter, refused),

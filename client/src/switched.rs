@@ -1,12 +1,13 @@
 //! A limit of any kind with a switch of its own, and limits that only watch.
 
 use crate::refused::{Reason, Refused};
-use crate::switch::{Mode, Overruled, Switch};
+use crate::sentry::Sentry;
+use crate::switch::{Mode, Overruled};
 use crate::tier::{Slip, Tier};
 use aliquot_core::unit::Tick;
 use std::sync::Arc;
 
-/// A [`Tier`] whose [`Mode`] can be changed while it is used.
+/// A [`Tier`] whose [`Mode`] can be changed while it is used; or a [`Keyed`](crate::Keyed) store of them.
 ///
 /// A **shadow** is one that starts as a dry run. Put among [`Layers`](crate::Layers) it refuses nothing and
 /// answers what it would have refused; it is charged for what the layers let through, just as
@@ -32,7 +33,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Switched<T> {
     tier: T,
-    switch: Arc<Switch>,
+    sentry: Arc<Sentry>,
 }
 
 impl<T: Clone> Clone for Switched<T> {
@@ -40,17 +41,17 @@ impl<T: Clone> Clone for Switched<T> {
     fn clone(&self) -> Self {
         Self {
             tier: self.tier.clone(),
-            switch: Arc::clone(&self.switch),
+            sentry: Arc::clone(&self.sentry),
         }
     }
 }
 
-impl<T: Tier> Switched<T> {
+impl<T> Switched<T> {
     /// The tier, enforced.
     #[must_use]
     pub fn new(tier: T) -> Self {
-        let switch = Arc::default();
-        Self { tier, switch }
+        let sentry = Arc::default();
+        Self { tier, sentry }
     }
 
     /// The tier, as a dry run.
@@ -70,18 +71,22 @@ impl<T: Tier> Switched<T> {
     /// What holds now.
     #[must_use]
     pub fn mode(&self) -> Mode {
-        self.switch.mode()
+        self.sentry.mode()
     }
 
     /// Another mode from the next decision on.
     pub fn set_mode(&self, mode: Mode) {
-        self.switch.set_own(mode);
+        self.sentry.set_mode(mode);
+    }
+
+    pub(crate) const fn sentry(&self) -> &Arc<Sentry> {
+        &self.sentry
     }
 
     /// How often the mode had its way.
     #[must_use]
     pub fn overruled(&self) -> Overruled {
-        self.switch.overruled()
+        self.sentry.overruled()
     }
 }
 
@@ -97,25 +102,15 @@ impl<T: Tier> Tier for Switched<T> {
     }
 
     fn take_at(&self, n: u64, now: Tick) -> Result<Slip, Refused> {
-        if self.switch.is_frozen() {
-            self.switch.froze();
-            return Err(FROZEN);
-        }
+        self.sentry.pass(n)?;
         self.tier.take_at(n, now).or_else(|refused| {
-            if self.switch.lets_through() {
-                self.switch.let_through(n);
-                return Ok(Slip::of_window(0, 0));
-            }
-            Err(refused)
+            self.sentry.rule(n, refused)?;
+            Ok(Slip::of_window(0, 0))
         })
     }
 
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
-        match self.switch.mode() {
-            Mode::Freeze => Err(FROZEN),
-            Mode::DryRun | Mode::Bypass => Ok(()),
-            Mode::Enforce => self.tier.peek_at(n, now),
-        }
+        self.sentry.would_rule(self.tier.peek_at(n, now))
     }
 
     fn put_back_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {

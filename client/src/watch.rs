@@ -1,10 +1,14 @@
 //! What limits do, for those who look on.
 
+mod post;
 #[cfg(feature = "metrics")]
 mod publish;
+mod table;
+
+pub use post::{Post, State, Watched};
 
 use crate::client::Client;
-use crate::limiter::{Limiter, Snapshot};
+use crate::limiter::{Limiter, Snapshot, Standing};
 use crate::refused::Reason;
 use crate::registry::Past;
 use crate::switch::{Mode, Overruled};
@@ -20,6 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// refusal, by a counter, and an admission of a limit of this process's own, by another.
 ///
 /// - [`Watch::lines`] says what each limiter holds just now; a watch written with `{}` is a table of them.
+/// - Breakers, throttles and whatever else has a [`Mode`] are watched as well ([`Watch::register`]), and have a table of their own.
 /// - `tracing` hears of the first refusal of each reason, and then of one in so many ([`Watch::sampling`]).
 /// - With the feature `metrics`, `Watch::publish` tells the `metrics` facade all there is to tell; see there for the names.
 ///
@@ -57,6 +62,7 @@ struct Entry {
 enum What {
     Limiter(Limiter),
     Client(Client),
+    Post(Watched),
 }
 
 /// One limiter, as it is now.
@@ -97,6 +103,8 @@ pub struct Figures {
     pub overruled: Overruled,
     /// How long those waited who were served.
     pub waits: Waits,
+    /// How many limiters admit by which right.
+    pub standings: [(Standing, usize); Standing::ALL.len()],
 }
 
 /// How a client does.
@@ -186,7 +194,7 @@ impl Watch {
     /// Watches a limiter. What is asked of the one that is answered, and of its clones, is counted.
     #[must_use = "what is asked of this one is counted"]
     pub fn limiter(&self, name: &str, limiter: Limiter) -> Limiter {
-        let tap = Arc::new(Tap::new(name, self.inner.sample));
+        let tap = self.tap(name);
         let limiter = limiter.tapped(&tap);
         self.add(tap, What::Limiter(limiter.clone()));
         limiter
@@ -195,9 +203,13 @@ impl Watch {
     /// Watches all limiters of a client, those that are made later too. A watch has the client as a clone has it: who
     /// waits for the last one to go closes the client instead.
     pub fn client(&self, name: &str, client: &Client) {
-        let tap = Arc::new(Tap::new(name, self.inner.sample));
+        let tap = self.tap(name);
         client.watch(&tap);
         self.add(tap, What::Client(client.clone()));
+    }
+
+    fn tap(&self, name: &str) -> Arc<Tap> {
+        Arc::new(Tap::new(name, self.inner.sample))
     }
 
     fn add(&self, tap: Arc<Tap>, what: What) {
@@ -217,11 +229,11 @@ impl Watch {
         entries.iter().flat_map(Entry::lines).collect()
     }
 
-    /// What is known of each name.
+    /// What is known of each name that limiters go by.
     #[must_use]
     pub fn figures(&self) -> Vec<Figures> {
         let entries = self.entries().clone();
-        entries.iter().map(Entry::figures).collect()
+        entries.iter().filter_map(Entry::figures).collect()
     }
 
     /// The clients that are watched.
@@ -230,7 +242,7 @@ impl Watch {
         let entries = self.entries().clone();
         let clients = entries.into_iter().filter_map(|entry| match entry.what {
             What::Client(client) => Some((entry.tap.name.clone(), client)),
-            What::Limiter(_) => None,
+            What::Limiter(_) | What::Post(_) => None,
         });
         clients.collect()
     }
@@ -241,6 +253,7 @@ impl Entry {
         match &self.what {
             What::Limiter(limiter) => vec![limiter.clone()],
             What::Client(client) => client.limiters(),
+            What::Post(_) => Vec::new(),
         }
     }
 
@@ -261,65 +274,27 @@ impl Entry {
         self.limiters().iter().map(line).collect()
     }
 
-    fn figures(&self) -> Figures {
+    fn figures(&self) -> Option<Figures> {
+        if let What::Post(_) = self.what {
+            return None;
+        }
         let lines = self.lines();
-        let reasons = Reason::ALL
-            .iter()
-            .map(|&reason| (reason, self.tap.refusals(reason as usize)));
+        let standing = |right| lines.iter().filter(|line| line.held.right == right).count();
         // What is counted stays so, though its key is forgotten.
         let past = match &self.what {
-            What::Limiter(_) => Past::default(),
             What::Client(client) => client.past(),
+            _ => Past::default(),
         };
         let overruled = lines.iter().map(|line| line.overruled);
-        Figures {
+        Some(Figures {
             name: self.tap.name.clone(),
             limiters: lines.len(),
             admitted: past.admitted + lines.iter().map(|line| line.admitted).sum::<u64>(),
             refused: past.refused + lines.iter().map(|line| line.refused).sum::<u64>(),
-            reasons: reasons.filter(|(_, count)| *count > 0).collect(),
+            reasons: self.tap.reasons(),
             overruled: overruled.fold(past.overruled, Overruled::plus),
             waits: self.tap.waits(),
-        }
-    }
-}
-
-impl fmt::Display for Watch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const HEADS: [&str; 10] = [
-            "NAME", "KEY", "MODE", "RIGHT", "RATE", "BURST", "LEVEL", "ADMITTED", "REFUSED",
-            "WAITING",
-        ];
-        let rows: Vec<_> = self.lines().iter().map(Line::cells).collect();
-        let width = |at: usize| {
-            let cells = rows.iter().map(|row| row[at].chars().count());
-            cells.max().unwrap_or(0).max(HEADS[at].len())
-        };
-        let widths: [usize; HEADS.len()] = std::array::from_fn(width);
-        let mut write = |cells: &[String; HEADS.len()]| {
-            let cells = cells.iter().zip(widths);
-            let cells = cells.map(|(cell, width)| format!("{cell:width$}"));
-            writeln!(f, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())
-        };
-        write(&HEADS.map(str::to_owned))?;
-        rows.iter().try_for_each(write)
-    }
-}
-
-impl Line {
-    fn cells(&self) -> [String; 10] {
-        let held = &self.held;
-        [
-            self.name.to_string(),
-            self.key.to_string(),
-            self.mode.to_string(),
-            format!("{:?}", held.right),
-            held.rate.to_string(),
-            held.burst.to_string(),
-            held.level.to_string(),
-            self.admitted.to_string(),
-            self.refused.to_string(),
-            self.waiting.to_string(),
-        ]
+            standings: Standing::ALL.map(|right| (right, standing(right))),
+        })
     }
 }

@@ -1,6 +1,6 @@
 //! The breaker against a naive one, and by hand.
 
-use aliquot_client::{Breaker, Circuit, Reason, Tick, Try};
+use aliquot_client::{Breaker, Circuit, Mode, Reason, Tick, Try};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -100,6 +100,54 @@ fn what_was_begun_before_it_opened_decides_nothing_after() {
         }
         assert_eq!(breaker.circuit_at(at(50)), open);
     }
+}
+
+#[test]
+fn held_closed_it_lets_all_through_and_goes_on_trying() {
+    for mode in [Mode::DryRun, Mode::Bypass] {
+        let breaker = breaker();
+        (0..3).for_each(|ms| fails(&breaker, ms));
+        breaker.set_mode(mode);
+        // What is let through while it is open decides nothing.
+        fails(&breaker, 3);
+        breaker.try_at(at(4)).expect("it is let through").success();
+        let open = Circuit::Open(Duration::from_millis(97));
+        assert_eq!((breaker.mode(), breaker.circuit_at(at(5))), (mode, open));
+        assert_eq!(breaker.overruled().let_through, 2);
+        // After the cool-down one is the trial, and beside it others are let through.
+        let trial = breaker.try_at(at(102)).expect("it is let through");
+        breaker
+            .try_at(at(103))
+            .expect("it is let through")
+            .success();
+        assert_eq!(breaker.circuit_at(at(103)), Circuit::Trying);
+        trial.success();
+        assert_eq!(breaker.circuit_at(at(104)), Circuit::Closed);
+        breaker.set_mode(Mode::Enforce);
+        assert!(breaker.try_at(at(105)).is_ok());
+        assert_eq!(
+            (breaker.overruled().let_through, breaker.openings()),
+            (3, 1)
+        );
+    }
+}
+
+#[test]
+fn held_open_it_lets_nobody_try_and_is_then_as_it_was() {
+    let breaker = breaker();
+    fails(&breaker, 0);
+    fails(&breaker, 1);
+    breaker.set_mode(Mode::Freeze);
+    let refused = breaker.try_at(at(2)).expect_err("it is held open");
+    assert_eq!(
+        (refused.reason, refused.retry_after),
+        (Reason::Frozen, None)
+    );
+    assert_eq!(breaker.circuit_at(at(2)), Circuit::Closed);
+    breaker.set_mode(Mode::Enforce);
+    assert_eq!(breaker.overruled().frozen, 1);
+    fails(&breaker, 3);
+    assert!(breaker.try_at(at(4)).is_err(), "the third in a row");
 }
 
 /// What a breaker does, said the long way.

@@ -1,12 +1,17 @@
 //! What the `metrics` facade is told.
 
-use aliquot_client::{Client, Limit, Limiter, ManualClock, Mode, Watch};
+use aliquot_client::adaptive::{Adaptive, Aimd, Bounds, Criticality, Throttle};
+use aliquot_client::{
+    Breaker, Client, Clock, FixedWindow, Limit, Limiter, ManualClock, Mode, Pacer, Switched, Tier,
+    Watch,
+};
 use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
     SharedString, Unit,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Keeps the last value of everything, by name and labels.
 #[derive(Clone, Default)]
@@ -44,8 +49,10 @@ impl GaugeFn for Page {
 }
 
 impl HistogramFn for Page {
+    /// Their sum, and how many there were.
     fn record(&self, value: f64) {
         self.write(|before| before + value);
+        Page(self.0.clone(), format!("{} times", self.1)).write(|before| before + 1.0);
     }
 }
 
@@ -110,7 +117,114 @@ async fn names_are_told_apart_and_keys_are_not() {
     book.says("aliquot_let_through_total{limit=mails}", 1.0);
     book.says("aliquot_limiters{limit=fleet,mode=enforce}", 3.0);
     book.says("aliquot_limiters{limit=mails,mode=dry_run}", 1.0);
+    book.says("aliquot_standing_limiters{limit=fleet,right=cold}", 3.0);
+    book.says("aliquot_standing_limiters{limit=fleet,right=leased}", 0.0);
+    book.says("aliquot_standing_limiters{limit=mails,right=forever}", 1.0);
     book.says("aliquot_well{limit=fleet}", 0.0);
     let book = book.0.lock().expect("nobody panicked");
     assert!(!book.keys().any(|name| name.contains("key=")), "{book:#?}");
+}
+
+#[tokio::test]
+async fn waits_are_told_as_they_end_and_what_was_frozen_is_counted() {
+    let (book, watch, clock) = (Book::default(), Watch::new(), ManualClock::new());
+    let _told = metrics::set_default_local_recorder(&book);
+    let limiter = Limiter::local_with(Limit::per_sec(1), 1, Arc::new(clock.clone()));
+    let limiter = watch.limiter("mails", limiter.expect("a limit"));
+    limiter
+        .acquire(1)
+        .await
+        .expect("who need not wait does not");
+    for _ in 0..2 {
+        let waiter = limiter.clone();
+        let waiting = tokio::spawn(async move { waiter.acquire(1).await });
+        while limiter.tokens() > -1.0 {
+            tokio::task::yield_now().await;
+        }
+        clock.advance(Duration::from_secs(1));
+        waiting.await.expect("no panic").expect("it was made");
+    }
+    book.says("aliquot_wait_seconds{limit=mails}", 2.0);
+    book.says("aliquot_wait_seconds{limit=mails} times", 2.0);
+    limiter.set_mode(Mode::Freeze);
+    assert!((0..3).all(|_| limiter.try_acquire(0).is_err()));
+    watch.publish();
+    book.says("aliquot_frozen_total{limit=mails}", 3.0);
+    book.says("aliquot_refusals_total{limit=mails,reason=frozen}", 3.0);
+    book.says("aliquot_limiters{limit=mails,mode=freeze}", 1.0);
+    book.says("aliquot_standing_limiters{limit=mails,right=frozen}", 1.0);
+}
+
+/// One of each, with a clock of its own; each has refused something.
+fn posts(watch: &Watch) -> (Breaker, Throttle) {
+    let clock = Arc::new(ManualClock::new());
+    let breaker = Breaker::with_clock(1, Duration::from_secs(1), clock.clone());
+    watch.register("search", &breaker);
+    breaker.try_now().expect("it is closed").failure();
+    assert!(breaker.try_now().is_err());
+
+    let throttle = Throttle::builder().clock(clock.clone()).make();
+    watch.register("index", &throttle);
+    for draw in [u64::MAX, u64::MAX, 0] {
+        let _ = throttle.attempt_at(Criticality::Sheddable, clock.now(), draw);
+    }
+
+    let bounds = Bounds::new(1, 9).expect("bounds");
+    let database = Adaptive::with_clock(Aimd::new(bounds), clock.clone()).expect("permits");
+    watch.register("database", &database);
+    let _call = database.try_call().expect("one");
+    assert!(database.try_call().is_err());
+
+    let pacer = Pacer::with_clock(Duration::from_secs(1), 1, clock.clone()).expect("a pacer");
+    watch.register("pacer", &pacer);
+    assert_eq!((0..3).filter(|_| pacer.book().is_ok()).count(), 2);
+
+    let window = FixedWindow::with_clock(1, Duration::from_secs(1), clock).expect("a window");
+    let window = Switched::shadow(window);
+    watch.register("window", &window);
+    assert!((0..3).all(|_| window.take_at(1, window.now()).is_ok()));
+    (breaker, throttle)
+}
+
+#[test]
+fn whatever_has_a_mode_is_told_of() {
+    let (book, watch) = (Book::default(), Watch::new());
+    let (breaker, throttle) = posts(&watch);
+    let publish = || metrics::with_local_recorder(&book, || watch.publish());
+    publish();
+    book.says("aliquot_circuit{limit=search,circuit=open}", 1.0);
+    book.says("aliquot_circuit{limit=search,circuit=closed}", 0.0);
+    book.says("aliquot_circuit_openings_total{limit=search}", 1.0);
+    book.says("aliquot_refusals_total{limit=search,reason=broken}", 1.0);
+    book.says(
+        "aliquot_throttle_requests{limit=index,criticality=sheddable}",
+        3.0,
+    );
+    book.says(
+        "aliquot_throttle_accepts{limit=index,criticality=sheddable}",
+        0.0,
+    );
+    book.says(
+        "aliquot_throttle_rejected_ratio{limit=index,criticality=sheddable}",
+        0.75,
+    );
+    book.says("aliquot_refusals_total{limit=index,reason=shed}", 1.0);
+    book.says("aliquot_adaptive_limit{limit=database}", 1.0);
+    book.says("aliquot_refusals_total{limit=database,reason=permits}", 1.0);
+    book.says("aliquot_waiting_turns{limit=pacer}", 1.0);
+    book.says("aliquot_refusals_total{limit=pacer,reason=throttled}", 1.0);
+    book.says("aliquot_limiters{limit=window,mode=dry_run}", 1.0);
+    book.says("aliquot_let_through_total{limit=window}", 2.0);
+    breaker.set_mode(Mode::Bypass);
+    assert!(breaker.try_now().is_ok());
+    throttle.set_mode(Mode::Freeze);
+    assert!(throttle.attempt(Criticality::Critical).is_err());
+    breaker.reset();
+    publish();
+    book.says("aliquot_circuit{limit=search,circuit=open}", 0.0);
+    book.says("aliquot_circuit{limit=search,circuit=closed}", 1.0);
+    book.says("aliquot_limiters{limit=search,mode=bypass}", 1.0);
+    book.says("aliquot_limiters{limit=search,mode=enforce}", 0.0);
+    book.says("aliquot_let_through_total{limit=search}", 1.0);
+    book.says("aliquot_frozen_total{limit=index}", 1.0);
 }

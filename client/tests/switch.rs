@@ -1,8 +1,9 @@
 //! What modes change, and what they leave alone.
 
+use aliquot_client::adaptive::{Adaptive, Aimd, Bounds};
 use aliquot_client::{
-    Admission, Client, FixedWindow, Layers, Limit, Limiter, ManualClock, Mode, Reason, Refused,
-    Standing, Switched, Tier,
+    Admission, Client, Clock, FixedWindow, Keyed, Layers, Limit, Limiter, ManualClock, Mode, Pacer,
+    Reason, Refused, Standing, Switched, Tier,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -211,4 +212,109 @@ fn a_mode_holds_for_what_a_thread_took_beforehand() {
         assert!(limiter.try_acquire(1).is_ok(), "all are let through");
     }
     assert!(limiter.overruled().let_through > 0);
+}
+
+#[test]
+fn a_store_of_keys_has_one_mode() {
+    let clock = ManualClock::new();
+    let store = Keyed::builder(Limit::per_sec(1), 2, 100)
+        .clock(Arc::new(clock.clone()))
+        .build()
+        .expect("a store");
+    let store = Switched::shadow(Arc::new(store));
+    let now = store.tier().now();
+    let asked = [("a", 1), ("b", 3), ("a", 1), ("a", 1)];
+    let each = |store: &Switched<Arc<Keyed>>| {
+        let mut answers = [Ok(()); 4];
+        store.try_each_at(&asked, &mut answers, now);
+        answers.map(reason)
+    };
+    assert_eq!(each(&store), [None; 4]);
+    let overruled = store.overruled();
+    assert_eq!((overruled.let_through, overruled.tokens), (2, 4));
+    // The keys owe what they would have owed.
+    store.set_mode(Mode::Enforce);
+    assert_eq!(reason(store.try_acquire("a", 1)), Some(Reason::Throttled));
+    assert!(store.try_acquire("b", 2).is_ok());
+    store.set_mode(Mode::Bypass);
+    assert!(store.try_acquire_at("b", 9, now).is_ok());
+    assert!(store.try_acquire_of(0, "b", 9, now).is_ok());
+    store.set_mode(Mode::Freeze);
+    assert_eq!(each(&store), [Some(Reason::Frozen); 4]);
+    assert_eq!(reason(store.try_acquire("new", 1)), Some(Reason::Frozen));
+    assert_eq!(store.overruled().frozen, 5);
+    assert_eq!(store.overruled().let_through, 4);
+    assert_eq!(store.tier().tokens_at("new", now), 2);
+}
+
+#[tokio::test]
+async fn a_pacer_lets_through_whom_it_would_have_kept_and_books_no_turn_for_it() {
+    let clock = ManualClock::new();
+    let pacer = Pacer::with_clock(SECOND, 1, Arc::new(clock.clone())).expect("a pacer");
+    pacer.set_mode(Mode::DryRun);
+    let now = clock.now();
+    let turns: Vec<_> = (0..3)
+        .map(|_| pacer.book_at(now).expect("a turn"))
+        .collect();
+    assert!(turns.iter().all(|turn| turn.at() == now));
+    assert_eq!(
+        (pacer.mode(), pacer.overruled().let_through),
+        (Mode::DryRun, 2)
+    );
+    let mut turns = turns.into_iter();
+    let booked = turns.next().expect("three");
+    // What was let through has nothing to give up, and keeps nobody from the turn that was booked.
+    assert!(turns.all(|turn| !turn.cancel()));
+    assert!(booked.cancel());
+    pacer.set_mode(Mode::Enforce);
+    let turns: Vec<_> = (0..3).map(|_| pacer.book_at(now)).collect();
+    assert_eq!(turns.iter().filter(|turn| turn.is_ok()).count(), 2);
+    pacer.set_mode(Mode::Freeze);
+    assert_eq!(reason(pacer.book_at(now)), Some(Reason::Frozen));
+    assert_eq!(reason(pacer.turn().await), Some(Reason::Frozen));
+    assert_eq!(pacer.overruled().frozen, 2);
+}
+
+#[tokio::test]
+async fn who_waits_for_a_turn_obeys_a_mode_that_changes() {
+    let wait = |mode| async move {
+        let clock = ManualClock::new();
+        let pacer = Pacer::with_clock(SECOND, 1, Arc::new(clock.clone())).expect("a pacer");
+        let now = clock.now();
+        let _first = pacer.book_at(now).expect("the first");
+        let waiter = pacer.clone();
+        let waiting = tokio::spawn(async move { waiter.turn().await });
+        while pacer.waiting_at(now) < 1 {
+            tokio::task::yield_now().await;
+        }
+        pacer.set_mode(mode);
+        let answer = tokio::time::timeout(10 * SECOND, waiting).await;
+        let answer = answer.expect("it obeys").expect("it does not panic");
+        pacer.set_mode(Mode::Enforce);
+        // Its turn was given up.
+        let next = pacer.book_at(now).expect("there is room");
+        assert_eq!(next.delay_at(now), SECOND);
+        answer
+    };
+    assert_eq!(reason(wait(Mode::Bypass).await), None);
+    assert_eq!(reason(wait(Mode::Freeze).await), Some(Reason::Frozen));
+}
+
+#[test]
+fn calls_beyond_an_adaptive_limit_are_let_through_or_frozen() {
+    let bounds = Bounds::new(1, 10).expect("bounds");
+    let clock = Arc::new(ManualClock::new());
+    let adaptive = Adaptive::with_clock(Aimd::new(bounds), clock).expect("permits");
+    adaptive.set_mode(Mode::DryRun);
+    let calls: Vec<_> = (0..3)
+        .map(|_| adaptive.try_call().expect("a call"))
+        .collect();
+    assert_eq!(
+        (adaptive.mode(), adaptive.overruled().let_through),
+        (Mode::DryRun, 2)
+    );
+    drop(calls);
+    adaptive.set_mode(Mode::Freeze);
+    assert_eq!(reason(adaptive.try_call()), Some(Reason::Frozen));
+    assert_eq!((adaptive.overruled().frozen, adaptive.limit()), (1, 1));
 }

@@ -1,7 +1,7 @@
 //! The throttle against its formula, and against a backend that can take so much.
 
 use aliquot_client::adaptive::{Criticality, Throttle};
-use aliquot_client::{LimitError, Reason, Tick};
+use aliquot_client::{LimitError, Mode, Reason, Tick};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
@@ -142,4 +142,35 @@ fn its_own_draws_are_even_and_its_settings_checked() {
         let built = Throttle::builder().multiplier(of, percent);
         assert_eq!(built.err(), Some(LimitError::Multiplier { percent }));
     }
+}
+
+#[test]
+fn its_mode_overrules_it_and_what_is_frozen_is_no_trouble_of_the_backend_s() {
+    let throttle = Throttle::new();
+    let of = Criticality::Critical;
+    let rejected = |throttle: &Throttle| throttle.attempt_at(of, at(1), 0).err();
+    let _ = throttle.attempt_at(of, at(0), u64::MAX);
+    assert_eq!(rejected(&throttle).map(|no| no.reason), Some(Reason::Shed));
+    throttle.set_mode(Mode::Freeze);
+    assert_eq!(
+        rejected(&throttle).map(|no| no.reason),
+        Some(Reason::Frozen)
+    );
+    assert_eq!(throttle.shown_at(of, at(1)).requests, 2);
+    throttle.set_mode(Mode::DryRun);
+    for _ in 0..9 {
+        let attempt = throttle
+            .attempt_at(of, at(1), 0)
+            .expect("it is let through");
+        attempt.accepted_at(at(1));
+    }
+    // What was let through it learns from.
+    let shown = throttle.shown_at(of, at(1));
+    assert_eq!((shown.requests, shown.accepts, shown.rejected), (11, 9, 0));
+    let overruled = throttle.overruled();
+    assert_eq!(overruled.frozen, 1);
+    assert!(
+        (1..9).contains(&overruled.let_through),
+        "until it is spared no more"
+    );
 }

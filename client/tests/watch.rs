@@ -1,6 +1,9 @@
 //! What is said of limiters to those who look on.
 
-use aliquot_client::{Client, Health, Limit, Limiter, ManualClock, Mode, Reason, Waits, Watch};
+use aliquot_client::{
+    Breaker, Circuit, Client, Health, Limit, Limiter, ManualClock, Mode, Reason, Standing, State,
+    Waits, Watch,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -84,6 +87,7 @@ async fn a_client_says_how_it_does() {
     }
     let figures = &watch.figures()[0];
     assert_eq!((figures.limiters, figures.refused), (2, 6));
+    assert_eq!(figures.standings[0], (Standing::Cold, 2));
     assert_eq!(figures.reasons, [(Reason::Cold, 2)]);
     let keys: Vec<_> = watch.lines().iter().map(|line| line.key.clone()).collect();
     assert_eq!(keys, ["a".into(), Box::<str>::from("b")]);
@@ -94,4 +98,40 @@ async fn a_client_says_how_it_does() {
     assert_eq!(client.health(), Health::Closed);
     let idle = Client::connect(["127.0.0.1:9"]).expect("a client");
     assert!(idle.health().is_well());
+}
+
+#[test]
+fn a_breaker_is_a_row_of_its_own() {
+    let watch = Watch::new();
+    let clock = Arc::new(ManualClock::new());
+    let breaker = Breaker::with_clock(1, Duration::from_secs(1), clock.clone());
+    watch.register("search", &breaker);
+    breaker.try_now().expect("it is closed").failure();
+    assert!(breaker.try_now().is_err());
+    breaker.set_mode(Mode::DryRun);
+    assert!(breaker.try_now().is_ok());
+    let post = &watch.posts()[0];
+    assert_eq!(
+        (&*post.name, post.mode, post.overruled.let_through),
+        ("search", Mode::DryRun, 1)
+    );
+    assert_eq!(post.reasons, [(Reason::Broken, 1)]);
+    let circuit = Circuit::Open(Duration::from_secs(1));
+    assert_eq!(
+        post.state,
+        State::Breaker {
+            circuit,
+            openings: 1
+        }
+    );
+    // It is no limiter, and hides none.
+    assert!(watch.lines().is_empty() && watch.figures().is_empty());
+    assert_eq!(watch.to_string().lines().count(), 2);
+    let _mails = watch.limiter("mails", limiter(&clock, 1));
+    let table = watch.to_string();
+    let rows: Vec<_> = table.lines().collect();
+    assert_eq!(rows.len(), 5);
+    let cells: Vec<_> = rows[4].split_whitespace().collect();
+    let wanted = ["search", "dry_run", "open,", "1", "openings", "1", "1", "0"];
+    assert_eq!(cells, wanted);
 }

@@ -1,9 +1,15 @@
 //! Rejecting here what would be rejected there.
 
+mod history;
+
 use crate::clock::{CounterClock, SharedClock};
 use crate::limit::LimitError;
 use crate::refused::{Reason, Refused};
-use aliquot_core::unit::{Span, Tick};
+use crate::sentry::Sentry;
+use crate::switch::{Mode, Overruled};
+use crate::tap::Tap;
+use aliquot_core::unit::Tick;
+use history::{Count, History};
 use rand::RngExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -81,6 +87,7 @@ struct Inner {
     multipliers: [u32; 4],
     clock: SharedClock,
     draws: AtomicU64,
+    sentry: Sentry,
 }
 
 /// What makes a [`Throttle`].
@@ -110,6 +117,14 @@ pub struct Shown {
     pub rejected: u64,
 }
 
+impl Shown {
+    /// The part of all calls that is rejected now.
+    #[must_use]
+    pub fn rejected_part(&self) -> f64 {
+        self.rejected as f64 / Throttle::WHOLE as f64
+    }
+}
+
 impl Default for Throttle {
     fn default() -> Self {
         Self::new()
@@ -136,7 +151,7 @@ impl Throttle {
     ///
     /// # Errors
     ///
-    /// [`Reason::Shed`]; it was counted.
+    /// [`Reason::Shed`]; it was counted. [`Reason::Frozen`] where its mode says so; that is no trouble of the backend's, and was not.
     pub fn attempt(&self, criticality: Criticality) -> Result<Attempt, Refused> {
         let drawn = self.inner.draws.fetch_add(GOLDEN, Ordering::Relaxed);
         self.attempt_at(criticality, self.inner.clock.now(), mixed(drawn))
@@ -153,10 +168,11 @@ impl Throttle {
         now: Tick,
         drawn: u64,
     ) -> Result<Attempt, Refused> {
+        self.inner.sentry.pass(1)?;
         let shown = self.shown_at(criticality, now);
         self.history(criticality).add(now, Count::REQUEST);
         if drawn >> 32 < shown.rejected {
-            return Err(Refused::from(Reason::Shed));
+            self.inner.sentry.rule(1, Refused::from(Reason::Shed))?;
         }
         Ok(Attempt {
             throttle: self.clone(),
@@ -184,6 +200,28 @@ impl Throttle {
     #[must_use]
     pub fn shown(&self, criticality: Criticality) -> Shown {
         self.shown_at(criticality, self.inner.clock.now())
+    }
+
+    /// What holds.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.inner.sentry.mode()
+    }
+
+    /// Another mode from the next call on, for all clones: a dry run and a bypass reject nothing, and what they let
+    /// through counts by what becomes of it, as ever; a freeze rejects everything.
+    pub fn set_mode(&self, mode: Mode) {
+        self.inner.sentry.set_mode(mode);
+    }
+
+    /// How often the mode had its way.
+    #[must_use]
+    pub fn overruled(&self) -> Overruled {
+        self.inner.sentry.overruled()
+    }
+
+    pub(crate) fn watch(&self, tap: &Arc<Tap>) {
+        self.inner.sentry.watch(tap);
     }
 
     fn history(&self, criticality: Criticality) -> &History {
@@ -258,109 +296,11 @@ impl ThrottleBuilder {
             multipliers: self.multipliers,
             clock: self.clock,
             draws: AtomicU64::new(seed),
+            sentry: Sentry::default(),
         };
         Throttle {
             inner: Arc::new(inner),
         }
-    }
-}
-
-/// The last two minutes, in parts that are forgotten one at a time.
-#[derive(Debug, Default)]
-struct History {
-    parts: [AtomicU64; Self::PARTS],
-}
-
-/// What a part holds: `index (20 bits) │ requests (22 bits) │ accepts (22 bits)`. A part that is full
-/// counts nothing more: 800,000 calls a second.
-#[derive(Clone, Copy, Debug)]
-struct Count {
-    requests: u64,
-    accepts: u64,
-}
-
-impl Count {
-    const BITS: u32 = 22;
-    const MOST: u64 = (1 << Self::BITS) - 1;
-
-    const REQUEST: Self = Self {
-        requests: 1,
-        accepts: 0,
-    };
-    const ACCEPT: Self = Self {
-        requests: 0,
-        accepts: 1,
-    };
-
-    const fn unpack(word: u64) -> (u64, Self) {
-        let count = Self {
-            requests: word >> Self::BITS & Self::MOST,
-            accepts: word & Self::MOST,
-        };
-        (word >> (2 * Self::BITS), count)
-    }
-
-    const fn pack(self, index: u64) -> u64 {
-        index << (2 * Self::BITS) | self.requests << Self::BITS | self.accepts
-    }
-}
-
-impl History {
-    const PARTS: usize = 24;
-    const PART: Span = Span::from_secs(5);
-    const INDEX_BITS: u32 = 20;
-
-    /// The index of the part at `now`. It comes back after 60 days.
-    const fn index(now: Tick) -> u64 {
-        let index = now.nanos() / Self::PART.nanos() + 1;
-        index & ((1 << Self::INDEX_BITS) - 1)
-    }
-
-    fn add(&self, now: Tick, more: Count) {
-        let index = Self::index(now);
-        let part = &self.parts[index as usize % Self::PARTS];
-        let mut seen = part.load(Ordering::Relaxed);
-        loop {
-            let (of, count) = Count::unpack(seen);
-            let count = match of == index {
-                true => count,
-                false => Count {
-                    requests: 0,
-                    accepts: 0,
-                },
-            };
-            let next = Count {
-                requests: count.requests + more.requests,
-                accepts: count.accepts + more.accepts,
-            };
-            if next.requests > Count::MOST || next.accepts > Count::MOST {
-                return;
-            }
-            let (done, found) = (Ordering::Relaxed, Ordering::Relaxed);
-            match part.compare_exchange_weak(seen, next.pack(index), done, found) {
-                Ok(_) => return,
-                Err(found) => seen = found,
-            }
-        }
-    }
-
-    fn sum(&self, now: Tick) -> Count {
-        let index = Self::index(now);
-        let none = Count {
-            requests: 0,
-            accepts: 0,
-        };
-        self.parts.iter().fold(none, |sum, part| {
-            let (of, count) = Count::unpack(part.load(Ordering::Relaxed));
-            let age = index.wrapping_sub(of) & ((1 << Self::INDEX_BITS) - 1);
-            match age < Self::PARTS as u64 {
-                true => Count {
-                    requests: sum.requests + count.requests,
-                    accepts: sum.accepts + count.accepts,
-                },
-                false => sum,
-            }
-        })
     }
 }
 

@@ -63,16 +63,21 @@ impl Limiter {
 
     /// Lets through what would have been refused, or would have waited.
     pub(super) fn let_through(&self, n: u64, now: Tick) -> Admission {
-        self.gate.switch.let_through(n);
-        if self.own.is_none() && self.mode() == Mode::DryRun {
-            self.gate.tally.denied(n);
-            self.handle.shared.want();
-        }
+        self.pass(n);
         Admission {
             tokens: n,
             asked_at: now,
             decided_at: now,
             period: PeriodId::new(0),
+        }
+    }
+
+    /// Counts what is let through: of a share, a dry run wants it and a bypass does not.
+    pub(super) fn pass(&self, n: u64) {
+        self.gate.switch.let_through(n);
+        if self.own.is_none() && self.mode() == Mode::DryRun {
+            self.gate.tally.denied(n);
+            self.handle.shared.want();
         }
     }
 

@@ -4,11 +4,14 @@ use super::Limiter;
 use crate::cell::{Mark, No};
 use crate::clock::SharedClock;
 use crate::key::parts::Part;
-use crate::refused::Refused;
+use crate::refused::{Reason, Refused};
+use crate::switch::Mode;
+use crate::switched::FROZEN;
 use crate::sync::Ordering;
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{Span, Tick};
 use std::sync::Arc;
+use tokio::sync::Notify;
 
 impl Limiter {
     pub(crate) fn clock(&self) -> SharedClock {
@@ -23,6 +26,10 @@ impl Limiter {
 
     /// Whether a share may be used at `now`.
     pub(crate) fn may_use_at(&self, now: Tick) -> Result<(), Refused> {
+        // The cell learns of a freeze later, and says then that it is closed.
+        if self.gate.switch.is_frozen() {
+            return Err(FROZEN);
+        }
         let lease = self.handle.shared.lease.0.load(Ordering::Acquire);
         let no = match self.gate.cell.view(now).slot.mark {
             Mark::Leased if now.nanos() < lease => return Ok(()),
@@ -47,13 +54,46 @@ impl Limiter {
         Ok(every.nanos().max(1))
     }
 
-    /// Counts what was wanted of the share by other means than its tokens.
-    pub(crate) fn wanted(&self, n: u64, admitted: bool) {
-        if admitted {
-            self.gate.tally.admitted(n);
-        } else {
-            self.gate.tally.denied(n);
-            self.handle.shared.want();
+    /// What becomes of what was wanted of the share by other means than its tokens: it is counted, and where it
+    /// was refused the mode has its say. `None` was let through, and nothing was taken for it.
+    pub(crate) fn rule<T>(
+        &self,
+        n: u64,
+        decided: Result<T, Refused>,
+    ) -> Result<Option<T>, Refused> {
+        let refused = match decided {
+            Ok(taken) => {
+                self.gate.tally.admitted(n);
+                return Ok(Some(taken));
+            }
+            Err(refused) => refused,
+        };
+        match self.would_rule(refused) {
+            Ok(()) => self.pass(n),
+            Err(refused) => {
+                if refused.reason == Reason::Frozen {
+                    self.gate.switch.froze();
+                }
+                return Err(self.deny(n, refused));
+            }
         }
+        Ok(None)
+    }
+
+    /// What would become of a refusal; nothing is counted.
+    pub(crate) fn would_rule(&self, refused: Refused) -> Result<(), Refused> {
+        match self.mode() {
+            Mode::Enforce => Err(refused),
+            Mode::Freeze => Err(FROZEN),
+            Mode::DryRun | Mode::Bypass => match refused.reason {
+                Reason::Closed | Reason::WrongKind => Err(refused),
+                _ => Ok(()),
+            },
+        }
+    }
+
+    /// Who waits for what the mode may change is told here that it did.
+    pub(crate) fn change(&self) -> &Notify {
+        &self.gate.change
     }
 }

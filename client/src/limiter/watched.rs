@@ -1,11 +1,42 @@
 //! What is said of a limiter that is watched.
 
-use super::Limiter;
+use super::{Limiter, Standing};
 use crate::refused::Refused;
 use crate::tap::Tap;
 use aliquot_core::unit::Tick;
 use std::sync::Arc;
 use std::time::Duration;
+
+impl Standing {
+    /// All of them, in their order.
+    pub const ALL: [Self; 9] = [
+        Self::Cold,
+        Self::Leased,
+        Self::Lapsed,
+        Self::Floor,
+        Self::Forever,
+        Self::Open,
+        Self::NoBudget,
+        Self::Closed,
+        Self::Frozen,
+    ];
+
+    /// The right in one word, as in metrics.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Cold => "cold",
+            Self::Leased => "leased",
+            Self::Lapsed => "lapsed",
+            Self::Floor => "floor",
+            Self::Forever => "forever",
+            Self::Open => "open",
+            Self::NoBudget => "no_budget",
+            Self::Closed => "closed",
+            Self::Frozen => "frozen",
+        }
+    }
+}
 
 impl Limiter {
     /// The same limiter, of which is counted what it admits and refuses, from now on, by this handle and its
@@ -19,19 +50,14 @@ impl Limiter {
     /// Tells of a refusal, if somebody wants to know: of the first of each reason, and then of a sample.
     #[cold]
     pub(super) fn tell_refused(&self, n: u64, refused: Refused) {
-        let Some(tap) = self.gate.tap() else { return };
-        let Some(of) = tap.refused(refused.reason as usize) else {
-            return;
-        };
-        tracing::info!(
-            limit = &*tap.name,
-            key = self.key(),
-            reason = refused.reason.word(),
-            tokens = n,
-            retry_after_ms = refused.retry_after.map(|wait| wait.as_millis() as u64),
-            one_of = of,
-            "refused"
-        );
+        if let Some(tap) = self.gate.tap() {
+            tap.tell_refused(self.key(), n, refused);
+        }
+    }
+
+    /// Of a limiter that is used by another thing: what is refused is counted there, if it is not elsewhere.
+    pub(crate) fn tap(&self, tap: &Arc<Tap>) {
+        self.gate.watch(tap);
     }
 
     /// Tells of a wait that was served.

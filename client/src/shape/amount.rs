@@ -5,6 +5,7 @@ use crate::key::parts::Part;
 use crate::limiter::Limiter;
 use crate::refused::{Reason, Refused};
 use crate::sync::{AtomicU64, Ordering};
+use crate::tier::Slip;
 use aliquot_core::unit::{Span, Tick};
 use std::sync::Arc;
 
@@ -61,11 +62,21 @@ impl Amount {
         Ok(())
     }
 
-    /// Counts what became of a request, where those who deal want to know.
-    pub(super) fn tell<T>(&self, n: u64, outcome: Result<T, Refused>) -> Result<T, Refused> {
-        if let Self::Shared { limiter, .. } = self {
-            limiter.wanted(n, outcome.is_ok());
-        }
-        outcome
+    /// What becomes of a request: over a share it is counted, and the limiter's mode obeyed. The slip of what that let
+    /// through is of nothing.
+    pub(super) fn rule(&self, n: u64, taken: Result<u64, Refused>) -> Result<Slip, Refused> {
+        let window = match self {
+            Self::Own(_) => Some(taken?),
+            Self::Shared { limiter, .. } => limiter.rule(n, taken)?,
+        };
+        Ok(window.map_or(Slip::of_window(0, 0), |window| Slip::of_window(n, window)))
+    }
+
+    /// What would become of it.
+    pub(super) fn would_rule(&self, room: Result<(), Refused>) -> Result<(), Refused> {
+        room.or_else(|refused| match self {
+            Self::Own(_) => Err(refused),
+            Self::Shared { limiter, .. } => limiter.would_rule(refused),
+        })
     }
 }

@@ -142,7 +142,7 @@ impl SlidingCounter {
     ///
     /// As [`SlidingCounter::try_acquire`].
     pub fn try_acquire_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
-        self.limit.tell(n, self.take(n, now)).map(|_| ())
+        self.limit.rule(n, self.take(n, now)).map(|_| ())
     }
 
     /// Another limit from the next decision on: 1 to [`SlidingCounter::LIMIT_MAX`].
@@ -249,12 +249,12 @@ impl Tier for SlidingCounter {
     }
 
     fn take_at(&self, n: u64, now: Tick) -> Result<Slip, Refused> {
-        let taken = self.limit.tell(n, self.take(n, now));
-        taken.map(|index| Slip::of_window(n, index))
+        self.limit.rule(n, self.take(n, now))
     }
 
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
-        self.step(&self.look(now), n, now).map(|_| ())
+        let step = self.step(&self.look(now), n, now);
+        self.limit.would_rule(step.map(|_| ()))
     }
 
     /// What is put back counts while the window that it was taken from is the present one.

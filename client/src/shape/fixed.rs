@@ -108,7 +108,7 @@ impl FixedWindow {
     ///
     /// As [`FixedWindow::try_acquire`].
     pub fn try_acquire_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
-        self.limit.tell(n, self.take(n, now)).map(|_| ())
+        self.limit.rule(n, self.take(n, now)).map(|_| ())
     }
 
     /// What was used of the window at `now`.
@@ -176,13 +176,12 @@ impl Tier for FixedWindow {
     }
 
     fn take_at(&self, n: u64, now: Tick) -> Result<Slip, Refused> {
-        let taken = self.limit.tell(n, self.take(n, now));
-        taken.map(|index| Slip::of_window(n, index))
+        self.limit.rule(n, self.take(n, now))
     }
 
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
-        self.step(self.word.load(Ordering::Acquire), n, now)
-            .map(|_| ())
+        let step = self.step(self.word.load(Ordering::Acquire), n, now);
+        self.limit.would_rule(step.map(|_| ()))
     }
 
     /// What is put back counts in the window that it was taken from, while that is the present one.

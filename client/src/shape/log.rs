@@ -130,7 +130,7 @@ impl SlidingLog {
     ///
     /// As [`SlidingLog::try_acquire`].
     pub fn try_acquire_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
-        self.limit.tell(n, self.take(n, now)).map(|_| ())
+        self.limit.rule(n, self.take(n, now)).map(|_| ())
     }
 
     /// The most in any window: over a share, the most of that which it uses.
@@ -210,13 +210,13 @@ impl Tier for SlidingLog {
     }
 
     fn take_at(&self, n: u64, now: Tick) -> Result<Slip, Refused> {
-        let taken = self.limit.tell(n, self.take(n, now));
-        taken.map(|head| Slip::of_window(n, head))
+        self.limit.rule(n, self.take(n, now))
     }
 
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
         let at = self.latest.load(Ordering::Acquire).max(now.nanos());
-        self.room(self.head.load(Ordering::Acquire), n, at)
+        let room = self.room(self.head.load(Ordering::Acquire), n, at);
+        self.limit.would_rule(room)
     }
 
     /// Nothing is put back: what was admitted is remembered until it has left. In

@@ -7,6 +7,8 @@ use crate::key::Gate;
 use crate::limiter::Limiter;
 use crate::refused::{Reason, Refused};
 use crate::shared::{Handle, Pace, Shared};
+use crate::switch::Mode;
+use crate::tier::Tier;
 use aliquot_core::budget::BudgetDraft;
 use aliquot_core::client::{Decider, Right};
 use aliquot_core::message::Terms;
@@ -23,6 +25,7 @@ const WHOLE: u64 = 6;
 /// A process with a clock that is apart from the others'.
 struct Process {
     shared: Arc<Shared>,
+    gate: Arc<Gate>,
     limiter: Limiter,
     decider: CellDecider,
     offset: u64,
@@ -65,12 +68,13 @@ impl Process {
         let handle = Handle::with(Source::Other(Arc::new(clock)), Pace::Exact);
         let shared = Arc::clone(&handle.shared);
         shared.set_lease(Tick::from_nanos(u64::MAX));
-        let limiter = Limiter::new(gate, handle);
+        let limiter = Limiter::new(Arc::clone(&gate), handle);
         Self {
             log: SlidingLog::over(&limiter, WHOLE, SECOND).expect("a log"),
             counter: SlidingCounter::over(&limiter, SECOND).expect("a counter"),
             fixed: FixedWindow::over(&limiter, SECOND).expect("a window"),
             shared,
+            gate,
             limiter,
             decider,
             offset,
@@ -220,6 +224,78 @@ fn nothing_is_admitted_without_a_lease() {
         .admit_by(Right::Open, PeriodId::new(0), process.at(1_700));
     let answer = process.counter.try_acquire_at(1, process.at(1_700));
     assert_eq!(no(answer), Err(Reason::Lapsed));
+}
+
+#[test]
+fn windows_over_a_share_obey_its_limiter_s_mode_and_its_client_s() {
+    type Set = fn(&Process, Mode);
+    let sets: [Set; 2] = [
+        |process, mode| process.limiter.set_mode(mode),
+        |process, mode| process.gate.switch.set_client(mode),
+    ];
+    for set in sets {
+        let process = Process::new(0);
+        let at = process.at(0);
+        let tiers: [&dyn Tier; 3] = [&process.log, &process.counter, &process.fixed];
+        for (tier, count) in tiers.into_iter().zip(1..) {
+            let no = |answer: Result<(), Refused>| answer.err().map(|no| no.reason);
+            let take = || tier.take_at(2, at).map(|slip| slip.tokens());
+            set(&process, Mode::Enforce);
+            assert_eq!(no(take().map(|_| ())), Some(Reason::NoShare));
+            for mode in [Mode::DryRun, Mode::Bypass] {
+                set(&process, mode);
+                assert_eq!(tier.peek_at(2, at), Ok(()));
+                assert_eq!(take(), Ok(0), "nothing is taken of what is not there");
+            }
+            set(&process, Mode::Freeze);
+            assert_eq!(no(tier.peek_at(2, at)), Some(Reason::Frozen));
+            assert_eq!(no(take().map(|_| ())), Some(Reason::Frozen));
+            let overruled = process.limiter.overruled();
+            assert_eq!(
+                (overruled.let_through, overruled.tokens),
+                (2 * count, 4 * count)
+            );
+            assert_eq!(overruled.frozen, count);
+            // Refused twice, and let through by a dry run, which wants it as well; a bypass wants nothing.
+            assert_eq!(process.limiter.totals(), [0, 6 * count, 0]);
+        }
+    }
+}
+
+#[test]
+fn what_a_window_is_let_beyond_it_does_not_owe() {
+    let mut process = Process::new(0);
+    process.gain(3, 0);
+    process.decider.cancel_overheld(process.at(1_000));
+    process.limiter.set_mode(Mode::DryRun);
+    let take = |process: &Process, n| {
+        let slip = process.fixed.take_at(n, process.at(1_000));
+        slip.map(|slip| slip.tokens()).map_err(|no| no.reason)
+    };
+    assert_eq!([2, 2].map(|n| take(&process, n)), [Ok(2), Ok(0)]);
+    // What is there is not for who is frozen.
+    process.limiter.set_mode(Mode::Freeze);
+    assert_eq!(take(&process, 1), Err(Reason::Frozen));
+    process.limiter.set_mode(Mode::Enforce);
+    assert_eq!(
+        [1, 1].map(|n| take(&process, n)),
+        [Ok(1), Err(Reason::Throttled)]
+    );
+}
+
+#[test]
+fn a_pacer_over_a_share_has_its_limiter_s_mode() {
+    let process = Process::new(0);
+    let pacer = Pacer::over(&process.limiter, 100).expect("a pacer");
+    let turn = || pacer.book_at(process.at(7)).map(|turn| turn.at());
+    pacer.set_mode(Mode::Bypass);
+    assert_eq!(turn(), Ok(process.at(7)));
+    process.limiter.set_mode(Mode::Freeze);
+    assert_eq!(turn().map_err(|no| no.reason), Err(Reason::Frozen));
+    assert_eq!(
+        (pacer.overruled().let_through, pacer.overruled().frozen),
+        (1, 1)
+    );
 }
 
 #[test]

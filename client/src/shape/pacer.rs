@@ -4,10 +4,15 @@ use super::{ShapeError, span_of, throttled};
 use crate::clock::{HostClock, SharedClock};
 use crate::limiter::Limiter;
 use crate::refused::{Reason, Refused};
+use crate::sentry::Sentry;
+use crate::switch::{Mode, Overruled};
+use crate::switched::FROZEN;
 use crate::sync::{AtomicU64, Ordering};
+use crate::tap::Tap;
 use aliquot_core::unit::{Span, Tick};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// A leaky bucket as a queue: one turn each `interval`, in the order in which they were
 /// asked for, and no burst at all.
@@ -45,7 +50,12 @@ struct State {
 /// The time from one turn to the next.
 #[derive(Debug)]
 enum Interval {
-    Own(AtomicU64),
+    Own {
+        every: AtomicU64,
+        sentry: Sentry,
+        /// The mode has changed.
+        change: Notify,
+    },
     /// That in which this limiter's share makes one token.
     Shared(Limiter),
 }
@@ -53,8 +63,31 @@ enum Interval {
 impl Interval {
     fn at(&self, now: Tick) -> Result<u64, Refused> {
         match self {
-            Self::Own(interval) => Ok(interval.load(Ordering::Acquire)),
+            Self::Own { every, .. } => Ok(every.load(Ordering::Acquire)),
             Self::Shared(limiter) => limiter.token_every_at(now),
+        }
+    }
+
+    fn mode(&self) -> Mode {
+        match self {
+            Self::Own { sentry, .. } => sentry.mode(),
+            Self::Shared(limiter) => limiter.mode(),
+        }
+    }
+
+    fn change(&self) -> &Notify {
+        match self {
+            Self::Own { change, .. } => change,
+            Self::Shared(limiter) => limiter.change(),
+        }
+    }
+
+    /// What becomes of a booking; `None` is let through.
+    fn rule(&self, booked: Result<Turn, Refused>) -> Result<Option<Turn>, Refused> {
+        match (self, booked) {
+            (Self::Shared(limiter), booked) => limiter.rule(1, booked),
+            (Self::Own { .. }, Ok(turn)) => Ok(Some(turn)),
+            (Self::Own { sentry, .. }, Err(refused)) => sentry.rule(1, refused).map(|()| None),
         }
     }
 }
@@ -65,7 +98,8 @@ impl Interval {
 pub struct Turn {
     pacer: Pacer,
     at: Tick,
-    end: u64,
+    /// Where the next one begins; `None` if it was let through, and nothing is booked for it.
+    end: Option<u64>,
 }
 
 impl Pacer {
@@ -92,7 +126,11 @@ impl Pacer {
         let interval = span_of("interval", interval, Duration::from_nanos(1))?;
         let state = State {
             next: AtomicU64::new(0),
-            interval: Interval::Own(AtomicU64::new(interval)),
+            interval: Interval::Own {
+                every: AtomicU64::new(interval),
+                sentry: Sentry::default(),
+                change: Notify::const_new(),
+            },
             queue,
             clock,
         };
@@ -138,21 +176,27 @@ impl Pacer {
     ///
     /// As [`Pacer::book`].
     pub fn book_at(&self, now: Tick) -> Result<Turn, Refused> {
-        let booked = self.next_turn(now);
-        if let Interval::Shared(limiter) = &self.state.interval {
-            limiter.wanted(1, booked.is_ok());
-        }
-        booked
+        let booked = match self.mode() {
+            Mode::Enforce => self.next_turn(self.state.queue, now),
+            Mode::DryRun | Mode::Bypass => self.next_turn(0, now),
+            Mode::Freeze => Err(FROZEN),
+        };
+        let booked = self.state.interval.rule(booked)?;
+        Ok(booked.unwrap_or_else(|| Turn {
+            pacer: self.clone(),
+            at: now,
+            end: None,
+        }))
     }
 
-    fn next_turn(&self, now: Tick) -> Result<Turn, Refused> {
+    fn next_turn(&self, queue: u64, now: Tick) -> Result<Turn, Refused> {
         let state = &self.state;
         let mut seen = state.next.load(Ordering::Acquire);
         loop {
             let interval = state.interval.at(now)?;
             let at = seen.max(now.nanos());
             let wait = at - now.nanos();
-            let longest = interval.saturating_mul(state.queue);
+            let longest = interval.saturating_mul(queue);
             if wait > longest {
                 return Err(throttled(Span::from_nanos(wait - longest)));
             }
@@ -165,7 +209,7 @@ impl Pacer {
                     return Ok(Turn {
                         pacer: self.clone(),
                         at: Tick::from_nanos(at),
-                        end,
+                        end: Some(end),
                     });
                 }
                 Err(found) => seen = found,
@@ -178,17 +222,29 @@ impl Pacer {
     ///
     /// # Errors
     ///
-    /// [`Refused`] at once if the queue is full.
+    /// [`Refused`] at once if the queue is full, and as soon as all is frozen.
     pub async fn turn(&self) -> Result<(), Refused> {
         let mut booked = Booked(Some(self.book()?));
         let at = booked.0.as_ref().map_or(Tick::from_nanos(0), Turn::at);
-        let clock = &self.state.clock;
+        let State {
+            clock, interval, ..
+        } = &*self.state;
         loop {
+            let changed = interval.change().notified();
+            let mut changed = std::pin::pin!(changed);
+            changed.as_mut().enable();
             let wait = at.since(clock.now());
             if wait.is_zero() {
                 break;
             }
-            clock.sleep(Duration::from_nanos(wait.nanos())).await;
+            // The turn is given up either way.
+            if self.mode() != Mode::Enforce {
+                return interval.rule(Err(throttled(wait))).map(|_| ());
+            }
+            tokio::select! {
+                () = clock.sleep(Duration::from_nanos(wait.nanos())) => {}
+                () = changed => {}
+            }
         }
         booked.0 = None;
         Ok(())
@@ -202,10 +258,48 @@ impl Pacer {
     pub fn set_interval(&self, interval: Duration) -> Result<(), ShapeError> {
         let interval = span_of("interval", interval, Duration::from_nanos(1))?;
         match &self.state.interval {
-            Interval::Own(own) => own.store(interval, Ordering::Release),
+            Interval::Own { every, .. } => every.store(interval, Ordering::Release),
             Interval::Shared(_) => return Err(ShapeError::Shared),
         }
         Ok(())
+    }
+
+    /// What holds: over a share the limiter's mode.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.state.interval.mode()
+    }
+
+    /// Another mode, for all clones, and at once for those who wait too. Over a share it is the limiter's, and so that of all who
+    /// use its key.
+    pub fn set_mode(&self, mode: Mode) {
+        match &self.state.interval {
+            Interval::Own { sentry, change, .. } => {
+                sentry.set_mode(mode);
+                change.notify_waiters();
+            }
+            Interval::Shared(limiter) => limiter.set_mode(mode),
+        }
+    }
+
+    /// How often the mode had its way; over a share, all that it had of the limiter's key.
+    #[must_use]
+    pub fn overruled(&self) -> Overruled {
+        match &self.state.interval {
+            Interval::Own { sentry, .. } => sentry.overruled(),
+            Interval::Shared(limiter) => limiter.overruled(),
+        }
+    }
+
+    pub(crate) fn watch(&self, tap: &Arc<Tap>) {
+        match &self.state.interval {
+            Interval::Own { sentry, .. } => sentry.watch(tap),
+            Interval::Shared(limiter) => limiter.tap(tap),
+        }
+    }
+
+    pub(crate) fn waiting(&self) -> u64 {
+        self.waiting_at(self.state.clock.now())
     }
 
     /// How many turns are booked and not yet due.
@@ -244,7 +338,8 @@ impl Turn {
         let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
         let next = &self.pacer.state.next;
         let at = self.at.nanos();
-        next.compare_exchange(self.end, at, done, found).is_ok()
+        let given_up = |end| next.compare_exchange(end, at, done, found).is_ok();
+        self.end.is_some_and(given_up)
     }
 }
 

@@ -1,7 +1,10 @@
 //! Figures for the `metrics` facade.
 
-use super::{Figures, Health, Watch};
-use crate::switch::Mode;
+use super::{Figures, Health, Post, State, Watch};
+use crate::adaptive::{Criticality, Shown};
+use crate::breaker::Circuit;
+use crate::refused::Reason;
+use crate::switch::{Mode, Overruled};
 use metrics::{counter, gauge};
 
 impl Watch {
@@ -14,11 +17,19 @@ impl Watch {
     /// | `aliquot_refusals_total` | counter | `limit`, `reason` | requests refused |
     /// | `aliquot_let_through_total` | counter | `limit` | requests that a dry run or a bypass let through |
     /// | `aliquot_frozen_total` | counter | `limit` | requests refused by a freeze |
-    /// | `aliquot_limiters` | gauge | `limit`, `mode` | limiters, by the mode that holds |
+    /// | `aliquot_limiters` | gauge | `limit`, `mode` | limiters, by the mode that holds; what is registered counts as one |
+    /// | `aliquot_standing_limiters` | gauge | `limit`, `right` | limiters, by the right by which they admit: a lease, a floor, or none |
     /// | `aliquot_waiting_tokens` | gauge | `limit` | tokens that callers wait for |
     /// | `aliquot_wait_seconds` | histogram | `limit` | how long those waited who were served; told as it happens |
     /// | `aliquot_lease_seconds` | gauge | `limit` | what remains of a client's lease |
     /// | `aliquot_well` | gauge | `limit` | 1 if a client [is well](super::Health::is_well), else 0 |
+    /// | `aliquot_circuit` | gauge | `limit`, `circuit` | 1 for what a breaker lets through of itself, else 0 |
+    /// | `aliquot_circuit_openings_total` | counter | `limit` | how often it opened |
+    /// | `aliquot_throttle_requests` | gauge | `limit`, `criticality` | calls asked for in the last two minutes |
+    /// | `aliquot_throttle_accepts` | gauge | `limit`, `criticality` | calls that the backend accepted of these |
+    /// | `aliquot_throttle_rejected_ratio` | gauge | `limit`, `criticality` | the part of the calls that is rejected now |
+    /// | `aliquot_adaptive_limit` | gauge | `limit` | what a controller allows |
+    /// | `aliquot_waiting_turns` | gauge | `limit` | turns of a pacer that are booked and not yet due |
     pub fn publish(&self) {
         for figures in self.figures() {
             count(&figures);
@@ -32,6 +43,10 @@ impl Watch {
                 gauge!("aliquot_limiters", "limit" => limit.clone(), "mode" => mode.word())
                     .set(limiters as f64);
             }
+            for (right, limiters) in figures.standings {
+                gauge!("aliquot_standing_limiters", "limit" => limit.clone(), "right" => right.word())
+                    .set(limiters as f64);
+            }
             let waiting: u64 = own.map(|line| line.waiting).sum();
             gauge!("aliquot_waiting_tokens", "limit" => limit).set(waiting as f64);
         }
@@ -42,6 +57,7 @@ impl Watch {
             gauge!("aliquot_well", "limit" => limit)
                 .set(f64::from(u8::from(Health::is_well(health))));
         }
+        self.posts().iter().for_each(tell);
     }
 }
 
@@ -49,11 +65,56 @@ fn count(figures: &Figures) {
     let limit = || figures.name.to_string();
     counter!("aliquot_admitted_tokens_total", "limit" => limit()).absolute(figures.admitted);
     counter!("aliquot_refused_tokens_total", "limit" => limit()).absolute(figures.refused);
-    for &(reason, count) in &figures.reasons {
+    count_refusals(&figures.name, &figures.reasons, figures.overruled);
+}
+
+fn count_refusals(name: &str, reasons: &[(Reason, u64)], overruled: Overruled) {
+    let limit = || name.to_string();
+    for &(reason, count) in reasons {
         counter!("aliquot_refusals_total", "limit" => limit(), "reason" => reason.word())
             .absolute(count);
     }
-    let overruled = figures.overruled;
     counter!("aliquot_let_through_total", "limit" => limit()).absolute(overruled.let_through);
     counter!("aliquot_frozen_total", "limit" => limit()).absolute(overruled.frozen);
+}
+
+fn tell(post: &Post) {
+    count_refusals(&post.name, &post.reasons, post.overruled);
+    let limit = || post.name.to_string();
+    for mode in Mode::ALL {
+        gauge!("aliquot_limiters", "limit" => limit(), "mode" => mode.word())
+            .set(f64::from(u8::from(mode == post.mode)));
+    }
+    match &post.state {
+        State::Breaker { circuit, openings } => {
+            for word in Circuit::WORDS {
+                gauge!("aliquot_circuit", "limit" => limit(), "circuit" => word)
+                    .set(f64::from(u8::from(word == circuit.word())));
+            }
+            counter!("aliquot_circuit_openings_total", "limit" => limit()).absolute(*openings);
+        }
+        State::Throttle(shown) => {
+            for (of, shown) in Criticality::ALL.iter().zip(shown) {
+                tell_shown(&post.name, *of, shown);
+            }
+        }
+        State::Adaptive { limit: most } => {
+            gauge!("aliquot_adaptive_limit", "limit" => limit()).set(*most as f64);
+        }
+        State::Pacer { waiting } => {
+            gauge!("aliquot_waiting_turns", "limit" => limit()).set(*waiting as f64);
+        }
+        State::Switched => {}
+    }
+}
+
+fn tell_shown(name: &str, of: Criticality, shown: &Shown) {
+    let figures = [
+        ("aliquot_throttle_requests", shown.requests as f64),
+        ("aliquot_throttle_accepts", shown.accepts as f64),
+        ("aliquot_throttle_rejected_ratio", shown.rejected_part()),
+    ];
+    for (figure, value) in figures {
+        gauge!(figure, "limit" => name.to_string(), "criticality" => of.word()).set(value);
+    }
 }

@@ -2,7 +2,8 @@
 
 use super::node::{FakeNode, rate};
 use super::{client, until};
-use aliquot_client::{Mode, Reason, Standing};
+use aliquot_client::{FixedWindow, Mode, Pacer, Reason, Standing};
+use std::time::Duration;
 
 #[tokio::test]
 async fn a_leased_limit_freezes_and_thaws() {
@@ -43,4 +44,33 @@ async fn what_a_dry_run_lets_through_is_wanted_and_what_a_bypass_does_is_not() {
     assert!(limiter.try_acquire(1_000).is_ok());
     assert_eq!(refused(), 1_000);
     assert_eq!(limiter.overruled().let_through, 4);
+}
+
+#[tokio::test]
+async fn shapes_over_a_share_obey_the_client() {
+    let node = FakeNode::start(1, vec![rate("a", 20)]).await;
+    let client = client(&[&node]);
+    let limiter = client.limiter("a").expect("a key");
+    let window = FixedWindow::over(&limiter, Duration::from_millis(10)).expect("a window");
+    let pacer = Pacer::over(&limiter, 0).expect("a pacer");
+    until("the window counts", || window.try_acquire(1).is_ok()).await;
+    // No window of this share holds so much, and no turn is free after the first.
+    let reasons = || {
+        let turns = [pacer.book(), pacer.book()].map(|turn| turn.map(|_| ()));
+        let [_, turn] = turns;
+        [window.try_acquire(1_000), turn].map(|answer| answer.map_err(|no| no.reason))
+    };
+    let enforced = [Err(Reason::ExceedsBurst), Err(Reason::Throttled)];
+    assert_eq!(reasons(), enforced);
+    for mode in [Mode::DryRun, Mode::Bypass] {
+        client.set_mode(mode);
+        assert_eq!(reasons(), [Ok(()); 2]);
+    }
+    client.set_mode(Mode::Freeze);
+    assert_eq!(reasons(), [Err(Reason::Frozen); 2]);
+    until("it freezes", || limiter.peek().right == Standing::Frozen).await;
+    assert_eq!(reasons(), [Err(Reason::Frozen); 2]);
+    client.set_mode(Mode::Enforce);
+    until("it thaws", || limiter.peek().right == Standing::Leased).await;
+    assert_eq!(reasons(), enforced);
 }

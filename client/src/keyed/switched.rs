@@ -1,0 +1,95 @@
+//! A store of keys with a switch of its own.
+//!
+//! The switch is around the store, so that a decision of a store without one reads nothing for it.
+
+use super::Keyed;
+use crate::refused::Refused;
+use crate::switch::Mode;
+use crate::switched::{FROZEN, Switched};
+use aliquot_core::unit::Tick;
+use std::borrow::Borrow;
+use std::sync::Arc;
+
+/// All keys of the store have one mode.
+///
+/// ```
+/// use aliquot_client::{Keyed, Limit, Mode, Switched};
+/// use std::time::Duration;
+///
+/// let daily = Limit::per(1, Duration::from_secs(86_400));
+/// let users = Switched::shadow(Keyed::new(daily, 1, 1_000)?);
+/// assert!((0..5).all(|_| users.try_acquire("user/42", 1).is_ok()));
+/// assert_eq!(users.overruled().let_through, 4);
+/// users.set_mode(Mode::Freeze);
+/// assert!(users.try_acquire("user/43", 1).is_err());
+/// # Ok::<(), aliquot_client::LimitError>(())
+/// ```
+impl<K: Borrow<Keyed>> Switched<K> {
+    /// [`Keyed::try_acquire`], as the mode has it.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`]; nothing was taken.
+    pub fn try_acquire(&self, key: &str, n: u64) -> Result<(), Refused> {
+        self.decide(n, |store| store.try_acquire(key, n))
+    }
+
+    /// [`Keyed::try_acquire_at`], as the mode has it.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`]; nothing was taken.
+    pub fn try_acquire_at(&self, key: &str, n: u64, now: Tick) -> Result<(), Refused> {
+        self.decide(n, |store| store.try_acquire_at(key, n, now))
+    }
+
+    /// [`Keyed::try_acquire_of`], as the mode has it.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`]; nothing was taken.
+    pub fn try_acquire_of(&self, class: u16, key: &str, n: u64, now: Tick) -> Result<(), Refused> {
+        self.decide(n, |store| store.try_acquire_of(class, key, n, now))
+    }
+
+    /// [`Keyed::try_each`], as the mode has it.
+    pub fn try_each(&self, asked: &[(&str, u64)], answers: &mut [Result<(), Refused>]) {
+        self.try_each_at(asked, answers, self.store().now());
+    }
+
+    /// [`Keyed::try_each_at`], as the mode has it.
+    pub fn try_each_at(
+        &self,
+        asked: &[(&str, u64)],
+        answers: &mut [Result<(), Refused>],
+        now: Tick,
+    ) {
+        match self.mode() {
+            Mode::Freeze => answers.fill(Err(FROZEN)),
+            _ => self.store().try_each_at(asked, answers, now),
+        }
+        for ((_, n), answer) in asked.iter().zip(answers) {
+            *answer = answer.or_else(|refused| self.sentry().rule(*n, refused));
+        }
+    }
+
+    fn decide(
+        &self,
+        n: u64,
+        ask: impl FnOnce(&Keyed) -> Result<(), Refused>,
+    ) -> Result<(), Refused> {
+        self.sentry().pass(n)?;
+        ask(self.store()).or_else(|refused| self.sentry().rule(n, refused))
+    }
+
+    fn store(&self) -> &Keyed {
+        self.tier().borrow()
+    }
+}
+
+impl From<Arc<Keyed>> for Switched<Arc<Keyed>> {
+    /// The store, enforced.
+    fn from(store: Arc<Keyed>) -> Self {
+        Self::new(store)
+    }
+}

@@ -1,0 +1,68 @@
+//! What stands before a limit that is no limiter: its mode, and whom it tells of refusals.
+
+use crate::refused::Refused;
+use crate::switch::{Mode, Overruled, Switch};
+use crate::switched::FROZEN;
+use crate::tap::Tap;
+use std::sync::{Arc, OnceLock};
+
+#[derive(Debug, Default)]
+pub(crate) struct Sentry {
+    switch: Switch,
+    tap: OnceLock<Arc<Tap>>,
+}
+
+impl Sentry {
+    pub(crate) fn mode(&self) -> Mode {
+        self.switch.mode()
+    }
+
+    pub(crate) fn set_mode(&self, mode: Mode) {
+        self.switch.set_own(mode);
+    }
+
+    pub(crate) fn overruled(&self) -> Overruled {
+        self.switch.overruled()
+    }
+
+    /// What is refused is counted there from now on, if it is not elsewhere.
+    pub(crate) fn watch(&self, tap: &Arc<Tap>) {
+        self.tap.get_or_init(|| Arc::clone(tap));
+    }
+
+    /// Whether the limit is to be asked at all: not while all is frozen, which is counted.
+    pub(crate) fn pass(&self, n: u64) -> Result<(), Refused> {
+        match self.switch.is_frozen() {
+            true => self.rule(n, FROZEN),
+            false => Ok(()),
+        }
+    }
+
+    /// What becomes of a refusal, counted: it stands and is told, or is let through.
+    pub(crate) fn rule(&self, n: u64, refused: Refused) -> Result<(), Refused> {
+        let refused = match self.mode() {
+            Mode::Enforce => refused,
+            Mode::Freeze => {
+                self.switch.froze();
+                FROZEN
+            }
+            Mode::DryRun | Mode::Bypass => {
+                self.switch.let_through(n);
+                return Ok(());
+            }
+        };
+        if let Some(tap) = self.tap.get() {
+            tap.tell_refused("", n, refused);
+        }
+        Err(refused)
+    }
+
+    /// What would become of it; nothing is counted.
+    pub(crate) fn would_rule(&self, asked: Result<(), Refused>) -> Result<(), Refused> {
+        match self.mode() {
+            Mode::Enforce => asked,
+            Mode::Freeze => Err(FROZEN),
+            Mode::DryRun | Mode::Bypass => Ok(()),
+        }
+    }
+}
