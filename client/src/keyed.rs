@@ -266,9 +266,8 @@ impl Keyed {
         now: Tick,
     ) -> Result<(), Refused> {
         let known = self.classes.get(usize::from(class));
-        let charged = known.and_then(|known| {
-            self.charge_at_once::<W>(class, &known.tariff, key, n, || Some(now))
-        });
+        let charged = known
+            .and_then(|known| self.charge_at_once::<W>(class, &known.tariff, key, n, || Some(now)));
         match charged {
             Some(()) => Ok(()),
             None => self.ask_all(class, key, n, now),

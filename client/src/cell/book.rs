@@ -145,6 +145,25 @@ impl Cell {
         }
     }
 
+    /// Whether the right to what is held, if it has an end, is not over at `now`.
+    pub(crate) fn in_time(&self, now: Tick, lease: &AtomicU64) -> Result<(), No> {
+        let mut seen = self.hot.word.load(Ordering::Acquire);
+        loop {
+            let Page { word, slot, .. } = self.page(seen);
+            let over = match slot.mark {
+                Mark::Leased => now.nanos() >= lease.load(Ordering::Acquire),
+                Mark::Floor => now >= self.until(word.epoch),
+                _ => false,
+            };
+            fence(Ordering::Acquire);
+            let found = self.hot.word.load(Ordering::Acquire);
+            if Word::unpack(found).epoch == word.epoch {
+                return if over { Err(No::Lapsed) } else { Ok(()) };
+            }
+            seen = found;
+        }
+    }
+
     /// The debt after `n`, what that is in grains, and from when they may be used.
     fn step_for_later(
         &self,

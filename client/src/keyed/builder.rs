@@ -86,7 +86,10 @@ impl KeyedBuilder {
         let classes = self.limits.iter().map(class);
         let classes = classes.collect::<Result<Vec<_>, _>>()?;
         Ok(Keyed {
-            first: classes.first().map(|class| class.tariff).unwrap_or_default(),
+            first: classes
+                .first()
+                .map(|class| class.tariff)
+                .unwrap_or_default(),
             classes,
             table: Table::new(keys, self.seed),
             clock: self.clock,

@@ -106,11 +106,7 @@ impl Limiter {
     /// How long to wait, if this thread was just refused, nothing has changed, and it was counted. What it goes by it read when it
     /// was refused the long way, at the same word and the same reading of the time that is written down.
     #[inline(always)]
-    fn refused_again(
-        &self,
-        n: u64,
-        counted: impl FnOnce(&Cell<u64>) -> bool,
-    ) -> Option<Duration> {
+    fn refused_again(&self, n: u64, counted: impl FnOnce(&Cell<u64>) -> bool) -> Option<Duration> {
         if n != 1 || !self.gate.switch.is_plain() {
             return None;
         }

@@ -176,11 +176,14 @@ impl Tier for FixedWindow {
     }
 
     fn take_at(&self, n: u64, now: Tick) -> Result<Slip, Refused> {
-        let taken = self.limit.tell(n, self.take(n, now));
+        let in_time = self.limit.in_time();
+        let taken = in_time.and_then(|()| self.take(n, now));
+        let taken = self.limit.tell(n, taken);
         taken.map(|index| Slip::of_window(n, index))
     }
 
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
+        self.limit.in_time()?;
         self.step(self.word.load(Ordering::Acquire), n, now)
             .map(|_| ())
     }

@@ -210,11 +210,14 @@ impl Tier for SlidingLog {
     }
 
     fn take_at(&self, n: u64, now: Tick) -> Result<Slip, Refused> {
-        let taken = self.limit.tell(n, self.take(n, now));
+        let in_time = self.limit.in_time();
+        let taken = in_time.and_then(|()| self.take(n, now));
+        let taken = self.limit.tell(n, taken);
         taken.map(|head| Slip::of_window(n, head))
     }
 
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
+        self.limit.in_time()?;
         let at = self.latest.load(Ordering::Acquire).max(now.nanos());
         self.room(self.head.load(Ordering::Acquire), n, at)
     }
