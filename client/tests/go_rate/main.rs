@@ -8,7 +8,7 @@
 mod script;
 mod wait;
 
-use aliquot_client::{Limit, Limiter, ManualClock, Span, Tick};
+use aliquot_client::{Limit, LimitError, Limiter, ManualClock, Span, Tick};
 use script::check;
 use std::sync::Arc;
 use std::time::Duration;
@@ -330,4 +330,37 @@ fn what_is_out_of_range_is_named() {
     assert!(wrong(Limit::per_sec(1 << 50), 1).starts_with("rate: 1125899906842624 tokens per 1s"));
     assert!(wrong(Limit::per(1, Duration::ZERO), 1).starts_with("rate: 1 tokens per 0ns"));
     assert!(wrong(Limit::per_sec(1), u64::MAX).starts_with("burst: 18446744073709551615; at most"));
+}
+
+/// That package's table for `Every`: a token is made in each such span, and not a nanosecond sooner. No span is no limit there;
+/// here it is out of range, and [`Limit::UNLIMITED`] says so in words. So is their last row, of 292 years. A span below zero cannot be written.
+#[test]
+fn every() {
+    const MILLI: u64 = 1_000_000;
+    let table = [
+        1,
+        1_000,
+        MILLI,
+        10 * MILLI,
+        100 * MILLI,
+        1_000 * MILLI,
+        2_000 * MILLI,
+        2_500 * MILLI,
+        4_000 * MILLI,
+        10_000 * MILLI,
+    ];
+    for nanos in table {
+        let (limiter, _) = full(Limit::every(Duration::from_nanos(nanos)), 1, 0);
+        let at = |nanos| Tick::from_nanos(tick(0).nanos() + nanos);
+        assert!(limiter.try_acquire_at(1, at(0)).is_ok(), "{nanos}");
+        assert!(limiter.try_acquire_at(1, at(nanos - 1)).is_err(), "{nanos}");
+        assert!(limiter.try_acquire_at(1, at(nanos)).is_ok(), "{nanos}");
+    }
+    for span in [
+        Duration::ZERO,
+        Duration::from_nanos(i64::MAX.cast_unsigned()),
+    ] {
+        let limit = Limiter::local(Limit::every(span), 1);
+        assert!(matches!(limit, Err(LimitError::Rate { .. })), "{span:?}");
+    }
 }
