@@ -158,7 +158,8 @@ impl ClientBuilder {
         self
     }
 
-    /// The most keys of this client: 1 to 16,384, which is the default.
+    /// The most keys of this client: 1 to 16,384, which is the default; no more than nodes let a session
+    /// have (`session.keys`). Keys that nobody holds make room for others: see [`Client::limiter`].
     #[must_use]
     pub const fn keys_max(mut self, most: usize) -> Self {
         self.keys_max = most;

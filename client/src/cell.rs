@@ -67,13 +67,13 @@ use wheel::Wheel;
 
 /// What the word holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Word {
+pub(crate) struct Word {
     epoch: u16,
     debt: u64,
 }
 
 impl Word {
-    const DEBT_BITS: u32 = 48;
+    pub(crate) const DEBT_BITS: u32 = 48;
     const DEBT_MAX: u64 = (1 << Self::DEBT_BITS) - 1;
 
     #[inline]

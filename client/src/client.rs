@@ -3,6 +3,7 @@
 use crate::builder::ClientBuilder;
 use crate::error::{BuildError, KeyRefused};
 use crate::limiter::Limiter;
+use crate::registry::Past;
 use crate::shared::{Command, Handle, Status};
 use crate::switch::Mode;
 use crate::tap::Tap;
@@ -47,15 +48,20 @@ impl Client {
 
     /// The limiter of a key, such as `tenant/42/reads`.
     ///
+    /// A key that nobody has a limiter of, or asks for, is forgotten after a minute: what is held of it goes
+    /// back, and who asks for it later finds it as it was at first. Where there are as many keys
+    /// as there may be, those go at once that are of no use the longest. A key stays that has a mode of
+    /// its own, that lives on without a lease, or that owes something to a rule of this process's own.
+    ///
     /// # Errors
     ///
-    /// [`KeyRefused`]: the text is no key, there are too many, or the client is closed.
+    /// [`KeyRefused`]: the text is no key, as many are held as there may be, or the client is closed.
     pub fn limiter(&self, key: &str) -> Result<Limiter, KeyRefused> {
         let gate = self.handle.shared.gate(key)?;
         Ok(Limiter::new(gate, self.handle.clone()))
     }
 
-    /// All limiters that were ever asked for, by key.
+    /// All limiters, by key: those that are held, and those that were asked for and are not forgotten yet.
     #[must_use]
     pub fn limiters(&self) -> Vec<Limiter> {
         let gates = self.handle.shared.gates();
@@ -69,6 +75,11 @@ impl Client {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.handle.shared.is_closed()
+    }
+
+    /// What was counted of keys that are forgotten.
+    pub(crate) fn past(&self) -> Past {
+        self.handle.shared.past()
     }
 
     pub(crate) fn watch(&self, tap: &Arc<Tap>) {

@@ -59,8 +59,8 @@ pub enum KeyRefused {
         /// What is wrong with it.
         error: KeyError,
     },
-    /// The client has as many keys as it may have.
-    #[error("the client has {most} keys, and no room for another")]
+    /// The client has as many keys as it may have, and all of them are needed.
+    #[error("the client has {most} keys, all of them needed, and no room for another")]
     TooMany {
         /// The most keys.
         most: usize,

@@ -2,7 +2,7 @@
 
 pub(crate) mod parts;
 
-use crate::cell::Cell;
+use crate::cell::{Cell, Mark};
 use crate::switch::Switch;
 use crate::sync::{AtomicU64, Ordering};
 use crate::tap::Tap;
@@ -68,6 +68,20 @@ impl Gate {
     /// Where it is counted what is refused.
     pub(crate) fn tap(&self) -> Option<&Tap> {
         self.tap.get().map(Arc::as_ref)
+    }
+
+    /// Whether nothing is lost if it is forgotten while nobody holds it. What it holds under a lease goes back, and what
+    /// is refused is refused anew. But what goes on without a lease is not there again until a node is; a part of this
+    /// process's own would be full again; and a mode of its own was meant for whoever comes.
+    pub(crate) fn may_be_forgotten(&self, now: Tick, leased: bool) -> bool {
+        let view = self.cell.view(now);
+        let missed = match view.slot.mark {
+            Mark::Cold | Mark::NoBudget | Mark::Lapsed => false,
+            Mark::Leased | Mark::Open => !leased,
+            Mark::Forever => !leased || !view.is_full(),
+            Mark::Floor | Mark::Closed => true,
+        };
+        !missed && !self.switch.has_own()
     }
 
     /// Whoever waits had better ask again.

@@ -1,5 +1,8 @@
 //! Several limits at once: all of them, or nothing.
 
+#[cfg(test)]
+mod clocks;
+
 use crate::limiter::Settled;
 use crate::refused::Refused;
 use crate::tier::{Slip, Tier};
@@ -10,10 +13,13 @@ use std::time::Duration;
 /// tenant's, its user's.
 ///
 /// They are asked in the order given: the cheapest and the likeliest to refuse
-/// first. When one refuses, those before it put back what they took, at the same tick: to them
+/// first. When one refuses, those before it put back what they took: to them
 /// it is as if nobody had asked. The refusal names the layer whose wait is the longest, since it
 /// is that one which decides when to come again; those behind the first that refused are
 /// only peeked at. Nothing is allocated.
+///
+/// Each layer goes by its own clock, and looks at it when its turn comes: one reading is no other clock's, least of all for a
+/// lease. The twins that take the time as an argument ask all layers at that reading.
 ///
 /// ```
 /// use aliquot_client::{Layers, Limit, Limiter};
@@ -80,36 +86,44 @@ impl<'a, const N: usize> Layers<'a, N> {
         Self { tiers }
     }
 
-    /// Takes `n` from each layer, or nothing from any.
+    /// Takes `n` from each layer, or nothing from any, each by its own clock.
     ///
     /// # Errors
     ///
     /// [`LayerRefused`]; nothing was taken.
     pub fn try_acquire(&self, n: u64) -> Result<Charge<'a, N>, LayerRefused<'a>> {
-        let now = self.now();
-        self.try_acquire_at(n, now)
+        self.take(n, By::Own)
     }
 
     /// [`Layers::try_acquire`] at a reading of the clock that all layers share.
+    ///
+    /// Where they do not share one, a layer admits what it would admit if its clock stood there: a reading that is ahead of its
+    /// clock has what is made until then early. A lease is the exception. Whether it is over, a layer under one
+    /// asks its own clock as well, so that no reading makes it last longer.
     ///
     /// # Errors
     ///
     /// As [`Layers::try_acquire`].
     pub fn try_acquire_at(&self, n: u64, now: Tick) -> Result<Charge<'a, N>, LayerRefused<'a>> {
+        self.take(n, By::Given(now))
+    }
+
+    fn take(&self, n: u64, by: By) -> Result<Charge<'a, N>, LayerRefused<'a>> {
         let mut slips = [Slip::of_window(0, 0); N];
         for (index, &(layer, tier)) in self.tiers.iter().enumerate() {
-            match tier.take_at(n, now) {
+            match tier.take_at(n, by.now(tier)) {
                 Ok(slip) => slips[index] = slip,
                 Err(refused) => {
+                    // At a reading of now: others may have decided since, at later ones than this did.
                     for (&(_, tier), slip) in self.tiers.iter().zip(&slips).take(index).rev() {
-                        tier.put_back_at(slip, n, now);
+                        tier.put_back_at(slip, n, by.now(tier));
                     }
                     let first = LayerRefused {
                         layer,
                         index,
                         refused,
                     };
-                    return Err(self.longest(first, n, now));
+                    return Err(self.longest(first, n, by));
                 }
             }
         }
@@ -125,25 +139,38 @@ impl<'a, const N: usize> Layers<'a, N> {
     /// # Errors
     ///
     /// As [`Layers::try_acquire`].
+    pub fn peek(&self, n: u64) -> Result<(), LayerRefused<'a>> {
+        self.look(n, By::Own)
+    }
+
+    /// [`Layers::peek`] at a reading of the clock that all layers share, as of [`Layers::try_acquire_at`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Layers::try_acquire`].
     pub fn peek_at(&self, n: u64, now: Tick) -> Result<(), LayerRefused<'a>> {
+        self.look(n, By::Given(now))
+    }
+
+    fn look(&self, n: u64, by: By) -> Result<(), LayerRefused<'a>> {
         for (index, &(layer, tier)) in self.tiers.iter().enumerate() {
-            if let Err(refused) = tier.peek_at(n, now) {
+            if let Err(refused) = tier.peek_at(n, by.now(tier)) {
                 let first = LayerRefused {
                     layer,
                     index,
                     refused,
                 };
-                return Err(self.longest(first, n, now));
+                return Err(self.longest(first, n, by));
             }
         }
         Ok(())
     }
 
     /// Of the first refusal and those behind it, the one to wait for the longest.
-    fn longest(&self, first: LayerRefused<'a>, n: u64, now: Tick) -> LayerRefused<'a> {
+    fn longest(&self, first: LayerRefused<'a>, n: u64, by: By) -> LayerRefused<'a> {
         let behind = self.tiers.iter().enumerate().skip(first.index + 1);
         behind.fold(first, |longest, (index, &(layer, tier))| {
-            match tier.peek_at(n, now) {
+            match tier.peek_at(n, by.now(tier)) {
                 Err(refused) if wait(&refused) > wait(&longest.refused) => LayerRefused {
                     layer,
                     index,
@@ -153,17 +180,29 @@ impl<'a, const N: usize> Layers<'a, N> {
             }
         })
     }
-
-    fn now(&self) -> Tick {
-        self.tiers
-            .first()
-            .map_or(Tick::from_nanos(0), |(_, tier)| tier.now())
-    }
 }
 
 /// How long a refusal says to wait; the longest where waiting does not help.
 fn wait(refused: &Refused) -> Duration {
     refused.retry_after.unwrap_or(Duration::MAX)
+}
+
+/// Whose reading a layer is asked at.
+#[derive(Clone, Copy)]
+enum By {
+    /// Each layer's own clock's.
+    Own,
+    /// The caller's, who says that it is all layers'.
+    Given(Tick),
+}
+
+impl By {
+    fn now(self, tier: &dyn Tier) -> Tick {
+        match self {
+            Self::Own => tier.now(),
+            Self::Given(now) => now,
+        }
+    }
 }
 
 impl<const N: usize> Charge<'_, N> {
@@ -179,19 +218,23 @@ impl<const N: usize> Charge<'_, N> {
     }
 
     /// Says what it really cost, as [`Reservation::settle`](crate::Reservation::settle) does, to
-    /// each layer; layers that cannot owe, as windows, take no more than they took. Answers what every layer put back or took
-    /// at least.
+    /// each layer by its own clock; layers that cannot owe, as windows, take no more than they took. Answers what every layer
+    /// put back or took at least.
     pub fn settle(self, actual: u64) -> Settled {
-        let now = self.tiers.first().map(|(_, tier)| tier.now());
-        self.settle_at(actual, now.unwrap_or(Tick::from_nanos(0)))
+        self.settle_by(actual, By::Own)
     }
 
     /// [`Charge::settle`] at a reading of the clock that all layers share.
     pub fn settle_at(self, actual: u64, now: Tick) -> Settled {
+        self.settle_by(actual, By::Given(now))
+    }
+
+    fn settle_by(self, actual: u64, by: By) -> Settled {
         let less = self.tokens.saturating_sub(actual);
         let more = actual.saturating_sub(self.tokens);
         let (mut restored, mut taken) = (less, more);
         for ((_, tier), slip) in self.tiers.iter().zip(&self.slips).rev() {
+            let now = by.now(*tier);
             if less > 0 {
                 restored = restored.min(tier.put_back_at(slip, less, now));
             }

@@ -96,6 +96,7 @@ mod limiter;
 mod native;
 mod permit;
 mod refused;
+mod registry;
 mod sentry;
 mod session;
 pub mod shape;

@@ -187,7 +187,7 @@ impl Session {
 
     /// Does all that is due at `now`. Whether the session is over.
     fn go_on(&mut self, now: Tick) -> bool {
-        self.meet_new_keys(now);
+        self.look_at_keys(now);
         self.obey_modes(now);
         if self
             .leaving

@@ -4,13 +4,13 @@ use crate::central::Errands;
 use crate::clock::{HostClock, SharedClock, Source};
 use crate::error::KeyRefused;
 use crate::key::Gate;
+use crate::registry::{Changes, Now, Past, Registry};
 use crate::switch::Mode;
 use crate::sync::{AtomicU64, Ordering};
 use crate::tap::Tap;
 use aliquot_core::asking::Asking;
 use aliquot_core::budget::Key;
 use aliquot_core::unit::{Edge, Span, Tick};
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -55,18 +55,8 @@ pub(crate) struct Shared {
     pub(crate) errands: Errands,
     /// As many questions as may be under way.
     pub(crate) room: Arc<Semaphore>,
-    /// Whether questions are answered at all.
     /// Names questions within the process.
     pub(crate) tickets: AtomicU64,
-}
-
-#[derive(Default)]
-struct Registry {
-    gates: BTreeMap<Key, Arc<Gate>>,
-    fresh: Vec<(Key, Arc<Gate>)>,
-    closed: bool,
-    mode: Mode,
-    tap: Option<Arc<Tap>>,
 }
 
 /// How a client's session stands.
@@ -209,27 +199,33 @@ impl Shared {
             key: text.chars().take(Key::BYTES_MAX).collect(),
             error,
         })?;
+        let now = self.registry_now();
         let mut registry = lock(&self.registry);
         if registry.closed {
             return Err(KeyRefused::Closed);
         }
-        if let Some(gate) = registry.gates.get(&key) {
-            return Ok(Arc::clone(gate));
+        if let Some(gate) = registry.find(&key, now.at) {
+            return Ok(gate);
         }
-        if registry.gates.len() >= self.keys_max {
-            let most = self.keys_max;
-            return Err(KeyRefused::TooMany { most });
-        }
-        let gate = Arc::new(Gate::new(text));
-        gate.switch.set_client(registry.mode);
-        if let Some(tap) = &registry.tap {
-            gate.watch(tap);
-        }
-        registry.gates.insert(key.clone(), Arc::clone(&gate));
-        registry.fresh.push((key, Arc::clone(&gate)));
+        let gate = registry.add(key, self.keys_max, now)?;
         drop(registry);
         self.wake.notify_one();
         Ok(gate)
+    }
+
+    fn registry_now(&self) -> Now {
+        let at = self.now();
+        let until = self.lease.0.load(Ordering::Acquire);
+        Now {
+            at,
+            leased: at.nanos() < until,
+        }
+    }
+
+    /// Forgets the keys that nobody needs any more.
+    pub(crate) fn sweep(&self) {
+        let now = self.registry_now();
+        lock(&self.registry).sweep(now);
     }
 
     /// The session is to look at all modes.
@@ -245,23 +241,13 @@ impl Shared {
 
     /// Another mode for all keys, those that come later too.
     pub(crate) fn set_mode(&self, mode: Mode) {
-        let mut registry = lock(&self.registry);
-        registry.mode = mode;
-        for gate in registry.gates.values() {
-            gate.switch.set_client(mode);
-            gate.changed();
-        }
-        drop(registry);
+        lock(&self.registry).set_mode(mode);
         self.switched();
     }
 
     /// All keys are watched, those that come later too.
     pub(crate) fn watch(&self, tap: &Arc<Tap>) {
-        let mut registry = lock(&self.registry);
-        let tap = registry.tap.get_or_insert_with(|| Arc::clone(tap)).clone();
-        for gate in registry.gates.values() {
-            gate.watch(&tap);
-        }
+        lock(&self.registry).watch(tap);
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -270,17 +256,22 @@ impl Shared {
 
     /// The mode for all keys.
     pub(crate) fn mode(&self) -> Mode {
-        lock(&self.registry).mode
+        lock(&self.registry).mode()
     }
 
     /// All keys' gates, by key.
     pub(crate) fn gates(&self) -> Vec<Arc<Gate>> {
-        lock(&self.registry).gates.values().cloned().collect()
+        lock(&self.registry).gates().cloned().collect()
     }
 
-    /// The keys that are new since the last call.
-    pub(crate) fn take_fresh(&self) -> Vec<(Key, Arc<Gate>)> {
-        std::mem::take(&mut lock(&self.registry).fresh)
+    /// What became of keys since the last call.
+    pub(crate) fn take_changes(&self) -> Changes {
+        lock(&self.registry).take_changes()
+    }
+
+    /// What was counted of keys that are forgotten.
+    pub(crate) fn past(&self) -> Past {
+        lock(&self.registry).past()
     }
 
     /// No more keys.
@@ -296,7 +287,7 @@ impl Shared {
         let mut status = lock(&self.status).clone();
         let until = Tick::from_nanos(self.lease.0.load(Ordering::Acquire));
         status.lease = until.since(self.clock.now());
-        status.keys = lock(&self.registry).gates.len();
+        status.keys = lock(&self.registry).len();
         status
     }
 }

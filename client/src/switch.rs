@@ -72,6 +72,17 @@ pub struct Overruled {
     pub frozen: u64,
 }
 
+impl Overruled {
+    /// Both together.
+    pub(crate) const fn plus(self, other: Self) -> Self {
+        Self {
+            let_through: self.let_through.saturating_add(other.let_through),
+            tokens: self.tokens.saturating_add(other.tokens),
+            frozen: self.frozen.saturating_add(other.frozen),
+        }
+    }
+}
+
 /// The mode of one limit: its own, or its client's where that has one; and whether it is watched.
 #[derive(Debug, Default)]
 pub(crate) struct Switch {
@@ -116,6 +127,11 @@ impl Switch {
     /// Refusals are to be told of from now on.
     pub(crate) fn watch(&self) {
         self.modes.fetch_or(Self::WATCHED, Ordering::Release);
+    }
+
+    /// Whether it has a mode of its own.
+    pub(crate) fn has_own(&self) -> bool {
+        Mode::of(self.modes.load(Ordering::Relaxed)) != Mode::Enforce
     }
 
     /// Another mode of its own.

@@ -33,6 +33,8 @@ pub(crate) enum Bug {
     ArrivesFull,
     /// Who reads a pair of words does not look whether they belong together.
     Torn,
+    /// What was admitted is taken back from under those who look at it.
+    TurnUnchanged,
 }
 
 /// No thread.

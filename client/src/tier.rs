@@ -10,6 +10,9 @@ use std::fmt;
 /// Limiters and shapes are tiers. One's own must be exact in the same sense: what was
 /// put back at the tick that it was taken at is as if it had never been taken, unless
 /// somebody else rests on it.
+///
+/// Each verb takes a reading of the tier's own clock. A tier under a lease believes that of nobody: whether the lease
+/// is over it asks its clock as well, before it admits.
 pub trait Tier: fmt::Debug + Send + Sync {
     /// A reading of the clock that it decides by.
     fn now(&self) -> Tick;

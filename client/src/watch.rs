@@ -10,6 +10,7 @@ pub use post::{Post, State, Watched};
 use crate::client::Client;
 use crate::limiter::{Limiter, Snapshot, Standing};
 use crate::refused::Reason;
+use crate::registry::Past;
 use crate::switch::{Mode, Overruled};
 use crate::tap::{Tap, Waits};
 use std::fmt;
@@ -279,20 +280,19 @@ impl Entry {
         }
         let lines = self.lines();
         let standing = |right| lines.iter().filter(|line| line.held.right == right).count();
-        let overruled = lines
-            .iter()
-            .fold(Overruled::default(), |sum, line| Overruled {
-                let_through: sum.let_through + line.overruled.let_through,
-                tokens: sum.tokens + line.overruled.tokens,
-                frozen: sum.frozen + line.overruled.frozen,
-            });
+        // What is counted stays so, though its key is forgotten.
+        let past = match &self.what {
+            What::Client(client) => client.past(),
+            _ => Past::default(),
+        };
+        let overruled = lines.iter().map(|line| line.overruled);
         Some(Figures {
             name: self.tap.name.clone(),
             limiters: lines.len(),
-            admitted: lines.iter().map(|line| line.admitted).sum(),
-            refused: lines.iter().map(|line| line.refused).sum(),
+            admitted: past.admitted + lines.iter().map(|line| line.admitted).sum::<u64>(),
+            refused: past.refused + lines.iter().map(|line| line.refused).sum::<u64>(),
             reasons: self.tap.reasons(),
-            overruled,
+            overruled: overruled.fold(past.overruled, Overruled::plus),
             waits: self.tap.waits(),
             standings: Standing::ALL.map(|right| (right, standing(right))),
         })

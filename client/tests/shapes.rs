@@ -2,11 +2,12 @@
 //! attained where the promise says that it can be, and the exact ones equal a naive model.
 
 use aliquot_client::{
-    FixedWindow, Layers, Limit, Limiter, ManualClock, Meter, Pacer, Reason, ShapeError,
-    SlidingCounter, SlidingLog, Span, Tick, Tier,
+    FixedWindow, Limit, Limiter, ManualClock, Meter, Pacer, Reason, ShapeError, SlidingCounter,
+    SlidingLog, Slip, Span, Tick, Tier,
 };
 use proptest::prelude::*;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 const START: u64 = 1_000_000_000_000;
@@ -163,48 +164,85 @@ proptest! {
         prop_assert!(most_in_a_second(&taken) <= 6);
     }
 
-    /// Layers: all or nothing, and who refuses costs the others nothing.
+    /// A log from which some is put back is one of which that was never asked.
     #[test]
-    fn layers_take_all_or_nothing(asks in asks(), bursts in [1..6_u64, 1..6_u64, 1..6_u64]) {
-        let clock = ManualClock::new();
-        clock.set(at(0));
-        let bucket = |burst| {
-            let clock = Arc::new(clock.clone());
-            Limiter::local_with(Limit::per_sec(2), burst, clock).expect("a limit")
-        };
-        let [tenant, user, whole] = bursts.map(bucket);
-        let window = FixedWindow::new(4, SECOND).expect("a window");
-        let layers = Layers::of_any([
-            ("tenant", &tenant), ("user", &user), ("window", &window), ("whole", &whole),
-        ]);
-        // The same, taken only where all would admit.
-        let [a, b, d] = bursts.map(bucket);
-        let c = FixedWindow::new(4, SECOND).expect("a window");
-        let twins: [&dyn Tier; 4] = [&a, &b, &c, &d];
-        let mut now = 0;
-        for (gap, n) in asks {
+    fn what_is_put_back_into_a_log_was_never_taken(
+        asks in asks(), limit in 1..8_u64, back in prop::collection::vec((any::<bool>(), any::<usize>(), 1..4_u64), 80),
+    ) {
+        let log = SlidingLog::new(limit, SECOND).expect("a log");
+        let (mut now, mut naive) = (0, Vec::<(u64, u64, Slip)>::new());
+        for ((gap, n), (puts, which, less)) in asks.into_iter().zip(back) {
             now += gap;
-            let fits = twins.iter().all(|twin| twin.peek_at(n, at(now)).is_ok());
-            let answer = layers.try_acquire_at(n, at(now));
-            prop_assert_eq!(answer.is_ok(), fits, "{} at {}", n, now);
-            if fits {
-                for twin in twins {
-                    prop_assert!(twin.take_at(n, at(now)).is_ok());
-                }
-            } else if let Err(refused) = answer {
-                let waits = twins.iter().filter_map(|twin| twin.peek_at(n, at(now)).err());
-                let wait = |refused: aliquot_client::Refused| {
-                    refused.retry_after.unwrap_or(Duration::MAX)
-                };
-                prop_assert_eq!(Some(wait(refused.refused)), waits.map(wait).max());
+            let recent = |naive: &[(u64, u64, Slip)]| -> u64 {
+                naive.iter().filter(|(ms, _, _)| ms + 1_000 > now).map(|(_, n, _)| n).sum()
+            };
+            let fits = recent(&naive) + n <= limit;
+            let taken = log.take_at(n, at(now));
+            prop_assert_eq!(taken.is_ok(), fits, "{} at {}", n, now);
+            naive.extend(taken.ok().map(|slip| (now, n, slip)));
+            if puts && let Some(which) = which.checked_rem(naive.len()) {
+                let (ms, left, slip) = &mut naive[which];
+                let rest = less.min(*left);
+                let restored = log.put_back_at(slip, rest, at(now));
+                prop_assert_eq!(restored, if *ms + 1_000 > now { rest } else { 0 });
+                *left -= restored;
             }
-            let missing = |limiter: &Limiter| limiter.tokens_at(at(now));
-            for (mine, twin) in [(&tenant, &a), (&user, &b), (&whole, &d)] {
-                prop_assert_eq!(missing(mine), missing(twin));
+            for n in 0..=limit {
+                let fits = recent(&naive) + n <= limit;
+                prop_assert_eq!(log.peek_at(n, at(now)).is_ok(), fits, "{} of {} at {}", n, limit, now);
             }
-            prop_assert_eq!(window.used_at(at(now)), c.used_at(at(now)));
         }
     }
+}
+
+/// Threads that take and put back while time goes on: in no window does a log hold more than its limit.
+#[test]
+fn whatever_threads_put_back_no_window_of_a_log_holds_more_than_the_limit() {
+    const LIMIT: u64 = 8;
+    let log = SlidingLog::new(LIMIT, Duration::from_micros(20)).expect("a log");
+    let now = AtomicU64::new(START);
+    let threads = std::thread::scope(|scope| {
+        let threads = [1_u64, 2, 3, 4].map(|seed| {
+            let (log, now) = (&log, &now);
+            scope.spawn(move || {
+                let (mut state, mut kept) = (seed, Vec::new());
+                for _ in 0..20_000 {
+                    state = state
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1);
+                    let reading = Tick::from_nanos(now.fetch_add(state >> 54, Ordering::SeqCst));
+                    let Ok(slip) = log.take_at(1 + (state >> 40) % 3, reading) else {
+                        continue;
+                    };
+                    let back = match (state >> 48) % 4 {
+                        0 => slip.tokens(),
+                        1 => 1,
+                        _ => 0,
+                    };
+                    let back = log.put_back_at(&slip, back, reading);
+                    kept.push((slip.window().expect("a time"), slip.tokens() - back));
+                }
+                kept
+            })
+        });
+        threads.map(|thread| thread.join().expect("no panic"))
+    });
+    let mut kept: Vec<_> = threads.into_iter().flatten().collect();
+    kept.sort_unstable();
+    let mut first = 0;
+    let mut within = 0;
+    for &(time, n) in &kept {
+        within += n;
+        while kept[first].0 + 20_000 <= time {
+            within -= kept[first].1;
+            first += 1;
+        }
+        assert!(
+            within <= LIMIT,
+            "{within} in the window that ends at {time}"
+        );
+    }
+    assert!(kept.len() > 1_000, "some stand: {}", kept.len());
 }
 
 #[test]

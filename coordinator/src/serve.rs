@@ -12,7 +12,7 @@ pub use connect::TlsConnector;
 use crate::clock::HostClock;
 use crate::config::{Config, Security};
 use crate::face::actor::ActorBackend;
-use crate::face::auth::{Auth, AuthError};
+use crate::face::auth::{Auth, AuthError, keep_reading};
 use crate::face::tls::{TlsError, TlsFiles};
 use crate::face::watch::readiness;
 use crate::node::{self, Founding, Lifeline, NodeHandle};
@@ -274,6 +274,7 @@ impl Running {
             readiness: readiness(self.handle.clone(), self.raft.standing(), leaving),
         };
         let servers = listeners.serve(&faces, tls, peers, stopping)?;
+        let reader = tokio::spawn(keep_reading(Arc::clone(&faces.auth)));
         tokio::spawn(form(self.raft.clone()));
         let failed = failure(self.raft.clone());
         tokio::pin!(shutdown, failed);
@@ -286,6 +287,7 @@ impl Running {
             reason = &mut failed => Err(ServeError::Failed(reason)),
         };
         let _ = stop.send(true);
+        reader.abort();
         servers.stop().await;
         self.raft.shutdown().await;
         self.lifeline.stop();

@@ -14,13 +14,15 @@ mod fake;
 mod server;
 
 use aliquot_coordinator::config::{Config, Sources};
-use aliquot_coordinator::face::auth::Auth;
+use aliquot_coordinator::face::auth::{Auth, keep_reading};
 use aliquot_coordinator::face::tls::TlsFiles;
 use aliquot_wire::pb;
 use aliquot_wire::pb::admin_client::AdminClient;
 use fake::Fake;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 use tonic::transport::Endpoint;
 use tonic::{Code, Request, Status};
 
@@ -167,6 +169,43 @@ async fn a_token_gives_the_role_before_it_in_the_file() {
     std::fs::write(&tokens, format!("root {admin}\n")).unwrap();
     let error = Auth::load(&config).unwrap_err().to_string();
     assert!(error.contains("must be `admin TOKEN`") && !error.contains(&admin));
+}
+
+/// Tokens are changed without a restart; what cannot be used changes nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_file_that_changes_is_read_again() {
+    let authority = Authority::new();
+    let ca = authority.path("ca.pem");
+    let [old, new] = ["a", "b"].map(|token| token.repeat(32));
+    let path = authority.path("tokens");
+    let write = |text: &str| std::fs::write(&path, text).unwrap();
+    write(&format!("admin {old}\n"));
+    let settings = format!("tls.require_client_cert = false\ntokens = {path:?}\n");
+    let config = authority.config(&settings);
+    let files = TlsFiles::of_node(config.tls.as_ref().unwrap()).unwrap();
+    let auth = Arc::new(Auth::load(&config).unwrap().0);
+    let address = server::serve(&Fake::new(), auth.clone(), Some(files.server())).await;
+    let url = format!("https://localhost:{}", address.port());
+    let reader = tokio::spawn(keep_reading(auth.clone()));
+    let who = async |token: &str| ask(&url, &ca, None, Some(token)).await.is_ok();
+    assert!(who(&old).await && !who(&new).await);
+    write(&format!("client {new}\nadmin short\n"));
+    let error = auth.reload().unwrap_err().to_string();
+    assert!(
+        error.contains("tokens:2 has a token that is not 32"),
+        "{error}"
+    );
+    assert!(who(&old).await && !who(&new).await);
+    write(&format!("admin {new}\n# the old one is gone\n"));
+    let changed = async {
+        while !who(&new).await {
+            tokio::task::yield_now().await;
+        }
+    };
+    let changed = tokio::time::timeout(Duration::from_secs(60), changed).await;
+    changed.expect("nobody read it again");
+    assert!(!who(&old).await);
+    reader.abort();
 }
 
 #[test]

@@ -10,7 +10,8 @@
 //! The second term, with `F` all that others put back since, is what of it the
 //! bucket would still have room for had it never been taken: at each instant since, the debt
 //! was at least `D₀ − F`; where it was not above `S` the bucket would have been full, and
-//! what a full bucket makes is lost. So nobody ever finds more than one bucket of the same rate and
+//! what a full bucket makes is lost. Nor is more lost than what was made since `n` were taken, at `S₀`: so where the
+//! epoch is still the same, `n − (S − S₀)` has room as well, whatever others put back. So nobody ever finds more than one bucket of the same rate and
 //! capacity could have offered to those who really used it. The last term is
 //! `golang.org/x/time/rate`'s: later reservations wait for ticks that these tokens
 //! delayed, and if they were given up to newcomers, both would act at once.
@@ -32,6 +33,7 @@ pub(crate) struct Taken {
     /// The capacity then, in grains.
     burst: u64,
     era: u64,
+    epoch: u16,
     at: Tick,
     pub(crate) period: PeriodId,
     /// From when it may be used.
@@ -47,6 +49,7 @@ impl Taken {
             back: 0,
             burst: 0,
             era: u64::MAX,
+            epoch: 0,
             at: now,
             period: PeriodId::new(0),
             act_at: now,
@@ -122,6 +125,7 @@ impl Cell {
                     back,
                     burst: slot.grains(slot.burst),
                     era,
+                    epoch: word.epoch,
                     at: now,
                     period,
                     act_at,
@@ -140,6 +144,25 @@ impl Cell {
             let found = self.hot.word.load(Ordering::Acquire);
             if Word::unpack(found).epoch == word.epoch {
                 return step.map(|_| ());
+            }
+            seen = found;
+        }
+    }
+
+    /// Whether the right to what is held, if it has an end, is not over at `now`.
+    pub(crate) fn in_time(&self, now: Tick, lease: &AtomicU64) -> Result<(), No> {
+        let mut seen = self.hot.word.load(Ordering::Acquire);
+        loop {
+            let Page { word, slot, .. } = self.page(seen);
+            let over = match slot.mark {
+                Mark::Leased => now.nanos() >= lease.load(Ordering::Acquire),
+                Mark::Floor => now >= self.until(word.epoch),
+                _ => false,
+            };
+            fence(Ordering::Acquire);
+            let found = self.hot.word.load(Ordering::Acquire);
+            if Word::unpack(found).epoch == word.epoch {
+                return if over { Err(No::Lapsed) } else { Ok(()) };
             }
             seen = found;
         }
@@ -179,6 +202,8 @@ impl Cell {
     /// Puts up to `tokens` of what was taken back, and answers how many grains it were.
     pub(crate) fn put_back_of(&self, taken: &Taken, tokens: u64, now: Tick) -> u64 {
         let now = now.max(taken.at);
+        // What this said and did not do, since others came first, keeps it from nothing.
+        let mut said_in_vain = 0_u64;
         loop {
             let back = self.cold.back.load(Ordering::Acquire);
             let seen = self.hot.word.load(Ordering::Acquire);
@@ -195,7 +220,12 @@ impl Cell {
             }
             let grains = tokens.saturating_mul(scale).min(taken.grains);
             let units = page
-                .room_for(taken, back, self.floor(slot, 0), now)
+                .room_for(
+                    taken,
+                    back.wrapping_sub(said_in_vain),
+                    self.floor(slot, 0),
+                    now,
+                )
                 .min(grains)
                 >> slot.shift;
             if units == 0 {
@@ -212,6 +242,7 @@ impl Cell {
             if self.swap(seen, Word { debt, ..*word }).is_ok() {
                 return slot.grains(units);
             }
+            said_in_vain = said_in_vain.wrapping_add(slot.grains(units));
         }
     }
 
@@ -272,8 +303,8 @@ impl Page {
     fn room_for(&self, taken: &Taken, back: u64, floor: u64, now: Tick) -> u64 {
         let Self { word, slot, before } = self;
         let (made, more) = slot.made(now);
-        let made = made.saturating_add(u64::from(more)).saturating_add(floor);
-        let made = slot.grains(made);
+        let by_now = made.saturating_add(u64::from(more));
+        let made = slot.grains(by_now.saturating_add(floor));
         let (debt, burst) = (slot.grains(word.debt), slot.grains(slot.burst));
         // Beyond this epoch's base in one or the other direction.
         let mine = i128::from(taken.position.wrapping_sub(*before).cast_signed());
@@ -283,7 +314,12 @@ impl Page {
             false => 0,
         };
         let others = i128::from(back.wrapping_sub(taken.back));
-        let room = (mine - others - made).min(debt - made);
+        let mut room = mine - others - made;
+        if taken.epoch == word.epoch {
+            let since = by_now.saturating_sub(slot.made(taken.at).0);
+            room = room.max(i128::from(taken.grains) - i128::from(slot.grains(since)));
+        }
+        let room = room.min(debt - made);
         let room = room.min(i128::from(taken.grains)) - promised.max(0);
         u64::try_from(room.max(0)).unwrap_or(u64::MAX)
     }

@@ -16,12 +16,16 @@ pub(crate) struct Plain {
 }
 
 impl Cell {
-    /// What `n` tokens of a rate would be taken by. `None` if there is more to look up: no right, or one with an end of its
-    /// own, or what threads hold.
+    /// What `n` tokens of a rate would be taken by from the word that was seen, whose slot is the even or the odd one. `None` if
+    /// there is more to look up: no right, or one with an end of its own, or what threads hold.
     #[inline(always)]
-    pub(crate) fn plainly(&self, n: u64, lease: &AtomicU64) -> Option<Plain> {
-        let seen = self.hot.word.load(Ordering::Acquire);
-        let slot = self.slot(Word::unpack(seen).epoch);
+    pub(crate) fn plainly<const ODD: bool>(
+        &self,
+        seen: u64,
+        n: u64,
+        lease: &AtomicU64,
+    ) -> Option<Plain> {
+        let slot = self.slot(u16::from(ODD));
         let until = match slot.mark {
             Mark::Forever => u64::MAX,
             Mark::Leased => lease.load(Ordering::Acquire),

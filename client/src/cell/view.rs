@@ -21,6 +21,11 @@ pub(crate) struct View {
 }
 
 impl Cell {
+    /// What threads admitted by themselves and have not counted, since the last call.
+    pub(crate) fn take_uncounted(&self) -> u64 {
+        self.purses.take_uncounted()
+    }
+
     /// What is held at `now`. Consistent: taken from one epoch.
     pub(crate) fn view(&self, now: Tick) -> View {
         let mut seen = self.hot.word.load(Ordering::Acquire);
@@ -49,6 +54,11 @@ impl Cell {
 }
 
 impl View {
+    /// Whether all that was taken has been made again, and what threads hold beforehand is all that is missing.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.debt <= self.made
+    }
+
     /// How long until `tokens` have been made on top of what is there; `None` if never.
     pub(crate) fn wait_for(&self, tokens: u64) -> Option<Span> {
         let cost = self

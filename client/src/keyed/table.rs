@@ -164,12 +164,6 @@ impl Table {
         ((u128::from(hash) * self.groups.len() as u128) >> 64) as usize
     }
 
-    /// Has what a search reads first fetched.
-    #[inline(always)]
-    pub(super) fn fetch_tags(&self, hash: u64) {
-        self.home(hash).tags.fetch();
-    }
-
     /// The place in its group that a key most likely has, which is fetched.
     #[inline(always)]
     pub(super) fn fetch_likely(&self, hash: u64) -> usize {

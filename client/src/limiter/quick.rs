@@ -1,8 +1,8 @@
 //! The shortest way to a decision: with tokens that this thread took beforehand.
 
 use super::Limiter;
-use crate::cell::No;
 use crate::cell::purse::{Purse, Purses};
+use crate::cell::{No, Word};
 use crate::clock::HostClock;
 use crate::refused::{Admission, Reason, Refused};
 use crate::shared::Pace;
@@ -48,6 +48,8 @@ mod again;
 mod frozen;
 #[cfg(test)]
 mod refusals;
+#[cfg(all(test, target_os = "linux"))]
+mod silent;
 
 impl Limiter {
     /// The same limiter without batches for threads: each admission of this handle is made at its own reading of the clock.
@@ -106,11 +108,7 @@ impl Limiter {
     /// How long to wait, if this thread was just refused, nothing has changed, and it was counted. What it goes by it read when it
     /// was refused the long way, at the same word and the same reading of the time that is written down.
     #[inline(always)]
-    fn refused_again(
-        &self,
-        n: u64,
-        counted: impl FnOnce(&Cell<u64>) -> bool,
-    ) -> Option<Duration> {
+    fn refused_again(&self, n: u64, counted: impl FnOnce(&Cell<u64>) -> bool) -> Option<Duration> {
         if n != 1 || !self.gate.switch.is_plain() {
             return None;
         }
@@ -143,13 +141,24 @@ impl Limiter {
         Err(throttled(wait))
     }
 
-    /// Decides on what all threads share: by the short road if that will do.
+    /// Decides on what all threads share: by the short road if that will do. Whether the epoch is even or odd is told apart by going
+    /// one way or the other, which is guessed: to look its slot up by the word would make all that follows wait for the last swap.
     #[inline(always)]
     fn take(&self, n: u64) -> Result<Admission, Refused> {
+        if self.pace != Pace::Single {
+            return self.take_from_word(n);
+        }
+        let word = self.gate.cell.word();
+        match word >> Word::DEBT_BITS & 1 {
+            0 => self.take_plainly::<false>(word, n),
+            _ => self.take_plainly::<true>(word, n),
+        }
+    }
+
+    #[inline(never)]
+    fn take_plainly<const ODD: bool>(&self, word: u64, n: u64) -> Result<Admission, Refused> {
         let (cell, shared) = (&self.gate.cell, &self.handle.shared);
-        if self.pace == Pace::Single
-            && let Some(plain) = cell.plainly(n, &shared.lease.0)
-        {
+        if let Some(plain) = cell.plainly::<ODD>(word, n, &shared.lease.0) {
             let now = shared.now();
             // Written down once, and not handed from one to the other: each reading of what was just written is waited for.
             if cell.take_plainly(plain, now) {

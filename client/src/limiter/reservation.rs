@@ -1,6 +1,7 @@
 //! Tokens for later, and costs that are known only afterwards.
 
 use super::Limiter;
+use crate::cell::No;
 use crate::cell::book::Taken;
 use crate::refused::Refused;
 use aliquot_core::unit::{PeriodId, Span, Tick};
@@ -86,8 +87,17 @@ impl Limiter {
     /// Takes `n` for use within `most`.
     pub(super) fn take_within(&self, n: u64, most: Span, now: Tick) -> Result<Taken, Refused> {
         let lease = &self.handle.shared.lease.0;
-        let reserve = || self.gate.cell.reserve(n, now, most, lease);
-        let taken = reserve().or_else(|no| self.mend_and(no, n, now, reserve));
+        self.taking(n, now, || self.gate.cell.reserve(n, now, most, lease))
+    }
+
+    /// Takes `n` by what the cell says; and what is to be counted of that.
+    pub(super) fn taking(
+        &self,
+        n: u64,
+        now: Tick,
+        reserve: impl Fn() -> Result<Taken, No>,
+    ) -> Result<Taken, Refused> {
+        let taken = reserve().or_else(|no| self.mend_and(no, n, now, &reserve));
         let taken = match taken {
             Ok(taken) => taken,
             Err(no) => {

@@ -1,7 +1,7 @@
 //! A limiter among several limits.
 
 use super::Limiter;
-use crate::cell::Ask;
+use crate::cell::{Ask, No};
 use crate::refused::Refused;
 use crate::tier::{Slip, Tier};
 use aliquot_core::unit::{Span, Tick};
@@ -14,8 +14,16 @@ impl Limiter {
     ///
     /// As [`Limiter::try_acquire_at`].
     pub fn would_admit_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
+        self.would(n, now, || Ok(()))
+    }
+
+    /// What would be answered, if `first` has nothing against it.
+    fn would(&self, n: u64, now: Tick, first: impl Fn() -> Result<(), No>) -> Result<(), Refused> {
         let (cell, lease) = (&self.gate.cell, &self.handle.shared.lease.0);
-        let would = || cell.would(Ask::Tokens(n), now, lease);
+        let would = || {
+            first()?;
+            cell.would(Ask::Tokens(n), now, lease)
+        };
         let would = would().or_else(|no| self.mend_and(no, n, now, would));
         let would = would.or_else(|no| self.would_overrule(no));
         would.map_err(Refused::of)
@@ -30,6 +38,18 @@ impl Limiter {
         self.would_admit_at(n, self.now())
     }
 
+    /// Whether the right to what is leased is over by this limiter's own clock: who asks several limits at once may bring
+    /// another one's reading.
+    fn in_time(&self) -> Result<(), No> {
+        match self.own {
+            Some(_) => Ok(()),
+            None => {
+                let now = self.now();
+                self.gate.cell.in_time(now, &self.handle.shared.lease.0)
+            }
+        }
+    }
+
     /// What is missing to a full bucket, in tokens.
     pub(crate) fn missing_at(&self, now: Tick) -> f64 {
         let view = self.gate.cell.view(now);
@@ -39,16 +59,20 @@ impl Limiter {
 
 impl Tier for Limiter {
     fn now(&self) -> Tick {
-        self.handle.shared.clock.now()
+        self.handle.shared.now()
     }
 
     fn take_at(&self, n: u64, now: Tick) -> Result<Slip, Refused> {
-        let taken = self.take_within(n, Span::ZERO, now)?;
+        let lease = &self.handle.shared.lease.0;
+        let taken = self.taking(n, now, || {
+            self.in_time()?;
+            self.gate.cell.reserve(n, now, Span::ZERO, lease)
+        })?;
         Ok(Slip::of_cell(n, taken))
     }
 
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
-        self.would_admit_at(n, now)
+        self.would(n, now, || self.in_time())
     }
 
     fn put_back_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {

@@ -1,14 +1,22 @@
 //! The keys of a session, and what nodes call them.
+//!
+//! A key that callers need no more is forgotten: what is held of it goes back with the next report,
+//! and nothing is wanted of it from then on. But as long as the session lasts its node keeps the key's name and both sides keep
+//! the counters of the edge, since a message that is late may speak of them. All that goes with the
+//! edge: once there is much of it, the session goes on under another one, at the same node. That
+//! takes two round trips, in which nothing is admitted under a lease, so it is done seldom.
 
 use super::Session;
 use crate::builder::DefaultRule;
 use crate::cell::{CellDecider, Mark};
+use crate::key::Gate;
 use aliquot_core::budget::{Claim, Key};
 use aliquot_core::share::Share;
 use aliquot_core::unit::{BudgetId, Scale, Span, Tick};
 use aliquot_wire::limits::LINES_MAX;
 use aliquot_wire::session::{ClientMessage, Interned, KeyRefusal};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Where a key stands.
 #[derive(Debug)]
@@ -26,6 +34,13 @@ struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     entries: BTreeMap<Key, Entry>,
+    /// As many as were forgotten under the present edge, each as often as it was.
+    gone: usize,
+    /// Of these, since a node was dialled: the next edge begins with them.
+    gone_since_dial: usize,
+    /// When the present edge began to be in use.
+    begun: Tick,
+    sweep_at: Tick,
 }
 
 impl Keys {
@@ -33,10 +48,37 @@ impl Keys {
     const ASK_AGAIN: Span = Span::from_secs(5);
     /// A budget that is being made is asked for again after so long, doubled each time.
     const ASK_SOON: Span = Span::from_millis(10);
+    /// It is looked so often for keys that nobody needs any more.
+    const SWEEP_EVERY: Span = Span::from_secs(5);
+    /// So many forgotten keys are much: an eighth of what a message can speak of.
+    const GONE_MAX: usize = LINES_MAX / 8;
+    /// An edge is kept for at least so many reports, however many keys are forgotten: ten seconds.
+    const REPORTS_LEAST: u64 = 50;
 
     /// The keys to open a session with.
     pub(super) fn names(&self) -> Vec<Key> {
         self.entries.keys().take(LINES_MAX).cloned().collect()
+    }
+
+    /// Another edge is in use now, of whose node this was asked when it was dialled.
+    pub(super) const fn begin(&mut self, now: Tick) {
+        (self.gone, self.begun) = (self.gone_since_dial, now);
+    }
+
+    /// A node is dialled, and told the present keys.
+    pub(super) const fn dialled(&mut self) {
+        self.gone_since_dial = 0;
+    }
+
+    /// Whether the node is told of no more keys: a session has no more, and a report no more lines.
+    fn is_full(&self) -> bool {
+        self.entries.len() + self.gone > LINES_MAX
+    }
+
+    /// Whether so much is forgotten that it should be forgotten on the other side, too.
+    fn is_stale(&self, report_every: Span, now: Tick) -> bool {
+        let much = self.gone >= Self::GONE_MAX || (self.gone > 0 && self.is_full());
+        much && now.since(self.begun) >= report_every.times_or_max(Self::REPORTS_LEAST)
     }
 
     /// What a key is called, if it has a name.
@@ -67,22 +109,50 @@ impl Keys {
 }
 
 impl Session {
-    /// Takes in the keys that callers made limiters for.
-    pub(super) fn meet_new_keys(&mut self, now: Tick) {
-        for (key, gate) in self.shared.take_fresh() {
-            let mut decider = CellDecider::new(gate);
-            if self.closing {
-                decider.rule(Mark::Closed, Scale::WHOLE, Share::EMPTY, now);
-                continue;
-            }
-            let entry = Entry {
-                decider: Some(decider),
-                budget: None,
-                ask_at: Some(now),
-                asked: 0,
-            };
-            self.keys.entries.insert(key, entry);
+    /// Forgets the keys that callers need no more, and takes in those that they made limiters for:
+    /// in this order, for one may be both.
+    pub(super) fn look_at_keys(&mut self, now: Tick) {
+        if now >= self.keys.sweep_at {
+            self.keys.sweep_at = now.after(Keys::SWEEP_EVERY);
+            self.shared.sweep();
         }
+        let changes = self.shared.take_changes();
+        for key in changes.gone {
+            self.forget(&key, now);
+        }
+        for (key, gate) in changes.fresh {
+            self.meet(key, gate, now);
+        }
+        if self.keys.is_stale(self.report_every, now) && !self.closing {
+            self.roaming.renew(now);
+        }
+    }
+
+    fn forget(&mut self, key: &Key, now: Tick) {
+        let Some(entry) = self.keys.entries.remove(key) else {
+            return;
+        };
+        self.keys.gone += 1;
+        self.keys.gone_since_dial += 1;
+        if let Some(budget) = entry.budget {
+            // Nobody has the gate but the decider that is dropped here.
+            drop(self.machine.retire(budget, now));
+        }
+    }
+
+    fn meet(&mut self, key: Key, gate: Arc<Gate>, now: Tick) {
+        let mut decider = CellDecider::new(gate);
+        if self.closing {
+            decider.rule(Mark::Closed, Scale::WHOLE, Share::EMPTY, now);
+            return;
+        }
+        let entry = Entry {
+            decider: Some(decider),
+            budget: None,
+            ask_at: Some(now),
+            asked: 0,
+        };
+        self.keys.entries.insert(key, entry);
     }
 
     /// Modes that have changed are shown to those who decide.
@@ -102,7 +172,7 @@ impl Session {
         let Some(link) = self.roaming.link() else {
             return;
         };
-        if self.closing || !link.has_room() {
+        if self.closing || !link.has_room() || self.keys.is_full() {
             return;
         }
         let mut keys = Vec::new();

@@ -85,6 +85,7 @@ impl Session {
 
     fn dial(&mut self, address: String, aim: Aim, now: Tick) {
         self.dials += 1;
+        self.keys.dialled();
         let open = SessionOpen {
             labels: self.config.labels.clone(),
             keys: self.keys.names(),
@@ -159,8 +160,7 @@ impl Session {
             return;
         };
         let Some(edge) = parting.edge else { return };
-        let report = farewell(edge, now, wall).filter(|_| self.machine.edge() != Some(edge));
-        match report {
+        match farewell(edge, self.machine.edge(), now, wall) {
             Some(report) => {
                 parting.until = now.after(Self::FAREWELL_WAIT);
                 self.messages += u64::from(parting.link.send(&ClientMessage::Report(report)));
@@ -186,6 +186,7 @@ impl Session {
         if self.machine.edge() != Some(edge) {
             self.shared.set_lease(Tick::from_nanos(0));
             self.machine.open(edge, now);
+            self.keys.begin(now);
             self.questions.end_session();
         }
         self.questions.repeat();

@@ -53,6 +53,15 @@ impl Amount {
         }
     }
 
+    /// Whether it may be used by its own clock, where it is under a lease: who asks several limits at once may bring another
+    /// one's reading.
+    pub(super) fn in_time(&self) -> Result<(), Refused> {
+        match self {
+            Self::Own(_) => Ok(()),
+            Self::Shared { limiter, .. } => limiter.may_use_at(limiter.now()),
+        }
+    }
+
     /// Another one.
     pub(super) fn set(&self, limit: u64) -> Result<(), ShapeError> {
         match self {

@@ -249,15 +249,17 @@ impl Tier for SlidingCounter {
     }
 
     fn take_at(&self, n: u64, now: Tick) -> Result<Slip, Refused> {
-        self.limit.rule(n, self.take(n, now))
+        let in_time = self.limit.in_time();
+        self.limit.rule(n, in_time.and_then(|()| self.take(n, now)))
     }
 
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
-        let step = self.step(&self.look(now), n, now);
-        self.limit.would_rule(step.map(|_| ()))
+        let in_time = self.limit.in_time();
+        self.limit.would_rule(in_time.and_then(|()| self.step(&self.look(now), n, now).map(|_| ())))
     }
 
-    /// What is put back counts while the window that it was taken from is the present one.
+    /// What is put back counts while the window that it was taken from is the present one or the last. Of the last one, decisions rest
+    /// on what is counted; that it was less makes none of them wrong.
     fn put_back_at(&self, slip: &Slip, n: u64, _: Tick) -> u64 {
         let Some(index) = slip.window() else {
             return 0;
@@ -267,7 +269,7 @@ impl Tier for SlidingCounter {
         loop {
             let count = Count::unpack(seen);
             let back = n.min(slip.tokens()).min(count.used);
-            if count.index != index || count.over || back == 0 {
+            if count.index != index || back == 0 {
                 return 0;
             }
             let next = Count {

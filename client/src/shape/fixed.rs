@@ -176,12 +176,13 @@ impl Tier for FixedWindow {
     }
 
     fn take_at(&self, n: u64, now: Tick) -> Result<Slip, Refused> {
-        self.limit.rule(n, self.take(n, now))
+        let in_time = self.limit.in_time();
+        self.limit.rule(n, in_time.and_then(|()| self.take(n, now)))
     }
 
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
-        let step = self.step(self.word.load(Ordering::Acquire), n, now);
-        self.limit.would_rule(step.map(|_| ()))
+        let in_time = self.limit.in_time();
+        self.limit.would_rule(in_time.and_then(|()| self.step(self.word.load(Ordering::Acquire), n, now).map(|_| ())))
     }
 
     /// What is put back counts in the window that it was taken from, while that is the present one.

@@ -1,13 +1,15 @@
 //! A sliding window of which every admission is remembered.
 
+mod ring;
+
 use super::amount::Amount;
 use super::{EXCEEDS, ShapeError, limit_of, span_of, throttled};
 use crate::clock::{HostClock, SharedClock};
 use crate::limiter::Limiter;
 use crate::refused::Refused;
-use crate::sync::{AtomicU64, Ordering};
 use crate::tier::{Slip, Tier};
-use aliquot_core::unit::{Span, Tick};
+use aliquot_core::unit::Tick;
+use ring::{Ring, Short};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,29 +32,16 @@ use std::time::Duration;
 /// # Ok::<(), aliquot_client::ShapeError>(())
 /// ```
 ///
-/// # How it is exact without a lock
+/// # Refunds
 ///
-/// The head counts admissions. Who is admitted moves it from `h` to `h + n` and then
-/// writes the time into the slots `h … h + n − 1`, with their numbers behind it. Who asks reads
-/// the slot that was written a ring ago; if its number is not that one's, its writer is
-/// under way, so it was admitted just now, and the answer is no. Times never go
-/// back along the ring: a decision's time is at least the latest that anybody brought
-/// before the head that it moves was set.
+/// What is put back is as if it had never been taken, whoever came after it: those move down in the ring. To decide takes no
+/// lock; who puts back waits for others who do, and for as long as it takes to look at those who came after. While it does, who
+/// asks may be refused as if nothing were put back yet. Nothing comes back once the window is over, since it has left by itself.
 #[derive(Debug)]
 pub struct SlidingLog {
-    head: AtomicU64,
-    latest: AtomicU64,
-    ring: Box<[Slot]>,
+    ring: Ring,
     limit: Amount,
-    length: u64,
     clock: SharedClock,
-}
-
-#[derive(Debug)]
-struct Slot {
-    at: AtomicU64,
-    /// The number of the admission that was written here, plus one.
-    number: AtomicU64,
 }
 
 impl SlidingLog {
@@ -101,16 +90,9 @@ impl SlidingLog {
     }
 
     fn made(ring: u64, limit: Amount, length: u64, clock: SharedClock) -> Self {
-        let slot = |_| Slot {
-            at: AtomicU64::new(0),
-            number: AtomicU64::new(0),
-        };
         Self {
-            head: AtomicU64::new(0),
-            latest: AtomicU64::new(0),
-            ring: (0..ring).map(slot).collect(),
+            ring: Ring::new(ring, length),
             limit,
-            length,
             clock,
         }
     }
@@ -135,72 +117,26 @@ impl SlidingLog {
 
     /// The most in any window: over a share, the most of that which it uses.
     #[must_use]
-    pub fn limit(&self) -> u64 {
-        self.ring.len() as u64
+    pub const fn limit(&self) -> u64 {
+        self.ring.slots()
     }
 
-    fn slot(&self, number: u64) -> &Slot {
-        &self.ring[(number % self.limit()) as usize]
-    }
-
-    /// Whether `n` may follow the first `head` at `at`: the `n` oldest in the ring are
-    /// written and have left.
-    fn room(&self, head: u64, n: u64, at: u64) -> Result<(), Refused> {
-        let limit = self.limit.at(Tick::from_nanos(at))?;
-        if n > limit {
-            return Err(EXCEEDS);
-        }
-        // Those that are overwritten, and the last of those that must have left. Times grow, so with it all before it have.
-        let first = head.saturating_sub(self.limit());
-        let overwritten = first..(head + n).saturating_sub(self.limit());
-        let last = (head + n).checked_sub(limit + 1).filter(|_| n > 0);
-        for oldest in overwritten.chain(last) {
-            let slot = self.slot(oldest);
-            let written = slot.number.load(Ordering::Acquire) == oldest + 1;
-            let from = if written {
-                slot.at.load(Ordering::Relaxed)
-            } else {
-                at
-            };
-            let leaves = from.saturating_add(self.length);
-            if leaves > at {
-                return Err(throttled(self.leaves(head + n - 1 - limit, at)));
-            }
-        }
-        Ok(())
-    }
-
-    /// How long until what the admission `number` replaces has left.
-    fn leaves(&self, number: u64, at: u64) -> Span {
-        let slot = self.slot(number);
-        let left = slot.at.load(Ordering::Relaxed).saturating_add(self.length);
-        Span::from_nanos(left.saturating_sub(at).clamp(1, self.length))
-    }
-
-    /// Takes `n`, and answers the number of the first.
+    /// Takes `n`, and answers the time that they are remembered by.
     fn take(&self, n: u64, now: Tick) -> Result<u64, Refused> {
-        self.latest.fetch_max(now.nanos(), Ordering::AcqRel);
-        loop {
-            let head = self.head.load(Ordering::Acquire);
-            // At least the time of everybody who moved the head before.
-            let at = self.latest.load(Ordering::Acquire);
-            let room = self.room(head, n, at);
-            if room.is_err() && self.head.load(Ordering::Acquire) != head {
-                continue;
-            }
-            room?;
-            let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
-            let moved = self.head.compare_exchange(head, head + n, done, found);
-            if moved.is_err() {
-                continue;
-            }
-            for number in head..head + n {
-                let slot = self.slot(number);
-                slot.at.store(at, Ordering::Relaxed);
-                slot.number.store(number + 1, Ordering::Release);
-            }
-            return Ok(head);
-        }
+        let taken = self.ring.take(n, now.nanos(), |at| self.most_at(at));
+        taken.map_err(refused)
+    }
+
+    fn most_at(&self, at: u64) -> Result<u64, Refused> {
+        self.limit.at(Tick::from_nanos(at))
+    }
+}
+
+const fn refused(short: Short<Refused>) -> Refused {
+    match short {
+        Short::Limit(refused) => refused,
+        Short::Exceeds => EXCEEDS,
+        Short::Full(wait) => throttled(wait),
     }
 }
 
@@ -210,18 +146,18 @@ impl Tier for SlidingLog {
     }
 
     fn take_at(&self, n: u64, now: Tick) -> Result<Slip, Refused> {
-        self.limit.rule(n, self.take(n, now))
+        let in_time = self.limit.in_time();
+        self.limit.rule(n, in_time.and_then(|()| self.take(n, now)))
     }
 
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
-        let at = self.latest.load(Ordering::Acquire).max(now.nanos());
-        let room = self.room(self.head.load(Ordering::Acquire), n, at);
-        self.limit.would_rule(room)
+        let in_time = self.limit.in_time();
+        self.limit.would_rule(in_time.and_then(|()| self.ring.peek(n, now.nanos(), |at| self.most_at(at)).map_err(refused)))
     }
 
-    /// Nothing is put back: what was admitted is remembered until it has left. In
-    /// layers, a log is asked last.
-    fn put_back_at(&self, _: &Slip, _: u64, _: Tick) -> u64 {
-        0
+    /// What is put back is forgotten, while it is in the window.
+    fn put_back_at(&self, slip: &Slip, n: u64, _: Tick) -> u64 {
+        let taken_at = slip.window();
+        taken_at.map_or(0, |at| self.ring.take_back(at, n.min(slip.tokens())))
     }
 }

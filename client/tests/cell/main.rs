@@ -24,7 +24,7 @@ use aliquot_core::client::{Decider, Right};
 use aliquot_core::message::Terms;
 use aliquot_core::share::Share;
 use aliquot_core::unit::{PeriodId, Rate, Scale, Span, Tick, Tokens};
-use cell::{Ask, CellDecider, Mark, No, Slot};
+use cell::{Ask, CellDecider, Mark, No, Slot, Word};
 use key::Gate;
 use proptest::prelude::*;
 use source::{cell, key, switch, sync, tap};
@@ -204,7 +204,11 @@ proptest! {
             // Back by as much as forth, now and then.
             nanos = if step & 7 == 0 { nanos - (nanos - start).min(step) } else { nanos + step };
             let now = Tick::from_nanos(nanos);
-            let plain = short.cell.plainly(n, &lease);
+            let word = short.cell.word();
+            let plain = match word >> Word::DEBT_BITS & 1 {
+                0 => short.cell.plainly::<false>(word, n, &lease),
+                _ => short.cell.plainly::<true>(word, n, &lease),
+            };
             let mine = plain.is_some_and(|plain| short.cell.take_plainly(plain, now));
             let theirs = long.cell.decide(Ask::Tokens(n), now, &lease);
             let refused = (!mine).then(|| short.cell.decide(Ask::Tokens(n), now, &lease));

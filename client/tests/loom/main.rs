@@ -22,7 +22,10 @@ mod source {
     pub(crate) mod tap;
 }
 mod keys;
+mod log;
 mod purses;
+#[path = "../../src/shape/log/ring.rs"]
+mod ring;
 mod sync;
 
 use aliquot_core::budget::BudgetDraft;

@@ -2,7 +2,7 @@
 
 use super::{NOW, PERIOD, explore};
 use crate::cell::purse::Purses;
-use crate::cell::{Ask, CellDecider};
+use crate::cell::{Ask, CellDecider, Word};
 use crate::key::Gate;
 use crate::sync::{self, AtomicU64, Bug};
 use aliquot_core::budget::BudgetDraft;
@@ -131,7 +131,11 @@ fn what_is_taken_by_the_short_road_was_there() {
                 let shared = shared.clone();
                 thread::spawn(move || {
                     let cell = &shared.gate.cell;
-                    let plain = cell.plainly(1, &shared.lease);
+                    let word = cell.word();
+                    let plain = match word >> Word::DEBT_BITS & 1 {
+                        0 => cell.plainly::<false>(word, 1, &shared.lease),
+                        _ => cell.plainly::<true>(word, 1, &shared.lease),
+                    };
                     plain.map_or(0, |plain| u64::from(cell.take_plainly(plain, NOW)))
                 })
             };

@@ -19,6 +19,7 @@ pub(crate) enum Bug {
     EpochIgnored,
     ArrivesFull,
     Torn,
+    TurnUnchanged,
 }
 
 /// Lets the other threads of the model go on.

@@ -1,6 +1,7 @@
 //! A client and nodes in one process, over real connections.
 
 mod central;
+mod forgotten;
 mod layer;
 mod line;
 mod modes;
@@ -97,7 +98,7 @@ async fn what_is_wrong_is_named() {
         error.contains("a//b") && error.contains("segment"),
         "{error}"
     );
-    client.limiter("a").expect("room");
+    let _held = client.limiter("a").expect("room");
     client.limiter("a").expect("the same");
     let most = 1;
     assert_eq!(

@@ -111,7 +111,7 @@ settings! {
     "tls.peers" List "" "NAME"
         "Names whose certificates are the other nodes'. Default: the hosts of `cluster.peers`.";
     "tokens" One "" "FILE"
-        "Bearer tokens with their roles, one `admin TOKEN` or `client TOKEN` a line. Once given, whoever shows no certificate needs one.";
+        "Bearer tokens with their roles, one `admin TOKEN` or `client TOKEN` a line. Once given, whoever shows no certificate needs one. Read again when it changes.";
     "budgets" One "" "FILE"
         "Budgets (YAML or TOML) that are applied when the cluster is formed, and never again.";
     "insecure" Flag "false" "BOOL"

@@ -8,15 +8,19 @@
 //!
 //! A certificate gives the roles of the names that it is valid for (subject
 //! alternative names, DNS or IP); a token gives the role that stands before it
-//! in the token file. Where neither TLS nor tokens are configured, everybody is
+//! in the token file, which is read again when it changes. Where neither TLS nor tokens are configured, everybody is
 //! admin: the configuration allows that on loopback only, or as `insecure`.
+
+mod file;
+
+pub use file::keep_reading;
 
 use super::tls::secret_is_open;
 use crate::config::Config;
 use rustls_pki_types::{CertificateDer, ServerName};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use tonic::service::Interceptor;
 use tonic::{Request, Status};
 
@@ -51,10 +55,16 @@ impl Role {
 }
 
 /// Who has which role.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Auth {
     names: Option<Names>,
-    tokens: Option<Vec<(Role, Vec<u8>)>>,
+    tokens: Option<Tokens>,
+}
+
+/// What stood in the token file when it was last read.
+struct Tokens {
+    path: PathBuf,
+    all: RwLock<file::Tokens>,
 }
 
 #[derive(Clone)]
@@ -69,7 +79,7 @@ impl fmt::Debug for Auth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Auth")
             .field("by_certificate", &self.names.is_some())
-            .field("tokens", &self.tokens.as_ref().map(Vec::len))
+            .field("tokens", &self.path())
             .finish()
     }
 }
@@ -115,8 +125,36 @@ impl Auth {
         });
         let path = config.tokens.as_deref();
         let warnings = path.and_then(secret_is_open).into_iter().collect();
-        let tokens = path.map(read_tokens).transpose()?;
+        let read = |path: &Path| {
+            Ok(Tokens {
+                path: path.to_owned(),
+                all: RwLock::new(file::read(path)?),
+            })
+        };
+        let tokens = path.map(read).transpose()?;
         Ok((Self { names, tokens }, warnings))
+    }
+
+    /// Reads the token file again, and answers how many tokens there are. Who shows another one from now on is turned away; who
+    /// is let through already stays until it comes again.
+    ///
+    /// # Errors
+    ///
+    /// [`AuthError`] if the file cannot be used; then nothing was changed.
+    pub fn reload(&self) -> Result<usize, AuthError> {
+        let Some(tokens) = &self.tokens else {
+            return Ok(0);
+        };
+        let read = file::read(&tokens.path)?;
+        let count = read.len();
+        // Nothing that this guards is left half-done by a panic.
+        *tokens.all.write().unwrap_or_else(PoisonError::into_inner) = read;
+        Ok(count)
+    }
+
+    /// The token file.
+    fn path(&self) -> Option<&Path> {
+        self.tokens.as_ref().map(|tokens| tokens.path.as_path())
     }
 
     /// What to put before a service: `InterceptedService::new(SessionServer::new(service), guard)`.
@@ -187,8 +225,9 @@ impl Auth {
 
     /// Looks at every token to its end, so that the time it takes tells nothing of them.
     fn role_of_token(&self, shown: &[u8]) -> Option<Role> {
-        let tokens = self.tokens.iter().flatten();
-        tokens.fold(None, |found, (role, token)| {
+        let tokens = self.tokens.as_ref()?;
+        let tokens = tokens.all.read().unwrap_or_else(PoisonError::into_inner);
+        tokens.iter().fold(None, |found, (role, token)| {
             if same(token, shown) {
                 Some(*role)
             } else {
@@ -236,45 +275,6 @@ fn same(left: &[u8], right: &[u8]) -> bool {
         std::hint::black_box(differ | (left ^ right))
     });
     left.len() == right.len() && differ == 0
-}
-
-fn read_tokens(path: &Path) -> Result<Vec<(Role, Vec<u8>)>, AuthError> {
-    let text = std::fs::read_to_string(path).map_err(|error| AuthError::Unreadable {
-        path: path.to_owned(),
-        error,
-    })?;
-    let mut tokens: Vec<(Role, Vec<u8>)> = Vec::new();
-    for (line, text) in (1..).zip(text.lines()) {
-        let text = text.trim();
-        if text.is_empty() || text.starts_with('#') {
-            continue;
-        }
-        let wrong = |reason| AuthError::Line {
-            path: path.to_owned(),
-            line,
-            reason,
-        };
-        let expected = "must be `admin TOKEN` or `client TOKEN`";
-        let (role, token) = text
-            .split_once(char::is_whitespace)
-            .ok_or_else(|| wrong(expected))?;
-        let role = match role {
-            "admin" => Role::Admin,
-            "client" => Role::Client,
-            _ => return Err(wrong(expected)),
-        };
-        let token = token.trim();
-        if token.len() < Auth::TOKEN_MIN || !token.chars().all(|c| c.is_ascii_graphic()) {
-            return Err(wrong(
-                "has a token that is not 32 or more printable characters: make one with `openssl rand -hex 32`",
-            ));
-        }
-        if tokens.iter().any(|(_, known)| known == token.as_bytes()) {
-            return Err(wrong("has a token that stands in another line, too"));
-        }
-        tokens.push((role, token.as_bytes().to_owned()));
-    }
-    Ok(tokens)
 }
 
 /// Lets those who have a role through to a service, and nobody else.

@@ -10,7 +10,11 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::{Server, ServerTlsConfig};
 
 /// Serves until the test's runtime ends.
-pub(crate) async fn serve(fake: &Fake, auth: Auth, tls: Option<ServerTlsConfig>) -> SocketAddr {
+pub(crate) async fn serve(
+    fake: &Fake,
+    auth: impl Into<Arc<Auth>>,
+    tls: Option<ServerTlsConfig>,
+) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it is bound");
     let mut server = Server::builder();
@@ -18,7 +22,8 @@ pub(crate) async fn serve(fake: &Fake, auth: Auth, tls: Option<ServerTlsConfig>)
         server = server.tls_config(tls).expect("the files fit each other");
     }
     let service = AdminService::new(Arc::new(fake.clone()));
-    let guard = Arc::new(auth).guard(Role::Admin);
+    let auth: Arc<Auth> = auth.into();
+    let guard = auth.guard(Role::Admin);
     let router = server.add_service(service.into_server(guard));
     tokio::spawn(router.serve_with_incoming(TcpListenerStream::new(listener)));
     address

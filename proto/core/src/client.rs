@@ -100,6 +100,13 @@ impl<D: Decider> Client<D> {
     pub fn claim_with(&mut self, budget: BudgetId, claim: Claim, decider: D, now: Tick) {
         if !self.allotments.contains_key(&budget) {
             let mut allotment = Allotment::new(claim, decider, self.drift, now);
+            // The parent says its terms once on an edge, whoever claimed the budget then.
+            if let Some(holder) = &self.holder
+                && let Some(terms) = holder.terms(budget)
+            {
+                let period = period_of(holder, budget);
+                let _ = allotment.take(Vector::ZERO, terms, period, self.drift, now);
+            }
             if self.may_use(now) {
                 allotment.renewed(now);
             }
@@ -109,7 +116,8 @@ impl<D: Decider> Client<D> {
     }
 
     /// Claims a budget no longer: all that it holds goes back, and its decider,
-    /// which then holds nothing, to the caller. `None` if it was not claimed.
+    /// which then holds nothing, to the caller. `None` if it was not claimed. What is given of
+    /// it later goes back as it comes. No permit may be in flight: nobody would return it.
     pub fn retire(&mut self, budget: BudgetId, now: Tick) -> Option<D> {
         let mut allotment = self.allotments.remove(&budget)?;
         if let Some(holder) = &mut self.holder {
@@ -225,10 +233,13 @@ impl<D: Decider> Client<D> {
                     return;
                 };
                 let drift = self.drift;
-                let allotment = self
-                    .allotments
-                    .entry(*budget)
-                    .or_insert_with(|| Allotment::new(Claim::default(), D::empty(now), drift, now));
+                let Some(allotment) = self.allotments.get_mut(budget) else {
+                    // It was given before the parent heard that nobody claims it any more: as it
+                    // came it goes back, for nobody decides on it.
+                    self.owes_report |= !gift.is_zero();
+                    give_back(holder, *budget, *gift);
+                    return;
+                };
                 let period = period_of(holder, *budget);
                 if let Some(release) = allotment.take(*gift, terms, period, drift, now) {
                     holder.release_floor(release);

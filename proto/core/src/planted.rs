@@ -239,6 +239,8 @@ bugs! {
     HeadroomRestless,
     /// A client leaves a node that says nothing for a second, though its lease runs and it may be heard again.
     SilenceIsDeath,
+    /// Whoever gives up another connection to the edge in use closes that edge.
+    FarewellToOneInUse,
     /// A client goes over while its lease runs, and uses what it held beside what it is given there.
     BothPartsUsed,
 }

@@ -44,6 +44,7 @@ mod step;
 
 use crate::holder::Holder;
 use crate::message::Report;
+use crate::planted::{self, Bug};
 use crate::unit::{Edge, Span, Tick};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -239,6 +240,16 @@ impl<L: Line> Roaming<L> {
         }
     }
 
+    /// Another session is wanted at the node in use, from `when` on: what it knows of the present
+    /// one has become too much. One wish at a time.
+    pub fn renew(&mut self, when: Tick) {
+        if let Some(link) = &self.link
+            && self.wish.is_none()
+        {
+            self.wish = Some((link.node().clone(), when));
+        }
+    }
+
     fn is_at(&self, node: &L::Node) -> bool {
         self.link.as_ref().is_some_and(|link| link.node() == node)
     }
@@ -346,10 +357,14 @@ impl<L: Line> Roaming<L> {
     }
 }
 
-/// The report that closes a session of which nothing was ever used. It is the first of
-/// its edge: of one that is in use, or was, it is stale.
+/// The report that closes a session of which nothing was ever used; `None` of the one that is
+/// `in_use`, to which another connection may have come. It is the first of
+/// its edge: of one that was in use it is stale.
 #[must_use]
-pub fn farewell(edge: Edge, now: Tick, wall_ms: i64) -> Option<Report> {
+pub fn farewell(edge: Edge, in_use: Option<Edge>, now: Tick, wall_ms: i64) -> Option<Report> {
+    if in_use == Some(edge) && !planted::is(Bug::FarewellToOneInUse) {
+        return None;
+    }
     let mut holder = Holder::new(edge);
     holder.leave();
     holder.report(now, wall_ms, BTreeMap::new())

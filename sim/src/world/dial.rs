@@ -180,11 +180,8 @@ impl World {
 
     fn close_unused(&mut self, of: usize, node: usize, edge: Edge, now: Tick) {
         let service = &self.services[of];
-        if service.client.edge() == Some(edge) {
-            return;
-        }
         let wall = service.clock.wall_ms(self.now);
-        if let Some(report) = farewell(edge, now, wall) {
+        if let Some(report) = farewell(edge, service.client.edge(), now, wall) {
             let report = Rc::new(report);
             self.send(self.hosts.nodes + of, node, Message::ClientReport(report));
         }

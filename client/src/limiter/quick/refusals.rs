@@ -18,16 +18,16 @@ use std::thread;
 use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3_600);
-const BURST: u64 = 200;
+pub(super) const BURST: u64 = 200;
 
 /// Those that refuse at a glance: with batches, and without.
-fn limiters() -> [Limiter; 2] {
+pub(super) fn limiters() -> [Limiter; 2] {
     let local = || Limiter::local(Limit::per(1, HOUR), BURST).expect("a limit");
     [local(), local().unbatched()]
 }
 
 /// Asks until refusals come by what is written down of the time, and answers how many there were.
-fn refused_in_numbers(limiter: &Limiter) -> u64 {
+pub(super) fn refused_in_numbers(limiter: &Limiter) -> u64 {
     while limiter.try_acquire(1).is_ok() {}
     let began = HostClock.now();
     let mut refused = 1;
@@ -122,31 +122,7 @@ fn they_end_when_they_said() {
 #[test]
 fn each_is_counted_of_a_leased_key() {
     for pace in [Pace::Single, Pace::Strict, Pace::Free] {
-        let draft = BudgetDraft {
-            key: "a".into(),
-            rate: Some("1/hour".into()),
-            burst: Some(BURST.to_string().as_str().into()),
-            ..BudgetDraft::default()
-        };
-        let terms = Terms::from(&draft.validate().expect("a valid budget"));
-        let gate = Arc::new(Gate::new("a"));
-        let mut decider = CellDecider::new(Arc::clone(&gate));
-        let now = HostClock.now();
-        let grains = terms.scale.grains_per_token();
-        let burst = Tokens::from_grains(BURST * grains);
-        decider.agree(&terms, Span::ZERO, now);
-        decider.admit_by(Right::Leased, PeriodId::new(0), now);
-        decider.deposit(
-            Share {
-                rate: Rate::from_grains(grains / 3_600),
-                burst,
-                tokens: burst,
-            },
-            now,
-        );
-        let handle = Handle::with(Source::Host, pace);
-        handle.shared.set_lease(now.after(Span::from_secs(3_600)));
-        let limiter = Limiter::new(gate, handle);
+        let (limiter, mut decider, grains) = leased(pace);
         let threads = [(); 3].map(|()| {
             let limiter = limiter.clone();
             thread::spawn(move || refused_in_numbers(&limiter))
@@ -160,4 +136,32 @@ fn each_is_counted_of_a_leased_key() {
         limiter.set_mode(Mode::DryRun);
         assert!(limiter.try_acquire(1).is_ok(), "{pace:?}");
     }
+}
+
+/// A leased key with [`BURST`] tokens and one more in an hour, what keeps it, and the grains of a token.
+pub(super) fn leased(pace: Pace) -> (Limiter, CellDecider, u64) {
+    let draft = BudgetDraft {
+        key: "a".into(),
+        rate: Some("1/hour".into()),
+        burst: Some(BURST.to_string().as_str().into()),
+        ..BudgetDraft::default()
+    };
+    let terms = Terms::from(&draft.validate().expect("a valid budget"));
+    let gate = Arc::new(Gate::new("a"));
+    let mut decider = CellDecider::new(Arc::clone(&gate));
+    let now = HostClock.now();
+    let grains = terms.scale.grains_per_token();
+    let burst = Tokens::from_grains(BURST * grains);
+    let share = Share {
+        rate: Rate::from_grains(grains / 3_600),
+        burst,
+        tokens: burst,
+    };
+    decider.agree(&terms, Span::ZERO, now);
+    decider.admit_by(Right::Leased, PeriodId::new(0), now);
+    decider.deposit(share, now);
+    let handle = Handle::with(Source::Host, pace);
+    let lease = Span::from_secs(3_600);
+    handle.shared.set_lease(now.after(lease));
+    (Limiter::new(gate, handle), decider, grains)
 }

@@ -2,12 +2,14 @@
 //!
 //! 1. whether the node in use is of use: trusted again, doubted, or left;
 //! 2. whether a spare attempt still is wanted;
-//! 3. what the cluster wants;
-//! 4. whether to go over;
-//! 5. whether the attempt is still waited for;
-//! 6. whether to dial.
+//! 3. whether the attempt is another connection to the edge in use, which is gone over to before
+//!    anything else may take it for a spare one and close what it opened;
+//! 4. what the cluster wants;
+//! 5. whether to go over;
+//! 6. whether the attempt is still waited for;
+//! 7. whether to dial.
 //!
-//! Who hands back what it holds, or ends, only does the fifth.
+//! Who hands back what it holds, or ends, only does the sixth.
 
 use super::{Aim, Held, Line, Phase, Roaming, Step};
 use crate::planted::{self, Bug};
@@ -85,10 +87,18 @@ impl<L: Line> Roaming<L> {
 
     /// Heeds a wish that is due, and goes over where that may be.
     fn turn(&mut self, held: &Held, now: Tick) -> Option<Step<L>> {
+        let opened = self.attempt.as_ref().and_then(|of| of.opened);
+        if opened.is_some() && opened == held.edge {
+            return self.go_over(now).map(Step::Over);
+        }
         if let Some((node, _)) = self.wish.take_if(|(_, when)| now >= *when) {
+            // Another connection to the node in use may come to the present edge, not to another.
+            let elsewhere = !self.is_at(&node);
             match &mut self.attempt {
                 None => return Some(Step::Go(node)),
-                Some(of) if of.aim == Aim::Spare && *of.link.node() == node => of.aim = Aim::Wish,
+                Some(of) if of.aim == Aim::Spare && *of.link.node() == node && elsewhere => {
+                    of.aim = Aim::Wish;
+                }
                 Some(of) => {
                     let spare = of.aim == Aim::Spare;
                     self.wish = Some((node, now));
@@ -99,12 +109,11 @@ impl<L: Line> Roaming<L> {
             }
         }
         let attempt = self.attempt.as_ref()?;
-        let edge = attempt.opened?;
+        attempt.opened?;
         if attempt.aim == Aim::Wish && self.link.is_some() && held.edge.is_some() {
             return Some(Step::HandBack);
         }
-        let over = held.until.is_none() || planted::is(Bug::BothPartsUsed);
-        if over || held.edge == Some(edge) {
+        if held.until.is_none() || planted::is(Bug::BothPartsUsed) {
             return self.go_over(now).map(Step::Over);
         }
         None

@@ -276,3 +276,47 @@ fn a_client_that_reported_before_its_node_was_leased_is_leased_with_it() {
     // The client counts from when it sent that report, and the node from now.
     assert!(!client.is_leased(at(3_000)) && node.is_leased(at(2_999)));
 }
+
+/// What a client has and owes once it claimed no more, was given more meanwhile, and claimed again.
+fn given_to_nobody(budget: &Budget, period: u64, gifts: [[u64; 4]; 3]) {
+    let [first, second, third] = gifts.map(|gift| given(budget, gift));
+    let mut client = leased(budget, period, first);
+    assert!(client.retire(B, at(10)).is_some());
+    assert_eq!(client.report(at(20), 0).map(|of| of.seq), Some(Seq::new(2)));
+    // It was on its way before anybody knew.
+    client.handle_answer(&answer(edge(1, 1), 2, budget, period, second), at(20));
+    let held = client.holder().map(|holder| holder.holding(B));
+    assert_eq!(held, Some(Vector::ZERO), "{budget:?}");
+    assert_eq!(client.allotments().count(), 0, "nobody decides on it");
+    let report = client.report(at(30), 0).expect("an edge");
+    let line = report
+        .lines
+        .iter()
+        .find(|line| line.budget == B)
+        .expect("a line");
+    assert_eq!(line.returned.ahead_of(second), Vector::ZERO);
+    assert!(line.asks_nothing());
+    // Who claims it again decides on what comes from then on.
+    client.claim(B, Claim::default(), at(40));
+    let terms = client
+        .allotments()
+        .next()
+        .and_then(|(_, of)| of.terms().copied());
+    assert_eq!(terms, Some(Terms::from(budget)), "they are said once");
+    assert_eq!(admits(&mut client, budget, at(40)), 0);
+    client.handle_answer(&answer(edge(1, 1), 3, budget, period, third), at(50));
+    let more = third.ahead_of(second).tokens.grains() / budget.scale().grains_per_token();
+    assert_eq!(admits(&mut client, budget, at(50)), more);
+}
+
+/// Invariants 2 and 9: it is nobody's, and in nobody's way.
+#[test]
+fn what_comes_of_a_budget_that_is_claimed_no_more_goes_back() {
+    let deny = rate(ExpiryDraft::Word("deny".into()));
+    let parts = [[10, 10, 10, 0], [30, 30, 30, 0], [50, 50, 35, 0]];
+    given_to_nobody(&deny, 0, parts);
+    let floors = [[20, 20, 20, 10], [40, 40, 40, 10], [60, 60, 45, 10]];
+    given_to_nobody(&floored(), 0, floors);
+    let escrows = [[0, 0, 10, 0], [0, 0, 20, 0], [0, 0, 25, 0]];
+    given_to_nobody(&quota(), 1, escrows);
+}

@@ -116,15 +116,23 @@ fn taking_silence_for_death_is_noticed() {
 }
 
 #[test]
+fn a_farewell_to_the_edge_in_use_is_noticed() {
+    catches(Bug::FarewellToOneInUse, any_story(), |story| {
+        whatever_comes_one_edge_is_in_use_and_each_attempt_ends_once(&story)
+    });
+}
+
+#[test]
 fn a_farewell_is_the_first_report_of_its_edge_and_leaves() {
     let edge = Edge {
         parent: Incarnation::new(7),
         child: Incarnation::new(1),
     };
-    let report = farewell(edge, Tick::from_nanos(5), 0).unwrap();
+    let report = farewell(edge, None, Tick::from_nanos(5), 0).unwrap();
     assert_eq!((report.edge, report.seq), (edge, Seq::new(1)));
     assert_eq!(report.intent, Intent::Leave);
     assert!(report.lines.is_empty() && report.is_whole());
+    assert!(farewell(edge, Some(edge), Tick::from_nanos(5), 0).is_none());
 }
 
 /// A client at node 0 with a lease, that heard its node last just now.
@@ -186,7 +194,7 @@ fn an_order_outranks_a_doubt() {
         let (node, tried) = (client.node(), client.roaming.attempt().unwrap().link.0);
         let away = |wanted: &&u8| Some(**wanted) != node && (**wanted == tried) == same;
         let wanted = *NODES.iter().find(away).unwrap();
-        client.hear(Word::Wishes(wanted));
+        client.hear(Word::Wishes(wanted, 0));
         client.look().unwrap();
         let attempt = client.roaming.attempt().unwrap();
         assert_eq!((attempt.aim, attempt.link.0), (Aim::Wish, wanted));
@@ -197,6 +205,28 @@ fn an_order_outranks_a_doubt() {
         assert_eq!(client.node(), Some(wanted));
         assert_ne!(client.edge, Some(edge));
     }
+}
+
+#[test]
+fn a_session_anew_is_another_edge_of_the_same_node() {
+    let mut client = settled(5_000);
+    let (edge, node) = (client.edge, client.node());
+    client.hear(Word::Anew(100));
+    client.look().unwrap();
+    assert!(client.roaming.attempt().is_none(), "it is not time");
+    client.pass(150, |_| Word::Renews(5_000)).unwrap();
+    let attempt = client.roaming.attempt().unwrap();
+    assert_eq!((attempt.aim, Some(attempt.link.0)), (Aim::Wish, node));
+    assert!(
+        client.is_leased(),
+        "what is held is used until the other is open"
+    );
+    client.hear(Word::Opens);
+    client.look().unwrap();
+    assert!(client.moves_at.is_some(), "what is held goes back first");
+    client.pass(250, |_| Word::Nothing).unwrap();
+    assert_eq!(client.node(), node);
+    assert_ne!(client.edge, edge);
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! A client's shell, as plain as it can be, which sees that each step may be made.
 
-use aliquot_core::roaming::{Aim, Held, Line, Phase, Roaming, Step, Times};
+use aliquot_core::roaming::{Aim, Attempt, Held, Line, Phase, Roaming, Step, Times, farewell};
 use aliquot_core::unit::{Edge, Incarnation, Span, Tick};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
+use std::collections::{BTreeSet, VecDeque};
 
 pub(super) const NODES: [u8; 3] = [0, 1, 2];
 const LOOK: Span = Span::from_millis(50);
@@ -34,7 +35,12 @@ pub(super) enum Word {
     Opens,
     Fails,
     Lost,
-    Wishes(u8),
+    /// The cluster would see it there, in so many ms.
+    Wishes(u8, u64),
+    /// Its session has become too much for its node, in so many ms.
+    Anew(u64),
+    /// What was given up first of all that had not opened, opens.
+    OpensLate,
     /// The node in use closes the edge.
     Closes,
 }
@@ -47,7 +53,9 @@ fn any_word() -> impl Strategy<Value = Word> {
         3 => Just(Word::Opens),
         1 => Just(Word::Fails),
         1 => Just(Word::Lost),
-        1 => (0..3_u8).prop_map(Word::Wishes),
+        1 => (0..3_u8, 0..300_u64).prop_map(|(node, ms)| Word::Wishes(node, ms)),
+        1 => (0..300_u64).prop_map(Word::Anew),
+        1 => Just(Word::OpensLate),
         1 => Just(Word::Closes),
     ]
 }
@@ -68,6 +76,10 @@ pub(super) struct Client {
     pub(super) dials: Vec<u8>,
     /// Attempts that came to an end, whichever.
     over: usize,
+    /// What was given up before it opened: the edges that may come of it.
+    late: VecDeque<Edge>,
+    /// The edges that were told farewell.
+    closed: BTreeSet<Edge>,
 }
 
 impl Client {
@@ -83,6 +95,8 @@ impl Client {
             draws: 0,
             dials: Vec::new(),
             over: 0,
+            late: VecDeque::new(),
+            closed: BTreeSet::new(),
         }
     }
 
@@ -106,6 +120,7 @@ impl Client {
     }
 
     pub(super) fn hear(&mut self, word: Word) {
+        let after = |ms| self.now.after(Span::from_millis(ms));
         match word {
             Word::Nothing => {}
             Word::Renews(ms) => {
@@ -123,7 +138,13 @@ impl Client {
             Word::Lost => {
                 self.roaming.lost();
             }
-            Word::Wishes(node) => self.roaming.wish(node, self.now),
+            Word::Wishes(node, ms) => self.roaming.wish(node, after(ms)),
+            Word::Anew(ms) => self.roaming.renew(after(ms)),
+            Word::OpensLate => {
+                if let Some(edge) = self.late.pop_front() {
+                    self.say_farewell(edge);
+                }
+            }
             Word::Closes => {
                 if self.roaming.lost().is_some() {
                     self.edge = None;
@@ -134,9 +155,15 @@ impl Client {
     }
 
     fn open(&mut self) {
-        let Some(attempt) = self.roaming.attempt() else {
-            return;
-        };
+        if let Some(attempt) = self.roaming.attempt().cloned() {
+            let edge = self.edge_of(&attempt);
+            self.roaming.opened(edge);
+        }
+    }
+
+    /// The edge that the attempt's node opens: the one that is held, where it asks for that and
+    /// the node has it.
+    fn edge_of(&mut self, attempt: &Attempt<Via>) -> Edge {
         let (node, aim) = (attempt.link.0, attempt.aim);
         let parent = Incarnation::new(u64::from(node) + 1);
         let resumed = self.edge.filter(|edge| edge.parent == parent);
@@ -146,7 +173,24 @@ impl Client {
             child: Incarnation::new(self.lives),
         };
         let resumed = resumed.filter(|_| aim != Aim::Wish && !self.lives.is_multiple_of(3));
-        self.roaming.opened(resumed.unwrap_or(fresh));
+        resumed.unwrap_or(fresh)
+    }
+
+    /// What an attempt that was given up has opened is closed.
+    fn part(&mut self, attempt: &Attempt<Via>) {
+        match attempt.opened {
+            Some(edge) => self.say_farewell(edge),
+            None => {
+                let edge = self.edge_of(attempt);
+                self.late.push_back(edge);
+            }
+        }
+    }
+
+    fn say_farewell(&mut self, edge: Edge) {
+        if farewell(edge, self.edge, self.now, 0).is_some() {
+            self.closed.insert(edge);
+        }
     }
 
     fn go_over(&mut self) {
@@ -175,6 +219,8 @@ impl Client {
                     self.dials.len(),
                     self.over + usize::from(self.roaming.attempt().is_some())
                 );
+                let closed = self.edge.is_some_and(|edge| self.closed.contains(&edge));
+                prop_assert!(!closed, "the edge in use was told farewell");
                 return Ok(());
             };
             self.take(step)?;
@@ -195,6 +241,7 @@ impl Client {
                 prop_assert_eq!(attempt.aim, Aim::Spare);
                 prop_assert!(self.roaming.link().is_some());
                 prop_assert!(attempt.opened.is_none() || attempt.opened != self.edge);
+                self.part(&attempt);
             }
             Step::Unanswered(attempt) => {
                 self.over += 1;

@@ -1,0 +1,148 @@
+//! Layers whose clocks are apart: each decides by its own, and a lease by no other.
+
+use super::Layers;
+use crate::cell::CellDecider;
+use crate::clock::{ManualClock, Source};
+use crate::key::Gate;
+use crate::limit::Limit;
+use crate::limiter::Limiter;
+use crate::refused::Reason;
+use crate::shape::{FixedWindow, Meter, SlidingCounter, SlidingLog};
+use crate::shared::{Handle, Pace};
+use crate::switched::Switched;
+use crate::tier::Tier;
+use aliquot_core::budget::BudgetDraft;
+use aliquot_core::client::{Decider, Right};
+use aliquot_core::message::Terms;
+use aliquot_core::share::Share;
+use aliquot_core::unit::{PeriodId, Rate, Span, Tick, Tokens};
+use std::sync::Arc;
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+const START: Tick = Tick::from_nanos(1_000_000_000_000);
+
+fn clock() -> ManualClock {
+    let clock = ManualClock::new();
+    clock.set(START);
+    clock
+}
+
+fn local(clock: &ManualClock, burst: u64) -> Limiter {
+    let clock = Arc::new(clock.clone());
+    Limiter::local_with(Limit::per_sec(1), burst, clock).expect("a limit")
+}
+
+/// Windows over a share.
+struct Windows {
+    log: SlidingLog,
+    counter: SlidingCounter,
+    fixed: FixedWindow,
+}
+
+/// A limiter with a hundred tokens of a budget by this clock, by this right, under a lease of two seconds; and windows over that.
+fn leased(clock: &ManualClock, right: Right) -> (Limiter, Windows, CellDecider) {
+    let draft = BudgetDraft {
+        key: "a".into(),
+        rate: Some("100/s".into()),
+        burst: Some("100".into()),
+        ..BudgetDraft::default()
+    };
+    let terms = Terms::from(&draft.validate().expect("a valid budget"));
+    let gate = Arc::new(Gate::new("a"));
+    let mut decider = CellDecider::new(Arc::clone(&gate));
+    decider.agree(&terms, Span::ZERO, START);
+    decider.admit_by(right, PeriodId::new(0), START);
+    let handle = Handle::with(Source::Other(Arc::new(clock.clone())), Pace::Exact);
+    handle.shared.set_lease(START.after(Span::from_secs(2)));
+    let limiter = Limiter::new(gate, handle);
+    let windows = Windows {
+        log: SlidingLog::over(&limiter, 100, SECOND).expect("a log"),
+        counter: SlidingCounter::over(&limiter, SECOND).expect("a counter"),
+        fixed: FixedWindow::over(&limiter, SECOND).expect("a window"),
+    };
+    let burst = Tokens::from_grains(100 * terms.scale.grains_per_token());
+    let share = Share {
+        rate: Rate::ZERO,
+        burst,
+        tokens: burst,
+    };
+    decider.deposit(share, START);
+    // In windows counts what was held for a whole one.
+    decider.cancel_overheld(START.after(Span::from_millis(1_500)));
+    (limiter, windows, decider)
+}
+
+/// What a tier under a lease, behind a layer whose clock stands still, says under its lease and after it.
+fn check(name: &str, now: &ManualClock, tier: &dyn Tier) {
+    let still = clock();
+    let first = local(&still, 100);
+    let layers = Layers::of_any([("first", &first), (name, tier)]);
+    now.set(START.after(Span::from_millis(1_999)));
+    assert!(layers.peek(1).is_ok(), "{name} under its lease");
+    assert!(layers.try_acquire(1).is_ok(), "{name} under its lease");
+    now.set(START.after(Span::from_secs(2)));
+    let refusals = [
+        layers.try_acquire(1).map(|_| ()),
+        layers.try_acquire_at(1, START).map(|_| ()),
+        layers.peek(1),
+        layers.peek_at(1, START),
+    ];
+    for refused in refusals {
+        let refused = refused.expect_err("the lease is over");
+        assert_eq!((refused.layer, refused.index), (name, 1));
+        assert_eq!(refused.refused.reason, Reason::Lapsed, "{name}");
+    }
+    assert_eq!(first.tokens(), 99.0, "what was refused was put back");
+}
+
+#[test]
+fn no_lease_lasts_longer_behind_a_layer_whose_clock_stands_still() {
+    let now = clock();
+    let (limiter, _, _keep) = leased(&now, Right::Leased);
+    check("leased", &now, &limiter);
+    let floor = Right::Floor {
+        until: START.after(Span::from_secs(2)),
+        permits: Tokens::ZERO,
+    };
+    let (limiter, _, _keep) = leased(&now, floor);
+    check("floor", &now, &limiter);
+    let (limiter, _, _keep) = leased(&now, Right::Leased);
+    check("meter", &now, &Meter::over(limiter.clone()));
+    check("switched", &now, &Switched::new(limiter));
+}
+
+#[test]
+fn no_window_over_a_share_outlives_its_lease_behind_another_clock() {
+    let now = clock();
+    let (_, windows, _keep) = leased(&now, Right::Leased);
+    let tiers: [(&str, &dyn Tier); 3] = [
+        ("log", &windows.log),
+        ("counter", &windows.counter),
+        ("fixed", &windows.fixed),
+    ];
+    for (name, tier) in tiers {
+        check(name, &now, tier);
+    }
+}
+
+#[test]
+fn nobodys_tokens_are_made_by_another_layers_clock() {
+    let (ahead, behind) = (clock(), clock());
+    let (first, second) = (local(&ahead, 5), local(&behind, 5));
+    let layers = Layers::of([("ahead", &first), ("behind", &second)]);
+    assert!(layers.try_acquire(5).is_ok());
+    ahead.advance(60 * SECOND);
+    let refused = layers.try_acquire(1).expect_err("its clock stands");
+    assert_eq!(
+        (refused.layer, refused.refused.retry_after),
+        ("behind", Some(SECOND))
+    );
+    behind.advance(SECOND);
+    let charge = layers.try_acquire(1).expect("one was made");
+    assert_eq!((first.tokens(), second.tokens()), (4.0, 0.0));
+    // Settled by each one's own clock, too.
+    behind.advance(2 * SECOND);
+    charge.refund();
+    assert_eq!((first.tokens(), second.tokens()), (5.0, 3.0));
+}

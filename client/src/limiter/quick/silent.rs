@@ -1,0 +1,87 @@
+//! No decision asks the system for anything, nor for memory: a thread that may not ask decides all the same.
+
+use super::Pace;
+use super::refusals::{BURST, leased, limiters, refused_in_numbers};
+use crate::keyed::Keyed;
+use crate::limit::Limit;
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+/// What a thread answers that is ended at the first call of the system; `None` if it was before it answered.
+fn silently<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let arch = std::env::consts::ARCH.try_into().expect("a known one");
+    let (none, end) = (BTreeMap::new(), SeccompAction::KillThread);
+    let filter = SeccompFilter::new(none, end, SeccompAction::Allow, arch);
+    let filter: BpfProgram = filter.expect("a filter").try_into().expect("a program");
+    let answer = Arc::new(Mutex::new(None));
+    let there = Arc::clone(&answer);
+    let worker = thread::spawn(move || {
+        apply_filter(&filter).expect("the system can");
+        let answered = work();
+        *there.lock().expect("nobody panics") = Some(answered);
+    });
+    // It ends with a call in any case, and whoever waits for one that is gone panics.
+    drop(thread::spawn(move || worker.join()).join());
+    answer.lock().expect("nobody panics").take()
+}
+
+#[test]
+fn a_thread_that_asks_is_ended() {
+    assert_eq!(silently(|| 1), Some(1));
+    let asks = || thread::park_timeout(Duration::from_nanos(1));
+    assert_eq!(silently(asks), None);
+}
+
+/// Admissions, a refusal by the clock, and refusals in numbers, by one who has decided before.
+#[test]
+fn limiters_ask_nobody() {
+    let mut all = Vec::from(limiters());
+    // What keeps them is kept.
+    let leased: Vec<_> = [Pace::Single, Pace::Strict, Pace::Free].map(leased).into();
+    all.extend(leased.iter().map(|(limiter, ..)| limiter.clone()));
+    for limiter in all {
+        let other = limiter.clone();
+        let admitted = silently(move || {
+            let mut admitted = 0;
+            let made = allocation_counter::measure(|| {
+                admitted = (0..BURST)
+                    .filter(|_| limiter.try_acquire(1).is_ok())
+                    .count();
+                refused_in_numbers(&limiter);
+            });
+            (admitted as u64, made.count_total)
+        });
+        assert_eq!(admitted, Some((BURST, 0)), "{:?}", other.pace);
+    }
+}
+
+#[test]
+fn keys_that_are_known_ask_nobody() {
+    let limit = Limit::per(1, Duration::from_secs(3_600));
+    let store = Keyed::new(limit, 3, 1_000).expect("a store");
+    let names: Vec<String> = (0..100).map(|which| format!("user/{which}")).collect();
+    for name in &names {
+        assert!(store.try_acquire(name, 1).is_ok());
+    }
+    let answered = silently(move || {
+        let admitted = names
+            .iter()
+            .filter(|name| store.try_acquire(name, 1).is_ok());
+        let admitted = admitted.count();
+        let mut answers = [Ok(()); 16];
+        let batch: [(&str, u64); 16] = std::array::from_fn(|at| (names[at].as_str(), 1));
+        store.try_each(&batch, &mut answers);
+        let together = answers.iter().filter(|answer| answer.is_ok()).count();
+        let refused = names[..16]
+            .iter()
+            .filter(|name| store.try_acquire(name, 1).is_err());
+        let refused = refused.count();
+        // Nothing is given back under the eyes of the system.
+        std::mem::forget((store, names));
+        (admitted, together, refused)
+    });
+    assert_eq!(answered, Some((100, 16, 16)));
+}

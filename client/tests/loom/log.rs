@@ -1,0 +1,59 @@
+//! Admissions that are taken back from a log while others are admitted, in every interleaving that loom finds.
+
+use super::explore;
+use super::ring::Ring;
+use crate::sync::Bug;
+use loom::thread;
+use std::sync::Arc;
+
+const LIMIT: u64 = 2;
+
+fn takes(ring: &Ring, now: u64) -> Option<u64> {
+    ring.take(1, now, |_| Ok::<_, ()>(LIMIT)).ok()
+}
+
+/// How many there is still room for at `now`.
+fn rest(ring: &Ring, now: u64) -> u64 {
+    (0..=LIMIT).filter(|_| takes(ring, now).is_some()).count() as u64
+}
+
+/// One is admitted and taken back, another is admitted meanwhile and stands.
+#[test]
+fn what_is_taken_back_is_as_if_it_had_never_been_whoever_came_after_it() {
+    explore(
+        || {
+            let ring = Arc::new(Ring::new(LIMIT, 10));
+            let other = {
+                let ring = Arc::clone(&ring);
+                thread::spawn(move || takes(&ring, 3).is_some())
+            };
+            let mine = takes(&ring, 3).expect("two fit");
+            assert_eq!(ring.take_back(mine, 1), 1);
+            let other = other.join().expect("no panic");
+            assert!(other, "two fit");
+            assert_eq!(rest(&ring, 3), 1);
+        },
+        &[],
+    );
+}
+
+/// One is taken back while it leaves the window, and another is admitted in its place.
+#[test]
+fn what_is_taken_back_as_it_leaves_takes_nobody_elses_place() {
+    explore(
+        || {
+            let ring = Arc::new(Ring::new(LIMIT, 10));
+            let old = takes(&ring, 1).expect("two fit");
+            takes(&ring, 5).expect("two fit");
+            let other = {
+                let ring = Arc::clone(&ring);
+                thread::spawn(move || takes(&ring, 11).is_some())
+            };
+            ring.take_back(old, 1);
+            let other = other.join().expect("no panic");
+            // That of 5 stands, and the other one if it was admitted.
+            assert_eq!(rest(&ring, 11), 1 - u64::from(other));
+        },
+        &[Bug::TurnUnchanged],
+    );
+}
