@@ -1,7 +1,8 @@
 //! Limits that follow what a dependency can take.
 //!
 //! A controller is told how each call went and answers how many may be in flight. It is pure: time and
-//! latency are arguments. [`Adaptive`] ties one to a limiter of permits.
+//! latency are arguments. [`Adaptive`] ties one to a limiter of permits: of its own, or of
+//! whoever hands it one.
 //!
 //! | controller | grows | shrinks |
 //! |---|---|---|
@@ -27,6 +28,7 @@ use crate::permit::Permit;
 use crate::refused::Refused;
 use crate::switch::{Mode, Overruled};
 use crate::tap::Tap;
+use aliquot_core::share::Kind;
 use aliquot_core::unit::{Span, Tick};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -94,11 +96,45 @@ impl Adaptive {
         controller: impl Controller + 'static,
         clock: SharedClock,
     ) -> Result<Self, LimitError> {
-        let limiter = Limiter::local_permits_with(controller.limit(), Arc::clone(&clock))?;
+        let limiter = Limiter::local_permits_with(controller.limit(), clock)?;
+        Self::over(limiter, controller)
+    }
+
+    /// Sets the number of this limiter's permits from now on, whoever else has it: [`Limiter::peek`] and [`Limiter::tokens`] say what
+    /// the controller allows and what is left of that. Permits that others take of it count as in flight; of what becomes of them
+    /// the controller hears nothing.
+    ///
+    /// ```
+    /// use aliquot_client::Limiter;
+    /// use aliquot_client::adaptive::{Adaptive, Bounds, Vegas};
+    ///
+    /// let workers = Limiter::local_permits(50)?;
+    /// let adaptive = Adaptive::over(workers.clone(), Vegas::new(Bounds::new(1, 100)?.start(10)))?;
+    /// let call = adaptive.try_call().expect("ten may be in flight");
+    /// assert_eq!((workers.peek().burst, workers.tokens()), (10, 9.0));
+    /// call.success();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`LimitError::NoPermits`] of a rate, and [`LimitError::NotOwn`] of a leased limit; or if the controller starts out of range. Nothing
+    /// was changed.
+    pub fn over(
+        limiter: Limiter,
+        controller: impl Controller + 'static,
+    ) -> Result<Self, LimitError> {
+        if limiter.limit().is_none() {
+            return Err(LimitError::NotOwn { what: "this key" });
+        }
+        if limiter.peek().kind != Kind::Concurrency {
+            return Err(LimitError::NoPermits);
+        }
+        limiter.set_burst(controller.limit())?;
         let inner = Inner {
+            clock: limiter.clock(),
             limiter,
             controller: Mutex::new(Box::new(controller)),
-            clock,
         };
         Ok(Self {
             inner: Arc::new(inner),

@@ -66,6 +66,9 @@ pub enum LimitError {
     /// Permits have no rate.
     #[error("rate: permits have none; their number is set as the burst")]
     Permits,
+    /// A controller sets permits, and this limit has none.
+    #[error("permits: this limit is of tokens; a controller sets how many are in flight")]
+    NoPermits,
     /// The limit is the coordinator's: budgets are changed there.
     #[error("the limit of {what} belongs to the coordinator: its budget is changed there")]
     NotOwn {
