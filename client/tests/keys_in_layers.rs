@@ -43,7 +43,8 @@ proptest! {
             now += gap;
             prop_assert_eq!(key.peek_at(n, at(now)), limiter.peek_at(n, at(now)));
             match (verb, which.checked_rem(held.len())) {
-                (0, Some(which)) => {
+                // A limiter takes what is owed for promised to others, and puts nothing back from under that.
+                (0, Some(which)) if limiter.tokens_at(at(now)) >= 0.0 => {
                     let (mine, theirs) = held.swap_remove(which);
                     let n = n.min(3);
                     let back = key.put_back_at(&mine, n, at(now));
@@ -73,14 +74,19 @@ fn what_is_put_back_late_goes_to_no_key_that_took_over_the_slot() {
     let slip = old.take_at(4, at(0)).expect("it is full");
     // A second before it is full something is owed by all; then all are pushed out but those.
     let keys: Vec<String> = (0..200).map(|which| format!("new/{which}")).collect();
-    let taken = keys.iter().filter(|key| store.try_acquire_at(key, 4, at(4_000)).is_ok());
+    let taken = keys
+        .iter()
+        .filter(|key| store.try_acquire_at(key, 4, at(4_000)).is_ok());
     assert_eq!(taken.count(), 32, "all slots");
     assert_eq!(old.put_back_at(&slip, 4, at(4_000)), 0);
     for key in &keys {
         assert!(store.try_acquire_at(key, 1, at(4_000)).is_err(), "{key}");
     }
     // Nor to the key itself, when it comes again: it came with a full bucket.
-    assert_eq!(old.peek_at(1, at(4_000)).expect_err("no room").reason, Reason::NoRoom);
+    assert_eq!(
+        old.peek_at(1, at(4_000)).expect_err("no room").reason,
+        Reason::NoRoom
+    );
     assert!(store.try_acquire_at("old", 4, at(8_000)).is_ok());
     assert_eq!(old.put_back_at(&slip, 4, at(4_000)), 0);
     assert_eq!(store.tokens_at("old", at(8_000)), 0);
@@ -97,7 +103,12 @@ fn a_key_that_owes_is_not_forgotten_and_one_that_was_owes_anew() {
     assert!(key.peek_at(1, at(11_000)).is_ok());
     assert_eq!(store.forget_idle(Duration::ZERO, at(12_000)), 1);
     assert_eq!(key.owe_at(&slip, 5, at(12_000)), 5);
-    assert_eq!(key.peek_at(1, at(12_000)).expect_err("it owes three").retry_after, Some(Duration::from_secs(4)));
+    assert_eq!(
+        key.peek_at(1, at(12_000))
+            .expect_err("it owes three")
+            .retry_after,
+        Some(Duration::from_secs(4))
+    );
     // Half an hour beyond its burst, and no more.
     assert_eq!(key.owe_at(&slip, 2_000, at(12_000)), 0);
 }
@@ -107,10 +118,16 @@ fn a_class_without_a_limit_takes_nothing_and_one_that_is_not_refuses() {
     let store = store(1, 2, 8);
     let free = store.tier_of(1, "a");
     let slip = free.take_at(1_000, at(0)).expect("no limit");
-    let moved = (free.put_back_at(&slip, 7, at(0)), free.owe_at(&slip, 7, at(0)));
+    let moved = (
+        free.put_back_at(&slip, 7, at(0)),
+        free.owe_at(&slip, 7, at(0)),
+    );
     assert_eq!(moved, (7, 7));
     let none = store.tier_of(2, "a");
-    assert_eq!(none.take_at(1, at(0)).expect_err("no such class").reason, Reason::NoBudget);
+    assert_eq!(
+        none.take_at(1, at(0)).expect_err("no such class").reason,
+        Reason::NoBudget
+    );
 }
 
 /// Tenant, user and address, each in a store of its own; whoever is refused by one costs the others nothing.
@@ -132,7 +149,8 @@ fn layers_of_three_stores_take_all_or_nothing_whatever_threads_ask() {
                         ("user", users.tier(&name)),
                         ("address", addresses.tier(&ip)),
                     ];
-                    let layers = Layers::of([0, 1, 2].map(|which: usize| (tiers[which].0, &tiers[which].1)));
+                    let layers =
+                        Layers::of([0, 1, 2].map(|which: usize| (tiers[which].0, &tiers[which].1)));
                     if let Ok(charge) = layers.try_acquire_at(1, at(0)) {
                         by_address[address].fetch_add(charge.tokens(), Ordering::SeqCst);
                         by_user[user].fetch_add(1, Ordering::SeqCst);
