@@ -6,8 +6,11 @@ mod near;
 mod switched;
 mod table;
 mod tags;
+mod tier;
 
 pub use builder::KeyedBuilder;
+pub(crate) use tier::Charged;
+pub use tier::KeyTier;
 
 use crate::cell::Slot;
 use crate::cell::plain::after;
@@ -347,7 +350,7 @@ impl Keyed {
         let mut found = self.table.find(name);
         loop {
             if let Some(answer) = price.charge(found, now) {
-                return answer;
+                return answer.map(|_| ());
             }
             found = Some(self.claim(name, now)?);
         }
@@ -358,10 +361,7 @@ impl Keyed {
         let full_since = |class: u16, debt: u64| self.full_since(class, debt);
         match self.table.claim(name, now, full_since) {
             Claimed::Slot(found) => Ok(found),
-            Claimed::NoRoom(soonest) => Err(Refused {
-                reason: Reason::NoRoom,
-                retry_after: soonest.map(|at| Duration::from_nanos(at.since(now).nanos().max(1))),
-            }),
+            Claimed::NoRoom(soonest) => Err(no_room(soonest, now)),
         }
     }
 
@@ -382,9 +382,19 @@ struct Price<'a> {
 }
 
 impl Price<'_> {
-    /// Charges the key whose slot was found; `None` if none was, or it is another key's by now.
+    /// What the key whose slot was found would owe after it; `None` if it is another key's by now.
+    fn after(&self, found: Found<'_>, now: Tick) -> Option<Result<u64, Refused>> {
+        let Self { slot, cost, .. } = *self;
+        let made = slot.made(now);
+        let owed = self.sane(found.debt(), made.0);
+        let next = after(slot.burst, owed, cost, made);
+        let next = next.ok_or_else(|| throttled(slot, owed, cost, now));
+        found.is_still().then_some(next)
+    }
+
+    /// Charges the key whose slot was found, and answers what it owes; `None` if none was, or it is another key's by now.
     #[inline(always)]
-    fn charge(&self, found: Option<Found<'_>>, now: Tick) -> Option<Result<(), Refused>> {
+    fn charge(&self, found: Option<Found<'_>>, now: Tick) -> Option<Result<u64, Refused>> {
         let Self { slot, cost, .. } = *self;
         let found = found?;
         let made = slot.made(now);
@@ -397,7 +407,7 @@ impl Price<'_> {
                 return so.then(|| Err(throttled(slot, owed, cost, now)));
             };
             match found.charge(debt, next) {
-                Ok(()) => return Some(Ok(())),
+                Ok(()) => return Some(Ok(next)),
                 Err(No::Lost) => return None,
                 Err(No::Changed(seen)) => debt = seen,
             }
@@ -413,6 +423,14 @@ impl Price<'_> {
             true => made.saturating_add(self.slot.burst),
             false => debt,
         }
+    }
+}
+
+/// The refusal of a key that finds no slot, and when the first of those in its way is full.
+fn no_room(soonest: Option<Tick>, now: Tick) -> Refused {
+    Refused {
+        reason: Reason::NoRoom,
+        retry_after: soonest.map(|at| Duration::from_nanos(at.since(now).nanos().max(1))),
     }
 }
 

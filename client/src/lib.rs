@@ -117,7 +117,7 @@ pub use builder::{ClientBuilder, DefaultRule};
 pub use client::Client;
 pub use clock::{Clock, CounterClock, HostClock, ManualClock, SharedClock, Sleep};
 pub use error::{BuildError, KeyRefused};
-pub use keyed::{Keyed, KeyedBuilder};
+pub use keyed::{KeyTier, Keyed, KeyedBuilder};
 pub use layer::{Answers, Fields, LimitLayer, Limited, Plain, Problems};
 pub use layers::{Charge, LayerRefused, Layers};
 pub use limit::{Limit, LimitError};

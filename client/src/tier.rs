@@ -1,6 +1,7 @@
 //! What several limits at once are made of.
 
 use crate::cell::book::Taken;
+use crate::keyed::Charged;
 use crate::refused::Refused;
 use aliquot_core::unit::Tick;
 use std::fmt;
@@ -53,6 +54,7 @@ pub struct Slip {
 #[derive(Clone, Copy, Debug)]
 enum From {
     Cell(Taken),
+    Key(Charged),
     /// A number of its own choice: which window it was.
     Window(u64),
 }
@@ -74,25 +76,39 @@ impl Slip {
         }
     }
 
+    pub(crate) const fn of_key(tokens: u64, charged: Charged) -> Self {
+        Self {
+            tokens,
+            from: From::Key(charged),
+        }
+    }
+
     /// The tokens taken.
     #[must_use]
     pub const fn tokens(&self) -> u64 {
         self.tokens
     }
 
-    /// The number that [`Slip::of_window`] was given; `None` for a limiter's slip.
+    /// The number that [`Slip::of_window`] was given; `None` for a limiter's or a key's slip.
     #[must_use]
     pub const fn window(&self) -> Option<u64> {
         match self.from {
             From::Window(window) => Some(window),
-            From::Cell(_) => None,
+            From::Cell(_) | From::Key(_) => None,
         }
     }
 
     pub(crate) const fn taken(&self) -> Option<&Taken> {
         match &self.from {
             From::Cell(taken) => Some(taken),
-            From::Window(_) => None,
+            From::Window(_) | From::Key(_) => None,
+        }
+    }
+
+    pub(crate) const fn charged(&self) -> Option<&Charged> {
+        match &self.from {
+            From::Key(charged) => Some(charged),
+            From::Cell(_) | From::Window(_) => None,
         }
     }
 }

@@ -259,3 +259,25 @@ fn what_is_out_of_range_is_named() {
     let none = Keyed::new(Limit::per_sec(1), 1, 0).expect_err("no keys");
     assert!(none.to_string().starts_with("keys: 0; 1 to "), "{none}");
 }
+
+/// Of four that are full the longest full goes: so of three who have just become so none does, while others have been for a minute.
+#[test]
+fn of_those_that_are_full_the_longest_full_makes_room() {
+    let store = store(1, 1, 8);
+    let late = [5, 14, 23];
+    for which in 0..32 {
+        assert!(store.try_acquire_at(&key(which), 1, START).is_ok());
+    }
+    let minute = START.after(Span::from_secs(60));
+    for which in late {
+        assert!(store.try_acquire_at(&key(which), 1, minute).is_ok());
+    }
+    let now = START.after(Span::from_secs(62));
+    for newcomer in 0..20 {
+        let name = format!("new/{newcomer}");
+        assert!(store.try_acquire_at(&name, 1, now).is_ok());
+    }
+    // Whoever is remembered owes what it owed, were the clock to stand there again.
+    let stay = late.map(|which| store.tokens_at(&key(which), minute) == 0);
+    assert_eq!(stay, [true; 3]);
+}

@@ -86,11 +86,14 @@ pub(super) struct Table {
     maker: Maker,
     /// Who writes down a new key holds the lock of its hash, so that nobody writes it down twice.
     writers: Box<[Mutex<()>]>,
+    /// How many tokens were ever put back, of all keys whose hash falls on each; they wrap.
+    backs: Box<[AtomicU64]>,
     used: AtomicU64,
 }
 
 impl Table {
     const WRITERS: usize = 1_024;
+    const BACKS: usize = if sync::PLAIN { 256 } else { 1 };
     /// One is enough; a model has two, that they may differ.
     const GROUPS_MIN: usize = if sync::PLAIN { 1 } else { 2 };
     /// A group with fewer free slots is left for the other one, if that has more: few, so that nearly all keys stand
@@ -116,6 +119,7 @@ impl Table {
             groups: all.into_boxed_slice(),
             maker: Maker::new(seed),
             writers: (0..Self::WRITERS).map(|_| Mutex::new(())).collect(),
+            backs: (0..Self::BACKS).map(|_| AtomicU64::new(0)).collect(),
             used: AtomicU64::new(0),
         }
     }
@@ -131,7 +135,7 @@ impl Table {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        size_of_val(&*self.groups) + size_of_val(&*self.writers)
+        size_of_val(&*self.groups) + size_of_val(&*self.writers) + size_of_val(&*self.backs)
     }
 
     /// The group that a key is first looked for in.
@@ -191,6 +195,40 @@ impl Table {
             places.map(|place| &group.lines[place])
         });
         lines.find_map(|line| line.found(name))
+    }
+
+    /// Lowers what a key owes, if it has the same slot as when that said so of itself, from and to what is answered; nobody takes the slot
+    /// away meanwhile.
+    pub(super) fn hold(
+        &self,
+        name: &Spelled<'_>,
+        identity: (usize, u64),
+        mut lower: impl FnMut(u64) -> u64,
+    ) -> Option<(u64, u64)> {
+        loop {
+            let found = self
+                .find(name)
+                .filter(|found| found.identity() == identity)?;
+            if let Some(lowered) = found.hold(&mut lower) {
+                return Some(lowered);
+            }
+        }
+    }
+
+    /// All that was ever put back, of this key and others.
+    pub(super) fn put_back(&self, hash: u64) -> &AtomicU64 {
+        &self.backs[(hash >> 16) as usize % Self::BACKS]
+    }
+
+    /// Whether a key that has no slot would find one at `now`; if not, when the first is free.
+    pub(super) fn room(
+        &self,
+        name: &Spelled<'_>,
+        now: Tick,
+        full_since: impl Fn(u16, u64) -> Option<Tick>,
+    ) -> Result<(), Option<Tick>> {
+        let (victim, soonest) = self.victim(name, now, &full_since);
+        victim.map(|_| ()).ok_or(soonest)
     }
 
     /// Writes a key down in a free slot, or in that of a key that is full at `now`.

@@ -20,6 +20,7 @@ mod source {
     pub(crate) mod refused;
     pub(crate) mod switch;
     pub(crate) mod tap;
+    pub(crate) mod tier;
 }
 mod keys;
 mod log;
@@ -36,7 +37,7 @@ use aliquot_core::unit::{PeriodId, Rate, Span, Tick, Tokens};
 use cell::{Ask, CellDecider};
 use key::Gate;
 use loom::thread;
-use source::{cell, clock, key, keyed, limit, native, refused, switch, tap};
+use source::{cell, clock, key, keyed, limit, native, refused, switch, tap, tier};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use sync::{AtomicU64, Bug};

@@ -114,6 +114,31 @@ impl Found<'_> {
         self.line.debt.load(Ordering::Acquire)
     }
 
+    /// Which slot it is, and whose: no other key ever has the same of both, nor this one when it comes again.
+    pub(in super::super) fn identity(&self) -> (usize, u64) {
+        (std::ptr::from_ref(self.line).addr(), self.owner)
+    }
+
+    /// Changes the debt to what `lower` says, from and to what is answered, while nobody can take the slot away: what one key puts back
+    /// must never be another's. `None` if somebody else has a hold of the slot, or it is another key's by now.
+    pub(super) fn hold(&self, lower: &mut impl FnMut(u64) -> u64) -> Option<(u64, u64)> {
+        let (line, owner) = (self.line, self.owner);
+        let busy = (owner & !READY) | BUSY;
+        let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
+        let held = line.owner.compare_exchange(owner, busy, done, found);
+        held.ok()?;
+        let mut debt = self.debt();
+        let lowered = loop {
+            let next = lower(debt);
+            match line.debt.compare_exchange(debt, next, done, found) {
+                Ok(_) => break (debt, next),
+                Err(seen) => debt = seen,
+            }
+        };
+        line.owner.store(owner, Ordering::Release);
+        Some(lowered)
+    }
+
     /// Whether the slot is still that key's, and so was whatever was read of it.
     #[inline(always)]
     pub(in super::super) fn is_still(&self) -> bool {

@@ -1,0 +1,245 @@
+//! A key of a store among several limits.
+
+use super::name::by_words;
+use super::table::No;
+use super::{Class, Keyed, Price, no_room};
+use crate::refused::Refused;
+use crate::sync::Ordering;
+use crate::tier::{Slip, Tier};
+use aliquot_core::unit::Tick;
+
+/// One key's bucket in a store, as a [`Tier`].
+///
+/// It borrows both, and is made for one request: the key is looked for when it is asked.
+/// What was put back counts for the key that it was taken from, as long as that is remembered. Once it is forgotten, and
+/// perhaps another stands in its place, nothing is put back: it was full, as it is when it comes again.
+///
+/// ```
+/// use aliquot_client::{Keyed, Layers, Limit, Limiter};
+///
+/// // The cheapest and the likeliest to refuse first.
+/// let addresses = Keyed::new(Limit::per_sec(5), 10, 10_000)?;
+/// let users = Keyed::new(Limit::per_sec(20), 40, 10_000)?;
+/// let tenants = Keyed::builder(Limit::per_sec(200), 400, 1_000)
+///     .class(Limit::per_sec(5_000), 10_000)
+///     .build()?;
+/// let route = Limiter::local(Limit::per_sec(2_000), 2_000)?;
+/// let global = Limiter::local(Limit::per_sec(10_000), 10_000)?;
+///
+/// let layers = Layers::of_any([
+///     ("address", &addresses.tier("203.0.113.7")),
+///     ("user", &users.tier("user/42")),
+///     ("tenant", &tenants.tier_of(1, "tenant/paying")),
+///     ("route", &route),
+///     ("global", &global),
+/// ]);
+/// assert!(layers.try_acquire(10).is_ok());
+/// let refused = layers.try_acquire(1).unwrap_err();
+/// assert_eq!(refused.layer, "address");
+/// assert_eq!(users.tokens_at("user/42", users.now()), 30);
+/// # Ok::<(), aliquot_client::LimitError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct KeyTier<'a> {
+    store: &'a Keyed,
+    class: u16,
+    key: &'a str,
+}
+
+/// What was taken from a key, and where it stood.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Charged {
+    place: usize,
+    owner: u64,
+    /// In units of its class, as all here.
+    cost: u64,
+    /// The debt just after it.
+    debt: u64,
+    /// What had been put back by then, of all keys that are counted with it, in tokens; it wraps.
+    back: u64,
+    at: Tick,
+}
+
+impl Keyed {
+    /// A key of class 0 as a tier of [`Layers`](crate::Layers).
+    #[must_use]
+    pub const fn tier<'a>(&'a self, key: &'a str) -> KeyTier<'a> {
+        self.tier_of(0, key)
+    }
+
+    /// A key of a class as a tier.
+    #[must_use]
+    pub const fn tier_of<'a>(&'a self, class: u16, key: &'a str) -> KeyTier<'a> {
+        KeyTier {
+            store: self,
+            class,
+            key,
+        }
+    }
+
+    /// Takes, and answers what; `None` of a class without a limit.
+    fn charge(&self, class: u16, key: &str, n: u64, now: Tick) -> Result<Option<Charged>, Refused> {
+        let Some(price) = self.price(class, n)? else {
+            return Ok(None);
+        };
+        by_words!(key, W => {
+            let name = self.table.maker().name::<W>(class, key);
+            let name = name.spelled();
+            let mut found = self.table.find(&name);
+            loop {
+                // Before the debt is looked at: what is put back in between is counted twice, and never not at all.
+                let back = self.table.put_back(name.hash).load(Ordering::Acquire);
+                if let Some((found, answer)) = found.zip(price.charge(found, now)) {
+                    let debt = answer?;
+                    let (place, owner) = found.identity();
+                    let cost = price.cost;
+                    return Ok(Some(Charged { place, owner, cost, debt, back, at: now }));
+                }
+                found = Some(self.claim(&name, now)?);
+            }
+        })
+    }
+
+    fn would(&self, class: u16, key: &str, n: u64, now: Tick) -> Result<(), Refused> {
+        let Some(price) = self.price(class, n)? else {
+            return Ok(());
+        };
+        by_words!(key, W => {
+            let name = self.table.maker().name::<W>(class, key);
+            let name = name.spelled();
+            loop {
+                let Some(found) = self.table.find(&name) else {
+                    let room = self.table.room(&name, now, |class, debt| self.full_since(class, debt));
+                    return room.map_err(|soonest| no_room(soonest, now));
+                };
+                if let Some(answer) = price.after(found, now) {
+                    return answer.map(|_| ());
+                }
+            }
+        })
+    }
+
+    /// Puts up to `n` tokens back, of so many that were taken, and answers how many.
+    fn put_back(
+        &self,
+        class: u16,
+        key: &str,
+        charged: &Charged,
+        (n, of): (u64, u64),
+        now: Tick,
+    ) -> u64 {
+        let Some(Class {
+            slot: Some(slot),
+            grains_per_token,
+            ..
+        }) = self.classes.get(usize::from(class))
+        else {
+            return 0;
+        };
+        let units = match n == of {
+            true => charged.cost,
+            false => (n * grains_per_token) >> slot.shift,
+        };
+        let now = now.max(charged.at);
+        let (made, more) = slot.made(now);
+        let full = made.saturating_add(u64::from(more));
+        // No more is lost than what was made since.
+        let since = full.saturating_sub(slot.made(charged.at).0);
+        let lowered = by_words!(key, W => {
+            let name = self.table.maker().name::<W>(class, key);
+            let mut said_in_vain = 0_u64;
+            self.table.hold(&name.spelled(), (charged.place, charged.owner), |debt| {
+                // Said before it is done: who puts back at the same time may find less room, never more.
+                let back = self.table.put_back(name.hash).fetch_add(n, Ordering::AcqRel);
+                let back = back.wrapping_sub(charged.back);
+                let others = back.wrapping_sub(said_in_vain).saturating_mul(*grains_per_token);
+                let others = slot.units(others).saturating_add(full);
+                let room = charged.debt.saturating_sub(others).max(charged.cost.saturating_sub(since));
+                let room = room.min(debt.saturating_sub(full)).min(units);
+                said_in_vain = said_in_vain.wrapping_add(n);
+                debt - room
+            })
+        });
+        let Some((before, after)) = lowered else {
+            return 0;
+        };
+        match before - after == charged.cost {
+            true => of,
+            false => slot.grains(before - after) / grains_per_token,
+        }
+    }
+
+    /// Takes `n` tokens, whether they are there or not. `false`, and nothing was taken, if that is more than can be owed: half an
+    /// hour's tokens beyond the burst.
+    fn owe(&self, class: u16, key: &str, n: u64, now: Tick) -> bool {
+        let Some(class_of) = self.classes.get(usize::from(class)) else {
+            return false;
+        };
+        let Some(slot) = &class_of.slot else {
+            return true;
+        };
+        let Some(grains) = n.checked_mul(class_of.grains_per_token) else {
+            return false;
+        };
+        let (cost, most) = (slot.units(grains), class_of.most);
+        let price = Price { slot, most, cost };
+        // The other half of what a debt may be is for a clock that steps back.
+        let most = slot.burst + (most - slot.burst) / 2;
+        let (made, more) = slot.made(now);
+        let full = made.saturating_add(u64::from(more));
+        by_words!(key, W => {
+            let name = self.table.maker().name::<W>(class, key);
+            let name = name.spelled();
+            loop {
+                let found = self.table.find(&name).map_or_else(|| self.claim(&name, now), Ok);
+                let Ok(found) = found else {
+                    return false;
+                };
+                let debt = found.debt();
+                let next = price.sane(debt, made).max(full).saturating_add(cost);
+                if next.saturating_sub(made) > most {
+                    return false;
+                }
+                match found.charge(debt, next) {
+                    Ok(()) => return true,
+                    Err(No::Lost | No::Changed(_)) => {}
+                }
+            }
+        })
+    }
+}
+
+impl Tier for KeyTier<'_> {
+    fn now(&self) -> Tick {
+        self.store.now()
+    }
+
+    fn take_at(&self, n: u64, now: Tick) -> Result<Slip, Refused> {
+        let charged = self.store.charge(self.class, self.key, n, now)?;
+        Ok(charged.map_or(Slip::of_window(n, 0), |charged| Slip::of_key(n, charged)))
+    }
+
+    fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
+        self.store.would(self.class, self.key, n, now)
+    }
+
+    fn put_back_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
+        let n = n.min(slip.tokens());
+        match slip.charged() {
+            Some(charged) => {
+                self.store
+                    .put_back(self.class, self.key, charged, (n, slip.tokens()), now)
+            }
+            // Without a limit nothing was taken, and nobody is kept from anything.
+            None => n,
+        }
+    }
+
+    fn owe_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
+        let now = slip.charged().map_or(now, |charged| now.max(charged.at));
+        match self.store.owe(self.class, self.key, n, now) {
+            true => n,
+            false => 0,
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Keys of stores among several limits: each is a bucket of its own, and what is put back is its own.
+
+use aliquot_client::{
+    KeyTier, Keyed, Layers, Limit, Limiter, ManualClock, Reason, Span, Tick, Tier,
+};
+use proptest::prelude::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+const START: Tick = Tick::from_nanos(1_000_000_000_000);
+
+fn clock() -> Arc<ManualClock> {
+    let clock = ManualClock::new();
+    clock.set(START);
+    Arc::new(clock)
+}
+
+fn store(per_sec: u64, burst: u64, keys: usize) -> Keyed {
+    let builder = Keyed::builder(Limit::per_sec(per_sec), burst, keys);
+    let builder = builder.class(Limit::UNLIMITED, 0);
+    builder.clock(clock()).seed(7).build().expect("a store")
+}
+
+fn at(ms: u64) -> Tick {
+    START.after(Span::from_millis(ms))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    /// Whatever is taken, put back and owed, as long as it is remembered: a key is a limiter.
+    #[test]
+    fn a_key_takes_puts_back_and_owes_as_a_limiter_does(
+        steps in prop::collection::vec((0..300_u64, 0..5_u64, 0..6_u64, any::<usize>()), 1..80),
+        per_sec in 1..8_u64, burst in 1..6_u64,
+    ) {
+        let store = store(per_sec, burst, 100);
+        let limiter = Limiter::local_with(Limit::per_sec(per_sec), burst, clock()).expect("a limit");
+        let key = store.tier("a");
+        let (mut now, mut held) = (0, Vec::new());
+        for (gap, n, verb, which) in steps {
+            now += gap;
+            prop_assert_eq!(key.peek_at(n, at(now)), limiter.peek_at(n, at(now)));
+            match (verb, which.checked_rem(held.len())) {
+                // A limiter takes what is owed for promised to others, and puts nothing back from under that.
+                (0, Some(which)) if limiter.tokens_at(at(now)) >= 0.0 => {
+                    let (mine, theirs) = held.swap_remove(which);
+                    let n = n.min(3);
+                    let back = key.put_back_at(&mine, n, at(now));
+                    prop_assert_eq!(back, limiter.put_back_at(&theirs, n, at(now)));
+                }
+                (1, Some(which)) => {
+                    let (mine, theirs) = held.swap_remove(which);
+                    let owed = key.owe_at(&mine, n, at(now));
+                    prop_assert_eq!(owed, limiter.owe_at(&theirs, n, at(now)));
+                }
+                _ => {
+                    let (mine, theirs) = (key.take_at(n, at(now)), limiter.take_at(n, at(now)));
+                    prop_assert_eq!(mine.as_ref().err(), theirs.as_ref().err());
+                    held.extend(mine.ok().zip(theirs.ok()));
+                }
+            }
+            let left = limiter.tokens_at(at(now)).floor().max(0.0) as u64;
+            prop_assert_eq!(store.tokens_at("a", at(now)), left);
+        }
+    }
+}
+
+#[test]
+fn what_is_put_back_late_goes_to_no_key_that_took_over_the_slot() {
+    let store = store(1, 4, 8);
+    let old = store.tier("old");
+    let slip = old.take_at(4, at(0)).expect("it is full");
+    // A second before it is full something is owed by all; then all are pushed out but those.
+    let keys: Vec<String> = (0..200).map(|which| format!("new/{which}")).collect();
+    let taken = keys
+        .iter()
+        .filter(|key| store.try_acquire_at(key, 4, at(4_000)).is_ok());
+    assert_eq!(taken.count(), 32, "all slots");
+    assert_eq!(old.put_back_at(&slip, 4, at(4_000)), 0);
+    for key in &keys {
+        assert!(store.try_acquire_at(key, 1, at(4_000)).is_err(), "{key}");
+    }
+    // Nor to the key itself, when it comes again: it came with a full bucket.
+    assert_eq!(
+        old.peek_at(1, at(4_000)).expect_err("no room").reason,
+        Reason::NoRoom
+    );
+    assert!(store.try_acquire_at("old", 4, at(8_000)).is_ok());
+    assert_eq!(old.put_back_at(&slip, 4, at(4_000)), 0);
+    assert_eq!(store.tokens_at("old", at(8_000)), 0);
+}
+
+#[test]
+fn a_key_that_owes_is_not_forgotten_and_one_that_was_owes_anew() {
+    let store = store(1, 2, 8);
+    let key = store.tier("a");
+    let slip = key.take_at(2, at(0)).expect("it is full");
+    assert_eq!(key.owe_at(&slip, 10, at(0)), 10);
+    assert_eq!(store.forget_idle(Duration::ZERO, at(9_999)), 0);
+    assert!(key.peek_at(1, at(10_999)).is_err());
+    assert!(key.peek_at(1, at(11_000)).is_ok());
+    assert_eq!(store.forget_idle(Duration::ZERO, at(12_000)), 1);
+    assert_eq!(key.owe_at(&slip, 5, at(12_000)), 5);
+    assert_eq!(
+        key.peek_at(1, at(12_000))
+            .expect_err("it owes three")
+            .retry_after,
+        Some(Duration::from_secs(4))
+    );
+    // Half an hour beyond its burst, and no more.
+    assert_eq!(key.owe_at(&slip, 2_000, at(12_000)), 0);
+}
+
+#[test]
+fn a_class_without_a_limit_takes_nothing_and_one_that_is_not_refuses() {
+    let store = store(1, 2, 8);
+    let free = store.tier_of(1, "a");
+    let slip = free.take_at(1_000, at(0)).expect("no limit");
+    let moved = (
+        free.put_back_at(&slip, 7, at(0)),
+        free.owe_at(&slip, 7, at(0)),
+    );
+    assert_eq!(moved, (7, 7));
+    let none = store.tier_of(2, "a");
+    assert_eq!(
+        none.take_at(1, at(0)).expect_err("no such class").reason,
+        Reason::NoBudget
+    );
+}
+
+/// Tenant, user and address, each in a store of its own; whoever is refused by one costs the others nothing.
+#[test]
+fn layers_of_three_stores_take_all_or_nothing_whatever_threads_ask() {
+    let [addresses, users, tenants] = [2, 10, 50].map(|burst| store(0, burst, 1_000));
+    let [by_address, by_user] = [(); 2].map(|()| [(); 40].map(|()| AtomicU64::new(0)));
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (addresses, users, tenants) = (&addresses, &users, &tenants);
+            let (by_address, by_user) = (&by_address, &by_user);
+            scope.spawn(move || {
+                for step in 0..2_000 {
+                    let (address, user) = ((step * 7 + thread) % 40, (step * 3 + thread) % 7);
+                    let (ip, name) = (format!("ip/{address}"), format!("user/{user}"));
+                    // The address refuses most, and is asked last: the others put back.
+                    let tiers: [(&str, KeyTier<'_>); 3] = [
+                        ("tenant", tenants.tier("tenant")),
+                        ("user", users.tier(&name)),
+                        ("address", addresses.tier(&ip)),
+                    ];
+                    let layers =
+                        Layers::of([0, 1, 2].map(|which: usize| (tiers[which].0, &tiers[which].1)));
+                    if let Ok(charge) = layers.try_acquire_at(1, at(0)) {
+                        by_address[address].fetch_add(charge.tokens(), Ordering::SeqCst);
+                        by_user[user].fetch_add(1, Ordering::SeqCst);
+                    }
+                }
+            });
+        }
+    });
+    let taken = |all: &[AtomicU64], which: usize| all[which].load(Ordering::SeqCst);
+    let mut all = 0;
+    for which in 0..40 {
+        all += taken(&by_user, which);
+        let address = addresses.tokens_at(&format!("ip/{which}"), at(0));
+        assert_eq!(address, 2 - taken(&by_address, which));
+        let user = users.tokens_at(&format!("user/{which}"), at(0));
+        assert_eq!(user, 10 - taken(&by_user, which));
+    }
+    assert_eq!(tenants.tokens_at("tenant", at(0)), 50 - all);
+    assert_eq!(all, 50, "no token is lost");
+}
