@@ -22,6 +22,7 @@ mod source {
     pub(crate) mod tap;
 }
 mod keys;
+mod leases;
 mod log;
 mod purses;
 #[path = "../../src/shape/log/ring.rs"]
