@@ -218,6 +218,7 @@ impl Cell {
         match slot.mark {
             Mark::Leased if now.nanos() < lease.load(Ordering::Acquire) => {}
             Mark::Leased if planted::is(Bug::LeaseUnreadByBucket) => {}
+            Mark::Leased if sync::planted(sync::Bug::LeaseUnseen) => {}
             Mark::Leased | Mark::Lapsed => return Err(No::Lapsed),
             Mark::Forever => {}
             Mark::Floor if now < self.until(word.epoch) => {}

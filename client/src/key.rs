@@ -94,6 +94,8 @@ impl Gate {
 #[derive(Debug)]
 pub(crate) struct Home {
     gathered: AtomicU64,
+    /// The largest cost that can ever be served, in tokens; zero where that is not known.
+    largest: AtomicU64,
     /// The least cost that was refused last, and until when.
     refused: AtomicU64,
     until: AtomicU64,
@@ -103,6 +105,7 @@ impl Default for Home {
     fn default() -> Self {
         Self {
             gathered: AtomicU64::new(0),
+            largest: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             until: AtomicU64::new(0),
         }
@@ -118,6 +121,17 @@ impl Home {
     /// The budget is kept in one piece, or is not any more. The machine's alone.
     pub(crate) fn gather(&self, gathered: bool) {
         self.gathered.store(u64::from(gathered), Ordering::Release);
+    }
+
+    /// No cost above this is ever served; zero for any. The machine's alone.
+    pub(crate) fn serve_at_most(&self, tokens: u64) {
+        self.largest.store(tokens, Ordering::Release);
+    }
+
+    /// Whether so much is never served, whoever gathers it.
+    pub(crate) fn is_beyond(&self, n: u64) -> bool {
+        let largest = self.largest.load(Ordering::Acquire);
+        largest > 0 && n > largest
     }
 
     pub(crate) fn is_gathered(&self) -> bool {

@@ -189,7 +189,7 @@ impl Limiter {
     /// among those who wait. Of a limit of this process's own the place in line is
     /// booked at once, so that nobody who comes later is before it. Of others, it waits for time to make them as long as that takes, at
     /// most 50 ms (a setting) for a budget that is not known yet, and at most 1 s
-    /// for capacity that a node must bring. Of a budget that is kept in one
+    /// for capacity that a node must bring; more than the whole budget's burst is refused at once. Of a budget that is kept in one
     /// piece, because it is too small to divide, the first in line asks its home,
     /// and asks again when it is told to. Dropping the future leaves the line, gives
     /// up what was asked, and takes nothing; a verdict that is on its way then is lost.

@@ -35,6 +35,10 @@ pub(crate) enum Bug {
     Torn,
     /// What was admitted is taken back from under those who look at it.
     TurnUnchanged,
+    /// Who decides does not look at the lease.
+    LeaseUnseen,
+    /// Who decides looks at the lease before it looks at what is held.
+    LeaseBeforeEpoch,
 }
 
 /// No thread.

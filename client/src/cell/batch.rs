@@ -154,6 +154,13 @@ impl Cell {
         lease: &AtomicU64,
         ours: u64,
     ) -> Result<(u64, u16, PeriodId), No> {
+        let early;
+        let lease = if sync::planted(Bug::LeaseBeforeEpoch) {
+            early = AtomicU64::new(lease.load(Ordering::Acquire));
+            &early
+        } else {
+            lease
+        };
         let mut seen = self.hot.word.load(Ordering::Acquire);
         loop {
             let word = Word::unpack(seen);

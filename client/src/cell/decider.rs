@@ -225,6 +225,8 @@ impl Decider for CellDecider {
     fn agree(&mut self, terms: &Terms, hold: Span, now: Tick) {
         self.set_kind(terms.kind, terms.scale, now);
         self.gate.home.gather(terms.gathered);
+        let largest = terms.largest.grains() / terms.scale.grains_per_token();
+        self.gate.home.serve_at_most(largest);
         if terms.kind == Kind::Concurrency {
             self.cell().wheel.set_hold(hold, now);
         }

@@ -1,7 +1,7 @@
 //! The short road of the decisions that most are.
 
 use super::{Cell, Mark, Slot, Word};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{self, AtomicU64, Bug, Ordering};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::Tick;
 
@@ -28,6 +28,7 @@ impl Cell {
         let slot = self.slot(u16::from(ODD));
         let until = match slot.mark {
             Mark::Forever => u64::MAX,
+            Mark::Leased if sync::planted(Bug::LeaseUnseen) => u64::MAX,
             Mark::Leased => lease.load(Ordering::Acquire),
             _ => return None,
         };

@@ -11,6 +11,9 @@ use aliquot_core::share::Kind;
 use aliquot_core::unit::{Span, Tick};
 use std::time::Duration;
 
+#[cfg(test)]
+mod tests;
+
 /// How somebody waits.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
@@ -48,6 +51,9 @@ impl Limiter {
             return self.wait_for_own(n, most).await;
         }
         let began = self.now();
+        if self.is_beyond(n) && !self.gate.switch.lets_through() {
+            return Err(self.refuse(n, No::ExceedsBurst));
+        }
         if self.gate.tally.waiting() == 0 || self.gate.switch.lets_through() {
             match self.decide(n, began) {
                 Ok(admission) => return Ok(admission),
@@ -197,6 +203,9 @@ impl Limiter {
 
     /// How long to wait for what the machine may bring, or why not to.
     fn nap_of_waiter(&self, no: No, wait: Wait) -> Result<Duration, Refused> {
+        if self.is_beyond(wait.n) {
+            return Err(Refused::of(No::ExceedsBurst));
+        }
         let patience = self.patience(no, wait.most);
         let patience = patience.ok_or(Refused::of(no))?;
         let rest = self.rest(patience, wait.began, wait);
@@ -236,6 +245,11 @@ impl Limiter {
             _ => return None,
         };
         Some(most.map_or(own, |most| own.min(most)))
+    }
+
+    /// Whether `n` is more than all clients together may have at once.
+    fn is_beyond(&self, n: u64) -> bool {
+        self.gate.home.is_beyond(n) && self.is_leased()
     }
 
     fn is_leased(&self) -> bool {

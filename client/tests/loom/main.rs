@@ -23,6 +23,7 @@ mod source {
     pub(crate) mod tier;
 }
 mod keys;
+mod leases;
 mod log;
 mod purses;
 #[path = "../../src/shape/log/ring.rs"]

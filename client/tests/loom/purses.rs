@@ -16,9 +16,9 @@ use std::sync::Arc;
 /// So much later that every bucket is full.
 const LATER: Tick = NOW.after(Span::from_secs(1_000));
 
-struct Shared {
-    gate: Arc<Gate>,
-    lease: Arc<AtomicU64>,
+pub(super) struct Shared {
+    pub(super) gate: Arc<Gate>,
+    pub(super) lease: Arc<AtomicU64>,
 }
 
 impl Clone for Shared {
@@ -31,7 +31,7 @@ impl Clone for Shared {
 }
 
 /// A part of a rate: so many tokens a second, and capacity for so many, of which so many are there.
-fn part(per_sec: u64, burst: u64, tokens: u64) -> Share {
+pub(super) fn part(per_sec: u64, burst: u64, tokens: u64) -> Share {
     let grains = terms().scale.grains_per_token();
     Share {
         rate: Rate::from_grains(per_sec * grains),
@@ -50,7 +50,7 @@ fn terms() -> Terms {
     Terms::from(&draft.validate().expect("a valid budget"))
 }
 
-fn dealt(per_sec: u64, burst: u64) -> (Shared, CellDecider) {
+pub(super) fn dealt(per_sec: u64, burst: u64) -> (Shared, CellDecider) {
     let gate = Arc::new(Gate::new("a"));
     let mut decider = CellDecider::new(Arc::clone(&gate));
     decider.agree(&terms(), Span::ZERO, NOW);

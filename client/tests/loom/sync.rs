@@ -20,6 +20,8 @@ pub(crate) enum Bug {
     ArrivesFull,
     Torn,
     TurnUnchanged,
+    LeaseUnseen,
+    LeaseBeforeEpoch,
 }
 
 /// Lets the other threads of the model go on.

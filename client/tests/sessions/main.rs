@@ -2,6 +2,7 @@
 
 mod central;
 mod forgotten;
+mod frozen;
 mod layer;
 mod line;
 mod modes;

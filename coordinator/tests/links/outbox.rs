@@ -43,6 +43,7 @@ fn terms() -> Terms {
         ceiling: Some(most),
         dividing: allocate::Terms::default(),
         gathered: true,
+        largest: most.tokens,
     }
 }
 

@@ -75,6 +75,7 @@ fn terms() -> Terms {
         ceiling: None,
         dividing: allocate::Terms::default(),
         gathered: false,
+        largest: Tokens::ZERO,
     }
 }
 

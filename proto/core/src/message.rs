@@ -231,6 +231,9 @@ pub struct Terms {
     /// Whether it is kept in one piece, being too small to divide: nothing of
     /// it is dealt, and who needs any asks.
     pub gathered: bool,
+    /// The largest cost that can ever be served: a rate's whole burst, a quota's tokens, all
+    /// permits. Zero where that is not said.
+    pub largest: Tokens,
 }
 
 impl From<&Budget> for Terms {
@@ -245,6 +248,10 @@ impl From<&Budget> for Terms {
             ceiling: budget.ceiling(),
             dividing: budget.dividing(),
             gathered: false,
+            largest: match budget.kind() {
+                Kind::Rate | Kind::Concurrency => budget.whole().burst,
+                Kind::Quota => budget.whole().tokens,
+            },
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::read::{self, choice};
 use aliquot_core::allocate::{self, Headroom, Policy};
 use aliquot_core::budget::OnLeaseExpiry;
 use aliquot_core::message::{Answer, AnswerLine, Terms, Verdict};
-use aliquot_core::unit::{BudgetId, PeriodId, Seq, Span};
+use aliquot_core::unit::{BudgetId, PeriodId, Seq, Span, Tokens};
 
 wire!(Answer, Answer, MESSAGE_BYTES_MAX, [(6, "lines", LINES_MAX)]);
 
@@ -109,6 +109,7 @@ impl From<&Terms> for pb::Terms {
             policy: pb::Policy::from(terms.dividing.policy).into(),
             headroom: pb::Headroom::from(terms.dividing.headroom).into(),
             gathered: terms.gathered,
+            largest: terms.largest.grains(),
         }
     }
 }
@@ -130,6 +131,7 @@ impl TryFrom<pb::Terms> for Terms {
                 headroom: read::chosen(terms.headroom, "headroom")?,
             },
             gathered: terms.gathered,
+            largest: Tokens::from_grains(terms.largest),
         })
     }
 }

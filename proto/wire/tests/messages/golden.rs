@@ -99,6 +99,7 @@ fn an_answer_has_these_bytes() {
             ceiling: Some(Share::EMPTY),
             dividing: allocate::Terms::default(),
             gathered: false,
+            largest: Tokens::from_grains(9),
         },
     };
     let answer = Answer {

@@ -155,9 +155,10 @@ prop_compose! {
     pub(crate) fn terms()(
         kind in kind(), scale in scale(), on_lease_expiry in on_lease_expiry(),
         max_hold in span(), forget_after in span(), gathered in any::<bool>(),
+        largest in tokens(),
         floor in share(), ceiling in proptest::option::of(share()), dividing in dividing(),
     ) -> Terms {
-        Terms { kind, scale, on_lease_expiry, max_hold, forget_after, floor, ceiling, dividing, gathered }
+        Terms { kind, scale, on_lease_expiry, max_hold, forget_after, floor, ceiling, dividing, gathered, largest }
     }
 }
 

@@ -322,6 +322,7 @@ fn terms() -> Terms {
         ceiling: None,
         dividing: allocate::Terms::default(),
         gathered: false,
+        largest: Tokens::ZERO,
     }
 }
 

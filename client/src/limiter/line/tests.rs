@@ -1,0 +1,163 @@
+//! Who waits for a leased part, and who need not begin to: by a clock that stands still.
+
+use super::super::Limiter;
+use crate::cell::CellDecider;
+use crate::clock::{Clock, ManualClock};
+use crate::key::Gate;
+use crate::refused::{Admission, Reason, Refused};
+use crate::shared::Handle;
+use aliquot_core::budget::BudgetDraft;
+use aliquot_core::client::{Decider, Right};
+use aliquot_core::message::Terms;
+use aliquot_core::share::Share;
+use aliquot_core::unit::{PeriodId, Rate, Span, Tick, Tokens};
+use futures_util::FutureExt;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A limiter that holds a part of a budget of 1,000/s with a burst of 100.
+struct Part {
+    limiter: Limiter,
+    decider: CellDecider,
+    clock: ManualClock,
+}
+
+fn terms() -> Terms {
+    let draft = BudgetDraft {
+        key: "a".into(),
+        rate: Some("1000/s".into()),
+        burst: Some("100".into()),
+        ..BudgetDraft::default()
+    };
+    Terms::from(&draft.validate().expect("a valid budget"))
+}
+
+impl Part {
+    /// Of a budget that nothing is known of.
+    fn cold() -> Self {
+        let (gate, clock) = (Arc::new(Gate::new("a")), ManualClock::new());
+        let handle = Handle::nobodys(Arc::new(clock.clone()));
+        handle.shared.set_lease(Tick::from_nanos(u64::MAX));
+        Self {
+            decider: CellDecider::new(Arc::clone(&gate)),
+            limiter: Limiter::new(gate, handle),
+            clock,
+        }
+    }
+
+    /// So many tokens a second, and capacity for so many, all of them there.
+    fn of(per_sec: u64, burst: u64) -> Self {
+        let mut part = Self::cold();
+        part.agree(terms());
+        part.deposit(per_sec, burst);
+        part
+    }
+
+    fn agree(&mut self, terms: Terms) {
+        let now = self.clock.now();
+        self.decider.agree(&terms, Span::ZERO, now);
+        self.decider.admit_by(Right::Leased, PeriodId::new(0), now);
+    }
+
+    fn deposit(&mut self, per_sec: u64, burst: u64) {
+        let grains = terms().scale.grains_per_token();
+        let burst = Tokens::from_grains(burst * grains);
+        let share = Share {
+            rate: Rate::from_grains(per_sec * grains),
+            burst,
+            tokens: burst,
+        };
+        self.decider.deposit(share, self.clock.now());
+    }
+}
+
+fn reason(outcome: Option<Result<Admission, Refused>>) -> Option<Reason> {
+    outcome.map(|outcome| outcome.expect_err("it cannot be").reason)
+}
+
+#[test]
+fn more_than_the_whole_burst_is_refused_at_once_and_more_than_the_part_is_waited_for() {
+    let mut part = Part::of(100, 10);
+    let limiter = part.limiter.clone();
+    let at_once = |n| limiter.acquire(n).now_or_never();
+    assert_eq!(reason(at_once(101)), Some(Reason::ExceedsBurst));
+    let most = Duration::from_millis(1);
+    let within = limiter.acquire_within(101, most).now_or_never();
+    assert_eq!(reason(within), Some(Reason::ExceedsBurst));
+    // A second is not over.
+    let mut waits = pin!(limiter.acquire(100));
+    assert!(waits.as_mut().now_or_never().is_none());
+    part.clock.advance(Duration::from_millis(999));
+    assert!(waits.as_mut().now_or_never().is_none());
+    assert_eq!(
+        reason(at_once(101)),
+        Some(Reason::ExceedsBurst),
+        "whoever waits"
+    );
+    part.deposit(900, 90);
+    let served = waits.as_mut().now_or_never().expect("the rest has come");
+    assert_eq!(served.map(|admission| admission.tokens), Ok(100));
+}
+
+#[test]
+fn what_no_node_brings_is_waited_for_no_longer_than_a_second() {
+    let part = Part::of(100, 10);
+    let mut waits = pin!(part.limiter.acquire(11));
+    assert!(waits.as_mut().now_or_never().is_none());
+    part.clock.advance(Duration::from_millis(1_000));
+    assert_eq!(
+        reason(waits.as_mut().now_or_never()),
+        Some(Reason::ExceedsBurst)
+    );
+}
+
+#[test]
+fn who_waits_for_more_than_there_is_goes_as_soon_as_that_is_known() {
+    let mut part = Part::cold();
+    let limiter = part.limiter.clone();
+    let handle = limiter.acquire_within(101, Duration::from_secs(1));
+    let mut waits = pin!(handle);
+    // Nothing is known yet, and without a session nobody will be waited for.
+    assert_eq!(reason(waits.as_mut().now_or_never()), Some(Reason::Cold));
+    part.agree(Terms {
+        largest: Tokens::ZERO,
+        ..terms()
+    });
+    part.deposit(100, 10);
+    // What is not said is waited for.
+    let mut waits = pin!(limiter.acquire(101));
+    assert!(waits.as_mut().now_or_never().is_none());
+    part.agree(terms());
+    assert_eq!(
+        reason(waits.as_mut().now_or_never()),
+        Some(Reason::ExceedsBurst)
+    );
+}
+
+#[test]
+fn a_wait_that_cannot_meet_its_deadline_fails_at_once_whoever_is_first() {
+    let part = Part::of(100, 10);
+    let limiter = part.limiter.clone();
+    assert!(limiter.try_acquire(10).is_ok());
+    let within = |n, millis| limiter.acquire_within(n, Duration::from_millis(millis));
+    let late = within(5, 49).now_or_never();
+    assert_eq!(reason(late), Some(Reason::Throttled));
+    // What is rounded is rounded against the caller: a wait is a little longer.
+    let mut first = pin!(within(5, 51));
+    assert!(first.as_mut().now_or_never().is_none());
+    // Time makes 5 in 50 ms, but these are another's.
+    let refused = within(5, 99).now_or_never().expect("at once");
+    let refused = refused.expect_err("too late");
+    assert_eq!(refused.reason, Reason::Throttled);
+    let wait = refused.retry_after.expect("a wait").as_millis();
+    assert!((100..102).contains(&wait), "{wait}");
+    let mut second = pin!(within(5, 102));
+    assert!(second.as_mut().now_or_never().is_none());
+    part.clock.advance(Duration::from_millis(51));
+    let served = |of: Option<Result<Admission, Refused>>| of.is_some_and(|of| of.is_ok());
+    assert!(served(first.as_mut().now_or_never()));
+    assert!(second.as_mut().now_or_never().is_none());
+    part.clock.advance(Duration::from_millis(51));
+    assert!(served(second.as_mut().now_or_never()));
+}

@@ -1,0 +1,89 @@
+//! Leases that end and begin beside who decides, in every interleaving that loom finds.
+
+use super::purses::{dealt, part};
+use super::{NOW, PERIOD, explore, gate, joined, tokens};
+use crate::cell::Ask;
+use crate::key::Gate;
+use crate::sync::{AtomicU64, Bug, Ordering};
+use aliquot_core::client::{Decider, Right};
+use aliquot_core::unit::{Rate, Span, Tick, Tokens};
+use loom::thread;
+use std::sync::Arc;
+
+/// The end of a lease under which `NOW` is the last reading that counts.
+const END: Tick = NOW.after(Span::from_nanos(1));
+
+/// A thread that asks for one token at a reading; answers how many it got.
+fn one_at(gate: &Arc<Gate>, lease: &Arc<AtomicU64>, now: Tick) -> thread::JoinHandle<u64> {
+    let (gate, lease) = (Arc::clone(gate), Arc::clone(lease));
+    thread::spawn(move || u64::from(gate.cell.decide(Ask::Tokens(1), now, &lease).is_ok()))
+}
+
+/// The session goes over: first nothing is leased any more, and then another edge gives something.
+#[test]
+fn a_lease_that_was_taken_away_admits_nothing_of_the_next_edge() {
+    explore(
+        || {
+            let (gate, mut decider, lease) = gate(false, 2);
+            lease.store(END.nanos(), Ordering::Release);
+            let threads = [one_at(&gate, &lease, NOW)];
+            lease.store(0, Ordering::Release);
+            let cut = decider.withdraw(Rate::ZERO, Tokens::from_grains(2), NOW);
+            decider.deposit(tokens(2), NOW);
+            assert_eq!(joined(threads) + cut.tokens.grains(), 2);
+            let left = decider.share_at(NOW).tokens.grains();
+            assert_eq!(left, 2, "of what no lease is for");
+        },
+        &[Bug::LeaseBeforeEpoch],
+    );
+}
+
+/// The same on the short road, and of a rate.
+#[test]
+fn a_lease_that_was_taken_away_admits_nothing_of_the_next_edge_on_the_short_road() {
+    explore(
+        || {
+            let (shared, mut decider) = dealt(0, 2);
+            let (gate, lease) = (shared.gate, shared.lease);
+            lease.store(END.nanos(), Ordering::Release);
+            let decides = {
+                let (gate, lease) = (Arc::clone(&gate), Arc::clone(&lease));
+                thread::spawn(move || {
+                    let cell = &gate.cell;
+                    let word = cell.word();
+                    let plain = match word >> 48 & 1 {
+                        0 => cell.plainly::<false>(word, 1, &lease),
+                        _ => cell.plainly::<true>(word, 1, &lease),
+                    };
+                    u64::from(plain.is_some_and(|plain| cell.take_plainly(plain, NOW)))
+                })
+            };
+            lease.store(0, Ordering::Release);
+            let two = part(0, 2, 2);
+            let cut = decider.withdraw(Rate::ZERO, two.burst, NOW);
+            decider.deposit(two, NOW);
+            let admitted = part(0, 2, joined([decides])).tokens;
+            assert_eq!(admitted.plus(cut.tokens), Some(two.tokens));
+            assert_eq!(decider.share_at(NOW).tokens, two.tokens);
+        },
+        &[Bug::LeaseUnseen],
+    );
+}
+
+/// The lease lapses, what it was for goes back, and another one begins for which nothing is given yet.
+#[test]
+fn a_reading_at_the_end_of_a_lease_is_refused_though_the_next_lease_begins_beside_it() {
+    explore(
+        || {
+            let (gate, mut decider, lease) = gate(false, 2);
+            lease.store(END.nanos(), Ordering::Release);
+            let threads = [one_at(&gate, &lease, END)];
+            let cut = decider.withdraw(Rate::ZERO, Tokens::from_grains(2), END);
+            lease.store(u64::MAX, Ordering::Release);
+            decider.admit_by(Right::Leased, PERIOD, END);
+            assert_eq!(joined(threads), 0, "the lease was over");
+            assert_eq!(cut.tokens.grains(), 2);
+        },
+        &[Bug::LeaseUnseen],
+    );
+}
