@@ -40,6 +40,7 @@
 //! exactly so many would spend one token of another's.
 
 mod content;
+mod denied;
 
 pub(super) use content::Content;
 
@@ -160,58 +161,6 @@ impl Purse {
         self.filled.store(now.nanos(), Ordering::Relaxed);
         self.coins
             .store(coins | content.owner & GENERATIONS, Ordering::Relaxed);
-    }
-
-    /// Counts a refusal, if this is where `me` does that or nobody does.
-    #[inline]
-    pub(crate) fn denied(&self, me: u32) -> bool {
-        let known = me != sync::NOBODY;
-        let mine = known && self.denier.load(Ordering::Relaxed) == u64::from(me);
-        if !mine && !self.count_for(me) {
-            return false;
-        }
-        let denied = self.denied.load(Ordering::Relaxed);
-        self.denied.store(denied.wrapping_add(1), Ordering::Relaxed);
-        true
-    }
-
-    /// The same for who counted here a moment ago, unless as many were counted as `most`. If another thread does by now, some
-    /// are not counted.
-    #[inline(always)]
-    pub(crate) fn denied_again(&self, most: u64) -> bool {
-        let denied = self.denied.load(Ordering::Relaxed);
-        if denied == most {
-            return false;
-        }
-        self.denied.store(denied.wrapping_add(1), Ordering::Relaxed);
-        true
-    }
-
-    /// What was ever counted here; it wraps.
-    pub(crate) fn all_denied(&self) -> u64 {
-        self.denied.load(Ordering::Relaxed)
-    }
-
-    #[cold]
-    fn count_for(&self, me: u32) -> bool {
-        let (done, found) = (Ordering::AcqRel, Ordering::Relaxed);
-        me != sync::NOBODY
-            && self
-                .denier
-                .compare_exchange(0, me.into(), done, found)
-                .is_ok()
-    }
-
-    /// What was counted since the last call. Where that is nothing, another thread may count: if
-    /// the last one was in the middle of it, some are not counted.
-    fn take_denied(&self) -> u64 {
-        let denied = self.denied.load(Ordering::Acquire);
-        let told = self.told.swap(denied, Ordering::Relaxed);
-        let more = denied.wrapping_sub(told);
-        if more == 0 {
-            self.denier.store(0, Ordering::Release);
-        }
-        if more > u64::MAX / 2 { 0 } else { more }
     }
 
     /// Whether `me` comes often enough to have a purse of its own.

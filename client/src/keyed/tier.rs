@@ -1,8 +1,9 @@
 //! A key of a store among several limits.
 
+use super::ask::{Price, no_room};
 use super::name::by_words;
 use super::table::No;
-use super::{Class, Keyed, Price, no_room};
+use super::{Class, Keyed};
 use crate::refused::Refused;
 use crate::sync::Ordering;
 use crate::tier::{Slip, Tier};

@@ -20,7 +20,9 @@ fn blocks<'a>(text: &'a str, language: &str) -> Vec<(usize, String)> {
 
 /// Every budget that a document shows is valid; answers how many there are.
 fn check(document: &str) -> usize {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(document);
     let text = fs::read_to_string(path).expect("the document");
     let mut budgets = 0;
     for (at, block) in blocks(&text, "yaml") {

@@ -1,0 +1,234 @@
+//! How a key is decided on: the short way that most decisions go, and the long one.
+
+use super::Keyed;
+use super::name::{Spelled, by_words};
+use super::table::{Claimed, Found, No};
+use crate::cell::Slot;
+use crate::cell::plain::after;
+use crate::cell::tariff::Tariff;
+use crate::refused::{Reason, Refused};
+use aliquot_core::unit::Tick;
+use std::time::Duration;
+
+impl Keyed {
+    /// What `n` tokens of a class cost; `None` if it has no limit.
+    #[inline(always)]
+    pub(super) fn price(&self, class: u16, n: u64) -> Result<Option<Price<'_>>, Refused> {
+        let Some(class) = self.classes.get(usize::from(class)) else {
+            return Err(Refused::from(Reason::NoBudget));
+        };
+        let Some(slot) = &class.slot else {
+            return Ok(None);
+        };
+        // Of a word's width, since more than that is more than any burst.
+        let cost = n.checked_mul(class.grains_per_token);
+        let cost = cost.map(|grains| slot.units(grains));
+        let Some(cost) = cost.filter(|&cost| cost <= slot.burst) else {
+            return Err(Refused::from(Reason::ExceedsBurst));
+        };
+        let most = class.most;
+        Ok(Some(Price { slot, most, cost }))
+    }
+
+    /// Decides by a key of `W` words, of class 0, now.
+    #[inline(never)]
+    pub(super) fn ask<const W: usize>(&self, key: &str, n: u64) -> Result<(), Refused> {
+        match self.charge_at_once::<W>(0, &self.first, key, n, || self.clock.in_place()) {
+            Some(()) => Ok(()),
+            None => self.ask_now(key, n),
+        }
+    }
+
+    /// The same at a reading of the clock.
+    #[inline(never)]
+    pub(super) fn ask_of<const W: usize>(
+        &self,
+        class: u16,
+        key: &str,
+        n: u64,
+        now: Tick,
+    ) -> Result<(), Refused> {
+        let known = self.classes.get(usize::from(class));
+        let charged = known
+            .and_then(|known| self.charge_at_once::<W>(class, &known.tariff, key, n, || Some(now)));
+        match charged {
+            Some(()) => Ok(()),
+            None => self.ask_all(class, key, n, now),
+        }
+    }
+
+    /// The same by a key of class 0 of which it is known where it may stand, and most likely does.
+    #[inline(always)]
+    pub(super) fn ask_at<const W: usize>(
+        &self,
+        hash: u64,
+        likely: usize,
+        key: &str,
+        n: u64,
+        now: Tick,
+    ) -> Result<(), Refused> {
+        let name = self.table.maker().name_at::<W>(hash, 0, key);
+        let fare = self.first.fare(n);
+        let found = self.table.find_at(likely, &name);
+        let charged = fare.zip(found).and_then(|(fare, found)| {
+            let debt = found.debt();
+            let next = self.first.after(debt, fare, now)?;
+            found.charge(debt, next).ok()
+        });
+        match charged {
+            Some(()) => Ok(()),
+            None => self.ask_all(0, key, n, now),
+        }
+    }
+
+    /// Charges a key that is where it most likely would be, if it has what is asked for and nobody else charges it meanwhile:
+    /// what most decisions are. `None` if anything is otherwise; then nothing was taken.
+    #[inline(always)]
+    fn charge_at_once<const W: usize>(
+        &self,
+        class: u16,
+        tariff: &Tariff,
+        key: &str,
+        n: u64,
+        clock: impl FnOnce() -> Option<Tick>,
+    ) -> Option<()> {
+        // In this order: a reading of the clock waits, on some processors, for what was begun before, and what comes
+        // after waits for it. Memory that was asked for comes meanwhile; what can be known before, is.
+        let name = self.table.maker().name::<W>(class, key);
+        let home = self.table.home(name.hash);
+        home.fetch(name.hash);
+        let fare = tariff.fare(n)?;
+        let now = clock()?;
+        let found = home.find_at_once(&name)?;
+        let debt = found.debt();
+        let next = tariff.after(debt, fare, now)?;
+        found.charge(debt, next).ok()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn ask_now(&self, key: &str, n: u64) -> Result<(), Refused> {
+        self.ask_all(0, key, n, self.clock.now())
+    }
+
+    /// The same by a key that is not where it most likely would be, as one in twenty, or is refused, or whatever else.
+    /// From the beginning, so that no other decision has to keep what is wanted here.
+    #[cold]
+    #[inline(never)]
+    fn ask_all(&self, class: u16, key: &str, n: u64, now: Tick) -> Result<(), Refused> {
+        let Some(price) = self.price(class, n)? else {
+            return Ok(());
+        };
+        by_words!(key, W => {
+            let name = self.table.maker().name::<W>(class, key);
+            self.search(&name.spelled(), price, now)
+        })
+    }
+
+    pub(super) fn search(
+        &self,
+        name: &Spelled<'_>,
+        price: Price<'_>,
+        now: Tick,
+    ) -> Result<(), Refused> {
+        let mut found = self.table.find(name);
+        loop {
+            if let Some(answer) = price.charge(found, now) {
+                return answer.map(|_| ());
+            }
+            found = Some(self.claim(name, now)?);
+        }
+    }
+
+    /// A slot for a key that has none: a free one, or that of a key which owes nothing.
+    pub(super) fn claim(&self, name: &Spelled<'_>, now: Tick) -> Result<Found<'_>, Refused> {
+        let full_since = |class: u16, debt: u64| self.full_since(class, debt);
+        match self.table.claim(name, now, full_since) {
+            Claimed::Slot(found) => Ok(found),
+            Claimed::NoRoom(soonest) => Err(no_room(soonest, now)),
+        }
+    }
+
+    /// When a bucket with this debt is, or was, full.
+    pub(super) fn full_since(&self, class: u16, debt: u64) -> Option<Tick> {
+        let class = self.classes.get(usize::from(class))?;
+        let slot = class.slot.as_ref()?;
+        slot.time_until(debt).map(|span| slot.base.after(span))
+    }
+}
+
+/// What tokens cost by the limit of a class.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Price<'a> {
+    pub(super) slot: &'a Slot,
+    most: u64,
+    pub(super) cost: u64,
+}
+
+impl Price<'_> {
+    /// What the key whose slot was found would owe after it; `None` if it is another key's by now.
+    pub(super) fn after(&self, found: Found<'_>, now: Tick) -> Option<Result<u64, Refused>> {
+        let Self { slot, cost, .. } = *self;
+        let made = slot.made(now);
+        let owed = self.sane(found.debt(), made.0);
+        let next = after(slot.burst, owed, cost, made);
+        let next = next.ok_or_else(|| throttled(slot, owed, cost, now));
+        found.is_still().then_some(next)
+    }
+
+    /// Charges the key whose slot was found, and answers what it owes; `None` if none was, or it is another key's by now.
+    #[inline(always)]
+    pub(super) fn charge(
+        &self,
+        found: Option<Found<'_>>,
+        now: Tick,
+    ) -> Option<Result<u64, Refused>> {
+        let Self { slot, cost, .. } = *self;
+        let found = found?;
+        let made = slot.made(now);
+        let mut debt = found.debt();
+        loop {
+            let owed = self.sane(debt, made.0);
+            let Some(next) = after(slot.burst, owed, cost, made) else {
+                // A refusal is this key's only if the slot still is.
+                let so = found.is_still();
+                return so.then(|| Err(throttled(slot, owed, cost, now)));
+            };
+            match found.charge(debt, next) {
+                Ok(()) => return Some(Ok(next)),
+                Err(No::Lost) => return None,
+                Err(No::Changed(seen)) => debt = seen,
+            }
+        }
+    }
+
+    /// The debt, or an empty bucket's where it cannot be this class's: who was charged in
+    /// the measure of the slot's former key is not to wait for a year. A bucket owes at most its
+    /// burst; the hour on top is for a clock that steps back.
+    #[inline(always)]
+    pub(super) fn sane(&self, debt: u64, made: u64) -> u64 {
+        match debt.saturating_sub(made) > self.most {
+            true => made.saturating_add(self.slot.burst),
+            false => debt,
+        }
+    }
+}
+
+/// The refusal of a key that finds no slot, and when the first of those in its way is full.
+pub(super) fn no_room(soonest: Option<Tick>, now: Tick) -> Refused {
+    Refused {
+        reason: Reason::NoRoom,
+        retry_after: soonest.map(|at| Duration::from_nanos(at.since(now).nanos().max(1))),
+    }
+}
+
+/// The refusal of a bucket that owes this.
+#[cold]
+fn throttled(slot: &Slot, debt: u64, cost: u64, now: Tick) -> Refused {
+    let due = debt.saturating_add(cost).saturating_sub(slot.burst);
+    let wait = slot.time_until(due).map(|whole| slot.base.after(whole));
+    Refused {
+        reason: Reason::Throttled,
+        retry_after: wait.map(|at| Duration::from_nanos(at.since(now).nanos())),
+    }
+}
