@@ -161,7 +161,7 @@ impl Keyed {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Price<'a> {
     pub(super) slot: &'a Slot,
-    most: u64,
+    pub(super) most: u64,
     pub(super) cost: u64,
 }
 
