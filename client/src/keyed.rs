@@ -3,7 +3,6 @@
 mod builder;
 mod name;
 mod near;
-mod switched;
 mod table;
 mod tags;
 

@@ -255,7 +255,8 @@ impl Tier for SlidingCounter {
 
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
         let in_time = self.limit.in_time();
-        self.limit.would_rule(in_time.and_then(|()| self.step(&self.look(now), n, now).map(|_| ())))
+        self.limit
+            .would_rule(in_time.and_then(|()| self.step(&self.look(now), n, now).map(|_| ())))
     }
 
     /// What is put back counts while the window that it was taken from is the present one or the last. Of the last one, decisions rest

@@ -182,7 +182,10 @@ impl Tier for FixedWindow {
 
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
         let in_time = self.limit.in_time();
-        self.limit.would_rule(in_time.and_then(|()| self.step(self.word.load(Ordering::Acquire), n, now).map(|_| ())))
+        self.limit.would_rule(in_time.and_then(|()| {
+            self.step(self.word.load(Ordering::Acquire), n, now)
+                .map(|_| ())
+        }))
     }
 
     /// What is put back counts in the window that it was taken from, while that is the present one.

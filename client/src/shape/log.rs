@@ -152,7 +152,11 @@ impl Tier for SlidingLog {
 
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
         let in_time = self.limit.in_time();
-        self.limit.would_rule(in_time.and_then(|()| self.ring.peek(n, now.nanos(), |at| self.most_at(at)).map_err(refused)))
+        self.limit.would_rule(in_time.and_then(|()| {
+            self.ring
+                .peek(n, now.nanos(), |at| self.most_at(at))
+                .map_err(refused)
+        }))
     }
 
     /// What is put back is forgotten, while it is in the window.
