@@ -4,7 +4,6 @@ mod ask;
 mod builder;
 mod name;
 mod near;
-mod switched;
 mod table;
 mod tags;
 mod tier;

@@ -1,6 +1,6 @@
 //! What stands before a limit that is no limiter: its mode, and whom it tells of refusals.
 
-use crate::refused::Refused;
+use crate::refused::{Reason, Refused};
 use crate::switch::{Mode, Overruled, Switch};
 use crate::switched::FROZEN;
 use crate::tap::Tap;
@@ -64,5 +64,31 @@ impl Sentry {
             Mode::Freeze => Err(FROZEN),
             Mode::DryRun | Mode::Bypass => Ok(()),
         }
+    }
+}
+
+impl Tap {
+    /// Tells of a refusal, if it is to be told: of the first of each reason, and then of a sample.
+    #[cold]
+    pub(crate) fn tell_refused(&self, key: &str, n: u64, refused: Refused) {
+        let Some(of) = self.refused(refused.reason as usize) else {
+            return;
+        };
+        tracing::info!(
+            limit = &*self.name,
+            key,
+            reason = refused.reason.word(),
+            tokens = n,
+            retry_after_ms = refused.retry_after.map(|wait| wait.as_millis() as u64),
+            one_of = of,
+            "refused"
+        );
+    }
+
+    /// The reasons that there were, and how often.
+    pub(crate) fn reasons(&self) -> Vec<(Reason, u64)> {
+        let reasons = Reason::ALL.iter();
+        let counted = reasons.map(|&reason| (reason, self.refusals(reason as usize)));
+        counted.filter(|(_, count)| *count > 0).collect()
     }
 }

@@ -1,5 +1,7 @@
 //! A limit of any kind with a switch of its own, and limits that only watch.
 
+mod keyed;
+
 use crate::refused::{Reason, Refused};
 use crate::sentry::Sentry;
 use crate::switch::{Mode, Overruled};

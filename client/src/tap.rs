@@ -1,6 +1,5 @@
 //! What is counted of a limit that is watched.
 
-use crate::refused::{Reason, Refused};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -83,7 +82,7 @@ impl Tap {
     }
 
     /// Counts a refusal. For how many it is to be told: the first is, and then one in so many.
-    fn refused(&self, reason: usize) -> Option<u64> {
+    pub(crate) fn refused(&self, reason: usize) -> Option<u64> {
         let count = self.refused.get(reason)?;
         let before = count.fetch_add(1, Ordering::Relaxed);
         match before {
@@ -93,32 +92,8 @@ impl Tap {
         }
     }
 
-    /// Tells of a refusal, if it is to be told: of the first of each reason, and then of a sample.
-    #[cold]
-    pub(crate) fn tell_refused(&self, key: &str, n: u64, refused: Refused) {
-        let Some(of) = self.refused(refused.reason as usize) else {
-            return;
-        };
-        tracing::info!(
-            limit = &*self.name,
-            key,
-            reason = refused.reason.word(),
-            tokens = n,
-            retry_after_ms = refused.retry_after.map(|wait| wait.as_millis() as u64),
-            one_of = of,
-            "refused"
-        );
-    }
-
-    /// The reasons that there were, and how often.
-    pub(crate) fn reasons(&self) -> Vec<(Reason, u64)> {
-        let reasons = Reason::ALL.iter();
-        let counted = reasons.map(|&reason| (reason, self.refusals(reason as usize)));
-        counted.filter(|(_, count)| *count > 0).collect()
-    }
-
     /// How often that was the reason.
-    fn refusals(&self, reason: usize) -> u64 {
+    pub(crate) fn refusals(&self, reason: usize) -> u64 {
         let count = self.refused.get(reason);
         count.map_or(0, |count| count.load(Ordering::Relaxed))
     }

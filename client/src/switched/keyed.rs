@@ -2,10 +2,10 @@
 //!
 //! The switch is around the store, so that a decision of a store without one reads nothing for it.
 
-use super::Keyed;
+use super::{FROZEN, Switched};
+use crate::keyed::Keyed;
 use crate::refused::Refused;
 use crate::switch::Mode;
-use crate::switched::{FROZEN, Switched};
 use aliquot_core::unit::Tick;
 use std::borrow::Borrow;
 use std::sync::Arc;
