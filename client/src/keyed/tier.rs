@@ -12,6 +12,7 @@ use aliquot_core::unit::Tick;
 /// One key's bucket in a store, as a [`Tier`].
 ///
 /// It borrows both, and is made for one request: the key is looked for when it is asked.
+/// A refund is exact at once, and later as a limiter's is, but for what was made since where others of the store put back in between.
 /// What was put back counts for the key that it was taken from, as long as that is remembered. Once it is forgotten, and
 /// perhaps another stands in its place, nothing is put back: it was full, as it is when it comes again.
 ///
