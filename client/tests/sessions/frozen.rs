@@ -4,7 +4,7 @@ use super::node::{FakeNode, rate};
 use super::until;
 use aliquot_client::{Batches, Client, Clock, HostClock, Limiter, Span};
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use tokio::task::block_in_place;
 
@@ -15,6 +15,11 @@ const THREADS: u64 = 3;
 const LEASE: Span = Span::from_millis(1_500);
 /// So much of a batch at least was seen before the process is stopped.
 const BATCHED: u64 = 1_000;
+
+/// Says a line to who has started this process.
+fn say(line: &str) {
+    writeln!(std::io::stdout(), "{line}").expect("a pipe");
+}
 
 /// Decides without a pause until it was stopped for a lease, and a while longer. How many it
 /// admitted of those that it asked for after that.
@@ -34,7 +39,7 @@ fn decide(limiter: &Limiter) -> u64 {
             batched += u64::from(taken == Some(admission.asked_at));
             taken = Some(admission.asked_at);
             if batched == BATCHED {
-                println!("deciding by batches");
+                say("deciding by batches");
                 batched += 1;
             }
         }
@@ -61,7 +66,7 @@ async fn child() {
     let threads: Vec<_> = (0..THREADS).map(one).collect();
     let late = threads.into_iter().map(|of| of.join().expect("no panic"));
     let late: u64 = block_in_place(|| late.sum());
-    println!("late {late} of all");
+    say(&format!("late {late} of all"));
 }
 
 /// How many a process of this pace admits after its lease, and with no other one, since its node is gone.
