@@ -41,7 +41,9 @@ use aliquot_core::unit::{PeriodId, Rate, Span, Tick, Tokens};
 use cell::{Ask, CellDecider};
 use key::Gate;
 use loom::thread;
-use source::{cell, clock, key, keyed, limit, native, refused, sentry, switch, switched, tap, tier};
+use source::{
+    cell, clock, key, keyed, limit, native, refused, sentry, switch, switched, tap, tier,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use sync::{AtomicU64, Bug};
