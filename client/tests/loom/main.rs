@@ -6,6 +6,7 @@
 #![expect(
     dead_code,
     unreachable_pub,
+    unused_imports,
     reason = "the modules have more than these models use"
 )]
 
@@ -18,7 +19,9 @@ mod source {
     pub(crate) mod limit;
     pub(crate) mod native;
     pub(crate) mod refused;
+    pub(crate) mod sentry;
     pub(crate) mod switch;
+    pub(crate) mod switched;
     pub(crate) mod tap;
     pub(crate) mod tier;
 }
@@ -38,7 +41,9 @@ use aliquot_core::unit::{PeriodId, Rate, Span, Tick, Tokens};
 use cell::{Ask, CellDecider};
 use key::Gate;
 use loom::thread;
-use source::{cell, clock, key, keyed, limit, native, refused, switch, tap, tier};
+use source::{
+    cell, clock, key, keyed, limit, native, refused, sentry, switch, switched, tap, tier,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use sync::{AtomicU64, Bug};
