@@ -93,7 +93,7 @@ pub(super) struct Table {
 
 impl Table {
     const WRITERS: usize = 1_024;
-    const BACKS: usize = if sync::PLAIN { 256 } else { 1 };
+    const BACKS: usize = if sync::PLAIN { 256 } else { 2 };
     /// One is enough; a model has two, that they may differ.
     const GROUPS_MIN: usize = if sync::PLAIN { 1 } else { 2 };
     /// A group with fewer free slots is left for the other one, if that has more: few, so that nearly all keys stand
