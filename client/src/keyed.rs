@@ -6,11 +6,10 @@ mod name;
 mod near;
 mod table;
 mod tags;
-mod tier;
+pub(crate) mod tier;
 
 pub use builder::KeyedBuilder;
 pub(crate) use tier::Charged;
-pub use tier::KeyTier;
 
 use crate::cell::Slot;
 use crate::cell::tariff::Tariff;

@@ -20,7 +20,7 @@
 //! | one limit for the whole fleet | [`Client::limiter`] |
 //! | a limit of this process alone | [`Limiter::local`], [`Limiter::local_permits`] |
 //! | a limit for each of millions of keys | [`Keyed`] |
-//! | several limits at once, all or nothing | [`Layers`] of [`Tier`]s |
+//! | several limits at once, all or nothing | [`Layers`] of [`Tier`]s, [`Keyed::tier`] among them |
 //! | windows, a meter, strict spacing | [`shape`] |
 //! | as many calls at once as a dependency bears | [`adaptive`] |
 //! | to spare a backend that rejects, or answers nothing | [`adaptive::Throttle`], [`Breaker`] |
@@ -117,7 +117,8 @@ pub use builder::{ClientBuilder, DefaultRule};
 pub use client::Client;
 pub use clock::{Clock, CounterClock, HostClock, ManualClock, SharedClock, Sleep};
 pub use error::{BuildError, KeyRefused};
-pub use keyed::{KeyTier, Keyed, KeyedBuilder};
+pub use keyed::tier::KeyTier;
+pub use keyed::{Keyed, KeyedBuilder};
 pub use layer::{Answers, Fields, LimitLayer, Limited, Plain, Problems};
 pub use layers::{Charge, LayerRefused, Layers};
 pub use limit::{Limit, LimitError};
