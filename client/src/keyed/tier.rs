@@ -28,10 +28,12 @@ use aliquot_core::unit::Tick;
 /// let route = Limiter::local(Limit::per_sec(2_000), 2_000)?;
 /// let global = Limiter::local(Limit::per_sec(10_000), 10_000)?;
 ///
+/// let (address, user) = (addresses.tier("203.0.113.7"), users.tier("user/42"));
+/// let tenant = tenants.tier_of(1, "tenant/paying");
 /// let layers = Layers::of_any([
-///     ("address", &addresses.tier("203.0.113.7")),
-///     ("user", &users.tier("user/42")),
-///     ("tenant", &tenants.tier_of(1, "tenant/paying")),
+///     ("address", &address),
+///     ("user", &user),
+///     ("tenant", &tenant),
 ///     ("route", &route),
 ///     ("global", &global),
 /// ]);
