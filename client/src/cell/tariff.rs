@@ -10,9 +10,12 @@ pub(crate) struct Tariff {
     base: u64,
     /// What it knows ends so many nanoseconds after the base.
     end: u64,
-    /// Units made per nanosecond, in `64 - shift` binary places, rounded down.
+    /// Units made per nanosecond, rounded down, in so many binary places as are beyond 64, or that many fewer.
     mult: u64,
-    shift: u32,
+    beyond: u32,
+    short: u32,
+    /// The bits of a product's upper half that are no whole units.
+    rest: u64,
     burst: u64,
     /// What one token costs.
     token: u64,
@@ -31,17 +34,21 @@ impl Tariff {
 
     pub(crate) fn of(slot: &Slot, grains_per_token: u64) -> Self {
         let places = slot.places();
-        if !matches!(places, 1..u64::BITS) || slot.shift != 0 || slot.mult == 0 {
+        if places == 0 || slot.shift != 0 || slot.mult == 0 {
             return Self::default();
         }
         // As long as `nanos · 2^(64 − places)` fits a word, too.
-        let lossless = 1 << places;
-        let end = ((Self::MADE_MAX << places) / u128::from(slot.mult)).min(lossless);
+        let lossless = 1_u128 << places.min(u64::BITS);
+        let most = Self::MADE_MAX << places.min(u64::BITS + 1);
+        let end = (most / u128::from(slot.mult)).min(lossless);
+        let beyond = places.saturating_sub(u64::BITS);
         Self {
             base: slot.base.nanos(),
             end: u64::try_from(end).unwrap_or(u64::MAX),
             mult: slot.mult,
-            shift: u64::BITS - places,
+            beyond,
+            short: u64::BITS.saturating_sub(places),
+            rest: (1 << beyond) - 1,
             burst: slot.burst,
             token: grains_per_token,
         }
@@ -63,9 +70,11 @@ impl Tariff {
         if nanos >= self.end {
             return None;
         }
-        let product = u128::from(nanos << self.shift) * u128::from(self.mult);
-        let made = (product >> u64::BITS) as u64;
-        let full = made.wrapping_add(u64::from(product as u64 != 0));
+        let product = u128::from(nanos << self.short) * u128::from(self.mult);
+        let upper = (product >> u64::BITS) as u64;
+        let made = upper >> self.beyond;
+        let more = product as u64 | upper & self.rest;
+        let full = made.wrapping_add(u64::from(more != 0));
         let admitted = debt.saturating_sub(made) <= fare.room;
         admitted.then(|| debt.max(full).wrapping_add(fare.cost))
     }
@@ -102,7 +111,7 @@ mod tests {
             let theirs = cost.and_then(|cost| after(slot.burst, debt, cost, made));
             let mine = tariff.fare(n).and_then(|fare| tariff.after(debt, fare, now));
             prop_assert!(mine.is_none() || mine == theirs, "{mine:?}, {theirs:?}");
-            let usual = slot.shift == 0 && nanos < 3_600_000_000_000 && (1 << 20..1 << 34).contains(&rate.grains());
+            let usual = slot.shift == 0 && nanos < 3_600_000_000_000 && (1 << 10..1 << 34).contains(&rate.grains());
             prop_assert!(!usual || mine == theirs, "{mine:?}, {theirs:?}");
             // A clock that steps back is the slot's.
             let before = Tick::from_nanos(base.saturating_sub(1 + nanos));
