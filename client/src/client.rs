@@ -1,5 +1,6 @@
 //! A process's client.
 
+use crate::breaker::Breaker;
 use crate::builder::ClientBuilder;
 use crate::error::{BuildError, KeyRefused};
 use crate::limiter::Limiter;
@@ -75,6 +76,15 @@ impl Client {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.handle.shared.is_closed()
+    }
+
+    /// What stands before the questions to the homes of budgets that are kept in one piece ([`Limiter::check`] and all that
+    /// waits): after eight in a row without an answer none is asked for a fifth of a second, and twice that each time the one
+    /// that tries has none either, up to two seconds. Meanwhile these are refused at once, as
+    /// [`Reason::Undecided`](crate::Reason::Undecided). It can be watched ([`Watch::register`](crate::Watch::register)) and switched as any other.
+    #[must_use]
+    pub fn breaker(&self) -> Breaker {
+        self.handle.shared.breaker.clone()
     }
 
     /// What was counted of keys that are forgotten.

@@ -1,5 +1,6 @@
 //! What a client's handles share with its session.
 
+use crate::breaker::Breaker;
 use crate::central::Errands;
 use crate::clock::{HostClock, SharedClock, Source};
 use crate::error::KeyRefused;
@@ -53,6 +54,8 @@ pub(crate) struct Shared {
     keys_max: usize,
     /// The way to the session for questions to the home of a key.
     pub(crate) errands: Errands,
+    /// Whether questions have answers at all: where none had in a while, none is asked for a while.
+    pub(crate) breaker: Breaker,
     /// As many questions as may be under way.
     pub(crate) room: Arc<Semaphore>,
     /// Names questions within the process.
@@ -121,6 +124,11 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
+    /// So many questions in a row without an answer open the breaker, for so long at first, and never for longer than that.
+    const SILENCES: u16 = 8;
+    const COOL_DOWN: Duration = Duration::from_millis(200);
+    const COOL_DOWN_MAX: Duration = Duration::from_secs(2);
+
     pub(crate) fn new(
         source: Source,
         pace: Pace,
@@ -129,6 +137,7 @@ impl Shared {
         errands: Errands,
     ) -> Self {
         let clock = source.shared();
+        let breaker = Breaker::with_clock(Self::SILENCES, Self::COOL_DOWN, Arc::clone(&clock));
         if pace != Pace::Exact {
             HostClock::keep_noted();
         }
@@ -145,6 +154,7 @@ impl Shared {
             cold_wait,
             keys_max,
             errands,
+            breaker: breaker.longest(Self::COOL_DOWN_MAX),
             room: Arc::new(Semaphore::new(Asking::PENDING_MAX)),
             tickets: AtomicU64::new(1),
         }

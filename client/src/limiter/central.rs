@@ -56,14 +56,18 @@ impl Limiter {
     }
 
     /// Asks until something is known of it, and not for too long. Nothing is
-    /// counted; dropped, the question is given up.
+    /// counted; dropped, the question is given up. Where questions had no answer lately, nobody waits for another but the one who tries.
     pub(super) async fn ask(&self, kind: Kind, n: u64, manner: Manner) -> Result<Grant, Refused> {
         // Nothing is no question.
         let cost = NonZeroU64::new(n).ok_or(Refused::of(No::Empty))?;
-        let clock = &self.handle.shared.clock;
+        let shared = &self.handle.shared;
+        let clock = &shared.clock;
+        let trial = shared.breaker.try_now().map_err(|open| Refused {
+            retry_after: open.retry_after.or(Refused::undecided().retry_after),
+            ..Refused::undecided()
+        })?;
         let asked = async {
             for _ in 0..Self::TRIES {
-                let shared = &self.handle.shared;
                 match central::ask(shared, &self.gate, kind, cost, manner).await {
                     Answer::Admitted(grant) => return Ok(grant),
                     // It is between two nodes, or two leases.
@@ -87,8 +91,16 @@ impl Limiter {
         };
         tokio::select! {
             biased;
-            answered = asked => answered,
-            () = clock.sleep(Self::ANSWER_WAIT) => Err(Refused::undecided()),
+            answered = asked => {
+                // That nobody could decide says nothing of those who are asked next.
+                let decided = !matches!(&answered, Err(refused) if refused.reason == Reason::Undecided);
+                decided.then(|| trial.success());
+                answered
+            }
+            () = clock.sleep(Self::ANSWER_WAIT) => {
+                trial.failure();
+                Err(Refused::undecided())
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::node::{FakeNode, budget};
 use super::{client, until};
-use aliquot_client::{Admission, Client, Limiter, Reason, Tick};
+use aliquot_client::{Admission, Circuit, Client, Limiter, Mode, Reason, Tick};
 use aliquot_core::unit::Tokens;
 use std::time::Duration;
 
@@ -216,4 +216,51 @@ async fn a_flood_of_questions_is_answered_and_takes_no_more_than_the_budget() {
         limiters[1].acquire(1).await.is_ok(),
         "others are served meanwhile"
     );
+}
+
+/// Where nobody answers, whoever comes later is told so at once, and one at a time tries whether that is still so.
+#[tokio::test]
+async fn who_would_not_be_answered_is_not_kept_waiting() {
+    let node = FakeNode::start(1, vec![small("a")]).await;
+    let clients = [client(&[&node]), client(&[&node]), client(&[&node])];
+    let limiters = limiters(&clients);
+    kept(&node, &limiters, &mut Vec::new()).await;
+    let (limiter, breaker) = (limiters[0].clone(), clients[0].breaker());
+    node.with(|inner| inner.silent = true);
+    let opened = async {
+        while breaker.circuit() == Circuit::Closed {
+            let asks: Vec<_> = (0..8)
+                .map(|_| {
+                    tokio::spawn({
+                        let limiter = limiter.clone();
+                        async move { limiter.check(1).await }
+                    })
+                })
+                .collect();
+            for ask in asks {
+                let refused = ask.await.expect("no panic").expect_err("nobody answers");
+                assert_eq!(refused.reason, Reason::Undecided);
+            }
+        }
+    };
+    let opened = tokio::time::timeout(Duration::from_secs(30), opened).await;
+    opened.expect("it never opens");
+    // As one may force it, too: then nobody tries.
+    breaker.set_mode(Mode::Freeze);
+    for _ in 0..100 {
+        let refused = limiter.check(1).await.expect_err("nobody is asked");
+        assert_eq!(refused.reason, Reason::Undecided);
+        assert!(refused.retry_after.is_some());
+    }
+    assert_eq!(breaker.overruled().frozen, 100);
+    breaker.set_mode(Mode::Enforce);
+    node.with(|inner| inner.silent = false);
+    let tried = async {
+        while breaker.circuit() != Circuit::Closed {
+            let _answer = limiter.check(1).await;
+            tokio::task::yield_now().await;
+        }
+    };
+    let tried = tokio::time::timeout(Duration::from_secs(30), tried).await;
+    tried.expect("nobody tried, or was answered");
 }
