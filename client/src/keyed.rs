@@ -28,7 +28,7 @@ use table::Table;
 /// room is needed, a key whose bucket is full again is forgotten, of those that were looked at the
 /// one that has been full for the longest, and nothing can be told from it. A key that owes
 /// something is never forgotten; where all that could make room do, the new key is refused as
-/// [`Reason::NoRoom`], until the first of them is full. So over any window each key admits at
+/// [`Reason::NoRoom`](crate::Reason::NoRoom), until the first of them is full. So over any window each key admits at
 /// most its `burst + rate · t`, whatever was forgotten.
 ///
 /// Keys are compared in full (above 48 bytes by 128 keyed bits of them). A key may be of one of
@@ -129,7 +129,7 @@ impl Keyed {
     ///
     /// # Errors
     ///
-    /// [`Refused`]; nothing was taken. A class that there is not has [`Reason::NoBudget`].
+    /// [`Refused`]; nothing was taken. A class that there is not has [`Reason::NoBudget`](crate::Reason::NoBudget).
     pub fn try_acquire_of(&self, class: u16, key: &str, n: u64, now: Tick) -> Result<(), Refused> {
         by_words!(key, W => self.ask_of::<W>(class, key, n, now))
     }

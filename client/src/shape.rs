@@ -19,7 +19,7 @@
 //! Buckets, meters and windows are [`Tier`](crate::Tier)s: in [`Layers`](crate::Layers) with a leased limiter both
 //! must admit, so that the fleet keeps to the budget and each process to the shape. A [`Pacer`] is none: what it answers is a
 //! tick to wait for, and whoever booked after a turn keeps it from being given back. Nor are permits, which are not taken but held:
-//! among layers a limiter of permits refuses as [`Reason::WrongKind`](crate::Reason::WrongKind).
+//! among layers a limiter of permits refuses as [`Reason::WrongKind`].
 //!
 //! Windows can be the fleet's ([`FixedWindow::over`], [`SlidingCounter::over`], [`SlidingLog::over`]): with `N` the
 //! burst of a budget of a rate, all processes together admit in any window, by whatever clocks, what the rows above say

@@ -179,6 +179,8 @@ async fn who_has_forgotten_many_keys_goes_on_under_another_edge_of_the_same_node
     }
     until("another edge", || client.status().edge != Some(former)).await;
     assert_eq!(client.status().node, Some(node.address.clone()));
+    // Between the two nothing is held.
+    until("its part", || limiter.peek().right == Standing::Leased).await;
     limiter.acquire(1).await.expect("a token under it");
     until("the former session is over", || {
         node.with(|inner| inner.node.ledger().child(former.child).is_none())
