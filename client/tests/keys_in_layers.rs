@@ -90,6 +90,18 @@ fn what_is_put_back_late_goes_to_no_key_that_took_over_the_slot() {
     assert_eq!(store.tokens_at("old", at(8_000)), 0);
 }
 
+/// Nor to the same key, met again since: by a reading from before, which knows nothing of that.
+#[test]
+fn what_is_put_back_late_goes_to_no_key_that_was_met_again() {
+    let store = store(1, 4, 8);
+    let key = store.tier("a");
+    let slip = key.take_at(4, at(0)).expect("it is full");
+    assert_eq!(store.forget_idle(Duration::ZERO, at(5_000)), 1);
+    key.take_at(4, at(5_000)).expect("it is full again");
+    assert_eq!(key.put_back_at(&slip, 4, at(1_000)), 0);
+    assert!(key.take_at(1, at(5_000)).is_err(), "it has had its burst");
+}
+
 #[test]
 fn a_key_that_owes_is_not_forgotten_and_one_that_was_owes_anew() {
     let store = store(1, 2, 8);
