@@ -72,9 +72,11 @@ impl Tariff {
             return None;
         }
         let product = u128::from(nanos << self.short) * u128::from(self.mult);
-        let upper = (product >> u64::BITS) as u64;
-        let made = upper >> self.beyond;
-        let more = product as u64 | upper & self.rest;
+        let (upper, lower) = ((product >> u64::BITS) as u64, product as u64);
+        let (made, more) = match self.beyond {
+            0 => (upper, lower),
+            beyond => (upper >> beyond, lower | upper & self.rest),
+        };
         let full = made.wrapping_add(u64::from(more != 0));
         let admitted = debt.saturating_sub(made) <= fare.room;
         admitted.then(|| debt.max(full).wrapping_add(fare.cost))
