@@ -149,14 +149,14 @@ impl Session {
             if self.go_on(now) {
                 return;
             }
-            let nap = Duration::from_nanos(self.next_look(now).since(now).nanos());
+            let until = self.next_look(now);
             tokio::select! {
                 biased;
                 Some(event) = self.events.recv() => self.handle(event),
                 command = self.inbox.commands.recv(), if !self.closing => self.obey(command),
                 Some(errand) = self.inbox.errands.recv() => self.run_all(errand),
                 () = self.shared.wake.notified() => {}
-                () = self.shared.clock.sleep(nap) => {}
+                () = self.shared.rest(until) => {}
             }
         }
     }

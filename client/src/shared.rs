@@ -13,7 +13,7 @@ use aliquot_core::asking::Asking;
 use aliquot_core::budget::Key;
 use aliquot_core::unit::{Edge, Span, Tick};
 use std::fmt;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU8};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
@@ -36,6 +36,11 @@ pub(crate) enum Pace {
     Free,
 }
 
+/// All were served since the session last looked; somebody was not; somebody waits.
+const SERVED: u8 = 0;
+const WANTED: u8 = 1;
+const WAITED_FOR: u8 = 2;
+
 /// What every handle and the session task have.
 pub(crate) struct Shared {
     pub(crate) clock: SharedClock,
@@ -44,8 +49,8 @@ pub(crate) struct Shared {
     pub(crate) lease: LeaseWord,
     /// A mode has changed since the session last looked.
     switched: AtomicBool,
-    /// Somebody was refused, or waits, since the session last looked.
-    wanted: AtomicBool,
+    /// Whether somebody was refused, or waits, since the session last looked.
+    wanted: AtomicU8,
     pub(crate) wake: Notify,
     registry: Mutex<Registry>,
     status: Mutex<Status>,
@@ -128,6 +133,8 @@ impl Shared {
     const SILENCES: u16 = 8;
     const COOL_DOWN: Duration = Duration::from_millis(200);
     const COOL_DOWN_MAX: Duration = Duration::from_secs(2);
+    /// So soon it is noticed that somebody is not served.
+    const NOTICE: Span = Span::from_millis(20);
 
     pub(crate) fn new(
         source: Source,
@@ -147,7 +154,7 @@ impl Shared {
             pace,
             lease: LeaseWord(AtomicU64::new(0)),
             switched: AtomicBool::new(false),
-            wanted: AtomicBool::new(false),
+            wanted: AtomicU8::new(SERVED),
             wake: Notify::new(),
             registry: Mutex::default(),
             status: Mutex::default(),
@@ -178,29 +185,42 @@ impl Shared {
         self.lease.0.store(until.nanos(), Ordering::Release);
     }
 
-    /// Somebody is not served. The first one after a look of the session wakes
-    /// it; for all others this is one load.
+    /// Somebody is not served, and goes on. The session sees it at its next look: who decides wakes nobody, since that is a call
+    /// of the system.
     #[inline]
     pub(crate) fn want(&self) {
-        if !self.wanted.load(Ordering::Relaxed) {
-            self.want_first();
+        if self.wanted.load(Ordering::Relaxed) == SERVED {
+            self.wanted.fetch_max(WANTED, Ordering::AcqRel);
         }
     }
 
-    #[cold]
-    fn want_first(&self) {
-        if !self.wanted.swap(true, Ordering::AcqRel) {
+    /// Somebody is not served, and waits. The first one after a look of the session wakes it.
+    pub(crate) fn want_and_wait(&self) {
+        if self.wanted.fetch_max(WAITED_FOR, Ordering::AcqRel) < WAITED_FOR {
             self.wake.notify_one();
         }
     }
 
     /// Whether somebody was not served since the last [`Shared::unwant`].
     pub(crate) fn is_wanted(&self) -> bool {
-        self.wanted.load(Ordering::Acquire)
+        self.wanted.load(Ordering::Acquire) != SERVED
+    }
+
+    /// Over at `until`, or soon after somebody is not served who was before.
+    pub(crate) async fn rest(&self, until: Tick) {
+        let served = !self.is_wanted();
+        loop {
+            let left = until.since(self.clock.now());
+            let step = if served { left.min(Self::NOTICE) } else { left };
+            self.clock.sleep(Duration::from_nanos(step.nanos())).await;
+            if step == left || served && self.is_wanted() {
+                return;
+            }
+        }
     }
 
     pub(crate) fn unwant(&self) {
-        self.wanted.store(false, Ordering::Release);
+        self.wanted.store(SERVED, Ordering::Release);
     }
 
     /// The gate of a key, made at the first call.
@@ -305,4 +325,43 @@ impl Shared {
 /// None of what these locks guard is left half-done by a panic.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::{Clock, ManualClock};
+    use std::task::{Context, Waker};
+
+    #[test]
+    fn a_rest_ends_soon_after_somebody_is_not_served() {
+        let clock = ManualClock::new();
+        let shared = Handle::nobodys(Arc::new(clock.clone())).shared;
+        let mut nobody = Context::from_waker(Waker::noop());
+        let mut rest = |advances: &[u64]| {
+            let until = clock.now().after(Span::from_secs(1));
+            let mut rest = std::pin::pin!(shared.rest(until));
+            for &ms in advances {
+                if rest.as_mut().poll(&mut nobody).is_ready() {
+                    return true;
+                }
+                clock.advance(Duration::from_millis(ms));
+                if ms == 0 {
+                    shared.want();
+                }
+            }
+            rest.as_mut().poll(&mut nobody).is_ready()
+        };
+        // At its end, however far the clock moves at once, and no sooner.
+        assert!(!rest(&[20, 20, 959]));
+        assert!(rest(&[20, 20, 960]));
+        assert!(rest(&[2_000]));
+        // Or when it is noticed.
+        assert!(!rest(&[0, 19]));
+        shared.unwant();
+        assert!(rest(&[0, 20]));
+        // Whose session knows already looks again when it said.
+        assert!(!rest(&[20, 20]));
+        assert!(rest(&[1_000]));
+    }
 }

@@ -74,7 +74,7 @@ impl Limiter {
         };
         let outcome = {
             let _waiting = Waiting::of(&self.gate.tally, n);
-            self.handle.shared.want();
+            self.handle.shared.want_and_wait();
             let local = || self.decide(n, self.now());
             let remote = |grant| Ok(self.admitted(n, &grant));
             let in_line = self.stand_in_line(wait, local, remote);
@@ -109,7 +109,7 @@ impl Limiter {
             let local = || {
                 let decided = self.decide_permit(self.now());
                 if decided.is_err() {
-                    self.handle.shared.want();
+                    self.handle.shared.want_and_wait();
                 }
                 decided
             };

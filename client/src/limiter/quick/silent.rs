@@ -4,9 +4,12 @@ use super::Pace;
 use super::refusals::{BURST, leased, limiters, refused_in_numbers};
 use crate::keyed::Keyed;
 use crate::limit::Limit;
+use crate::switch::Mode;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -55,6 +58,43 @@ fn limiters_ask_nobody() {
             (admitted as u64, made.count_total)
         });
         assert_eq!(admitted, Some((BURST, 0)), "{:?}", other.pace);
+    }
+}
+
+/// A call of the system, as it takes one to wake a thread.
+struct Call;
+
+impl Wake for Call {
+    fn wake(self: Arc<Self>) {
+        thread::yield_now();
+    }
+}
+
+/// Its session sees it when it looks, and is not woken. Who waits wakes it.
+#[test]
+fn who_is_refused_wakes_no_session() {
+    for pace in [Pace::Exact, Pace::Single, Pace::Strict, Pace::Free] {
+        let (limiter, ..) = leased(pace);
+        let shared = Arc::clone(&limiter.handle.shared);
+        while limiter.try_acquire(1).is_ok() {}
+        for mode in [Mode::Enforce, Mode::DryRun] {
+            limiter.set_mode(mode);
+            shared.unwant();
+            let mut woken = pin!(shared.wake.notified());
+            let waker = Waker::from(Arc::new(Call));
+            let mut session = Context::from_waker(&waker);
+            while woken.as_mut().poll(&mut session).is_ready() {
+                woken.set(shared.wake.notified());
+            }
+            let asks = limiter.clone();
+            let admitted = silently(move || [1, 1, BURST, 1].map(|n| asks.try_acquire(n).is_ok()));
+            assert_eq!(admitted, Some([mode == Mode::DryRun; 4]), "{pace:?}");
+            assert!(shared.is_wanted(), "{pace:?}");
+            assert!(woken.as_mut().poll(&mut session).is_pending());
+            let waits = Arc::clone(&shared);
+            assert_eq!(silently(move || waits.want_and_wait()), None);
+            assert!(woken.as_mut().poll(&mut session).is_ready());
+        }
     }
 }
 
