@@ -2,22 +2,28 @@
 
 use super::{Cell, Mark, Slot, Word};
 use crate::sync::{self, AtomicU64, Bug, Ordering};
-use aliquot_core::share::Kind;
 use aliquot_core::unit::Tick;
 
 /// What a decision goes by that needs nothing else but the time: all that can be known before the clock is read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plain {
     seen: u64,
-    slot: Slot,
+    base: u64,
+    mult: u64,
+    places: u32,
     cost: u64,
+    /// What may be owed before it.
+    room: u64,
     /// It is rightful before this.
     until: u64,
 }
 
+const FOREVER: u64 = Mark::Forever as u64;
+const LEASED: u64 = Mark::Leased as u64;
+
 impl Cell {
     /// What `n` tokens of a rate would be taken by from the word that was seen, whose slot is the even or the odd one. `None` if
-    /// there is more to look up: no right, or one with an end of its own, or what threads hold.
+    /// there is more to look up: no right, or one with an end of its own, or what threads hold, or units that are no grains.
     #[inline(always)]
     pub(crate) fn plainly<const ODD: bool>(
         &self,
@@ -25,20 +31,23 @@ impl Cell {
         n: u64,
         lease: &AtomicU64,
     ) -> Option<Plain> {
-        let slot = self.slot(u16::from(ODD));
-        let until = match slot.mark {
-            Mark::Forever => u64::MAX,
-            Mark::Leased if sync::planted(Bug::LeaseUnseen) => u64::MAX,
-            Mark::Leased => lease.load(Ordering::Acquire),
+        let [base, mult, meta] = &self.hot.slots[usize::from(ODD)];
+        let (burst, places, mark) = Slot::plain(meta.load(Ordering::Relaxed))?;
+        let until = match mark {
+            FOREVER => u64::MAX,
+            LEASED if sync::planted(Bug::LeaseUnseen) => u64::MAX,
+            LEASED => lease.load(Ordering::Acquire),
             _ => return None,
         };
-        let grains = n.checked_mul(self.hot.scale.load(Ordering::Relaxed))?;
-        let cost = slot.units(grains);
-        let so = slot.kind == Kind::Rate && slot.burst > 0 && cost <= slot.burst;
-        (so && self.purses.held() == 0).then_some(Plain {
+        let cost = n.checked_mul(self.hot.scale.load(Ordering::Relaxed))?;
+        let room = burst.checked_sub(cost)?;
+        (burst > 0 && self.purses.held() == 0).then(|| Plain {
             seen,
-            slot,
+            base: base.load(Ordering::Relaxed),
+            mult: mult.load(Ordering::Relaxed),
+            places,
             cost,
+            room,
             until,
         })
     }
@@ -48,22 +57,37 @@ impl Cell {
     /// have admitted as well, with the same debt after it.
     #[inline(always)]
     pub(crate) fn take_plainly(&self, plain: Plain, now: Tick) -> bool {
-        let Plain {
-            seen,
-            slot,
-            cost,
-            until,
-        } = plain;
-        let word = Word::unpack(seen);
-        let debt = after(slot.burst, word.debt, cost, slot.made(now));
-        let Some(debt) = debt.filter(|&debt| debt <= Word::DEBT_MAX) else {
+        let seen = plain.seen;
+        let nanos = now.since(Tick::from_nanos(plain.base)).nanos();
+        let Some((made, more)) = made_plainly(nanos, plain.mult, plain.places) else {
             return false;
         };
-        let next = Word { debt, ..word }.pack();
+        let debt = seen & Word::DEBT_MAX;
+        let after = debt.max(made + u64::from(more)) + plain.cost;
+        let admitted = debt.saturating_sub(made) <= plain.room && after <= Word::DEBT_MAX;
+        let next = seen & !Word::DEBT_MAX | after;
         let (done, found) = (Ordering::AcqRel, Ordering::Relaxed);
         let swap = || self.hot.word.compare_exchange(seen, next, done, found);
-        now.nanos() < until && swap().is_ok()
+        admitted && now.nanos() < plain.until && swap().is_ok()
     }
+}
+
+/// As [`Slot::made`]; `None` if that is more than a word's debt.
+#[inline(always)]
+fn made_plainly(nanos: u64, mult: u64, places: u32) -> Option<(u64, bool)> {
+    let (made, more) = if places < u64::BITS {
+        let product = u128::from(nanos << (u64::BITS - places)) * u128::from(mult);
+        if nanos >> places != 0 {
+            return None;
+        }
+        ((product >> u64::BITS) as u64, product as u64 != 0)
+    } else {
+        let product = u128::from(nanos) * u128::from(mult);
+        let (upper, beyond) = ((product >> u64::BITS) as u64, places - u64::BITS);
+        let rest = upper & ((1 << beyond) - 1);
+        (upper >> beyond, product as u64 | rest != 0)
+    };
+    (made <= Word::DEBT_MAX).then_some((made, more))
 }
 
 /// The debt after `cost`, if that is admitted; [`super::admit`] where nothing is held back, and on a whole word. `made` is

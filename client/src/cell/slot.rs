@@ -69,6 +69,7 @@ impl Slot {
     const HORIZON: u64 = 64;
 
     const BURST_BITS: u32 = 47;
+    const MARK_AT: u32 = 59;
     const PLACES_MAX: u32 = 127;
 
     /// The slot of these parameters from `base` on.
@@ -168,11 +169,21 @@ impl Slot {
         units << self.shift
     }
 
+    /// Capacity, places and the number of the mark, if what is packed is of a rate that is not zero, in grains.
+    /// Of another kind the number is none of a mark's; and a shift, which is above the places, makes them too many.
+    #[inline(always)]
+    pub(crate) fn plain(meta: u64) -> Option<(u64, u32, u64)> {
+        let burst = meta & ((1 << Self::BURST_BITS) - 1);
+        let places = (meta >> Self::BURST_BITS & 0xfff) as u32;
+        let plain = matches!(places, 1..=Self::PLACES_MAX);
+        plain.then_some((burst, places, meta >> Self::MARK_AT))
+    }
+
     pub(crate) const fn pack(&self) -> [u64; 3] {
         let meta = self.burst
             | (self.places as u64) << Self::BURST_BITS
             | (self.shift as u64) << 54
-            | (self.mark as u64) << 59
+            | (self.mark as u64) << Self::MARK_AT
             | (match self.kind {
                 Kind::Rate => 0,
                 Kind::Quota => 1,
@@ -189,7 +200,7 @@ impl Slot {
             places: (meta >> Self::BURST_BITS & 0x7f) as u32,
             burst: meta & ((1 << Self::BURST_BITS) - 1),
             shift: (meta >> 54 & 0x1f) as u32,
-            mark: Mark::ALL[(meta >> 59 & 7) as usize],
+            mark: Mark::ALL[(meta >> Self::MARK_AT & 7) as usize],
             kind: match meta >> 62 {
                 0 => Kind::Rate,
                 1 => Kind::Quota,

@@ -116,53 +116,18 @@ impl Limiter {
         again::said(self.gate.number, word, HostClock::noted_word(), counted)
     }
 
-    /// Refuses again what was just refused, or decides on what all threads share.
-    #[inline(never)]
-    pub(super) fn take_and_fill(&self, n: u64) -> Result<Admission, Refused> {
-        if self.pace == Pace::Exact {
-            return self.try_acquire_at(n, self.now());
-        }
-        let cell = &self.gate.cell;
-        match cell.dry_until(cell.word()) {
-            Some(_) if n == 1 => self.refuse_or_take(),
-            _ => self.take(n),
-        }
-    }
-
-    /// The same for one token, which was refused by the word that is there now.
-    #[inline(never)]
-    fn refuse_or_take(&self) -> Result<Admission, Refused> {
-        let Some((wait, watched)) = self.still_dry() else {
-            return self.take(1);
-        };
-        if watched {
-            self.tell_refused(1, throttled(wait));
-        }
-        Err(throttled(wait))
-    }
-
     /// Decides on what all threads share: by the short road if that will do. Whether the epoch is even or odd is told apart by going
     /// one way or the other, which is guessed: to look its slot up by the word would make all that follows wait for the last swap.
-    #[inline(always)]
-    fn take(&self, n: u64) -> Result<Admission, Refused> {
-        if self.pace != Pace::Single {
-            return self.take_from_word(n);
-        }
-        let word = self.gate.cell.word();
-        match word >> Word::DEBT_BITS & 1 {
-            0 => self.take_plainly::<false>(word, n),
-            _ => self.take_plainly::<true>(word, n),
-        }
-    }
-
     #[inline(never)]
-    fn take_plainly<const ODD: bool>(&self, word: u64, n: u64) -> Result<Admission, Refused> {
-        let (cell, shared) = (&self.gate.cell, &self.handle.shared);
-        if let Some(plain) = cell.plainly::<ODD>(word, n, &shared.lease.0) {
-            let now = shared.now();
+    pub(super) fn take_and_fill(&self, n: u64) -> Result<Admission, Refused> {
+        if self.pace == Pace::Single {
+            let word = self.gate.cell.word();
+            let taken = match word >> Word::DEBT_BITS & 1 {
+                0 => self.take_plainly::<false>(word, n),
+                _ => self.take_plainly::<true>(word, n),
+            };
             // Written down once, and not handed from one to the other: each reading of what was just written is waited for.
-            if cell.take_plainly(plain, now) {
-                self.admitted_here(n);
+            if let Some(now) = taken {
                 return Ok(Admission {
                     tokens: n,
                     asked_at: now,
@@ -171,7 +136,44 @@ impl Limiter {
                 });
             }
         }
-        self.take_from_word(n)
+        self.take_or_refuse(n)
+    }
+
+    #[inline(always)]
+    fn take_plainly<const ODD: bool>(&self, word: u64, n: u64) -> Option<Tick> {
+        let (cell, shared) = (&self.gate.cell, &self.handle.shared);
+        let plain = cell.plainly::<ODD>(word, n, &shared.lease.0)?;
+        let now = shared.now();
+        let taken = cell.take_plainly(plain, now);
+        if taken {
+            self.admitted_here(n);
+        }
+        taken.then_some(now)
+    }
+
+    /// Refuses again what was just refused, or decides on what all threads share, however long that takes.
+    #[inline(never)]
+    fn take_or_refuse(&self, n: u64) -> Result<Admission, Refused> {
+        if self.pace == Pace::Exact {
+            return self.try_acquire_at(n, self.now());
+        }
+        let cell = &self.gate.cell;
+        match cell.dry_until(cell.word()) {
+            Some(_) if n == 1 => self.refuse_or_take(),
+            _ => self.take_from_word(n),
+        }
+    }
+
+    /// The same for one token, which was refused by the word that is there now.
+    #[inline(never)]
+    fn refuse_or_take(&self) -> Result<Admission, Refused> {
+        let Some((wait, watched)) = self.still_dry() else {
+            return self.take_from_word(1);
+        };
+        if watched {
+            self.tell_refused(1, throttled(wait));
+        }
+        Err(throttled(wait))
     }
 
     /// Decides on what all threads share, and takes some for this one. On its own, so that who is refused again does not make
