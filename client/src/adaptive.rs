@@ -1,8 +1,13 @@
 //! Limits that follow what a dependency can take.
 //!
-//! A controller is told how each call went and answers how many may be in flight. It is pure: time and
+//! A controller is told how calls went and answers how many may be in flight, or begin in a second. It is pure: time and
 //! latency are arguments. [`Adaptive`] ties one to a limiter of permits: of its own, or of
-//! whoever hands it one.
+//! whoever hands it one. [`AdaptiveRate`] ties one to a limiter's rate.
+//!
+//! All controllers keep to their bounds, and none grows while less than half of its limit is used: nothing
+//! was learned then.
+//!
+//! # How many may be in flight
 //!
 //! | controller | grows | shrinks |
 //! |---|---|---|
@@ -10,15 +15,33 @@
 //! | [`Vegas`] | while the queue that it infers, `limit · (1 − best ÷ now)`, is short | while that is long; by a factor at a failure |
 //! | [`Gradient`] | by a head-room while latency is near its long average | with the ratio of the two; by a factor at a failure |
 //!
-//! [`Throttle`] needs no limit at all: it rejects here what would be rejected there.
+//! # How many may begin in a second
 //!
-//! All controllers keep to their bounds, and none grows while less than half of its limit is used: nothing
-//! was learned then.
+//! | controller | at a window's end grows, if half of the rate was used | shrinks |
+//! |---|---|---|
+//! | [`RateAimd`] | by half the root of the calls that a window allows, or by a step, unless calls failed | by a factor where calls failed |
+//! | [`RateVegas`] | the same, while the queue that it infers, `served · (latency − best)` in a second, is short | to what came back, less what takes the queue away; by a factor where calls failed |
+//! | [`RateGradient`] | the same, while latency is below one and a half times the usual | with the ratio of the two, no lower than four fifths of what came back; by a factor where calls failed |
+//!
+//! The two are tied by Little's law: `in flight = rate · latency`. Yet a rate is not led by the laws of what is in flight. There a queue is no
+//! longer than the limit, calls that take longer begin more slowly by themselves, and a step down suffices. What is sent too fast adds up for
+//! as long as it is sent, and a rate that went down by steps, or as the inverse of latency, would overshoot downwards while the queue
+//! drains. So these go by what came back, which, of a dependency that has a queue, is what it can do. Permits are the better
+//! limit where calls may hang; a rate is, where a dependency counts calls and not what is in flight: quotas of others, costs, writes.
+//!
+//! # By none
+//!
+//! [`Throttle`] needs no limit at all: it rejects here what would be rejected there.
 
 mod control;
+mod rate;
 mod throttle;
 
 pub use control::{Aimd, Bounds, Controller, Gradient, Sample, Vegas};
+pub use rate::{
+    AdaptiveRate, AdaptiveRateBuilder, RateAimd, RateBounds, RateCall, RateController,
+    RateGradient, RateVegas, Window,
+};
 pub use throttle::{Attempt, Criticality, Shown, Throttle, ThrottleBuilder};
 
 use crate::clock::{CounterClock, SharedClock};
@@ -124,12 +147,7 @@ impl Adaptive {
         limiter: Limiter,
         controller: impl Controller + 'static,
     ) -> Result<Self, LimitError> {
-        if limiter.limit().is_none() {
-            return Err(LimitError::NotOwn { what: "this key" });
-        }
-        if limiter.peek().kind != Kind::Concurrency {
-            return Err(LimitError::NoPermits);
-        }
+        led(&limiter, Kind::Concurrency, LimitError::NoPermits)?;
         limiter.set_burst(controller.limit())?;
         let inner = Inner {
             clock: limiter.clock(),
@@ -212,6 +230,17 @@ impl Adaptive {
             let _ = self.inner.limiter.set_burst(limit);
         }
     }
+}
+
+/// Whether a controller may lead a limiter: one of this process's own, and of a kind, or `other` is what is wrong.
+fn led(limiter: &Limiter, kind: Kind, other: LimitError) -> Result<(), LimitError> {
+    if limiter.limit().is_none() {
+        return Err(LimitError::NotOwn { what: "this key" });
+    }
+    if limiter.peek().kind != kind {
+        return Err(other);
+    }
+    Ok(())
 }
 
 impl Call {

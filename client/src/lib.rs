@@ -22,7 +22,7 @@
 //! | a limit for each of millions of keys | [`Keyed`] |
 //! | several limits at once, all or nothing | [`Layers`] of [`Tier`]s, [`Keyed::tier`] among them |
 //! | windows, a meter, strict spacing | [`shape`] |
-//! | as many calls at once as a dependency bears | [`adaptive`] |
+//! | as many calls at once, or a second, as a dependency bears | [`adaptive`] |
 //! | to spare a backend that rejects, or answers nothing | [`adaptive::Throttle`], [`Breaker`] |
 //! | limits in front of a service | [`LimitLayer`], and [`web::key`] for what requests are counted under |
 //! | calls that wait when a server says so | [`web::RetryAfterLayer`] |

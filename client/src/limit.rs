@@ -66,6 +66,22 @@ pub enum LimitError {
     /// Permits have no rate.
     #[error("rate: permits have none; their number is set as the burst")]
     Permits,
+    /// What a controller of rates is to keep between is out of range, or the wrong way round.
+    #[error(
+        "rate bounds: {least} to {most} tokens a second; in this order, one a day to 10¹² a second are allowed"
+    )]
+    RateBounds {
+        /// The least, in tokens a second.
+        least: f64,
+        /// The most, in tokens a second.
+        most: f64,
+    },
+    /// A controller's hysteresis is out of range.
+    #[error("hysteresis: {percent} %; 0 to 50 are allowed")]
+    Hysteresis {
+        /// What stood there.
+        percent: u32,
+    },
     /// A controller sets permits, and this limit has none.
     #[error("permits: this limit is of tokens; a controller sets how many are in flight")]
     NoPermits,
@@ -150,6 +166,23 @@ impl Limit {
             ((per_sec * 1e9) as u64, PLACES)
         };
         Ok(Self::per(tokens, Duration::from_secs(secs)))
+    }
+
+    /// The tokens that are made in a second; infinity if nothing is limited.
+    ///
+    /// ```
+    /// use aliquot_client::Limit;
+    /// use std::time::Duration;
+    ///
+    /// assert_eq!(Limit::per(30, Duration::from_secs(60)).as_per_sec_f64(), 0.5);
+    /// ```
+    #[must_use]
+    pub fn as_per_sec_f64(self) -> f64 {
+        match self.rate {
+            None => f64::INFINITY,
+            Some((0, _)) => 0.0,
+            Some((tokens, per)) => tokens as f64 * 1e9 / per.nanos() as f64,
+        }
     }
 
     /// Whether everything is admitted.

@@ -93,7 +93,11 @@ const fn limit_of(limit: u64, most: u64) -> Result<u64, ShapeError> {
 }
 
 /// A span in nanoseconds, between `least` and a year.
-fn span_of(what: &'static str, span: Duration, least: Duration) -> Result<u64, ShapeError> {
+pub(crate) fn span_of(
+    what: &'static str,
+    span: Duration,
+    least: Duration,
+) -> Result<u64, ShapeError> {
     let nanos = u64::try_from(span.as_nanos()).ok();
     let nanos = nanos.filter(|_| (least..=YEAR).contains(&span));
     nanos.ok_or(ShapeError::Span { what, span, least })

@@ -1,6 +1,8 @@
 //! What the `metrics` facade is told.
 
-use aliquot_client::adaptive::{Adaptive, Aimd, Bounds, Criticality, Throttle};
+use aliquot_client::adaptive::{
+    Adaptive, AdaptiveRate, Aimd, Bounds, Criticality, RateAimd, RateBounds, Throttle,
+};
 use aliquot_client::{
     Breaker, Client, Clock, FixedWindow, Limit, Limiter, ManualClock, Mode, Pacer, Switched, Tier,
     Watch,
@@ -175,6 +177,13 @@ fn posts(watch: &Watch) -> (Breaker, Throttle) {
     let _call = database.try_call().expect("one");
     assert!(database.try_call().is_err());
 
+    let limiter = Limiter::local_with(Limit::ZERO, 3, clock.clone()).expect("a limit");
+    let half = Limit::every(Duration::from_secs(2));
+    let bounds = RateBounds::new(half, Limit::per_sec(9)).expect("bounds");
+    let partner = AdaptiveRate::over(limiter, RateAimd::new(bounds)).expect("a rate");
+    watch.register("partner", &partner);
+    assert!(partner.try_call(4).is_err());
+
     let pacer = Pacer::with_clock(Duration::from_secs(1), 1, clock.clone()).expect("a pacer");
     watch.register("pacer", &pacer);
     assert_eq!((0..3).filter(|_| pacer.book().is_ok()).count(), 2);
@@ -211,6 +220,11 @@ fn whatever_has_a_mode_is_told_of() {
     book.says("aliquot_refusals_total{limit=index,reason=shed}", 1.0);
     book.says("aliquot_adaptive_limit{limit=database}", 1.0);
     book.says("aliquot_refusals_total{limit=database,reason=permits}", 1.0);
+    book.says("aliquot_adaptive_rate{limit=partner}", 0.5);
+    book.says(
+        "aliquot_refusals_total{limit=partner,reason=exceeds_burst}",
+        1.0,
+    );
     book.says("aliquot_waiting_turns{limit=pacer}", 1.0);
     book.says("aliquot_refusals_total{limit=pacer,reason=throttled}", 1.0);
     book.says("aliquot_limiters{limit=window,mode=dry_run}", 1.0);

@@ -63,9 +63,21 @@ impl Bounds {
     }
 }
 
-/// Whether a call says anything about more: at least half of the limit was in use.
-fn is_used(sample: &Sample, limit: f64) -> bool {
-    sample.in_flight as f64 * 2.0 >= limit
+/// Whether what is seen says anything about more: at least half of the limit was in use.
+pub(super) fn is_used(used: f64, limit: f64) -> bool {
+    used * 2.0 >= limit
+}
+
+/// What a failure leaves of a limit, unless somebody says otherwise.
+pub(super) const KEEP: f64 = 0.9;
+
+/// What a failure is to leave of a limit: 0.1 to 0.99; a value outside is cut to that.
+pub(super) fn kept(part: f64) -> f64 {
+    if part.is_nan() {
+        KEEP
+    } else {
+        part.clamp(0.1, 0.99)
+    }
 }
 
 /// Additive increase, multiplicative decrease (Chiu and Jain, 1989).
@@ -88,7 +100,7 @@ impl Aimd {
         Self {
             bounds,
             limit: bounds.start as f64,
-            keep: 0.9,
+            keep: KEEP,
             deaf_until: Tick::from_nanos(0),
         }
     }
@@ -96,11 +108,7 @@ impl Aimd {
     /// What a failure leaves of the limit, 0.1 to 0.99; a value outside is cut to that.
     #[must_use]
     pub fn keep(mut self, part: f64) -> Self {
-        self.keep = if part.is_nan() {
-            0.9
-        } else {
-            part.clamp(0.1, 0.99)
-        };
+        self.keep = kept(part);
         self
     }
 }
@@ -116,7 +124,7 @@ impl Controller for Aimd {
                 self.limit = self.bounds.clip((self.limit * self.keep).floor());
                 self.deaf_until = sample.now.after(sample.latency);
             }
-        } else if is_used(&sample, self.limit) {
+        } else if is_used(sample.in_flight as f64, self.limit) {
             self.limit = self.bounds.clip(self.limit + 1.0 / self.limit);
         }
     }
@@ -165,12 +173,12 @@ impl Controller for Vegas {
     fn sample(&mut self, sample: Sample) {
         if sample.failed {
             if sample.now >= self.deaf_until {
-                self.limit = self.bounds.clip((self.limit * 0.9).floor());
+                self.limit = self.bounds.clip((self.limit * KEEP).floor());
                 self.deaf_until = sample.now.after(sample.latency);
             }
             return;
         }
-        if !is_used(&sample, self.limit) {
+        if !is_used(sample.in_flight as f64, self.limit) {
             return;
         }
         let now = sample.latency.nanos() as f64;
@@ -231,7 +239,7 @@ impl Controller for Gradient {
 
     fn sample(&mut self, sample: Sample) {
         if sample.failed {
-            self.limit = self.bounds.clip(self.limit * 0.9);
+            self.limit = self.bounds.clip(self.limit * KEEP);
             return;
         }
         let now = sample.latency.nanos() as f64;
@@ -244,7 +252,7 @@ impl Controller for Gradient {
         if self.long > 2.0 * self.short {
             self.long *= 0.95;
         }
-        if !is_used(&sample, self.limit) {
+        if !is_used(sample.in_flight as f64, self.limit) {
             return;
         }
         let gradient = (Self::TOLERANCE * self.long / self.short).clamp(0.5, 1.0);

@@ -178,6 +178,16 @@ impl Limiter {
         self.amend(now, |state| (state.limit, burst))
     }
 
+    /// Another rate and, if there is one, another burst: both or neither.
+    pub(crate) fn lead(
+        &self,
+        limit: Limit,
+        burst: Option<u64>,
+        now: Tick,
+    ) -> Result<(), LimitError> {
+        self.amend(now, |state| (limit, burst.unwrap_or(state.burst)))
+    }
+
     fn amend(&self, now: Tick, to: impl Fn(&State) -> (Limit, u64)) -> Result<(), LimitError> {
         let own = self.own.as_ref();
         let own = own.ok_or(LimitError::NotOwn { what: "this key" })?;

@@ -1,8 +1,9 @@
 //! What is watched besides limiters and clients.
 
 use super::{Watch, What};
-use crate::adaptive::{Adaptive, Criticality, Shown, Throttle};
+use crate::adaptive::{Adaptive, AdaptiveRate, Criticality, Shown, Throttle};
 use crate::breaker::{Breaker, Circuit};
+use crate::limit::Limit;
 use crate::refused::Reason;
 use crate::sentry::Sentry;
 use crate::shape::Pacer;
@@ -12,7 +13,7 @@ use crate::tap::Tap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Something that a [`Watch`] can take by a name: a [`Breaker`], a [`Throttle`], an [`Adaptive`], a [`Pacer`], or a
+/// Something that a [`Watch`] can take by a name: a [`Breaker`], a [`Throttle`], an [`Adaptive`], an [`AdaptiveRate`], a [`Pacer`], or a
 /// [`Switched`] tier or store of any kind.
 #[derive(Clone, Debug)]
 pub struct Watched(Kind);
@@ -22,6 +23,7 @@ enum Kind {
     Breaker(Breaker),
     Throttle(Throttle),
     Adaptive(Adaptive),
+    AdaptiveRate(AdaptiveRate),
     Pacer(Pacer),
     Switched(Arc<Sentry>),
 }
@@ -56,8 +58,13 @@ pub enum State {
     Throttle([Shown; 4]),
     /// What a controller says.
     Adaptive {
-        /// How many calls may be in flight, or begin in a second.
+        /// How many calls may be in flight.
         limit: u64,
+    },
+    /// What a controller of rates says.
+    AdaptiveRate {
+        /// The rate that holds.
+        limit: Limit,
     },
     /// A pacer.
     Pacer {
@@ -83,6 +90,12 @@ impl From<&Throttle> for Watched {
 impl From<&Adaptive> for Watched {
     fn from(adaptive: &Adaptive) -> Self {
         Self(Kind::Adaptive(adaptive.clone()))
+    }
+}
+
+impl From<&AdaptiveRate> for Watched {
+    fn from(adaptive: &AdaptiveRate) -> Self {
+        Self(Kind::AdaptiveRate(adaptive.clone()))
     }
 }
 
@@ -116,6 +129,7 @@ impl Watch {
             Kind::Breaker(breaker) => breaker.watch(&tap),
             Kind::Throttle(throttle) => throttle.watch(&tap),
             Kind::Adaptive(adaptive) => adaptive.watch(&tap),
+            Kind::AdaptiveRate(adaptive) => adaptive.watch(&tap),
             Kind::Pacer(pacer) => pacer.watch(&tap),
             Kind::Switched(sentry) => sentry.watch(&tap),
         }
@@ -150,6 +164,11 @@ impl Watched {
             Kind::Adaptive(adaptive) => {
                 let limit = adaptive.limit();
                 let state = State::Adaptive { limit };
+                (adaptive.mode(), adaptive.overruled(), state)
+            }
+            Kind::AdaptiveRate(adaptive) => {
+                let limit = adaptive.limit();
+                let state = State::AdaptiveRate { limit };
                 (adaptive.mode(), adaptive.overruled(), state)
             }
             Kind::Pacer(pacer) => {
@@ -197,6 +216,9 @@ impl fmt::Display for State {
                 write!(f, "{accepts} of {requests} accepted")
             }
             Self::Adaptive { limit } => write!(f, "limit {limit}"),
+            Self::AdaptiveRate { limit } => {
+                write!(f, "limit {:.3} a second", limit.as_per_sec_f64())
+            }
             Self::Pacer { waiting } => write!(f, "{waiting} waiting"),
             Self::Switched => f.write_str("-"),
         }

@@ -28,7 +28,8 @@ impl Watch {
     /// | `aliquot_throttle_requests` | gauge | `limit`, `criticality` | calls asked for in the last two minutes |
     /// | `aliquot_throttle_accepts` | gauge | `limit`, `criticality` | calls that the backend accepted of these |
     /// | `aliquot_throttle_rejected_ratio` | gauge | `limit`, `criticality` | the part of the calls that is rejected now |
-    /// | `aliquot_adaptive_limit` | gauge | `limit` | what a controller allows |
+    /// | `aliquot_adaptive_limit` | gauge | `limit` | calls that a controller allows in flight |
+    /// | `aliquot_adaptive_rate` | gauge | `limit` | tokens a second that a controller allows |
     /// | `aliquot_waiting_turns` | gauge | `limit` | turns of a pacer that are booked and not yet due |
     pub fn publish(&self) {
         for figures in self.figures() {
@@ -100,6 +101,9 @@ fn tell(post: &Post) {
         }
         State::Adaptive { limit: most } => {
             gauge!("aliquot_adaptive_limit", "limit" => limit()).set(*most as f64);
+        }
+        State::AdaptiveRate { limit: rate } => {
+            gauge!("aliquot_adaptive_rate", "limit" => limit()).set(rate.as_per_sec_f64());
         }
         State::Pacer { waiting } => {
             gauge!("aliquot_waiting_turns", "limit" => limit()).set(*waiting as f64);

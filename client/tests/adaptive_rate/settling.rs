@@ -1,0 +1,188 @@
+//! Each controller against a dependency that can do so many calls a second, all by the public words and a clock that is moved.
+
+use crate::{bounds, secs};
+use aliquot_client::adaptive::{AdaptiveRate, RateAimd, RateCall, RateGradient, RateVegas};
+use aliquot_client::{Clock, Limit, Limiter, ManualClock, Span, Tick};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A dependency that does so many calls a second one after the other, takes a time for each besides, and rejects who would wait too long.
+struct Dependency {
+    capacity: f64,
+    patience: Span,
+    takes: Span,
+    free: Tick,
+}
+
+impl Dependency {
+    /// When it answers, and whether it failed.
+    fn answer(&mut self, now: Tick, noise: u64) -> (Tick, bool) {
+        if self.free.since(now) > self.patience {
+            return (now.after(Span::from_millis(2)), true);
+        }
+        let start = self.free.max(now);
+        self.free = start.after(Span::from_nanos((1e9 / self.capacity) as u64));
+        let takes = self.takes.nanos() / 100 * noise;
+        (self.free.after(Span::from_nanos(takes)), false)
+    }
+}
+
+/// Callers who always want more, and their calls under way.
+struct Callers {
+    clock: ManualClock,
+    rate: AdaptiveRate,
+    dependency: Dependency,
+    rng: Pcg64,
+    attempt: Tick,
+    under_way: BTreeMap<(Tick, u64), (RateCall, bool)>,
+    begun: u64,
+}
+
+/// What the limit was, in the second half of a time, by the capacity.
+#[derive(Debug)]
+struct Held {
+    mean: f64,
+    served: f64,
+}
+
+impl Callers {
+    fn new(name: &str, start: u64, patience: Span, takes: Span) -> Self {
+        let clock = ManualClock::new();
+        let limiter = Limiter::local_with(Limit::ZERO, 2, Arc::new(clock.clone()));
+        let limiter = limiter.expect("a limit");
+        let bounds = bounds(1, 10_000).start(Limit::per_sec(start));
+        let rate = match name {
+            "aimd" => AdaptiveRate::over(limiter, RateAimd::new(bounds)),
+            "vegas" => AdaptiveRate::over(limiter, RateVegas::new(bounds)),
+            _ => AdaptiveRate::over(limiter, RateGradient::new(bounds)),
+        };
+        Self {
+            attempt: clock.now(),
+            rate: rate.expect("a rate"),
+            dependency: Dependency {
+                capacity: 1.0,
+                patience,
+                takes,
+                free: clock.now(),
+            },
+            clock,
+            rng: Pcg64::seed_from_u64(11),
+            under_way: BTreeMap::new(),
+            begun: 0,
+        }
+    }
+
+    fn live(&mut self, capacity: f64, span: Duration) -> Held {
+        self.dependency.capacity = capacity;
+        let began = secs(&self.clock);
+        let half = span.as_secs_f64() / 2.0;
+        let (mut area, mut served, mut before) = (0.0, 0, began + half);
+        while secs(&self.clock) < began + 2.0 * half {
+            let well = self.go_on();
+            let now = secs(&self.clock);
+            if now >= began + half {
+                area += self.rate.limit().as_per_sec_f64() * (now - before);
+                before = now;
+                served += u64::from(well);
+            }
+        }
+        Held {
+            mean: area / half / capacity,
+            served: served as f64 / half / capacity,
+        }
+    }
+
+    /// The next thing that happens: whether it is a call that ends well.
+    fn go_on(&mut self) -> bool {
+        let ends = self.under_way.first_key_value().map(|(key, _)| key.0);
+        if ends.is_none_or(|ends| self.attempt < ends) {
+            self.go_to(self.attempt);
+            self.call();
+            return false;
+        }
+        let Some(((end, _), (call, failed))) = self.under_way.pop_first() else {
+            return false;
+        };
+        self.go_to(end);
+        match failed {
+            true => call.failure(),
+            false => call.success(),
+        }
+        !failed
+    }
+
+    fn call(&mut self) {
+        let now = self.clock.now();
+        let wait = match self.rate.try_call(1) {
+            Ok(call) => {
+                let noise = self.rng.random_range(80..=120);
+                let (end, failed) = self.dependency.answer(now, noise);
+                self.begun += 1;
+                self.under_way.insert((end, self.begun), (call, failed));
+                Span::from_nanos(1)
+            }
+            Err(refused) => {
+                let wait = refused.retry_after.expect("tokens come");
+                Span::from_nanos(wait.as_nanos() as u64)
+            }
+        };
+        self.attempt = now.after(wait);
+    }
+
+    fn go_to(&self, then: Tick) {
+        let span = then.since(self.clock.now());
+        self.clock.advance(Duration::from_nanos(span.nanos()));
+    }
+}
+
+const HURRIED: Span = Span::from_millis(50);
+const PATIENT: Span = Span::from_secs(100_000);
+
+/// From a start, through capacities that come one after the other, each for two hundred seconds.
+fn check(names: &[&str], (patience, takes): (Span, Span), start: u64, capacities: &[f64]) {
+    for name in names {
+        let mut callers = Callers::new(name, start, patience, takes);
+        for &capacity in capacities {
+            let held = callers.live(capacity, Duration::from_secs(200));
+            assert!(
+                (0.7..=1.1).contains(&held.mean) && held.served > 0.8,
+                "{name}, from {start}, at {capacity} a second: {held:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn each_finds_what_a_dependency_takes_that_rejects_the_rest() {
+    let takes = Span::from_millis(10);
+    for start in [5, 1_000] {
+        let capacities = [100.0, 50.0, 100.0];
+        check(
+            &["aimd", "vegas", "gradient"],
+            (HURRIED, takes),
+            start,
+            &capacities,
+        );
+    }
+}
+
+#[test]
+fn who_goes_by_latency_finds_what_a_dependency_takes_that_queues_the_rest() {
+    for takes in [10, 100, 900].map(Span::from_millis) {
+        for start in [5, 1_000] {
+            let capacities = [100.0, 50.0, 100.0];
+            check(&["vegas", "gradient"], (PATIENT, takes), start, &capacities);
+        }
+    }
+}
+
+#[test]
+fn a_tenth_of_what_it_took_is_found_and_left_again() {
+    let takes = Span::from_millis(10);
+    let capacities = [1_000.0, 100.0, 1_000.0];
+    check(&["aimd"], (HURRIED, takes), 300, &capacities);
+    check(&["vegas", "gradient"], (PATIENT, takes), 300, &capacities);
+}
