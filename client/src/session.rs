@@ -96,8 +96,11 @@ pub(crate) struct Session {
 impl Session {
     /// Two urgent reports are at least so far apart.
     const URGENT_GAP: Duration = Duration::from_millis(1);
-    /// While somebody is not served, what they want is looked at so often.
+    /// While anything is wanted, it is noticed so soon that somebody is not served; and while somebody is not, what they want is
+    /// looked at so often.
     const LOOK_AGAIN: Span = Span::from_millis(20);
+    /// That somebody is not served is noticed so soon where nothing was wanted: each look of one that rests wakes a processor.
+    const LOOK_AT_REST: Span = Span::from_millis(50);
     /// While anything is wanted, that it is wanted no more is noticed so soon: others wait for it.
     const LOOK_WHILE_WANTED: Span = Span::from_millis(100);
     /// By so much may the wall clock get ahead of the boot clock between two looks: more
@@ -150,13 +153,18 @@ impl Session {
                 return;
             }
             let until = self.next_look(now);
+            let notice = if self.machine.wants_any() {
+                Self::LOOK_AGAIN
+            } else {
+                Self::LOOK_AT_REST
+            };
             tokio::select! {
                 biased;
                 Some(event) = self.events.recv() => self.handle(event),
                 command = self.inbox.commands.recv(), if !self.closing => self.obey(command),
                 Some(errand) = self.inbox.errands.recv() => self.run_all(errand),
                 () = self.shared.wake.notified() => {}
-                () = self.shared.rest(until) => {}
+                () = self.shared.rest(until, notice) => {}
             }
         }
     }

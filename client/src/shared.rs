@@ -133,8 +133,6 @@ impl Shared {
     const SILENCES: u16 = 8;
     const COOL_DOWN: Duration = Duration::from_millis(200);
     const COOL_DOWN_MAX: Duration = Duration::from_secs(2);
-    /// So soon it is noticed that somebody is not served.
-    const NOTICE: Span = Span::from_millis(20);
 
     pub(crate) fn new(
         source: Source,
@@ -206,12 +204,12 @@ impl Shared {
         self.wanted.load(Ordering::Acquire) != SERVED
     }
 
-    /// Over at `until`, or soon after somebody is not served who was before.
-    pub(crate) async fn rest(&self, until: Tick) {
+    /// Over at `until`, or when it is noticed that somebody is not served who was before: that is looked for every `notice`.
+    pub(crate) async fn rest(&self, until: Tick, notice: Span) {
         let served = !self.is_wanted();
         loop {
             let left = until.since(self.clock.now());
-            let step = if served { left.min(Self::NOTICE) } else { left };
+            let step = if served { left.min(notice) } else { left };
             self.clock.sleep(Duration::from_nanos(step.nanos())).await;
             if step == left || served && self.is_wanted() {
                 return;
@@ -340,7 +338,7 @@ mod tests {
         let mut nobody = Context::from_waker(Waker::noop());
         let mut rest = |advances: &[u64]| {
             let until = clock.now().after(Span::from_secs(1));
-            let mut rest = std::pin::pin!(shared.rest(until));
+            let mut rest = std::pin::pin!(shared.rest(until, Span::from_millis(20)));
             for &ms in advances {
                 if rest.as_mut().poll(&mut nobody).is_ready() {
                     return true;
