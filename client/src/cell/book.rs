@@ -7,7 +7,7 @@
 //! > put back `≤ min(n, D₀ − F − S, D − S)`, less, while `D > S + B`, what was
 //! > promised since: `(D − B) − (D₀ − B₀)`.
 //!
-//! The second term, with `F` all that others put back since, is what of it the
+//! The second term, with `F` all that others put back since, and what was missing of parts that were taken away, is what of it the
 //! bucket would still have room for had it never been taken: at each instant since, the debt
 //! was at least `D₀ − F`; where it was not above `S` the bucket would have been full, and
 //! what a full bucket makes is lost. Nor is more lost than what was made since `n` were taken, at `S₀`: so where the

@@ -129,6 +129,7 @@ impl CellDecider {
     fn begin<R>(&mut self, now: Tick, change: impl Fn(Plan, u64) -> (Plan, u64, R)) -> R {
         let (hot, cold) = (&self.gate.cell.hot, &self.gate.cell.cold);
         let mut seen = hot.word.load(Ordering::Acquire);
+        let mut said = 0;
         loop {
             let word = Word::unpack(seen);
             let old = self.cell().slot(word.epoch);
@@ -144,7 +145,13 @@ impl CellDecider {
             let missing = old.grains(missing).saturating_add(cut);
             let forgets = planted::is(planted::Bug::ChangeForgetsDebt);
             let missing = if forgets { 0 } else { missing };
+            let was = missing;
             let (plan, missing, answer) = change(self.plan, missing);
+            // What goes with a part is nobody's to put back any more, and that is said before it is done, as of whatever is put back.
+            let gone = was.saturating_sub(missing);
+            cold.back
+                .fetch_add(gone.saturating_sub(said), Ordering::AcqRel);
+            said = said.max(gone);
             let mark = self.shown(plan.mark);
             let slot = Slot::new(plan.rate, plan.burst, base, mark, plan.kind);
             let debt = debt_of(&slot, plan.burst, missing);
