@@ -225,7 +225,8 @@ impl Limiter {
         };
         match no {
             _ if self.gate.home.is_gathered() && self.asks(no).is_some() => {
-                self.check_at_home(n, no).await
+                let grant = self.check_at_home(n, no).await?;
+                Ok(self.admitted(n, &grant))
             }
             No::Cold | No::Empty | No::Quota | No::ExceedsBurst => {
                 self.wait(n, Some(Self::CENTRAL_WAIT), Manner::Once).await
@@ -243,7 +244,8 @@ impl Limiter {
         };
         match no {
             _ if self.gate.home.is_gathered() && self.asks(no).is_some() => {
-                self.check_at_home(n, no).await
+                let grant = self.check_at_home(n, no).await?;
+                Ok(self.admitted(n, &grant))
             }
             No::Cold | No::Empty => {
                 let most = self.handle.shared.cold_wait;

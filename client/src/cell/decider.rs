@@ -1,5 +1,6 @@
 //! The machine's side of a cell: the only one that begins epochs.
 
+mod owed;
 mod own;
 
 use super::{Cell, Mark, Slot, Word};
@@ -11,6 +12,7 @@ use aliquot_core::message::Terms;
 use aliquot_core::planted;
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{PeriodId, Rate, Scale, Span, Tick, Tokens};
+use owed::debt_of;
 use std::sync::Arc;
 
 /// What the parameters of an epoch are made of, to the grain.
@@ -214,16 +216,6 @@ impl CellDecider {
     }
 }
 
-/// The debt of a slot whose capacity is `burst` grains, `missing` of them gone.
-fn debt_of(slot: &Slot, burst: Tokens, missing: u64) -> u64 {
-    let (burst, unit) = (burst.grains(), slot.grains(1));
-    let debt = match burst.checked_sub(missing) {
-        Some(level) => slot.burst.saturating_sub(level / unit),
-        None => slot.burst.saturating_add((missing - burst).div_ceil(unit)),
-    };
-    debt.min(Word::DEBT_MAX)
-}
-
 impl Decider for CellDecider {
     fn empty(_: Tick) -> Self {
         Self::new(Arc::new(Gate::nobodys()))
@@ -239,6 +231,9 @@ impl Decider for CellDecider {
         }
         self.agreed = true;
         self.admit_by(self.right, self.plan.period, now);
+        if !terms.gathered {
+            self.owe(now);
+        }
     }
 
     fn admit_by(&mut self, right: Right, period: PeriodId, now: Tick) {
