@@ -224,7 +224,7 @@ impl Limiter {
             Err(no) => no,
         };
         match no {
-            _ if self.gate.home.is_gathered() && self.asks(no).is_some() => {
+            _ if self.is_asked_for(no) => {
                 let grant = self.check_at_home(n, no).await?;
                 Ok(self.admitted(n, &grant))
             }
@@ -243,7 +243,7 @@ impl Limiter {
             Err(no) => no,
         };
         match no {
-            _ if self.gate.home.is_gathered() && self.asks(no).is_some() => {
+            _ if self.is_asked_for(no) => {
                 let grant = self.check_at_home(n, no).await?;
                 Ok(self.admitted(n, &grant))
             }

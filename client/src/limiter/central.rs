@@ -1,7 +1,7 @@
 //! Asking the home of a budget that is kept in one piece.
 
 use super::Limiter;
-use crate::cell::{Mark, No};
+use crate::cell::{Ask, Mark, No};
 use crate::central::{self, Answer, Grant};
 use crate::permit::Permit;
 use crate::refused::{Admission, Reason, Refused};
@@ -32,6 +32,21 @@ impl Limiter {
         let slot = self.gate.cell.view(Tick::from_nanos(0)).slot;
         let elsewhere = slot.burst == 0 || self.gate.home.is_gathered();
         (short && elsewhere && slot.mark == Mark::Leased).then_some(slot.kind)
+    }
+
+    /// Whether who asks once asks the home after this refusal: the budget is kept in one piece there.
+    pub(super) fn is_asked_for(&self, no: No) -> bool {
+        self.gate.home.is_gathered() && self.asks(no).is_some()
+    }
+
+    /// Whether a layer has to wait for a node before it knows of `n`: for its first answers, or for a home's.
+    pub(crate) fn needs_a_node(&self, n: u64, now: Tick) -> bool {
+        if self.own.is_some() || self.gate.switch.lets_through() {
+            return false;
+        }
+        let lease = &self.handle.shared.lease.0;
+        let would = self.gate.cell.would(Ask::Tokens(n), now, lease);
+        would.is_err_and(|no| matches!(no, No::Cold | No::Empty) || self.is_asked_for(no))
     }
 
     /// Asks once, for a caller who takes no for an answer.

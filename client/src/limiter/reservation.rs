@@ -123,6 +123,25 @@ impl Limiter {
         self.wait_to_settle(n, Some(most), Manner::Waits).await
     }
 
+    /// Decides for a layer as [`Limiter::admit`] does, and answers what can be put back.
+    pub(crate) async fn admit_to_settle(&self, n: u64) -> Result<Reservation, Refused> {
+        let no = match self.take_now(n, self.now()) {
+            Ok(taken) => return Ok(self.reserved(n, taken)),
+            Err(no) => no,
+        };
+        match no {
+            _ if self.is_asked_for(no) => {
+                let grant = self.check_at_home(n, no).await?;
+                Ok(self.reserved_at_home(n, &grant))
+            }
+            No::Cold | No::Empty => {
+                let most = self.handle.shared.cold_wait;
+                self.wait_to_settle(n, Some(most), Manner::Once).await
+            }
+            no => Err(self.refuse(n, no)),
+        }
+    }
+
     async fn wait_to_settle(
         &self,
         n: u64,
@@ -225,12 +244,7 @@ impl Reservation {
     /// taken and the one from which it may be used.
     #[must_use]
     pub const fn admission(&self) -> Admission {
-        Admission {
-            tokens: self.tokens,
-            asked_at: self.taken.at,
-            decided_at: self.taken.act_at,
-            period: self.taken.period,
-        }
+        Admission::of(self.tokens, &self.taken)
     }
 
     /// Whether the home of its budget decided, and not this process: then nothing can be put back.

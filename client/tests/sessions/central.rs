@@ -7,7 +7,7 @@ use aliquot_core::unit::Tokens;
 use std::time::Duration;
 
 /// A budget that three clients cannot share.
-fn small(key: &str) -> aliquot_core::budget::Budget {
+pub(super) fn small(key: &str) -> aliquot_core::budget::Budget {
     budget(key, |draft| {
         draft.rate = Some("100/s".into());
         draft.burst = Some("2".into());
@@ -22,13 +22,13 @@ fn one_permit(hold: &str) -> aliquot_core::budget::Budget {
     })
 }
 
-fn limiters(clients: &[Client]) -> Vec<Limiter> {
+pub(super) fn limiters(clients: &[Client]) -> Vec<Limiter> {
     let limiter = |client: &Client| client.limiter("a").expect("a key");
     clients.iter().map(limiter).collect()
 }
 
 /// Everybody wants some, until nobody is dealt any: the budget is kept.
-async fn kept(node: &FakeNode, limiters: &[Limiter], admitted: &mut Vec<Admission>) {
+pub(super) async fn kept(node: &FakeNode, limiters: &[Limiter], admitted: &mut Vec<Admission>) {
     until("the budget is kept in one piece", || {
         for limiter in limiters {
             admitted.extend(limiter.try_acquire(1));
