@@ -131,10 +131,17 @@ impl Limiter {
     ///
     /// [`Refused`]; nothing was taken.
     pub fn try_acquire_at(&self, n: u64, now: Tick) -> Result<Admission, Refused> {
-        self.decide(n, now).map_err(|no| self.refuse(n, no))
+        self.decide_in_place(n, now)
+            .map_err(|no| self.refuse(n, no))
     }
 
+    /// The same for those who may wait, and to whom a call is nothing.
     fn decide(&self, n: u64, now: Tick) -> Result<Admission, No> {
+        self.decide_in_place(n, now)
+    }
+
+    #[inline(always)]
+    fn decide_in_place(&self, n: u64, now: Tick) -> Result<Admission, No> {
         let period = match self.decide_once(n, now) {
             Ok(period) => period,
             Err(no) => match self.mend_and(no, n, now, || self.decide_once(n, now)) {
