@@ -1,17 +1,21 @@
-//! An HTTP service with one limit for each tenant, a health check that is not limited, and a page that
-//! says what the limits do.
+//! An HTTP service with a limit for each address, of this process's own, and one of the whole fleet for each tenant; a health
+//! check that is not limited, and a page that says what the limits do.
 //!
 //! ```sh
 //! cargo run -p aliquot-client --example axum -- 127.0.0.1:8080 127.0.0.1:7001
 //! curl -i -H 'x-tenant: 42' http://127.0.0.1:8080/
 //! ```
 
-use aliquot_client::web::key;
-use aliquot_client::{Client, Fields, LimitLayer, Watch};
+use aliquot_client::web::{Proxies, key};
+use aliquot_client::{Client, Fields, Keyed, Limit, LimitLayer, Tiers, Watch};
 use axum::Router;
+use axum::extract::ConnectInfo;
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use axum::routing::get;
 use std::error::Error;
+use std::net::SocketAddr;
+use std::sync::Arc;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -32,7 +36,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
         key::header("x-tenant"),
         key::text("requests"),
     ));
-    let limit = LimitLayer::by_key(&client, tenant)
+    let addresses = Arc::new(Keyed::new(Limit::per_sec(50), 100, 10_000)?);
+    let peer = |head: &Parts| {
+        let info = head.extensions.get::<ConnectInfo<SocketAddr>>()?;
+        Some(info.0.ip())
+    };
+    // The cheapest first: who is refused by its address costs the tenant nothing.
+    let tiers = Tiers::new()
+        .in_store("address", addresses, key::ip(peer, Proxies::none()))
+        .by_key("tenant", &client, tenant);
+    let limit = LimitLayer::layered(tiers)?
         .except(["/health", "/limits"])
         .fields(Fields::Both)
         .problems();
@@ -53,6 +66,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .route("/limits", get(move || async move { watch.to_string() }))
         .layer(limit);
     let listener = tokio::net::TcpListener::bind(listen).await?;
+    let app = app.into_make_service_with_connect_info::<SocketAddr>();
     axum::serve(listener, app)
         .with_graceful_shutdown(async {
             let _ = tokio::signal::ctrl_c().await;

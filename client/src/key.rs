@@ -99,6 +99,31 @@ pub(crate) struct Home {
     /// The least cost that was refused last, and until when.
     refused: AtomicU64,
     until: AtomicU64,
+    /// The tokens that what was let through there cost more than was asked for: to be asked for before anything else is.
+    owed: AtomicU64,
+}
+
+/// Tokens on their way to the home that they are owed to; owed again if this is dropped before they are paid.
+#[derive(Debug)]
+pub(crate) struct Debt<'a> {
+    home: &'a Home,
+    tokens: u64,
+}
+
+impl Debt<'_> {
+    pub(crate) const fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
+    pub(crate) fn paid(mut self) {
+        self.tokens = 0;
+    }
+}
+
+impl Drop for Debt<'_> {
+    fn drop(&mut self) {
+        self.home.owe(self.tokens);
+    }
 }
 
 impl Default for Home {
@@ -108,6 +133,7 @@ impl Default for Home {
             largest: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             until: AtomicU64::new(0),
+            owed: AtomicU64::new(0),
         }
     }
 }
@@ -132,6 +158,37 @@ impl Home {
     pub(crate) fn is_beyond(&self, n: u64) -> bool {
         let largest = self.largest.load(Ordering::Acquire);
         largest > 0 && n > largest
+    }
+
+    /// So much is owed on top.
+    pub(crate) fn owe(&self, tokens: u64) {
+        self.owed.fetch_add(tokens, Ordering::AcqRel);
+    }
+
+    /// As much of what is owed as is served at once, where that is known; else as is asked for anyway.
+    pub(crate) fn debt(&self, asked: u64) -> Option<Debt<'_>> {
+        let most = match self.largest.load(Ordering::Acquire) {
+            0 => asked,
+            largest => largest,
+        };
+        let mut owed = self.owed.load(Ordering::Acquire);
+        loop {
+            let tokens = owed.min(most);
+            if tokens == 0 {
+                return None;
+            }
+            let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
+            let left = owed - tokens;
+            match self.owed.compare_exchange(owed, left, done, found) {
+                Ok(_) => return Some(Debt { home: self, tokens }),
+                Err(seen) => owed = seen,
+            }
+        }
+    }
+
+    /// All that is owed, which is owed elsewhere from now on.
+    pub(crate) fn take_owed(&self) -> u64 {
+        self.owed.swap(0, Ordering::AcqRel)
     }
 
     pub(crate) fn is_gathered(&self) -> bool {

@@ -52,6 +52,8 @@ pub struct Keyed {
     classes: Vec<Class>,
     table: Table,
     clock: Source,
+    /// For how long a key is full before it is forgotten by whoever brings a new one; `None`: not for that.
+    idle: Option<Span>,
 }
 
 /// What a key holds, in tokens.
@@ -196,17 +198,15 @@ impl Keyed {
     }
 
     /// Forgets the keys that have been full for as long as `idle`, and answers how many those
-    /// were. It looks at all there are: for a background task, not for a request. Memory
+    /// were. It looks at all there are: for a background task, not for a request; [`KeyedBuilder::idle_after`] does it bit by bit. Memory
     /// stays as it is; what this saves is looking for room later.
     pub fn forget_idle(&self, idle: Duration, now: Tick) -> usize {
         let idle = Span::from_nanos(u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX));
-        self.table.free_if(|class, debt| {
-            let since = self.full_since(class, debt);
-            since.is_some_and(|since| now.since(since) >= idle && since <= now)
-        })
+        self.table
+            .free_if(|class, debt| self.is_idle(class, debt, idle, now))
     }
 
-    /// How many keys are remembered.
+    /// How many keys are remembered: those that owe something, and those that are full and not forgotten yet.
     #[must_use]
     pub fn len(&self) -> usize {
         self.table.len()

@@ -7,15 +7,18 @@
 //! The fields speak of this process's share, not of the whole limit.
 
 mod answer;
+mod decide;
+mod tiers;
 
 pub use answer::{Answers, Fields, Plain, Problems};
+pub use tiers::{Tiers, TiersError};
 
 use crate::client::Client;
-use crate::error::KeyRefused;
 use crate::keyed::Keyed;
-use crate::limiter::{Limiter, Snapshot};
-use crate::refused::{Admission, Refused};
+use crate::limiter::Limiter;
+use crate::refused::Admission;
 use crate::switched::Switched;
+use decide::{By, Outcome, Which};
 use http::request::Parts;
 use http::{Request, Response};
 use std::fmt;
@@ -53,14 +56,6 @@ pub struct LimitLayer<A = Plain> {
     answers: PhantomData<fn() -> A>,
 }
 
-/// By what a request is decided.
-#[derive(Clone)]
-enum By {
-    Limiter(Limiter),
-    Keys(Of<Option<Result<Limiter, KeyRefused>>>),
-    Store(Switched<Arc<Keyed>>, Of<Option<String>>),
-}
-
 #[derive(Clone)]
 struct Rules {
     by: By,
@@ -89,7 +84,7 @@ impl LimitLayer {
     /// All requests against one limiter. No request takes a lock.
     #[must_use]
     pub fn new(limiter: Limiter) -> Self {
-        Self::by(By::Limiter(limiter))
+        Self::by(By::One(Which::Limiter(limiter)))
     }
 
     /// Each request against the limiter of its key; `None` is not limited. Finding
@@ -100,10 +95,7 @@ impl LimitLayer {
     where
         F: Fn(&Parts) -> Option<String> + Send + Sync + 'static,
     {
-        let client = client.clone();
-        Self::by(By::Keys(Arc::new(move |parts| {
-            key(parts).map(|key| client.limiter(&key))
-        })))
+        Self::by(By::One(Which::of_keys(client, key)))
     }
 
     /// Each request against its key's bucket in a store of this process's own; `None` is not limited. The
@@ -123,7 +115,16 @@ impl LimitLayer {
     where
         F: Fn(&Parts) -> Option<String> + Send + Sync + 'static,
     {
-        Self::by(By::Store(store.into(), Arc::new(key)))
+        Self::by(By::One(Which::Store(store.into(), Arc::new(key))))
+    }
+
+    /// Each request against several limits: all of them, or nothing is taken. See [`Tiers`].
+    ///
+    /// # Errors
+    ///
+    /// [`TiersError`]: there are none, or a name is none or is there twice.
+    pub fn layered(tiers: Tiers) -> Result<Self, TiersError> {
+        Ok(Self::by(By::All(tiers.checked()?)))
     }
 
     fn by(by: By) -> Self {
@@ -179,8 +180,8 @@ impl<A> LimitLayer<A> {
         self
     }
 
-    /// Is called with each admission, before the service is: to audit it. Not of a
-    /// store, which has no limiters.
+    /// Is called with each admission, before the service is: to audit it. Of several limits with that of each limiter; not of a
+    /// store, which has none.
     #[must_use]
     pub fn on_admit<F>(mut self, hook: F) -> Self
     where
@@ -228,76 +229,6 @@ impl<S: fmt::Debug, A> fmt::Debug for Limited<S, A> {
     }
 }
 
-/// How a request came out.
-enum Outcome {
-    /// Nothing limits it.
-    Free,
-    Admitted(Meter),
-    Refused(Meter, Refused),
-    /// Its key is none, or one too many.
-    NoKey(KeyRefused),
-}
-
-/// What a request was decided by, to be looked at when it is answered.
-enum Meter {
-    Limiter(Limiter),
-    Key(Switched<Arc<Keyed>>, String),
-}
-
-impl Meter {
-    fn read(&self) -> Snapshot {
-        match self {
-            Self::Limiter(limiter) => limiter.peek(),
-            Self::Key(store, key) => store.tier().peek_at(key, store.tier().now()),
-        }
-    }
-}
-
-impl Rules {
-    fn leaves_out(&self, path: &str) -> bool {
-        self.except.iter().any(|left_out| {
-            let below = left_out
-                .strip_suffix("/*")
-                .and_then(|root| path.strip_prefix(root));
-            **left_out == *path || below.is_some_and(|rest| rest.starts_with('/'))
-        })
-    }
-
-    async fn decide(&self, parts: &Parts) -> Outcome {
-        if self.leaves_out(parts.uri.path()) {
-            return Outcome::Free;
-        }
-        let limiter = match &self.by {
-            By::Limiter(limiter) => limiter.clone(),
-            By::Keys(limiter) => match limiter(parts) {
-                None => return Outcome::Free,
-                Some(Err(refused)) => return Outcome::NoKey(refused),
-                Some(Ok(limiter)) => limiter,
-            },
-            By::Store(store, key) => match key(parts) {
-                None => return Outcome::Free,
-                Some(key) => {
-                    let outcome = store.try_acquire(&key, (self.cost)(parts));
-                    let meter = Meter::Key(store.clone(), key);
-                    return match outcome {
-                        Ok(()) => Outcome::Admitted(meter),
-                        Err(refused) => Outcome::Refused(meter, refused),
-                    };
-                }
-            },
-        };
-        match limiter.admit((self.cost)(parts)).await {
-            Ok(admission) => {
-                if let Some(hook) = &self.on_admit {
-                    hook(&limiter, &admission);
-                }
-                Outcome::Admitted(Meter::Limiter(limiter))
-            }
-            Err(refused) => Outcome::Refused(Meter::Limiter(limiter), refused),
-        }
-    }
-}
-
 impl<S, A, B, R> Service<Request<B>> for Limited<S, A>
 where
     S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
@@ -324,14 +255,18 @@ where
             let (parts, body) = request.into_parts();
             match rules.decide(&parts).await {
                 Outcome::Free => inner.call(Request::from_parts(parts, body)).await,
-                Outcome::Admitted(meter) => {
+                Outcome::Admitted(meters) => {
                     let mut response = inner.call(Request::from_parts(parts, body)).await?;
-                    rules.fields.write(response.headers_mut(), &meter.read());
+                    if let Some((name, held)) = meters.tightest() {
+                        rules.fields.write(response.headers_mut(), name, &held);
+                    }
                     Ok(response)
                 }
-                Outcome::Refused(meter, refused) => {
-                    let mut response = answer::refuse::<A, R>(&parts, refused);
-                    rules.fields.write(response.headers_mut(), &meter.read());
+                Outcome::Refused(by, refused) => {
+                    let mut response = answer::refuse::<A, R>(&parts, by.name, refused);
+                    if let Some((name, held)) = by.read() {
+                        rules.fields.write(response.headers_mut(), name, &held);
+                    }
                     Ok(response)
                 }
                 Outcome::NoKey(refused) => Ok(answer::no_key::<A, R>(&parts, &refused)),

@@ -2,12 +2,13 @@
 
 #[cfg(test)]
 mod clocks;
+pub(crate) mod row;
 
 use crate::limiter::Settled;
 use crate::refused::Refused;
 use crate::tier::{Slip, Tier};
 use aliquot_core::unit::Tick;
-use std::time::Duration;
+use row::{By, Row};
 
 /// Several limits that a request must all pass: the whole service's, its route's, its
 /// tenant's, its user's.
@@ -109,24 +110,8 @@ impl<'a, const N: usize> Layers<'a, N> {
     }
 
     fn take(&self, n: u64, by: By) -> Result<Charge<'a, N>, LayerRefused<'a>> {
-        let mut slips = [Slip::of_window(0, 0); N];
-        for (index, &(layer, tier)) in self.tiers.iter().enumerate() {
-            match tier.take_at(n, by.now(tier)) {
-                Ok(slip) => slips[index] = slip,
-                Err(refused) => {
-                    // At a reading of now: others may have decided since, at later ones than this did.
-                    for (&(_, tier), slip) in self.tiers.iter().zip(&slips).take(index).rev() {
-                        tier.put_back_at(slip, n, by.now(tier));
-                    }
-                    let first = LayerRefused {
-                        layer,
-                        index,
-                        refused,
-                    };
-                    return Err(self.longest(first, n, by));
-                }
-            }
-        }
+        let mut slips = [Slip::NOTHING; N];
+        Row(&self.tiers).take(&mut slips, n, by)?;
         Ok(Charge {
             tiers: self.tiers,
             slips,
@@ -140,7 +125,7 @@ impl<'a, const N: usize> Layers<'a, N> {
     ///
     /// As [`Layers::try_acquire`].
     pub fn peek(&self, n: u64) -> Result<(), LayerRefused<'a>> {
-        self.look(n, By::Own)
+        Row(&self.tiers).look(n, By::Own)
     }
 
     /// [`Layers::peek`] at a reading of the clock that all layers share, as of [`Layers::try_acquire_at`].
@@ -149,59 +134,7 @@ impl<'a, const N: usize> Layers<'a, N> {
     ///
     /// As [`Layers::try_acquire`].
     pub fn peek_at(&self, n: u64, now: Tick) -> Result<(), LayerRefused<'a>> {
-        self.look(n, By::Given(now))
-    }
-
-    fn look(&self, n: u64, by: By) -> Result<(), LayerRefused<'a>> {
-        for (index, &(layer, tier)) in self.tiers.iter().enumerate() {
-            if let Err(refused) = tier.peek_at(n, by.now(tier)) {
-                let first = LayerRefused {
-                    layer,
-                    index,
-                    refused,
-                };
-                return Err(self.longest(first, n, by));
-            }
-        }
-        Ok(())
-    }
-
-    /// Of the first refusal and those behind it, the one to wait for the longest.
-    fn longest(&self, first: LayerRefused<'a>, n: u64, by: By) -> LayerRefused<'a> {
-        let behind = self.tiers.iter().enumerate().skip(first.index + 1);
-        behind.fold(first, |longest, (index, &(layer, tier))| {
-            match tier.peek_at(n, by.now(tier)) {
-                Err(refused) if wait(&refused) > wait(&longest.refused) => LayerRefused {
-                    layer,
-                    index,
-                    refused,
-                },
-                _ => longest,
-            }
-        })
-    }
-}
-
-/// How long a refusal says to wait; the longest where waiting does not help.
-fn wait(refused: &Refused) -> Duration {
-    refused.retry_after.unwrap_or(Duration::MAX)
-}
-
-/// Whose reading a layer is asked at.
-#[derive(Clone, Copy)]
-enum By {
-    /// Each layer's own clock's.
-    Own,
-    /// The caller's, who says that it is all layers'.
-    Given(Tick),
-}
-
-impl By {
-    fn now(self, tier: &dyn Tier) -> Tick {
-        match self {
-            Self::Own => tier.now(),
-            Self::Given(now) => now,
-        }
+        Row(&self.tiers).look(n, By::Given(now))
     }
 }
 
@@ -221,27 +154,11 @@ impl<const N: usize> Charge<'_, N> {
     /// each layer by its own clock; layers that cannot owe, as windows, take no more than they took. Answers what every layer
     /// put back or took at least.
     pub fn settle(self, actual: u64) -> Settled {
-        self.settle_by(actual, By::Own)
+        Row(&self.tiers).settle(&self.slips, (self.tokens, actual), By::Own)
     }
 
     /// [`Charge::settle`] at a reading of the clock that all layers share.
     pub fn settle_at(self, actual: u64, now: Tick) -> Settled {
-        self.settle_by(actual, By::Given(now))
-    }
-
-    fn settle_by(self, actual: u64, by: By) -> Settled {
-        let less = self.tokens.saturating_sub(actual);
-        let more = actual.saturating_sub(self.tokens);
-        let (mut restored, mut taken) = (less, more);
-        for ((_, tier), slip) in self.tiers.iter().zip(&self.slips).rev() {
-            let now = by.now(*tier);
-            if less > 0 {
-                restored = restored.min(tier.put_back_at(slip, less, now));
-            }
-            if more > 0 {
-                taken = taken.min(tier.owe_at(slip, more, now));
-            }
-        }
-        Settled { restored, taken }
+        Row(&self.tiers).settle(&self.slips, (self.tokens, actual), By::Given(now))
     }
 }

@@ -119,7 +119,7 @@ pub use clock::{Clock, CounterClock, HostClock, ManualClock, SharedClock, Sleep}
 pub use error::{BuildError, KeyRefused};
 pub use keyed::tier::KeyTier;
 pub use keyed::{Keyed, KeyedBuilder};
-pub use layer::{Answers, Fields, LimitLayer, Limited, Plain, Problems};
+pub use layer::{Answers, Fields, LimitLayer, Limited, Plain, Problems, Tiers, TiersError};
 pub use layers::{Charge, LayerRefused, Layers};
 pub use limit::{Limit, LimitError};
 pub use limiter::{Batches, Limiter, Reservation, Settled, Snapshot, Standing};

@@ -131,10 +131,17 @@ impl Limiter {
     ///
     /// [`Refused`]; nothing was taken.
     pub fn try_acquire_at(&self, n: u64, now: Tick) -> Result<Admission, Refused> {
-        self.decide(n, now).map_err(|no| self.refuse(n, no))
+        self.decide_in_place(n, now)
+            .map_err(|no| self.refuse(n, no))
     }
 
+    /// The same for those who may wait, and to whom a call is nothing.
     fn decide(&self, n: u64, now: Tick) -> Result<Admission, No> {
+        self.decide_in_place(n, now)
+    }
+
+    #[inline(always)]
+    fn decide_in_place(&self, n: u64, now: Tick) -> Result<Admission, No> {
         let period = match self.decide_once(n, now) {
             Ok(period) => period,
             Err(no) => match self.mend_and(no, n, now, || self.decide_once(n, now)) {
@@ -224,8 +231,9 @@ impl Limiter {
             Err(no) => no,
         };
         match no {
-            _ if self.gate.home.is_gathered() && self.asks(no).is_some() => {
-                self.check_at_home(n, no).await
+            _ if self.is_asked_for(no) => {
+                let grant = self.check_at_home(n, no).await?;
+                Ok(self.admitted(n, &grant))
             }
             No::Cold | No::Empty | No::Quota | No::ExceedsBurst => {
                 self.wait(n, Some(Self::CENTRAL_WAIT), Manner::Once).await
@@ -242,8 +250,9 @@ impl Limiter {
             Err(no) => no,
         };
         match no {
-            _ if self.gate.home.is_gathered() && self.asks(no).is_some() => {
-                self.check_at_home(n, no).await
+            _ if self.is_asked_for(no) => {
+                let grant = self.check_at_home(n, no).await?;
+                Ok(self.admitted(n, &grant))
             }
             No::Cold | No::Empty => {
                 let most = self.handle.shared.cold_wait;

@@ -1,6 +1,7 @@
 //! What a limiter answers.
 
 use crate::cell::No;
+use crate::cell::book::Taken;
 use aliquot_core::unit::{PeriodId, Tick};
 use std::fmt;
 use std::time::Duration;
@@ -21,6 +22,18 @@ pub struct Admission {
     pub decided_at: Tick,
     /// The period of a quota that it counts in; zero for other kinds.
     pub period: PeriodId,
+}
+
+impl Admission {
+    /// What was taken to be settled, as an admission.
+    pub(crate) const fn of(tokens: u64, taken: &Taken) -> Self {
+        Self {
+            tokens,
+            asked_at: taken.at,
+            decided_at: taken.act_at,
+            period: taken.period,
+        }
+    }
 }
 
 /// A request that was turned away. Nothing was taken.

@@ -2,7 +2,7 @@
 
 use crate::cell::book::Taken;
 use crate::keyed::Charged;
-use crate::refused::Refused;
+use crate::refused::{Admission, Refused};
 use aliquot_core::unit::Tick;
 use std::fmt;
 
@@ -60,6 +60,9 @@ enum From {
 }
 
 impl Slip {
+    /// Nothing taken, nowhere.
+    pub(crate) const NOTHING: Self = Self::of_window(0, 0);
+
     /// The slip of a tier of one's own: `tokens` taken, and a number that says where.
     #[must_use]
     pub const fn of_window(tokens: u64, window: u64) -> Self {
@@ -103,6 +106,12 @@ impl Slip {
             From::Cell(taken) => Some(taken),
             From::Window(_) | From::Key(_) => None,
         }
+    }
+
+    /// The same as an admission, if a limiter took it.
+    pub(crate) fn admission(&self) -> Option<Admission> {
+        let taken = self.taken()?;
+        Some(Admission::of(self.tokens, taken))
     }
 
     pub(crate) const fn charged(&self) -> Option<&Charged> {

@@ -24,7 +24,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// refusal, by a counter, and an admission of a limit of this process's own, by another.
 ///
 /// - [`Watch::lines`] says what each limiter holds just now; a watch written with `{}` is a table of them.
-/// - Breakers, throttles and whatever else has a [`Mode`] are watched as well ([`Watch::register`]), and have a table of their own.
+/// - Breakers, throttles and whatever else has a [`Mode`] are watched as well ([`Watch::register`]), and have a table of their own. A client's
+///   own breaker is there by itself ([`Watch::client`]).
 /// - `tracing` hears of the first refusal of each reason, and then of one in so many ([`Watch::sampling`]).
 /// - With the feature `metrics`, `Watch::publish` tells the `metrics` facade all there is to tell; see there for the names.
 ///
@@ -173,6 +174,9 @@ impl Default for Watch {
 }
 
 impl Watch {
+    /// What follows a client's name in that of its breaker.
+    pub const HOMES: &str = "/homes";
+
     /// Of a thousand refusals one is told.
     #[must_use]
     pub fn new() -> Self {
@@ -202,10 +206,14 @@ impl Watch {
 
     /// Watches all limiters of a client, those that are made later too. A watch has the client as a clone has it: who
     /// waits for the last one to go closes the client instead.
+    ///
+    /// What stands before its questions to the homes of budgets in one piece ([`Client::breaker`]) is registered with it, by the
+    /// name of the client and [`Watch::HOMES`]: `fleet/homes` of a client that is watched as `fleet`.
     pub fn client(&self, name: &str, client: &Client) {
         let tap = self.tap(name);
         client.watch(&tap);
         self.add(tap, What::Client(client.clone()));
+        self.register(&format!("{name}{}", Self::HOMES), &client.breaker());
     }
 
     fn tap(&self, name: &str) -> Arc<Tap> {

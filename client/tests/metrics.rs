@@ -123,6 +123,8 @@ async fn names_are_told_apart_and_keys_are_not() {
     book.says("aliquot_standing_limiters{limit=fleet,right=leased}", 0.0);
     book.says("aliquot_standing_limiters{limit=mails,right=forever}", 1.0);
     book.says("aliquot_well{limit=fleet}", 0.0);
+    book.says("aliquot_circuit{limit=fleet/homes,circuit=closed}", 1.0);
+    book.says("aliquot_circuit_openings_total{limit=fleet/homes}", 0.0);
     let book = book.0.lock().expect("nobody panicked");
     assert!(!book.keys().any(|name| name.contains("key=")), "{book:#?}");
 }

@@ -100,6 +100,42 @@ async fn a_client_says_how_it_does() {
     assert!(idle.health().is_well());
 }
 
+#[tokio::test]
+async fn a_clients_breaker_is_watched_with_it() {
+    let client = Client::connect(["127.0.0.1:9"]).expect("a client");
+    let watch = Watch::new();
+    watch.client("fleet", &client);
+    let circuit = || {
+        let [post] = &watch.posts()[..] else {
+            panic!("one, {:?}", watch.posts());
+        };
+        assert_eq!(&*post.name, "fleet/homes");
+        let State::Breaker { circuit, openings } = post.state else {
+            panic!("a breaker, {post:?}");
+        };
+        (post.mode, circuit, openings, post.reasons.clone())
+    };
+    assert_eq!(circuit(), (Mode::Enforce, Circuit::Closed, 0, Vec::new()));
+    let breaker = client.breaker();
+    breaker.set_mode(Mode::Freeze);
+    assert!(breaker.try_now().is_err());
+    let (mode, _, _, reasons) = circuit();
+    assert_eq!(
+        (mode, &reasons[..]),
+        (Mode::Freeze, &[(Reason::Frozen, 1)][..])
+    );
+    breaker.set_mode(Mode::Enforce);
+    while let Ok(tried) = breaker.try_now() {
+        tried.failure();
+    }
+    let (_, open, openings, _) = circuit();
+    assert!(
+        matches!(open, Circuit::Open(_)) && openings == 1,
+        "{open:?}"
+    );
+    assert!(watch.to_string().contains("fleet/homes"), "{watch}");
+}
+
 #[test]
 fn a_breaker_is_a_row_of_its_own() {
     let watch = Watch::new();

@@ -7,7 +7,7 @@
 //! > put back `≤ min(n, D₀ − F − S, D − S)`, less, while `D > S + B`, what was
 //! > promised since: `(D − B) − (D₀ − B₀)`.
 //!
-//! The second term, with `F` all that others put back since, is what of it the
+//! The second term, with `F` all that others put back since, and what was missing of parts that were taken away, is what of it the
 //! bucket would still have room for had it never been taken: at each instant since, the debt
 //! was at least `D₀ − F`; where it was not above `S` the bucket would have been full, and
 //! what a full bucket makes is lost. Nor is more lost than what was made since `n` were taken, at `S₀`: so where the
@@ -34,26 +34,44 @@ pub(crate) struct Taken {
     burst: u64,
     era: u64,
     epoch: u16,
-    at: Tick,
+    pub(crate) at: Tick,
     pub(crate) period: PeriodId,
     /// From when it may be used.
     pub(crate) act_at: Tick,
 }
 
 impl Taken {
-    /// Of an era that never is: nothing of it can be put back.
+    /// Eras that never are.
+    const NOWHERE: u64 = u64::MAX;
+    const AT_HOME: u64 = u64::MAX - 2;
+
+    /// Nothing of it can be put back.
     pub(crate) const fn nothing(now: Tick) -> Self {
+        Self::outside(Self::NOWHERE, now, now, PeriodId::new(0))
+    }
+
+    /// Taken at the home of its budget, between these two: nothing of it can be put back here.
+    pub(crate) const fn at_home(at: Tick, act_at: Tick, period: PeriodId) -> Self {
+        Self::outside(Self::AT_HOME, at, act_at, period)
+    }
+
+    const fn outside(era: u64, at: Tick, act_at: Tick, period: PeriodId) -> Self {
         Self {
             grains: 0,
             position: 0,
             back: 0,
             burst: 0,
-            era: u64::MAX,
+            era,
             epoch: 0,
-            at: now,
-            period: PeriodId::new(0),
-            act_at: now,
+            at,
+            period,
+            act_at,
         }
+    }
+
+    /// Whether it was taken at the home of its budget.
+    pub(crate) const fn is_at_home(&self) -> bool {
+        self.era == Self::AT_HOME
     }
 }
 

@@ -1,5 +1,6 @@
 //! The machine's side of a cell: the only one that begins epochs.
 
+mod owed;
 mod own;
 
 use super::{Cell, Mark, Slot, Word};
@@ -11,6 +12,7 @@ use aliquot_core::message::Terms;
 use aliquot_core::planted;
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{PeriodId, Rate, Scale, Span, Tick, Tokens};
+use owed::debt_of;
 use std::sync::Arc;
 
 /// What the parameters of an epoch are made of, to the grain.
@@ -129,6 +131,7 @@ impl CellDecider {
     fn begin<R>(&mut self, now: Tick, change: impl Fn(Plan, u64) -> (Plan, u64, R)) -> R {
         let (hot, cold) = (&self.gate.cell.hot, &self.gate.cell.cold);
         let mut seen = hot.word.load(Ordering::Acquire);
+        let mut said = 0;
         loop {
             let word = Word::unpack(seen);
             let old = self.cell().slot(word.epoch);
@@ -144,7 +147,13 @@ impl CellDecider {
             let missing = old.grains(missing).saturating_add(cut);
             let forgets = planted::is(planted::Bug::ChangeForgetsDebt);
             let missing = if forgets { 0 } else { missing };
+            let was = missing;
             let (plan, missing, answer) = change(self.plan, missing);
+            // What goes with a part is nobody's to put back any more, and that is said before it is done, as of whatever is put back.
+            let gone = was.saturating_sub(missing);
+            cold.back
+                .fetch_add(gone.saturating_sub(said), Ordering::AcqRel);
+            said = said.max(gone);
             let mark = self.shown(plan.mark);
             let slot = Slot::new(plan.rate, plan.burst, base, mark, plan.kind);
             let debt = debt_of(&slot, plan.burst, missing);
@@ -207,16 +216,6 @@ impl CellDecider {
     }
 }
 
-/// The debt of a slot whose capacity is `burst` grains, `missing` of them gone.
-fn debt_of(slot: &Slot, burst: Tokens, missing: u64) -> u64 {
-    let (burst, unit) = (burst.grains(), slot.grains(1));
-    let debt = match burst.checked_sub(missing) {
-        Some(level) => slot.burst.saturating_sub(level / unit),
-        None => slot.burst.saturating_add((missing - burst).div_ceil(unit)),
-    };
-    debt.min(Word::DEBT_MAX)
-}
-
 impl Decider for CellDecider {
     fn empty(_: Tick) -> Self {
         Self::new(Arc::new(Gate::nobodys()))
@@ -232,6 +231,9 @@ impl Decider for CellDecider {
         }
         self.agreed = true;
         self.admit_by(self.right, self.plan.period, now);
+        if !terms.gathered {
+            self.owe(now);
+        }
     }
 
     fn admit_by(&mut self, right: Right, period: PeriodId, now: Tick) {

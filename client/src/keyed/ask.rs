@@ -7,7 +7,7 @@ use crate::cell::Slot;
 use crate::cell::plain::after;
 use crate::cell::tariff::Tariff;
 use crate::refused::{Reason, Refused};
-use aliquot_core::unit::Tick;
+use aliquot_core::unit::{Span, Tick};
 use std::time::Duration;
 
 impl Keyed {
@@ -142,11 +142,21 @@ impl Keyed {
 
     /// A slot for a key that has none: a free one, or that of a key which owes nothing.
     pub(super) fn claim(&self, name: &Spelled<'_>, now: Tick) -> Result<Found<'_>, Refused> {
+        if let Some(idle) = self.idle {
+            self.table
+                .sweep(|class, debt| self.is_idle(class, debt, idle, now));
+        }
         let full_since = |class: u16, debt: u64| self.full_since(class, debt);
         match self.table.claim(name, now, full_since) {
             Claimed::Slot(found) => Ok(found),
             Claimed::NoRoom(soonest) => Err(no_room(soonest, now)),
         }
+    }
+
+    /// Whether a bucket with this debt has been full for as long.
+    pub(super) fn is_idle(&self, class: u16, debt: u64, idle: Span, now: Tick) -> bool {
+        let since = self.full_since(class, debt);
+        since.is_some_and(|since| since <= now && now.since(since) >= idle)
     }
 
     /// When a bucket with this debt is, or was, full.

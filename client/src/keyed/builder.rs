@@ -8,6 +8,7 @@ use crate::clock::{SharedClock, Source};
 use crate::limit::{Limit, LimitError};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::Span;
+use std::time::Duration;
 
 /// What makes a [`Keyed`]; see [`Keyed::builder`].
 #[derive(Debug)]
@@ -16,6 +17,7 @@ pub struct KeyedBuilder {
     keys: usize,
     clock: Source,
     seed: Option<u64>,
+    idle: Option<Span>,
 }
 
 impl KeyedBuilder {
@@ -25,6 +27,7 @@ impl KeyedBuilder {
             keys,
             clock: Source::counter(),
             seed: None,
+            idle: None,
         }
     }
 
@@ -47,6 +50,41 @@ impl KeyedBuilder {
     #[must_use]
     pub const fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
+        self
+    }
+
+    /// Has keys forgotten whose buckets have been full for as long as `idle`, zero for at once, by those who bring new ones: each key that is not
+    /// remembered, before room for it is looked for, looks through one more group of 32 slots, round and round. So whatever has been idle for as long at one
+    /// moment is gone when as many new keys have come as there are groups, a thirty-second of 7/6 of the keys that there is room for; and where
+    /// no new key comes, nothing is forgotten, and nobody needs room. A key that owes something is never forgotten, nor is
+    /// anything told from a full one that is: what this is for is [`Keyed::len`], which then counts next to nothing but the keys
+    /// in use, and free slots for new ones.
+    ///
+    /// Decisions by keys that are remembered cost nothing more. The default is that a full key is forgotten when its room is needed, or
+    /// [`Keyed::forget_idle`] is called.
+    ///
+    /// ```
+    /// use aliquot_client::{Keyed, Limit, ManualClock};
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    ///
+    /// let clock = ManualClock::new();
+    /// let users = Keyed::builder(Limit::per_sec(10), 5, 20)
+    ///     .clock(Arc::new(clock.clone()))
+    ///     .idle_after(Duration::from_secs(60))
+    ///     .build()?;
+    /// assert!(users.try_acquire("user/42", 5).is_ok());
+    /// // It is full again in half a second, and a minute later it is idle.
+    /// clock.advance(Duration::from_millis(60_501));
+    /// assert_eq!(users.len(), 1);
+    /// assert!(users.try_acquire("user/43", 1).is_ok());
+    /// assert_eq!(users.len(), 1, "there is one group");
+    /// # Ok::<(), aliquot_client::LimitError>(())
+    /// ```
+    #[must_use]
+    pub fn idle_after(mut self, idle: Duration) -> Self {
+        let nanos = u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX);
+        self.idle = Some(Span::from_nanos(nanos));
         self
     }
 
@@ -93,6 +131,7 @@ impl KeyedBuilder {
             classes,
             table: Table::new(keys, self.seed),
             clock: self.clock,
+            idle: self.idle,
         })
     }
 }

@@ -19,6 +19,7 @@
 //! right key. Whoever has the slot then may find that charge on top of its own: against
 //! it, never for it.
 
+mod idle;
 mod line;
 
 use super::name::{Maker, Name, Spelled};
@@ -89,6 +90,8 @@ pub(super) struct Table {
     /// How many tokens were ever put back, of all keys whose hash falls on each; they wrap.
     backs: Box<[AtomicU64]>,
     used: AtomicU64,
+    /// How many groups were swept, one after the other and round and round.
+    swept: AtomicU64,
 }
 
 impl Table {
@@ -121,6 +124,7 @@ impl Table {
             writers: (0..Self::WRITERS).map(|_| Mutex::new(())).collect(),
             backs: (0..Self::BACKS).map(|_| AtomicU64::new(0)).collect(),
             used: AtomicU64::new(0),
+            swept: AtomicU64::new(0),
         }
     }
 
@@ -345,39 +349,5 @@ impl Table {
             }
         }
         (best.map(|(victim, _)| victim), soonest)
-    }
-
-    /// Frees the slots of which `idle` says so, given class and debt.
-    pub(super) fn free_if(&self, idle: impl Fn(u16, u64) -> bool) -> usize {
-        let places = self.groups.iter().flat_map(|group| {
-            let lines = group.lines.iter().enumerate();
-            lines.map(move |(place, line)| (&group.tags, place, line))
-        });
-        let mut freed = 0;
-        for (tags, place, line) in places {
-            let owner = line.owner.load(Ordering::Acquire);
-            if owner & READY == 0 || !idle(class_of(owner), line.debt.load(Ordering::Acquire)) {
-                continue;
-            }
-            let busy = (owner & !READY) | BUSY;
-            let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
-            if line
-                .owner
-                .compare_exchange(owner, busy, done, found)
-                .is_err()
-            {
-                continue;
-            }
-            if !idle(class_of(owner), line.debt.fetch_add(0, Ordering::AcqRel)) {
-                line.owner.store(owner, Ordering::Release);
-                continue;
-            }
-            tags.set(place, 0);
-            self.used.fetch_sub(1, Ordering::Relaxed);
-            let version = (owner & !(VERSION - 1)).wrapping_add(VERSION);
-            line.owner.store(version, Ordering::Release);
-            freed += 1;
-        }
-        freed
     }
 }

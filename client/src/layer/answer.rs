@@ -1,7 +1,7 @@
 //! What a refused request is answered with.
 
 use crate::error::KeyRefused;
-use crate::limiter::{Snapshot, Standing};
+use crate::limiter::Snapshot;
 use crate::refused::{Reason, Refused};
 use aliquot_core::share::Kind;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
@@ -80,16 +80,22 @@ impl<R: From<String>> Answers<R> for Problems {
 }
 
 /// What an answer is about, whatever it looks like.
-struct Problem {
+struct Problem<'a> {
     status: StatusCode,
     grpc: Grpc,
     word: &'static str,
     detail: String,
+    /// Which of several limits it was.
+    layer: Option<&'a str>,
     wait: Option<Duration>,
 }
 
 /// The answer to a request that was refused: HTTP's, or a gRPC answer without a message.
-pub(super) fn refuse<A: Answers<R>, R>(parts: &Parts, refused: Refused) -> Response<R> {
+pub(super) fn refuse<A: Answers<R>, R>(
+    parts: &Parts,
+    layer: Option<&str>,
+    refused: Refused,
+) -> Response<R> {
     let (status, grpc) = match refused.reason {
         Reason::Closed | Reason::Frozen | Reason::Broken | Reason::Shed => {
             (StatusCode::SERVICE_UNAVAILABLE, Grpc::Unavailable)
@@ -101,6 +107,7 @@ pub(super) fn refuse<A: Answers<R>, R>(parts: &Parts, refused: Refused) -> Respo
         grpc,
         word: refused.reason.word(),
         detail: refused.reason.to_string(),
+        layer,
         wait: refused.retry_after,
     };
     problem.answer::<A, R>(parts)
@@ -135,12 +142,13 @@ pub(super) fn no_key<A: Answers<R>, R>(parts: &Parts, refused: &KeyRefused) -> R
         grpc,
         word,
         detail,
+        layer: None,
         wait: None,
     };
     problem.answer::<A, R>(parts)
 }
 
-impl Problem {
+impl Problem<'_> {
     fn answer<A: Answers<R>, R>(&self, parts: &Parts) -> Response<R> {
         let content = parts.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
         let mut response;
@@ -167,7 +175,7 @@ impl Problem {
     }
 
     /// RFC 9457, with the problem types that the draft of the `RateLimit` fields registers, and members of our own: a
-    /// word for the reason, and the wait to the millisecond.
+    /// word for the reason, which limit it was where there are several, and the wait to the millisecond.
     fn json(&self) -> String {
         let (kind, title) = match self.status {
             StatusCode::TOO_MANY_REQUESTS => (
@@ -184,11 +192,15 @@ impl Problem {
             let ms = wait.as_nanos().div_ceil(1_000_000);
             format!(",\"retry_after_ms\":{ms}")
         });
+        let layer = self
+            .layer
+            .map(|layer| format!(",\"layer\":{}", quoted(layer)));
         format!(
-            "{{\"type\":\"{kind}\",\"title\":\"{title}\",\"status\":{},\"detail\":{},\"reason\":\"{}\"{}}}",
+            "{{\"type\":\"{kind}\",\"title\":\"{title}\",\"status\":{},\"detail\":{},\"reason\":\"{}\"{}{}}}",
             self.status.as_u16(),
             quoted(&self.detail),
             self.word,
+            layer.unwrap_or_default(),
             wait.unwrap_or_default(),
         )
     }
@@ -213,16 +225,8 @@ impl Fields {
     /// The `RateLimit` fields: structured fields (RFC 9651) with the part of this process.
     ///
     /// `q` is the burst and `w` the seconds in which the rate makes it, rounded up;
-    /// `r` is what is there now and `t` the seconds until all of it is. Where there
-    /// is no limit to speak of, nothing is said. The legacy ones are `q`, `r` and `t`.
-    pub(super) fn write(self, headers: &mut HeaderMap, held: &Snapshot) {
-        if !matches!(
-            held.right,
-            Standing::Leased | Standing::Floor | Standing::Forever
-        ) || held.burst == 0
-        {
-            return;
-        }
+    /// `r` is what is there now and `t` the seconds until all of it is. `name` is visible ASCII without quotes. The legacy ones are `q`, `r` and `t`.
+    pub(super) fn write(self, headers: &mut HeaderMap, name: &str, held: &Snapshot) {
         let (standard, legacy) = match self {
             Self::None => return,
             Self::Standard => (true, false),
@@ -243,8 +247,8 @@ impl Fields {
                 .map(|window| format!(";w={window}"))
                 .unwrap_or_default();
             let full = full.map(|full| format!(";t={full}")).unwrap_or_default();
-            insert(RATE_LIMIT_POLICY, format!("\"share\";q={burst}{window}"));
-            insert(RATE_LIMIT, format!("\"share\";r={level}{full}"));
+            insert(RATE_LIMIT_POLICY, format!("\"{name}\";q={burst}{window}"));
+            insert(RATE_LIMIT, format!("\"{name}\";r={level}{full}"));
         }
         if legacy {
             insert(X_LIMIT, burst.to_string());

@@ -1,13 +1,13 @@
 //! Asking the home of a budget that is kept in one piece.
 
 use super::Limiter;
-use crate::cell::{Mark, No};
+use crate::cell::{Ask, Mark, No};
 use crate::central::{self, Answer, Grant};
 use crate::permit::Permit;
 use crate::refused::{Admission, Reason, Refused};
 use aliquot_core::central::{Manner, Reason as Why};
 use aliquot_core::share::Kind;
-use aliquot_core::unit::Tick;
+use aliquot_core::unit::{Span, Tick};
 use std::num::NonZeroU64;
 use std::time::Duration;
 
@@ -34,8 +34,23 @@ impl Limiter {
         (short && elsewhere && slot.mark == Mark::Leased).then_some(slot.kind)
     }
 
+    /// Whether who asks once asks the home after this refusal: the budget is kept in one piece there.
+    pub(super) fn is_asked_for(&self, no: No) -> bool {
+        self.gate.home.is_gathered() && self.asks(no).is_some()
+    }
+
+    /// Whether a layer has to wait for a node before it knows of `n`: for its first answers, or for a home's.
+    pub(crate) fn needs_a_node(&self, n: u64, now: Tick) -> bool {
+        if self.own.is_some() || self.gate.switch.lets_through() {
+            return false;
+        }
+        let lease = &self.handle.shared.lease.0;
+        let would = self.gate.cell.would(Ask::Tokens(n), now, lease);
+        would.is_err_and(|no| matches!(no, No::Cold | No::Empty) || self.is_asked_for(no))
+    }
+
     /// Asks once, for a caller who takes no for an answer.
-    pub(super) async fn check_at_home(&self, n: u64, no: No) -> Result<Admission, Refused> {
+    pub(super) async fn check_at_home(&self, n: u64, no: No) -> Result<Grant, Refused> {
         let Some(kind) = self.asks(no) else {
             return Err(self.refuse(n, no));
         };
@@ -49,10 +64,7 @@ impl Limiter {
             }
             None => self.ask(kind, n, Manner::Once).await,
         };
-        match outcome {
-            Ok(grant) => Ok(self.admitted(n, &grant)),
-            Err(refused) => Err(self.deny(n, refused)),
-        }
+        outcome.map_err(|refused| self.deny(n, refused))
     }
 
     /// Asks until something is known of it, and not for too long. Nothing is
@@ -61,33 +73,13 @@ impl Limiter {
         // Nothing is no question.
         let cost = NonZeroU64::new(n).ok_or(Refused::of(No::Empty))?;
         let shared = &self.handle.shared;
-        let clock = &shared.clock;
         let trial = shared.breaker.try_now().map_err(|open| Refused {
             retry_after: open.retry_after.or(Refused::undecided().retry_after),
             ..Refused::undecided()
         })?;
         let asked = async {
-            for _ in 0..Self::TRIES {
-                match central::ask(shared, &self.gate, kind, cost, manner).await {
-                    Answer::Admitted(grant) => return Ok(grant),
-                    // It is between two nodes, or two leases.
-                    Answer::NoLease => return Err(Refused::undecided()),
-                    Answer::Refused {
-                        reason,
-                        retry_after,
-                    } if reason != Why::Void => {
-                        let wait = retry_after.map(|wait| Duration::from_nanos(wait.nanos()));
-                        if let (Why::Spent, Some(retry)) = (reason, retry_after) {
-                            self.gate.home.refused(n, retry, self.now());
-                        }
-                        return Err(refused(kind, reason, wait));
-                    }
-                    Answer::Void | Answer::Refused { .. } => {
-                        clock.sleep(Self::MOVED_WAIT).await;
-                    }
-                }
-            }
-            Err(Refused::undecided())
+            self.pay(kind, n, manner).await?;
+            self.put(kind, cost, manner, n).await
         };
         tokio::select! {
             biased;
@@ -97,11 +89,75 @@ impl Limiter {
                 decided.then(|| trial.success());
                 answered
             }
-            () = clock.sleep(Self::ANSWER_WAIT) => {
+            () = shared.clock.sleep(Self::ANSWER_WAIT) => {
                 trial.failure();
                 Err(Refused::undecided())
             }
         }
+    }
+
+    /// Asks first for what is owed there, since it was settled for more than it was let through for.
+    async fn pay(&self, kind: Kind, n: u64, manner: Manner) -> Result<(), Refused> {
+        if kind != Kind::Rate {
+            return Ok(());
+        }
+        while let Some(debt) = self.gate.home.debt(n) {
+            if let Some(cost) = NonZeroU64::new(debt.tokens()) {
+                // Who asks for anything waits for that.
+                self.put(kind, cost, manner, 1).await?;
+            }
+            debt.paid();
+        }
+        Ok(())
+    }
+
+    /// Puts the question until something is known of it. Where it is refused for now, so is what costs `least` or more.
+    async fn put(
+        &self,
+        kind: Kind,
+        cost: NonZeroU64,
+        manner: Manner,
+        least: u64,
+    ) -> Result<Grant, Refused> {
+        let shared = &self.handle.shared;
+        for _ in 0..Self::TRIES {
+            match central::ask(shared, &self.gate, kind, cost, manner).await {
+                Answer::Admitted(grant) => return Ok(grant),
+                // It is between two nodes, or two leases.
+                Answer::NoLease => return Err(Refused::undecided()),
+                Answer::Refused {
+                    reason,
+                    retry_after,
+                } if reason != Why::Void => {
+                    let wait = retry_after.map(|wait| Duration::from_nanos(wait.nanos()));
+                    if let (Why::Spent, Some(retry)) = (reason, retry_after) {
+                        self.gate.home.refused(least, retry, self.now());
+                    }
+                    return Err(refused(kind, reason, wait));
+                }
+                Answer::Void | Answer::Refused { .. } => {
+                    shared.clock.sleep(Self::MOVED_WAIT).await;
+                }
+            }
+        }
+        Err(Refused::undecided())
+    }
+
+    /// What a home let through cost so much more: it is asked for before anything else is asked of that home, or taken
+    /// here, if the budget is dealt by now. `false`, and nothing is owed, of other kinds than rates.
+    pub(super) fn owe_at_home(&self, n: u64, now: Tick) -> bool {
+        let (cell, home) = (&self.gate.cell, &self.gate.home);
+        let slot = cell.view(now).slot;
+        if slot.kind != Kind::Rate {
+            return false;
+        }
+        let dealt = !home.is_gathered() && slot.burst > 0;
+        let lease = &self.handle.shared.lease.0;
+        let here = || cell.reserve(0, now, Span::ZERO, lease);
+        if !(dealt && here().is_ok_and(|taken| cell.exact(&taken, n, now))) {
+            home.owe(n);
+        }
+        true
     }
 
     /// What the home let through.

@@ -48,15 +48,33 @@ impl Limiter {
         manner: Manner,
     ) -> Result<Admission, Refused> {
         if self.own.is_some() {
-            return self.wait_for_own(n, most).await;
+            let place = self.wait_for_own(n, most).await?;
+            return Ok(Admission {
+                decided_at: self.now(),
+                ..place.admission()
+            });
         }
+        let local = |now| self.decide(n, now);
+        let remote = |grant| Ok(self.admitted(n, &grant));
+        self.wait_for_part(n, most, manner, local, remote).await
+    }
+
+    /// Waits for `n` of what others deal, until `local` decides, or the home does.
+    pub(super) async fn wait_for_part<T>(
+        &self,
+        n: u64,
+        most: Option<Duration>,
+        manner: Manner,
+        local: impl Fn(Tick) -> Result<T, No>,
+        remote: impl Fn(Grant) -> Result<T, Refused>,
+    ) -> Result<T, Refused> {
         let began = self.now();
         if self.is_beyond(n) && !self.gate.switch.lets_through() {
             return Err(self.refuse(n, No::ExceedsBurst));
         }
         if self.gate.tally.waiting() == 0 || self.gate.switch.lets_through() {
-            match self.decide(n, began) {
-                Ok(admission) => return Ok(admission),
+            match local(began) {
+                Ok(taken) => return Ok(taken),
                 Err(no) if self.asks(no).is_none() && self.patience(no, most).is_none() => {
                     return Err(self.refuse(n, no));
                 }
@@ -75,9 +93,7 @@ impl Limiter {
         let outcome = {
             let _waiting = Waiting::of(&self.gate.tally, n);
             self.handle.shared.want_and_wait();
-            let local = || self.decide(n, self.now());
-            let remote = |grant| Ok(self.admitted(n, &grant));
-            let in_line = self.stand_in_line(wait, local, remote);
+            let in_line = self.stand_in_line(wait, || local(self.now()), remote);
             match most {
                 None => in_line.await,
                 Some(most) => {
@@ -86,7 +102,7 @@ impl Limiter {
                         // Who is served just in time is served.
                         biased;
                         outcome = in_line => outcome,
-                        () = too_long => self.decide(n, self.now()).map_err(Refused::of),
+                        () = too_long => local(self.now()).map_err(Refused::of),
                     }
                 }
             }

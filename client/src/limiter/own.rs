@@ -1,11 +1,12 @@
 //! Limits of this process's own: no coordinator, no session, no lease.
 
 use super::{Limiter, Reservation};
+use crate::cell::book::Taken;
 use crate::cell::{CellDecider, Mark, No};
 use crate::clock::{HostClock, SharedClock, Source};
 use crate::key::Gate;
 use crate::limit::{Fitted, Limit, LimitError};
-use crate::refused::{Admission, Refused};
+use crate::refused::Refused;
 use crate::shared::{Handle, Pace};
 use crate::switch::Mode;
 use aliquot_core::client::Decider;
@@ -262,13 +263,14 @@ impl Limiter {
         &self,
         n: u64,
         most: Option<Duration>,
-    ) -> Result<Admission, Refused> {
+    ) -> Result<Reservation, Refused> {
         let clock = &self.handle.shared.clock;
         let now = clock.now();
         let most = most.map_or(u128::MAX, |most| most.as_nanos());
         let most = Span::from_nanos(u64::try_from(most).unwrap_or(u64::MAX));
-        let mut place = InLine(Some(self.reserve_within_at(n, most, now)?));
-        let act_at = place.0.as_ref().map_or(now, Reservation::act_at);
+        let place = self.reserve_within_at(n, most, now)?;
+        let act_at = place.act_at();
+        let mut place = InLine(Some(place));
         loop {
             let changed = self.gate.change.notified();
             let mut changed = std::pin::pin!(changed);
@@ -281,23 +283,21 @@ impl Limiter {
             match self.mode() {
                 Mode::Enforce => {}
                 Mode::Freeze => return Err(self.refuse(n, No::Frozen)),
-                Mode::DryRun | Mode::Bypass => return Ok(self.let_through(n, clock.now())),
+                Mode::DryRun | Mode::Bypass => {
+                    self.pass(n);
+                    return Ok(self.reserved(n, Taken::nothing(clock.now())));
+                }
             }
             tokio::select! {
                 () = clock.sleep(Duration::from_nanos(wait.nanos())) => {}
                 () = changed => {}
             }
         }
-        let period = place.0.take().map(|reservation| reservation.period());
         if act_at > now {
             self.tell_waited(now, clock.now());
         }
-        Ok(Admission {
-            tokens: n,
-            asked_at: now,
-            decided_at: clock.now(),
-            period: period.unwrap_or_default(),
-        })
+        // It is there until it is taken out here.
+        place.0.take().ok_or(Refused::of(No::Closed))
     }
 }
 

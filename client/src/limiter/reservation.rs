@@ -3,14 +3,16 @@
 use super::Limiter;
 use crate::cell::No;
 use crate::cell::book::Taken;
-use crate::refused::Refused;
+use crate::central::Grant;
+use crate::refused::{Admission, Refused};
+use aliquot_core::central::Manner;
 use aliquot_core::unit::{PeriodId, Span, Tick};
 use std::time::Duration;
 
 /// Tokens that were taken: to be used from [`Reservation::act_at`] on, or put back.
 ///
 /// Dropping it keeps them taken. Who learns only afterwards what a request cost
-/// says so with [`Reservation::settle`].
+/// says so with [`Reservation::settle`]; who waits for the estimate first asks for it with [`Limiter::acquire_to_settle`].
 ///
 /// ```
 /// use aliquot_client::{Limit, Limiter, ManualClock};
@@ -77,11 +79,101 @@ impl Limiter {
     /// As [`Limiter::reserve_within`].
     pub fn reserve_within_at(&self, n: u64, most: Span, now: Tick) -> Result<Reservation, Refused> {
         let taken = self.take_within(n, most, now)?;
-        Ok(Reservation {
+        Ok(self.reserved(n, taken))
+    }
+
+    /// [`Limiter::acquire`] of a cost that is known only afterwards: what it answers can be settled. It is due.
+    ///
+    /// Settle it as soon as the cost is known, and take an estimate that is rather low: what is put back counts as far as the
+    /// bucket would still have had room for it. What can be put back, and when nothing can, is said at [`Reservation::settle`].
+    ///
+    /// ```
+    /// use aliquot_client::{Limit, Limiter};
+    ///
+    /// # async fn ask(prompt: &str) -> u64 { prompt.len() as u64 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let tokens = Limiter::local(Limit::per_sec(100), 1_000)?;
+    /// let call = tokens.acquire_to_settle(10).await?;
+    /// let used = ask("why is the sky blue").await;
+    /// let settled = call.settle(used);
+    /// assert_eq!((settled.taken, tokens.tokens() as u64), (9, 981));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Limiter::acquire`]; nothing was taken.
+    pub async fn acquire_to_settle(&self, n: u64) -> Result<Reservation, Refused> {
+        self.wait_to_settle(n, None, Manner::Waits).await
+    }
+
+    /// [`Limiter::acquire_to_settle`] within `most`; at once refused if that cannot be. Who does not wait at all has the same of
+    /// [`Limiter::reserve_within`] zero.
+    ///
+    /// # Errors
+    ///
+    /// As [`Limiter::acquire_within`]; nothing was taken.
+    pub async fn acquire_to_settle_within(
+        &self,
+        n: u64,
+        most: Duration,
+    ) -> Result<Reservation, Refused> {
+        self.wait_to_settle(n, Some(most), Manner::Waits).await
+    }
+
+    /// Decides for a layer as [`Limiter::admit`] does, and answers what can be put back.
+    pub(crate) async fn admit_to_settle(&self, n: u64) -> Result<Reservation, Refused> {
+        let no = match self.take_now(n, self.now()) {
+            Ok(taken) => return Ok(self.reserved(n, taken)),
+            Err(no) => no,
+        };
+        match no {
+            _ if self.is_asked_for(no) => {
+                let grant = self.check_at_home(n, no).await?;
+                Ok(self.reserved_at_home(n, &grant))
+            }
+            No::Cold | No::Empty => {
+                let most = self.handle.shared.cold_wait;
+                self.wait_to_settle(n, Some(most), Manner::Once).await
+            }
+            no => Err(self.refuse(n, no)),
+        }
+    }
+
+    async fn wait_to_settle(
+        &self,
+        n: u64,
+        most: Option<Duration>,
+        manner: Manner,
+    ) -> Result<Reservation, Refused> {
+        if self.own.is_some() {
+            return self.wait_for_own(n, most).await;
+        }
+        let local = |now| Ok(self.reserved(n, self.take_now(n, now)?));
+        let remote = |grant| Ok(self.reserved_at_home(n, &grant));
+        self.wait_for_part(n, most, manner, local, remote).await
+    }
+
+    pub(super) fn reserved(&self, n: u64, taken: Taken) -> Reservation {
+        Reservation {
             limiter: self.clone(),
             tokens: n,
             taken,
-        })
+        }
+    }
+
+    /// What the home let through.
+    fn reserved_at_home(&self, n: u64, grant: &Grant) -> Reservation {
+        let admission = self.admitted(n, grant);
+        let (asked_at, heard_at) = (admission.asked_at, admission.decided_at);
+        self.reserved(n, Taken::at_home(asked_at, heard_at, admission.period))
+    }
+
+    fn take_now(&self, n: u64, now: Tick) -> Result<Taken, No> {
+        let lease = &self.handle.shared.lease.0;
+        self.taking_or_no(n, now, || self.gate.cell.reserve(n, now, Span::ZERO, lease))
     }
 
     /// Takes `n` for use within `most`.
@@ -97,13 +189,21 @@ impl Limiter {
         now: Tick,
         reserve: impl Fn() -> Result<Taken, No>,
     ) -> Result<Taken, Refused> {
+        let taken = self.taking_or_no(n, now, reserve);
+        taken.map_err(|no| self.refuse(n, no))
+    }
+
+    /// The same; a refusal is not counted yet.
+    fn taking_or_no(
+        &self,
+        n: u64,
+        now: Tick,
+        reserve: impl Fn() -> Result<Taken, No>,
+    ) -> Result<Taken, No> {
         let taken = reserve().or_else(|no| self.mend_and(no, n, now, &reserve));
         let taken = match taken {
             Ok(taken) => taken,
-            Err(no) => {
-                let taken = self.overrule_taking(n, no, now);
-                return taken.map_err(|no| self.refuse(n, no));
-            }
+            Err(no) => return self.overrule_taking(n, no, now),
         };
         self.admitted_here(n);
         Ok(taken)
@@ -140,6 +240,19 @@ impl Reservation {
         self.taken.period
     }
 
+    /// The same as an admission, for those who check admissions against a limit: it counts between the reading at which it was
+    /// taken and the one from which it may be used.
+    #[must_use]
+    pub const fn admission(&self) -> Admission {
+        Admission::of(self.tokens, &self.taken)
+    }
+
+    /// Whether the home of its budget decided, and not this process: then nothing can be put back.
+    #[must_use]
+    pub const fn is_from_home(&self) -> bool {
+        self.taken.is_at_home()
+    }
+
     /// How long its holder still has to wait.
     #[must_use]
     pub fn delay(&self) -> Duration {
@@ -173,6 +286,13 @@ impl Reservation {
     /// refund counts in full only while less than `(burst − tokens) ÷ rate` has passed. If
     /// more, the rest is taken, whether it is there or not: later requests wait for
     /// it (of a quota, all that is there is taken).
+    ///
+    /// Of a leased limit that is so within this process's part. What of a debt went back with a recalled part is not put back any
+    /// more, and nothing is once the part itself is another: the session began anew on another edge, or the period of a quota is over.
+    ///
+    /// What the home of a budget in one piece let through ([`Reservation::is_from_home`]) is not put back. What it cost beyond
+    /// its estimate this process asks that home for before it asks for anything else, so that later requests wait for it, too; of a quota it is
+    /// not taken.
     pub fn settle(self, actual: u64) -> Settled {
         let now = self.limiter.now();
         self.settle_at(actual, now)
@@ -185,7 +305,10 @@ impl Reservation {
             return Settled { restored, taken: 0 };
         }
         let more = actual - self.tokens;
-        let done = self.limiter.gate.cell.exact(&self.taken, more, now);
+        let done = match self.taken.is_at_home() {
+            true => self.limiter.owe_at_home(more, now),
+            false => self.limiter.gate.cell.exact(&self.taken, more, now),
+        };
         if done {
             self.limiter.admitted_here(more);
         }

@@ -4,6 +4,7 @@
 
 use super::{FROZEN, Switched};
 use crate::keyed::Keyed;
+use crate::keyed::tier::KeyTier;
 use crate::refused::Refused;
 use crate::switch::Mode;
 use aliquot_core::unit::Tick;
@@ -70,6 +71,14 @@ impl<K: Borrow<Keyed>> Switched<K> {
         }
         for ((_, n), answer) in asked.iter().zip(answers) {
             *answer = answer.or_else(|refused| self.sentry().rule(*n, refused));
+        }
+    }
+
+    /// A key of class 0 as a tier, as the mode has it.
+    pub(crate) fn key_tier<'a>(&'a self, key: &'a str) -> Switched<KeyTier<'a>> {
+        Switched {
+            tier: self.store().tier(key),
+            sentry: Arc::clone(self.sentry()),
         }
     }
 

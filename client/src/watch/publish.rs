@@ -8,7 +8,8 @@ use crate::switch::{Mode, Overruled};
 use metrics::{counter, gauge};
 
 impl Watch {
-    /// Tells the `metrics` facade all there is to tell. Call it as often as figures are collected.
+    /// Tells the `metrics` facade all there is to tell. Call it as often as figures are collected. Of a client that is watched as
+    /// `fleet`, its own breaker is told as `limit="fleet/homes"`.
     ///
     /// | name | kind | labels | what |
     /// |---|---|---|---|

@@ -9,6 +9,8 @@
     reason = "the cell has more than these tests use"
 )]
 
+mod refunds;
+
 #[path = "../../src"]
 mod source {
     pub(crate) mod cell;

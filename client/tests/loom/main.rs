@@ -250,8 +250,9 @@ fn what_is_put_back_under_another_edge_is_nobodys() {
                     0
                 })
             };
-            // The next edge has one token as well.
-            decider.replace(tokens(1), NOW);
+            // The next edge has one token as well, and as much is missing of it.
+            let burst = Tokens::from_grains(2);
+            decider.replace(Share { burst, ..tokens(1) }, NOW);
             let one = || u64::from(gate.cell.decide(Ask::Tokens(1), NOW, &lease).is_ok());
             let admitted = one() + joined([changes_its_mind]) + one();
             assert!(admitted <= 1);

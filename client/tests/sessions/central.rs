@@ -7,7 +7,7 @@ use aliquot_core::unit::Tokens;
 use std::time::Duration;
 
 /// A budget that three clients cannot share.
-fn small(key: &str) -> aliquot_core::budget::Budget {
+pub(super) fn small(key: &str) -> aliquot_core::budget::Budget {
     budget(key, |draft| {
         draft.rate = Some("100/s".into());
         draft.burst = Some("2".into());
@@ -22,13 +22,13 @@ fn one_permit(hold: &str) -> aliquot_core::budget::Budget {
     })
 }
 
-fn limiters(clients: &[Client]) -> Vec<Limiter> {
+pub(super) fn limiters(clients: &[Client]) -> Vec<Limiter> {
     let limiter = |client: &Client| client.limiter("a").expect("a key");
     clients.iter().map(limiter).collect()
 }
 
 /// Everybody wants some, until nobody is dealt any: the budget is kept.
-async fn kept(node: &FakeNode, limiters: &[Limiter], admitted: &mut Vec<Admission>) {
+pub(super) async fn kept(node: &FakeNode, limiters: &[Limiter], admitted: &mut Vec<Admission>) {
     until("the budget is kept in one piece", || {
         for limiter in limiters {
             admitted.extend(limiter.try_acquire(1));
@@ -101,6 +101,52 @@ async fn waiters_of_a_kept_budget_are_served_in_the_order_in_which_they_came() {
     let served: Result<Vec<Admission>, _> = served.into_iter().collect();
     let served = served.expect("all of them");
     assert!(served.is_sorted_by_key(|admission| admission.decided_at));
+}
+
+#[tokio::test]
+async fn what_a_home_let_through_is_not_put_back_and_what_it_cost_more_is_asked_for_first() {
+    let node = FakeNode::start(1, vec![small("a")]).await;
+    let clients = [client(&[&node]), client(&[&node]), client(&[&node])];
+    let (limiters, mut admitted) = (limiters(&clients), Vec::new());
+    kept(&node, &limiters, &mut admitted).await;
+    let costs = || {
+        node.with(|inner| {
+            inner
+                .asked
+                .iter()
+                .map(|ask| ask.cost.get())
+                .collect::<Vec<_>>()
+        })
+    };
+    let (mut asked, mut owed, mut centrally) = (costs().len(), 0, 0);
+    for round in 0..20 {
+        let call = limiters[0].acquire_to_settle(1).await;
+        let call = call.expect("a token, in time");
+        assert_eq!(call.delay(), Duration::ZERO);
+        admitted.push(call.admission());
+        let questions = costs().split_off(asked);
+        asked += questions.len();
+        if !call.is_from_home() {
+            continue;
+        }
+        // No more at once than is ever there.
+        let debts: &[u64] = [&[], &[1][..], &[2], &[2, 1]][owed as usize];
+        let first = debts.iter().map(|debt| questions.contains(debt));
+        assert!(
+            first.into_iter().all(|asked| asked),
+            "{owed} owed, {questions:?}"
+        );
+        assert_eq!(questions.last(), Some(&1));
+        centrally += 1;
+        owed = round % 4;
+        let settled = match owed {
+            0 => call.settle(0),
+            owed => call.settle(1 + owed),
+        };
+        assert_eq!((settled.restored, settled.taken), (0, owed));
+    }
+    assert!(centrally > 5, "{centrally}");
+    assert_eq!(over(&admitted, 100.0, 2.0), None);
 }
 
 #[tokio::test]

@@ -1,14 +1,16 @@
 //! The tower layer in front of axum and of a gRPC server.
 
+use super::central::{kept, limiters, small};
 use super::node::{FakeNode, rate};
 use super::{client, until};
-use aliquot_client::LimitLayer;
+use aliquot_client::{Client, Limit, LimitLayer, Limiter, Problems, Tiers};
 use axum::Router;
 use axum::body::Body;
 use axum::routing::get;
 use http::{Request, Response, StatusCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use tower::{Service, ServiceExt};
 
 fn request(grpc: bool) -> Request<Body> {
@@ -70,4 +72,85 @@ async fn the_layer_admits_what_the_limiter_does_and_says_429_with_when_to_retry(
     assert_eq!(response.status(), StatusCode::OK);
     assert_eq!(header(&response, "grpc-status"), Some("8"));
     assert_eq!(header(&response, "grpc-message"), Some("throttled"));
+}
+
+async fn says(layer: &LimitLayer<Problems>) -> (StatusCode, String) {
+    let service = tower::service_fn(async |_: Request<()>| {
+        Ok::<_, std::convert::Infallible>(Response::new(String::new()))
+    });
+    let answer = tower::Layer::layer(layer, service).oneshot(Request::new(()));
+    let answer = answer.await.expect("it never fails");
+    (answer.status(), answer.into_body())
+}
+
+fn own(burst: u64) -> Limiter {
+    Limiter::local(Limit::ZERO, burst).expect("a limit")
+}
+
+#[tokio::test]
+async fn among_several_limits_a_cold_key_is_waited_for_after_the_others_admitted() {
+    let node = FakeNode::start(1, vec![rate("a", 1_000)]).await;
+    let client = Client::builder()
+        .addresses([node.address.clone()])
+        .cold_wait(Duration::from_secs(5))
+        .connect()
+        .expect("a client");
+    let user = own(1);
+    let tiers = Tiers::new()
+        .by_key("fleet", &client, |_| Some("a".into()))
+        .limiter("user", user.clone());
+    let layer = LimitLayer::layered(tiers).expect("limits").problems();
+    let (status, said) = says(&layer).await;
+    assert_eq!(status, StatusCode::OK, "{said}");
+    assert_eq!(user.tokens(), 0.0);
+    let (_, said) = says(&layer).await;
+    assert!(said.contains("\"layer\":\"user\""), "{said}");
+}
+
+#[tokio::test]
+async fn among_several_limits_what_a_home_refuses_or_never_answers_costs_the_others_nothing() {
+    let node = FakeNode::start(1, vec![small("a")]).await;
+    let clients = [client(&[&node]), client(&[&node]), client(&[&node])];
+    let limiters = limiters(&clients);
+    kept(&node, &limiters, &mut Vec::new()).await;
+    let user = own(10);
+    let layer = |cost| {
+        let tiers = Tiers::new()
+            .by_key("fleet", &clients[0], |_| Some("a".into()))
+            .limiter("user", user.clone());
+        let layer = LimitLayer::layered(tiers).expect("limits");
+        layer.cost(move |_| cost).problems()
+    };
+    let (one, three) = (layer(1), layer(3));
+    let mut served = 0.0;
+    let three_times = tokio::time::timeout(Duration::from_secs(10), async {
+        while served < 3.0 {
+            match says(&one).await {
+                (StatusCode::OK, _) => served += 1.0,
+                (_, said) => assert!(said.contains("\"layer\":\"fleet\""), "{said}"),
+            }
+            assert_eq!(user.tokens(), 10.0 - served);
+            tokio::task::yield_now().await;
+        }
+    });
+    three_times.await.expect("it is never served");
+    // More than there ever is of the budget.
+    let (status, said) = says(&three).await;
+    assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
+    assert!(said.contains("\"layer\":\"fleet\""), "{said}");
+    assert_eq!(user.tokens(), 7.0);
+    node.with(|inner| inner.silent = true);
+    let asked = || node.with(|inner| inner.asked.len());
+    let before = asked();
+    let gone = tokio::time::timeout(Duration::from_secs(10), async {
+        loop {
+            tokio::select! {
+                // What was refused a moment ago is refused again without a question.
+                _ = says(&one) => tokio::task::yield_now().await,
+                () = until("the question arrives", || asked() > before) => break,
+            }
+        }
+    });
+    gone.await.expect("in time");
+    assert_eq!(user.tokens(), 7.0);
 }

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tower::{Layer, ServiceExt, service_fn};
 
-type Answer = Response<String>;
+pub(crate) type Answer = Response<String>;
 
-async fn asked<A: Answers<String> + 'static>(
+pub(crate) async fn asked<A: Answers<String> + 'static>(
     layer: &LimitLayer<A>,
     head: http::request::Builder,
 ) -> Answer {

@@ -5,6 +5,7 @@ mod address;
 mod answers;
 mod outgoing;
 mod said;
+mod tiered;
 
 use aliquot_client::{Limit, Limiter, ManualClock};
 use http::{HeaderMap, HeaderValue};

@@ -1,6 +1,6 @@
 //! Who waits for a leased part, and who need not begin to: by a clock that stands still.
 
-use super::super::Limiter;
+use super::super::{Limiter, Settled};
 use crate::cell::CellDecider;
 use crate::clock::{Clock, ManualClock};
 use crate::key::Gate;
@@ -160,4 +160,98 @@ fn a_wait_that_cannot_meet_its_deadline_fails_at_once_whoever_is_first() {
     assert!(second.as_mut().now_or_never().is_none());
     part.clock.advance(Duration::from_millis(51));
     assert!(served(second.as_mut().now_or_never()));
+}
+
+/// One who waited for `n` of a part of 100/s with a burst of 50, whose cost is known when `then` has happened to the part.
+fn settled(n: u64, cost: u64, then: impl FnOnce(&mut Part)) -> (Settled, u64) {
+    let mut part = Part::of(100, 50);
+    assert!(part.limiter.try_acquire(50).is_ok());
+    let limiter = part.limiter.clone();
+    let mut waits = pin!(limiter.acquire_to_settle(n));
+    assert!(waits.as_mut().now_or_never().is_none());
+    // What is rounded is rounded against the caller.
+    let made = Duration::from_millis(10 * n) + Duration::from_micros(1);
+    part.clock.advance(made);
+    let call = waits.now_or_never().expect("made").expect("served");
+    assert_eq!((call.tokens(), call.delay()), (n, Duration::ZERO));
+    then(&mut part);
+    let settled = call.settle(cost);
+    let now = part.clock.now();
+    let missing = limiter.missing_at(now).ceil() as u64;
+    (settled, missing)
+}
+
+#[test]
+fn what_was_waited_for_of_a_share_is_settled_in_it() {
+    let back = |restored| Settled { restored, taken: 0 };
+    assert_eq!(settled(20, 5, |_| {}), (back(15), 35));
+    let more = Settled {
+        restored: 0,
+        taken: 15,
+    };
+    assert_eq!(settled(20, 35, |_| {}), (more, 65));
+    // A lease that is over, or renewed, changes nothing of what was taken.
+    let lapsed = |part: &mut Part| {
+        let now = part.clock.now();
+        part.decider.admit_by(Right::Never, PeriodId::new(0), now);
+    };
+    assert_eq!(settled(20, 5, lapsed), (back(15), 35));
+    // Forty of the fifty missing went with what was recalled: the ten that are left can be put back.
+    let recalled = |part: &mut Part| {
+        let (now, grains) = (part.clock.now(), terms().scale.grains_per_token());
+        let burst = Tokens::from_grains(40 * grains);
+        part.decider.withdraw(Rate::ZERO, burst, now);
+    };
+    let (settled_so, missing) = settled(20, 0, recalled);
+    assert!(
+        (9..=10).contains(&(settled_so.restored + missing)),
+        "{settled_so:?}, {missing} missing"
+    );
+}
+
+#[test]
+fn nothing_is_put_back_under_another_edge_and_nothing_owed_to_it() {
+    let nothing = Settled {
+        restored: 0,
+        taken: 0,
+    };
+    let another = |part: &mut Part| {
+        let now = part.clock.now();
+        part.decider.replace(Share::EMPTY, now);
+        part.deposit(100, 50);
+    };
+    for cost in [0, 35] {
+        assert_eq!(settled(20, cost, another), (nothing, 0));
+    }
+}
+
+/// What a home let through and is known to have cost more when the budget is dealt again, or is dealt only then.
+#[test]
+fn what_is_owed_to_a_home_is_owed_to_the_part_that_follows() {
+    for late in [false, true] {
+        let mut part = Part::of(100, 50);
+        part.agree(Terms {
+            gathered: true,
+            ..terms()
+        });
+        let dealt = |part: &mut Part| part.agree(terms());
+        let owe = |part: &Part| {
+            let now = part.clock.now();
+            assert!(part.limiter.owe_at_home(30, now));
+        };
+        match late {
+            true => {
+                dealt(&mut part);
+                owe(&part);
+            }
+            false => {
+                owe(&part);
+                assert_eq!(part.limiter.missing_at(part.clock.now()), 0.0);
+                dealt(&mut part);
+            }
+        }
+        assert_eq!(part.limiter.missing_at(part.clock.now()).ceil(), 30.0);
+        dealt(&mut part);
+        assert_eq!(part.limiter.missing_at(part.clock.now()).ceil(), 30.0);
+    }
 }

@@ -1,0 +1,197 @@
+//! What a request is decided by, and how it came out.
+
+use super::tiers::{Named, decide_all};
+use super::{Of, Rules};
+use crate::client::Client;
+use crate::error::KeyRefused;
+use crate::keyed::Keyed;
+use crate::limiter::{Limiter, Snapshot, Standing};
+use crate::refused::Refused;
+use crate::switched::Switched;
+use crate::tier::{Slip, Tier};
+use aliquot_core::unit::Tick;
+use http::request::Parts;
+use std::sync::Arc;
+
+/// By what requests are decided.
+#[derive(Clone)]
+pub(super) enum By {
+    One(Which),
+    All(Arc<[Named]>),
+}
+
+/// Which limit is a request's.
+#[derive(Clone)]
+pub(super) enum Which {
+    Limiter(Limiter),
+    Keys(Of<Option<Result<Limiter, KeyRefused>>>),
+    Store(Switched<Arc<Keyed>>, Of<Option<String>>),
+    Tier(Arc<dyn Tier>),
+}
+
+/// How a request came out.
+pub(super) enum Outcome<'a> {
+    /// Nothing limits it.
+    Free,
+    Admitted(Meters<'a>),
+    Refused(Asked<'a>, Refused),
+    /// Its key is none, or one too many.
+    NoKey(KeyRefused),
+}
+
+/// A limit that a request is asked of, and is looked at when it is answered.
+pub(super) struct Asked<'a> {
+    /// Where there are several.
+    pub(super) name: Option<&'a str>,
+    pub(super) meter: Meter,
+}
+
+/// All that admitted a request.
+pub(super) struct Meters<'a> {
+    pub(super) first: Asked<'a>,
+    pub(super) others: Vec<Asked<'a>>,
+}
+
+#[derive(Debug)]
+pub(super) enum Meter {
+    Limiter(Limiter),
+    Key(Switched<Arc<Keyed>>, String),
+    Tier(Arc<dyn Tier>),
+}
+
+impl Which {
+    pub(super) fn of_keys<F>(client: &Client, key: F) -> Self
+    where
+        F: Fn(&Parts) -> Option<String> + Send + Sync + 'static,
+    {
+        let client = client.clone();
+        Self::Keys(Arc::new(move |parts| {
+            key(parts).map(|key| client.limiter(&key))
+        }))
+    }
+
+    /// A request's; `None` if it has none here.
+    pub(super) fn meter(&self, parts: &Parts) -> Option<Result<Meter, KeyRefused>> {
+        Some(Ok(match self {
+            Self::Limiter(limiter) => Meter::Limiter(limiter.clone()),
+            Self::Keys(limiter) => return limiter(parts).map(|found| found.map(Meter::Limiter)),
+            Self::Store(store, key) => Meter::Key(store.clone(), key(parts)?),
+            Self::Tier(tier) => Meter::Tier(Arc::clone(tier)),
+        }))
+    }
+}
+
+impl Rules {
+    fn leaves_out(&self, path: &str) -> bool {
+        self.except.iter().any(|left_out| {
+            let below = left_out
+                .strip_suffix("/*")
+                .and_then(|root| path.strip_prefix(root));
+            **left_out == *path || below.is_some_and(|rest| rest.starts_with('/'))
+        })
+    }
+
+    pub(super) async fn decide(&self, parts: &Parts) -> Outcome<'_> {
+        if self.leaves_out(parts.uri.path()) {
+            return Outcome::Free;
+        }
+        match &self.by {
+            By::One(which) => match which.meter(parts) {
+                None => Outcome::Free,
+                Some(Err(refused)) => Outcome::NoKey(refused),
+                Some(Ok(meter)) => self.decide_one(meter, (self.cost)(parts)).await,
+            },
+            By::All(named) => {
+                decide_all(named, parts, (self.cost)(parts), self.on_admit.as_ref()).await
+            }
+        }
+    }
+
+    async fn decide_one(&self, meter: Meter, n: u64) -> Outcome<'_> {
+        let outcome = match &meter {
+            Meter::Limiter(limiter) => limiter.admit(n).await.map(|admission| {
+                if let Some(hook) = &self.on_admit {
+                    hook(limiter, &admission);
+                }
+            }),
+            Meter::Key(store, key) => store.try_acquire(key, n),
+            Meter::Tier(tier) => tier.take_at(n, tier.now()).map(|_| ()),
+        };
+        let asked = Asked { name: None, meter };
+        match outcome {
+            Ok(()) => Outcome::Admitted(Meters {
+                first: asked,
+                others: Vec::new(),
+            }),
+            Err(refused) => Outcome::Refused(asked, refused),
+        }
+    }
+}
+
+impl Asked<'_> {
+    /// What is held of it, by its name; `None` where that is not known, or there is no limit to speak of.
+    pub(super) fn read(&self) -> Option<(&str, Snapshot)> {
+        let held = match &self.meter {
+            Meter::Limiter(limiter) => limiter.peek(),
+            Meter::Key(store, key) => store.tier().peek_at(key, store.tier().now()),
+            Meter::Tier(_) => return None,
+        };
+        let limited = matches!(
+            held.right,
+            Standing::Leased | Standing::Floor | Standing::Forever
+        );
+        (limited && held.burst > 0).then(|| (self.name.unwrap_or("share"), held))
+    }
+}
+
+impl Meters<'_> {
+    /// The one that has the fewest tokens left; of those that have as few, the first.
+    pub(super) fn tightest(&self) -> Option<(&str, Snapshot)> {
+        let all = std::iter::once(&self.first).chain(&self.others);
+        let read = all.filter_map(Asked::read);
+        read.min_by_key(|(_, held)| held.level)
+    }
+}
+
+/// Among several limits.
+impl Tier for Meter {
+    fn now(&self) -> Tick {
+        match self {
+            Self::Limiter(limiter) => Tier::now(limiter),
+            Self::Key(store, _) => store.tier().now(),
+            Self::Tier(tier) => tier.now(),
+        }
+    }
+
+    fn take_at(&self, n: u64, now: Tick) -> Result<Slip, Refused> {
+        match self {
+            Self::Limiter(limiter) => limiter.take_at(n, now),
+            Self::Key(store, key) => store.key_tier(key).take_at(n, now),
+            Self::Tier(tier) => tier.take_at(n, now),
+        }
+    }
+
+    fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
+        match self {
+            Self::Limiter(limiter) => Tier::peek_at(limiter, n, now),
+            Self::Key(store, key) => store.key_tier(key).peek_at(n, now),
+            Self::Tier(tier) => tier.peek_at(n, now),
+        }
+    }
+
+    fn put_back_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
+        match self {
+            Self::Limiter(limiter) => limiter.put_back_at(slip, n, now),
+            Self::Key(store, key) => store.key_tier(key).put_back_at(slip, n, now),
+            Self::Tier(tier) => tier.put_back_at(slip, n, now),
+        }
+    }
+
+    fn owe_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
+        match self {
+            Self::Limiter(limiter) => limiter.owe_at(slip, n, now),
+            Self::Key(store, key) => store.key_tier(key).owe_at(slip, n, now),
+            Self::Tier(tier) => tier.owe_at(slip, n, now),
+        }
+    }
+}

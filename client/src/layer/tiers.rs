@@ -1,0 +1,247 @@
+//! Several limits in front of one service.
+
+use super::Hook;
+use super::decide::{Asked, Meter, Meters, Outcome, Which};
+use crate::client::Client;
+use crate::keyed::Keyed;
+use crate::layers::row::{By, Row};
+use crate::limiter::{Limiter, Reservation};
+use crate::refused::Refused;
+use crate::switched::Switched;
+use crate::tier::{Slip, Tier};
+use http::request::Parts;
+use std::fmt;
+use std::sync::Arc;
+
+/// The limits that a request must all pass, each with a name, for [`LimitLayer::layered`](crate::LimitLayer::layered).
+///
+/// They are asked in the order given: put the cheapest and the likeliest to refuse first. All of them admit, or
+/// nothing is taken from any, as of [`Layers`](crate::Layers). A request that has no key for one of them is not limited by that one. What
+/// waits for a node, a leased limit that is not known yet or that its home decides, is asked when all others have admitted, and they put back what they took if
+/// it refuses, or the request is gone.
+///
+/// A refusal says which of the limits it was that has to be waited for the longest: `Retry-After` and the fields ([`Fields`](crate::Fields)) are that one's, by
+/// its name, and so is a problem, as its member `layer`. The fields of a request that was admitted speak of the limit that has the fewest tokens left.
+///
+/// ```
+/// use aliquot_client::web::{Proxies, key};
+/// use aliquot_client::{Keyed, Limit, LimitLayer, Limiter, Tiers};
+/// use std::sync::Arc;
+///
+/// let store = |per_sec, burst| Keyed::new(Limit::per_sec(per_sec), burst, 10_000).map(Arc::new);
+/// let tiers = Tiers::new()
+///     .in_store("address", store(5, 10)?, key::ip(key::peer, Proxies::none()))
+///     .in_store("user", store(20, 40)?, key::header("x-user"))
+///     .in_store("route", store(2_000, 2_000)?, |head| Some(head.uri.path().into()))
+///     .limiter("service", Limiter::local(Limit::per_sec(10_000), 10_000)?);
+/// let layer = LimitLayer::layered(tiers)?.except(["/health"]).problems();
+/// # let _ = tower_layer::Layer::layer(&layer, ());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Default)]
+#[must_use = "they limit nothing until a layer has them"]
+pub struct Tiers {
+    named: Vec<Named>,
+}
+
+/// A limit and its name.
+#[derive(Clone)]
+pub(super) struct Named {
+    name: Box<str>,
+    which: Which,
+}
+
+/// Why limits cannot be a layer's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TiersError {
+    /// There are none.
+    #[error("tiers: there are none; at least one limit is needed")]
+    None,
+    /// A name cannot be sent in a field of an answer.
+    #[error(
+        "tiers: {name:?} is no name; 1 to {most} visible ASCII characters other than '\"' and '\\' are allowed"
+    )]
+    Name {
+        /// What stood there.
+        name: Box<str>,
+        /// The most characters of one.
+        most: usize,
+    },
+    /// Two limits have the same name.
+    #[error("tiers: {name:?} is there twice; each limit needs a name of its own")]
+    Twice {
+        /// The name.
+        name: Box<str>,
+    },
+}
+
+impl fmt::Debug for Tiers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.named.iter().map(|named| &named.name);
+        f.debug_list().entries(names).finish()
+    }
+}
+
+impl Tiers {
+    /// The most characters of a name.
+    pub const NAME_MAX: usize = 64;
+
+    /// None yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// All requests against one limiter, of this process's own or leased.
+    pub fn limiter(self, name: &str, limiter: Limiter) -> Self {
+        self.and(name, Which::Limiter(limiter))
+    }
+
+    /// Each request against the limiter of its key, as of [`LimitLayer::by_key`](crate::LimitLayer::by_key).
+    pub fn by_key<F>(self, name: &str, client: &Client, key: F) -> Self
+    where
+        F: Fn(&Parts) -> Option<String> + Send + Sync + 'static,
+    {
+        self.and(name, Which::of_keys(client, key))
+    }
+
+    /// Each request against its key's bucket in a store, as of [`LimitLayer::in_store`](crate::LimitLayer::in_store).
+    pub fn in_store<F>(self, name: &str, store: impl Into<Switched<Arc<Keyed>>>, key: F) -> Self
+    where
+        F: Fn(&Parts) -> Option<String> + Send + Sync + 'static,
+    {
+        self.and(name, Which::Store(store.into(), Arc::new(key)))
+    }
+
+    /// All requests against a limit of another kind: a window, a shadow, one of your own. Nobody knows what it holds, so fields
+    /// never speak of it.
+    pub fn tier(self, name: &str, tier: impl Tier + 'static) -> Self {
+        self.and(name, Which::Tier(Arc::new(tier)))
+    }
+
+    fn and(mut self, name: &str, which: Which) -> Self {
+        let name = name.into();
+        self.named.push(Named { name, which });
+        self
+    }
+
+    pub(super) fn checked(self) -> Result<Arc<[Named]>, TiersError> {
+        if self.named.is_empty() {
+            return Err(TiersError::None);
+        }
+        for (at, Named { name, .. }) in self.named.iter().enumerate() {
+            let sent = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
+            let most = Self::NAME_MAX;
+            if name.is_empty() || name.len() > most || !name.bytes().all(sent) {
+                let name = name.chars().take(most).collect();
+                return Err(TiersError::Name { name, most });
+            }
+            if self.named.iter().take(at).any(|other| other.name == *name) {
+                return Err(TiersError::Twice { name: name.clone() });
+            }
+        }
+        Ok(self.named.into())
+    }
+}
+
+/// What was taken until now; put back if this is dropped before it is kept.
+struct Taken<'r, 'a> {
+    row: Row<'r, 'a>,
+    slips: Vec<Slip>,
+    late: Vec<Reservation>,
+    tokens: u64,
+    kept: bool,
+}
+
+impl Drop for Taken<'_, '_> {
+    fn drop(&mut self) {
+        if !self.kept {
+            for late in self.late.drain(..) {
+                late.settle(0);
+            }
+            self.row.settle(&self.slips, (self.tokens, 0), By::Own);
+        }
+    }
+}
+
+/// Decides by all limits that have to do with a request.
+pub(super) async fn decide_all<'a>(
+    named: &'a [Named],
+    parts: &Parts,
+    n: u64,
+    on_admit: Option<&Hook>,
+) -> Outcome<'a> {
+    let mut asked = Vec::with_capacity(named.len());
+    for Named { name, which } in named {
+        match which.meter(parts) {
+            None => {}
+            Some(Err(refused)) => return Outcome::NoKey(refused),
+            Some(Ok(meter)) => asked.push(Asked {
+                name: Some(name),
+                meter,
+            }),
+        }
+    }
+    if asked.is_empty() {
+        return Outcome::Free;
+    }
+    match take_all(&asked, n, on_admit).await {
+        Ok(()) => Outcome::Admitted(Meters {
+            first: asked.remove(0),
+            others: asked,
+        }),
+        Err((at, refused)) => Outcome::Refused(asked.swap_remove(at), refused),
+    }
+}
+
+/// Takes `n` from each, or nothing from any; which of them refused. What needs a node comes last, in its order.
+async fn take_all(
+    asked: &[Asked<'_>],
+    n: u64,
+    on_admit: Option<&Hook>,
+) -> Result<(), (usize, Refused)> {
+    let (late, here): (Vec<usize>, Vec<usize>) = (0..asked.len()).partition(|&at| {
+        let limiter = asked[at].limiter();
+        limiter.is_some_and(|limiter| limiter.needs_a_node(n, limiter.now()))
+    });
+    let row = here.iter().map(|&at| {
+        let Asked { name, meter } = &asked[at];
+        (name.unwrap_or_default(), meter as &dyn Tier)
+    });
+    let row: Vec<(&str, &dyn Tier)> = row.collect();
+    let mut slips = vec![Slip::NOTHING; row.len()];
+    let took = Row(&row).take(&mut slips, n, By::Own);
+    took.map_err(|no| (here[no.index], no.refused))?;
+    let mut taken = Taken {
+        row: Row(&row),
+        slips,
+        late: Vec::with_capacity(late.len()),
+        tokens: n,
+        kept: false,
+    };
+    for &at in &late {
+        if let Some(limiter) = asked[at].limiter() {
+            let admitted = limiter.admit_to_settle(n).await;
+            taken.late.push(admitted.map_err(|refused| (at, refused))?);
+        }
+    }
+    taken.kept = true;
+    if let Some(hook) = on_admit {
+        let here = here.iter().zip(&taken.slips);
+        let here = here.filter_map(|(&at, slip)| Some((asked[at].limiter()?, slip.admission()?)));
+        let late = late.iter().zip(&taken.late);
+        let late = late.filter_map(|(&at, late)| Some((asked[at].limiter()?, late.admission())));
+        here.chain(late)
+            .for_each(|(limiter, admission)| hook(limiter, &admission));
+    }
+    Ok(())
+}
+
+impl Asked<'_> {
+    const fn limiter(&self) -> Option<&Limiter> {
+        match &self.meter {
+            Meter::Limiter(limiter) => Some(limiter),
+            Meter::Key(..) | Meter::Tier(_) => None,
+        }
+    }
+}
