@@ -169,7 +169,7 @@ impl Slot {
         units << self.shift
     }
 
-    /// Capacity, places and the number of the mark, if what is packed is of a rate that is not zero, in grains.
+    /// Capacity, places and the number of the mark, if what is packed is of a rate, in grains.
     /// Of another kind the number is none of a mark's; and a shift, which is above the places, makes them too many.
     #[inline(always)]
     pub(crate) fn plain(meta: u64) -> Option<(u64, u32, u64)> {
@@ -233,7 +233,7 @@ fn shift_of(rate: Rate, burst: Tokens) -> u32 {
 /// `⌊rate · 2^places ÷ (10⁹ · 2^shift)⌋`, with as many places as fit 64 bits.
 fn multiplier(rate: Rate, shift: u32) -> (u64, u32) {
     if rate.is_zero() {
-        return (0, 0);
+        return (0, u64::BITS);
     }
     let rate = u128::from(rate.grains());
     // In two steps, since the dividend has up to 157 bits.

@@ -217,7 +217,7 @@ proptest! {
             prop_assert!(refused.is_none_or(|refused| refused == theirs), "{refused:?}, {theirs:?}");
             prop_assert!(!mine || theirs.is_ok());
             // Whatever is held and lawful, and counted in grains, is admitted on the short road.
-            let grains = unit_of(part.rate, part.burst) == 1 && !part.rate.is_zero();
+            let grains = unit_of(part.rate, part.burst) == 1;
             prop_assert!(mine || theirs.is_err() || mark == Mark::Open || !grains);
             let levels = [&short, &long].map(|gate| format!("{:?}", gate.cell.view(now)));
             prop_assert_eq!(&levels[0], &levels[1]);
