@@ -15,6 +15,10 @@ pub(crate) enum Bug {
     BlindStore,
     /// What was taken is put back whatever became of its edge.
     EraIgnored,
+    /// What was said to be put back and was not keeps who said it from putting it back.
+    SaidAgain,
+    /// Who puts back does not count what others put back meanwhile.
+    OthersUnseen,
     /// Who takes a slot from a key does not look at its debt again.
     DebtUnseen,
     /// Who charges a key does not look at its slot again.

@@ -253,14 +253,16 @@ impl Cell {
             let after = back.wrapping_add(slot.grains(units));
             let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
             let said = self.cold.back.compare_exchange(back, after, done, found);
-            if said.is_err() {
+            if said.is_err() && !sync::planted(Bug::OthersUnseen) {
                 continue;
             }
             let debt = word.debt.saturating_sub(units);
             if self.swap(seen, Word { debt, ..*word }).is_ok() {
                 return slot.grains(units);
             }
-            said_in_vain = said_in_vain.wrapping_add(slot.grains(units));
+            if !sync::planted(Bug::SaidAgain) {
+                said_in_vain = said_in_vain.wrapping_add(slot.grains(units));
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use super::name::by_words;
 use super::table::No;
 use super::{Class, Keyed};
 use crate::refused::Refused;
-use crate::sync::Ordering;
+use crate::sync::{self, Bug, Ordering};
 use crate::tier::{Slip, Tier};
 use aliquot_core::unit::Tick;
 
@@ -160,7 +160,9 @@ impl Keyed {
                 let others = slot.units(others).saturating_add(full);
                 let room = charged.debt.saturating_sub(others).max(charged.cost.saturating_sub(since));
                 let room = room.min(debt.saturating_sub(full)).min(units);
-                said_in_vain = said_in_vain.wrapping_add(n);
+                if !sync::planted(Bug::SaidAgain) {
+                    said_in_vain = said_in_vain.wrapping_add(n);
+                }
                 debt - room
             })
         });

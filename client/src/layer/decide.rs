@@ -166,7 +166,7 @@ impl Tier for Meter {
     fn take_at(&self, n: u64, now: Tick) -> Result<Slip, Refused> {
         match self {
             Self::Limiter(limiter) => limiter.take_at(n, now),
-            Self::Key(store, key) => store.key_tier(key).take_at(n, now),
+            Self::Key(store, key) => store.key(key).take_at(n, now),
             Self::Tier(tier) => tier.take_at(n, now),
         }
     }
@@ -174,7 +174,7 @@ impl Tier for Meter {
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
         match self {
             Self::Limiter(limiter) => Tier::peek_at(limiter, n, now),
-            Self::Key(store, key) => store.key_tier(key).peek_at(n, now),
+            Self::Key(store, key) => store.key(key).peek_at(n, now),
             Self::Tier(tier) => tier.peek_at(n, now),
         }
     }
@@ -182,7 +182,7 @@ impl Tier for Meter {
     fn put_back_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
         match self {
             Self::Limiter(limiter) => limiter.put_back_at(slip, n, now),
-            Self::Key(store, key) => store.key_tier(key).put_back_at(slip, n, now),
+            Self::Key(store, key) => store.key(key).put_back_at(slip, n, now),
             Self::Tier(tier) => tier.put_back_at(slip, n, now),
         }
     }
@@ -190,7 +190,7 @@ impl Tier for Meter {
     fn owe_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
         match self {
             Self::Limiter(limiter) => limiter.owe_at(slip, n, now),
-            Self::Key(store, key) => store.key_tier(key).owe_at(slip, n, now),
+            Self::Key(store, key) => store.key(key).owe_at(slip, n, now),
             Self::Tier(tier) => tier.owe_at(slip, n, now),
         }
     }

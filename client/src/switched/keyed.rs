@@ -74,10 +74,30 @@ impl<K: Borrow<Keyed>> Switched<K> {
         }
     }
 
-    /// A key of class 0 as a tier, as the mode has it.
-    pub(crate) fn key_tier<'a>(&'a self, key: &'a str) -> Switched<KeyTier<'a>> {
+    /// [`Keyed::tier`], as the mode has it: what [`Switched::tier`] answers is the store itself, whose keys
+    /// know no mode.
+    ///
+    /// ```
+    /// use aliquot_client::{Keyed, Layers, Limit, Limiter, Mode, Switched};
+    ///
+    /// let users = Switched::new(Keyed::new(Limit::per_sec(1), 1, 1_000)?);
+    /// let global = Limiter::local(Limit::per_sec(1_000), 1_000)?;
+    /// users.set_mode(Mode::Freeze);
+    /// let user = users.key("user/42");
+    /// let layers = Layers::of_any([("user", &user), ("global", &global)]);
+    /// assert_eq!(layers.try_acquire(1).unwrap_err().layer, "user");
+    /// # Ok::<(), aliquot_client::LimitError>(())
+    /// ```
+    #[must_use]
+    pub fn key<'a>(&'a self, key: &'a str) -> Switched<KeyTier<'a>> {
+        self.key_of(0, key)
+    }
+
+    /// [`Keyed::tier_of`], as the mode has it.
+    #[must_use]
+    pub fn key_of<'a>(&'a self, class: u16, key: &'a str) -> Switched<KeyTier<'a>> {
         Switched {
-            tier: self.store().tier(key),
+            tier: self.store().tier_of(class, key),
             sentry: Arc::clone(self.sentry()),
         }
     }

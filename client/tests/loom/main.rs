@@ -28,6 +28,7 @@ mod keys;
 mod leases;
 mod log;
 mod purses;
+mod refunds;
 #[path = "../../src/shape/log/ring.rs"]
 mod ring;
 mod sync;

@@ -10,6 +10,8 @@ pub(crate) enum Bug {
     SameEpoch,
     BlindStore,
     EraIgnored,
+    SaidAgain,
+    OthersUnseen,
     DebtUnseen,
     OwnerUnseen,
     NotHeld,

@@ -1,0 +1,103 @@
+//! What several put back at once, in every interleaving that loom finds.
+
+use super::purses::{Shared, dealt, part};
+use super::{NOW, PERIOD, explore};
+use crate::cell::Ask;
+use crate::cell::book::Taken;
+use crate::clock::ManualClock;
+use crate::keyed::Keyed;
+use crate::limit::Limit;
+use crate::sync::Bug;
+use crate::tier::Tier;
+use aliquot_core::client::{Decider, Right};
+use aliquot_core::unit::{Span, Tick};
+use loom::thread;
+use std::sync::Arc;
+
+/// Twice four tokens of ten, of which one is made a second.
+fn two_of_four() -> (Shared, impl Decider, [Taken; 2]) {
+    let (shared, decider) = dealt(1, 10);
+    let four = || {
+        let taken = shared.gate.cell.reserve(4, NOW, Span::ZERO, &shared.lease);
+        taken.expect("there are ten")
+    };
+    let both = [four(), four()];
+    (shared, decider, both)
+}
+
+fn grains(tokens: u64) -> u64 {
+    part(0, tokens, 0).burst.grains()
+}
+
+/// Whoever decides in between takes nothing of what there is room for.
+#[test]
+fn what_is_put_back_is_all_that_there_is_room_for_whoever_decides_meanwhile() {
+    const LATER: Tick = NOW.after(Span::from_secs(5));
+    explore(
+        || {
+            let (shared, _decider, [_, second]) = two_of_four();
+            let decides = {
+                let Shared { gate, lease } = shared.clone();
+                thread::spawn(move || gate.cell.decide(Ask::Tokens(1), LATER, &lease).is_ok())
+            };
+            // Eight were missing, and five were made since.
+            let back = shared.gate.cell.put_back_of(&second, 4, LATER);
+            assert_eq!(back, grains(3));
+            assert!(decides.join().expect("no panic"));
+        },
+        &[Bug::SaidAgain],
+    );
+}
+
+/// The same of a key among others.
+#[test]
+fn what_a_key_is_put_back_is_all_that_there_is_room_for_whoever_charges_it_meanwhile() {
+    const START: Tick = Tick::from_nanos(1_000_000_000_000);
+    const LATER: Tick = START.after(Span::from_secs(5));
+    explore(
+        || {
+            let clock = ManualClock::new();
+            clock.set(START);
+            let builder = Keyed::builder(Limit::per_sec(1), 10, 1);
+            let store = builder.clock(Arc::new(clock)).seed(7).build();
+            let store = Arc::new(store.expect("a store"));
+            let four = || store.tier("a").take_at(4, START).expect("there are ten");
+            let [_, second] = [four(), four()];
+            let charges = {
+                let store = Arc::clone(&store);
+                thread::spawn(move || store.try_acquire_at("a", 1, LATER).is_ok())
+            };
+            assert_eq!(store.tier("a").put_back_at(&second, 4, LATER), 3);
+            assert!(charges.join().expect("no panic"));
+        },
+        &[Bug::SaidAgain],
+    );
+}
+
+/// Each counts what the other put back before it.
+#[test]
+fn what_two_put_back_at_once_is_no_more_than_in_turn() {
+    const SOON: Tick = NOW.after(Span::from_secs(2));
+    const LATER: Tick = NOW.after(Span::from_millis(6_500));
+    explore(
+        || {
+            let (shared, mut decider, [first, second]) = two_of_four();
+            // In another epoch nothing but what others put back tells how much is missing.
+            decider.admit_by(Right::Leased, PERIOD, NOW);
+            let used = shared.gate.cell.decide(Ask::Tokens(2), NOW, &shared.lease);
+            assert!(
+                used.is_ok(),
+                "so that there is room for all that they put back"
+            );
+            let puts_back = {
+                let gate = shared.gate.clone();
+                thread::spawn(move || gate.cell.put_back_of(&first, 4, SOON))
+            };
+            let mine = shared.gate.cell.put_back_of(&second, 4, LATER);
+            let theirs = puts_back.join().expect("no panic");
+            // In turn it is two and nothing, or one and a half and a half.
+            assert!(mine + theirs <= grains(2), "{mine} and {theirs}");
+        },
+        &[Bug::OthersUnseen],
+    );
+}

@@ -1,0 +1,243 @@
+//! Modes over a store of keys, beside a store that has none.
+
+use aliquot_client::{
+    Keyed, Limit, ManualClock, Mode, Overruled, Reason, Refused, Span, Switched, Tick, Tier, Watch,
+};
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
+use std::borrow::Borrow;
+use std::sync::Arc;
+
+const KEYS: [&str; 3] = ["a", "b", "c"];
+const START: Tick = Tick::from_nanos(1_000_000_000_000);
+
+/// How a key is asked for tokens.
+#[derive(Clone, Copy, Debug)]
+enum Verb {
+    Now,
+    At,
+    Class(u16),
+    Tier,
+    /// Looks, and takes nothing.
+    Peek,
+    /// All keys at once, with what comes after it for each next one.
+    Each,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Mode(Mode),
+    Ask(Verb, usize, u64),
+    Pass(u64),
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let verb = prop_oneof![
+        Just(Verb::Now),
+        Just(Verb::At),
+        (0..3_u16).prop_map(Verb::Class),
+        Just(Verb::Tier),
+        Just(Verb::Peek),
+        Just(Verb::Each),
+    ];
+    let op = prop_oneof![
+        2 => prop::sample::select(&Mode::ALL[..]).prop_map(Op::Mode),
+        8 => (verb, 0..KEYS.len(), 0..6_u64).prop_map(|(verb, key, n)| Op::Ask(verb, key, n)),
+        2 => (0..2_000_u64).prop_map(Op::Pass),
+    ];
+    prop::collection::vec(op, 1..60)
+}
+
+fn store(clock: &ManualClock) -> Keyed {
+    let builder = Keyed::builder(Limit::per_sec(2), 4, 100).class(Limit::per_sec(1), 2);
+    let store = builder.clock(Arc::new(clock.clone())).seed(7).build();
+    store.expect("a store")
+}
+
+/// What there should be of it.
+struct Expected {
+    plain: Keyed,
+    mode: Mode,
+    overruled: Overruled,
+    refused: u64,
+}
+
+impl Expected {
+    /// What becomes of a request for `n`, and of what the store says of it if it is asked.
+    fn of(
+        &mut self,
+        n: u64,
+        ask: impl FnOnce(&Keyed) -> Result<(), Refused>,
+    ) -> Result<(), Refused> {
+        let answer = match self.mode {
+            Mode::Freeze => {
+                self.overruled.frozen += 1;
+                Err(Refused::from(Reason::Frozen))
+            }
+            Mode::Enforce => ask(&self.plain),
+            Mode::DryRun | Mode::Bypass => {
+                if ask(&self.plain).is_err() {
+                    self.overruled.let_through += 1;
+                    self.overruled.tokens += n;
+                }
+                Ok(())
+            }
+        };
+        self.refused += u64::from(answer.is_err());
+        answer
+    }
+
+    fn peeked(&self, looked: Result<(), Refused>) -> Result<(), Refused> {
+        match self.mode {
+            Mode::Enforce => looked,
+            Mode::Freeze => Err(Refused::from(Reason::Frozen)),
+            Mode::DryRun | Mode::Bypass => Ok(()),
+        }
+    }
+}
+
+/// Asks both, and says what each answered.
+fn ask<K: Borrow<Keyed>>(
+    store: &Switched<K>,
+    expected: &mut Expected,
+    (verb, which, n): (Verb, usize, u64),
+    now: Tick,
+) -> [Vec<Result<(), Refused>>; 2] {
+    let key = KEYS[which];
+    let one = |answer, expected| [vec![answer], vec![expected]];
+    match verb {
+        Verb::Now => one(
+            store.try_acquire(key, n),
+            expected.of(n, |plain| plain.try_acquire(key, n)),
+        ),
+        Verb::At => one(
+            store.try_acquire_at(key, n, now),
+            expected.of(n, |plain| plain.try_acquire_at(key, n, now)),
+        ),
+        Verb::Class(class) => one(
+            store.try_acquire_of(class, key, n, now),
+            expected.of(n, |plain| plain.try_acquire_of(class, key, n, now)),
+        ),
+        Verb::Tier => one(
+            store.key_of(1, key).take_at(n, now).map(drop),
+            expected.of(n, |plain| plain.tier_of(1, key).take_at(n, now).map(drop)),
+        ),
+        Verb::Peek => one(
+            store.key(key).peek_at(n, now),
+            expected.peeked(expected.plain.tier(key).peek_at(n, now)),
+        ),
+        Verb::Each => {
+            let asked: Vec<_> = KEYS.iter().zip(n..).map(|(&key, n)| (key, n)).collect();
+            let mut answers = vec![Err(Refused::from(Reason::Cold)); asked.len()];
+            match n & 1 {
+                0 => store.try_each(&asked, &mut answers),
+                _ => store.try_each_at(&asked, &mut answers, now),
+            }
+            let each = asked
+                .iter()
+                .map(|&(key, n)| expected.of(n, |plain| plain.try_acquire_at(key, n, now)));
+            let each = each.collect();
+            [answers, each]
+        }
+    }
+}
+
+/// What is admitted, taken, counted and told is what the mode says of what a store without one would do.
+fn whatever_is_asked<K: Borrow<Keyed>>(
+    store: &Switched<K>,
+    clock: &ManualClock,
+    plain: Keyed,
+    ops: &[Op],
+) -> TestCaseResult {
+    let watch = Watch::new();
+    watch.register("keys", store);
+    let mut now = START;
+    let mut expected = Expected {
+        plain,
+        mode: store.mode(),
+        overruled: Overruled::default(),
+        refused: 0,
+    };
+    for &op in ops {
+        match op {
+            Op::Mode(mode) => {
+                store.set_mode(mode);
+                expected.mode = mode;
+            }
+            Op::Pass(ms) => {
+                now = now.after(Span::from_millis(ms));
+                clock.set(now);
+            }
+            Op::Ask(verb, which, n) => {
+                let [answers, each] = ask(store, &mut expected, (verb, which, n), now);
+                prop_assert_eq!(answers, each, "in {}", expected.mode);
+            }
+        }
+        let of = |store: &Keyed| {
+            KEYS.map(|key| [0, 1].map(|class| first_refused(store, class, key, now)))
+        };
+        let tier: &Keyed = store.tier().borrow();
+        prop_assert_eq!(of(tier), of(&expected.plain));
+        let post = &watch.posts()[0];
+        prop_assert_eq!(
+            (post.mode, post.overruled),
+            (expected.mode, expected.overruled)
+        );
+        prop_assert_eq!(store.overruled(), expected.overruled);
+        let told: u64 = post.reasons.iter().map(|(_, count)| count).sum();
+        prop_assert_eq!(told, expected.refused);
+    }
+    Ok(())
+}
+
+/// The least cost that a key of a class has not.
+fn first_refused(store: &Keyed, class: u16, key: &str, now: Tick) -> Option<u64> {
+    (0..10).find(|&n| store.tier_of(class, key).peek_at(n, now).is_err())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn a_mode_over_keys_changes_what_it_says_and_nothing_else(ops in ops(), shadow in any::<bool>()) {
+        let clock = ManualClock::new();
+        clock.set(START);
+        let plain = store(&clock);
+        let own = store(&clock);
+        let own = if shadow { Switched::shadow(own) } else { Switched::new(own) };
+        prop_assert_eq!(own.mode(), if shadow { Mode::DryRun } else { Mode::Enforce });
+        whatever_is_asked(&own, &clock, plain, &ops)?;
+    }
+
+    #[test]
+    fn a_mode_over_shared_keys_does_the_same(ops in ops()) {
+        let clock = ManualClock::new();
+        clock.set(START);
+        let shared = Arc::new(store(&clock));
+        let switched = Switched::from(Arc::clone(&shared));
+        whatever_is_asked(&switched.clone(), &clock, store(&clock), &ops)?;
+    }
+}
+
+/// What a mode let through took nothing, and so nothing of it comes back; what was taken does, in any mode.
+#[test]
+fn what_a_key_is_let_beyond_it_does_not_owe() {
+    let clock = ManualClock::new();
+    clock.set(START);
+    let store = Switched::shadow(store(&clock));
+    let key = store.key("a");
+    let take = |n| key.take_at(n, START).expect("nothing is refused");
+    let (taken, free) = (take(4), take(3));
+    assert_eq!((taken.tokens(), free.tokens()), (4, 0));
+    store.set_mode(Mode::Freeze);
+    assert_eq!(
+        (
+            key.put_back_at(&free, 3, START),
+            key.owe_at(&free, 3, START)
+        ),
+        (3, 3)
+    );
+    assert_eq!(store.tier().tokens_at("a", START), 0);
+    assert_eq!(key.put_back_at(&taken, 1, START), 1);
+    assert_eq!(store.tier().tokens_at("a", START), 1);
+}
