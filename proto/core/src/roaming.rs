@@ -31,6 +31,8 @@
 //!   it may come back until then.
 //! - **An order to go elsewhere** outranks a doubt: a spare attempt is given up for it, or
 //!   becomes it where it is at the very node. What is held goes back before it is gone over to.
+//! - **Another session is wanted at the node in use.** It is dialled as if the cluster wanted it there, when
+//!   there is nothing else to do: a doubt, an order or whatever else is tried comes before it.
 //! - **The attempt fails, or says nothing.** Another node is tried, later each time. At first
 //!   that is none that is in use; then any, the one in use too, by another connection, which
 //!   comes to the same edge and is gone over to at once. Who knows one address does that at first.
@@ -235,18 +237,27 @@ impl<L: Line> Roaming<L> {
 
     /// The cluster would rather see this client at `node`, from `when` on. One wish at a time.
     pub fn wish(&mut self, node: L::Node, when: Tick) {
-        if !self.is_at(&node) && self.wish.is_none() {
-            self.wish = Some((node, when));
+        if !self.is_at(&node) {
+            self.keep();
+            self.wish.get_or_insert((node, when));
         }
     }
 
     /// Another session is wanted at the node in use, from `when` on: what it knows of the present
-    /// one has become too much. One wish at a time.
+    /// one has become too much. To be said again for as long as it is so, for it is the least of
+    /// all: nothing comes of it while that node is doubted, another session is tried or wished, or
+    /// [`Roaming::dial_at`] is to come.
     pub fn renew(&mut self, when: Tick) {
-        if let Some(link) = &self.link
-            && self.wish.is_none()
-        {
-            self.wish = Some((link.node().clone(), when));
+        let at_rest = self.wish.is_none() && self.attempt.is_none() && self.doubted.is_none();
+        if let Some(link) = self.link.as_ref().filter(|_| at_rest) {
+            self.wish = Some((link.node().clone(), when.max(self.dial_at)));
+        }
+    }
+
+    /// No other session is wanted at the node in use: a wish for that node is nothing else.
+    fn keep(&mut self) {
+        if let Some(link) = &self.link {
+            self.wish.take_if(|(node, _)| node == link.node());
         }
     }
 
@@ -347,6 +358,7 @@ impl<L: Line> Roaming<L> {
     }
 
     fn leave_link(&mut self) -> Option<L> {
+        self.keep();
         self.doubted = None;
         if let Some(attempt) = &mut self.attempt
             && attempt.aim == Aim::Spare

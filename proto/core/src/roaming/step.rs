@@ -62,6 +62,7 @@ impl<L: Line> Roaming<L> {
                 return self.leave_useless().map(Step::Useless);
             }
             self.doubted = Some(held.until.unwrap_or(Tick::from_nanos(0)));
+            self.keep();
             return Some(Step::Doubted);
         }
         if now.since(self.leased) > self.times.unleased {
@@ -92,11 +93,9 @@ impl<L: Line> Roaming<L> {
             return self.go_over(now).map(Step::Over);
         }
         if let Some((node, _)) = self.wish.take_if(|(_, when)| now >= *when) {
-            // Another connection to the node in use may come to the present edge, not to another.
-            let elsewhere = !self.is_at(&node);
             match &mut self.attempt {
                 None => return Some(Step::Go(node)),
-                Some(of) if of.aim == Aim::Spare && *of.link.node() == node && elsewhere => {
+                Some(of) if of.aim == Aim::Spare && *of.link.node() == node => {
                     of.aim = Aim::Wish;
                 }
                 Some(of) => {

@@ -77,6 +77,110 @@ fn where_all_are_dead_all_are_tried(story: &[(u64, Word)]) -> TestCaseResult {
     Ok(())
 }
 
+/// Whatever came before, it serves at a node that renews its lease, and tries nothing.
+fn at_rest(story: &[(u64, Word)]) -> Result<Client, TestCaseError> {
+    let mut client = Client::live(story)?;
+    client.stale = None;
+    // The longest lease, under which nothing else is gone over to, a pause, handing back, and some looks.
+    client.pass(4_000, opens_and_renews)?;
+    prop_assert!(client.is_leased() && client.roaming.attempt().is_none());
+    Ok(client)
+}
+
+fn opens_and_renews(client: &Client) -> Word {
+    match client.roaming.attempt() {
+        Some(attempt) if attempt.opened.is_none() => Word::Opens,
+        _ => Word::Renews(2_000),
+    }
+}
+
+/// Who wants another session of its node has one from then on, and uses what it holds until it is open.
+fn who_wants_another_session_of_its_node_has_it(
+    story: &[(u64, Word)],
+    from_ms: u64,
+) -> TestCaseResult {
+    let mut client = at_rest(story)?;
+    let (edge, node, dials) = (client.edge, client.node(), client.dials.len());
+    client.hear(Word::Anew(from_ms));
+    client.pass(from_ms.saturating_sub(1), opens_and_renews)?;
+    prop_assert_eq!(
+        (client.edge, client.dials.len()),
+        (edge, dials),
+        "too early"
+    );
+    client.pass(400, |client| match client.roaming.attempt() {
+        Some(attempt) => {
+            assert_eq!(
+                (attempt.aim, Some(attempt.link.0)),
+                (Aim::Wish, client.node())
+            );
+            assert!(client.is_leased(), "what is held is used meanwhile");
+            opens_and_renews(client)
+        }
+        None => Word::Renews(2_000),
+    })?;
+    prop_assert_eq!(client.node(), node);
+    prop_assert_ne!(client.edge, edge);
+    prop_assert_eq!(client.dials.len(), dials + 1);
+    prop_assert!(client.is_leased() && client.roaming.attempt().is_none());
+    Ok(())
+}
+
+/// Who is to go elsewhere and wants another session of its node as well goes, and stays there.
+fn an_order_comes_before_another_session(
+    story: &[(u64, Word)],
+    away: u8,
+    [order, anew]: [u64; 2],
+) -> TestCaseResult {
+    let mut client = at_rest(story)?;
+    let node = client.node().map(|node| (node + away) % 3);
+    let dials = client.dials.len();
+    client.hear(Word::Anew(order + anew));
+    client.look()?;
+    client.hear(Word::Wishes(node.unwrap(), order));
+    client.pass(3_000, opens_and_renews)?;
+    prop_assert_eq!((client.node(), client.dials.len()), (node, dials + 1));
+    Ok(())
+}
+
+/// Who is not given another session keeps the one that it has, and asks by pauses that grow to a second.
+fn who_is_not_given_another_session_keeps_its_own(story: &[(u64, Word)]) -> TestCaseResult {
+    let mut client = at_rest(story)?;
+    let edge = client.edge;
+    client.hear(Word::Anew(0));
+    // Not at the first look.
+    let fails = |client: &Client| match client.roaming.attempt() {
+        Some(_) if (client.now.nanos() / 50_000_000).is_multiple_of(2) => Word::Fails,
+        _ => Word::Renews(2_000),
+    };
+    client.pass(5_000, fails)?;
+    let dials = client.dials.len();
+    client.pass(5_000, fails)?;
+    prop_assert!(client.is_leased());
+    prop_assert_eq!(client.edge, edge);
+    let dialled = client.dials.len() - dials;
+    prop_assert!((4..=5).contains(&dialled), "{}", dialled);
+    Ok(())
+}
+
+/// Whose node is gone is elsewhere when its lease is over, or by the longest pause later, though it wants another
+/// session of that node.
+fn who_wants_another_session_of_a_node_that_is_gone_is_elsewhere_in_time(
+    story: &[(u64, Word)],
+    from_ms: u64,
+) -> TestCaseResult {
+    let mut client = at_rest(story)?;
+    let node = client.node();
+    let rest = client.until.since(client.now).nanos() / 1_000_000;
+    client.hear(Word::Anew(from_ms));
+    client.pass(rest + 1_000 + 50, |client| match client.roaming.attempt() {
+        Some(attempt) if Some(attempt.link.0) != node => Word::Opens,
+        _ => Word::Nothing,
+    })?;
+    prop_assert_ne!(client.node(), node);
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(config())]
 
@@ -98,6 +202,26 @@ proptest! {
     #[test]
     fn nobody_is_forgotten(story in any_story()) {
         where_all_are_dead_all_are_tried(&story)?;
+    }
+
+    #[test]
+    fn sessions_are_renewed(story in any_story(), from_ms in 0..300_u64) {
+        who_wants_another_session_of_its_node_has_it(&story, from_ms)?;
+    }
+
+    #[test]
+    fn orders_come_first(story in any_story(), away in 1..3_u8, ms in [0..300_u64, 1..300_u64]) {
+        an_order_comes_before_another_session(&story, away, ms)?;
+    }
+
+    #[test]
+    fn sessions_of_the_dead_are_not_waited_for(story in any_story(), from_ms in 0..1_500_u64) {
+        who_wants_another_session_of_a_node_that_is_gone_is_elsewhere_in_time(&story, from_ms)?;
+    }
+
+    #[test]
+    fn sessions_are_kept(story in any_story()) {
+        who_is_not_given_another_session_keeps_its_own(&story)?;
     }
 }
 
@@ -227,6 +351,18 @@ fn a_session_anew_is_another_edge_of_the_same_node() {
     client.pass(250, |_| Word::Nothing).unwrap();
     assert_eq!(client.node(), node);
     assert_ne!(client.edge, edge);
+}
+
+#[test]
+fn a_connection_that_is_lost_is_made_again_before_a_session_anew() {
+    let mut client = settled(5_000);
+    for word in [Word::Anew(0), Word::Fails, Word::Lost] {
+        client.hear(word);
+        client.look().unwrap();
+    }
+    client.pass(50, |_| Word::Nothing).unwrap();
+    // Under which the present edge goes on.
+    assert_eq!(client.roaming.attempt().unwrap().aim, Aim::Any);
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub(super) enum Word {
     Lost,
     /// The cluster would see it there, in so many ms.
     Wishes(u8, u64),
-    /// Its session has become too much for its node, in so many ms.
+    /// Its session will have become too much for its node in so many ms, which it says until it has another.
     Anew(u64),
     /// What was given up first of all that had not opened, opens.
     OpensLate,
@@ -71,6 +71,8 @@ pub(super) struct Client {
     pub(super) edge: Option<Edge>,
     pub(super) until: Tick,
     pub(super) moves_at: Option<Tick>,
+    /// From when on another session is wanted.
+    pub(super) stale: Option<Tick>,
     pub(super) lives: u64,
     draws: u64,
     pub(super) dials: Vec<u8>,
@@ -91,6 +93,7 @@ impl Client {
             edge: None,
             until: Tick::from_nanos(0),
             moves_at: None,
+            stale: None,
             lives: 0,
             draws: 0,
             dials: Vec::new(),
@@ -139,7 +142,7 @@ impl Client {
                 self.roaming.lost();
             }
             Word::Wishes(node, ms) => self.roaming.wish(node, after(ms)),
-            Word::Anew(ms) => self.roaming.renew(after(ms)),
+            Word::Anew(ms) => self.stale = Some(after(ms)),
             Word::OpensLate => {
                 if let Some(edge) = self.late.pop_front() {
                     self.say_farewell(edge);
@@ -203,6 +206,7 @@ impl Client {
 
     fn use_edge(&mut self, edge: Edge) {
         if self.edge != Some(edge) {
+            self.stale = None;
             (self.edge, self.until) = (Some(edge), Tick::from_nanos(0));
         }
     }
@@ -211,6 +215,9 @@ impl Client {
     pub(super) fn look(&mut self) -> TestCaseResult {
         if self.moves_at.is_some_and(|at| self.now >= at) {
             self.go_over();
+        }
+        if let Some(at) = self.stale {
+            self.roaming.renew(at);
         }
         for _ in 0..12 {
             let held = self.held();
