@@ -30,8 +30,9 @@
 //!
 //! A [`Meter`] over a leased limiter is the fleet's as that is. Permits are, as a budget of the kind *concurrency*. A [`Pacer`]
 //! over a leased limiter ([`Pacer::over`]) spaces this process's turns by its part of the rate: the fleet's keep to the
-//! rate in the long run, and two processes' turns may coincide, so over any `t` there are at most `R · t` turns, and one more for
-//! each process and for each time that the rate moved.
+//! rate in the long run, but two processes' turns may coincide, and those that are booked keep their ticks when the rate goes
+//! to another. So over any `t` there are at most `R · t` turns, one more for each process, and `queue + 1` more for each time
+//! that a process's part of the rate became less.
 
 mod amount;
 mod counter;

@@ -1,5 +1,7 @@
 //! Windows dealt to several processes, among which the share moves.
 
+mod paced;
+
 use super::{FixedWindow, Pacer, ShapeError, SlidingCounter, SlidingLog};
 use crate::cell::CellDecider;
 use crate::clock::{ManualClock, Source};
@@ -29,6 +31,7 @@ struct Process {
     limiter: Limiter,
     decider: CellDecider,
     offset: u64,
+    lapsed: bool,
     log: SlidingLog,
     counter: SlidingCounter,
     fixed: FixedWindow,
@@ -36,9 +39,27 @@ struct Process {
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    Ask { who: usize, n: u64 },
-    Move { from: usize, to: usize, n: u64 },
-    Report { who: usize },
+    Ask {
+        who: usize,
+        n: u64,
+    },
+    Move {
+        from: usize,
+        to: usize,
+        n: u64,
+    },
+    Report {
+        who: usize,
+    },
+    /// Its lease ends: all that it holds goes to `to`, and it learns of that later.
+    Lapse {
+        who: usize,
+        to: usize,
+    },
+    /// It has another edge, and holds nothing.
+    Return {
+        who: usize,
+    },
 }
 
 fn tokens(n: u64) -> Tokens {
@@ -78,6 +99,7 @@ impl Process {
             limiter,
             decider,
             offset,
+            lapsed: false,
         }
     }
 
@@ -99,6 +121,24 @@ impl Process {
         let part = self.decider.withdraw(Rate::ZERO, tokens(n), self.at(ms));
         part.burst.grains() / terms().scale.grains_per_token()
     }
+
+    /// Its lease is over, and what it held another's.
+    fn lapse(&mut self, ms: u64) -> Share {
+        self.lapsed = true;
+        self.shared.set_lease(self.at(ms));
+        let held = self.decider.share_at(self.at(ms));
+        Share {
+            tokens: Tokens::ZERO,
+            ..held
+        }
+    }
+
+    /// It has another edge and a lease.
+    fn come_back(&mut self, ms: u64) {
+        self.lapsed = false;
+        self.decider.replace(Share::EMPTY, self.at(ms));
+        self.shared.set_lease(Tick::from_nanos(u64::MAX));
+    }
 }
 
 fn fleet() -> Vec<Process> {
@@ -113,6 +153,8 @@ fn ops() -> impl Strategy<Value = Vec<(u64, Op)>> {
         2 => (0..PROCESSES, 0..PROCESSES, 1..=WHOLE)
             .prop_map(|(from, to, n)| Op::Move { from, to, n }),
         2 => (0..PROCESSES).prop_map(|who| Op::Report { who }),
+        1 => (0..PROCESSES, 0..PROCESSES).prop_map(|(who, to)| Op::Lapse { who, to }),
+        1 => (0..PROCESSES).prop_map(|who| Op::Return { who }),
     ];
     let gap = prop_oneof![3 => Just(0_u64), 3 => 0..300_u64, 1 => 0..1_500_u64];
     prop::collection::vec((gap, op), 1..150)
@@ -125,6 +167,16 @@ fn live(ops: &[(u64, Op)]) -> [Vec<(u64, u64)>; 3] {
     for &(gap, op) in ops {
         now += gap;
         match op {
+            Op::Move { from, to, .. } | Op::Lapse { who: from, to }
+                if fleet[from].lapsed || fleet[to].lapsed => {}
+            Op::Lapse { who, to } if who == to => {}
+            Op::Lapse { who, to } => {
+                let share = fleet[who].lapse(now);
+                let at = fleet[to].at(now);
+                fleet[to].decider.deposit(share, at);
+            }
+            Op::Return { who } if fleet[who].lapsed => fleet[who].come_back(now),
+            Op::Return { .. } => {}
             Op::Move { from, to, n } => {
                 let n = fleet[from].lose(n, now);
                 fleet[to].gain(n, now);
