@@ -1,5 +1,6 @@
 //! The short road of the decisions that most are.
 
+use super::slot::made_in_a_word;
 use super::{Cell, Mark, Slot, Word};
 use crate::sync::{self, AtomicU64, Bug, Ordering};
 use aliquot_core::unit::Tick;
@@ -59,7 +60,8 @@ impl Cell {
     pub(crate) fn take_plainly(&self, plain: Plain, now: Tick) -> bool {
         let seen = plain.seen;
         let nanos = now.since(Tick::from_nanos(plain.base)).nanos();
-        let Some((made, more)) = made_plainly(nanos, plain.mult, plain.places) else {
+        let made = made_in_a_word(nanos, plain.mult, plain.places);
+        let Some((made, more)) = made.filter(|&(made, _)| made <= Word::DEBT_MAX) else {
             return false;
         };
         let debt = seen & Word::DEBT_MAX;
@@ -70,24 +72,6 @@ impl Cell {
         let swap = || self.hot.word.compare_exchange(seen, next, done, found);
         admitted && now.nanos() < plain.until && swap().is_ok()
     }
-}
-
-/// As [`Slot::made`]; `None` if that is more than a word's debt.
-#[inline(always)]
-fn made_plainly(nanos: u64, mult: u64, places: u32) -> Option<(u64, bool)> {
-    let (made, more) = if places < u64::BITS {
-        let product = u128::from(nanos << (u64::BITS - places)) * u128::from(mult);
-        if nanos >> places != 0 {
-            return None;
-        }
-        ((product >> u64::BITS) as u64, product as u64 != 0)
-    } else {
-        let product = u128::from(nanos) * u128::from(mult);
-        let (upper, beyond) = ((product >> u64::BITS) as u64, places - u64::BITS);
-        let rest = upper & ((1 << beyond) - 1);
-        (upper >> beyond, product as u64 | rest != 0)
-    };
-    (made <= Word::DEBT_MAX).then_some((made, more))
 }
 
 /// The debt after `cost`, if that is admitted; [`super::admit`] where nothing is held back, and on a whole word. `made` is

@@ -96,18 +96,8 @@ impl Slot {
     #[inline(always)]
     pub(crate) fn made(&self, now: Tick) -> (u64, bool) {
         let nanos = now.since(self.base).nanos();
-        // What was made fits a word, and the shift is less than one: so it is of every slot that the machine keeps up
-        // to date, but for the slowest rates. Then `nanos · 2^(64 − places)` fits a word as well, and
-        //
-        //     ⌊nanos · mult ÷ 2^places⌋ = ⌊nanos · 2^(64 − places) · mult ÷ 2⁶⁴⌋
-        //
-        // with the same rest: the upper half of one product, and whether the lower one is zero.
-        if matches!(self.places, 1..u64::BITS) && nanos >> self.places == 0 {
-            let scaled = nanos << (u64::BITS - self.places);
-            let product = u128::from(scaled) * u128::from(self.mult);
-            return ((product >> u64::BITS) as u64, product as u64 != 0);
-        }
-        made_of(u128::from(nanos) * u128::from(self.mult), self.places)
+        let made = made_in_a_word(nanos, self.mult, self.places);
+        made.unwrap_or_else(|| made_of(u128::from(nanos) * u128::from(self.mult), self.places))
     }
 
     /// The least time from the base in which so many units are made; `None` if never.
@@ -208,6 +198,27 @@ impl Slot {
             },
         }
     }
+}
+
+/// What is made in that time, in units rounded down, and whether there was more, where that takes no more than a word. The upper half of a
+/// product is looked at, and what is below it:
+///
+/// > `⌊nanos · mult ÷ 2^places⌋ = ⌊nanos · 2^(64 − places) · mult ÷ 2⁶⁴⌋ = ⌊⌊nanos · mult ÷ 2⁶⁴⌋ ÷ 2^(places − 64)⌋`
+///
+/// the first for less than 64 places, where `nanos · 2^(64 − places)` fits a word for as long as the machine leaves a slot as it is.
+#[inline(always)]
+pub(super) fn made_in_a_word(nanos: u64, mult: u64, places: u32) -> Option<(u64, bool)> {
+    if places < u64::BITS {
+        if places == 0 || nanos >> places != 0 {
+            return None;
+        }
+        let product = u128::from(nanos << (u64::BITS - places)) * u128::from(mult);
+        return Some(((product >> u64::BITS) as u64, product as u64 != 0));
+    }
+    let product = u128::from(nanos) * u128::from(mult);
+    let (upper, beyond) = ((product >> u64::BITS) as u64, places - u64::BITS);
+    let rest = upper & ((1 << beyond) - 1);
+    Some((upper >> beyond, product as u64 | rest != 0))
 }
 
 /// What a product of time and multiplier with so many places makes, whatever they are. Told of these alone, so that a slot

@@ -27,7 +27,7 @@ use super::tags::Tags;
 use crate::native;
 use crate::sync::{self, AtomicU64, Bug, Ordering};
 use aliquot_core::unit::Tick;
-use line::{BUSY, Line, READY, VERSION, class_of};
+use line::{BUSY, Line, READY, class_of, vacated};
 use std::sync::{Mutex, PoisonError};
 
 pub(super) use line::{Found, No};
@@ -254,17 +254,12 @@ impl Table {
             };
             let Victim { owner, debt, .. } = victim;
             let line = &victim.group.lines[victim.place];
-            let busy = (owner & !READY) | BUSY;
-            let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
-            if line
-                .owner
-                .compare_exchange(owner, busy, done, found)
-                .is_err()
-            {
+            if !line.make_busy(owner) {
                 continue;
             }
             // The debt by which it was chosen gives way to that of a full bucket of any class, or
             // somebody charged it meanwhile.
+            let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
             let emptied = line.debt.compare_exchange(debt, 0, done, found);
             if emptied.is_err() && !sync::planted(Bug::DebtUnseen) {
                 line.owner.store(owner, Ordering::Release);
@@ -275,8 +270,7 @@ impl Table {
             }
             line.write(name);
             victim.group.tags.set(victim.place, Tags::tag(name.hash));
-            let version = (owner & !(VERSION - 1)).wrapping_add(VERSION);
-            let owner = version | name.label | READY;
+            let owner = vacated(owner) | name.label | READY;
             line.owner.store(owner, Ordering::Release);
             return Claimed::Slot(Found { line, owner });
         }

@@ -1,6 +1,6 @@
 //! Keys that are forgotten before anybody needs their room.
 
-use super::line::{BUSY, READY, VERSION, class_of};
+use super::line::{READY, class_of, vacated};
 use super::{Group, Table};
 use crate::sync::Ordering;
 
@@ -26,13 +26,7 @@ impl Table {
             if owner & READY == 0 || !idle(class_of(owner), line.debt.load(Ordering::Acquire)) {
                 continue;
             }
-            let busy = (owner & !READY) | BUSY;
-            let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
-            if line
-                .owner
-                .compare_exchange(owner, busy, done, found)
-                .is_err()
-            {
+            if !line.make_busy(owner) {
                 continue;
             }
             if !idle(class_of(owner), line.debt.fetch_add(0, Ordering::AcqRel)) {
@@ -41,8 +35,7 @@ impl Table {
             }
             group.tags.set(place, 0);
             self.used.fetch_sub(1, Ordering::Relaxed);
-            let version = (owner & !(VERSION - 1)).wrapping_add(VERSION);
-            line.owner.store(version, Ordering::Release);
+            line.owner.store(vacated(owner), Ordering::Release);
             freed += 1;
         }
         freed

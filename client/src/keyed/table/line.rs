@@ -7,7 +7,7 @@ use crate::sync::{self, AtomicU64, Bug, Ordering, fence};
 pub(super) const READY: u64 = 1;
 pub(super) const BUSY: u64 = 2;
 const LABEL: u64 = 0xff_ffff & !3;
-pub(super) const VERSION: u64 = 1 << 24;
+const VERSION: u64 = 1 << 24;
 
 /// A slot.
 #[derive(Debug)]
@@ -19,6 +19,11 @@ pub(super) struct Line {
 }
 
 const _: () = assert!(!sync::PLAIN || size_of::<Line>() == 64);
+
+/// What says of a slot that it is nobody's, after it was this owner's.
+pub(super) const fn vacated(owner: u64) -> u64 {
+    (owner & !(VERSION - 1)).wrapping_add(VERSION)
+}
 
 /// A slot, and whose it was when it was found.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +53,14 @@ impl Line {
     #[inline(always)]
     pub(super) fn fetch(&self) {
         fetch(&self.debt);
+    }
+
+    /// Makes a slot busy that was seen to be an owner's, or free. Whether nobody else changed it first.
+    pub(super) fn make_busy(&self, owner: u64) -> bool {
+        let busy = (owner & !READY) | BUSY;
+        let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
+        let made = self.owner.compare_exchange(owner, busy, done, found);
+        made.is_ok()
     }
 
     /// Whose the slot is, once that is decided.
@@ -123,10 +136,10 @@ impl Found<'_> {
     /// must never be another's. `None` if somebody else has a hold of the slot, or it is another key's by now.
     pub(super) fn hold(&self, lower: &mut impl FnMut(u64) -> u64) -> Option<(u64, u64)> {
         let (line, owner) = (self.line, self.owner);
-        let busy = (owner & !READY) | BUSY;
+        if !line.make_busy(owner) {
+            return None;
+        }
         let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
-        let held = line.owner.compare_exchange(owner, busy, done, found);
-        held.ok()?;
         let mut debt = self.debt();
         let lowered = loop {
             let next = lower(debt);
