@@ -268,6 +268,19 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        /// What a word is enough for is what the whole product says, round ones too.
+        #[test]
+        fn what_is_made_in_a_word_is_what_is_made(
+            nanos in prop_oneof![0..1_000_u64, any::<u64>(), (0..64_u32).prop_map(|by| 1 << by)],
+            mult in prop_oneof![any::<u64>(), (0..64_u32).prop_map(|by| 1 << by), Just(0)],
+            places in 0..=Slot::PLACES_MAX,
+        ) {
+            let made = made_in_a_word(nanos, mult, places);
+            let all = made_of(u128::from(nanos) * u128::from(mult), places);
+            prop_assert!(made.is_none_or(|made| made == all), "{made:?}, {all:?}");
+            prop_assert!(made.is_some() || places < u64::BITS);
+        }
+
         /// Invariant 12: the short way makes what the long one does, to the unit, and never more.
         #[test]
         fn what_is_made_is_the_same_by_words_and_by_pairs_of_them(
