@@ -102,7 +102,7 @@ impl Limiter {
                         // Who is served just in time is served.
                         biased;
                         outcome = in_line => outcome,
-                        () = too_long => local(self.now()).map_err(Refused::of),
+                        () = too_long => local(self.now()).map_err(|no| self.in_vain(no)),
                     }
                 }
             }
@@ -175,6 +175,14 @@ impl Limiter {
                 () = self.handle.shared.clock.sleep(nap) => {}
                 () = changed => {}
             }
+        }
+    }
+
+    /// Why who waited for long enough has nothing: where the home decides, it did not, so far.
+    fn in_vain(&self, no: No) -> Refused {
+        match self.asks(no) {
+            Some(_) => Refused::undecided(),
+            None => Refused::of(no),
         }
     }
 

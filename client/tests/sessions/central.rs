@@ -246,7 +246,7 @@ async fn a_flood_of_questions_is_answered_and_takes_no_more_than_the_budget() {
     let refused = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
     let reasons: Vec<Reason> = refused.map(|refused| refused.reason).collect();
     // A machine that is busy answers some of them later than they wait for.
-    let known = [Reason::Throttled, Reason::NoShare];
+    let known = [Reason::Throttled, Reason::Undecided];
     let other = reasons.iter().find(|reason| !known.contains(reason));
     assert_eq!(other, None);
     assert!(reasons.contains(&Reason::Throttled));
@@ -273,6 +273,10 @@ async fn who_would_not_be_answered_is_not_kept_waiting() {
     kept(&node, &limiters, &mut Vec::new()).await;
     let (limiter, breaker) = (limiters[0].clone(), clients[0].breaker());
     node.with(|inner| inner.silent = true);
+    // Who waits for less than an answer takes is told that nobody decided, and not that there is nothing.
+    let hurried = limiter.acquire_within(1, Duration::from_millis(50)).await;
+    let refused = hurried.expect_err("nobody answers");
+    assert_eq!(refused.reason, Reason::Undecided);
     let opened = async {
         while breaker.circuit() == Circuit::Closed {
             let asks: Vec<_> = (0..8)
