@@ -10,7 +10,8 @@ use aliquot_client::Pacer;
 use std::error::Error;
 use std::time::Duration;
 
-#[tokio::main]
+// On one thread, so that they ask in the order of their numbers.
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let pacer = Pacer::new(Duration::from_millis(200), 10)?;
     let mut sent = Vec::new();
@@ -20,10 +21,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
         sent.push(tokio::spawn(async move {
             match pacer.turn().await {
                 Ok(()) => println!("mail {mail} goes out"),
-                Err(refused) => println!(
-                    "mail {mail}: the queue is full; again in {:?}",
-                    refused.retry_after
-                ),
+                Err(refused) => {
+                    let again = refused.retry_after.unwrap_or_default();
+                    println!("mail {mail}: the queue is full; again in {again:.0?}");
+                }
             }
         }));
     }
