@@ -2,6 +2,7 @@
 //! check that is not limited, and a page that says what the limits do.
 //!
 //! ```sh
+//! echo '{ key: "tenant/*/requests", rate: 5/s, burst: 10 }' | aliquot budget apply -
 //! cargo run -p aliquot-client --example axum -- 127.0.0.1:8080 127.0.0.1:7001
 //! curl -i -H 'x-tenant: 42' http://127.0.0.1:8080/
 //! ```

@@ -2,6 +2,7 @@
 //! session service, which answers `UNIMPLEMENTED`, so that no other is needed.
 //!
 //! ```sh
+//! echo '{ key: "example/calls", rate: 20/s, burst: 10 }' | aliquot budget apply -
 //! cargo run -p aliquot-client --example tonic -- serve 127.0.0.1:8081 127.0.0.1:7001
 //! cargo run -p aliquot-client --example tonic -- call http://127.0.0.1:8081
 //! ```
@@ -54,7 +55,7 @@ async fn call(url: String) -> Result<(), Box<dyn Error>> {
     for call in 1..=100 {
         match session.open(tokio_stream::empty()).await {
             Ok(_) => println!("call {call}: it is served"),
-            Err(status) => println!("call {call}: {}", status.code()),
+            Err(status) => println!("call {call}: {:?}, {}", status.code(), status.message()),
         }
     }
     Ok(())

@@ -3,7 +3,8 @@
 //! One layer serves HTTP (axum) and gRPC (tonic): both speak [`http`] types. A
 //! refused HTTP request is answered with 429, `Retry-After` in seconds rounded
 //! up, and fields that say what there is ([`Fields`]), with a body if it is to be one
-//! ([`LimitLayer::problems`]); a refused gRPC call with the status `RESOURCE_EXHAUSTED` and the same fields.
+//! ([`LimitLayer::problems`]); a refused gRPC call with the status `RESOURCE_EXHAUSTED`, the same fields, and the wait in
+//! milliseconds as `grpc-retry-pushback-ms`, which gRPC's own retries obey ([gRFC A6](https://github.com/grpc/proposal/blob/master/A6-client-retries.md)).
 //! The fields speak of this process's share, not of the whole limit.
 
 mod answer;

@@ -16,6 +16,8 @@ const X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining")
 const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+/// <https://github.com/grpc/proposal/blob/master/A6-client-retries.md>.
+const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
 /// Which fields of an answer say what there is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -159,6 +161,11 @@ impl Problem<'_> {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
             headers.insert(GRPC_STATUS, HeaderValue::from(self.grpc as u16));
             headers.insert(GRPC_MESSAGE, HeaderValue::from_static(self.word));
+            if let Some(wait) = self.wait {
+                // Its readers know no more than 31 bits.
+                let ms = i32::try_from(ms_up(wait)).unwrap_or(i32::MAX);
+                headers.insert(GRPC_PUSHBACK, HeaderValue::from(ms));
+            }
         } else {
             let (body, kind) = A::body(|| self.json());
             response = Response::new(body);
@@ -188,10 +195,8 @@ impl Problem<'_> {
             ),
             _ => ("about:blank", "Bad Request"),
         };
-        let wait = self.wait.map(|wait| {
-            let ms = wait.as_nanos().div_ceil(1_000_000);
-            format!(",\"retry_after_ms\":{ms}")
-        });
+        let wait = self.wait.map(ms_up);
+        let wait = wait.map(|ms| format!(",\"retry_after_ms\":{ms}"));
         let layer = self
             .layer
             .map(|layer| format!(",\"layer\":{}", quoted(layer)));
@@ -260,6 +265,29 @@ impl Fields {
     }
 }
 
+const fn ms_up(wait: Duration) -> u128 {
+    wait.as_nanos().div_ceil(1_000_000)
+}
+
 fn seconds_up(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
+}
+
+#[test]
+fn a_wait_that_grpc_has_no_number_for_is_the_longest_that_it_has() {
+    let grpc = http::Request::builder().header(CONTENT_TYPE, "application/grpc");
+    let (parts, ()) = grpc.body(()).expect("a request").into_parts();
+    let said = |retry_after| {
+        let refused = Refused {
+            reason: Reason::Throttled,
+            retry_after,
+        };
+        let answer: Response<String> = refuse::<Problems, _>(&parts, None, refused);
+        let said = answer.headers().get(GRPC_PUSHBACK)?.to_str().ok();
+        said.map(str::to_owned)
+    };
+    let said = |wait| said(wait).unwrap_or_default();
+    assert_eq!(said(Some(Duration::from_nanos(1))), "1");
+    assert_eq!(said(Some(Duration::from_secs(1 << 22))), "2147483647");
+    assert_eq!(said(None), "");
 }

@@ -1,7 +1,7 @@
 //! What requests are answered by the layer.
 
 use super::one;
-use aliquot_client::web::key;
+use aliquot_client::web::{key, retry_after};
 use aliquot_client::{Answers, Client, Fields, Keyed, Limit, LimitLayer, ManualClock};
 use http::{Request, Response, StatusCode};
 use std::convert::Infallible;
@@ -26,7 +26,8 @@ pub(crate) async fn asked<A: Answers<String> + 'static>(
 
 #[tokio::test]
 async fn a_refusal_is_a_problem() {
-    let layer = LimitLayer::new(one().1).problems();
+    let (clock, limiter) = one();
+    let layer = LimitLayer::new(limiter).problems();
     let get = || Request::builder().uri("/");
     assert_eq!(asked(&layer, get()).await.into_body(), "served");
     let refused = asked(&layer, get()).await;
@@ -58,6 +59,15 @@ async fn a_refusal_is_a_problem() {
     );
     assert_eq!(refused.headers()["grpc-status"], "8");
     assert_eq!(refused.headers()["retry-after"], "90");
+    assert_eq!(refused.headers()["grpc-retry-pushback-ms"], "90000");
+    // Whoever obeys comes again when it was refused until, and not up to a second later.
+    clock.advance(Duration::from_micros(89_100_500));
+    let grpc = get().header("content-type", "application/grpc");
+    let refused = asked(&layer, grpc).await;
+    assert_eq!(refused.headers()["retry-after"], "1");
+    let (status, headers) = (refused.status(), refused.headers());
+    let wait = retry_after(status, headers, 0);
+    assert_eq!(wait, Some(Duration::from_millis(900)));
 }
 
 #[tokio::test]
