@@ -79,10 +79,10 @@ impl Keyed {
     /// How many keys are worked on at once in a batch, so that their memory is fetched together.
     const BATCH: usize = 16;
 
-    /// The most keys: 2³² × 6/7.
-    pub const KEYS_MAX: usize = (1 << 32) / 7 * 6;
+    /// The most keys: 2³² × 4/5.
+    pub const KEYS_MAX: usize = (1 << 32) / 5 * 4;
 
-    /// Buckets of this limit, full at the start, with room for `keys` keys: 77 bytes each,
+    /// Buckets of this limit, full at the start, with room for `keys` keys: 83 bytes each,
     /// which are taken at once. By the [`CounterClock`](crate::CounterClock).
     ///
     /// # Errors

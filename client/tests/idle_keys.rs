@@ -20,9 +20,9 @@ fn store(keys: usize, idle: Option<Duration>) -> (Keyed, ManualClock) {
     (builder.build().expect("a store"), clock)
 }
 
-/// As many groups as there are: a sixth more slots than keys, 32 in each.
+/// As many groups as there are: a quarter more slots than keys, 32 in each.
 const fn groups(keys: usize) -> usize {
-    (keys + keys / 6).div_ceil(32)
+    (keys + keys / 4).div_ceil(32)
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Where keys stand: a table that never grows.
 //!
 //! A slot is one cache line: the debt, a word that says whose it is, and the key. Slots are in
-//! groups of thirty-two, and each key has two groups that it may stand in, of which it prefers the first; sixteen bits of
+//! groups of thirty-two, and each key has two groups that it may stand in, of which it prefers the first, and there one half; sixteen bits of
 //! each slot's key stand together in a line before the group's slots, so that a search reads two lines: that one and the slot.
-//! Most keys stand where they like best, in one of four lines that are fetched before it is known which.
+//! Most keys stand where they like best, in one of eight lines that are fetched before it is known which.
 //!
 //! # Whose a slot is
 //!
@@ -55,7 +55,7 @@ impl Group {
     /// The place that a key which is at home here most likely has: of twenty keys, nineteen have it.
     #[inline(always)]
     fn likely(&self, hash: u64) -> usize {
-        self.tags.candidates(Tags::tag(hash)).likely()
+        self.tags.likely(Table::liked(hash), Tags::tag(hash))
     }
 
     /// A key's slot, looked for in that place.
@@ -101,15 +101,15 @@ impl Table {
     const GROUPS_MIN: usize = if sync::PLAIN { 1 } else { 2 };
     /// A group with fewer free slots is left for the other one, if that has more: few, so that nearly all keys stand
     /// in their first group, and enough that a million keys find no two groups full.
-    const SPARE: usize = if sync::PLAIN { 5 } else { 4 };
+    const SPARE: usize = 4;
     /// So many full slots are compared before the longest full one is taken.
     const SAMPLE: usize = 4;
-    /// So many lines side by side a key likes best. Six of seven keys find room in four of them when a table fills up.
-    const LIKED: usize = 4;
+    /// So many lines side by side a key likes best. Ten of eleven keys find room in eight of them when a table fills up.
+    const LIKED: usize = if sync::PLAIN { 8 } else { 4 };
 
     pub(super) fn new(keys: usize, seed: Option<u64>) -> Self {
-        // A sixth more slots than keys: with two groups to choose from, next to no group is ever full before.
-        let groups = (keys + keys / 6)
+        // A quarter more slots than keys: with two groups to choose from, next to no group is ever full before.
+        let groups = (keys + keys / 4)
             .div_ceil(Tags::GROUP)
             .max(Self::GROUPS_MIN);
         let group = |_| Group {
@@ -294,8 +294,11 @@ impl Table {
         };
         for group in order {
             let free = group.tags.candidates(0);
-            let liked = free.best_of(Self::liked(name.hash), Self::LIKED);
-            for place in liked.chain(free) {
+            let liked = Self::liked(name.hash);
+            let part = liked / Tags::PART * Tags::PART;
+            let [liked, part] =
+                [(liked, Self::LIKED), (part, Tags::PART)].map(|(first, len)| free.of(first, len));
+            for place in liked.chain(part).chain(free) {
                 let line = &group.lines[place];
                 let owner = line.owner.load(Ordering::Acquire);
                 if owner & (READY | BUSY) == 0 {
