@@ -114,6 +114,7 @@ impl Keyed {
     /// # Errors
     ///
     /// [`Refused`]; nothing was taken.
+    #[inline]
     pub fn try_acquire(&self, key: &str, n: u64) -> Result<(), Refused> {
         by_words!(key, W => self.ask::<W>(key, n))
     }

@@ -144,9 +144,11 @@ impl Maker {
 #[inline(always)]
 fn words_of<const W: usize>(bytes: &[u8]) -> [u64; W] {
     let word = |chunk: Option<&[u8; 8]>| chunk.map(|chunk| u64::from_le_bytes(*chunk));
+    // One look at the length: there are as many whole words as come before the last.
+    let before = bytes.get(..(W - 1) * 8).unwrap_or_default();
     std::array::from_fn(|at| match at + 1 == W {
         true => word(bytes.last_chunk()).unwrap_or_else(|| short(bytes)),
-        false => word(bytes.get(at * 8..).and_then(<[u8]>::first_chunk)).unwrap_or(0),
+        false => word(before.get(at * 8..).and_then(<[u8]>::first_chunk)).unwrap_or(0),
     })
 }
 
