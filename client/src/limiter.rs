@@ -339,7 +339,7 @@ impl Limiter {
             Mark::Forever => (Standing::Forever, Span::MAX),
             Mark::Open => (Standing::Open, Span::MAX),
             Mark::NoBudget => (Standing::NoBudget, Span::ZERO),
-            Mark::Closed if self.gate.switch.is_frozen() => (Standing::Frozen, Span::ZERO),
+            Mark::Closed if self.is_held_closed() => (Standing::Frozen, Span::ZERO),
             Mark::Closed => (Standing::Closed, Span::ZERO),
         };
         let tokens = |grains: u64| grains / view.scale.max(1);

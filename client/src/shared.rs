@@ -49,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) lease: LeaseWord,
     /// A mode has changed since the session last looked.
     switched: AtomicBool,
+    /// The client was closed: as the registry says, for those who take no lock.
+    shut: AtomicBool,
     /// Whether somebody was refused, or waits, since the session last looked.
     wanted: AtomicU8,
     pub(crate) wake: Notify,
@@ -152,6 +154,7 @@ impl Shared {
             pace,
             lease: LeaseWord(AtomicU64::new(0)),
             switched: AtomicBool::new(false),
+            shut: AtomicBool::new(false),
             wanted: AtomicU8::new(SERVED),
             wake: Notify::new(),
             registry: Mutex::default(),
@@ -305,6 +308,12 @@ impl Shared {
     /// No more keys.
     pub(crate) fn close(&self) {
         lock(&self.registry).closed = true;
+        self.shut.store(true, Ordering::Release);
+    }
+
+    /// [`Shared::is_closed`], without a lock.
+    pub(crate) fn is_shut(&self) -> bool {
+        self.shut.load(Ordering::Acquire)
     }
 
     pub(crate) fn set_status(&self, status: Status) {
