@@ -80,7 +80,8 @@ impl Client {
 
     /// What stands before the questions to the homes of budgets that are kept in one piece ([`Limiter::check`] and all that
     /// waits): after eight in a row without an answer none is asked for a fifth of a second, and twice that each time the one
-    /// that tries has none either, up to two seconds. Meanwhile these are refused at once, as
+    /// that tries has none either, up to two seconds. One whose caller has gone before is without an answer, too, where none at all was
+    /// heard for 0.7 s, which is how long it is waited for. Meanwhile these are refused at once, as
     /// [`Reason::Undecided`](crate::Reason::Undecided). It is watched with
     /// the client ([`Watch::client`](crate::Watch::client)), and can be switched as any other.
     #[must_use]

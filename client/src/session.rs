@@ -180,14 +180,14 @@ impl Session {
             self.pid = std::process::id();
             self.shared.set_lease(Tick::from_nanos(0));
             self.machine.forked();
-            self.questions.end_session();
+            self.ask_no_more();
             self.roaming.forked(now);
             (self.opened, self.parting) = (None, None);
         } else if wall.saturating_sub(wall_then) > passed.saturating_add(Self::JUMP_MS) {
             tracing::warn!("the clock missed a pause: the lease is taken for over");
             self.shared.set_lease(Tick::from_nanos(0));
             self.machine.clock_jumped(now);
-            self.questions.end_session();
+            self.ask_no_more();
         }
         self.machine.tick(now);
         now

@@ -1,7 +1,7 @@
 //! What a client's handles share with its session.
 
 use crate::breaker::Breaker;
-use crate::central::Errands;
+use crate::central::{Errands, Silence};
 use crate::clock::{HostClock, SharedClock, Source};
 use crate::error::KeyRefused;
 use crate::key::Gate;
@@ -63,6 +63,7 @@ pub(crate) struct Shared {
     pub(crate) errands: Errands,
     /// Whether questions have answers at all: where none had in a while, none is asked for a while.
     pub(crate) breaker: Breaker,
+    pub(crate) silence: Silence,
     /// As many questions as may be under way.
     pub(crate) room: Arc<Semaphore>,
     /// Names questions within the process.
@@ -163,6 +164,7 @@ impl Shared {
             keys_max,
             errands,
             breaker: breaker.longest(Self::COOL_DOWN_MAX),
+            silence: Silence::default(),
             room: Arc::new(Semaphore::new(Asking::PENDING_MAX)),
             tickets: AtomicU64::new(1),
         }

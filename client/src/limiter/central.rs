@@ -1,10 +1,12 @@
 //! Asking the home of a budget that is kept in one piece.
 
 use super::Limiter;
+use crate::breaker::Try;
 use crate::cell::{Ask, Mark, No};
 use crate::central::{self, Answer, Grant};
 use crate::permit::Permit;
 use crate::refused::{Admission, Reason, Refused};
+use crate::shared::Shared;
 use aliquot_core::central::{Manner, Reason as Why};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{Span, Tick};
@@ -77,6 +79,10 @@ impl Limiter {
             retry_after: open.retry_after.or(Refused::undecided().retry_after),
             ..Refused::undecided()
         })?;
+        let mut trial = Trial {
+            shared,
+            of: Some(trial),
+        };
         let asked = async {
             self.pay(kind, n, manner).await?;
             self.put(kind, cost, manner, n).await
@@ -86,11 +92,11 @@ impl Limiter {
             answered = asked => {
                 // That nobody could decide says nothing of those who are asked next.
                 let decided = !matches!(&answered, Err(refused) if refused.reason == Reason::Undecided);
-                decided.then(|| trial.success());
+                trial.of.take().filter(|_| decided).map(Try::success);
                 answered
             }
             () = shared.clock.sleep(Self::ANSWER_WAIT) => {
-                trial.failure();
+                trial.of.take().map(Try::failure);
                 Err(Refused::undecided())
             }
         }
@@ -182,6 +188,24 @@ impl Limiter {
             asked_at,
             heard_at,
         ))
+    }
+}
+
+/// Leave to ask, while it is not known what became of it.
+struct Trial<'a> {
+    shared: &'a Shared,
+    of: Option<Try>,
+}
+
+impl Drop for Trial<'_> {
+    /// Whoever asked has gone, and how long they would have waited says nothing of the node: they may be in a hurry. That
+    /// nobody was answered for as long as an answer is waited for does.
+    fn drop(&mut self) {
+        let Some(trial) = self.of.take() else { return };
+        let silent = self.shared.silence.lasted(self.shared.clock.now());
+        if silent >= Limiter::ANSWER_WAIT {
+            trial.failure();
+        }
     }
 }
 

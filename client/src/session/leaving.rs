@@ -51,7 +51,7 @@ impl Session {
     pub(super) fn leave(&mut self, now: Tick, wait: Span, reply: Option<oneshot::Sender<bool>>) {
         self.shared.set_lease(Tick::from_nanos(0));
         self.machine.leave(now);
-        self.questions.end_session();
+        self.ask_no_more();
         let until = now.after(wait);
         self.leaving = Some(Leaving { until, reply });
     }
