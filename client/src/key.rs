@@ -23,6 +23,8 @@ pub(crate) struct Gate {
     pub(crate) tally: Tally,
     /// Who waits stands in line here, first come first served.
     pub(crate) line: Semaphore,
+    /// Since when whoever is first in line was not waiting for time alone; zero if they were.
+    short: AtomicU64,
     /// Capacity came, or the right to use it changed.
     pub(crate) change: Notify,
     pub(crate) home: Home,
@@ -41,6 +43,7 @@ impl Gate {
             cell: Cell::new(),
             tally: Tally::default(),
             line: Semaphore::const_new(1),
+            short: AtomicU64::new(0),
             change: Notify::const_new(),
             home: Home::default(),
             switch: Switch::default(),
@@ -82,6 +85,20 @@ impl Gate {
             Mark::Floor | Mark::Closed => true,
         };
         !missed && !self.switch.has_own()
+    }
+
+    /// Whoever is first in line waits for time alone, or does not.
+    pub(crate) fn stand(&self, for_time: bool, now: Tick) {
+        if for_time {
+            self.short.store(0, Ordering::Release);
+        } else if self.short.load(Ordering::Acquire) == 0 {
+            self.short.store(now.nanos(), Ordering::Release);
+        }
+    }
+
+    /// Since when they do not.
+    pub(crate) fn short_since(&self) -> Tick {
+        Tick::from_nanos(self.short.load(Ordering::Acquire))
     }
 
     /// Whoever waits had better ask again.

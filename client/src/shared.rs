@@ -47,6 +47,8 @@ pub(crate) struct Shared {
     source: Source,
     pub(crate) pace: Pace,
     pub(crate) lease: LeaseWord,
+    /// When the last lease ended; zero if there was none.
+    lapsed: AtomicU64,
     /// A mode has changed since the session last looked.
     switched: AtomicBool,
     /// The client was closed: as the registry says, for those who take no lock.
@@ -154,6 +156,7 @@ impl Shared {
             source,
             pace,
             lease: LeaseWord(AtomicU64::new(0)),
+            lapsed: AtomicU64::new(0),
             switched: AtomicBool::new(false),
             shut: AtomicBool::new(false),
             wanted: AtomicU8::new(SERVED),
@@ -183,9 +186,26 @@ impl Shared {
         }
     }
 
-    /// The lease ends at `until` from now on. The session's alone.
-    pub(crate) fn set_lease(&self, until: Tick) {
+    /// The lease ends at `until` from now on. Whether there was none before. The session's alone.
+    pub(crate) fn set_lease(&self, until: Tick) -> bool {
+        let before = self.lease.0.load(Ordering::Acquire);
+        if before > 0 && until.nanos() == 0 {
+            let ended = before.min(self.clock.now().nanos());
+            self.lapsed.store(ended, Ordering::Release);
+        }
         self.lease.0.store(until.nanos(), Ordering::Release);
+        before == 0
+    }
+
+    /// Since when there is no lease, where there was one.
+    pub(crate) fn lapsed_at(&self) -> Option<Tick> {
+        let lease = self.lease.0.load(Ordering::Acquire);
+        let ended = match lease {
+            0 => self.lapsed.load(Ordering::Acquire),
+            // Nobody has looked yet.
+            lease => lease,
+        };
+        (ended > 0).then(|| Tick::from_nanos(ended))
     }
 
     /// Somebody is not served, and goes on. The session sees it at its next look: who decides wakes nobody, since that is a call

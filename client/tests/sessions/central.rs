@@ -325,7 +325,9 @@ async fn a_service_in_a_hurry_is_not_kept_waiting_for_ever_either() {
     let (limiter, breaker) = (limiters[0].clone(), clients[0].breaker());
     let hurry = async |ms| {
         // As long as others want some, it is not dealt to one.
-        limiters.iter().for_each(|of| drop(of.try_acquire(1)));
+        for of in &limiters {
+            let _wanted = of.try_acquire(1);
+        }
         limiter.acquire_within(1, Duration::from_millis(ms)).await
     };
     node.with(|inner| inner.silent = true);

@@ -19,6 +19,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
+mod lapse;
+
 /// A limiter that holds a part of a budget of 1,000/s with a burst of 100.
 struct Part {
     limiter: Limiter,
@@ -277,7 +279,8 @@ impl Kept {
     fn new() -> Self {
         let (clock, (outlet, errands)) = (ManualClock::new(), mpsc::unbounded_channel());
         let source = Source::Other(Arc::new(clock.clone()));
-        let shared = Arc::new(Shared::new(source, Pace::Exact, Duration::ZERO, 0, outlet));
+        let cold = Duration::from_millis(50);
+        let shared = Arc::new(Shared::new(source, Pace::Exact, cold, 0, outlet));
         let (commands, _) = mpsc::channel(1);
         let handle = Handle {
             shared: Arc::clone(&shared),
