@@ -233,7 +233,7 @@ impl Limiter {
         match no {
             _ if self.is_asked_for(no) => {
                 let grant = self.check_at_home(n, no).await?;
-                Ok(self.admitted(n, &grant))
+                Ok(self.checked(n, grant))
             }
             No::Cold | No::Empty | No::Quota | No::ExceedsBurst => {
                 self.wait(n, Some(Self::CENTRAL_WAIT), Manner::Once).await
@@ -252,7 +252,7 @@ impl Limiter {
         match no {
             _ if self.is_asked_for(no) => {
                 let grant = self.check_at_home(n, no).await?;
-                Ok(self.admitted(n, &grant))
+                Ok(self.checked(n, grant))
             }
             No::Cold | No::Empty => {
                 let most = self.handle.shared.cold_wait;

@@ -7,6 +7,7 @@ use crate::central::{self, Answer, Grant};
 use crate::permit::Permit;
 use crate::refused::{Admission, Reason, Refused};
 use crate::shared::Shared;
+use crate::switch::Mode;
 use aliquot_core::central::{Manner, Reason as Why};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{Span, Tick};
@@ -51,8 +52,8 @@ impl Limiter {
         would.is_err_and(|no| matches!(no, No::Cold | No::Empty) || self.is_asked_for(no))
     }
 
-    /// Asks once, for a caller who takes no for an answer.
-    pub(super) async fn check_at_home(&self, n: u64, no: No) -> Result<Grant, Refused> {
+    /// Asks once, for a caller who takes no for an answer. `None` where the mode lets them through meanwhile, which is not counted yet.
+    pub(super) async fn check_at_home(&self, n: u64, no: No) -> Result<Option<Grant>, Refused> {
         let Some(kind) = self.asks(no) else {
             return Err(self.refuse(n, no));
         };
@@ -64,14 +65,41 @@ impl Limiter {
                     retry_after,
                 })
             }
-            None => self.ask(kind, n, Manner::Once).await,
+            None => match self.ask_while_enforced(kind, n, Manner::Once).await {
+                Some(outcome) => outcome,
+                None if self.gate.switch.lets_through() => return Ok(None),
+                None => Err(Refused::of(self.froze())),
+            },
         };
-        outcome.map_err(|refused| self.deny(n, refused))
+        outcome.map(Some).map_err(|refused| self.deny(n, refused))
+    }
+
+    /// Asks for as long as the answer is what holds: `None`, and the question is given up, as soon as the mode is another.
+    pub(super) async fn ask_while_enforced(
+        &self,
+        kind: Kind,
+        n: u64,
+        manner: Manner,
+    ) -> Option<Result<Grant, Refused>> {
+        let mut asked = std::pin::pin!(self.ask(kind, n, manner));
+        loop {
+            let changed = self.gate.change.notified();
+            let mut changed = std::pin::pin!(changed);
+            changed.as_mut().enable();
+            if self.mode() != Mode::Enforce {
+                return None;
+            }
+            tokio::select! {
+                biased;
+                answered = asked.as_mut() => return Some(answered),
+                () = changed => {}
+            }
+        }
     }
 
     /// Asks until something is known of it, and not for too long. Nothing is
     /// counted; dropped, the question is given up. Where questions had no answer lately, nobody waits for another but the one who tries.
-    pub(super) async fn ask(&self, kind: Kind, n: u64, manner: Manner) -> Result<Grant, Refused> {
+    async fn ask(&self, kind: Kind, n: u64, manner: Manner) -> Result<Grant, Refused> {
         // Nothing is no question.
         let cost = NonZeroU64::new(n).ok_or(Refused::of(No::Empty))?;
         let shared = &self.handle.shared;
@@ -92,11 +120,15 @@ impl Limiter {
             answered = asked => {
                 // That nobody could decide says nothing of those who are asked next.
                 let decided = !matches!(&answered, Err(refused) if refused.reason == Reason::Undecided);
-                trial.of.take().filter(|_| decided).map(Try::success);
+                if let Some(trial) = trial.of.take().filter(|_| decided) {
+                    trial.success();
+                }
                 answered
             }
             () = shared.clock.sleep(Self::ANSWER_WAIT) => {
-                trial.of.take().map(Try::failure);
+                if let Some(trial) = trial.of.take() {
+                    trial.failure();
+                }
                 Err(Refused::undecided())
             }
         }
@@ -164,6 +196,14 @@ impl Limiter {
             home.owe(n);
         }
         true
+    }
+
+    /// What became of who asked once.
+    pub(super) fn checked(&self, n: u64, grant: Option<Grant>) -> Admission {
+        match grant {
+            Some(grant) => self.admitted(n, &grant),
+            None => self.let_through(n, self.now()),
+        }
     }
 
     /// What the home let through.

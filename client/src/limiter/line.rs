@@ -165,9 +165,10 @@ impl Limiter {
                 Some(kind) => {
                     let due = said.is_none_or(|said| said.again.is_some_and(|at| self.now() >= at));
                     if due {
-                        match self.ask(kind, wait.n, wait.manner).await {
-                            Ok(grant) => return remote(grant),
-                            Err(refused) => said = Some(self.note(refused, said)),
+                        match self.ask_while_enforced(kind, wait.n, wait.manner).await {
+                            Some(Ok(grant)) => return remote(grant),
+                            Some(Err(refused)) => said = Some(self.note(refused, said)),
+                            None => continue,
                         }
                     }
                     self.nap_of_asker(said, wait)

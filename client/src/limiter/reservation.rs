@@ -136,7 +136,10 @@ impl Limiter {
         };
         match no {
             _ if self.is_asked_for(no) => {
-                let grant = self.check_at_home(n, no).await?;
+                let Some(grant) = self.check_at_home(n, no).await? else {
+                    self.pass(n);
+                    return Ok(self.reserved(n, Taken::nothing(self.now())));
+                };
                 Ok(self.reserved_at_home(n, &grant))
             }
             No::Cold | No::Empty => {
