@@ -9,8 +9,9 @@ use crate::tap::Tap;
 use aliquot_core::demand::Observed;
 use aliquot_core::unit::{Span, Tick};
 use parts::Parts;
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64 as Told;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::{Notify, Semaphore};
 
 /// One key: its cell, what callers wanted of it, and who waits.
@@ -236,7 +237,8 @@ pub(crate) struct Tally {
     admitted: AtomicU64,
     denied: AtomicU64,
     waiting: AtomicU64,
-    largest: AtomicU64,
+    /// How many wait for each cost: only who waits comes here, and who tells of it.
+    costs: Mutex<BTreeMap<u64, u64>>,
     /// What was admitted and denied before the last report, for those who look on alone.
     told: [Told; 2],
 }
@@ -247,7 +249,7 @@ impl Default for Tally {
             admitted: AtomicU64::new(0),
             denied: AtomicU64::new(0),
             waiting: AtomicU64::new(0),
-            largest: AtomicU64::new(0),
+            costs: Mutex::default(),
             told: Default::default(),
         }
     }
@@ -269,13 +271,23 @@ impl Tally {
 
     fn wait(&self, n: u64) {
         self.waiting.fetch_add(n, Ordering::AcqRel);
-        self.largest.fetch_max(n, Ordering::AcqRel);
+        *self.costs().entry(n).or_default() += 1;
     }
 
     fn wait_no_more(&self, n: u64) {
-        if self.waiting.fetch_sub(n, Ordering::AcqRel) == n {
-            self.largest.store(0, Ordering::Release);
+        self.waiting.fetch_sub(n, Ordering::AcqRel);
+        let mut costs = self.costs();
+        match costs.get_mut(&n) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => {
+                costs.remove(&n);
+            }
         }
+    }
+
+    /// None of what this guards is left half-done by a panic.
+    fn costs(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {
+        self.costs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All tokens admitted and denied, and those that are waited for.
@@ -298,11 +310,12 @@ impl Tally {
             told.fetch_add(wanted, Ordering::Relaxed);
         }
         let [admitted, denied] = wanted.map(grains);
+        let largest = self.costs().last_key_value().map_or(0, |(&cost, _)| cost);
         Observed {
             admitted,
             denied,
             waiting: grains(self.waiting()),
-            waiting_largest: grains(self.largest.load(Ordering::Acquire)),
+            waiting_largest: grains(largest),
         }
     }
 }

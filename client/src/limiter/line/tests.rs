@@ -20,6 +20,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 mod lapse;
+mod largest;
 mod overruled;
 
 /// A limiter that holds a part of a budget of 1,000/s with a burst of 100.
