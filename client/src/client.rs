@@ -9,6 +9,7 @@ use crate::shared::{Command, Handle, Status};
 use crate::switch::Mode;
 use crate::tap::Tap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -124,9 +125,12 @@ impl Client {
         self.handle.shared.close();
         let (reply, answer) = oneshot::channel();
         let command = Command::Close(Self::CLOSE_WAIT, reply);
-        if self.handle.commands.send(command).await.is_err() {
-            return true;
-        }
-        answer.await.unwrap_or(true)
+        let sent = self.handle.commands.send(command).await;
+        let answered = match sent {
+            Ok(()) => answer.await.ok(),
+            Err(_) => None,
+        };
+        // Another one has closed it.
+        answered.unwrap_or_else(|| !self.handle.shared.untaken.load(Ordering::Acquire))
     }
 }

@@ -53,6 +53,8 @@ pub(crate) struct Shared {
     switched: AtomicBool,
     /// The client was closed: as the registry says, for those who take no lock.
     shut: AtomicBool,
+    /// The session is over, and no node has taken what it held.
+    pub(crate) untaken: AtomicBool,
     /// Whether somebody was refused, or waits, since the session last looked.
     wanted: AtomicU8,
     pub(crate) wake: Notify,
@@ -159,6 +161,7 @@ impl Shared {
             lapsed: AtomicU64::new(0),
             switched: AtomicBool::new(false),
             shut: AtomicBool::new(false),
+            untaken: AtomicBool::new(false),
             wanted: AtomicU8::new(SERVED),
             wake: Notify::new(),
             registry: Mutex::default(),
