@@ -2,6 +2,7 @@
 
 use super::Limiter;
 use crate::breaker::Try;
+use crate::cell::book::Taken;
 use crate::cell::{Ask, Mark, No};
 use crate::central::{self, Answer, Grant};
 use crate::permit::Permit;
@@ -10,7 +11,7 @@ use crate::shared::Shared;
 use crate::switch::Mode;
 use aliquot_core::central::{Manner, Reason as Why};
 use aliquot_core::share::Kind;
-use aliquot_core::unit::{Span, Tick};
+use aliquot_core::unit::Tick;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
@@ -191,8 +192,13 @@ impl Limiter {
         }
         let dealt = !home.is_gathered() && slot.burst > 0;
         let lease = &self.handle.shared.lease.0;
-        let here = || cell.reserve(0, now, Span::ZERO, lease);
-        if !(dealt && here().is_ok_and(|taken| cell.exact(&taken, n, now))) {
+        let here = Taken::owing(cell.era(), now);
+        // A part that owes something already can owe more.
+        let holds = || {
+            let would = cell.would(Ask::Tokens(0), now, lease);
+            matches!(would, Ok(()) | Err(No::NotYet(_)))
+        };
+        if !(dealt && holds() && cell.exact(&here, n, now)) {
             home.owe(n);
         }
         true

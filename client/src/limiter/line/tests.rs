@@ -265,6 +265,10 @@ fn what_is_owed_to_a_home_is_owed_to_the_part_that_follows() {
         assert_eq!(part.limiter.missing_at(part.clock.now()).ceil(), 30.0);
         dealt(&mut part);
         assert_eq!(part.limiter.missing_at(part.clock.now()).ceil(), 30.0);
+        // A part that owes already owes that as well.
+        owe(&part);
+        owe(&part);
+        assert_eq!(part.limiter.missing_at(part.clock.now()).ceil(), 90.0);
     }
 }
 
