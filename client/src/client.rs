@@ -119,7 +119,7 @@ impl Client {
     }
 
     /// Hands everything back, and waits up to [`Client::CLOSE_WAIT`] for the node to
-    /// take it. From the call on nothing is admitted. Answers whether the node
+    /// take it. Nothing is admitted from when the client's task has seen it, which is before this answers. Answers whether the node
     /// took it: if not, it is free when its lease has run out.
     pub async fn close(&self) -> bool {
         self.handle.shared.close();
