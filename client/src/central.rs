@@ -11,12 +11,13 @@
 
 use crate::key::Gate;
 use crate::shared::Shared;
-use crate::sync::Ordering;
+use crate::sync::{AtomicU64, Ordering};
 use aliquot_core::central::{Manner, Reason};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{PeriodId, RequestId, Span, Tick};
 use std::num::NonZeroU64;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 /// What callers hand to the session. There are as many at most as callers: each
@@ -97,6 +98,39 @@ impl Drop for Booking {
     fn drop(&mut self) {
         // A session that is over has nobody to tell.
         let _ = self.errands.send(Errand::Release(self.request));
+    }
+}
+
+/// Since when no question has had an answer: since the first that was put after the last that was heard. An answer ends it
+/// though whoever asked has gone.
+#[derive(Debug)]
+pub(crate) struct Silence(AtomicU64);
+
+impl Default for Silence {
+    fn default() -> Self {
+        Self(AtomicU64::new(Self::NONE))
+    }
+}
+
+impl Silence {
+    const NONE: u64 = u64::MAX;
+
+    /// A question is put. The session's alone, as is what ends it.
+    pub(crate) fn asked(&self, now: Tick) {
+        if self.0.load(Ordering::Acquire) == Self::NONE {
+            self.0.store(now.nanos(), Ordering::Release);
+        }
+    }
+
+    /// An answer was heard, or what was asked is void.
+    pub(crate) fn over(&self) {
+        self.0.store(Self::NONE, Ordering::Release);
+    }
+
+    /// How long it has lasted.
+    pub(crate) fn lasted(&self, now: Tick) -> Duration {
+        let since = Tick::from_nanos(self.0.load(Ordering::Acquire));
+        Duration::from_nanos(now.since(since).nanos())
     }
 }
 

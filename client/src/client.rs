@@ -9,6 +9,7 @@ use crate::shared::{Command, Handle, Status};
 use crate::switch::Mode;
 use crate::tap::Tap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -80,7 +81,8 @@ impl Client {
 
     /// What stands before the questions to the homes of budgets that are kept in one piece ([`Limiter::check`] and all that
     /// waits): after eight in a row without an answer none is asked for a fifth of a second, and twice that each time the one
-    /// that tries has none either, up to two seconds. Meanwhile these are refused at once, as
+    /// that tries has none either, up to two seconds. One whose caller has gone before is without an answer, too, where none at all was
+    /// heard for 0.7 s, which is how long it is waited for. Meanwhile these are refused at once, as
     /// [`Reason::Undecided`](crate::Reason::Undecided). It is watched with
     /// the client ([`Watch::client`](crate::Watch::client)), and can be switched as any other.
     #[must_use]
@@ -117,15 +119,18 @@ impl Client {
     }
 
     /// Hands everything back, and waits up to [`Client::CLOSE_WAIT`] for the node to
-    /// take it. From the call on nothing is admitted. Answers whether the node
+    /// take it. Nothing is admitted from when the client's task has seen it, which is before this answers. Answers whether the node
     /// took it: if not, it is free when its lease has run out.
     pub async fn close(&self) -> bool {
         self.handle.shared.close();
         let (reply, answer) = oneshot::channel();
         let command = Command::Close(Self::CLOSE_WAIT, reply);
-        if self.handle.commands.send(command).await.is_err() {
-            return true;
-        }
-        answer.await.unwrap_or(true)
+        let sent = self.handle.commands.send(command).await;
+        let answered = match sent {
+            Ok(()) => answer.await.ok(),
+            Err(_) => None,
+        };
+        // Another one has closed it.
+        answered.unwrap_or_else(|| !self.handle.shared.untaken.load(Ordering::Acquire))
     }
 }

@@ -9,8 +9,9 @@ use crate::tap::Tap;
 use aliquot_core::demand::Observed;
 use aliquot_core::unit::{Span, Tick};
 use parts::Parts;
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64 as Told;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::{Notify, Semaphore};
 
 /// One key: its cell, what callers wanted of it, and who waits.
@@ -23,6 +24,8 @@ pub(crate) struct Gate {
     pub(crate) tally: Tally,
     /// Who waits stands in line here, first come first served.
     pub(crate) line: Semaphore,
+    /// Since when whoever is first in line was not waiting for time alone; zero if they were.
+    short: AtomicU64,
     /// Capacity came, or the right to use it changed.
     pub(crate) change: Notify,
     pub(crate) home: Home,
@@ -41,6 +44,7 @@ impl Gate {
             cell: Cell::new(),
             tally: Tally::default(),
             line: Semaphore::const_new(1),
+            short: AtomicU64::new(0),
             change: Notify::const_new(),
             home: Home::default(),
             switch: Switch::default(),
@@ -82,6 +86,20 @@ impl Gate {
             Mark::Floor | Mark::Closed => true,
         };
         !missed && !self.switch.has_own()
+    }
+
+    /// Whoever is first in line waits for time alone, or does not.
+    pub(crate) fn stand(&self, for_time: bool, now: Tick) {
+        if for_time {
+            self.short.store(0, Ordering::Release);
+        } else if self.short.load(Ordering::Acquire) == 0 {
+            self.short.store(now.nanos(), Ordering::Release);
+        }
+    }
+
+    /// Since when they do not.
+    pub(crate) fn short_since(&self) -> Tick {
+        Tick::from_nanos(self.short.load(Ordering::Acquire))
     }
 
     /// Whoever waits had better ask again.
@@ -219,7 +237,8 @@ pub(crate) struct Tally {
     admitted: AtomicU64,
     denied: AtomicU64,
     waiting: AtomicU64,
-    largest: AtomicU64,
+    /// How many wait for each cost: only who waits comes here, and who tells of it.
+    costs: Mutex<BTreeMap<u64, u64>>,
     /// What was admitted and denied before the last report, for those who look on alone.
     told: [Told; 2],
 }
@@ -230,7 +249,7 @@ impl Default for Tally {
             admitted: AtomicU64::new(0),
             denied: AtomicU64::new(0),
             waiting: AtomicU64::new(0),
-            largest: AtomicU64::new(0),
+            costs: Mutex::default(),
             told: Default::default(),
         }
     }
@@ -252,13 +271,23 @@ impl Tally {
 
     fn wait(&self, n: u64) {
         self.waiting.fetch_add(n, Ordering::AcqRel);
-        self.largest.fetch_max(n, Ordering::AcqRel);
+        *self.costs().entry(n).or_default() += 1;
     }
 
     fn wait_no_more(&self, n: u64) {
-        if self.waiting.fetch_sub(n, Ordering::AcqRel) == n {
-            self.largest.store(0, Ordering::Release);
+        self.waiting.fetch_sub(n, Ordering::AcqRel);
+        let mut costs = self.costs();
+        match costs.get_mut(&n) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => {
+                costs.remove(&n);
+            }
         }
+    }
+
+    /// None of what this guards is left half-done by a panic.
+    fn costs(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {
+        self.costs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All tokens admitted and denied, and those that are waited for.
@@ -281,11 +310,12 @@ impl Tally {
             told.fetch_add(wanted, Ordering::Relaxed);
         }
         let [admitted, denied] = wanted.map(grains);
+        let largest = self.costs().last_key_value().map_or(0, |(&cost, _)| cost);
         Observed {
             admitted,
             denied,
             waiting: grains(self.waiting()),
-            waiting_largest: grains(self.largest.load(Ordering::Acquire)),
+            waiting_largest: grains(largest),
         }
     }
 }

@@ -196,7 +196,7 @@ impl Limiter {
     /// among those who wait. Of a limit of this process's own the place in line is
     /// booked at once, so that nobody who comes later is before it. Of others, it waits for time to make them as long as that takes, at
     /// most 50 ms (a setting) for a budget that is not known yet, and at most 1 s
-    /// for capacity that a node must bring; more than the whole budget's burst is refused at once. Of a budget that is kept in one
+    /// for capacity that a node must bring, or for the next lease where one has ended (after that second nobody begins to wait); more than the whole budget's burst is refused at once. Of a budget that is kept in one
     /// piece, because it is too small to divide, the first in line asks its home,
     /// and asks again when it is told to. Dropping the future leaves the line, gives
     /// up what was asked, and takes nothing; a verdict that is on its way then is lost.
@@ -233,7 +233,7 @@ impl Limiter {
         match no {
             _ if self.is_asked_for(no) => {
                 let grant = self.check_at_home(n, no).await?;
-                Ok(self.admitted(n, &grant))
+                Ok(self.checked(n, grant))
             }
             No::Cold | No::Empty | No::Quota | No::ExceedsBurst => {
                 self.wait(n, Some(Self::CENTRAL_WAIT), Manner::Once).await
@@ -252,7 +252,7 @@ impl Limiter {
         match no {
             _ if self.is_asked_for(no) => {
                 let grant = self.check_at_home(n, no).await?;
-                Ok(self.admitted(n, &grant))
+                Ok(self.checked(n, grant))
             }
             No::Cold | No::Empty => {
                 let most = self.handle.shared.cold_wait;
@@ -310,7 +310,7 @@ impl Limiter {
     }
 
     /// Takes a permit, waiting in line: of a limit of this process's own as long as it
-    /// takes, of others for at most 1 s (50 ms for a budget that is not known yet). Of a budget that is kept in one piece the first in line asks its home.
+    /// takes, of others for at most 1 s (50 ms for a budget that is not known yet), and for the next lease as [`Limiter::acquire`] does. Of a budget that is kept in one piece the first in line asks its home.
     ///
     /// # Errors
     ///
@@ -339,7 +339,7 @@ impl Limiter {
             Mark::Forever => (Standing::Forever, Span::MAX),
             Mark::Open => (Standing::Open, Span::MAX),
             Mark::NoBudget => (Standing::NoBudget, Span::ZERO),
-            Mark::Closed if self.gate.switch.is_frozen() => (Standing::Frozen, Span::ZERO),
+            Mark::Closed if self.is_held_closed() => (Standing::Frozen, Span::ZERO),
             Mark::Closed => (Standing::Closed, Span::ZERO),
         };
         let tokens = |grains: u64| grains / view.scale.max(1);

@@ -180,14 +180,14 @@ impl Session {
             self.pid = std::process::id();
             self.shared.set_lease(Tick::from_nanos(0));
             self.machine.forked();
-            self.questions.end_session();
+            self.ask_no_more();
             self.roaming.forked(now);
             (self.opened, self.parting) = (None, None);
         } else if wall.saturating_sub(wall_then) > passed.saturating_add(Self::JUMP_MS) {
             tracing::warn!("the clock missed a pause: the lease is taken for over");
             self.shared.set_lease(Tick::from_nanos(0));
             self.machine.clock_jumped(now);
-            self.questions.end_session();
+            self.ask_no_more();
         }
         self.machine.tick(now);
         now
@@ -256,14 +256,17 @@ impl Session {
     }
 
     /// The machine's lease is what deciders read.
-    fn mirror_lease(&self, now: Tick) {
+    fn mirror_lease(&mut self, now: Tick) {
         let until = match self.machine.holder() {
             Some(holder) if self.machine.is_leased(now) && !holder.is_leaving() => {
                 holder.lease().until()
             }
             _ => Tick::from_nanos(0),
         };
-        self.shared.set_lease(until);
+        if self.shared.set_lease(until) && until > Tick::from_nanos(0) {
+            // Who waits was told of a share before there was the lease that it is held under.
+            self.machine.deciders_mut().for_each(|of| of.leased());
+        }
     }
 
     fn may_report(&self) -> bool {
@@ -334,7 +337,7 @@ impl Session {
         }
     }
 
-    fn show(&self, now: Tick) {
+    fn show(&mut self, now: Tick) {
         self.mirror_lease(now);
         self.shared.set_status(Status {
             node: self.link().map(|link| link.address.clone()),

@@ -1,7 +1,7 @@
 //! What a client's handles share with its session.
 
 use crate::breaker::Breaker;
-use crate::central::Errands;
+use crate::central::{Errands, Silence};
 use crate::clock::{HostClock, SharedClock, Source};
 use crate::error::KeyRefused;
 use crate::key::Gate;
@@ -47,8 +47,14 @@ pub(crate) struct Shared {
     source: Source,
     pub(crate) pace: Pace,
     pub(crate) lease: LeaseWord,
+    /// When the last lease ended; zero if there was none.
+    lapsed: AtomicU64,
     /// A mode has changed since the session last looked.
     switched: AtomicBool,
+    /// The client was closed: as the registry says, for those who take no lock.
+    shut: AtomicBool,
+    /// The session is over, and no node has taken what it held.
+    pub(crate) untaken: AtomicBool,
     /// Whether somebody was refused, or waits, since the session last looked.
     wanted: AtomicU8,
     pub(crate) wake: Notify,
@@ -61,6 +67,7 @@ pub(crate) struct Shared {
     pub(crate) errands: Errands,
     /// Whether questions have answers at all: where none had in a while, none is asked for a while.
     pub(crate) breaker: Breaker,
+    pub(crate) silence: Silence,
     /// As many questions as may be under way.
     pub(crate) room: Arc<Semaphore>,
     /// Names questions within the process.
@@ -151,7 +158,10 @@ impl Shared {
             source,
             pace,
             lease: LeaseWord(AtomicU64::new(0)),
+            lapsed: AtomicU64::new(0),
             switched: AtomicBool::new(false),
+            shut: AtomicBool::new(false),
+            untaken: AtomicBool::new(false),
             wanted: AtomicU8::new(SERVED),
             wake: Notify::new(),
             registry: Mutex::default(),
@@ -160,6 +170,7 @@ impl Shared {
             keys_max,
             errands,
             breaker: breaker.longest(Self::COOL_DOWN_MAX),
+            silence: Silence::default(),
             room: Arc::new(Semaphore::new(Asking::PENDING_MAX)),
             tickets: AtomicU64::new(1),
         }
@@ -178,9 +189,26 @@ impl Shared {
         }
     }
 
-    /// The lease ends at `until` from now on. The session's alone.
-    pub(crate) fn set_lease(&self, until: Tick) {
+    /// The lease ends at `until` from now on. Whether there was none before. The session's alone.
+    pub(crate) fn set_lease(&self, until: Tick) -> bool {
+        let before = self.lease.0.load(Ordering::Acquire);
+        if before > 0 && until.nanos() == 0 {
+            let ended = before.min(self.clock.now().nanos());
+            self.lapsed.store(ended, Ordering::Release);
+        }
         self.lease.0.store(until.nanos(), Ordering::Release);
+        before == 0
+    }
+
+    /// Since when there is no lease, where there was one.
+    pub(crate) fn lapsed_at(&self) -> Option<Tick> {
+        let lease = self.lease.0.load(Ordering::Acquire);
+        let ended = match lease {
+            0 => self.lapsed.load(Ordering::Acquire),
+            // Nobody has looked yet.
+            lease => lease,
+        };
+        (ended > 0).then(|| Tick::from_nanos(ended))
     }
 
     /// Somebody is not served, and goes on. The session sees it at its next look: who decides wakes nobody, since that is a call
@@ -305,6 +333,12 @@ impl Shared {
     /// No more keys.
     pub(crate) fn close(&self) {
         lock(&self.registry).closed = true;
+        self.shut.store(true, Ordering::Release);
+    }
+
+    /// [`Shared::is_closed`], without a lock.
+    pub(crate) fn is_shut(&self) -> bool {
+        self.shut.load(Ordering::Acquire)
     }
 
     pub(crate) fn set_status(&self, status: Status) {

@@ -59,6 +59,26 @@ fn what_was_let_through_cannot_be_put_back() {
     assert_eq!(limiter.tokens(), 0.0);
 }
 
+/// Who reserves would wait by itself: where nobody is to wait, it is told not to, and keeps nobody from what is made meanwhile.
+#[test]
+fn a_reservation_that_would_have_to_wait_is_let_through_at_once() {
+    for mode in [Mode::DryRun, Mode::Bypass] {
+        let limiter = limiter(&ManualClock::new(), 3);
+        limiter.set_mode(mode);
+        let taken = limiter.reserve(3).expect("three are there");
+        assert_eq!(taken.delay(), Duration::ZERO);
+        for late in [limiter.reserve(2), limiter.reserve_within(2, 9 * SECOND)] {
+            let late = late.expect("let through");
+            assert_eq!((late.tokens(), late.delay()), (2, Duration::ZERO));
+            assert_eq!(late.cancel(), 0, "nothing was taken for it");
+        }
+        let overruled = limiter.overruled();
+        assert_eq!((overruled.let_through, overruled.tokens), (2, 4));
+        assert_eq!(taken.cancel(), 3);
+        assert_eq!(limiter.tokens(), 3.0);
+    }
+}
+
 #[test]
 fn permits_beyond_the_limit_are_nobodys() {
     let limiter = Limiter::local_permits(1).expect("permits");
@@ -127,6 +147,13 @@ async fn who_waits_is_let_through_or_turned_away_when_the_mode_changes() {
         let answer = waiting.await.expect("it does not panic");
         // Its place in line went with it.
         assert_eq!(limiter.tokens(), 0.0);
+        // And what the mode did is counted.
+        let overruled = limiter.overruled();
+        let frozen = u64::from(mode == Mode::Freeze);
+        assert_eq!(
+            (overruled.let_through, overruled.frozen),
+            (1 - frozen, frozen)
+        );
         answer
     };
     assert!(matches!(

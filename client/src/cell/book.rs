@@ -55,6 +55,11 @@ impl Taken {
         Self::outside(Self::AT_HOME, at, act_at, period)
     }
 
+    /// Nothing taken under the edge of this era, to owe more by.
+    pub(crate) const fn owing(era: u64, now: Tick) -> Self {
+        Self::outside(era, now, now, PeriodId::new(0))
+    }
+
     const fn outside(era: u64, at: Tick, act_at: Tick, period: PeriodId) -> Self {
         Self {
             grains: 0,

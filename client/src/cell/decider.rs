@@ -72,6 +72,11 @@ impl CellDecider {
         self.gate.changed();
     }
 
+    /// There is a lease again.
+    pub(crate) fn leased(&self) {
+        self.gate.changed();
+    }
+
     /// What deciders go by: nothing is admitted where all is frozen. What is not known
     /// stays so, since a change of the fixed point rests on it.
     fn shown(&self, mark: Mark) -> Mark {

@@ -1,13 +1,17 @@
 //! Asking the home of a budget that is kept in one piece.
 
 use super::Limiter;
+use crate::breaker::Try;
+use crate::cell::book::Taken;
 use crate::cell::{Ask, Mark, No};
 use crate::central::{self, Answer, Grant};
 use crate::permit::Permit;
 use crate::refused::{Admission, Reason, Refused};
+use crate::shared::Shared;
+use crate::switch::Mode;
 use aliquot_core::central::{Manner, Reason as Why};
 use aliquot_core::share::Kind;
-use aliquot_core::unit::{Span, Tick};
+use aliquot_core::unit::Tick;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
@@ -49,8 +53,8 @@ impl Limiter {
         would.is_err_and(|no| matches!(no, No::Cold | No::Empty) || self.is_asked_for(no))
     }
 
-    /// Asks once, for a caller who takes no for an answer.
-    pub(super) async fn check_at_home(&self, n: u64, no: No) -> Result<Grant, Refused> {
+    /// Asks once, for a caller who takes no for an answer. `None` where the mode lets them through meanwhile, which is not counted yet.
+    pub(super) async fn check_at_home(&self, n: u64, no: No) -> Result<Option<Grant>, Refused> {
         let Some(kind) = self.asks(no) else {
             return Err(self.refuse(n, no));
         };
@@ -62,14 +66,41 @@ impl Limiter {
                     retry_after,
                 })
             }
-            None => self.ask(kind, n, Manner::Once).await,
+            None => match self.ask_while_enforced(kind, n, Manner::Once).await {
+                Some(outcome) => outcome,
+                None if self.gate.switch.lets_through() => return Ok(None),
+                None => Err(Refused::of(self.froze())),
+            },
         };
-        outcome.map_err(|refused| self.deny(n, refused))
+        outcome.map(Some).map_err(|refused| self.deny(n, refused))
+    }
+
+    /// Asks for as long as the answer is what holds: `None`, and the question is given up, as soon as the mode is another.
+    pub(super) async fn ask_while_enforced(
+        &self,
+        kind: Kind,
+        n: u64,
+        manner: Manner,
+    ) -> Option<Result<Grant, Refused>> {
+        let mut asked = std::pin::pin!(self.ask(kind, n, manner));
+        loop {
+            let changed = self.gate.change.notified();
+            let mut changed = std::pin::pin!(changed);
+            changed.as_mut().enable();
+            if self.mode() != Mode::Enforce {
+                return None;
+            }
+            tokio::select! {
+                biased;
+                answered = asked.as_mut() => return Some(answered),
+                () = changed => {}
+            }
+        }
     }
 
     /// Asks until something is known of it, and not for too long. Nothing is
     /// counted; dropped, the question is given up. Where questions had no answer lately, nobody waits for another but the one who tries.
-    pub(super) async fn ask(&self, kind: Kind, n: u64, manner: Manner) -> Result<Grant, Refused> {
+    async fn ask(&self, kind: Kind, n: u64, manner: Manner) -> Result<Grant, Refused> {
         // Nothing is no question.
         let cost = NonZeroU64::new(n).ok_or(Refused::of(No::Empty))?;
         let shared = &self.handle.shared;
@@ -77,6 +108,10 @@ impl Limiter {
             retry_after: open.retry_after.or(Refused::undecided().retry_after),
             ..Refused::undecided()
         })?;
+        let mut trial = Trial {
+            shared,
+            of: Some(trial),
+        };
         let asked = async {
             self.pay(kind, n, manner).await?;
             self.put(kind, cost, manner, n).await
@@ -86,11 +121,15 @@ impl Limiter {
             answered = asked => {
                 // That nobody could decide says nothing of those who are asked next.
                 let decided = !matches!(&answered, Err(refused) if refused.reason == Reason::Undecided);
-                decided.then(|| trial.success());
+                if let Some(trial) = trial.of.take().filter(|_| decided) {
+                    trial.success();
+                }
                 answered
             }
             () = shared.clock.sleep(Self::ANSWER_WAIT) => {
-                trial.failure();
+                if let Some(trial) = trial.of.take() {
+                    trial.failure();
+                }
                 Err(Refused::undecided())
             }
         }
@@ -153,11 +192,24 @@ impl Limiter {
         }
         let dealt = !home.is_gathered() && slot.burst > 0;
         let lease = &self.handle.shared.lease.0;
-        let here = || cell.reserve(0, now, Span::ZERO, lease);
-        if !(dealt && here().is_ok_and(|taken| cell.exact(&taken, n, now))) {
+        let here = Taken::owing(cell.era(), now);
+        // A part that owes something already can owe more.
+        let holds = || {
+            let would = cell.would(Ask::Tokens(0), now, lease);
+            matches!(would, Ok(()) | Err(No::NotYet(_)))
+        };
+        if !(dealt && holds() && cell.exact(&here, n, now)) {
             home.owe(n);
         }
         true
+    }
+
+    /// What became of who asked once.
+    pub(super) fn checked(&self, n: u64, grant: Option<Grant>) -> Admission {
+        match grant {
+            Some(grant) => self.admitted(n, &grant),
+            None => self.let_through(n, self.now()),
+        }
     }
 
     /// What the home let through.
@@ -182,6 +234,24 @@ impl Limiter {
             asked_at,
             heard_at,
         ))
+    }
+}
+
+/// Leave to ask, while it is not known what became of it.
+struct Trial<'a> {
+    shared: &'a Shared,
+    of: Option<Try>,
+}
+
+impl Drop for Trial<'_> {
+    /// Whoever asked has gone, and how long they would have waited says nothing of the node: they may be in a hurry. That
+    /// nobody was answered for as long as an answer is waited for does.
+    fn drop(&mut self) {
+        let Some(trial) = self.of.take() else { return };
+        let silent = self.shared.silence.lasted(self.shared.clock.now());
+        if silent >= Limiter::ANSWER_WAIT {
+            trial.failure();
+        }
     }
 }
 

@@ -75,7 +75,7 @@ impl Limiter {
         if self.gate.tally.waiting() == 0 || self.gate.switch.lets_through() {
             match local(began) {
                 Ok(taken) => return Ok(taken),
-                Err(no) if self.asks(no).is_none() && self.patience(no, most).is_none() => {
+                Err(no) if self.asks(no).is_none() && self.patience(no).is_none() => {
                     return Err(self.refuse(n, no));
                 }
                 Err(_) => {}
@@ -154,7 +154,10 @@ impl Limiter {
             let changed = self.gate.change.notified();
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
-            let no = match local() {
+            let decided = local();
+            let for_time = matches!(&decided, Ok(_) | Err(No::NotYet(_) | No::Aged));
+            self.gate.stand(for_time, self.now());
+            let no = match decided {
                 Ok(taken) => return Ok(taken),
                 Err(no) => no,
             };
@@ -162,9 +165,10 @@ impl Limiter {
                 Some(kind) => {
                     let due = said.is_none_or(|said| said.again.is_some_and(|at| self.now() >= at));
                     if due {
-                        match self.ask(kind, wait.n, wait.manner).await {
-                            Ok(grant) => return remote(grant),
-                            Err(refused) => said = Some(self.note(refused, said)),
+                        match self.ask_while_enforced(kind, wait.n, wait.manner).await {
+                            Some(Ok(grant)) => return remote(grant),
+                            Some(Err(refused)) => said = Some(self.note(refused, said)),
+                            None => continue,
                         }
                     }
                     self.nap_of_asker(said, wait)
@@ -216,7 +220,7 @@ impl Limiter {
             Reason::Throttled if gathered => Duration::MAX,
             _ => Self::SHARE_WAIT,
         };
-        let since = said.trouble.unwrap_or(wait.began);
+        let since = said.trouble.unwrap_or(self.since(No::Empty, wait));
         let rest = self.rest(own, since, wait);
         let nap = Duration::from_nanos(again.since(now).nanos());
         match nap > rest || rest.is_zero() {
@@ -230,9 +234,8 @@ impl Limiter {
         if self.is_beyond(wait.n) {
             return Err(Refused::of(No::ExceedsBurst));
         }
-        let patience = self.patience(no, wait.most);
-        let patience = patience.ok_or(Refused::of(no))?;
-        let rest = self.rest(patience, wait.began, wait);
+        let patience = self.patience(no).ok_or(Refused::of(no))?;
+        let rest = self.rest(patience, self.since(no, wait), wait);
         let nap = match no {
             No::NotYet(Some(wait)) => Duration::from_nanos(wait.nanos()),
             No::Aged => Duration::from_millis(1),
@@ -255,10 +258,20 @@ impl Limiter {
         most.map_or(own, |most| own.min(most))
     }
 
+    /// Since when it counts what is waited for that time alone does not bring: not while the line stood for that.
+    fn since(&self, no: No, wait: Wait) -> Tick {
+        match no {
+            // It is the same for all, whenever they came.
+            No::Lapsed => self.handle.shared.lapsed_at().unwrap_or(wait.began),
+            No::Cold | No::Empty => wait.began.max(self.gate.short_since()),
+            _ => wait.began,
+        }
+    }
+
     /// How long a caller waits in all for what is refused so; `None` where
     /// waiting does not help.
-    fn patience(&self, no: No, most: Option<Duration>) -> Option<Duration> {
-        let own = match no {
+    fn patience(&self, no: No) -> Option<Duration> {
+        Some(match no {
             No::Cold => self.handle.shared.cold_wait,
             No::NotYet(Some(_)) | No::Aged => Duration::MAX,
             // Somebody releases one, if there are any.
@@ -266,9 +279,14 @@ impl Limiter {
             No::Empty | No::Quota | No::Permits => Self::SHARE_WAIT,
             // A greater part may be gathered, but not beyond what nobody shares.
             No::ExceedsBurst if self.is_leased() => Self::SHARE_WAIT,
+            // The session may be on its way to another node. Where that takes longer, nobody begins to wait.
+            No::Lapsed => {
+                let since = self.handle.shared.lapsed_at().unwrap_or(self.now());
+                let left = Self::SHARE_WAIT > Duration::from_nanos(self.now().since(since).nanos());
+                return left.then_some(Self::SHARE_WAIT);
+            }
             _ => return None,
-        };
-        Some(most.map_or(own, |most| own.min(most)))
+        })
     }
 
     /// Whether `n` is more than all clients together may have at once.

@@ -48,17 +48,31 @@ impl Limiter {
     /// What becomes of a refusal: all but those that a caller earned by a mistake are let
     /// through where the mode says so.
     pub(super) fn overrule(&self, n: u64, no: No, now: Tick) -> Result<Admission, No> {
-        let no = match self.gate.switch.mode() {
-            Mode::Enforce => return Err(no),
-            Mode::Freeze => No::Frozen,
-            Mode::DryRun | Mode::Bypass => no,
-        };
-        match no {
-            No::Frozen => self.gate.switch.froze(),
-            No::Closed | No::Kind => {}
-            _ => return Ok(self.let_through(n, now)),
+        match (self.gate.switch.mode(), self.seen(no)) {
+            (Mode::Freeze, _) | (Mode::Enforce, No::Frozen) => Err(self.froze()),
+            (Mode::Enforce, no) | (_, no @ (No::Closed | No::Kind)) => Err(no),
+            (Mode::DryRun | Mode::Bypass, _) => Ok(self.let_through(n, now)),
         }
-        Err(no)
+    }
+
+    /// What a cell's refusal means: it is closed while all is frozen too, and a while longer, until the client's task sees that
+    /// it is not any more.
+    pub(super) fn seen(&self, no: No) -> No {
+        match no {
+            No::Closed if !self.handle.shared.is_shut() => No::Frozen,
+            no => no,
+        }
+    }
+
+    /// Whether a cell that is closed is so because all is frozen, or was a moment ago.
+    pub(super) fn is_held_closed(&self) -> bool {
+        self.gate.switch.is_frozen() || self.seen(No::Closed) == No::Frozen
+    }
+
+    /// Counts one that is refused because all are.
+    pub(super) fn froze(&self) -> No {
+        self.gate.switch.froze();
+        No::Frozen
     }
 
     /// Lets through what would have been refused, or would have waited.
@@ -88,11 +102,10 @@ impl Limiter {
 
     /// What a refusal would become; nothing is counted.
     pub(super) fn would_overrule(&self, no: No) -> Result<(), No> {
-        match self.gate.switch.mode() {
-            Mode::Enforce => Err(no),
-            Mode::Freeze => Err(No::Frozen),
-            Mode::DryRun | Mode::Bypass if matches!(no, No::Closed | No::Kind) => Err(no),
-            Mode::DryRun | Mode::Bypass => Ok(()),
+        match (self.gate.switch.mode(), self.seen(no)) {
+            (Mode::Freeze, _) => Err(No::Frozen),
+            (Mode::Enforce, no) | (_, no @ (No::Closed | No::Kind)) => Err(no),
+            (Mode::DryRun | Mode::Bypass, _) => Ok(()),
         }
     }
 }

@@ -282,7 +282,7 @@ impl Limiter {
             // The place is given up either way.
             match self.mode() {
                 Mode::Enforce => {}
-                Mode::Freeze => return Err(self.refuse(n, No::Frozen)),
+                Mode::Freeze => return Err(self.refuse(n, self.froze())),
                 Mode::DryRun | Mode::Bypass => {
                     self.pass(n);
                     return Ok(self.reserved(n, Taken::nothing(clock.now())));

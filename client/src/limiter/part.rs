@@ -26,7 +26,7 @@ impl Limiter {
 
     /// Whether a share may be used at `now`.
     pub(crate) fn may_use_at(&self, now: Tick) -> Result<(), Refused> {
-        // The cell learns of a freeze later, and says then that it is closed.
+        // The cell learns of a freeze later, as of its end, and says in between that it is closed.
         if self.gate.switch.is_frozen() {
             return Err(FROZEN);
         }
@@ -35,7 +35,7 @@ impl Limiter {
             Mark::Leased if now.nanos() < lease => return Ok(()),
             Mark::Cold => No::Cold,
             Mark::NoBudget => No::Unruled,
-            Mark::Closed => No::Closed,
+            Mark::Closed => self.seen(No::Closed),
             _ => No::Lapsed,
         };
         Err(Refused::of(no))

@@ -78,6 +78,11 @@ impl Limiter {
     ///
     /// As [`Limiter::reserve_within`].
     pub fn reserve_within_at(&self, n: u64, most: Span, now: Tick) -> Result<Reservation, Refused> {
+        // Who would wait is let through at once, where the mode says so.
+        let most = match self.gate.switch.lets_through() {
+            true => Span::ZERO,
+            false => most,
+        };
         let taken = self.take_within(n, most, now)?;
         Ok(self.reserved(n, taken))
     }
@@ -131,7 +136,10 @@ impl Limiter {
         };
         match no {
             _ if self.is_asked_for(no) => {
-                let grant = self.check_at_home(n, no).await?;
+                let Some(grant) = self.check_at_home(n, no).await? else {
+                    self.pass(n);
+                    return Ok(self.reserved(n, Taken::nothing(self.now())));
+                };
                 Ok(self.reserved_at_home(n, &grant))
             }
             No::Cold | No::Empty => {

@@ -5,6 +5,7 @@ use crate::cell::Mark;
 use crate::shared::Command;
 use aliquot_core::share::Share;
 use aliquot_core::unit::{Scale, Span, Tick};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -51,7 +52,7 @@ impl Session {
     pub(super) fn leave(&mut self, now: Tick, wait: Span, reply: Option<oneshot::Sender<bool>>) {
         self.shared.set_lease(Tick::from_nanos(0));
         self.machine.leave(now);
-        self.questions.end_session();
+        self.ask_no_more();
         let until = now.after(wait);
         self.leaving = Some(Leaving { until, reply });
     }
@@ -61,6 +62,9 @@ impl Session {
         let Some(leaving) = self.leaving.take() else {
             return;
         };
+        if self.closing {
+            self.shared.untaken.store(!taken, Ordering::Release);
+        }
         if let Some(reply) = leaving.reply {
             let _ = reply.send(taken);
         }

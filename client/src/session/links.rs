@@ -187,9 +187,11 @@ impl Session {
             self.shared.set_lease(Tick::from_nanos(0));
             self.machine.open(edge, now);
             self.keys.begin(now);
-            self.questions.end_session();
+            self.ask_no_more();
         }
         self.questions.repeat();
+        // Another connection is another matter.
+        self.shared.silence.over();
         tracing::debug!(%edge, "session in use");
         self.keys.forget_asked();
         // What there is to say is said at once.
@@ -221,7 +223,7 @@ impl Session {
             self.left(true, now);
         }
         if self.machine.edge().is_none() {
-            self.questions.end_session();
+            self.ask_no_more();
             self.roaming.lost();
             self.roaming.dial_at(now);
             self.roam(now);

@@ -61,7 +61,7 @@ impl Questions {
     }
 
     /// What is asked is void, whoever answers it later.
-    pub(super) fn end_session(&mut self) {
+    fn end_session(&mut self) {
         self.asking.end_session();
         for (request, waiter) in std::mem::take(&mut self.waiters) {
             self.undo(request, &waiter);
@@ -168,12 +168,19 @@ impl Session {
                     self.questions.repeat_at = now.after(Questions::REPEAT);
                 }
                 self.questions.waiters.insert(ask.request, waiter);
+                self.shared.silence.asked(now);
                 self.say(&ClientMessage::Ask(ask));
             }
             None => {
                 let _ = question.reply.send(Answer::NoLease);
             }
         }
+    }
+
+    /// What is asked is void, and whether it would have been answered is not known.
+    pub(super) fn ask_no_more(&mut self) {
+        self.questions.end_session();
+        self.shared.silence.over();
     }
 
     /// The question as it is sent, if there is a lease to ask under and a name to ask for.
@@ -205,6 +212,7 @@ impl Session {
 
     /// Takes what a node says of a question.
     pub(super) fn told(&mut self, told: &Told, now: Tick) {
+        self.shared.silence.over();
         match self.questions.asking.handle(told, now) {
             Verdict::Counts(request, outcome) => self.tell(request, outcome, now),
             Verdict::Ignored => {}

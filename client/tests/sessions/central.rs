@@ -314,3 +314,55 @@ async fn who_would_not_be_answered_is_not_kept_waiting() {
     let tried = tokio::time::timeout(Duration::from_secs(30), tried).await;
     tried.expect("nobody tried, or was answered");
 }
+
+/// Callers who all go before they can be told that there is no answer.
+#[tokio::test]
+async fn a_service_in_a_hurry_is_not_kept_waiting_for_ever_either() {
+    let node = FakeNode::start(1, vec![small("a")]).await;
+    let clients = [client(&[&node]), client(&[&node]), client(&[&node])];
+    let limiters = limiters(&clients);
+    kept(&node, &limiters, &mut Vec::new()).await;
+    let (limiter, breaker) = (limiters[0].clone(), clients[0].breaker());
+    let hurry = async |ms| {
+        // As long as others want some, it is not dealt to one.
+        for of in &limiters {
+            let _wanted = of.try_acquire(1);
+        }
+        limiter.acquire_within(1, Duration::from_millis(ms)).await
+    };
+    node.with(|inner| inner.silent = true);
+    let opens = async {
+        while breaker.circuit() == Circuit::Closed {
+            let refused = hurry(50).await.expect_err("nobody answers");
+            assert_eq!(refused.reason, Reason::Undecided);
+        }
+    };
+    let opens = tokio::time::timeout(Duration::from_secs(30), opens).await;
+    opens.expect("it never opens");
+    // Answers that come late are heard, and then a trial that is given up does not count as one that failed.
+    let heard = async {
+        loop {
+            node.with(super::node::Inner::speak);
+            node.with(|inner| inner.silent = true);
+            while breaker.circuit() != Circuit::Open(Duration::ZERO) {
+                tokio::task::yield_now().await;
+            }
+            let before = breaker.openings();
+            let _given_up = hurry(1).await;
+            if breaker.openings() == before {
+                break;
+            }
+        }
+    };
+    let heard = tokio::time::timeout(Duration::from_secs(30), heard).await;
+    heard.expect("no answer is heard");
+    node.with(super::node::Inner::speak);
+    let closes = async {
+        while breaker.circuit() != Circuit::Closed {
+            let _answer = hurry(50).await;
+            tokio::task::yield_now().await;
+        }
+    };
+    let closes = tokio::time::timeout(Duration::from_secs(30), closes).await;
+    closes.expect("nobody tried, or was answered");
+}

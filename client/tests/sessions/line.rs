@@ -1,7 +1,7 @@
 //! Who waits stands in line: first come, first served, and who goes leaves no gap.
 
-use super::node::FakeNode;
-use super::until;
+use super::node::{FakeNode, rate};
+use super::{client, until};
 use aliquot_client::{Admission, Client, DefaultRule, Frequency, Limiter, Refused, Standing};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -80,4 +80,41 @@ fn waiters_are_served_in_the_order_in_which_they_came_whoever_leaves() {
         Ok(())
     });
     outcome.expect("in turn");
+}
+
+/// Lets eight callers wait, and sends the client elsewhere when the fifth is served. How many of them are.
+async fn served_in_spite_of_a_move(limiter: &Limiter, used: &FakeNode, other: &FakeNode) -> usize {
+    while limiter.try_acquire(1).is_ok() {}
+    let mut line: FuturesUnordered<_> = (0..8).map(|_| limiter.acquire(4)).collect();
+    let mut served = 0;
+    while let Some(outcome) = line.next().await {
+        served += usize::from(outcome.is_ok());
+        if served == 5 {
+            used.send_away(&other.address);
+        }
+    }
+    served
+}
+
+#[tokio::test]
+async fn who_waits_while_the_client_is_sent_to_another_node_is_served_there() {
+    let first = FakeNode::start(1, vec![rate("a", 20)]).await;
+    let second = FakeNode::start(2, vec![rate("a", 20)]).await;
+    let client = client(&[&first, &second]);
+    let limiter = client.limiter("a").expect("a key");
+    // A machine that is busy may be too slow for it now and then.
+    for _ in 0..5 {
+        until("all of it", || limiter.peek().burst == 20).await;
+        let status = client.status();
+        let (used, other) = match status.node == Some(first.address.clone()) {
+            true => (&first, &second),
+            false => (&second, &first),
+        };
+        let served = served_in_spite_of_a_move(&limiter, used, other).await;
+        until("it has moved", || client.status().edge != status.edge).await;
+        if served == 8 {
+            return;
+        }
+    }
+    panic!("none of the lines was served");
 }

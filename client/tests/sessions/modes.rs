@@ -26,6 +26,46 @@ async fn a_leased_limit_freezes_and_thaws() {
     until("all thaws", || limiter.try_acquire(1).is_ok()).await;
 }
 
+/// There is one thread: the client's task has not run between a mode and what is asked right after it.
+#[tokio::test]
+async fn who_asks_before_the_task_has_ended_a_freeze_is_not_told_that_the_client_is_closed() {
+    let node = FakeNode::start(1, vec![rate("a", 20)]).await;
+    let client = client(&[&node]);
+    let limiter = client.limiter("a").expect("a key");
+    until("all of it", || limiter.peek().burst == 20).await;
+    let window = FixedWindow::over(&limiter, Duration::from_millis(10)).expect("a window");
+    limiter.set_mode(Mode::Freeze);
+    until("it freezes", || limiter.peek().right == Standing::Frozen).await;
+    limiter.set_mode(Mode::Enforce);
+    let before = limiter.overruled().frozen;
+    let refused = [
+        limiter.try_acquire(1).map(|_| ()),
+        limiter.reserve(1).map(|_| ()),
+        limiter.would_admit(1),
+        window.try_acquire(1).map(|_| ()),
+    ];
+    assert_eq!(
+        refused.map(|of| of.map_err(|no| no.reason)),
+        [Err(Reason::Frozen); 4]
+    );
+    assert_eq!(limiter.overruled().frozen, before + 3);
+    assert_eq!(limiter.peek().right, Standing::Frozen);
+    // A mode that lets through does so at once.
+    limiter.set_mode(Mode::Bypass);
+    assert!(limiter.try_acquire(1).is_ok());
+    assert!(limiter.would_admit(1).is_ok());
+    assert!(window.try_acquire(1).is_ok());
+    limiter.set_mode(Mode::Enforce);
+    until("it thaws", || limiter.try_acquire(1).is_ok()).await;
+    client.close().await;
+    let refused = limiter.try_acquire(1).expect_err("it is closed");
+    assert_eq!(refused.reason, Reason::Closed);
+    limiter.set_mode(Mode::Bypass);
+    let refused = limiter.try_acquire(1).expect_err("it is closed");
+    assert_eq!(refused.reason, Reason::Closed);
+    assert_eq!(limiter.peek().right, Standing::Closed);
+}
+
 #[tokio::test]
 async fn what_a_dry_run_lets_through_is_wanted_and_what_a_bypass_does_is_not() {
     let node = FakeNode::start(1, vec![rate("a", 20)]).await;

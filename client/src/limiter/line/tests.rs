@@ -1,11 +1,13 @@
 //! Who waits for a leased part, and who need not begin to: by a clock that stands still.
 
 use super::super::{Limiter, Settled};
+use crate::breaker::Circuit;
 use crate::cell::CellDecider;
-use crate::clock::{Clock, ManualClock};
+use crate::central::{Answer, Errand, Grant, Question};
+use crate::clock::{Clock, ManualClock, Source};
 use crate::key::Gate;
 use crate::refused::{Admission, Reason, Refused};
-use crate::shared::Handle;
+use crate::shared::{Handle, Pace, Shared};
 use aliquot_core::budget::BudgetDraft;
 use aliquot_core::client::{Decider, Right};
 use aliquot_core::message::Terms;
@@ -15,6 +17,11 @@ use futures_util::FutureExt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc;
+
+mod lapse;
+mod largest;
+mod overruled;
 
 /// A limiter that holds a part of a budget of 1,000/s with a burst of 100.
 struct Part {
@@ -36,8 +43,13 @@ fn terms() -> Terms {
 impl Part {
     /// Of a budget that nothing is known of.
     fn cold() -> Self {
-        let (gate, clock) = (Arc::new(Gate::new("a")), ManualClock::new());
+        let clock = ManualClock::new();
         let handle = Handle::nobodys(Arc::new(clock.clone()));
+        Self::with(handle, clock)
+    }
+
+    fn with(handle: Handle, clock: ManualClock) -> Self {
+        let gate = Arc::new(Gate::new("a"));
         handle.shared.set_lease(Tick::from_nanos(u64::MAX));
         Self {
             decider: CellDecider::new(Arc::clone(&gate)),
@@ -253,5 +265,119 @@ fn what_is_owed_to_a_home_is_owed_to_the_part_that_follows() {
         assert_eq!(part.limiter.missing_at(part.clock.now()).ceil(), 30.0);
         dealt(&mut part);
         assert_eq!(part.limiter.missing_at(part.clock.now()).ceil(), 30.0);
+        // A part that owes already owes that as well.
+        owe(&part);
+        owe(&part);
+        assert_eq!(part.limiter.missing_at(part.clock.now()).ceil(), 90.0);
     }
+}
+
+/// A part of a budget that is kept in one piece, and what is asked of its home.
+struct Kept {
+    part: Part,
+    shared: Arc<Shared>,
+    errands: mpsc::UnboundedReceiver<Errand>,
+}
+
+impl Kept {
+    const HURRY: Duration = Duration::from_millis(1);
+
+    fn new() -> Self {
+        let (clock, (outlet, errands)) = (ManualClock::new(), mpsc::unbounded_channel());
+        let source = Source::Other(Arc::new(clock.clone()));
+        let cold = Duration::from_millis(50);
+        let shared = Arc::new(Shared::new(source, Pace::Exact, cold, 0, outlet));
+        let (commands, _) = mpsc::channel(1);
+        let handle = Handle {
+            shared: Arc::clone(&shared),
+            commands,
+        };
+        let mut part = Part::with(handle, clock);
+        part.agree(Terms {
+            gathered: true,
+            ..terms()
+        });
+        Self {
+            part,
+            shared,
+            errands,
+        }
+    }
+
+    /// The question that was put, as a session takes it.
+    fn asked(&mut self) -> Option<Question> {
+        let question = std::iter::from_fn(|| self.errands.try_recv().ok());
+        let mut question = question.filter_map(|errand| match errand {
+            Errand::Ask(question) => Some(question),
+            _ => None,
+        });
+        let question = question.next()?;
+        self.shared.silence.asked(self.part.clock.now());
+        Some(question)
+    }
+
+    /// Somebody asks, and goes before an answer can be there. Whether the home was asked at all.
+    fn hurry(&mut self) -> bool {
+        let limiter = self.part.limiter.clone();
+        let mut waits = pin!(limiter.acquire_within(1, Self::HURRY));
+        let outcome = waits.as_mut().now_or_never();
+        let question = self.asked();
+        let asked = question.is_some();
+        assert_eq!(outcome.is_none(), asked, "who does not ask does not wait");
+        self.part.clock.advance(Self::HURRY);
+        let outcome = outcome.or_else(|| waits.now_or_never());
+        assert_eq!(reason(outcome), Some(Reason::Undecided));
+        asked
+    }
+
+    fn circuit(&self) -> Circuit {
+        self.shared.breaker.circuit()
+    }
+}
+
+#[test]
+fn who_goes_before_an_answer_can_be_there_says_nothing_of_the_home() {
+    let mut kept = Kept::new();
+    for _ in 0..2_000 {
+        assert!(kept.hurry());
+        // It comes all the same.
+        kept.shared.silence.over();
+    }
+    assert_eq!(kept.circuit(), Circuit::Closed);
+}
+
+#[test]
+fn where_nobody_is_answered_those_in_a_hurry_are_told_so_as_well() {
+    let mut kept = Kept::new();
+    for _ in 0..699 {
+        assert!(kept.hurry());
+    }
+    assert_eq!(kept.circuit(), Circuit::Closed);
+    (0..8).for_each(|_| assert!(kept.hurry()));
+    assert!(matches!(kept.circuit(), Circuit::Open(_)));
+    assert!(!kept.hurry());
+    // The one that tries goes, too: the next one tries later still.
+    kept.part.clock.advance(Duration::from_millis(200));
+    assert!(kept.hurry() && !kept.hurry());
+    kept.part.clock.advance(Duration::from_millis(200));
+    assert!(!kept.hurry());
+    kept.part.clock.advance(Duration::from_millis(200));
+    // Now its answer comes, after it has gone. So does the next one, of which nothing is known: another may try at once.
+    kept.shared.silence.over();
+    assert!(kept.hurry() && kept.hurry());
+    // And one is answered in time.
+    let limiter = kept.part.limiter.clone();
+    let mut waits = pin!(limiter.acquire_within(1, Kept::HURRY));
+    assert!(waits.as_mut().now_or_never().is_none());
+    let now = kept.part.clock.now();
+    let grant = Grant {
+        asked_at: now,
+        heard_at: now,
+        period: PeriodId::new(0),
+        booking: None,
+    };
+    let question = kept.asked().expect("a question");
+    let told = question.reply.send(Answer::Admitted(grant));
+    assert!(told.is_ok() && waits.now_or_never().is_some_and(|of| of.is_ok()));
+    assert_eq!(kept.circuit(), Circuit::Closed);
 }

@@ -1,0 +1,44 @@
+//! Whose question is under way when the mode changes.
+
+use super::*;
+use crate::switch::Mode;
+
+/// Three who ask once, one who waits in line and one behind them; then the mode is another, and nobody has answered.
+fn meanwhile(mode: Mode) -> [Option<Result<(), Reason>>; 5] {
+    let mut kept = Kept::new();
+    let limiter = kept.part.limiter.clone();
+    let mut once = pin!(limiter.check(1));
+    let mut layer = pin!(limiter.admit(1));
+    let mut settled = pin!(limiter.admit_to_settle(1));
+    let (mut first, mut second) = (pin!(limiter.acquire(1)), pin!(limiter.acquire(1)));
+    assert!(once.as_mut().now_or_never().is_none());
+    assert!(layer.as_mut().now_or_never().is_none());
+    assert!(settled.as_mut().now_or_never().is_none());
+    assert!(first.as_mut().now_or_never().is_none());
+    assert!(second.as_mut().now_or_never().is_none());
+    let questions: Vec<_> = std::iter::from_fn(|| kept.asked()).collect();
+    assert_eq!(questions.len(), 4);
+    limiter.set_mode(mode);
+    let outcomes = [
+        once.now_or_never(),
+        layer.now_or_never(),
+        settled.now_or_never().map(|of| of.map(|of| of.admission())),
+        first.now_or_never(),
+        second.now_or_never(),
+    ];
+    let overruled = limiter.overruled();
+    let frozen = 5 * u64::from(mode == Mode::Freeze);
+    assert_eq!(
+        (overruled.let_through, overruled.frozen),
+        (5 - frozen, frozen)
+    );
+    assert_eq!(limiter.gate.tally.waiting(), 0);
+    outcomes.map(|of| of.map(|of| of.map(|_| ()).map_err(|no| no.reason)))
+}
+
+#[test]
+fn who_has_asked_a_home_obeys_a_mode_that_changes_and_waits_for_no_answer() {
+    assert_eq!(meanwhile(Mode::DryRun), [Some(Ok(())); 5]);
+    assert_eq!(meanwhile(Mode::Bypass), [Some(Ok(())); 5]);
+    assert_eq!(meanwhile(Mode::Freeze), [Some(Err(Reason::Frozen)); 5]);
+}
