@@ -99,8 +99,15 @@ proptest! {
                 // limit + prev · f
                 prop_assert!(recent * 1_000 <= limit * 1_000 + previous * gone);
             } else if let Some(wait) = answer.expect_err("refused").retry_after {
-                let later = at(now).after(Span::from_nanos(wait.as_nanos() as u64));
-                prop_assert!(later > at(now));
+                // Undisturbed there is room then, and not a nanosecond before.
+                // Who looks later has begun another window: so a counter of its own.
+                let later = |less| {
+                    let same = SlidingCounter::new(limit, SECOND).expect("a counter");
+                    let again = |&(ms, n): &(u64, u64)| same.try_acquire_at(n, at(ms)).is_ok();
+                    let wait = Span::from_nanos(wait.as_nanos() as u64 - less);
+                    taken.iter().all(again) && same.peek_at(n, at(now).after(wait)).is_ok()
+                };
+                prop_assert!(later(0) && !later(1), "{} at {}: {:?}", n, now, wait);
             }
         }
         prop_assert!(most_in_a_second(&taken) < 2 * limit || limit == 0);
