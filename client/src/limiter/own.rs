@@ -250,7 +250,7 @@ impl Limiter {
         };
         match no {
             // The base is far behind.
-            No::Aged => own.lock().decider.cancel_overheld(now),
+            No::Aged => own.renew(now),
             // The fixed point is being changed: when that is done, so is this.
             No::Cold => drop(own.lock()),
             no => return Err(no),
@@ -316,6 +316,11 @@ impl Own {
     /// The mode has changed.
     pub(super) fn switched(&self, now: Tick) {
         self.lock().decider.switched(now);
+    }
+
+    /// Moves the base, if it is far behind.
+    pub(super) fn renew(&self, now: Tick) {
+        self.lock().decider.cancel_overheld(now);
     }
 
     /// None of what this guards is left half-done by a panic.

@@ -209,6 +209,17 @@ impl Limiter {
         Ok(taken)
     }
 
+    /// Takes `n` more than was asked for. Whether it could.
+    pub(super) fn owe(&self, taken: &Taken, n: u64, now: Tick) -> bool {
+        let owes = || self.gate.cell.exact(taken, n, now);
+        // The base may be so far behind that there is no room for it in the word.
+        owes()
+            || self.own.as_ref().is_some_and(|own| {
+                own.renew(now);
+                owes()
+            })
+    }
+
     /// Puts up to `n` of what was taken back, and answers how many tokens others can have.
     pub(super) fn put_back(&self, taken: &Taken, n: u64, now: Tick) -> u64 {
         let cell = &self.gate.cell;
@@ -307,7 +318,7 @@ impl Reservation {
         let more = actual - self.tokens;
         let done = match self.taken.is_at_home() {
             true => self.limiter.owe_at_home(more, now),
-            false => self.limiter.gate.cell.exact(&self.taken, more, now),
+            false => self.limiter.owe(&self.taken, more, now),
         };
         if done {
             self.limiter.admitted_here(more);

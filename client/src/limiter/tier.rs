@@ -83,7 +83,7 @@ impl Tier for Limiter {
     }
 
     fn owe_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
-        let owes = |taken| self.gate.cell.exact(taken, n, now);
+        let owes = |taken| self.owe(taken, n, now);
         if !slip.taken().is_some_and(owes) {
             return 0;
         }
