@@ -114,7 +114,9 @@ impl Keyed {
             loop {
                 let Some(found) = self.table.find(&name) else {
                     let room = self.table.room(&name, now, |class, debt| self.full_since(class, debt));
-                    return room.map_err(|soonest| no_room(soonest, now));
+                    room.map_err(|soonest| no_room(soonest, now))?;
+                    let owed = self.table.owed_by_new(now, |at| price.slot.made(at).0);
+                    return price.next(owed, now).map(|_| ());
                 };
                 if let Some(answer) = price.after(found, now) {
                     return answer.map(|_| ());
