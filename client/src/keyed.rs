@@ -29,7 +29,8 @@ use table::Table;
 /// one that has been full for the longest, and nothing can be told from it. A key that owes
 /// something is never forgotten; where all that could make room do, the new key is refused as
 /// [`Reason::NoRoom`](crate::Reason::NoRoom), until the first of them is full. So over any window each key admits at
-/// most its `burst + rate · t`, whatever was forgotten.
+/// most its `burst + rate · t`, whatever was forgotten. Who comes late with a reading, from before some key that was forgotten was full,
+/// finds a new key short of what is made until then.
 ///
 /// Keys are compared in full (above 48 bytes by 128 keyed bits of them). A key may be of one of
 /// several *classes*, each with a limit of its own; the same text in another class is
@@ -180,7 +181,8 @@ impl Keyed {
         };
         let debt = by_words!(key, W => {
             let name = self.table.maker().name::<W>(0, key);
-            self.table.find(&name.spelled()).map_or(0, |found| found.debt())
+            let found = self.table.find(&name.spelled());
+            found.map_or_else(|| self.table.owed_by_new(now, |at| slot.made(at).0), |found| found.debt())
         });
         let missing = debt.saturating_sub(slot.made(now).0);
         slot.grains(slot.burst.saturating_sub(missing)) / scale
@@ -204,7 +206,7 @@ impl Keyed {
     pub fn forget_idle(&self, idle: Duration, now: Tick) -> usize {
         let idle = Span::from_nanos(u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX));
         self.table
-            .free_if(|class, debt| self.is_idle(class, debt, idle, now))
+            .free_if(|class, debt| self.idle_since(class, debt, idle, now))
     }
 
     /// How many keys are remembered: those that owe something, and those that are full and not forgotten yet.

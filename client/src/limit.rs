@@ -8,7 +8,7 @@ use std::time::Duration;
 ///
 /// A rate is never rounded up. It is exact where a whole number of tokens, or a whole part
 /// of one, is made each nanosecond in a bucket that holds at most `2⁴⁶` of such parts (up to
-/// 70,000 tokens at any rate, more at round ones), and else to one part in 10⁸. What is out of range is refused where the limit is used.
+/// 70,000 tokens at any rate, more at round ones), and else, where a bucket is full within ten years, to one part in 10⁸. What is out of range is refused where the limit is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
     /// `None`: everything is admitted.
@@ -229,7 +229,7 @@ impl Limit {
 impl Fitted {
     /// Beyond these a unit of the cell is more than a grain.
     const RATE_FITS: u64 = 1 << 40;
-    const BURST_FITS: u64 = 1 << 46;
+    pub(crate) const BURST_FITS: u64 = 1 << 46;
 
     /// A fixed point in which a nanosecond makes a whole number of grains, so that
     /// nothing at all is rounded, if there is room for one.
@@ -241,14 +241,32 @@ impl Fitted {
 
     /// The fixed point that a budget would have.
     fn coarse(rate: Frequency, burst: u64) -> Result<Self, LimitError> {
-        let most = Scale::GRAINS_MAX;
-        let wrong = |_| LimitError::Burst { burst, most };
-        let scale = Scale::fit(rate, burst).map_err(wrong)?;
-        Ok(Self {
-            scale,
-            rate: scale.rate(rate).map_err(wrong)?,
-            burst: scale.tokens(burst).map_err(wrong)?,
+        Self::fitting(rate, burst).ok_or_else(|| LimitError::Burst {
+            burst,
+            most: Self::most(rate),
         })
+    }
+
+    fn fitting(rate: Frequency, burst: u64) -> Option<Self> {
+        let scale = Scale::fit(rate, burst).ok()?;
+        Some(Self {
+            scale,
+            rate: scale.rate(rate).ok()?,
+            burst: scale.tokens(burst).ok()?,
+        })
+    }
+
+    /// The greatest burst that fits at a rate: where a greater one does, a smaller one does, too.
+    fn most(rate: Frequency) -> u64 {
+        let (mut most, mut beyond) = (0, Scale::GRAINS_MAX + 1);
+        while beyond - most > 1 {
+            let middle = u64::midpoint(most, beyond);
+            match Self::fitting(rate, middle) {
+                Some(_) => most = middle,
+                None => beyond = middle,
+            }
+        }
+        most
     }
 
     /// The same fixed point as before, where a grain of it is little enough: what

@@ -123,6 +123,13 @@ impl<T: Tier> Tier for Switched<T> {
         }
     }
 
+    fn put_back(&self, slip: &Slip, n: u64) -> u64 {
+        match slip.tokens() {
+            0 => n,
+            _ => self.tier.put_back(slip, n),
+        }
+    }
+
     fn owe_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
         match slip.tokens() {
             0 => n,

@@ -35,6 +35,12 @@ pub trait Tier: fmt::Debug + Send + Sync {
     /// Puts up to `n` of what was taken back, and answers how many others can have.
     fn put_back_at(&self, slip: &Slip, n: u64, now: Tick) -> u64;
 
+    /// [`Tier::put_back_at`] now. A tier whose answer depends on the time looks at its clock when it has seen what others took: who is
+    /// held up in between must not put back at a reading that is behind theirs.
+    fn put_back(&self, slip: &Slip, n: u64) -> u64 {
+        self.put_back_at(slip, n, self.now())
+    }
+
     /// Takes `n` more than was asked for, whether they are there or not, and answers how many: what a cost that is
     /// known only afterwards was above its estimate. Later requests wait for it. A tier that cannot owe,
     /// as a window, takes none.

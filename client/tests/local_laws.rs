@@ -1,9 +1,10 @@
 //! What holds of a limit of one's own, whatever is asked of it: over every window the
 //! tokens that were really used are at most what the rate makes and the burst.
 
-use aliquot_client::{Limit, Limiter, ManualClock, Reservation, Span, Tick};
+use aliquot_client::{Layers, Limit, LimitError, Limiter, ManualClock, Reservation, Span, Tick};
 use proptest::prelude::*;
 use std::sync::Arc;
+use std::time::Duration;
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
@@ -154,4 +155,59 @@ fn a_settlement_at_once_restores_all_of_it() {
     let settled = limiter.reserve(3).expect("three").settle(0);
     assert_eq!(settled.restored, 3);
     assert!((limiter.tokens() - 3.0).abs() < 1e-6);
+}
+
+#[test]
+fn a_settlement_for_more_is_owed_however_long_nobody_moved_the_base() {
+    let clock = ManualClock::new();
+    let tier = Limiter::local_with(Limit::per_sec(1_000), 1_000, Arc::new(clock.clone()));
+    let limiter = tier.expect("a limit");
+    for _ in 0..3 {
+        // Shortly before what is made leaves 48 bits, in grains of a nanosecond's.
+        clock.advance(Duration::from_secs(281_000));
+        let settled = limiter.reserve(1).expect("one").settle(1_000_000);
+        assert_eq!((settled.restored, settled.taken), (0, 999_999));
+        assert!((limiter.tokens() + 999_000.0).abs() < 1e-3);
+        clock.advance(Duration::from_secs(281_000));
+        let charge = Layers::of([("one", &limiter)]).try_acquire(1);
+        assert_eq!(charge.expect("one").settle(1_000_000).taken, 999_999);
+        assert!((limiter.tokens() + 999_000.0).abs() < 1e-3);
+    }
+}
+
+#[test]
+fn a_burst_that_is_too_great_is_told_the_greatest_that_is_not() {
+    let day = Duration::from_secs(86_400);
+    let rates = [
+        Limit::per(1, 10 * day),
+        Limit::per(7, day),
+        Limit::per_sec(7),
+        Limit::per_sec(1_000_000_000_000),
+        Limit::ZERO,
+    ];
+    for rate in rates {
+        let most = match Limiter::local(rate, u64::MAX).map(drop) {
+            Err(LimitError::Burst { most, .. }) => most,
+            other => panic!("{rate:?}: {other:?}"),
+        };
+        assert!(Limiter::local(rate, most).is_ok(), "{rate:?}: {most}");
+        let more = LimitError::Burst {
+            burst: most + 1,
+            most,
+        };
+        assert_eq!(Limiter::local(rate, most + 1).map(drop), Err(more));
+    }
+}
+
+#[test]
+fn permits_are_as_many_as_it_says_or_refused() {
+    let most = 1 << 46;
+    let more = Err(LimitError::Burst {
+        burst: most + 1,
+        most,
+    });
+    assert_eq!(Limiter::local_permits(most + 1).map(drop), more);
+    let permits = Limiter::local_permits(most).expect("so many fit");
+    assert_eq!(permits.set_burst(most + 1), more);
+    assert_eq!(permits.peek().burst, most);
 }

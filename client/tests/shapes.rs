@@ -99,8 +99,15 @@ proptest! {
                 // limit + prev · f
                 prop_assert!(recent * 1_000 <= limit * 1_000 + previous * gone);
             } else if let Some(wait) = answer.expect_err("refused").retry_after {
-                let later = at(now).after(Span::from_nanos(wait.as_nanos() as u64));
-                prop_assert!(later > at(now));
+                // Undisturbed there is room then, and not a nanosecond before.
+                // Who looks later has begun another window: so a counter of its own.
+                let later = |less| {
+                    let same = SlidingCounter::new(limit, SECOND).expect("a counter");
+                    let again = |&(ms, n): &(u64, u64)| same.try_acquire_at(n, at(ms)).is_ok();
+                    let wait = Span::from_nanos(wait.as_nanos() as u64 - less);
+                    taken.iter().all(again) && same.peek_at(n, at(now).after(wait)).is_ok()
+                };
+                prop_assert!(later(0) && !later(1), "{} at {}: {:?}", n, now, wait);
             }
         }
         prop_assert!(most_in_a_second(&taken) < 2 * limit || limit == 0);
@@ -265,12 +272,17 @@ fn a_clock_that_steps_back_opens_no_window_again() {
     let counter = SlidingCounter::new(1, SECOND).expect("a counter");
     let log = SlidingLog::new(1, SECOND).expect("a log");
     let tiers: [&dyn Tier; 3] = [&window, &counter, &log];
-    for tier in tiers {
+    for (tier, free) in tiers.into_iter().zip([6_000, 7_000, 6_000].map(at)) {
         assert!(tier.take_at(1, at(5_000)).is_ok());
         for ms in [4_999, 4_000, 0, 5_000, 5_001] {
-            assert!(tier.take_at(1, at(ms)).is_err(), "{tier:?} at {ms}");
+            let refused = tier.take_at(1, at(ms)).expect_err("it is taken");
+            // By a late reading it takes the longer.
+            let wait = Duration::from_nanos(free.since(at(ms)).nanos());
+            assert_eq!(refused.retry_after, Some(wait), "{tier:?} at {ms}");
         }
-        assert!(tier.take_at(1, at(7_000)).is_ok());
+        let just_before = Tick::from_nanos(free.nanos() - 1);
+        assert!(tier.take_at(1, just_before).is_err());
+        assert!(tier.take_at(1, free).is_ok());
     }
 }
 

@@ -222,14 +222,15 @@ impl Cell {
         }
     }
 
-    /// Puts up to `tokens` of what was taken back, and answers how many grains it were.
-    pub(crate) fn put_back_of(&self, taken: &Taken, tokens: u64, now: Tick) -> u64 {
-        let now = now.max(taken.at);
+    /// Puts up to `tokens` of what was taken back, and answers how many grains it were. The clock is looked at after the word: a
+    /// reading that is behind those of others who decided would not see what was made until theirs, and lost.
+    pub(crate) fn put_back_of(&self, taken: &Taken, tokens: u64, clock: impl Fn() -> Tick) -> u64 {
         // What this said and did not do, since others came first, keeps it from nothing.
         let mut said_in_vain = 0_u64;
         loop {
             let back = self.cold.back.load(Ordering::Acquire);
             let seen = self.hot.word.load(Ordering::Acquire);
+            let now = clock().max(taken.at);
             let gone = self.era() != taken.era;
             if gone && !sync::planted(Bug::EraIgnored) {
                 return 0;

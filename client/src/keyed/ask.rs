@@ -144,19 +144,27 @@ impl Keyed {
     pub(super) fn claim(&self, name: &Spelled<'_>, now: Tick) -> Result<Found<'_>, Refused> {
         if let Some(idle) = self.idle {
             self.table
-                .sweep(|class, debt| self.is_idle(class, debt, idle, now));
+                .sweep(|class, debt| self.idle_since(class, debt, idle, now));
         }
         let full_since = |class: u16, debt: u64| self.full_since(class, debt);
-        match self.table.claim(name, now, full_since) {
+        let made = |at| self.made_by(name.class(), at);
+        match self.table.claim(name, now, full_since, made) {
             Claimed::Slot(found) => Ok(found),
             Claimed::NoRoom(soonest) => Err(no_room(soonest, now)),
         }
     }
 
-    /// Whether a bucket with this debt has been full for as long.
-    pub(super) fn is_idle(&self, class: u16, debt: u64, idle: Span, now: Tick) -> bool {
-        let since = self.full_since(class, debt);
-        since.is_some_and(|since| since <= now && now.since(since) >= idle)
+    /// Since when a bucket with this debt is full, if that is for as long.
+    pub(super) fn idle_since(&self, class: u16, debt: u64, idle: Span, now: Tick) -> Option<Tick> {
+        let since = self.full_since(class, debt)?;
+        (since <= now && now.since(since) >= idle).then_some(since)
+    }
+
+    /// What a class makes by a tick, in its units.
+    pub(super) fn made_by(&self, class: u16, at: Tick) -> u64 {
+        let class = self.classes.get(usize::from(class));
+        let slot = class.and_then(|class| class.slot.as_ref());
+        slot.map_or(0, |slot| slot.made(at).0)
     }
 
     /// When a bucket with this debt is, or was, full.
@@ -178,12 +186,17 @@ pub(super) struct Price<'a> {
 impl Price<'_> {
     /// What the key whose slot was found would owe after it; `None` if it is another key's by now.
     pub(super) fn after(&self, found: Found<'_>, now: Tick) -> Option<Result<u64, Refused>> {
+        let next = self.next(found.debt(), now);
+        found.is_still().then_some(next)
+    }
+
+    /// What a key that owes `debt` would owe after it.
+    pub(super) fn next(&self, debt: u64, now: Tick) -> Result<u64, Refused> {
         let Self { slot, cost, .. } = *self;
         let made = slot.made(now);
-        let owed = self.sane(found.debt(), made.0);
+        let owed = self.sane(debt, made.0);
         let next = after(slot.burst, owed, cost, made);
-        let next = next.ok_or_else(|| throttled(slot, owed, cost, now));
-        found.is_still().then_some(next)
+        next.ok_or_else(|| throttled(slot, owed, cost, now))
     }
 
     /// Charges the key whose slot was found, and answers what it owes; `None` if none was, or it is another key's by now.

@@ -61,6 +61,12 @@ pub(super) struct Maker {
     seed: Option<u64>,
 }
 
+impl Spelled<'_> {
+    pub(super) const fn class(&self) -> u16 {
+        (self.label >> 8) as u16
+    }
+}
+
 impl<const W: usize> Name<W> {
     #[inline(always)]
     pub(super) const fn spelled(&self) -> Spelled<'_> {

@@ -72,13 +72,14 @@ pub(super) enum Claimed<'a> {
     NoRoom(Option<Tick>),
 }
 
-/// A slot that may be taken: its group, its place there, what it says of its owner, and its debt.
+/// A slot that may be taken: its group, its place there, what it says of its owner, its debt, and since when that is nothing.
 #[derive(Clone, Copy)]
 struct Victim<'a> {
     group: &'a Group,
     place: usize,
     owner: u64,
     debt: u64,
+    since: Tick,
 }
 
 #[derive(Debug)]
@@ -90,6 +91,8 @@ pub(super) struct Table {
     /// How many tokens were ever put back, of all keys whose hash falls on each; they wrap.
     backs: Box<[AtomicU64]>,
     used: AtomicU64,
+    /// All keys that were ever forgotten were full by then. Who asks at an earlier reading may be asking for one of them.
+    forgotten: AtomicU64,
     /// How many groups were swept, one after the other and round and round.
     swept: AtomicU64,
 }
@@ -124,6 +127,7 @@ impl Table {
             writers: (0..Self::WRITERS).map(|_| Mutex::new(())).collect(),
             backs: (0..Self::BACKS).map(|_| AtomicU64::new(0)).collect(),
             used: AtomicU64::new(0),
+            forgotten: AtomicU64::new(0),
             swept: AtomicU64::new(0),
         }
     }
@@ -224,6 +228,21 @@ impl Table {
         &self.backs[(hash >> 16) as usize % Self::BACKS]
     }
 
+    /// What a key that has no slot owes at `now`, given what is made by a tick: nothing, but to a clock that is behind the one by which
+    /// a key was forgotten.
+    pub(super) fn owed_by_new(&self, now: Tick, made: impl Fn(Tick) -> u64) -> u64 {
+        let full = Tick::from_nanos(self.forgotten.load(Ordering::Acquire));
+        match now < full {
+            true => made(full),
+            false => 0,
+        }
+    }
+
+    /// A key that is full since then is about to be forgotten. Before it is: who does not find it sees this.
+    fn forget(&self, since: Tick) {
+        self.forgotten.fetch_max(since.nanos(), Ordering::AcqRel);
+    }
+
     /// Whether a key that has no slot would find one at `now`; if not, when the first is free.
     pub(super) fn room(
         &self,
@@ -235,32 +254,37 @@ impl Table {
         victim.map(|_| ()).ok_or(soonest)
     }
 
-    /// Writes a key down in a free slot, or in that of a key that is full at `now`.
+    /// Writes a key down in a free slot, or in that of a key that is full at `now`; `made` is what the class makes by a tick.
     pub(super) fn claim(
         &self,
         name: &Spelled<'_>,
         now: Tick,
         full_since: impl Fn(u16, u64) -> Option<Tick>,
+        made: impl Fn(Tick) -> u64,
     ) -> Claimed<'_> {
         let writer = &self.writers[(name.hash >> 16) as usize % Self::WRITERS];
         let _guard = writer.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = self.find(name) {
             return Claimed::Slot(found);
         }
+        let start = self.owed_by_new(now, made);
         loop {
             let (victim, soonest) = self.victim(name, now, &full_since);
             let Some(victim) = victim else {
                 return Claimed::NoRoom(soonest);
             };
-            let Victim { owner, debt, .. } = victim;
+            let Victim {
+                owner, debt, since, ..
+            } = victim;
             let line = &victim.group.lines[victim.place];
             if !line.make_busy(owner) {
                 continue;
             }
-            // The debt by which it was chosen gives way to that of a full bucket of any class, or
+            self.forget(since);
+            // The debt by which it was chosen gives way to that of a full bucket, or
             // somebody charged it meanwhile.
             let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
-            let emptied = line.debt.compare_exchange(debt, 0, done, found);
+            let emptied = line.debt.compare_exchange(debt, start, done, found);
             if emptied.is_err() && !sync::planted(Bug::DebtUnseen) {
                 line.owner.store(owner, Ordering::Release);
                 continue;
@@ -308,6 +332,7 @@ impl Table {
                         place,
                         owner,
                         debt,
+                        since: Tick::from_nanos(0),
                     };
                     return (Some(victim), None);
                 }
@@ -337,6 +362,7 @@ impl Table {
                     place,
                     owner,
                     debt,
+                    since,
                 };
                 best = Some((victim, since));
             }

@@ -114,7 +114,9 @@ impl Keyed {
             loop {
                 let Some(found) = self.table.find(&name) else {
                     let room = self.table.room(&name, now, |class, debt| self.full_since(class, debt));
-                    return room.map_err(|soonest| no_room(soonest, now));
+                    room.map_err(|soonest| no_room(soonest, now))?;
+                    let owed = self.table.owed_by_new(now, |at| price.slot.made(at).0);
+                    return price.next(owed, now).map(|_| ());
                 };
                 if let Some(answer) = price.after(found, now) {
                     return answer.map(|_| ());
@@ -130,7 +132,7 @@ impl Keyed {
         key: &str,
         charged: &Charged,
         (n, of): (u64, u64),
-        now: Tick,
+        clock: impl Fn() -> Tick,
     ) -> u64 {
         let Some(Class {
             slot: Some(slot),
@@ -144,27 +146,43 @@ impl Keyed {
             true => charged.cost,
             false => (n * grains_per_token) >> slot.shift,
         };
-        let now = now.max(charged.at);
-        let (made, more) = slot.made(now);
-        let full = made.saturating_add(u64::from(more));
-        // No more is lost than what was made since.
-        let since = full.saturating_sub(slot.made(charged.at).0);
         let lowered = by_words!(key, W => {
             let name = self.table.maker().name::<W>(class, key);
+            let name = name.spelled();
+            let identity = (charged.place, charged.owner);
             let mut said_in_vain = 0_u64;
-            self.table.hold(&name.spelled(), (charged.place, charged.owner), |debt| {
-                // Said before it is done: who puts back at the same time may find less room, never more.
-                let back = self.table.put_back(name.hash).fetch_add(n, Ordering::AcqRel);
-                let back = back.wrapping_sub(charged.back);
-                let others = back.wrapping_sub(said_in_vain).saturating_mul(*grains_per_token);
-                let others = slot.units(others).saturating_add(full);
-                let room = charged.debt.saturating_sub(others).max(charged.cost.saturating_sub(since));
-                let room = room.min(debt.saturating_sub(full)).min(units);
-                if !sync::planted(Bug::SaidAgain) {
-                    said_in_vain = said_in_vain.wrapping_add(n);
+            loop {
+                let found = self.table.find(&name).filter(|found| found.identity() == identity);
+                let Some(seen) = found.map(|found| found.debt()) else {
+                    return 0;
+                };
+                // After the debt: a reading must not be behind those of others who were charged.
+                let (made, more) = slot.made(clock().max(charged.at));
+                let full = made.saturating_add(u64::from(more));
+                // No more is lost than what was made since.
+                let since = full.saturating_sub(slot.made(charged.at).0);
+                let mut same = true;
+                let lowered = self.table.hold(&name, identity, |debt| {
+                    same = debt == seen;
+                    if !same {
+                        return debt;
+                    }
+                    // Said before it is done: who puts back at the same time may find less room, never more.
+                    let back = self.table.put_back(name.hash).fetch_add(n, Ordering::AcqRel);
+                    let back = back.wrapping_sub(charged.back);
+                    let others = back.wrapping_sub(said_in_vain).saturating_mul(*grains_per_token);
+                    let others = slot.units(others).saturating_add(full);
+                    let room = charged.debt.saturating_sub(others).max(charged.cost.saturating_sub(since));
+                    let room = room.min(debt.saturating_sub(full)).min(units);
+                    if !sync::planted(Bug::SaidAgain) {
+                        said_in_vain = said_in_vain.wrapping_add(n);
+                    }
+                    debt - room
+                });
+                if same {
+                    break lowered;
                 }
-                debt - room
-            })
+            }
         });
         let Some((before, after)) = lowered else {
             return 0;
@@ -215,6 +233,17 @@ impl Keyed {
     }
 }
 
+impl KeyTier<'_> {
+    fn put_back_by(&self, slip: &Slip, n: u64, clock: impl Fn() -> Tick) -> u64 {
+        let (n, of) = (n.min(slip.tokens()), slip.tokens());
+        // Without a limit nothing was taken, and nobody is kept from anything.
+        slip.charged().map_or(n, |charged| {
+            self.store
+                .put_back(self.class, self.key, charged, (n, of), clock)
+        })
+    }
+}
+
 impl Tier for KeyTier<'_> {
     fn now(&self) -> Tick {
         self.store.now()
@@ -230,15 +259,11 @@ impl Tier for KeyTier<'_> {
     }
 
     fn put_back_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
-        let n = n.min(slip.tokens());
-        match slip.charged() {
-            Some(charged) => {
-                self.store
-                    .put_back(self.class, self.key, charged, (n, slip.tokens()), now)
-            }
-            // Without a limit nothing was taken, and nobody is kept from anything.
-            None => n,
-        }
+        self.put_back_by(slip, n, || now)
+    }
+
+    fn put_back(&self, slip: &Slip, n: u64) -> u64 {
+        self.put_back_by(slip, n, || self.store.now())
     }
 
     fn owe_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {

@@ -187,6 +187,14 @@ impl Tier for Meter {
         }
     }
 
+    fn put_back(&self, slip: &Slip, n: u64) -> u64 {
+        match self {
+            Self::Limiter(limiter) => limiter.put_back(slip, n),
+            Self::Key(store, key) => store.key(key).put_back(slip, n),
+            Self::Tier(tier) => tier.put_back(slip, n),
+        }
+    }
+
     fn owe_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
         match self {
             Self::Limiter(limiter) => limiter.owe_at(slip, n, now),

@@ -27,6 +27,13 @@ impl By {
             Self::Given(now) => now,
         }
     }
+
+    fn put_back(self, tier: &dyn Tier, slip: &Slip, n: u64) -> u64 {
+        match self {
+            Self::Own => tier.put_back(slip, n),
+            Self::Given(now) => tier.put_back_at(slip, n, now),
+        }
+    }
 }
 
 impl<'a> Row<'_, 'a> {
@@ -38,7 +45,7 @@ impl<'a> Row<'_, 'a> {
                 Err(refused) => {
                     // At a reading of now: others may have decided since, at later ones than this did.
                     for (&(_, tier), slip) in self.0.iter().zip(&*slips).take(index).rev() {
-                        tier.put_back_at(slip, n, by.now(tier));
+                        by.put_back(tier, slip, n);
                     }
                     let first = LayerRefused {
                         layer,
@@ -88,12 +95,11 @@ impl<'a> Row<'_, 'a> {
         let more = actual.saturating_sub(tokens);
         let (mut restored, mut taken) = (less, more);
         for ((_, tier), slip) in self.0.iter().zip(slips).rev() {
-            let now = by.now(*tier);
             if less > 0 {
-                restored = restored.min(tier.put_back_at(slip, less, now));
+                restored = restored.min(by.put_back(*tier, slip, less));
             }
             if more > 0 {
-                taken = taken.min(tier.owe_at(slip, more, now));
+                taken = taken.min(tier.owe_at(slip, more, by.now(*tier)));
             }
         }
         Settled { restored, taken }

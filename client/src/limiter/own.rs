@@ -79,7 +79,7 @@ impl Limiter {
     }
 
     fn made(limit: Limit, burst: u64, handle: Handle, kind: Kind) -> Result<Self, LimitError> {
-        let fitted = limit.fit(burst, None)?;
+        let fitted = fit(kind, limit, burst, None)?;
         let gate = Arc::new(Gate::nobodys());
         let mut decider = CellDecider::new(Arc::clone(&gate));
         let now = handle.shared.clock.now();
@@ -194,7 +194,8 @@ impl Limiter {
         let own = own.ok_or(LimitError::NotOwn { what: "this key" })?;
         let mut state = own.lock();
         let (limit, burst) = to(&state);
-        let fitted = limit.fit(burst, Some(state.scale))?;
+        let kind = self.gate.cell.view(now).slot.kind;
+        let fitted = fit(kind, limit, burst, Some(state.scale))?;
         let Fitted { scale, .. } = fitted;
         let (was, share) = (mark_of(state.limit), fitted.share());
         if was == Mark::Open {
@@ -250,7 +251,7 @@ impl Limiter {
         };
         match no {
             // The base is far behind.
-            No::Aged => own.lock().decider.cancel_overheld(now),
+            No::Aged => own.renew(now),
             // The fixed point is being changed: when that is done, so is this.
             No::Cold => drop(own.lock()),
             no => return Err(no),
@@ -318,9 +319,23 @@ impl Own {
         self.lock().decider.switched(now);
     }
 
+    /// Moves the base, if it is far behind.
+    pub(super) fn renew(&self, now: Tick) {
+        self.lock().decider.cancel_overheld(now);
+    }
+
     /// None of what this guards is left half-done by a panic.
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Permits are counted one by one, and so must fit as they are.
+fn fit(kind: Kind, limit: Limit, burst: u64, now: Option<Scale>) -> Result<Fitted, LimitError> {
+    let most = Fitted::BURST_FITS;
+    match kind {
+        Kind::Concurrency if burst > most => Err(LimitError::Burst { burst, most }),
+        _ => limit.fit(burst, now),
     }
 }
 

@@ -217,14 +217,26 @@ impl Limiter {
         Ok(taken)
     }
 
+    /// Takes `n` more than was asked for. Whether it could.
+    pub(super) fn owe(&self, taken: &Taken, n: u64, now: Tick) -> bool {
+        let owes = || self.gate.cell.exact(taken, n, now);
+        // The base may be so far behind that there is no room for it in the word.
+        owes()
+            || self.own.as_ref().is_some_and(|own| {
+                own.renew(now);
+                owes()
+            })
+    }
+
     /// Puts up to `n` of what was taken back, and answers how many tokens others can have.
-    pub(super) fn put_back(&self, taken: &Taken, n: u64, now: Tick) -> u64 {
+    pub(super) fn restore(&self, taken: &Taken, n: u64, clock: impl Fn() -> Tick) -> u64 {
         let cell = &self.gate.cell;
-        let grains = cell.put_back_of(taken, n, now);
-        if grains > 0 {
-            self.gate.changed();
+        let grains = cell.put_back_of(taken, n, &clock);
+        if grains == 0 {
+            return 0;
         }
-        grains / cell.view(now).scale.max(1)
+        self.gate.changed();
+        grains / cell.view(taken.at).scale.max(1)
     }
 }
 
@@ -277,15 +289,18 @@ impl Reservation {
     /// down: nothing once its tick has passed, since it may have been acted on, and
     /// not what later reservations rest on.
     pub fn cancel(self) -> u64 {
-        let now = self.limiter.now();
-        self.cancel_at(now)
+        self.cancel_by(|| self.limiter.now())
     }
 
     /// [`Reservation::cancel`] at a reading of the limiter's clock.
     pub fn cancel_at(self, now: Tick) -> u64 {
-        match self.taken.act_at < now {
+        self.cancel_by(|| now)
+    }
+
+    fn cancel_by(&self, clock: impl Fn() -> Tick) -> u64 {
+        match self.taken.act_at < clock() {
             true => 0,
-            false => self.limiter.put_back(&self.taken, self.tokens, now),
+            false => self.limiter.restore(&self.taken, self.tokens, clock),
         }
     }
 
@@ -302,20 +317,24 @@ impl Reservation {
     /// its estimate this process asks that home for before it asks for anything else, so that later requests wait for it, too; of a quota it is
     /// not taken.
     pub fn settle(self, actual: u64) -> Settled {
-        let now = self.limiter.now();
-        self.settle_at(actual, now)
+        self.settle_by(actual, || self.limiter.now())
     }
 
     /// [`Reservation::settle`] at a reading of the limiter's clock.
     pub fn settle_at(self, actual: u64, now: Tick) -> Settled {
+        self.settle_by(actual, || now)
+    }
+
+    fn settle_by(&self, actual: u64, clock: impl Fn() -> Tick) -> Settled {
         if let Some(less) = self.tokens.checked_sub(actual) {
-            let restored = self.limiter.put_back(&self.taken, less, now);
+            let restored = self.limiter.restore(&self.taken, less, clock);
             return Settled { restored, taken: 0 };
         }
+        let now = clock();
         let more = actual - self.tokens;
         let done = match self.taken.is_at_home() {
             true => self.limiter.owe_at_home(more, now),
-            false => self.limiter.gate.cell.exact(&self.taken, more, now),
+            false => self.limiter.owe(&self.taken, more, now),
         };
         if done {
             self.limiter.admitted_here(more);

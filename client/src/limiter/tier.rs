@@ -79,11 +79,16 @@ impl Tier for Limiter {
         let Some(taken) = slip.taken() else {
             return 0;
         };
-        self.put_back(taken, n, now)
+        self.restore(taken, n, || now)
+    }
+
+    fn put_back(&self, slip: &Slip, n: u64) -> u64 {
+        let put_back = |taken| self.restore(taken, n, || Tier::now(self));
+        slip.taken().map_or(0, put_back)
     }
 
     fn owe_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
-        let owes = |taken| self.gate.cell.exact(taken, n, now);
+        let owes = |taken| self.owe(taken, n, now);
         if !slip.taken().is_some_and(owes) {
             return 0;
         }

@@ -212,13 +212,14 @@ impl SlidingCounter {
         if before + look.used + n <= limit {
             return Ok(look.used + n);
         }
-        // When so much of the last window has slid out, or else at the end of the present one.
-        let room = limit.saturating_sub(look.used + n);
-        let wait_in_window = (look.used + n <= limit && look.previous > 0).then(|| {
-            let keep = u128::from(room) * u128::from(self.length) / u128::from(look.previous);
-            self.length - u64::try_from(keep).unwrap_or(0).min(self.length)
-        });
-        let at = look.index * self.length + wait_in_window.unwrap_or(self.length);
+        // When so much of the last window has slid out; or in the next one, when so much of the present has, which is the last then.
+        let (index, slides, room) = match limit.checked_sub(look.used + n) {
+            Some(room) => (look.index, look.previous, room),
+            None => (look.index + 1, look.used, limit - n),
+        };
+        let keep = u128::from(room) * u128::from(self.length) / u128::from(slides.max(1));
+        let gone = self.length - u64::try_from(keep).unwrap_or(0).min(self.length);
+        let at = index.saturating_mul(self.length).saturating_add(gone);
         Err(throttled(
             Tick::from_nanos(at).since(now).max(Span::from_nanos(1)),
         ))

@@ -116,6 +116,10 @@ impl Tier for Meter {
         self.limiter.put_back_at(slip, n, now)
     }
 
+    fn put_back(&self, slip: &Slip, n: u64) -> u64 {
+        self.limiter.put_back(slip, n)
+    }
+
     fn owe_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
         self.limiter.owe_at(slip, n, now)
     }

@@ -82,7 +82,7 @@ fn follow(ops: &[(u64, Op)]) -> Result<(), String> {
             }
             Op::PutBack(which) if which < taken.len() => {
                 let (n, took) = taken.remove(which);
-                let _restored = gate.cell.put_back_of(&took, n, now);
+                let _restored = gate.cell.put_back_of(&took, n, || now);
             }
             Op::PutBack(_) => {}
             Op::Deposit {

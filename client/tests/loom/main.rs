@@ -246,7 +246,7 @@ fn what_is_put_back_under_another_edge_is_nobodys() {
                 thread::spawn(move || {
                     let taken = gate.cell.reserve(1, NOW, Span::ZERO, &lease);
                     if let Ok(taken) = taken {
-                        gate.cell.put_back_of(&taken, 1, NOW);
+                        gate.cell.put_back_of(&taken, 1, || NOW);
                     }
                     0
                 })
@@ -273,7 +273,7 @@ fn what_is_put_back_is_withdrawn_or_left_and_not_both() {
                     let taken = gate.cell.reserve(2, NOW, Span::ZERO, &lease);
                     if let Ok(taken) = taken {
                         // One of the two was used.
-                        gate.cell.put_back_of(&taken, 1, NOW);
+                        gate.cell.put_back_of(&taken, 1, || NOW);
                         return 1;
                     }
                     0

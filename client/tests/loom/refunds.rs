@@ -41,7 +41,7 @@ fn what_is_put_back_is_all_that_there_is_room_for_whoever_decides_meanwhile() {
                 thread::spawn(move || gate.cell.decide(Ask::Tokens(1), LATER, &lease).is_ok())
             };
             // Eight were missing, and five were made since.
-            let back = shared.gate.cell.put_back_of(&second, 4, LATER);
+            let back = shared.gate.cell.put_back_of(&second, 4, || LATER);
             assert_eq!(back, grains(3));
             assert!(decides.join().expect("no panic"));
         },
@@ -91,9 +91,9 @@ fn what_two_put_back_at_once_is_no_more_than_in_turn() {
             );
             let puts_back = {
                 let gate = shared.gate.clone();
-                thread::spawn(move || gate.cell.put_back_of(&first, 4, SOON))
+                thread::spawn(move || gate.cell.put_back_of(&first, 4, || SOON))
             };
-            let mine = shared.gate.cell.put_back_of(&second, 4, LATER);
+            let mine = shared.gate.cell.put_back_of(&second, 4, || LATER);
             let theirs = puts_back.join().expect("no panic");
             // In turn it is two and nothing, or one and a half and a half.
             assert!(mine + theirs <= grains(2), "{mine} and {theirs}");

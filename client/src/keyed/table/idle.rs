@@ -3,10 +3,11 @@
 use super::line::{READY, class_of, vacated};
 use super::{Group, Table};
 use crate::sync::Ordering;
+use aliquot_core::unit::Tick;
 
 impl Table {
-    /// Frees the slots of which `idle` says so, given class and debt.
-    pub(in super::super) fn free_if(&self, idle: impl Fn(u16, u64) -> bool) -> usize {
+    /// Frees the slots of which `idle` says since when they are full, given class and debt.
+    pub(in super::super) fn free_if(&self, idle: impl Fn(u16, u64) -> Option<Tick>) -> usize {
         self.groups
             .iter()
             .map(|group| self.free_in(group, &idle))
@@ -14,25 +15,27 @@ impl Table {
     }
 
     /// The same in one group, the next one at each call: in as many calls as there are groups, all of them.
-    pub(in super::super) fn sweep(&self, idle: impl Fn(u16, u64) -> bool) {
+    pub(in super::super) fn sweep(&self, idle: impl Fn(u16, u64) -> Option<Tick>) {
         let at = self.swept.fetch_add(1, Ordering::Relaxed) as usize % self.groups.len();
         self.free_in(&self.groups[at], &idle);
     }
 
-    fn free_in(&self, group: &Group, idle: &impl Fn(u16, u64) -> bool) -> usize {
+    fn free_in(&self, group: &Group, idle: &impl Fn(u16, u64) -> Option<Tick>) -> usize {
         let mut freed = 0;
         for (place, line) in group.lines.iter().enumerate() {
             let owner = line.owner.load(Ordering::Acquire);
-            if owner & READY == 0 || !idle(class_of(owner), line.debt.load(Ordering::Acquire)) {
+            let since = |debt| idle(class_of(owner), debt);
+            if owner & READY == 0 || since(line.debt.load(Ordering::Acquire)).is_none() {
                 continue;
             }
             if !line.make_busy(owner) {
                 continue;
             }
-            if !idle(class_of(owner), line.debt.fetch_add(0, Ordering::AcqRel)) {
+            let Some(since) = since(line.debt.fetch_add(0, Ordering::AcqRel)) else {
                 line.owner.store(owner, Ordering::Release);
                 continue;
-            }
+            };
+            self.forget(since);
             group.tags.set(place, 0);
             self.used.fetch_sub(1, Ordering::Relaxed);
             line.owner.store(vacated(owner), Ordering::Release);

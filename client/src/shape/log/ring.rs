@@ -104,7 +104,7 @@ impl Ring {
             // At least the time of everybody who moved the count before.
             let at = self.latest.load(Ordering::Acquire);
             let head = word & Self::COUNT;
-            let room = self.room(head, n, at, &limit);
+            let room = self.room(head, n, (now, at), &limit);
             if room.is_err() && self.word.load(Ordering::Acquire) != word {
                 continue;
             }
@@ -132,16 +132,16 @@ impl Ring {
     ) -> Result<(), Short<E>> {
         let at = self.latest.load(Ordering::Acquire).max(now);
         let head = self.word.load(Ordering::Acquire) & Self::COUNT;
-        self.room(head, n, at, &limit)
+        self.room(head, n, (now, at), &limit)
     }
 
-    /// Whether `n` may follow the first `head` at `at`: those that they overwrite are written and have left, and so has the last of
+    /// Whether `n`, asked for at `now`, may follow the first `head` at `at`: those that they overwrite are written and have left, and so has the last of
     /// those that must have. Times grow, so with it all before it have.
     fn room<E>(
         &self,
         head: u64,
         n: u64,
-        at: u64,
+        (now, at): (u64, u64),
         limit: &impl Fn(u64) -> Result<u64, E>,
     ) -> Result<(), Short<E>> {
         let limit = limit(at).map_err(Short::Limit)?.min(self.slots());
@@ -160,17 +160,18 @@ impl Ring {
                 from => from.saturating_add(self.length),
             };
             if leaves > at {
-                return Err(Short::Full(self.leaves(last, at)));
+                let late = at.saturating_sub(now);
+                return Err(Short::Full(self.leaves(last, at, late)));
             }
         }
         Ok(())
     }
 
-    /// How long until what was written there has left.
-    fn leaves(&self, number: u64, at: u64) -> Span {
+    /// How long until what was written there has left, by a reading that is so late.
+    fn leaves(&self, number: u64, at: u64, late: u64) -> Span {
         let left = self.slot(number).at.load(Ordering::Acquire);
         let left = left.saturating_add(self.length).saturating_sub(at);
-        Span::from_nanos(left.clamp(1, self.length))
+        Span::from_nanos(left.clamp(1, self.length).saturating_add(late))
     }
 
     /// Takes up to `n` of those back that were taken at this time, and answers how many.

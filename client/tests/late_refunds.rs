@@ -1,0 +1,107 @@
+//! Who puts tokens back and is held up just after it looked at the clock: others decide meanwhile, at later readings, and none of
+//! them finds more than if those tokens had never been taken.
+
+use aliquot_client::{Clock, Keyed, Layers, Limit, Limiter, Meter, Switched, Tick, Tier};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+type Meanwhile = Box<dyn FnOnce() + Send>;
+
+/// A clock whose next reader is held up, if that is wanted.
+#[derive(Default)]
+struct HoldsUp {
+    now: AtomicU64,
+    meanwhile: Mutex<Option<Meanwhile>>,
+}
+
+impl std::fmt::Debug for HoldsUp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a clock")
+    }
+}
+
+impl Clock for HoldsUp {
+    fn now(&self) -> Tick {
+        let now = self.now.load(Ordering::Acquire);
+        let meanwhile = self.meanwhile.lock().expect("no panic").take();
+        if let Some(meanwhile) = meanwhile {
+            meanwhile();
+        }
+        Tick::from_nanos(now)
+    }
+
+    fn wall_ms(&self) -> i64 {
+        0
+    }
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+/// The clock's next reader is held up for eight seconds, at the end of which `meanwhile` happens.
+fn hold_up(clock: &Arc<HoldsUp>, meanwhile: impl FnOnce() + Send + 'static) {
+    let same = Arc::clone(clock);
+    *clock.meanwhile.lock().expect("no panic") = Some(Box::new(move || {
+        same.now.fetch_add(8 * SECOND, Ordering::AcqRel);
+        meanwhile();
+    }));
+}
+
+fn limiter() -> (Arc<HoldsUp>, Limiter) {
+    let clock = Arc::new(HoldsUp::default());
+    clock.now.store(100 * SECOND, Ordering::Release);
+    let limiter = Limiter::local_with(Limit::per_sec(1), 10, Arc::clone(&clock) as _);
+    (clock, limiter.expect("a limit"))
+}
+
+/// Ten of ten were taken, eight made since, and five of those taken: of a bucket that was full five would be left.
+fn is_lawful(limiter: &Limiter, back: u64) {
+    assert_eq!((limiter.tokens(), back), (5.0, 2));
+}
+
+#[test]
+fn a_reservation_that_is_put_back_late_makes_nothing() {
+    for settles in [false, true] {
+        let (clock, limiter) = limiter();
+        let all = limiter.reserve(10).expect("it is full");
+        let other = limiter.clone();
+        hold_up(&clock, move || assert!(other.try_acquire(5).is_ok()));
+        let back = match settles {
+            true => all.settle(0).restored,
+            false => all.cancel(),
+        };
+        is_lawful(&limiter, back);
+    }
+}
+
+#[test]
+fn layers_that_put_back_late_make_nothing() {
+    type Wrap = fn(Limiter) -> Box<dyn Tier>;
+    let wraps: [Wrap; 3] = [
+        |limiter| Box::new(limiter),
+        |limiter| Box::new(Meter::over(limiter)),
+        |limiter| Box::new(Switched::new(limiter)),
+    ];
+    for wrap in wraps {
+        let (clock, limiter) = limiter();
+        let tier = wrap(limiter.clone());
+        let charge = Layers::of_any([("one", &*tier)]).try_acquire(10);
+        let charge = charge.expect("it is full");
+        let other = limiter.clone();
+        hold_up(&clock, move || assert!(other.try_acquire(5).is_ok()));
+        is_lawful(&limiter, charge.settle(0).restored);
+    }
+}
+
+#[test]
+fn a_key_that_is_put_back_late_makes_nothing() {
+    let clock = Arc::new(HoldsUp::default());
+    let store = Keyed::builder(Limit::per_sec(1), 10, 10).clock(Arc::clone(&clock) as _);
+    let store = Arc::new(store.build().expect("a store"));
+    let key = store.tier("key");
+    let charge = Layers::of([("key", &key)]).try_acquire(10);
+    let charge = charge.expect("it is full");
+    let other = Arc::clone(&store);
+    hold_up(&clock, move || assert!(other.try_acquire("key", 5).is_ok()));
+    let back = charge.settle(0).restored;
+    assert_eq!((store.tokens_at("key", store.now()), back), (5, 2));
+}
