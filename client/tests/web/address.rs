@@ -91,6 +91,7 @@ fn the_standard_header_is_read_with_its_quotes() {
         "203.0.113.7",
     );
     // A host is what a client wrote, and a proxy quotes it.
+    check(&["for=203.0.113.7;host=\"a;for=6.6.6.6;b\""], "203.0.113.7");
     check(&["host=\"a;for=6.6.6.6;b\";for=203.0.113.7"], "203.0.113.7");
     check(
         &["for=6.6.6.6;x=\", for=203.0.113.7;host=\"a\\\"b\""],
@@ -159,6 +160,8 @@ fn requests_have_keys() {
     }
     said(key::path()(&head), Some("v1/users/a%20b/%2A"));
     said(key::path()(&parts(Request::builder().uri("/"))), Some("-"));
+    let text = parts(Request::builder().uri("/caf\u{e9}/{a}"));
+    said(key::path()(&text), Some("caf%C3%A9/{a}"));
     said(key::method()(&head), Some("POST"));
     said(
         key::claim(|token| token.strip_prefix("token-").map(Into::into))(&head),
