@@ -41,6 +41,14 @@ impl Waits {
         Duration::from_secs(30),
     ];
 
+    /// All of both.
+    pub(crate) fn plus(&self, other: &Self) -> Self {
+        Self {
+            counts: std::array::from_fn(|at| self.counts[at] + other.counts[at]),
+            total: self.total.saturating_add(other.total),
+        }
+    }
+
     /// How many waited.
     #[must_use]
     pub fn count(&self) -> u64 {

@@ -237,11 +237,18 @@ impl Watch {
         entries.iter().flat_map(Entry::lines).collect()
     }
 
-    /// What is known of each name that limiters go by.
+    /// What is known of each name that limiters go by, in the order in which they were named.
     #[must_use]
     pub fn figures(&self) -> Vec<Figures> {
         let entries = self.entries().clone();
-        entries.iter().filter_map(Entry::figures).collect()
+        let mut all: Vec<Figures> = Vec::new();
+        for figures in entries.iter().filter_map(Entry::figures) {
+            match all.iter_mut().find(|known| known.name == figures.name) {
+                Some(known) => known.add(&figures),
+                None => all.push(figures),
+            }
+        }
+        all
     }
 
     /// The clients that are watched.
@@ -253,6 +260,27 @@ impl Watch {
             What::Limiter(_) | What::Post(_) => None,
         });
         clients.collect()
+    }
+}
+
+impl Figures {
+    /// Others of the same name.
+    fn add(&mut self, others: &Self) {
+        self.limiters += others.limiters;
+        self.admitted += others.admitted;
+        self.refused += others.refused;
+        let count = |of: &Self, reason| {
+            let counted = of.reasons.iter().filter(|(known, _)| *known == reason);
+            counted.map(|(_, count)| count).sum::<u64>()
+        };
+        let both = |&reason: &Reason| (reason, count(self, reason) + count(others, reason));
+        let reasons = Reason::ALL.iter().map(both);
+        self.reasons = reasons.filter(|(_, count)| *count > 0).collect();
+        self.overruled = self.overruled.plus(others.overruled);
+        self.waits = self.waits.plus(&others.waits);
+        for ((_, sum), (_, more)) in self.standings.iter_mut().zip(&others.standings) {
+            *sum += more;
+        }
     }
 }
 

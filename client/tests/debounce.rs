@@ -157,6 +157,24 @@ fn a_clock_that_steps_back_delays_nothing_forever() {
     assert_eq!(machine.poll(at(1_100)), Some(vec![1, 2]));
 }
 
+#[test]
+fn what_is_due_stays_so_though_more_comes_before_it_is_taken() {
+    let mut machine = Debounce::<Vec<u64>>::new(quiet());
+    machine.push(1, at(0)).expect("room");
+    machine.push(2, at(QUIET)).expect("room");
+    assert_eq!(machine.poll(at(QUIET)), Some(vec![1, 2]));
+    // Nor does a turn pass.
+    let rules = quiet().at_most_every(Duration::from_millis(150));
+    let mut machine = Debounce::<Vec<u64>>::new(rules);
+    machine.push(1, at(0)).expect("room");
+    machine.push(2, at(90)).expect("room");
+    assert_eq!(machine.poll(at(149)), None);
+    machine.push(3, at(170)).expect("room");
+    assert_eq!(machine.poll(at(170)), Some(vec![1, 2, 3]));
+    machine.push(4, at(200)).expect("room");
+    assert_eq!(machine.due(), Some(at(200 + QUIET)));
+}
+
 fn rules() -> impl Strategy<Value = (Edge, Option<u64>, usize)> {
     let edge = prop_oneof![Just(Edge::Trailing), Just(Edge::Leading), Just(Edge::Both)];
     (

@@ -75,6 +75,57 @@ async fn waits_are_counted_by_their_length() {
 }
 
 #[tokio::test]
+async fn limiters_of_one_name_are_counted_together() {
+    let watch = Watch::new();
+    let clock = ManualClock::new();
+    let [a, other, b] =
+        ["mails", "other", "mails"].map(|name| watch.limiter(name, limiter(&clock, 1)));
+    for limiter in [&a, &b, &other] {
+        assert!(limiter.try_acquire(1).is_ok());
+        assert!(limiter.try_acquire(1).is_err());
+    }
+    assert!(b.try_acquire(2).is_err());
+    b.set_mode(Mode::Freeze);
+    assert!(b.try_acquire(1).is_err());
+    let figures = watch.figures();
+    let names: Vec<&str> = figures.iter().map(|figures| &*figures.name).collect();
+    assert_eq!(names, ["mails", "other"]);
+    let mails = &figures[0];
+    assert_eq!((mails.limiters, mails.admitted), (2, 2));
+    assert_eq!(mails.overruled.frozen, 1);
+    let standing = mails.standings.iter().map(|(_, limiters)| limiters);
+    assert_eq!(standing.sum::<usize>(), 2);
+    let counted = |reason| mails.reasons.iter().find(|(of, _)| *of == reason);
+    assert_eq!(
+        counted(Reason::Throttled),
+        Some(&(Reason::Throttled, 2)),
+        "{mails:?}"
+    );
+    assert_eq!(
+        counted(Reason::ExceedsBurst),
+        Some(&(Reason::ExceedsBurst, 1))
+    );
+    assert_eq!(mails.reasons.len(), 3);
+    // Waits as well.
+    b.set_mode(Mode::Enforce);
+    clock.advance(Duration::from_secs(1));
+    for limiter in [&a, &b] {
+        assert!(limiter.try_acquire(1).is_ok());
+    }
+    let [first, second] =
+        [a.clone(), b.clone()].map(|waiter| tokio::spawn(async move { waiter.acquire(1).await }));
+    for _ in 0..8 {
+        tokio::task::yield_now().await;
+    }
+    clock.advance(Duration::from_secs(1));
+    for waiting in [first, second] {
+        waiting.await.expect("no panic").expect("it was made");
+    }
+    let waits = watch.figures()[0].waits;
+    assert_eq!((waits.count(), waits.total), (2, Duration::from_secs(2)));
+}
+
+#[tokio::test]
 async fn a_client_says_how_it_does() {
     let client = Client::connect(["127.0.0.1:9"]).expect("a client");
     let watch = Watch::new();

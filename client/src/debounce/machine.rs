@@ -229,6 +229,8 @@ impl<B> Debounce<B> {
             return Err(value);
         }
         let now = now.max(self.latest());
+        // What is due stays so: else values that come just before each poll would put it off for ever.
+        self.at_once |= self.due().is_some_and(|due| now >= due);
         // An end that nobody polled is one all the same, but for what is still to be fired.
         let over = self.pending.is_none() && self.end().is_none_or(|end| now >= end);
         if over {

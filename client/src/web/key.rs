@@ -45,9 +45,10 @@ pub fn header(name: &'static str) -> impl Fn(&Parts) -> Option<String> + Send + 
 pub fn path() -> impl Fn(&Parts) -> Option<String> + Send + Sync + 'static {
     |parts| {
         let segments = parts.uri.path().split('/');
-        // What else does not fit into a key is escaped there already.
         let segments = segments.filter(|text| !text.is_empty());
-        let segments: Vec<_> = segments.map(|text| text.replace('*', "%2A")).collect();
+        // A `%` escapes there already.
+        let escaped = |text: &str| escaped(text.as_bytes(), b"*");
+        let segments: Vec<_> = segments.map(escaped).collect();
         match segments.is_empty() {
             true => Some("-".into()),
             false => Some(segments.join("/")),
@@ -170,21 +171,19 @@ tuples!(A B C D E F);
 
 /// A text as one segment of a key; `None` for none.
 fn segment(text: &[u8]) -> Option<String> {
-    if text.is_empty() {
-        return None;
-    }
-    let mut segment = String::with_capacity(text.len());
+    (!text.is_empty()).then(|| escaped(text, b"/*%"))
+}
+
+/// A text in visible ASCII: what is none, or one of `others`, is written as `%` and two digits.
+fn escaped(text: &[u8], others: &[u8]) -> String {
+    let mut escaped = String::with_capacity(text.len());
     for &byte in text {
-        match byte {
-            b'/' | b'*' | b'%' => {}
-            0x21..=0x7e => {
-                segment.push(char::from(byte));
-                continue;
-            }
-            _ => {}
+        if byte.is_ascii_graphic() && !others.contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            // Writing to a string never fails.
+            let _ = write!(escaped, "%{byte:02X}");
         }
-        // Writing to a string never fails.
-        let _ = write!(segment, "%{byte:02X}");
     }
-    Some(segment)
+    escaped
 }

@@ -78,7 +78,7 @@ pub enum OutgoingError<E> {
 
 /// What can be called.
 pub trait Outgoing {
-    /// The host, with its port if it was named. `None` where it is all one: a channel to one server.
+    /// The host, with its port if it was named; in letters of either case. `None` where it is all one: a channel to one server.
     fn host(&self) -> Option<&str>;
 }
 
@@ -93,7 +93,9 @@ pub trait Answered {
 
 impl<B> Outgoing for http::Request<B> {
     fn host(&self) -> Option<&str> {
-        self.uri().authority().map(|authority| authority.as_str())
+        let authority = self.uri().authority()?.as_str();
+        // Without a user's name and password.
+        authority.rsplit('@').next()
     }
 }
 
@@ -222,8 +224,9 @@ impl Held {
 impl Manners {
     /// Waits until the host may be called, and for a token.
     async fn permit<E>(&self, held: &Held, host: &str) -> Result<(), OutgoingError<E>> {
-        let began = self.clock.now();
         let mut limiter = self.limiter.as_ref();
+        // For the server alone.
+        let mut waited = Duration::ZERO;
         loop {
             let now = self.clock.now();
             let Some(left) = held.until(host, now) else {
@@ -236,11 +239,12 @@ impl Manners {
                 continue;
             };
             let left = Duration::from_nanos(left.nanos());
-            let waited = Duration::from_nanos(now.since(began).nanos());
             if waited.saturating_add(left) > self.wait {
                 return Err(OutgoingError::Held(left));
             }
             self.clock.sleep(left).await;
+            let slept = self.clock.now().since(now);
+            waited = waited.saturating_add(Duration::from_nanos(slept.nanos()));
         }
     }
 
@@ -278,7 +282,7 @@ where
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let (manners, held) = (self.manners.clone(), Arc::clone(&self.held));
         Box::pin(async move {
-            let host: Box<str> = request.host().unwrap_or_default().into();
+            let host = request.host().unwrap_or_default().to_ascii_lowercase();
             manners.permit::<S::Error>(&held, &host).await?;
             let answer = inner.call(request).await.map_err(OutgoingError::Inner)?;
             manners.heed(&held, &host, &answer);

@@ -162,10 +162,7 @@ impl Proxies {
         let mut client = peer;
         // All lines are one list, in their order.
         for line in headers.get_all(name).iter().rev() {
-            let Ok(line) = line.to_str() else {
-                return canonical(client);
-            };
-            for element in self.header.elements(line) {
+            for element in self.header.elements(line.as_bytes()) {
                 if !self.trusts(client) {
                     return canonical(client);
                 }
@@ -191,36 +188,52 @@ const fn canonical(address: IpAddr) -> IpAddr {
 impl Header {
     /// The elements of a list that are not empty, the last one first. Quotes are counted from the right as well: one
     /// that a client left open does not swallow what a proxy added.
-    fn elements(self, line: &str) -> impl Iterator<Item = &str> {
-        let quotes = matches!(self, Self::Forwarded);
-        let mut quoted = false;
-        let elements = line.rsplit(move |c: char| {
-            quoted ^= quotes && c == '"';
-            c == ',' && !quoted
-        });
-        elements
-            .map(str::trim)
+    fn elements(self, line: &[u8]) -> impl Iterator<Item = &[u8]> {
+        divided(line, b',', matches!(self, Self::Forwarded))
+            .map(<[u8]>::trim_ascii)
             .filter(|element| !element.is_empty())
     }
 }
 
-/// What `for` says in an element of `Forwarded`.
-fn forwarded_for(element: &str) -> Option<&str> {
-    // No node has a semicolon in it, so that one in quotes is none that divides.
-    element.split(';').find_map(|pair| {
-        let (name, value) = pair.split_once('=')?;
-        let value = value.trim();
+/// The parts of a text between those of its bytes that are `by` and, if there are quotes, in none: the last one first. In bytes, since what a
+/// client wrote need not be text.
+fn divided(text: &[u8], by: u8, quotes: bool) -> impl Iterator<Item = &[u8]> {
+    let mut left = Some(text);
+    std::iter::from_fn(move || {
+        let text = left?;
+        let mut quoted = false;
+        let at = (0..text.len()).rev().find(|&at| {
+            quoted ^= quotes && text[at] == b'"' && !is_escaped(&text[..at]);
+            text[at] == by && !quoted
+        });
+        left = at.map(|at| &text[..at]);
+        Some(at.map_or(text, |at| &text[at + 1..]))
+    })
+}
+
+/// Whether what follows is no more than itself: after an odd number of backslashes.
+fn is_escaped(before: &[u8]) -> bool {
+    let slashes = before.iter().rev().take_while(|&&byte| byte == b'\\');
+    slashes.count() % 2 == 1
+}
+
+/// What `for` says in an element of `Forwarded`. What stands in quotes is a value, whatever it looks like: a host is what a
+/// client wrote.
+fn forwarded_for(element: &[u8]) -> Option<&[u8]> {
+    divided(element, b';', true).find_map(|pair| {
+        let equals = pair.iter().position(|&byte| byte == b'=')?;
+        let (name, value) = (pair[..equals].trim_ascii(), pair[equals + 1..].trim_ascii());
         let bare = value
-            .strip_prefix('"')
-            .and_then(|value| value.strip_suffix('"'));
-        name.trim()
-            .eq_ignore_ascii_case("for")
+            .strip_prefix(b"\"")
+            .and_then(|value| value.strip_suffix(b"\""));
+        name.eq_ignore_ascii_case(b"for")
             .then(|| bare.unwrap_or(value))
     })
 }
 
 /// The address of a node: with a port or without, an IPv6 one in brackets or not.
-fn node(text: &str) -> Option<IpAddr> {
+fn node(text: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(text).ok()?;
     let bare = text
         .strip_prefix('[')
         .and_then(|text| text.strip_suffix(']'));

@@ -53,7 +53,10 @@ fn addresses_are_read_from_the_right_and_only_from_those_who_are_trusted() {
     // All are trusted, or one cannot be read.
     check(PEER, &["10.1.1.1, 10.2.2.2"], "10.1.1.1");
     check(PEER, &["203.0.113.7, rubbish, 10.2.2.2"], "10.2.2.2");
-    check(PEER, &["\u{e9}, 10.2.2.2"], PEER);
+    check(PEER, &["\u{e9}, 10.2.2.2"], "10.2.2.2");
+    // What is no text is to be read by nobody, and hides nothing of what a proxy added.
+    check(PEER, &["\u{e9}, 203.0.113.7, 10.2.2.2"], "203.0.113.7");
+    check(PEER, &["\u{e9}", "203.0.113.7"], "203.0.113.7");
     // Who is not trusted speaks for nobody.
     check("198.51.100.1", &["203.0.113.7"], "198.51.100.1");
     check("::ffff:198.51.100.1", &["203.0.113.7"], "198.51.100.1");
@@ -87,6 +90,17 @@ fn the_standard_header_is_read_with_its_quotes() {
         &["x=\"\\\", for=203.0.113.7;by=\"[2001:db9::2]\""],
         "203.0.113.7",
     );
+    // A host is what a client wrote, and a proxy quotes it.
+    check(&["for=203.0.113.7;host=\"a;for=6.6.6.6;b\""], "203.0.113.7");
+    check(&["host=\"a;for=6.6.6.6;b\";for=203.0.113.7"], "203.0.113.7");
+    check(
+        &["for=6.6.6.6;x=\", for=203.0.113.7;host=\"a\\\"b\""],
+        "203.0.113.7",
+    );
+    check(
+        &["for=203.0.113.7;host=\"a\\\\\", for=10.1.1.1"],
+        "203.0.113.7",
+    );
 }
 
 #[test]
@@ -112,10 +126,12 @@ fn what_is_no_network_is_said() {
 proptest! {
     #[test]
     fn nothing_that_a_client_writes_changes_whom_it_is_taken_for(
-        written in "[ -~]{0,60}", standard in any::<bool>()
+        written in "[ -~\u{e9}]{0,60}", host in "[ -~]{0,40}", standard in any::<bool>()
     ) {
+        let host = host.replace('\\', "\\\\").replace('"', "\\\"");
+        let ours = format!("host=\"{host}\";for=203.0.113.7;proto=http");
         let (name, proxies, added) = match standard {
-            true => ("forwarded", Proxies::forwarded(["10.0.0.0/8"]), "for=203.0.113.7;proto=http"),
+            true => ("forwarded", Proxies::forwarded(["10.0.0.0/8"]), &*ours),
             false => ("x-forwarded-for", Proxies::x_forwarded_for(["10.0.0.0/8"]), "203.0.113.7"),
         };
         let line = format!("{written}, {added}, {}", if standard { "for=10.3.3.3" } else { "10.3.3.3" });
@@ -144,6 +160,8 @@ fn requests_have_keys() {
     }
     said(key::path()(&head), Some("v1/users/a%20b/%2A"));
     said(key::path()(&parts(Request::builder().uri("/"))), Some("-"));
+    let text = parts(Request::builder().uri("/caf\u{e9}/{a}"));
+    said(key::path()(&text), Some("caf%C3%A9/{a}"));
     said(key::method()(&head), Some("POST"));
     said(
         key::claim(|token| token.strip_prefix("token-").map(Into::into))(&head),

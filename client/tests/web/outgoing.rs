@@ -2,12 +2,15 @@
 
 use super::one;
 use aliquot_client::web::{Obeying, OutgoingError, RetryAfterLayer};
-use aliquot_client::{ManualClock, Reason};
+use aliquot_client::{Clock, ManualClock, Reason};
 use http::{HeaderValue, Request, Response, StatusCode};
 use std::convert::Infallible;
 use std::fmt::Debug;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tower::{Layer, Service, ServiceExt, service_fn};
@@ -46,6 +49,11 @@ fn to(host: &str) -> Request<()> {
 async fn answered<E: Debug>(call: JoinHandle<Result<Response<u32>, E>>) -> u32 {
     let answer = call.await.expect("no panic");
     answer.expect("an answer").into_body()
+}
+
+/// Whether a call is not over, once it has been asked.
+async fn waits(call: &mut Pin<&mut impl Future>) -> bool {
+    poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending())).await
 }
 
 #[tokio::test]
@@ -110,4 +118,57 @@ async fn a_limiter_paces_what_nobody_complained_of() {
         panic!("{refused:?}")
     };
     assert_eq!(refused.reason, Reason::Throttled);
+}
+
+#[tokio::test]
+async fn the_wait_for_a_token_is_none_for_the_server() {
+    let (clock, limiter) = one();
+    let layer = RetryAfterLayer::new()
+        .clock(Arc::new(clock.clone()))
+        .wait(Duration::from_secs(100))
+        .limiter(limiter);
+    let slow = moody("60");
+    let timer = clock.clone();
+    let service = layer.layer(service_fn(move |request| {
+        let (slow, wait) = (slow.clone(), timer.sleep(Duration::from_secs(50)));
+        async move {
+            let answer = slow.oneshot(request).await;
+            wait.await;
+            answer
+        }
+    }));
+    let mut first = pin!(service.clone().oneshot(to("a")));
+    assert!(waits(&mut first).await);
+    // It waits 90 seconds for a token, and then 20 more, since the server has spoken up meanwhile.
+    let mut second = pin!(service.oneshot(to("a")));
+    assert!(waits(&mut second).await);
+    clock.advance(Duration::from_secs(50));
+    let told = first.await.expect("an answer");
+    assert_eq!(told.status(), StatusCode::SERVICE_UNAVAILABLE);
+    clock.advance(Duration::from_secs(40));
+    assert!(waits(&mut second).await);
+    clock.advance(Duration::from_secs(20));
+    assert!(waits(&mut second).await);
+    clock.advance(Duration::from_secs(50));
+    assert_eq!(second.await.expect("an answer").into_body(), 1);
+}
+
+#[tokio::test]
+async fn a_host_is_one_whoever_calls_it_and_however_it_is_written() {
+    let clock = ManualClock::new();
+    let layer = RetryAfterLayer::new()
+        .clock(Arc::new(clock))
+        .wait(Duration::ZERO);
+    let service = layer.layer(moody("5"));
+    let first = service
+        .clone()
+        .oneshot(to("me:secret@example.org:80"))
+        .await;
+    let first = first.expect("an answer");
+    assert_eq!(first.status(), StatusCode::SERVICE_UNAVAILABLE);
+    for host in ["example.org:80", "you@Example.ORG:80"] {
+        let held = service.clone().oneshot(to(host)).await;
+        let held = held.expect_err("it was told to wait");
+        assert_eq!(held, OutgoingError::Held(Duration::from_secs(5)), "{host}");
+    }
 }
