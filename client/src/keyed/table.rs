@@ -58,6 +58,24 @@ impl Group {
         self.tags.likely(Table::liked(hash), Tags::tag(hash))
     }
 
+    /// A slot that is nobody's: of those that a key of this hash likes, or else in its part.
+    fn free(&self, hash: u64) -> Option<Victim<'_>> {
+        let free = self.tags.candidates(0);
+        let liked = Table::liked(hash);
+        let part = liked / Tags::PART * Tags::PART;
+        let [liked, part] =
+            [(liked, Table::LIKED), (part, Tags::PART)].map(|(first, len)| free.of(first, len));
+        let victims = liked.chain(part).chain(free).map(|place| Victim {
+            group: self,
+            place,
+            owner: self.lines[place].owner.load(Ordering::Acquire),
+            debt: self.lines[place].debt.load(Ordering::Acquire),
+            since: Tick::from_nanos(0),
+        });
+        let mut nobodys = victims.filter(|victim| victim.owner & (READY | BUSY) == 0);
+        nobodys.next()
+    }
+
     /// A key's slot, looked for in that place.
     #[inline(always)]
     pub(super) fn find_at_once<const W: usize>(&self, name: &Name<W>) -> Option<Found<'_>> {
@@ -316,27 +334,8 @@ impl Table {
             true => [homes[1], homes[0]],
             false => homes,
         };
-        for group in order {
-            let free = group.tags.candidates(0);
-            let liked = Self::liked(name.hash);
-            let part = liked / Tags::PART * Tags::PART;
-            let [liked, part] =
-                [(liked, Self::LIKED), (part, Tags::PART)].map(|(first, len)| free.of(first, len));
-            for place in liked.chain(part).chain(free) {
-                let line = &group.lines[place];
-                let owner = line.owner.load(Ordering::Acquire);
-                if owner & (READY | BUSY) == 0 {
-                    let debt = line.debt.load(Ordering::Acquire);
-                    let victim = Victim {
-                        group,
-                        place,
-                        owner,
-                        debt,
-                        since: Tick::from_nanos(0),
-                    };
-                    return (Some(victim), None);
-                }
-            }
+        if let Some(free) = order.into_iter().find_map(|group| group.free(name.hash)) {
+            return (Some(free), None);
         }
         let (mut seen, mut soonest) = (0, None::<Tick>);
         let mut best: Option<(Victim<'_>, Tick)> = None;
