@@ -1,18 +1,19 @@
 //! What callers and the session share of one key.
 
 pub(crate) mod parts;
+pub(crate) mod waiting;
 
 use crate::cell::{Cell, Mark};
 use crate::switch::Switch;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{self, AtomicU64, Ordering};
 use crate::tap::Tap;
 use aliquot_core::demand::Observed;
 use aliquot_core::unit::{Span, Tick};
 use parts::Parts;
-use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64 as Told;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use tokio::sync::{Notify, Semaphore};
+use waiting::Costs;
 
 /// One key: its cell, what callers wanted of it, and who waits.
 #[derive(Debug)]
@@ -26,6 +27,7 @@ pub(crate) struct Gate {
     pub(crate) line: Semaphore,
     /// Since when whoever is first in line was not waiting for time alone; zero if they were.
     short: AtomicU64,
+    costs: Costs,
     /// Capacity came, or the right to use it changed.
     pub(crate) change: Notify,
     pub(crate) home: Home,
@@ -45,6 +47,7 @@ impl Gate {
             tally: Tally::default(),
             line: Semaphore::const_new(1),
             short: AtomicU64::new(0),
+            costs: Costs::default(),
             change: Notify::const_new(),
             home: Home::default(),
             switch: Switch::default(),
@@ -86,6 +89,18 @@ impl Gate {
             Mark::Floor | Mark::Closed => true,
         };
         !missed && !self.switch.has_own()
+    }
+
+    /// What was wanted since the last call, in grains.
+    pub(crate) fn drain(&self, grains_per_token: u64) -> Observed {
+        let grains = |tokens: u64| tokens.saturating_mul(grains_per_token);
+        let [admitted, denied] = self.tally.drain().map(grains);
+        Observed {
+            admitted,
+            denied,
+            waiting: grains(self.tally.waiting()),
+            waiting_largest: grains(self.costs.largest()),
+        }
     }
 
     /// Whoever is first in line waits for time alone, or does not.
@@ -237,11 +252,11 @@ pub(crate) struct Tally {
     admitted: AtomicU64,
     denied: AtomicU64,
     waiting: AtomicU64,
-    /// How many wait for each cost: only who waits comes here, and who tells of it.
-    costs: Mutex<BTreeMap<u64, u64>>,
     /// What was admitted and denied before the last report, for those who look on alone.
     told: [Told; 2],
 }
+
+const _: () = assert!(!sync::PLAIN || size_of::<Tally>() == 64);
 
 impl Default for Tally {
     fn default() -> Self {
@@ -249,7 +264,6 @@ impl Default for Tally {
             admitted: AtomicU64::new(0),
             denied: AtomicU64::new(0),
             waiting: AtomicU64::new(0),
-            costs: Mutex::default(),
             told: Default::default(),
         }
     }
@@ -271,23 +285,10 @@ impl Tally {
 
     fn wait(&self, n: u64) {
         self.waiting.fetch_add(n, Ordering::AcqRel);
-        *self.costs().entry(n).or_default() += 1;
     }
 
     fn wait_no_more(&self, n: u64) {
         self.waiting.fetch_sub(n, Ordering::AcqRel);
-        let mut costs = self.costs();
-        match costs.get_mut(&n) {
-            Some(count) if *count > 1 => *count -= 1,
-            _ => {
-                costs.remove(&n);
-            }
-        }
-    }
-
-    /// None of what this guards is left half-done by a panic.
-    fn costs(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {
-        self.costs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All tokens admitted and denied, and those that are waited for.
@@ -301,41 +302,13 @@ impl Tally {
         ]
     }
 
-    /// What was wanted since the last call, in grains.
-    pub(crate) fn drain(&self, grains_per_token: u64) -> Observed {
-        let grains = |tokens: u64| tokens.saturating_mul(grains_per_token);
+    /// What was admitted and denied since the last call.
+    fn drain(&self) -> [u64; 2] {
         let wanted = [&self.admitted, &self.denied];
         let wanted = wanted.map(|count| count.swap(0, Ordering::AcqRel));
         for (told, wanted) in self.told.iter().zip(wanted) {
             told.fetch_add(wanted, Ordering::Relaxed);
         }
-        let [admitted, denied] = wanted.map(grains);
-        let largest = self.costs().last_key_value().map_or(0, |(&cost, _)| cost);
-        Observed {
-            admitted,
-            denied,
-            waiting: grains(self.waiting()),
-            waiting_largest: grains(largest),
-        }
-    }
-}
-
-/// Somebody waits, until this is dropped.
-#[derive(Debug)]
-pub(crate) struct Waiting<'a> {
-    tally: &'a Tally,
-    n: u64,
-}
-
-impl<'a> Waiting<'a> {
-    pub(crate) fn of(tally: &'a Tally, n: u64) -> Self {
-        tally.wait(n);
-        Self { tally, n }
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.tally.wait_no_more(self.n);
+        wanted
     }
 }

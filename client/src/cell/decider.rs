@@ -393,6 +393,6 @@ impl Decider for CellDecider {
         let tally = &self.gate.tally;
         tally.admitted(purses.take_uncounted());
         tally.denied(purses.take_denied());
-        Some(tally.drain(self.scale.grains_per_token()))
+        Some(self.gate.drain(self.scale.grains_per_token()))
     }
 }

@@ -3,7 +3,7 @@
 use super::Limiter;
 use crate::cell::{Mark, No};
 use crate::central::Grant;
-use crate::key::Waiting;
+use crate::key::waiting::Waiting;
 use crate::permit::Permit;
 use crate::refused::{Admission, Reason, Refused};
 use aliquot_core::central::Manner;
@@ -91,7 +91,7 @@ impl Limiter {
             manner,
         };
         let outcome = {
-            let _waiting = Waiting::of(&self.gate.tally, n);
+            let _waiting = Waiting::of(&self.gate, n);
             self.handle.shared.want_and_wait();
             let in_line = self.stand_in_line(wait, || local(self.now()), remote);
             match most {
@@ -121,7 +121,7 @@ impl Limiter {
             manner: Manner::Waits,
         };
         let outcome = {
-            let _waiting = Waiting::of(&self.gate.tally, 1);
+            let _waiting = Waiting::of(&self.gate, 1);
             let local = || {
                 let decided = self.decide_permit(self.now());
                 if decided.is_err() {

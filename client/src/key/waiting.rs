@@ -1,0 +1,58 @@
+//! Who waits for tokens of a key, and for how many at once.
+
+use super::Gate;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// How many wait for each cost: only who waits comes here, and who tells of it.
+#[derive(Debug, Default)]
+pub(super) struct Costs(Mutex<BTreeMap<u64, u64>>);
+
+impl Costs {
+    /// The largest; zero if nobody waits.
+    pub(super) fn largest(&self) -> u64 {
+        let costs = self.lock();
+        costs.last_key_value().map_or(0, |(&cost, _)| cost)
+    }
+
+    fn add(&self, cost: u64) {
+        *self.lock().entry(cost).or_default() += 1;
+    }
+
+    fn remove(&self, cost: u64) {
+        let mut costs = self.lock();
+        match costs.get_mut(&cost) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => {
+                costs.remove(&cost);
+            }
+        }
+    }
+
+    /// None of what this guards is left half-done by a panic.
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Somebody waits, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Waiting<'a> {
+    gate: &'a Gate,
+    n: u64,
+}
+
+impl<'a> Waiting<'a> {
+    pub(crate) fn of(gate: &'a Gate, n: u64) -> Self {
+        gate.tally.wait(n);
+        gate.costs.add(n);
+        Self { gate, n }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.gate.tally.wait_no_more(self.n);
+        self.gate.costs.remove(self.n);
+    }
+}
