@@ -5,13 +5,14 @@
 //!
 //! # How it is laid out
 //!
-//! One word holds the **epoch** (16 bits) and the **debt** (48 bits) of the
+//! One word holds the **epoch** (13 bits) and the **debt** (48 bits) of the
 //! generic cell rate algorithm: all that was taken since the epoch's base tick,
 //! and what was missing then. The parameters of an epoch stand in one of two
-//! slots, chosen by the epoch's parity.
+//! slots, chosen by the epoch's parity. The three bits before them count what was
+//! taken without a reading of the clock; see [`deferred`].
 //!
 //! ```text
-//! word    epoch │ debt
+//! word    deferred │ epoch │ debt
 //! slots   base, multiplier, (burst│places│shift│mark│kind)   for even epochs
 //!         base, multiplier, (burst│places│shift│mark│kind)   for odd ones
 //! scale   grains in one token
@@ -32,8 +33,8 @@
 //! before the overwriting. A refusal, which swaps nothing, looks at the word
 //! again (the pair of fences is a seqlock's).
 //!
-//! Epochs wrap after 2¹⁶ reconfigurations: a thread that sleeps in the middle of
-//! a decision through exactly so many, at 5 ms each more than five minutes, and
+//! Epochs wrap after 2¹³ reconfigurations: a thread that sleeps in the middle of
+//! a decision through exactly so many, at 5 ms each more than 40 s, and
 //! finds the same debt again, would admit one cost on old parameters.
 //!
 //! # Rounding
@@ -46,6 +47,7 @@
 mod batch;
 pub(crate) mod book;
 mod decider;
+pub(crate) mod deferred;
 mod dry;
 pub(crate) mod plain;
 pub(crate) mod purse;
@@ -68,6 +70,8 @@ use wheel::Wheel;
 /// What the word holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Word {
+    /// So many tokens were taken since a reading of the clock.
+    deferred: u64,
     epoch: u16,
     debt: u64,
 }
@@ -75,17 +79,33 @@ pub(crate) struct Word {
 impl Word {
     pub(crate) const DEBT_BITS: u32 = 48;
     const DEBT_MAX: u64 = (1 << Self::DEBT_BITS) - 1;
+    const DEFERRED_AT: u32 = 61;
+    const EPOCHS: u16 = (1 << (Self::DEFERRED_AT - Self::DEBT_BITS)) - 1;
+    const EPOCH: u64 = (Self::EPOCHS as u64) << Self::DEBT_BITS;
 
     #[inline]
     const fn pack(self) -> u64 {
-        (self.epoch as u64) << Self::DEBT_BITS | self.debt
+        self.deferred << Self::DEFERRED_AT | (self.epoch as u64) << Self::DEBT_BITS | self.debt
     }
 
     #[inline]
     const fn unpack(word: u64) -> Self {
         Self {
-            epoch: (word >> Self::DEBT_BITS) as u16,
+            deferred: word >> Self::DEFERRED_AT,
+            epoch: (word >> Self::DEBT_BITS) as u16 & Self::EPOCHS,
             debt: word & Self::DEBT_MAX,
+        }
+    }
+
+    /// The word of another epoch, so many on. What is deferred stays so, where time makes tokens.
+    const fn later(self, epochs: u16, debt: u64, kind: Kind) -> Self {
+        Self {
+            deferred: match kind {
+                Kind::Rate => self.deferred,
+                Kind::Quota | Kind::Concurrency => 0,
+            },
+            epoch: self.epoch.wrapping_add(epochs) & Self::EPOCHS,
+            debt,
         }
     }
 }
@@ -230,7 +250,8 @@ impl Cell {
         }
         let cost = self.cost(slot, ask)?;
         let floor = self.floor(slot, ours);
-        admit(slot, word.debt, cost, floor, now).map_err(|no| short(slot, no))
+        let debt = self.owed(slot, word, floor, now);
+        admit(slot, debt, cost, floor, now).map_err(|no| short(slot, no))
     }
 
     /// What `ask` costs, in units, if that can be had at all.

@@ -39,6 +39,10 @@ pub(crate) enum Bug {
     Torn,
     /// What was admitted is taken back from under those who look at it.
     TurnUnchanged,
+    /// What was taken without a reading of the clock is forgotten with what a full bucket makes.
+    Forgotten,
+    /// Who charges what was taken without a reading of the clock reads it before it sees what that was.
+    ReadBefore,
     /// Who decides does not look at the lease.
     LeaseUnseen,
     /// Who decides looks at the lease before it looks at what is held.

@@ -151,3 +151,47 @@ fn who_gives_tokens_back_ends_what_was_refused() {
     assert_eq!(taken.settle(1).restored, 99);
     assert_eq!(ask(&limiter, 10_000), 99);
 }
+
+/// One reading is gone by for a few of them, and none is made or lost.
+#[test]
+fn without_batches_threads_that_decide_often_take_what_there_is() {
+    let limiter = limiter(0, 1_000_000).unbatched();
+    let take = || {
+        let (mut admitted, mut again, mut last) = (0, 0, None);
+        while let Ok(admission) = limiter.try_acquire(1) {
+            admitted += 1;
+            again += u64::from(last == Some(admission.decided_at));
+            assert!(last <= Some(admission.decided_at));
+            last = Some(admission.decided_at);
+        }
+        (admitted, again)
+    };
+    let taken = thread::scope(|scope| {
+        let others = [scope.spawn(take), scope.spawn(take)];
+        others.map(|other| other.join().expect("no panic"))
+    });
+    assert_eq!(
+        taken.iter().map(|(admitted, _)| admitted).sum::<u64>(),
+        1_000_000
+    );
+    assert!(taken.iter().any(|&(_, again)| again > 0), "{taken:?}");
+}
+
+/// What was taken by an earlier reading is charged though nobody decides any more: the bucket is full again.
+#[test]
+fn without_batches_who_pauses_finds_a_full_bucket() {
+    let limiter = limiter(1_000_000, 1_000).unbatched();
+    let deadline = HostClock.now().nanos() + 30_000_000_000;
+    let full = || {
+        while limiter.tokens() < 1_000.0 {
+            assert!(HostClock.now().nanos() < deadline, "{}", limiter.tokens());
+            thread::yield_now();
+        }
+    };
+    for _ in 0..20 {
+        assert_eq!(ask(&limiter, 100), 100);
+        full();
+        assert!(limiter.try_acquire(1_000).is_ok());
+        full();
+    }
+}

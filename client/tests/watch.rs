@@ -52,6 +52,23 @@ fn lines_say_what_there_is() {
     assert_eq!(at(0, "MODE"), at(2, "dry_run"));
 }
 
+/// However a thread comes to its tokens: from its batch, or by a reading of the clock of a moment ago.
+#[test]
+fn what_a_thread_is_admitted_often_is_counted() {
+    let watch = Watch::new();
+    let own = || Limiter::local(Limit::per_sec(0), 10_000).expect("a limit");
+    let dealt = watch.limiter("dealt", own());
+    let single = watch.limiter("single", own().unbatched());
+    for limiter in [&dealt, &single] {
+        let admitted = (0..1_000).filter(|_| limiter.try_acquire(1).is_ok());
+        assert_eq!(admitted.count(), 1_000);
+    }
+    let admitted: Vec<_> = watch.lines().iter().map(|line| line.admitted).collect();
+    // What is spent of a batch, a 64th of all, is counted with the next one.
+    assert!((1_000 - 156..=1_000).contains(&admitted[0]), "{admitted:?}");
+    assert_eq!(admitted[1], 1_000);
+}
+
 #[tokio::test]
 async fn waits_are_counted_by_their_length() {
     let watch = Watch::new();

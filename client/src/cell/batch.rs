@@ -50,7 +50,7 @@ impl Cell {
 
     /// One token, in units, rounded up.
     #[inline(always)]
-    fn unit_cost(&self, slot: &Slot) -> u64 {
+    pub(super) fn unit_cost(&self, slot: &Slot) -> u64 {
         let scale = self.hot.scale.load(Ordering::Relaxed);
         slot.cost(u128::from(scale)).unwrap_or(Word::DEBT_MAX)
     }
@@ -117,6 +117,7 @@ impl Cell {
             let slot = self.slot(word.epoch);
             let (made, more) = slot.made(now);
             let floor = self.floor(&slot, 0).min(slot.burst);
+            let owed = self.owed(&slot, word, floor, now);
             let floor = made.saturating_add(u64::from(more)).saturating_add(floor);
             let same = word.epoch == epoch || sync::planted(Bug::EpochIgnored);
             let back = if same {
@@ -129,7 +130,7 @@ impl Cell {
             } else {
                 floor
             };
-            let debt = word.debt.max(full).saturating_sub(back);
+            let debt = owed.max(full).saturating_sub(back);
             if debt == word.debt || debt > Word::DEBT_MAX {
                 break;
             }
@@ -249,7 +250,7 @@ impl Cell {
     /// [`Cell::dry_until`] is compared with.
     pub(crate) fn note_dry(&self, now: Tick, late: Tick) {
         let word = self.hot.word.load(Ordering::Acquire);
-        let Word { epoch, debt } = Word::unpack(word);
+        let Word { epoch, debt, .. } = Word::unpack(word);
         let slot = self.slot(epoch);
         let due = debt.saturating_add(self.unit_cost(&slot));
         // If the word belongs to another epoch by now, nobody finds it again.

@@ -142,9 +142,11 @@ impl Cell {
                 }
             };
             if self.swap(seen, Word { debt, ..*word }).is_ok() {
+                // What was charged of others as of now may be charged again as of later.
+                let position = debt.saturating_sub(self.deferred_of(slot, *word));
                 return Ok(Taken {
                     grains,
-                    position: before.wrapping_add(slot.grains(debt)),
+                    position: before.wrapping_add(slot.grains(position)),
                     back,
                     burst: slot.grains(slot.burst),
                     era,
@@ -215,7 +217,8 @@ impl Cell {
             return Err(no);
         }
         let cost = self.cost(slot, ask)?;
-        let debt = word.debt.saturating_add(cost);
+        let debt = self.owed(slot, *word, self.floor(slot, 0), now);
+        let debt = debt.saturating_add(cost);
         match debt > Word::DEBT_MAX {
             true => Err(No::Aged),
             false => Ok((debt, slot.grains(cost), now.after(wait))),
@@ -293,10 +296,12 @@ impl Cell {
             let Some(cost) = slot.cost(u128::from(n) * u128::from(scale)) else {
                 return false;
             };
-            let (made, more) = slot.made(now.max(taken.at));
-            let made = made.saturating_add(self.floor(&slot, 0));
-            let start = match word.debt > made {
-                true => word.debt,
+            let (now, floor) = (now.max(taken.at), self.floor(&slot, 0));
+            let (made, more) = slot.made(now);
+            let made = made.saturating_add(floor);
+            let owed = self.owed(&slot, word, floor, now);
+            let start = match owed > made {
+                true => owed,
                 false => made.saturating_add(u64::from(more)),
             };
             let mut debt = start.saturating_add(cost);
@@ -313,7 +318,7 @@ impl Cell {
         }
     }
 
-    fn swap(&self, seen: u64, next: Word) -> Result<(), u64> {
+    pub(super) fn swap(&self, seen: u64, next: Word) -> Result<(), u64> {
         let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
         let swapped = self
             .hot

@@ -163,8 +163,8 @@ impl CellDecider {
             let slot = Slot::new(plan.rate, plan.burst, base, mark, plan.kind);
             let debt = debt_of(&slot, plan.burst, missing);
             let step = u16::from(!sync::planted(Bug::SameEpoch));
-            let epoch = word.epoch.wrapping_add(step);
-            let at = usize::from(epoch & 1);
+            let next = word.later(step, debt, slot.kind);
+            let at = usize::from(next.epoch & 1);
             // Who reads any of these stores sees that the word has left the epoch before last.
             fence(Ordering::Release);
             for (to, from) in hot.slots[at].iter().zip(slot.pack()) {
@@ -175,7 +175,7 @@ impl CellDecider {
             let before = cold.made[usize::from(word.epoch & 1)].load(Ordering::Relaxed);
             let made = old.grains(old.made(base).0);
             cold.made[at].store(before.wrapping_add(made), Ordering::Relaxed);
-            let next = Word { epoch, debt }.pack();
+            let next = next.pack();
             if sync::planted(Bug::BlindStore) {
                 hot.word.store(next, Ordering::Release);
                 self.plan = plan;

@@ -1,5 +1,6 @@
 //! The short road of the decisions that most are.
 
+use super::deferred::Known;
 use super::slot::made_in_a_word;
 use super::{Cell, Mark, Slot, Word};
 use crate::sync::{self, AtomicU64, Bug, Ordering};
@@ -12,11 +13,30 @@ pub(crate) struct Plain {
     base: u64,
     mult: u64,
     places: u32,
+    /// What one token costs, and all of them do.
+    token: u64,
     cost: u64,
     /// What may be owed before it.
     room: u64,
     /// It is rightful before this.
     until: u64,
+}
+
+impl Plain {
+    /// Of `burst`, and of what one token costs: whether so many tokens are left after a decision before which so much was `owed` that
+    /// some may be taken by the same reading.
+    #[inline(always)]
+    pub(super) const fn leaves_enough(&self, owed: u64) -> bool {
+        let most = Word::DEFERRED_MAX * self.token;
+        // More, and not as much: of a full bucket's next unit it is said that it is made.
+        let left = self.room.saturating_sub(owed);
+        left > most && (self.room + self.cost) / Word::PART >= most && self.until == u64::MAX
+    }
+
+    /// What one token costs.
+    pub(super) const fn token(&self) -> u64 {
+        self.token
+    }
 }
 
 const FOREVER: u64 = Mark::Forever as u64;
@@ -40,37 +60,40 @@ impl Cell {
             LEASED => lease.load(Ordering::Acquire),
             _ => return None,
         };
-        let cost = n.checked_mul(self.hot.scale.load(Ordering::Relaxed))?;
+        let token = self.hot.scale.load(Ordering::Relaxed);
+        let cost = n.checked_mul(token)?;
         let room = burst.checked_sub(cost)?;
         (burst > 0 && self.purses.held() == 0).then(|| Plain {
             seen,
             base: base.load(Ordering::Relaxed),
             mult: mult.load(Ordering::Relaxed),
             places,
+            token,
             cost,
             room,
             until,
         })
     }
 
-    /// Takes them at a reading of the clock. `false` if they are not there, or the word is another by now, and with it perhaps
-    /// all that was known: nothing was taken then, and [`Cell::decide`] says what becomes of it. What this admits that would
-    /// have admitted as well, with the same debt after it.
+    /// Takes them at a reading of the clock that is made now, after the word was seen; answers what is known then. `None` if they are not
+    /// there, or the word is another by now, and with it perhaps all that was known: nothing was taken then, and [`Cell::decide`] says what
+    /// becomes of it. What this admits that would have admitted as well, with the same debt after it.
     #[inline(always)]
-    pub(crate) fn take_plainly(&self, plain: Plain, now: Tick) -> bool {
+    pub(crate) fn take_plainly(&self, plain: Plain, now: Tick) -> Option<Known> {
         let seen = plain.seen;
         let nanos = now.since(Tick::from_nanos(plain.base)).nanos();
         let made = made_in_a_word(nanos, plain.mult, plain.places);
-        let Some((made, more)) = made.filter(|&(made, _)| made <= Word::DEBT_MAX) else {
-            return false;
-        };
-        let debt = seen & Word::DEBT_MAX;
-        let after = debt.max(made + u64::from(more)) + plain.cost;
-        let admitted = debt.saturating_sub(made) <= plain.room && after <= Word::DEBT_MAX;
-        let next = seen & !Word::DEBT_MAX | after;
+        let (made, more) = made.filter(|&(made, _)| made <= Word::DEBT_MAX)?;
+        let deferred = (seen >> Word::DEFERRED_AT) * plain.token;
+        let debt = (seen & Word::DEBT_MAX).saturating_sub(deferred);
+        let owed = debt.saturating_sub(made) + deferred;
+        let after = debt.max(made + u64::from(more)) + deferred + plain.cost;
+        let admitted = owed <= plain.room && after <= Word::DEBT_MAX;
+        let next = seen & Word::EPOCH | after;
         let (done, found) = (Ordering::AcqRel, Ordering::Relaxed);
         let swap = || self.hot.word.compare_exchange(seen, next, done, found);
-        admitted && now.nanos() < plain.until && swap().is_ok()
+        let taken = admitted && now.nanos() < plain.until && swap().is_ok();
+        taken.then(|| Known::of(next, &plain, owed, now))
     }
 }
 

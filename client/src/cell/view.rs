@@ -37,7 +37,9 @@ impl Cell {
             let found = self.hot.word.load(Ordering::Acquire);
             if Word::unpack(found).epoch == word.epoch {
                 let (made, _) = slot.made(now);
-                let missing = word.debt.saturating_sub(made).max(self.floor(&slot, 0));
+                let floor = self.floor(&slot, 0);
+                let debt = self.owed(&slot, word, floor, now);
+                let missing = debt.saturating_sub(made).max(floor);
                 return View {
                     level: slot.grains(slot.burst.saturating_sub(missing)),
                     missing: slot.grains(missing),
@@ -45,7 +47,7 @@ impl Cell {
                     scale,
                     until,
                     made,
-                    debt: word.debt,
+                    debt,
                 };
             }
             seen = found;

@@ -1,10 +1,10 @@
-//! The time as a thread of this process last wrote it down: for refusals, which may be late.
+//! The time as a thread of this process last wrote it down: for refusals, which may be late. And what else that thread does.
 
 use super::{Clock, HostClock};
 use aliquot_core::unit::Tick;
 use std::cell::Cell;
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, Once, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -22,6 +22,11 @@ const SLEEP: Duration = Duration::from_millis(100);
 /// A thread that looked so often looks often. It then looks twice.
 const OFTEN: u32 = 256;
 
+/// What is done at each sleep's length, until it says that it need not be done any more.
+type Chore = Box<dyn Fn() -> bool + Send>;
+
+static CHORES: Mutex<Vec<Chore>> = Mutex::new(Vec::new());
+
 thread_local! {
     static LOOKS: Cell<u32> = const { Cell::new(0) };
 }
@@ -38,6 +43,12 @@ impl HostClock {
             let writer = thread::Builder::new().name("aliquot-clock".into());
             drop(writer.spawn(write_down));
         });
+    }
+
+    /// Has something short done ten times a second, as long as it answers that it is still to be done.
+    pub(crate) fn keep_doing(chore: Chore) {
+        let mut chores = CHORES.lock().unwrap_or_else(PoisonError::into_inner);
+        chores.push(chore);
     }
 
     /// What is written down now; zero if nothing is. For who has looked at [`HostClock::noted`] when it was the same.
@@ -77,12 +88,21 @@ impl HostClock {
 fn write_down() {
     loop {
         thread::park_timeout(SLEEP);
+        do_chores();
         while LOOKED.swap(false, Ordering::Relaxed) {
-            for _ in 0..BEATS {
+            for beat in 0..BEATS {
+                if beat % (BEATS / 10) == 0 {
+                    do_chores();
+                }
                 NOTED.store(HostClock.now().nanos(), Ordering::Relaxed);
                 thread::park_timeout(BEAT);
             }
         }
         NOTED.store(0, Ordering::Relaxed);
     }
+}
+
+fn do_chores() {
+    let mut chores = CHORES.lock().unwrap_or_else(PoisonError::into_inner);
+    chores.retain(|chore| chore());
 }

@@ -28,6 +28,8 @@ struct State {
     limit: Limit,
     burst: u64,
     scale: Scale,
+    /// A handle without batches was made.
+    unbatched: bool,
 }
 
 impl Limiter {
@@ -89,6 +91,7 @@ impl Limiter {
             limit,
             burst,
             scale: fitted.scale,
+            unbatched: false,
         };
         let own = Own {
             state: Mutex::new(state),
@@ -317,6 +320,11 @@ impl Own {
     /// The mode has changed.
     pub(super) fn switched(&self, now: Tick) {
         self.lock().decider.switched(now);
+    }
+
+    /// Whether this is the first handle without batches.
+    pub(super) fn is_first_unbatched(&self) -> bool {
+        !std::mem::replace(&mut self.lock().unbatched, true)
     }
 
     /// Moves the base, if it is far behind.

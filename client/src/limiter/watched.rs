@@ -74,8 +74,9 @@ impl Limiter {
         }
     }
 
-    /// All tokens admitted, refused and waited for, as far as they are counted.
+    /// All tokens admitted, refused and waited for, as far as they are counted: what a thread has spent of a batch is when that is filled again, or given up.
     pub(crate) fn totals(&self) -> [u64; 3] {
+        self.gate.tally.admitted(self.gate.cell.take_uncounted());
         self.gate.tally.totals()
     }
 }

@@ -9,6 +9,7 @@
     reason = "the cell has more than these tests use"
 )]
 
+mod deferred;
 mod refunds;
 
 #[path = "../../src"]
@@ -211,7 +212,7 @@ proptest! {
                 0 => short.cell.plainly::<false>(word, n, &lease),
                 _ => short.cell.plainly::<true>(word, n, &lease),
             };
-            let mine = plain.is_some_and(|plain| short.cell.take_plainly(plain, now));
+            let mine = plain.is_some_and(|plain| short.cell.take_plainly(plain, now).is_some());
             let theirs = long.cell.decide(Ask::Tokens(n), now, &lease);
             let refused = (!mine).then(|| short.cell.decide(Ask::Tokens(n), now, &lease));
             prop_assert!(refused.is_none_or(|refused| refused == theirs), "{refused:?}, {theirs:?}");

@@ -55,7 +55,7 @@ fn a_lease_that_was_taken_away_admits_nothing_of_the_next_edge_on_the_short_road
                         0 => cell.plainly::<false>(word, 1, &lease),
                         _ => cell.plainly::<true>(word, 1, &lease),
                     };
-                    u64::from(plain.is_some_and(|plain| cell.take_plainly(plain, NOW)))
+                    u64::from(plain.is_some_and(|plain| cell.take_plainly(plain, NOW).is_some()))
                 })
             };
             lease.store(0, Ordering::Release);

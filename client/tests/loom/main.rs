@@ -24,6 +24,7 @@ mod source {
     pub(crate) mod tap;
     pub(crate) mod tier;
 }
+mod deferred;
 mod keys;
 mod leases;
 mod log;

@@ -14,7 +14,7 @@ use loom::thread;
 use std::sync::Arc;
 
 /// So much later that every bucket is full.
-const LATER: Tick = NOW.after(Span::from_secs(1_000));
+pub(super) const LATER: Tick = NOW.after(Span::from_secs(1_000));
 
 pub(super) struct Shared {
     pub(super) gate: Arc<Gate>,
@@ -40,7 +40,7 @@ pub(super) fn part(per_sec: u64, burst: u64, tokens: u64) -> Share {
     }
 }
 
-fn terms() -> Terms {
+pub(super) fn terms() -> Terms {
     let draft = BudgetDraft {
         key: "a".into(),
         rate: Some("10/s".into()),
@@ -136,7 +136,9 @@ fn what_is_taken_by_the_short_road_was_there() {
                         0 => cell.plainly::<false>(word, 1, &shared.lease),
                         _ => cell.plainly::<true>(word, 1, &shared.lease),
                     };
-                    plain.map_or(0, |plain| u64::from(cell.take_plainly(plain, NOW)))
+                    plain.map_or(0, |plain| {
+                        u64::from(cell.take_plainly(plain, NOW).is_some())
+                    })
                 })
             };
             let cut = decider.withdraw(Rate::ZERO, part(0, 1, 0).burst, NOW);

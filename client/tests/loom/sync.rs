@@ -22,6 +22,8 @@ pub(crate) enum Bug {
     ArrivesFull,
     Torn,
     TurnUnchanged,
+    Forgotten,
+    ReadBefore,
     LeaseUnseen,
     LeaseBeforeEpoch,
 }

@@ -1,0 +1,301 @@
+//! What is taken without a reading of the clock: never more, in any window, than one bucket gives.
+
+use super::cell::book::Taken;
+use super::cell::{Ask, CellDecider, Mark, Word};
+use super::key::Gate;
+use super::sync::AtomicU64;
+use aliquot_core::bucket::Bucket;
+use aliquot_core::client::Decider;
+use aliquot_core::share::{Kind, Share};
+use aliquot_core::unit::{Frequency, Rate, Scale, Span, Tick, Tokens};
+use proptest::prelude::*;
+use std::sync::Arc;
+
+const START: u64 = 1 << 40;
+const BILLION: u128 = 1_000_000_000;
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    /// By one of two threads, at a reading of the clock that is made after the word was seen.
+    Reads {
+        thread: usize,
+        n: u64,
+    },
+    /// By what that thread knows.
+    Knows {
+        thread: usize,
+        n: u64,
+    },
+    /// At a reading that was made so long before.
+    Asks {
+        n: u64,
+        ago: u64,
+    },
+    /// The same, to be put back.
+    Takes {
+        n: u64,
+        ago: u64,
+    },
+    PutsBack {
+        which: usize,
+    },
+    Charges,
+    /// All that there is.
+    Drains,
+    /// The same limit from a later base, read so long before; in whole tokens or in parts of them.
+    Turns {
+        whole: bool,
+        ago: u64,
+    },
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let amount = || prop_oneof![3 => Just(1_u64), 1 => 0..8_u64, 1 => 0..2_000_u64];
+    let ago = || prop_oneof![1 => Just(0), 1 => 0..30_000_000_u64];
+    prop_oneof![
+        6 => (0..2_usize, amount()).prop_map(|(thread, n)| Op::Reads { thread, n }),
+        8 => (0..2_usize, 1..4_u64).prop_map(|(thread, n)| Op::Knows { thread, n }),
+        2 => (amount(), ago()).prop_map(|(n, ago)| Op::Asks { n, ago }),
+        2 => (amount(), ago()).prop_map(|(n, ago)| Op::Takes { n, ago }),
+        2 => (0..3_usize).prop_map(|which| Op::PutsBack { which }),
+        1 => Just(Op::Charges),
+        2 => Just(Op::Drains),
+        1 => (any::<bool>(), ago()).prop_map(|(whole, ago)| Op::Turns { whole, ago }),
+    ]
+}
+
+/// A limit of a process's own.
+struct Limit {
+    gate: Arc<Gate>,
+    decider: CellDecider,
+    per_sec: u64,
+    burst: u64,
+    /// What is counted in by everybody, and by the cell.
+    finest: u64,
+    scale: Scale,
+}
+
+impl Limit {
+    fn new(per_sec: u64, burst: u64) -> Self {
+        let gate = Arc::new(Gate::new("a"));
+        let decider = CellDecider::new(Arc::clone(&gate));
+        let scale = fine(per_sec, burst);
+        let finest = scale.grains_per_token();
+        let mut limit = Self {
+            gate,
+            decider,
+            per_sec,
+            burst,
+            finest,
+            scale,
+        };
+        let (share, now) = (limit.share(), Tick::from_nanos(START));
+        let (kind, mark) = (Kind::Rate, Mark::Forever);
+        limit.decider.own(kind, mark, scale, share, now);
+        limit
+    }
+
+    fn share(&self) -> Share {
+        let grains = self.scale.grains_per_token();
+        let tokens = Tokens::from_grains(self.burst * grains);
+        Share {
+            rate: Rate::from_grains(self.per_sec * grains),
+            burst: tokens,
+            tokens,
+        }
+    }
+
+    fn turn(&mut self, whole: bool, now: Tick) {
+        self.scale = match whole {
+            true => Scale::WHOLE,
+            false => fine(self.per_sec, self.burst),
+        };
+        let share = self.share();
+        self.decider.amend(Mark::Forever, self.scale, share, now);
+    }
+
+    /// What a thread knows after it was admitted at a reading; `None` if it was refused.
+    fn read(&self, n: u64, now: Tick) -> Option<(u64, u64)> {
+        let cell = &self.gate.cell;
+        let (word, lease) = (cell.word(), AtomicU64::new(u64::MAX));
+        let plain = match word >> Word::DEBT_BITS & 1 {
+            0 => cell.plainly::<false>(word, n, &lease),
+            _ => cell.plainly::<true>(word, n, &lease),
+        };
+        let known = cell.take_plainly(plain?, now)?;
+        Some((known.word, known.token))
+    }
+}
+
+fn fine(per_sec: u64, burst: u64) -> Scale {
+    let rate = Frequency::per_sec(per_sec).expect("a rate");
+    Scale::fit(rate, burst).expect("it fits")
+}
+
+/// What was admitted, when, and how many of it were really used, in grains of the finest.
+type Used = Vec<(u64, u64)>;
+
+/// In no window is more used than one bucket gives.
+fn judge(used: &Used, limit: &Limit) -> Result<(), String> {
+    let [rate, burst] =
+        [limit.per_sec, limit.burst].map(|n| u128::from(n) * u128::from(limit.finest));
+    let mut used = used.clone();
+    used.sort_unstable();
+    for (from, &(start, _)) in used.iter().enumerate() {
+        let mut sum = 0_u128;
+        for &(end, n) in &used[from..] {
+            sum += u128::from(n);
+            let most = burst * BILLION + rate * u128::from(end - start);
+            if sum * BILLION > most {
+                return Err(format!(
+                    "{sum} grains in {start}..={end}, of {most} billionths"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether the whole was one bucket, however it was asked.
+fn follow(per_sec: u64, burst: u64, ops: &[(u64, Op)]) -> Result<(), String> {
+    let mut limit = Limit::new(per_sec, burst);
+    let lease = AtomicU64::new(u64::MAX);
+    // What is read before the base counts as of that.
+    let (mut nanos, mut base, mut known) = (START, START, [None; 2]);
+    let (mut used, mut taken): (Used, Vec<(usize, u64, Taken)>) = (Vec::new(), Vec::new());
+    for &(gap, op) in ops {
+        nanos += gap;
+        let now = Tick::from_nanos(nanos);
+        let then = |ago: u64| Tick::from_nanos(nanos.saturating_sub(ago).max(base));
+        match op {
+            Op::Reads { thread, n } => {
+                let read = limit.read(n, now);
+                known[thread] = read.or(known[thread]);
+                used.extend(read.map(|_| (nanos, n * limit.finest)));
+            }
+            Op::Knows { thread, n } => {
+                let Some((word, token)) = known[thread] else {
+                    continue;
+                };
+                let after = limit.gate.cell.take_known(word, n, token);
+                known[thread] = after.map(|after| (after, token)).or(known[thread]);
+                used.extend(after.map(|_| (nanos, n * limit.finest)));
+            }
+            Op::Asks { n, ago } => {
+                let asked = limit.gate.cell.decide(Ask::Tokens(n), then(ago), &lease);
+                used.extend(asked.map(|_| (then(ago).nanos(), n * limit.finest)));
+            }
+            Op::Takes { n, ago } => {
+                let took = limit.gate.cell.reserve(n, then(ago), Span::ZERO, &lease);
+                if let Ok(took) = took {
+                    taken.push((used.len(), n, took));
+                    used.push((then(ago).nanos(), n * limit.finest));
+                }
+            }
+            Op::PutsBack { which } if which < taken.len() => {
+                let (at, n, took) = taken.remove(which);
+                let grains = limit.gate.cell.put_back_of(&took, n, || now);
+                used[at].1 -= grains * (limit.finest / limit.scale.grains_per_token());
+            }
+            Op::PutsBack { .. } => {}
+            Op::Charges => limit.gate.cell.charge_deferred(|| now),
+            Op::Drains => {
+                for n in (0..11).rev().map(|places| 1 << places) {
+                    let drained = limit.gate.cell.decide(Ask::Tokens(n), now, &lease);
+                    used.extend(drained.map(|_| (nanos, n * limit.finest)));
+                }
+            }
+            Op::Turns { whole, ago } => {
+                let now = then(ago);
+                limit.turn(whole, now);
+                base = now.nanos();
+            }
+        }
+    }
+    judge(&used, &limit)
+}
+
+fn ops() -> impl Strategy<Value = Vec<(u64, Op)>> {
+    let gap = prop_oneof![3 => Just(0), 3 => 0..1_000_u64, 2 => 0..20_000_000_u64];
+    prop::collection::vec((gap, op()), 1..60)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8_000))]
+
+    #[test]
+    fn no_window_sees_more_than_one_bucket_gives(
+        per_sec in prop_oneof![1..1_000_u64, 1_000..1_000_000_u64],
+        burst in 960..2_000_u64,
+        ops in ops(),
+    ) {
+        prop_assert_eq!(follow(per_sec, burst, &ops), Ok(()));
+    }
+
+    /// And never less than that bucket has, but for what is deferred, and for what whole tokens round off.
+    #[test]
+    fn no_more_is_missing_than_what_is_deferred(
+        per_sec in prop_oneof![1..1_000_u64, 1_000..1_000_000_u64],
+        burst in 960..2_000_u64,
+        ops in ops(),
+    ) {
+        let mut limit = Limit::new(per_sec, burst);
+        let (mut nanos, mut known) = (START, None);
+        let mut bucket = Bucket::new(limit.share(), Tick::from_nanos(nanos));
+        let mut lost = Word::DEFERRED_MAX * limit.finest + 1;
+        for (gap, op) in ops {
+            nanos += gap;
+            let now = Tick::from_nanos(nanos);
+            let (n, took) = match op {
+                Op::Reads { n, .. } => (n, limit.read(n, now)),
+                Op::Knows { n, .. } => {
+                    let take = |(word, token)| Some((limit.gate.cell.take_known(word, n, token)?, token));
+                    (n, known.and_then(take))
+                }
+                Op::Charges => {
+                    limit.gate.cell.charge_deferred(|| now);
+                    continue;
+                }
+                Op::Turns { whole, .. } => {
+                    limit.turn(whole, now);
+                    lost += 2 * limit.finest;
+                    continue;
+                }
+                _ => continue,
+            };
+            let cost = Tokens::from_grains(n * limit.finest);
+            let (before, lost) = (bucket.level_at(now), Tokens::from_grains(lost));
+            match (took, op) {
+                (Some(_), _) => prop_assert!(bucket.try_acquire_at(cost, now).is_ok()),
+                (None, Op::Reads { .. }) => prop_assert!(before < cost.plus(lost).expect("few")),
+                (None, _) => {}
+            }
+            known = took.or(known);
+            let grains = limit.finest / limit.scale.grains_per_token();
+            let mine = limit.decider.share_at(now).tokens.grains() * grains;
+            let (mine, theirs) = (Tokens::from_grains(mine), bucket.level_at(now));
+            prop_assert!(mine <= theirs, "{mine} above {theirs}");
+            prop_assert!(theirs <= mine.plus(lost).expect("few"), "{mine} below {theirs}");
+        }
+    }
+}
+
+/// Seven are taken by a reading of a second ago, and ten more at a reading before that; as those have been made again they are put back.
+#[test]
+fn what_others_took_without_a_reading_is_not_put_back() {
+    let ops = [
+        (0, Op::Reads { thread: 0, n: 1 }),
+        (1_000_000_000, Op::Knows { thread: 0, n: 7 }),
+        (
+            0,
+            Op::Takes {
+                n: 10,
+                ago: 11_000_000,
+            },
+        ),
+        (0, Op::Charges),
+        (0, Op::PutsBack { which: 0 }),
+        (0, Op::Drains),
+    ];
+    assert_eq!(follow(1_000, 960, &ops), Ok(()));
+}

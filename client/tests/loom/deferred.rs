@@ -1,0 +1,118 @@
+//! What is taken without a reading of the clock, in every interleaving that loom finds.
+
+use super::explore;
+use super::purses::{LATER, part, terms};
+use crate::cell::{Ask, CellDecider, Mark, Word};
+use crate::key::Gate;
+use crate::sync::{AtomicU64, Bug, Ordering};
+use aliquot_core::share::Kind;
+use aliquot_core::unit::Tick;
+use loom::thread;
+use std::sync::Arc;
+
+const BURST: u64 = 32;
+
+/// A limit of one's own, and a clock.
+struct Own {
+    gate: Arc<Gate>,
+    clock: Arc<AtomicU64>,
+}
+
+impl Own {
+    fn new() -> (Self, CellDecider) {
+        let gate = Arc::new(Gate::new("a"));
+        let mut decider = CellDecider::new(Arc::clone(&gate));
+        let (scale, share) = (terms().scale, part(10, BURST, BURST));
+        decider.own(Kind::Rate, Mark::Forever, scale, share, super::NOW);
+        let clock = Arc::new(AtomicU64::new(super::NOW.nanos()));
+        (Self { gate, clock }, decider)
+    }
+
+    fn now(&self) -> Tick {
+        Tick::from_nanos(self.clock.load(Ordering::Acquire))
+    }
+
+    /// One token at a reading of the clock: the word after it, what a token costs, and the reading.
+    fn read(&self) -> Option<(u64, u64, Tick)> {
+        let (cell, lease) = (&self.gate.cell, AtomicU64::new(u64::MAX));
+        let word = cell.word();
+        let plain = match word >> Word::DEBT_BITS & 1 {
+            0 => cell.plainly::<false>(word, 1, &lease),
+            _ => cell.plainly::<true>(word, 1, &lease),
+        };
+        let known = cell.take_plainly(plain?, self.now())?;
+        Some((known.word, known.token, known.at))
+    }
+
+    /// As many as there are, when all has been made again.
+    fn drain(&self) -> u64 {
+        let lease = AtomicU64::new(u64::MAX);
+        let some = |&n: &u64| self.gate.cell.decide(Ask::Tokens(n), LATER, &lease).is_ok();
+        [32, 16, 8, 4, 2, 1].iter().filter(|n| some(n)).sum()
+    }
+
+    /// On another thread: one token by what is known. Answers how many there were after all had been made again.
+    fn goes_on(&self, word: u64, token: u64) -> thread::JoinHandle<u64> {
+        let own = self.clone();
+        thread::spawn(move || {
+            let later = own.now() == LATER;
+            let took = own.gate.cell.take_known(word, 1, token).is_some();
+            u64::from(later && took)
+        })
+    }
+}
+
+impl Clone for Own {
+    fn clone(&self) -> Self {
+        Self {
+            gate: Arc::clone(&self.gate),
+            clock: Arc::clone(&self.clock),
+        }
+    }
+}
+
+#[test]
+fn what_was_known_to_be_there_is_charged_when_it_was_taken_or_later() {
+    explore(
+        || {
+            let (own, _decider) = Own::new();
+            let (word, token, _) = own.read().expect("it is full");
+            let goes_on = own.goes_on(word, token);
+            let charges = {
+                let own = own.clone();
+                thread::spawn(move || own.gate.cell.charge_deferred(|| own.now()))
+            };
+            own.clock.store(LATER.nanos(), Ordering::Release);
+            let took = goes_on.join().expect("no panic");
+            charges.join().expect("no panic");
+            assert!(took + own.drain() <= BURST);
+        },
+        &[Bug::Forgotten, Bug::ReadBefore],
+    );
+}
+
+#[test]
+fn two_who_go_by_the_clock_and_one_who_goes_on_take_no_more_than_there_is() {
+    explore(
+        || {
+            let (own, mut decider) = Own::new();
+            let (word, token, _) = own.read().expect("it is full");
+            let goes_on = own.goes_on(word, token);
+            let reads = {
+                let own = own.clone();
+                thread::spawn(move || own.read().map_or(0, |(.., at)| u64::from(at == LATER)))
+            };
+            own.clock.store(LATER.nanos(), Ordering::Release);
+            // The same limit from a base that was read before.
+            decider.amend(
+                Mark::Forever,
+                terms().scale,
+                part(10, BURST, BURST),
+                super::NOW,
+            );
+            let took = goes_on.join().expect("no panic") + reads.join().expect("no panic");
+            assert!(took + own.drain() <= BURST);
+        },
+        &[Bug::Forgotten, Bug::BlindStore],
+    );
+}
