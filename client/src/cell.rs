@@ -5,10 +5,10 @@
 //!
 //! # How it is laid out
 //!
-//! One word holds the **epoch** (13 bits) and the **debt** (48 bits) of the
+//! One word holds the **epoch** (12 bits) and the **debt** (48 bits) of the
 //! generic cell rate algorithm: all that was taken since the epoch's base tick,
 //! and what was missing then. The parameters of an epoch stand in one of two
-//! slots, chosen by the epoch's parity. The three bits before them count what was
+//! slots, chosen by the epoch's parity. The four bits before them count what was
 //! taken without a reading of the clock; see [`deferred`].
 //!
 //! ```text
@@ -33,8 +33,8 @@
 //! before the overwriting. A refusal, which swaps nothing, looks at the word
 //! again (the pair of fences is a seqlock's).
 //!
-//! Epochs wrap after 2¹³ reconfigurations: a thread that sleeps in the middle of
-//! a decision through exactly so many, at 5 ms each more than 40 s, and
+//! Epochs wrap after 2¹² reconfigurations: a thread that sleeps in the middle of
+//! a decision through exactly so many, at 5 ms each more than 20 s, and
 //! finds the same debt again, would admit one cost on old parameters.
 //!
 //! # Rounding
@@ -79,7 +79,7 @@ pub(crate) struct Word {
 impl Word {
     pub(crate) const DEBT_BITS: u32 = 48;
     const DEBT_MAX: u64 = (1 << Self::DEBT_BITS) - 1;
-    const DEFERRED_AT: u32 = 61;
+    const DEFERRED_AT: u32 = 60;
     const EPOCHS: u16 = (1 << (Self::DEFERRED_AT - Self::DEBT_BITS)) - 1;
     const EPOCH: u64 = (Self::EPOCHS as u64) << Self::DEBT_BITS;
 

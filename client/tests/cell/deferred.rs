@@ -280,7 +280,7 @@ proptest! {
     }
 }
 
-/// Seven are taken by a reading of a second ago, and ten more at a reading before that; as those have been made again they are put back.
+/// Seven are taken by a reading of a second ago, and ten more at a reading a little before: as these have been made again they are put back.
 #[test]
 fn what_others_took_without_a_reading_is_not_put_back() {
     let ops = [
