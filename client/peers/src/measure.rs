@@ -86,17 +86,36 @@ pub fn tail(calls: usize, mut call: impl FnMut()) -> [f64; 4] {
     [5_000, 9_900, 9_990, 9_999].map(|part| nanos(took[calls / 10_000 * part]))
 }
 
+/// Keeps this thread on one of the processors, where the system is asked how.
+#[cfg(target_os = "linux")]
+fn stay_on(which: usize) {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+    let may = sched_getaffinity(None).expect("this thread is there");
+    let processors: Vec<_> = (0..CpuSet::MAX_CPU)
+        .filter(|&cpu| may.is_set(cpu))
+        .collect();
+    let mut here = CpuSet::new();
+    here.set(processors[which % processors.len()]);
+    sched_setaffinity(None, &here).expect("it was one of its own");
+}
+
+#[cfg(not(target_os = "linux"))]
+const fn stay_on(_: usize) {}
+
 /// Wall time for each of `times` decisions, as many on each thread; every thread
-/// decides `warm` times before the clock starts.
+/// decides `warm` times before the clock starts. They are dealt to the processors: two that the system has on one of them for the
+/// milliseconds that this takes would not be parallel.
 pub fn together(threads: u64, times: u64, warm: u64, decide: &Decide) -> f64 {
     let (ready, go) = (
         Arc::new(Barrier::new(threads as usize + 1)),
         Arc::new(Barrier::new(threads as usize + 1)),
     );
     let workers: Vec<_> = (0..threads)
-        .map(|_| {
+        .map(|which| {
             let (ready, go, decide) = (Arc::clone(&ready), Arc::clone(&go), Arc::clone(decide));
             thread::spawn(move || {
+                stay_on(which as usize);
                 black_box(decide(warm));
                 ready.wait();
                 go.wait();

@@ -94,8 +94,8 @@ pub fn tails() {
 
 /// Several threads on one key.
 pub fn threads(counts: &[u64]) {
-    const TIMES: u64 = 2_000_000;
-    const WARM: u64 = 200_000;
+    const TIMES: u64 = 10_000_000;
+    const WARM: u64 = 1_000_000;
     let node = Node::start();
     for &threads in counts {
         println!("\n| {threads} threads, one key | ns of wall time a decision | ratio |");
@@ -103,7 +103,7 @@ pub fn threads(counts: &[u64]) {
         let all = one_key(&node, PLENTY, PLENTY);
         let slow = |name: &str| matches!(name, "limitador" | "throttlecrab" | "std mutex");
         let took = by_turns(all.len(), 5, |which| {
-            let part = if slow(all[which].name) { 20 } else { 1 };
+            let part = if slow(all[which].name) { 100 } else { 1 };
             together(threads, TIMES / part, WARM / part, &all[which].decide)
         });
         for (contender, took) in all.iter().zip(&took) {
