@@ -41,6 +41,7 @@ impl HostClock {
 
 #[inline]
 fn nanos(time: Timespec) -> u64 {
-    let (secs, nanos) = (time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs());
+    // Neither clock was ever before its start.
+    let (secs, nanos) = (time.tv_sec.cast_unsigned(), time.tv_nsec.cast_unsigned());
     secs.wrapping_mul(1_000_000_000).wrapping_add(nanos)
 }
