@@ -275,7 +275,9 @@ impl Fitted {
         const FINE: u64 = 1 << 28;
         let kept = Self::within(scale, rate, burst)?;
         let grains = kept.rate.grains();
-        let whole = grains.is_multiple_of(1_000_000_000);
+        // What makes something must not be rounded off to nothing.
+        let makes = grains > 0 || rate.tokens() == 0;
+        let whole = makes && grains.is_multiple_of(1_000_000_000);
         (whole || grains >= FINE).then_some(kept)
     }
 
