@@ -65,6 +65,7 @@ use aliquot_core::share::Kind;
 use aliquot_core::unit::{PeriodId, Span, Tick};
 use dry::Dry;
 use purse::Purses;
+use std::sync::atomic::AtomicU64 as Name;
 use wheel::Wheel;
 
 /// What the word holds.
@@ -145,6 +146,8 @@ pub(crate) struct Cell {
     cold: Cold,
     wheel: Wheel,
     dry: Dry,
+    /// The newest epoch's, of all that this process has: the word knows but a few bits of a count.
+    name: Name,
     purses: Purses,
 }
 
@@ -212,6 +215,7 @@ impl Cell {
             },
             wheel: Wheel::new(),
             dry: Dry::new(),
+            name: Name::new(deferred::next_name()),
             purses: Purses::new(),
         }
     }

@@ -1,6 +1,6 @@
 //! Threads that hold a few tokens of their own: nothing is made, and little is kept from others.
 
-use aliquot_client::{Clock, HostClock, Limit, Limiter};
+use aliquot_client::{Clock, CounterClock, HostClock, Limit, Limiter, Span};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
@@ -194,4 +194,52 @@ fn without_batches_who_pauses_finds_a_full_bucket() {
         assert!(limiter.try_acquire(1_000).is_ok());
         full();
     }
+}
+
+#[test]
+fn without_batches_one_reading_is_gone_by_for_sixteen() {
+    let limiter = limiter(0, 1_000_000).unbatched();
+    let (mut last, mut row, mut most) = (None, 0, 0);
+    for _ in 0..10_000 {
+        let admission = limiter.try_acquire(1).expect("it is there");
+        row = match last == Some(admission.decided_at) {
+            true => row + 1,
+            false => 1,
+        };
+        (last, most) = (Some(admission.decided_at), most.max(row));
+    }
+    assert_eq!(most, 16);
+}
+
+/// What was taken by an earlier reading is charged before the limit is another, and not to what is left of it.
+#[test]
+fn without_batches_a_limit_that_is_cut_while_it_is_used_has_what_fits() {
+    for _ in 0..200 {
+        let limiter = limiter(1_000_000, 1_000).unbatched();
+        assert_eq!(ask(&limiter, 24), 24);
+        limiter.set_burst(1).expect("a limit");
+        let slow = Limit::every(Duration::from_secs(3_600));
+        limiter.set_limit(slow).expect("a limit");
+        assert!(limiter.try_acquire(1).is_ok());
+        let refused = limiter.try_acquire(1).expect_err("one an hour");
+        let wait = refused.retry_after.expect("it is made");
+        assert!(wait <= Duration::from_secs(3_601), "{wait:?}");
+    }
+}
+
+/// However much a thread holds: nine times all that there ever is, of which one is there.
+#[test]
+fn places_in_line_beside_a_batch_cost_what_they_cost() {
+    let limiter = limiter(10_000, 1_000);
+    assert_eq!(ask(&limiter, 100), 100);
+    let later = CounterClock.now().after(Span::from_secs(1));
+    let place = |_| limiter.reserve_at(1_000, later).expect("in time");
+    let places: Vec<_> = (0..9).map(place).collect();
+    let last = places.iter().map(|place| place.act_at()).max();
+    assert!(
+        last >= Some(later.after(Span::from_millis(800))),
+        "{last:?}, {later:?}"
+    );
+    let cancelled: u64 = places.into_iter().map(|place| place.cancel()).sum();
+    assert!(cancelled <= 9_000);
 }

@@ -112,6 +112,7 @@ impl Cell {
     /// word is still of the epoch that this came from.
     fn arrive(&self, capacity: u64, left: u64, epoch: u16, now: Tick) {
         let mut seen = self.hot.word.load(Ordering::Acquire);
+        let mut said = 0;
         loop {
             let word = Word::unpack(seen);
             let slot = self.slot(word.epoch);
@@ -130,6 +131,13 @@ impl Cell {
             } else {
                 floor
             };
+            // Said before it is done, as of whatever is put back: those tokens, and the capacity, which was missing until now whatever
+            // others took.
+            let gone = capacity.saturating_mul(self.unit_cost(&slot));
+            let gone = slot.grains(gone.saturating_add(back));
+            let unsaid = gone.saturating_sub(said);
+            self.cold.back.fetch_add(unsaid, Ordering::AcqRel);
+            said += unsaid;
             let debt = owed.max(full).saturating_sub(back);
             if debt == word.debt || debt > Word::DEBT_MAX {
                 break;

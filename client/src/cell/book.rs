@@ -217,8 +217,15 @@ impl Cell {
             return Err(no);
         }
         let cost = self.cost(slot, ask)?;
-        let debt = self.owed(slot, *word, self.floor(slot, 0), now);
-        let debt = debt.saturating_add(cost);
+        let floor = self.floor(slot, 0);
+        // What threads hold may be used at the very instant that this is, and what is deferred may have been taken after this reading:
+        // one must be given up, the other charged, where there is no room for them beside it.
+        let beside = floor.saturating_add(self.deferred_of(slot, *word));
+        if beside.saturating_add(cost) > slot.burst {
+            return Err(no);
+        }
+        // Beside those it fits, so that what is missing is owed: the bucket is not full.
+        let debt = self.owed(slot, *word, floor, now).saturating_add(cost);
         match debt > Word::DEBT_MAX {
             true => Err(No::Aged),
             false => Ok((debt, slot.grains(cost), now.after(wait))),
@@ -335,18 +342,21 @@ impl Page {
         let Self { word, slot, before } = self;
         let (made, more) = slot.made(now);
         let by_now = made.saturating_add(u64::from(more));
+        let there = i128::from(slot.grains(made));
         let made = slot.grains(by_now.saturating_add(floor));
         let (debt, burst) = (slot.grains(word.debt), slot.grains(slot.burst));
         // Beyond this epoch's base in one or the other direction.
         let mine = i128::from(taken.position.wrapping_sub(*before).cast_signed());
         let [debt, burst, made] = [debt, burst, made].map(i128::from);
-        let promised = match debt > made + burst {
+        // Whatever threads hold, who waits does.
+        let promised = match debt > there + burst {
             true => (debt - burst) - (mine - i128::from(taken.burst)),
             false => 0,
         };
         let others = i128::from(back.wrapping_sub(taken.back));
         let mut room = mine - others - made;
-        if taken.epoch == word.epoch {
+        // Epochs come again, but their bases are later then.
+        if taken.epoch == word.epoch && taken.at >= slot.base {
             let since = by_now.saturating_sub(slot.made(taken.at).0);
             room = room.max(i128::from(taken.grains) - i128::from(slot.grains(since)));
         }

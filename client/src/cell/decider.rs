@@ -137,6 +137,8 @@ impl CellDecider {
         let (hot, cold) = (&self.gate.cell.hot, &self.gate.cell.cold);
         let mut seen = hot.word.load(Ordering::Acquire);
         let mut said = 0;
+        // Before the epoch begins: who goes by its name goes by no word that comes after.
+        self.cell().rename();
         loop {
             let word = Word::unpack(seen);
             let old = self.cell().slot(word.epoch);

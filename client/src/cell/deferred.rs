@@ -17,17 +17,24 @@
 //!
 //! Only who saw the word before the clock knows that the reading is the later one, to within the few tens of nanoseconds by which a processor may
 //! read its counter before it has seen what it was told to see first. All others leave `d` as it is, to be charged once more by one to
-//! come: what is charged as of two readings is charged as of the later.
+//! come: what is charged as of two readings is charged as of the later. Before a limit becomes another, `d` is charged while nobody is
+//! admitted: what is missing of one capacity is not what is missing of another.
+//!
+//! What is not seen: a thread that read the clock and gets no turn until what others put back and took has made the very word again, to the
+//! grain and with as many deferred, charges those as of its reading.
 
 use super::plain::Plain;
-use super::{Cell, Mark, Slot, Word};
+use super::{Cell, Slot, Word};
 use crate::sync::{self, Bug, Ordering};
 use aliquot_core::unit::Tick;
+use std::sync::atomic::AtomicU64;
 
 /// What a thread knows of a word that it left behind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
     pub(crate) word: u64,
+    /// The name of its epoch: words of one come again in another.
+    pub(crate) name: u64,
     pub(crate) token: u64,
     pub(crate) at: Tick,
 }
@@ -35,15 +42,22 @@ pub(crate) struct Known {
 impl Known {
     /// What is known after a decision that left `word`, at a reading of the clock at which so much was `owed` before it.
     #[inline(always)]
-    pub(super) const fn of(word: u64, plain: &Plain, owed: u64, at: Tick) -> Self {
+    pub(super) const fn of(word: u64, name: u64, plain: Plain, owed: u64, at: Tick) -> Self {
         // What is added to the debt stays within its bits.
         let enough = plain.leaves_enough(owed) && word & Word::DEBT_MAX <= Word::DEBT_MAX / 2;
         Self {
             word: if enough { word } else { u64::MAX },
+            name,
             token: plain.token(),
             at,
         }
     }
+}
+
+/// A name that no epoch has; never zero.
+pub(super) fn next_name() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl Word {
@@ -54,21 +68,34 @@ impl Word {
 }
 
 impl Cell {
-    /// Takes `n` tokens, at `token` each, that are known to be there by a word, to be charged as of a reading to come. The word after
-    /// that; `None`, and nothing was taken, if it is another.
+    /// Takes `n` tokens that are known to be there, to be charged as of a reading to come. The word after that; `None`, and nothing was
+    /// taken, if they are too many, or it is another word, or of an epoch of another name than [`Cell::name`] said just before.
     #[inline(always)]
-    pub(crate) fn take_known(&self, word: u64, n: u64, token: u64) -> Option<u64> {
-        if n > Word::DEFERRED_MAX - (word >> Word::DEFERRED_AT) {
+    pub(crate) fn take_known(&self, known: Known, n: u64, name: u64) -> Option<u64> {
+        let word = known.word;
+        let many = n > Word::DEFERRED_MAX - (word >> Word::DEFERRED_AT);
+        if many || known.name != name {
             return None;
         }
-        let next = word + n * (Word::ONE_DEFERRED + token);
+        let next = word + n * (Word::ONE_DEFERRED + known.token);
         let (done, found) = (Ordering::AcqRel, Ordering::Relaxed);
         let swapped = self.hot.word.compare_exchange(word, next, done, found);
         swapped.is_ok().then_some(next)
     }
 
-    /// Charges what is deferred as of a reading that is made after that was seen.
-    pub(crate) fn charge_deferred(&self, clock: impl Fn() -> Tick) {
+    /// What the epoch that was begun last, or is about to be, is called.
+    #[inline(always)]
+    pub(crate) fn name(&self) -> u64 {
+        self.name.load(Ordering::Acquire)
+    }
+
+    /// Another epoch is about to begin.
+    pub(super) fn rename(&self) {
+        self.name.store(next_name(), Ordering::Release);
+    }
+
+    /// Charges what is deferred as of a reading that is made after that was seen. Whether anything was.
+    pub(crate) fn charge_deferred(&self, clock: impl Fn() -> Tick) -> bool {
         let early = sync::planted(Bug::ReadBefore).then(&clock);
         let mut seen = self.hot.word.load(Ordering::Acquire);
         while seen >> Word::DEFERRED_AT > 0 {
@@ -76,9 +103,8 @@ impl Cell {
             let word = Word::unpack(seen);
             let slot = self.slot(word.epoch);
             let debt = self.owed(&slot, word, self.floor(&slot, 0), now);
-            // While the fixed point is being changed, debts are of another one than costs.
-            if slot.mark == Mark::Cold || debt > Word::DEBT_MAX {
-                return;
+            if debt > Word::DEBT_MAX {
+                return false;
             }
             let (deferred, epoch) = (0, word.epoch);
             let charged = Word {
@@ -87,10 +113,11 @@ impl Cell {
                 debt,
             };
             match self.swap(seen, charged) {
-                Ok(()) => return,
+                Ok(()) => return true,
                 Err(found) => seen = found,
             }
         }
+        false
     }
 
     /// What is owed at a reading of the clock, and what is deferred as if it were taken then. The level stays `floor` units below the

@@ -26,7 +26,7 @@ impl Plain {
     /// Of `burst`, and of what one token costs: whether so many tokens are left after a decision before which so much was `owed` that
     /// some may be taken by the same reading.
     #[inline(always)]
-    pub(super) const fn leaves_enough(&self, owed: u64) -> bool {
+    pub(super) const fn leaves_enough(self, owed: u64) -> bool {
         let most = Word::DEFERRED_MAX * self.token;
         // More, and not as much: of a full bucket's next unit it is said that it is made.
         let left = self.room.saturating_sub(owed);
@@ -34,7 +34,7 @@ impl Plain {
     }
 
     /// What one token costs.
-    pub(super) const fn token(&self) -> u64 {
+    pub(super) const fn token(self) -> u64 {
         self.token
     }
 }
@@ -92,8 +92,9 @@ impl Cell {
         let next = seen & Word::EPOCH | after;
         let (done, found) = (Ordering::AcqRel, Ordering::Relaxed);
         let swap = || self.hot.word.compare_exchange(seen, next, done, found);
+        let known = Known::of(next, self.name(), plain, owed, now);
         let taken = admitted && now.nanos() < plain.until && swap().is_ok();
-        taken.then(|| Known::of(next, &plain, owed, now))
+        taken.then_some(known)
     }
 }
 

@@ -102,7 +102,10 @@ fn write_down() {
     }
 }
 
+/// Nobody waits meanwhile who has another chore, nor for good who was forked off.
 fn do_chores() {
-    let mut chores = CHORES.lock().unwrap_or_else(PoisonError::into_inner);
-    chores.retain(|chore| chore());
+    let chores = || CHORES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut mine = std::mem::take(&mut *chores());
+    mine.retain(|chore| chore());
+    chores().append(&mut mine);
 }

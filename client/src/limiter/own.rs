@@ -147,7 +147,9 @@ impl Limiter {
     ///
     /// [`LimitError`]; nothing was changed. A leased limit is changed at the coordinator.
     pub fn set_limit(&self, limit: impl Into<Limit>) -> Result<(), LimitError> {
-        self.set_limit_at(limit, self.now())
+        let limit = limit.into();
+        self.has_rate()?;
+        self.amend(|| self.now(), |state| (limit, state.burst))
     }
 
     /// [`Limiter::set_limit`] at a reading of the limiter's clock.
@@ -157,10 +159,8 @@ impl Limiter {
     /// As [`Limiter::set_limit`].
     pub fn set_limit_at(&self, limit: impl Into<Limit>, now: Tick) -> Result<(), LimitError> {
         let limit = limit.into();
-        if self.gate.cell.view(now).slot.kind == Kind::Concurrency {
-            return Err(LimitError::Permits);
-        }
-        self.amend(now, |state| (limit, state.burst))
+        self.has_rate()?;
+        self.amend(|| now, |state| (limit, state.burst))
     }
 
     /// Another burst from now on. A greater one arrives empty; a smaller one cuts off what
@@ -170,7 +170,7 @@ impl Limiter {
     ///
     /// [`LimitError`]; nothing was changed. A leased limit is changed at the coordinator.
     pub fn set_burst(&self, burst: u64) -> Result<(), LimitError> {
-        self.set_burst_at(burst, self.now())
+        self.amend(|| self.now(), |state| (state.limit, burst))
     }
 
     /// [`Limiter::set_burst`] at a reading of the limiter's clock.
@@ -179,7 +179,7 @@ impl Limiter {
     ///
     /// As [`Limiter::set_burst`].
     pub fn set_burst_at(&self, burst: u64, now: Tick) -> Result<(), LimitError> {
-        self.amend(now, |state| (state.limit, burst))
+        self.amend(|| now, |state| (state.limit, burst))
     }
 
     /// Another rate and, if there is one, another burst: both or neither.
@@ -189,18 +189,37 @@ impl Limiter {
         burst: Option<u64>,
         now: Tick,
     ) -> Result<(), LimitError> {
-        self.amend(now, |state| (limit, burst.unwrap_or(state.burst)))
+        self.amend(|| now, |state| (limit, burst.unwrap_or(state.burst)))
     }
 
-    fn amend(&self, now: Tick, to: impl Fn(&State) -> (Limit, u64)) -> Result<(), LimitError> {
+    fn kind(&self) -> Kind {
+        self.gate.cell.view(Tick::from_nanos(0)).slot.kind
+    }
+
+    fn has_rate(&self) -> Result<(), LimitError> {
+        match self.kind() {
+            Kind::Concurrency => Err(LimitError::Permits),
+            Kind::Rate | Kind::Quota => Ok(()),
+        }
+    }
+
+    /// The clock is read when nobody else changes it: what is made by then is made at the old rate.
+    fn amend(
+        &self,
+        clock: impl Fn() -> Tick,
+        to: impl Fn(&State) -> (Limit, u64),
+    ) -> Result<(), LimitError> {
         let own = self.own.as_ref();
         let own = own.ok_or(LimitError::NotOwn { what: "this key" })?;
         let mut state = own.lock();
         let (limit, burst) = to(&state);
-        let kind = self.gate.cell.view(now).slot.kind;
-        let fitted = fit(kind, limit, burst, Some(state.scale))?;
+        let fitted = fit(self.kind(), limit, burst, Some(state.scale))?;
         let Fitted { scale, .. } = fitted;
         let (was, share) = (mark_of(state.limit), fitted.share());
+        if state.unbatched {
+            state.decider.charge_deferred(clock(), || self.now());
+        }
+        let now = clock();
         if was == Mark::Open {
             // Without a limit nothing was taken: what comes then starts full.
             state.decider.amend(was, scale, share, now);
@@ -244,10 +263,25 @@ impl Limiter {
         now: Tick,
         again: impl Fn() -> Result<T, No>,
     ) -> Result<T, No> {
-        if let No::NotYet(_) = no
-            && self.gate.cell.relieve(n, now, || self.now())
-        {
-            return again();
+        /// Others may take some beforehand again in between, but seldom so often.
+        const TRIES: usize = 3;
+        if let No::NotYet(_) = no {
+            let mut answer = None;
+            for _ in 0..TRIES {
+                let charged = self.gate.cell.charge_deferred(|| self.now());
+                if !self.gate.cell.relieve(n, now, || self.now()) && !charged {
+                    break;
+                }
+                let said = again();
+                let short = matches!(said, Err(No::NotYet(_)));
+                answer = Some(said);
+                if !short {
+                    break;
+                }
+            }
+            if let Some(answer) = answer {
+                return answer;
+            }
         }
         let Some(own) = &self.own else {
             return Err(no);

@@ -36,7 +36,7 @@ pub enum Batches {
     ///
     /// On a limit of the process's own of at least 960 tokens, a thread that is admitted more often than every 10 µs, with nobody else in
     /// between, reads the clock for one token in sixteen. The fifteen after it are of what was there at that reading, which their
-    /// admissions bear, and are charged as of the next reading that anybody makes, at the latest a tenth of a second later. Nothing is admitted that is not
+    /// admissions bear, however long ago it is if the thread paused, and are charged as of the next reading that anybody makes, at the latest a tenth of a second later. Nothing is admitted that is not
     /// there; until then the level may be up to so many tokens lower than that of a bucket that knew better.
     Off,
     /// Each decision on a leased limit reads a clock that the kernel advances, so that it outlives no lease,

@@ -1,6 +1,7 @@
 //! What is taken without a reading of the clock: never more, in any window, than one bucket gives.
 
 use super::cell::book::Taken;
+use super::cell::deferred::Known;
 use super::cell::{Ask, CellDecider, Mark, Word};
 use super::key::Gate;
 use super::sync::AtomicU64;
@@ -11,7 +12,7 @@ use aliquot_core::unit::{Frequency, Rate, Scale, Span, Tick, Tokens};
 use proptest::prelude::*;
 use std::sync::Arc;
 
-const START: u64 = 1 << 40;
+pub(super) const START: u64 = 1 << 40;
 const BILLION: u128 = 1_000_000_000;
 
 #[derive(Clone, Copy, Debug)]
@@ -65,18 +66,18 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 /// A limit of a process's own.
-struct Limit {
-    gate: Arc<Gate>,
-    decider: CellDecider,
+pub(super) struct Limit {
+    pub(super) gate: Arc<Gate>,
+    pub(super) decider: CellDecider,
     per_sec: u64,
-    burst: u64,
+    pub(super) burst: u64,
     /// What is counted in by everybody, and by the cell.
-    finest: u64,
-    scale: Scale,
+    pub(super) finest: u64,
+    pub(super) scale: Scale,
 }
 
 impl Limit {
-    fn new(per_sec: u64, burst: u64) -> Self {
+    pub(super) fn new(per_sec: u64, burst: u64) -> Self {
         let gate = Arc::new(Gate::new("a"));
         let decider = CellDecider::new(Arc::clone(&gate));
         let scale = fine(per_sec, burst);
@@ -105,25 +106,50 @@ impl Limit {
         }
     }
 
-    fn turn(&mut self, whole: bool, now: Tick) {
-        self.scale = match whole {
+    /// The same limit from a base that was read before, in whole tokens or in parts of them.
+    pub(super) fn turn(&mut self, whole: bool, base: Tick, now: Tick) {
+        let scale = match whole {
             true => Scale::WHOLE,
             false => fine(self.per_sec, self.burst),
         };
-        let share = self.share();
-        self.decider.amend(Mark::Forever, self.scale, share, now);
+        let rate = Frequency::per_sec(self.per_sec).expect("a rate");
+        self.become_other(scale, rate, self.burst, base, now);
+    }
+
+    /// Another limit, as a limiter becomes it.
+    fn become_other(&mut self, scale: Scale, rate: Frequency, burst: u64, base: Tick, now: Tick) {
+        let tokens = scale.tokens(burst).expect("it fits");
+        let share = Share {
+            rate: scale.rate(rate).expect("it fits"),
+            burst: tokens,
+            tokens,
+        };
+        self.scale = scale;
+        self.decider.charge_deferred(base, || now);
+        self.decider.amend(Mark::Forever, scale, share, base);
+    }
+
+    pub(super) fn takes(&self, n: u64, now: Tick) -> bool {
+        let lease = AtomicU64::new(u64::MAX);
+        self.gate.cell.decide(Ask::Tokens(n), now, &lease).is_ok()
     }
 
     /// What a thread knows after it was admitted at a reading; `None` if it was refused.
-    fn read(&self, n: u64, now: Tick) -> Option<(u64, u64)> {
+    pub(super) fn read(&self, n: u64, now: Tick) -> Option<Known> {
         let cell = &self.gate.cell;
         let (word, lease) = (cell.word(), AtomicU64::new(u64::MAX));
         let plain = match word >> Word::DEBT_BITS & 1 {
             0 => cell.plainly::<false>(word, n, &lease),
             _ => cell.plainly::<true>(word, n, &lease),
         };
-        let known = cell.take_plainly(plain?, now)?;
-        Some((known.word, known.token))
+        cell.take_plainly(plain?, now)
+    }
+
+    /// What it knows after it took some by that.
+    pub(super) fn go_on(&self, known: Known, n: u64) -> Option<Known> {
+        let cell = &self.gate.cell;
+        let word = cell.take_known(known, n, cell.name())?;
+        Some(Known { word, ..known })
     }
 }
 
@@ -133,10 +159,10 @@ fn fine(per_sec: u64, burst: u64) -> Scale {
 }
 
 /// What was admitted, when, and how many of it were really used, in grains of the finest.
-type Used = Vec<(u64, u64)>;
+pub(super) type Used = Vec<(u64, u64)>;
 
-/// In no window is more used than one bucket gives.
-fn judge(used: &Used, limit: &Limit) -> Result<(), String> {
+/// In no window is more used than one bucket gives, if that is so much longer than it seems.
+pub(super) fn judge(used: &Used, limit: &Limit, longer: u64) -> Result<(), String> {
     let [rate, burst] =
         [limit.per_sec, limit.burst].map(|n| u128::from(n) * u128::from(limit.finest));
     let mut used = used.clone();
@@ -145,7 +171,7 @@ fn judge(used: &Used, limit: &Limit) -> Result<(), String> {
         let mut sum = 0_u128;
         for &(end, n) in &used[from..] {
             sum += u128::from(n);
-            let most = burst * BILLION + rate * u128::from(end - start);
+            let most = burst * BILLION + rate * u128::from(end - start + longer);
             if sum * BILLION > most {
                 return Err(format!(
                     "{sum} grains in {start}..={end}, of {most} billionths"
@@ -174,11 +200,8 @@ fn follow(per_sec: u64, burst: u64, ops: &[(u64, Op)]) -> Result<(), String> {
                 used.extend(read.map(|_| (nanos, n * limit.finest)));
             }
             Op::Knows { thread, n } => {
-                let Some((word, token)) = known[thread] else {
-                    continue;
-                };
-                let after = limit.gate.cell.take_known(word, n, token);
-                known[thread] = after.map(|after| (after, token)).or(known[thread]);
+                let after = known[thread].and_then(|known| limit.go_on(known, n));
+                known[thread] = after.or(known[thread]);
                 used.extend(after.map(|_| (nanos, n * limit.finest)));
             }
             Op::Asks { n, ago } => {
@@ -198,7 +221,9 @@ fn follow(per_sec: u64, burst: u64, ops: &[(u64, Op)]) -> Result<(), String> {
                 used[at].1 -= grains * (limit.finest / limit.scale.grains_per_token());
             }
             Op::PutsBack { .. } => {}
-            Op::Charges => limit.gate.cell.charge_deferred(|| now),
+            Op::Charges => {
+                limit.gate.cell.charge_deferred(|| now);
+            }
             Op::Drains => {
                 for n in (0..11).rev().map(|places| 1 << places) {
                     let drained = limit.gate.cell.decide(Ask::Tokens(n), now, &lease);
@@ -206,13 +231,13 @@ fn follow(per_sec: u64, burst: u64, ops: &[(u64, Op)]) -> Result<(), String> {
                 }
             }
             Op::Turns { whole, ago } => {
-                let now = then(ago);
-                limit.turn(whole, now);
-                base = now.nanos();
+                let then = then(ago);
+                limit.turn(whole, then, now);
+                base = then.nanos();
             }
         }
     }
-    judge(&used, &limit)
+    judge(&used, &limit, 0)
 }
 
 fn ops() -> impl Strategy<Value = Vec<(u64, Op)>> {
@@ -248,16 +273,13 @@ proptest! {
             let now = Tick::from_nanos(nanos);
             let (n, took) = match op {
                 Op::Reads { n, .. } => (n, limit.read(n, now)),
-                Op::Knows { n, .. } => {
-                    let take = |(word, token)| Some((limit.gate.cell.take_known(word, n, token)?, token));
-                    (n, known.and_then(take))
-                }
+                Op::Knows { n, .. } => (n, known.and_then(|known| limit.go_on(known, n))),
                 Op::Charges => {
                     limit.gate.cell.charge_deferred(|| now);
                     continue;
                 }
                 Op::Turns { whole, .. } => {
-                    limit.turn(whole, now);
+                    limit.turn(whole, now, now);
                     lost += 2 * limit.finest;
                     continue;
                 }
@@ -298,4 +320,74 @@ fn what_others_took_without_a_reading_is_not_put_back() {
         (0, Op::Drains),
     ];
     assert_eq!(follow(1_000, 960, &ops), Ok(()));
+}
+
+/// As much as may be is deferred of a bucket of a million a second that has been full for long.
+fn deferring() -> (Limit, Tick) {
+    let limit = Limit::new(1_000_000, 1_000);
+    let known = limit.read(1, Tick::from_nanos(START + 1_000_000_000));
+    let known = known.expect("it is full");
+    assert!(limit.go_on(known, Word::DEFERRED_MAX).is_some());
+    (limit, Tick::from_nanos(START + 1_001_000_000))
+}
+
+#[test]
+fn what_is_left_of_a_capacity_that_is_cut_does_not_pay_for_what_is_deferred() {
+    for secs in [3_600, 19 * 3_600] {
+        let (mut limit, now) = deferring();
+        let rate = Frequency::new(1, Span::from_secs(secs)).expect("a rate");
+        let scale = Scale::fit(rate, 1).expect("it fits");
+        limit.become_other(scale, rate, 1, now, now);
+        assert!(limit.takes(1, now), "of 985 one still fits");
+        let after = |secs| now.after(Span::from_secs(secs));
+        assert!(!limit.takes(1, after(secs - 1)) && limit.takes(1, after(secs + 1)));
+    }
+}
+
+#[test]
+fn a_capacity_that_grows_forgets_nothing_that_is_deferred() {
+    let (mut limit, now) = deferring();
+    let rate = Frequency::per_sec(1_000_000).expect("a rate");
+    let scale = limit.scale;
+    limit.become_other(scale, rate, 1_100, now, now);
+    limit.gate.cell.charge_deferred(|| now);
+    limit.become_other(scale, rate, 1_000, now, now);
+    let left = 1_000 - Word::DEFERRED_MAX;
+    assert!(!limit.takes(left + 1, now) && limit.takes(left, now));
+}
+
+/// All epochs there are, and the first again: the same word, and another capacity.
+#[test]
+fn what_is_known_of_an_epoch_is_not_of_the_next_of_its_number() {
+    let mut limit = Limit::new(1, 1_000);
+    let (now, scale) = (Tick::from_nanos(START), limit.scale);
+    limit.become_other(scale, Frequency::ZERO, 1_000, now, now);
+    let known = limit.read(100, now).expect("it is full");
+    let epoch = |word: u64| word >> Word::DEBT_BITS;
+    while epoch(limit.gate.cell.word()) + 2 != epoch(known.word) {
+        limit.become_other(scale, Frequency::ZERO, 1_000, now, now);
+    }
+    limit.become_other(scale, Frequency::ZERO, 100, now, now);
+    assert!(limit.takes(100, now));
+    assert_eq!(limit.gate.cell.word(), known.word);
+    assert!(limit.go_on(known, 1).is_none());
+}
+
+#[test]
+fn what_was_taken_in_an_epoch_is_not_of_the_next_of_its_number() {
+    let mut limit = Limit::new(1_000, 1_000);
+    let (lease, now) = (AtomicU64::new(u64::MAX), Tick::from_nanos(START));
+    let cell = &limit.gate.cell;
+    let took = cell
+        .reserve(500, now, Span::ZERO, &lease)
+        .expect("it is full");
+    let first = cell.word() >> Word::DEBT_BITS;
+    // All that was made again, and most of it taken.
+    let later = now.after(Span::from_secs(10));
+    assert!(limit.takes(900, later));
+    limit.turn(false, later, later);
+    while limit.gate.cell.word() >> Word::DEBT_BITS != first {
+        limit.turn(false, later, later);
+    }
+    assert_eq!(limit.gate.cell.put_back_of(&took, 500, || later), 0);
 }

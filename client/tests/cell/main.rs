@@ -11,6 +11,7 @@
 
 mod deferred;
 mod refunds;
+mod together;
 
 #[path = "../../src"]
 mod source {

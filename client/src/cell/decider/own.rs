@@ -21,6 +21,12 @@ impl CellDecider {
         !self.agreed && self.plan.mark == mark
     }
 
+    /// Charges what is deferred, before the limit is another: nothing is decided from now on until [`CellDecider::amend`].
+    pub(crate) fn charge_deferred(&mut self, now: Tick, clock: impl Fn() -> Tick) {
+        self.mark(Mark::Cold, now);
+        self.cell().charge_deferred(clock);
+    }
+
     /// Goes on by other parameters of the client's own: the level stays, in
     /// tokens, and capacity arrives empty. Where the fixed point changes, nothing is
     /// decided meanwhile, and what was taken before cannot be put back any more.

@@ -5,59 +5,63 @@ use crate::key::Gate;
 use aliquot_core::unit::{Span, Tick};
 use std::cell::Cell;
 
-/// One key's, in a line of its own. Each number for itself: what was just written is read again before it is in memory, and so
+/// One epoch's, in a line of its own. Each number for itself: what was just written is read again before it is in memory, and so
 /// must be read as it was written.
 #[repr(align(64))]
 struct Streak {
-    /// Whose key: the number of its gate, and zero nobody's.
-    gate: Cell<u64>,
+    /// Which epoch's: its name, and zero none's.
+    name: Cell<u64>,
     word: Cell<u64>,
     token: Cell<u64>,
     at: Cell<u64>,
 }
 
-/// Of so many keys at once, by the lowest bits of their gates' numbers.
-const KEYS: usize = 8;
+/// Of so many keys at once, by where their gates are.
+const PLACES: usize = 8;
 
 /// Decisions that follow each other within this are frequent: elsewhere a reading of the clock is next to nothing, and exact.
 const OFTEN: Span = Span::from_nanos(10_000);
 
 thread_local! {
-    static STREAKS: [Streak; KEYS] = const { [const { Streak::new() }; KEYS] };
+    static STREAKS: [Streak; PLACES] = const { [const { Streak::new() }; PLACES] };
 }
 
 impl Streak {
     const fn new() -> Self {
         Self {
-            gate: Cell::new(0),
+            name: Cell::new(0),
             word: Cell::new(0),
             token: Cell::new(0),
             at: Cell::new(0),
         }
     }
 
-    fn at(&self) -> Tick {
-        Tick::from_nanos(self.at.get())
+    #[inline(always)]
+    fn known(&self) -> Known {
+        Known {
+            word: self.word.get(),
+            name: self.name.get(),
+            token: self.token.get(),
+            at: Tick::from_nanos(self.at.get()),
+        }
     }
 }
 
+/// Where it is stands in no word, so that what is there is known as soon as can be.
 #[inline(always)]
 fn streak_of<T>(gate: &Gate, with: impl FnOnce(&Streak) -> T) -> T {
-    STREAKS.with(|streaks| with(&streaks[gate.number as usize % KEYS]))
+    let place = std::ptr::from_ref(gate).addr() / align_of::<Gate>();
+    STREAKS.with(|streaks| with(&streaks[place % PLACES]))
 }
 
 /// Takes `n` tokens that this thread knows to be there. Answers when they were.
 #[inline(always)]
 pub(super) fn go_on(gate: &Gate, n: u64) -> Option<Tick> {
     streak_of(gate, |streak| {
-        if streak.gate.get() != gate.number {
-            return None;
-        }
-        let word = gate
-            .cell
-            .take_known(streak.word.get(), n, streak.token.get())?;
-        streak.word.set(word);
-        Some(streak.at())
+        let known = streak.known();
+        let name = gate.cell.name();
+        streak.word.set(gate.cell.take_known(known, n, name)?);
+        Some(known.at)
     })
 }
 
@@ -65,9 +69,9 @@ pub(super) fn go_on(gate: &Gate, n: u64) -> Option<Tick> {
 #[inline(always)]
 pub(super) fn begin(gate: &Gate, known: Known) {
     streak_of(gate, |streak| {
-        let same = streak.gate.get() == gate.number;
-        let follows = same && known.at.since(streak.at()) < OFTEN;
-        streak.gate.set(gate.number);
+        let before = streak.known();
+        let follows = before.name == known.name && known.at.since(before.at) < OFTEN;
+        streak.name.set(known.name);
         streak.word.set(if follows { known.word } else { u64::MAX });
         streak.token.set(known.token);
         streak.at.set(known.at.nanos());

@@ -1,0 +1,304 @@
+//! One limit asked in all ways at once: by the clock, by what a thread knows, from purses, for later, for more; put back, drained and turned.
+
+use super::cell::book::Taken;
+use super::cell::deferred::Known;
+use super::deferred::{Limit, START, Used, judge};
+use super::sync::AtomicU64;
+use aliquot_core::unit::{Span, Tick};
+use proptest::prelude::*;
+use std::cell::{Cell, RefCell};
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    /// By one of two threads, at a reading of the clock.
+    Reads {
+        thread: usize,
+        n: u64,
+    },
+    /// By what that thread knows.
+    Knows {
+        thread: usize,
+        n: u64,
+    },
+    /// By a thread that has a purse, or gets one; `between` are taken by what the first knows while it reads the clock.
+    Spends {
+        me: u32,
+        n: u64,
+        times: u32,
+        between: u64,
+    },
+    /// Who holds something back lets go of it.
+    Relieves {
+        n: u64,
+        between: u64,
+    },
+    /// At a reading of so long before, for now or for later.
+    Takes {
+        n: u64,
+        ago: u64,
+        most: u64,
+    },
+    PutsBack {
+        which: usize,
+        between: u64,
+    },
+    Charges,
+    Drains,
+    Turns {
+        whole: bool,
+        ago: u64,
+    },
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    // As many as there ever are, too.
+    let amount =
+        || prop_oneof![3 => Just(1_u64), 1 => 0..8_u64, 1 => 0..2_000_u64, 1 => Just(u64::MAX)];
+    let ago = || prop_oneof![1 => Just(0), 1 => 0..30_000_000_u64];
+    let few = || prop_oneof![1 => Just(0_u64), 1 => 0..8_u64];
+    let most = || prop_oneof![Just(0), Just(u64::MAX)];
+    prop_oneof![
+        5 => (0..2_usize, amount()).prop_map(|(thread, n)| Op::Reads { thread, n }),
+        6 => (0..2_usize, 1..8_u64).prop_map(|(thread, n)| Op::Knows { thread, n }),
+        4 => (1..3_u32, 1..4_u64, 1..40_u32, few())
+            .prop_map(|(me, n, times, between)| Op::Spends { me, n, times, between }),
+        2 => (amount(), few()).prop_map(|(n, between)| Op::Relieves { n, between }),
+        2 => (amount(), ago(), most()).prop_map(|(n, ago, most)| Op::Takes { n, ago, most }),
+        2 => (0..3_usize, few()).prop_map(|(which, between)| Op::PutsBack { which, between }),
+        1 => Just(Op::Charges),
+        2 => Just(Op::Drains),
+        1 => (any::<bool>(), ago()).prop_map(|(whole, ago)| Op::Turns { whole, ago }),
+    ]
+}
+
+/// What asks, what each thread knows, and what was used.
+struct Asked {
+    limit: Limit,
+    known: Cell<[Option<Known>; 2]>,
+    used: RefCell<Used>,
+    taken: Vec<(usize, u64, Taken)>,
+    /// The least that a reading is made at: what is read before the base counts as of that.
+    base: u64,
+}
+
+impl Asked {
+    fn uses(&self, at: Tick, n: u64) {
+        let grains = n * self.limit.finest;
+        self.used.borrow_mut().push((at.nanos(), grains));
+    }
+
+    fn knows(&self, thread: usize, n: u64, now: Tick) {
+        let mut known = self.known.get();
+        let after = known[thread].and_then(|known| self.limit.go_on(known, n));
+        if after.is_some() {
+            known[thread] = after;
+            self.known.set(known);
+            self.uses(now, n);
+        }
+    }
+
+    fn spends(&self, me: u32, n: u64, between: u64, now: Tick) {
+        let (cell, lease) = (&self.limit.gate.cell, AtomicU64::new(u64::MAX));
+        if let Some(coins) = cell.purse(me).coins_of(me, n) {
+            cell.purse(me).spend(coins, n);
+            return self.uses(now, n);
+        }
+        let between = Cell::new(between);
+        let clock = || {
+            self.knows(0, between.take(), now);
+            now
+        };
+        let (_, took) = cell.decide_and_fill(me, n, 1_024, &lease, clock);
+        if took.is_ok() {
+            self.uses(now, n);
+        }
+    }
+
+    fn takes(&mut self, n: u64, then: Tick, most: u64) {
+        let (cell, lease) = (&self.limit.gate.cell, AtomicU64::new(u64::MAX));
+        if let Ok(took) = cell.reserve(n, then, Span::from_nanos(most), &lease) {
+            self.taken.push((self.used.borrow().len(), n, took));
+            self.uses(took.act_at, n);
+        }
+    }
+
+    /// Of what is not used yet, or was to be used at once.
+    fn puts_back(&mut self, which: usize, between: u64, now: Tick) {
+        let Some(&(at, n, took)) = self.taken.get(which) else {
+            return;
+        };
+        self.taken.remove(which);
+        if took.act_at <= now && took.act_at > took.at {
+            return;
+        }
+        let grains = self.limit.gate.cell.put_back_of(&took, n, || {
+            self.knows(0, between, now);
+            now
+        });
+        let finest = self.limit.finest / self.limit.scale.grains_per_token();
+        self.used.borrow_mut()[at].1 -= grains * finest;
+    }
+
+    fn drains(&self, now: Tick) {
+        for n in (0..18).rev().map(|places| 1 << places) {
+            if self.limit.takes(n, now) {
+                self.uses(now, n);
+            }
+        }
+    }
+
+    fn does(&mut self, op: Op, now: Tick) {
+        let (base, nanos) = (self.base, now.nanos());
+        let then = |ago: u64| Tick::from_nanos(nanos.saturating_sub(ago).max(base));
+        match op {
+            Op::Reads { thread, n } => {
+                if let Some(read) = self.limit.read(n, now) {
+                    self.known.get_mut()[thread] = Some(read);
+                    self.uses(now, n);
+                }
+            }
+            Op::Knows { thread, n } => self.knows(thread, n, now),
+            Op::Spends {
+                me,
+                n,
+                times,
+                between,
+            } => {
+                (0..times).for_each(|_| self.spends(me, n, between, now));
+            }
+            Op::Relieves { n, between } => {
+                let between = Cell::new(between);
+                self.limit.gate.cell.relieve(n, now, || {
+                    self.knows(0, between.take(), now);
+                    now
+                });
+            }
+            Op::Takes { n, ago, most } => self.takes(n.min(self.limit.burst), then(ago), most),
+            Op::PutsBack { which, between } => self.puts_back(which, between, now),
+            Op::Charges => {
+                self.limit.gate.cell.charge_deferred(|| now);
+            }
+            Op::Drains => self.drains(now),
+            Op::Turns { whole, ago } => {
+                let then = then(ago);
+                self.limit.turn(whole, then, now);
+                self.base = then.nanos();
+            }
+        }
+    }
+}
+
+fn follow(per_sec: u64, burst: u64, ops: &[(u64, Op)]) -> Result<(), String> {
+    let mut asked = Asked {
+        limit: Limit::new(per_sec, burst),
+        known: Cell::new([None; 2]),
+        used: RefCell::new(Vec::new()),
+        taken: Vec::new(),
+        base: START,
+    };
+    let mut nanos = START;
+    for &(gap, op) in ops {
+        nanos += gap;
+        asked.does(op, Tick::from_nanos(nanos));
+    }
+    // What is promised for later is so for the next whole nanosecond.
+    judge(&asked.used.borrow(), &asked.limit, 1)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8_000))]
+
+    /// Invariant 1, of a limit of a process's own: whatever it is asked by, no window sees more than one bucket gives.
+    #[test]
+    fn no_window_sees_more_however_a_limit_is_asked(
+        per_sec in prop_oneof![1..1_000_u64, 1_000..1_000_000_u64],
+        burst in prop_oneof![960..2_000_u64, 960..100_000_u64],
+        ops in prop::collection::vec((prop_oneof![4 => Just(0), 3 => 0..1_000_u64, 2 => 0..20_000_000_u64], op()), 1..70),
+    ) {
+        prop_assert_eq!(follow(per_sec, burst, &ops), Ok(()));
+    }
+}
+
+const MILLI: u64 = 1_000_000;
+
+/// By a thread that gets a purse of fifteen at the sixteenth, and has spent one of them, and a moment later asks for more than it has, and so gives it up.
+fn spends(n: u64, times: u32) -> Op {
+    let (me, between) = (1, 0);
+    Op::Spends {
+        me,
+        n,
+        times,
+        between,
+    }
+}
+
+/// All that was taken has been made again but for what the thread holds, which comes back as well.
+#[test]
+fn what_a_thread_gives_up_is_not_put_back_by_another() {
+    let takes = |n| Op::Takes { n, ago: 0, most: 0 };
+    let ops = [
+        (0, spends(1, 17)),
+        (17 * MILLI, takes(100)),
+        (100 * MILLI, spends(16, 1)),
+        (0, takes(34)),
+        (
+            0,
+            Op::PutsBack {
+                which: 0,
+                between: 0,
+            },
+        ),
+        (0, Op::Drains),
+    ];
+    assert_eq!(follow(1_000, 1_000, &ops), Ok(()));
+}
+
+/// All that there is was promised for later, and then a thread got a purse: who waits behind goes by what was promised.
+#[test]
+fn what_is_put_back_does_not_pass_who_waits_whatever_a_thread_holds() {
+    let takes = |n, most| Op::Takes { n, ago: 0, most };
+    let (which, between) = (0, 0);
+    let ops = [
+        (0, takes(1, 0)),
+        (0, takes(1_024, u64::MAX)),
+        (0, spends(1, 16)),
+        (0, Op::PutsBack { which, between }),
+        (0, takes(1, u64::MAX)),
+    ];
+    assert_eq!(follow(1, 1_024, &ops), Ok(()));
+}
+
+/// As many as there ever are, where a thread holds some: they are not to be had until it has given those up.
+#[test]
+fn no_place_in_line_is_for_what_a_thread_holds() {
+    let most = u64::MAX;
+    let ops = [
+        (0, spends(1, 17)),
+        (
+            1_000 * MILLI,
+            Op::Takes {
+                n: 1_000,
+                ago: 0,
+                most,
+            },
+        ),
+        (
+            0,
+            Op::Takes {
+                n: 1_000,
+                ago: 0,
+                most,
+            },
+        ),
+        (
+            0,
+            Op::Takes {
+                n: 985,
+                ago: 0,
+                most,
+            },
+        ),
+        (0, spends(1, 14)),
+    ];
+    assert_eq!(follow(1_000, 1_000, &ops), Ok(()));
+}
