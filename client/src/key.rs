@@ -18,8 +18,6 @@ use waiting::Costs;
 /// One key: its cell, what callers wanted of it, and who waits.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// No other one of this process has it, nor ever had; it is not zero.
-    pub(crate) number: u64,
     name: Box<str>,
     pub(crate) cell: Cell,
     pub(crate) tally: Tally,
@@ -39,9 +37,7 @@ pub(crate) struct Gate {
 impl Gate {
     /// The gate of a key.
     pub(crate) fn new(name: &str) -> Self {
-        static NEXT: Told = Told::new(1);
         Self {
-            number: NEXT.fetch_add(1, Ordering::Relaxed),
             name: name.into(),
             cell: Cell::new(),
             tally: Tally::default(),

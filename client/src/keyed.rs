@@ -160,7 +160,7 @@ impl Keyed {
             let mut hashes = [0; Self::BATCH];
             for (hash, (key, _)) in hashes.iter_mut().zip(asked) {
                 *hash = by_words!(key, W => self.table.maker().name::<W>(0, key).hash);
-                self.table.home(*hash).fetch(*hash);
+                self.table.home(*hash).fetch_tags();
             }
             let mut likely = [0; Self::BATCH];
             for (likely, &hash) in likely.iter_mut().zip(&hashes).take(asked.len()) {

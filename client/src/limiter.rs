@@ -110,12 +110,7 @@ impl Limiter {
     #[inline(always)]
     pub fn try_acquire(&self, n: u64) -> Result<Admission, Refused> {
         match self.at_once(n) {
-            Some(Ok(at)) => Ok(Admission {
-                tokens: n,
-                asked_at: at,
-                decided_at: at,
-                period: PeriodId::new(0),
-            }),
+            Some(Ok(then)) => Ok(quick::at(then, n)),
             Some(Err(wait)) => Err(Refused {
                 reason: Reason::Throttled,
                 retry_after: Some(wait),

@@ -1,7 +1,7 @@
 //! What this machine is asked in words that are not safe by themselves: the one place of this crate that has any.
 //!
 //! Each is safe for whoever calls it, whatever it answers; where a machine or a system has no such thing, nothing is asked. Miri
-//! knows neither word, and has none of this; what is around it passes there (`cargo +nightly miri test -p aliquot-client --lib native`).
+//! knows neither the counter nor the advice, and has none of them; what is around it passes there (`cargo +nightly miri test -p aliquot-client --lib native`).
 
 /// The processor's cycle counter, read in place.
 #[inline(always)]
@@ -58,9 +58,61 @@ fn advise<T>(room: &mut [std::mem::MaybeUninit<T>]) {
     let _ = unsafe { madvise(first, inside, Advice::LinuxHugepage) };
 }
 
+/// Places in a round, a power of two of them: so that each number has one of them, found without asking whether it is there.
+#[derive(Debug)]
+pub(crate) struct Round<T> {
+    all: Box<[T]>,
+    /// Less than there are.
+    last: usize,
+}
+
+impl<T> Round<T> {
+    /// # Panics
+    ///
+    /// If there is not a power of two of them.
+    pub(crate) fn new(all: Box<[T]>) -> Self {
+        assert!(all.len().is_power_of_two(), "{} places", all.len());
+        let last = all.len() - 1;
+        Self { all, last }
+    }
+
+    /// The place of a number: numbers that are as many apart as there are places have the same.
+    #[inline(always)]
+    pub(crate) fn at(&self, number: usize) -> &T {
+        #[expect(unsafe_code, reason = "to ask again would be a sixth of a decision")]
+        // SAFETY: it is at most the last, of which `new` saw that it is one, and nobody changes either.
+        unsafe {
+            self.all.get_unchecked(number & self.last)
+        }
+    }
+
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, T> {
+        self.all.iter()
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{counter, roomy};
+    use super::{Round, counter, roomy};
+
+    #[test]
+    fn every_number_has_a_place() {
+        for len in [1, 2, 64] {
+            let round = Round::new((0..len).collect());
+            for number in (0..200).chain([usize::MAX - 1, usize::MAX]) {
+                assert_eq!(*round.at(number), number % len);
+            }
+            assert!(round.iter().copied().eq(0..len));
+        }
+    }
+
+    #[test]
+    fn a_round_has_a_power_of_two_of_places() {
+        for len in [0, 3, 12] {
+            let made = std::panic::catch_unwind(|| Round::new((0..len).collect::<Box<[usize]>>()));
+            assert!(made.is_err(), "{len}");
+        }
+    }
 
     #[test]
     fn what_was_made_room_for_is_as_large_as_asked_for_and_can_be_filled() {

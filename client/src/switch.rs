@@ -84,17 +84,40 @@ impl Overruled {
 }
 
 /// The mode of one limit: its own, or its client's where that has one; and whether it is watched.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Switch {
-    /// Its own in the lowest two bits, its client's in the next two, and then whether it is watched.
+    /// Its own in the lowest two bits, its client's in the next two, and then whether it is watched. Above that a number that no other
+    /// switch of this process has, nor ever had, nor had this one with other modes.
     modes: AtomicU64,
     let_through: AtomicU64,
     tokens: AtomicU64,
     frozen: AtomicU64,
 }
 
+/// Above all modes.
+const NUMBER: u32 = 5;
+
+/// A number for a switch, with no modes below it. It is not zero.
+fn next_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed) << NUMBER
+}
+
+impl Default for Switch {
+    fn default() -> Self {
+        let none = || AtomicU64::new(0);
+        Self {
+            modes: AtomicU64::new(next_number()),
+            let_through: none(),
+            tokens: none(),
+            frozen: none(),
+        }
+    }
+}
+
 impl Switch {
     const WATCHED: u64 = 1 << 4;
+    const MODES: u64 = (1 << NUMBER) - 1;
 
     /// What holds: the client's mode, if it is not to enforce.
     pub(crate) fn mode(&self) -> Mode {
@@ -105,18 +128,26 @@ impl Switch {
         }
     }
 
-    /// Whether what is decided is done, and nobody told of it.
+    /// Which switch this is, and with which modes: as long as this is the same, both are.
     #[inline(always)]
-    pub(crate) fn is_plain(&self) -> bool {
-        self.modes.load(Ordering::Relaxed) == 0
+    pub(crate) fn stamp(&self) -> u64 {
+        self.modes.load(Ordering::Relaxed)
     }
 
     /// Whether refusals are to be told of, where they are enforced.
     #[inline]
-    pub(crate) fn enforced(&self) -> Option<bool> {
-        let modes = self.modes.load(Ordering::Relaxed);
-        let own_and_clients = modes & (Self::WATCHED - 1);
-        (own_and_clients == 0).then_some(modes & Self::WATCHED != 0)
+    pub(crate) const fn enforced(stamp: u64) -> Option<bool> {
+        let own_and_clients = stamp & (Self::WATCHED - 1);
+        match own_and_clients {
+            0 => Some(stamp & Self::WATCHED != 0),
+            _ => None,
+        }
+    }
+
+    /// The place of a stamp among so many: each number has the next.
+    #[inline(always)]
+    pub(crate) const fn place(stamp: u64, places: usize) -> usize {
+        (stamp >> NUMBER) as usize % places
     }
 
     /// Whether refusals are to be told of.
@@ -126,7 +157,7 @@ impl Switch {
 
     /// Refusals are to be told of from now on.
     pub(crate) fn watch(&self) {
-        self.modes.fetch_or(Self::WATCHED, Ordering::Release);
+        self.change(|modes| modes | Self::WATCHED);
     }
 
     /// Whether it has a mode of its own.
@@ -145,9 +176,15 @@ impl Switch {
     }
 
     fn set(&self, mode: Mode, at: u32) {
+        self.change(|modes| modes & !(3 << at) | mode.code() << at);
+    }
+
+    /// Other modes, and with them another number.
+    fn change(&self, modes: impl Fn(u64) -> u64) {
+        let number = next_number();
         let mut seen = self.modes.load(Ordering::Relaxed);
         loop {
-            let next = seen & !(3 << at) | mode.code() << at;
+            let next = number | modes(seen & Self::MODES);
             let (done, found) = (Ordering::Release, Ordering::Relaxed);
             match self.modes.compare_exchange(seen, next, done, found) {
                 Ok(_) => return,

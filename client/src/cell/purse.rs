@@ -44,6 +44,7 @@ mod denied;
 
 pub(super) use content::Content;
 
+use crate::native::Round;
 use crate::sync::{self, AtomicU64, Bug, Ordering};
 use aliquot_core::unit::{Span, Tick};
 
@@ -78,7 +79,7 @@ const _: () = assert!(!sync::PLAIN || size_of::<Purse>() == 64);
 /// All purses of a cell.
 #[derive(Debug)]
 pub(crate) struct Purses {
-    all: Box<[Purse]>,
+    all: Round<Purse>,
     /// The capacity that is not the word's, in tokens.
     held: AtomicU64,
     /// The part of it that no purse has any more.
@@ -208,7 +209,7 @@ impl Purses {
 
     pub(super) fn new() -> Self {
         Self {
-            all: (0..sync::purses()).map(|_| Purse::new()).collect(),
+            all: Round::new((0..sync::purses()).map(|_| Purse::new()).collect()),
             held: AtomicU64::new(0),
             retired: AtomicU64::new(0),
             uncounted: AtomicU64::new(0),
@@ -217,9 +218,9 @@ impl Purses {
     }
 
     /// The one purse that a thread may have.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn of(&self, me: u32) -> &Purse {
-        &self.all[me as usize & (self.all.len() - 1)]
+        self.all.at(me as usize)
     }
 
     /// The capacity that is not the word's, in tokens. Read after the word that it is to count for.
@@ -297,7 +298,7 @@ impl Purses {
     /// Revokes the purses of which `which` says so. Whether there were any.
     fn revoke(&self, which: impl Fn(&Purse) -> bool) -> bool {
         let mut any = false;
-        for purse in &self.all {
+        for purse in self.all.iter() {
             let owner = purse.owner.load(Ordering::Acquire);
             if owner >> THREAD == 0 || !which(purse) || !Self::close(purse, owner) {
                 continue;

@@ -14,17 +14,23 @@ impl HostClock {
     /// is a reading of that late, with a tick missed.
     pub(crate) const LATE: u64 = 20_000_000;
 
-    /// A reading that may be early by [`HostClock::LATE`], and is late only by what the machine
-    /// was suspended since [`HostClock::align`].
-    #[inline]
-    pub(crate) fn latest() -> Tick {
-        Self::bounds().1
+    /// What the kernel last wrote down, by its own count.
+    #[inline(always)]
+    pub(crate) fn coarse() -> u64 {
+        nanos(clock_gettime(ClockId::MonotonicCoarse))
+    }
+
+    /// Before [`HostClock::coarse`] says so much it is before a tick, but for what the machine is suspended from here to the next
+    /// [`HostClock::align`].
+    pub(crate) fn coarse_at(tick: Tick) -> u64 {
+        let early = Self::LATE.saturating_add(SUSPENDED.load(Ordering::Relaxed));
+        tick.nanos().saturating_sub(early)
     }
 
     /// Between which two ticks it is now.
     #[inline]
     pub(crate) fn bounds() -> (Tick, Tick) {
-        let least = nanos(clock_gettime(ClockId::MonotonicCoarse));
+        let least = Self::coarse();
         let least = least.saturating_add(SUSPENDED.load(Ordering::Relaxed));
         let most = least.saturating_add(Self::LATE);
         (Tick::from_nanos(least), Tick::from_nanos(most))
@@ -39,7 +45,7 @@ impl HostClock {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn nanos(time: Timespec) -> u64 {
     // Neither clock was ever before its start.
     let (secs, nanos) = (time.tv_sec.cast_unsigned(), time.tv_nsec.cast_unsigned());

@@ -52,6 +52,12 @@ impl Group {
         }
     }
 
+    /// Has what says where a key stands here fetched.
+    #[inline(always)]
+    pub(super) fn fetch_tags(&self) {
+        self.tags.fetch();
+    }
+
     /// The place that a key which is at home here most likely has: of twenty keys, nineteen have it.
     #[inline(always)]
     fn likely(&self, hash: u64) -> usize {

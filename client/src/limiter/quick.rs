@@ -1,14 +1,14 @@
 //! The shortest way to a decision: with tokens that this thread took beforehand.
 
 use super::Limiter;
-use crate::cell::purse::{Purse, Purses};
+use crate::cell::purse::Purses;
 use crate::cell::{No, Word};
 use crate::clock::HostClock;
 use crate::refused::{Admission, Reason, Refused};
 use crate::shared::Pace;
-use crate::sync::{self, Ordering};
+use crate::switch::Switch;
+use crate::sync;
 use aliquot_core::unit::{PeriodId, Span, Tick};
-use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,57 +96,52 @@ impl Limiter {
         }));
     }
 
-    /// Decides with what this thread holds, or was refused a moment ago: an answer, if that is all that it takes.
+    /// Decides with what this thread holds, or was refused a moment ago: an answer, if that is all that it takes. Who was refused looks at
+    /// that first, and not at what it has: nothing.
     #[inline(always)]
     pub(super) fn at_once(&self, n: u64) -> Option<Result<Tick, Duration>> {
-        let batched = matches!(self.pace, Pace::Strict | Pace::Free);
-        if !batched && self.own.is_some() {
-            return match streak::go_on(&self.gate, n) {
-                Some(at) => {
-                    self.admitted_here(n);
-                    Some(Ok(at))
-                }
-                None => self.refused_again(n, again::one_less).map(Err),
-            };
-        }
-        let me = sync::me();
-        let purse = self.gate.cell.purse(me);
-        if batched && let Some(at) = self.spend(me, purse, n) {
+        let stamp = self.gate.switch.stamp();
+        if matches!(self.pace, Pace::Exact | Pace::Single) && self.own.is_some() {
+            if again::is_of(stamp) {
+                return self.refused_again(stamp, n).map(Err);
+            }
+            let at = streak::go_on(&self.gate, n)?;
+            self.admitted_here(n);
             return Some(Ok(at));
         }
-        let wait = match self.own {
-            Some(_) => self.refused_again(n, again::one_less),
-            None => self.refused_again(n, |most| purse.denied_again(most.get())),
-        };
-        wait.map(Err)
+        match again::is_of(stamp) {
+            true => self.refused_again(stamp, n).map(Err),
+            false => self.spend(n).map(Ok),
+        }
     }
 
     /// Decides with what this thread holds: when that was taken from what all share.
     #[inline(always)]
-    fn spend(&self, me: u32, purse: &Purse, n: u64) -> Option<Tick> {
+    fn spend(&self, n: u64) -> Option<Tick> {
+        let me = sync::me();
+        let purse = self.gate.cell.purse(me);
         let coins = purse.coins_of(me, n)?;
-        if self.pace == Pace::Strict && self.may_be_over() {
+        // What has no lease takes as long as without one.
+        if self.pace != Pace::Free && self.handle.shared.lease.may_be_over() {
             return None;
         }
         Some(purse.spend(coins, n))
     }
 
-    /// Whether the lease may be over. In its place, since to call it took a fifth of such a decision, and what has no lease takes as long as without it.
-    #[inline(always)]
-    fn may_be_over(&self) -> bool {
-        let lease = self.handle.shared.lease.0.load(Ordering::Acquire);
-        HostClock::latest().nanos() >= lease
-    }
-
     /// How long to wait, if this thread was just refused, nothing has changed, and it was counted. What it goes by it read when it
-    /// was refused the long way, at the same word and the same reading of the time that is written down.
+    /// was refused the long way, with the same modes, at the same word and the same reading of the time that is written down.
     #[inline(always)]
-    fn refused_again(&self, n: u64, counted: impl FnOnce(&Cell<u64>) -> bool) -> Option<Duration> {
-        if n != 1 || !self.gate.switch.is_plain() {
+    fn refused_again(&self, stamp: u64, n: u64) -> Option<Duration> {
+        let word = self.gate.cell.word();
+        if n != 1 || !again::is_of(stamp) || !again::is_of_now(stamp, word, HostClock::noted_word())
+        {
             return None;
         }
-        let word = self.gate.cell.word();
-        again::said(self.gate.number, word, HostClock::noted_word(), counted)
+        let counted = match self.own {
+            Some(_) => again::one_less(stamp),
+            None => self.gate.cell.purse(sync::me()).denied_again(),
+        };
+        counted.then(|| again::wait(stamp))
     }
 
     /// Decides on what all threads share: by the short road if that will do. Whether the epoch is even or odd is told apart by going
@@ -161,12 +156,7 @@ impl Limiter {
             };
             // Written down once, and not handed from one to the other: each reading of what was just written is waited for.
             if let Some(now) = taken {
-                return Ok(Admission {
-                    tokens: n,
-                    asked_at: now,
-                    decided_at: now,
-                    period: PeriodId::new(0),
-                });
+                return Ok(at(now, n));
             }
         }
         self.take_or_refuse(n)
@@ -180,6 +170,7 @@ impl Limiter {
         let known = cell.take_plainly(plain, now)?;
         self.admitted_here(n);
         if self.own.is_some() {
+            again::forget(self.gate.switch.stamp());
             streak::begin(&self.gate, known);
         }
         Some(now)
@@ -214,6 +205,8 @@ impl Limiter {
     /// room for it.
     #[inline(never)]
     fn take_from_word(&self, n: u64) -> Result<Admission, Refused> {
+        // Refused or not, its purse may be filled.
+        again::forget(self.gate.switch.stamp());
         let (now, taken) = match self.pace {
             Pace::Single => {
                 self.gate.cell.charge_deferred(|| self.now());
@@ -267,17 +260,19 @@ impl Limiter {
             None => (HostClock::bounds().0, HostClock::LATE),
         };
         let wait = until.since(now);
-        let watched = self.gate.switch.enforced()?;
+        let stamp = self.gate.switch.stamp();
+        let watched = Switch::enforced(stamp)?;
         if wait.nanos() <= late {
             return None;
         }
         let counted = self.count_again();
-        if let Some((noted, from)) = noted.zip(counted) {
-            let (number, noted) = (self.gate.number, noted.nanos());
-            if again::was_said(number, word, noted) {
+        if let (Some(noted), true, false) = (noted, counted, watched) {
+            let noted = noted.nanos();
+            // Time stands still, or this is the end of what may be said.
+            if again::is_of(stamp) && again::is_of_now(stamp, word, noted) {
                 HostClock::look_twice();
             }
-            again::say(number, word, noted, wait, from);
+            again::say(stamp, word, noted, wait);
         }
         Some((wait, watched))
     }
@@ -299,10 +294,9 @@ impl Limiter {
         }
     }
 
-    /// Counts a refusal by a clock that may be late, and never early. From what on this thread may count more of them on its own,
-    /// if it may.
+    /// Counts a refusal by a clock that may be late, and never early. Whether this thread may count more of them on its own.
     #[inline(always)]
-    fn count_again(&self) -> Option<u64> {
+    fn count_again(&self) -> bool {
         if self.own.is_none() {
             self.handle.shared.want();
             let me = sync::become_somebody();
@@ -311,12 +305,23 @@ impl Limiter {
             if !counted {
                 self.gate.tally.denied(1);
             }
-            return counted.then(|| purse.all_denied());
+            return counted;
         }
         if self.counts {
             self.gate.tally.denied(1);
         }
-        (!self.counts).then_some(0)
+        !self.counts
+    }
+}
+
+/// An admission as of then.
+#[inline(always)]
+pub(super) const fn at(then: Tick, n: u64) -> Admission {
+    Admission {
+        tokens: n,
+        asked_at: then,
+        decided_at: then,
+        period: PeriodId::new(0),
     }
 }
 

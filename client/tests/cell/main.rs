@@ -17,6 +17,7 @@ mod together;
 mod source {
     pub(crate) mod cell;
     pub(crate) mod key;
+    pub(crate) mod native;
     pub(crate) mod switch;
     pub(crate) mod sync;
     pub(crate) mod tap;
@@ -31,7 +32,7 @@ use aliquot_core::unit::{PeriodId, Rate, Scale, Span, Tick, Tokens};
 use cell::{Ask, CellDecider, Mark, No, Slot, Word};
 use key::Gate;
 use proptest::prelude::*;
-use source::{cell, key, switch, sync, tap};
+use source::{cell, key, native, switch, sync, tap};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};

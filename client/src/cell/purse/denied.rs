@@ -4,6 +4,8 @@ use super::Purse;
 use crate::sync::{self, Ordering};
 
 impl Purse {
+    pub(crate) const OFTEN: u64 = 256;
+
     /// Counts a refusal, if this is where `me` does that or nobody does.
     #[inline]
     pub(crate) fn denied(&self, me: u32) -> bool {
@@ -17,21 +19,16 @@ impl Purse {
         true
     }
 
-    /// The same for who counted here a moment ago, unless as many were counted as `most`. If another thread does by now, some
-    /// are not counted.
+    /// The same for who counted here a moment ago, but once in [`Purse::OFTEN`] times, when that is to be found out anew. If another thread
+    /// does by now, some are not counted.
     #[inline(always)]
-    pub(crate) fn denied_again(&self, most: u64) -> bool {
+    pub(crate) fn denied_again(&self) -> bool {
         let denied = self.denied.load(Ordering::Relaxed);
-        if denied == most {
+        if denied.is_multiple_of(Self::OFTEN) {
             return false;
         }
         self.denied.store(denied.wrapping_add(1), Ordering::Relaxed);
         true
-    }
-
-    /// What was ever counted here; it wraps.
-    pub(crate) fn all_denied(&self) -> u64 {
-        self.denied.load(Ordering::Relaxed)
     }
 
     #[cold]
