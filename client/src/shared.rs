@@ -1,5 +1,7 @@
 //! What a client's handles share with its session.
 
+mod lease;
+
 use crate::breaker::Breaker;
 use crate::central::{Errands, Silence};
 use crate::clock::{HostClock, SharedClock, Source};
@@ -12,46 +14,12 @@ use crate::tap::Tap;
 use aliquot_core::asking::Asking;
 use aliquot_core::budget::Key;
 use aliquot_core::unit::{Edge, Span, Tick};
+use lease::LeaseWord;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
-
-/// The end of the session's lease, on a line of its own: every decision reads it.
-#[derive(Debug)]
-#[repr(align(64))]
-pub(crate) struct LeaseWord(
-    pub(crate) AtomicU64,
-    /// The same by the kernel's coarse clock, as far as is known how that differs.
-    AtomicU64,
-);
-
-impl LeaseWord {
-    const fn new() -> Self {
-        Self(AtomicU64::new(0), AtomicU64::new(0))
-    }
-
-    /// The lease ends at `until`. The session's alone.
-    fn set(&self, until: Tick) {
-        self.0.store(until.nanos(), Ordering::Release);
-        self.align();
-    }
-
-    /// The same lease, after it is known anew how the clocks differ. The session's alone.
-    fn align(&self) {
-        let until = Tick::from_nanos(self.0.load(Ordering::Acquire));
-        self.1.store(HostClock::coarse_at(until), Ordering::Release);
-    }
-
-    /// Whether it may be over, by the kernel's coarse clock. In its place, since to call it took a fifth of a decision of those that have a lease, and
-    /// by what was worked out beforehand.
-    #[inline(always)]
-    pub(crate) fn may_be_over(&self) -> bool {
-        let until = self.1.load(Ordering::Acquire);
-        HostClock::coarse() >= until
-    }
-}
 
 /// What a decision looks at before it spends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

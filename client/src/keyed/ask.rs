@@ -95,8 +95,7 @@ impl Keyed {
         // In this order: a reading of the clock waits, on some processors, for what was begun before, and what comes
         // after waits for it. Memory that was asked for comes meanwhile; what can be known before, is.
         let name = self.table.maker().name::<W>(class, key);
-        let home = self.table.home(name.hash);
-        home.fetch(name.hash);
+        let home = self.table.fetched_home(name.hash);
         let fare = tariff.fare(n)?;
         let now = clock()?;
         let found = home.find_at_once(&name)?;

@@ -3,7 +3,8 @@
 //! A slot is one cache line: the debt, a word that says whose it is, and the key. Slots are in
 //! groups of thirty-two, and each key has two groups that it may stand in, of which it prefers the first, and there one half; sixteen bits of
 //! each slot's key stand together in a line before the group's slots, so that a search reads two lines: that one and the slot.
-//! Most keys stand where they like best, in one of eight lines that are fetched before it is known which.
+//! Most keys stand where they like best, in one of eight lines, and of these in the first that was free, round and round from one of them: they are fetched before it
+//! is known which.
 //!
 //! # Whose a slot is
 //!
@@ -19,6 +20,7 @@
 //! right key. Whoever has the slot then may find that charge on top of its own: against
 //! it, never for it.
 
+mod group;
 mod idle;
 mod line;
 
@@ -27,67 +29,11 @@ use super::tags::Tags;
 use crate::native;
 use crate::sync::{self, AtomicU64, Bug, Ordering};
 use aliquot_core::unit::Tick;
-use line::{BUSY, Line, READY, class_of, vacated};
+use group::Group;
+use line::{READY, class_of, vacated};
 use std::sync::{Mutex, PoisonError};
 
 pub(super) use line::{Found, No};
-
-/// Where a key may stand: so many slots, and what tells them apart.
-#[derive(Debug)]
-pub(super) struct Group {
-    tags: Tags,
-    lines: [Line; Tags::GROUP],
-}
-
-const _: () = assert!(!sync::PLAIN || size_of::<Group>() == 33 * 64);
-
-impl Group {
-    /// Has what a search of a key that is at home here will most likely read fetched.
-    #[inline(always)]
-    pub(super) fn fetch(&self, hash: u64) {
-        self.tags.fetch();
-        let liked = Table::liked(hash);
-        for line in &self.lines[liked..liked + Table::LIKED] {
-            line.fetch();
-        }
-    }
-
-    /// Has what says where a key stands here fetched.
-    #[inline(always)]
-    pub(super) fn fetch_tags(&self) {
-        self.tags.fetch();
-    }
-
-    /// The place that a key which is at home here most likely has: of twenty keys, nineteen have it.
-    #[inline(always)]
-    fn likely(&self, hash: u64) -> usize {
-        self.tags.likely(Table::liked(hash), Tags::tag(hash))
-    }
-
-    /// A slot that is nobody's: of those that a key of this hash likes, or else in its part.
-    fn free(&self, hash: u64) -> Option<Victim<'_>> {
-        let free = self.tags.candidates(0);
-        let liked = Table::liked(hash);
-        let part = liked / Tags::PART * Tags::PART;
-        let [liked, part] =
-            [(liked, Table::LIKED), (part, Tags::PART)].map(|(first, len)| free.of(first, len));
-        let victims = liked.chain(part).chain(free).map(|place| Victim {
-            group: self,
-            place,
-            owner: self.lines[place].owner.load(Ordering::Acquire),
-            debt: self.lines[place].debt.load(Ordering::Acquire),
-            since: Tick::from_nanos(0),
-        });
-        let mut nobodys = victims.filter(|victim| victim.owner & (READY | BUSY) == 0);
-        nobodys.next()
-    }
-
-    /// A key's slot, looked for in that place.
-    #[inline(always)]
-    pub(super) fn find_at_once<const W: usize>(&self, name: &Name<W>) -> Option<Found<'_>> {
-        self.lines[self.likely(name.hash)].found_at_once(name)
-    }
-}
 
 /// What a search for room comes to.
 pub(super) enum Claimed<'a> {
@@ -131,20 +77,16 @@ impl Table {
     const SPARE: usize = 4;
     /// So many full slots are compared before the longest full one is taken.
     const SAMPLE: usize = 4;
-    /// So many lines side by side a key likes best. Ten of eleven keys find room in eight of them when a table fills up.
-    const LIKED: usize = if sync::PLAIN { 8 } else { 4 };
+    /// A table with more groups, of 2 kB each, stays in no cache for long.
+    const NEAR: usize = 4_096;
 
     pub(super) fn new(keys: usize, seed: Option<u64>) -> Self {
         // A quarter more slots than keys: with two groups to choose from, next to no group is ever full before.
         let groups = (keys + keys / 4)
             .div_ceil(Tags::GROUP)
             .max(Self::GROUPS_MIN);
-        let group = |_| Group {
-            tags: Tags::new(),
-            lines: std::array::from_fn(|_| Line::new()),
-        };
         let mut all = native::roomy(groups);
-        all.extend((0..groups).map(group));
+        all.extend((0..groups).map(|_| Group::new()));
         Self {
             groups: all.into_boxed_slice(),
             maker: Maker::new(seed),
@@ -170,6 +112,17 @@ impl Table {
         size_of_val(&*self.groups) + size_of_val(&*self.writers) + size_of_val(&*self.backs)
     }
 
+    /// The group that a key is first looked for in, and has what will most likely be read of it fetched.
+    #[inline(always)]
+    pub(super) fn fetched_home(&self, hash: u64) -> &Group {
+        let home = self.home(hash);
+        match self.groups.len() > Self::NEAR {
+            true => home.fetch_first(hash),
+            false => home.fetch_liked(hash),
+        }
+        home
+    }
+
     /// The group that a key is first looked for in.
     #[inline(always)]
     pub(super) fn home(&self, hash: u64) -> &Group {
@@ -187,12 +140,6 @@ impl Table {
             false => second,
         };
         [&self.groups[first], &self.groups[second]]
-    }
-
-    /// The first of the places in a group that a key likes best.
-    #[inline(always)]
-    const fn liked(hash: u64) -> usize {
-        (hash >> 16) as usize % Tags::GROUP / Self::LIKED * Self::LIKED
     }
 
     #[inline(always)]

@@ -98,6 +98,19 @@ fn one_key_is_not_refused_for_another() {
     }
 }
 
+/// What was refused a while ago does not keep who is admitted now from holding some.
+#[test]
+fn who_is_admitted_again_holds_some_again() {
+    let [limiter, _] = limiters();
+    refused_in_numbers(&limiter);
+    let fast = Limit::per_sec(1_000_000_000);
+    limiter.set_limit(fast).expect("a limit");
+    let at = |_| limiter.try_acquire(1).map(|admission| admission.decided_at);
+    let admitted: Vec<_> = (0..1_000).filter_map(|ask| at(ask).ok()).collect();
+    let held = admitted.windows(2).filter(|two| two[0] == two[1]).count();
+    assert!(held > admitted.len() / 2, "{held} of {}", admitted.len());
+}
+
 #[test]
 fn they_end_when_they_said() {
     for limiter in limiters() {
