@@ -110,7 +110,7 @@ impl Limiter {
     #[inline(always)]
     pub fn try_acquire(&self, n: u64) -> Result<Admission, Refused> {
         match self.at_once(n) {
-            Some(Ok(then)) => Ok(quick::at(then, n)),
+            Some(Ok(then)) => Ok(Admission::at(n, then, PeriodId::new(0))),
             Some(Err(wait)) => Err(Refused {
                 reason: Reason::Throttled,
                 retry_after: Some(wait),
@@ -145,12 +145,7 @@ impl Limiter {
             },
         };
         self.admitted_here(n);
-        Ok(Admission {
-            tokens: n,
-            asked_at: now,
-            decided_at: now,
-            period,
-        })
+        Ok(Admission::at(n, now, period))
     }
 
     fn decide_once(&self, n: u64, now: Tick) -> Result<PeriodId, No> {

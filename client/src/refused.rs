@@ -25,6 +25,17 @@ pub struct Admission {
 }
 
 impl Admission {
+    /// What was decided here, at one reading.
+    #[inline(always)]
+    pub(crate) const fn at(tokens: u64, at: Tick, period: PeriodId) -> Self {
+        Self {
+            tokens,
+            asked_at: at,
+            decided_at: at,
+            period,
+        }
+    }
+
     /// What was taken to be settled, as an admission.
     pub(crate) const fn of(tokens: u64, taken: &Taken) -> Self {
         Self {

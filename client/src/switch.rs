@@ -87,7 +87,7 @@ impl Overruled {
 #[derive(Debug)]
 pub(crate) struct Switch {
     /// Its own in the lowest two bits, its client's in the next two, and then whether it is watched. Above that a number that no other
-    /// switch of this process has, nor ever had, nor had this one with other modes.
+    /// switch of this process has, nor ever had.
     modes: AtomicU64,
     let_through: AtomicU64,
     tokens: AtomicU64,
@@ -117,7 +117,6 @@ impl Default for Switch {
 
 impl Switch {
     const WATCHED: u64 = 1 << 4;
-    const MODES: u64 = (1 << NUMBER) - 1;
 
     /// What holds: the client's mode, if it is not to enforce.
     pub(crate) fn mode(&self) -> Mode {
@@ -157,7 +156,7 @@ impl Switch {
 
     /// Refusals are to be told of from now on.
     pub(crate) fn watch(&self) {
-        self.change(|modes| modes | Self::WATCHED);
+        self.modes.fetch_or(Self::WATCHED, Ordering::Release);
     }
 
     /// Whether it has a mode of its own.
@@ -176,15 +175,9 @@ impl Switch {
     }
 
     fn set(&self, mode: Mode, at: u32) {
-        self.change(|modes| modes & !(3 << at) | mode.code() << at);
-    }
-
-    /// Other modes, and with them another number.
-    fn change(&self, modes: impl Fn(u64) -> u64) {
-        let number = next_number();
         let mut seen = self.modes.load(Ordering::Relaxed);
         loop {
-            let next = number | modes(seen & Self::MODES);
+            let next = seen & !(3 << at) | mode.code() << at;
             let (done, found) = (Ordering::Release, Ordering::Relaxed);
             match self.modes.compare_exchange(seen, next, done, found) {
                 Ok(_) => return,

@@ -51,3 +51,27 @@ fn nanos(time: Timespec) -> u64 {
     let (secs, nanos) = (time.tv_sec.cast_unsigned(), time.tv_nsec.cast_unsigned());
     secs.wrapping_mul(1_000_000_000).wrapping_add(nanos)
 }
+
+#[cfg(test)]
+impl HostClock {
+    /// The machine was suspended, for so little that no lease of other tests is over for it.
+    pub(crate) fn suspend(nanos: u64) {
+        SUSPENDED.fetch_add(nanos, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_machine_was_suspended_is_against_a_lease() {
+        const MORE: u64 = 1_000;
+        let until = HostClock::coarse().saturating_add(HostClock::LATE * 1_000);
+        let coarse = || HostClock::coarse_at(Tick::from_nanos(until));
+        let before = coarse();
+        assert!(before + HostClock::LATE <= until);
+        HostClock::suspend(MORE);
+        assert!(coarse() + MORE <= before);
+    }
+}

@@ -133,8 +133,7 @@ impl Limiter {
     #[inline(always)]
     fn refused_again(&self, stamp: u64, n: u64) -> Option<Duration> {
         let word = self.gate.cell.word();
-        if n != 1 || !again::is_of(stamp) || !again::is_of_now(stamp, word, HostClock::noted_word())
-        {
+        if n != 1 || !again::is_of_now(stamp, word, HostClock::noted_word()) {
             return None;
         }
         let counted = match self.own {
@@ -156,7 +155,7 @@ impl Limiter {
             };
             // Written down once, and not handed from one to the other: each reading of what was just written is waited for.
             if let Some(now) = taken {
-                return Ok(at(now, n));
+                return Ok(Admission::at(n, now, PeriodId::new(0)));
             }
         }
         self.take_or_refuse(n)
@@ -230,12 +229,7 @@ impl Limiter {
                 again.map_err(|no| self.refuse(n, no))?
             }
         };
-        Ok(Admission {
-            tokens: n,
-            asked_at: now,
-            decided_at: now,
-            period,
-        })
+        Ok(Admission::at(n, now, period))
     }
 
     /// The most tokens that a thread holds. Under a lease that is looked at by nobody they are few: that is how many
@@ -266,7 +260,11 @@ impl Limiter {
             return None;
         }
         let counted = self.count_again();
-        if let (Some(noted), true, false) = (noted, counted, watched) {
+        // By another handle of the key it may hold some, all the same.
+        let holds = || cell.purse(sync::me()).coins_of(sync::me(), 1).is_some();
+        if let (Some(noted), true, false) = (noted, counted, watched)
+            && !holds()
+        {
             let noted = noted.nanos();
             // Time stands still, or this is the end of what may be said.
             if again::is_of(stamp) && again::is_of_now(stamp, word, noted) {
@@ -311,17 +309,6 @@ impl Limiter {
             self.gate.tally.denied(1);
         }
         !self.counts
-    }
-}
-
-/// An admission as of then.
-#[inline(always)]
-pub(super) const fn at(then: Tick, n: u64) -> Admission {
-    Admission {
-        tokens: n,
-        asked_at: then,
-        decided_at: then,
-        period: PeriodId::new(0),
     }
 }
 

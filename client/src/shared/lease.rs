@@ -42,7 +42,8 @@ impl LeaseWord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Clock;
+    use crate::clock::{Clock, Source};
+    use crate::shared::{Handle, Pace};
     use aliquot_core::unit::Span;
 
     #[test]
@@ -64,5 +65,17 @@ mod tests {
         lease.set(Tick::from_nanos(u64::MAX));
         lease.align();
         assert!(!lease.may_be_over());
+    }
+
+    #[test]
+    fn it_is_over_sooner_once_it_is_known_that_the_machine_was_suspended() {
+        const MORE: u64 = 1_000;
+        let shared = Handle::with(Source::Host, Pace::Strict).shared;
+        shared.set_lease(HostClock.now().after(Span::from_secs(3_600)));
+        let by_coarse = || shared.lease.1.load(Ordering::Acquire);
+        let before = by_coarse();
+        HostClock::suspend(MORE);
+        shared.align();
+        assert!(by_coarse() + MORE <= before);
     }
 }

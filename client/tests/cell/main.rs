@@ -10,6 +10,7 @@
 )]
 
 mod deferred;
+mod denied;
 mod refunds;
 mod together;
 

@@ -4,7 +4,7 @@ use super::Purse;
 use crate::sync::{self, Ordering};
 
 impl Purse {
-    pub(crate) const OFTEN: u64 = 256;
+    const OFTEN: u64 = 256;
 
     /// Counts a refusal, if this is where `me` does that or nobody does.
     #[inline]

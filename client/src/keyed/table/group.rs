@@ -35,11 +35,17 @@ impl Group {
         (hash >> 16) as usize % Tags::GROUP
     }
 
+    /// The first of those side by side that it likes.
+    #[inline(always)]
+    const fn liked(hash: u64) -> usize {
+        Self::first(hash) / Self::LIKED * Self::LIKED
+    }
+
     /// Has all that a search of a key which is at home here will most likely read fetched: where memory is near.
     #[inline(always)]
     pub(super) fn fetch_liked(&self, hash: u64) {
         self.tags.fetch();
-        let liked = Self::first(hash) / Self::LIKED * Self::LIKED;
+        let liked = Self::liked(hash);
         for line in &self.lines[liked..liked + Self::LIKED] {
             line.fetch();
         }
@@ -49,8 +55,7 @@ impl Group {
     #[inline(always)]
     pub(super) fn fetch_first(&self, hash: u64) {
         self.tags.fetch();
-        let first = Self::first(hash);
-        let liked = first / Self::LIKED * Self::LIKED;
+        let (liked, first) = (Self::liked(hash), Self::first(hash));
         for step in 0..Self::FETCHED {
             self.lines[liked + (first + step) % Self::LIKED].fetch();
         }
@@ -71,8 +76,7 @@ impl Group {
     /// A slot that is nobody's: of those that a key of this hash likes, or else in its part.
     pub(super) fn free(&self, hash: u64) -> Option<Victim<'_>> {
         let free = self.tags.candidates(0);
-        let first = Self::first(hash);
-        let liked = first / Self::LIKED * Self::LIKED;
+        let (liked, first) = (Self::liked(hash), Self::first(hash));
         let part = first / Tags::PART * Tags::PART;
         let end = liked + Self::LIKED;
         let nearest = [(first, end), (liked, first), (part, part + Tags::PART)];

@@ -98,6 +98,31 @@ fn one_key_is_not_refused_for_another() {
     }
 }
 
+/// A handle that deals to no thread is refused what this one holds by another.
+#[test]
+fn who_holds_some_is_not_refused_for_another_handle() {
+    let [fast, _] = limiters();
+    // So that the time is written down.
+    refused_in_numbers(&fast);
+    let [holds, _] = limiters();
+    for _ in 0..30 {
+        assert!(holds.try_acquire(1).is_ok());
+    }
+    while holds.gate.cell.coins() < 2 {
+        assert!(holds.try_acquire(1).is_ok());
+    }
+    let other = holds.clone().unbatched();
+    let drain = other.clone();
+    let drained = thread::spawn(move || {
+        while drain.try_acquire(1).is_ok() {}
+        drain.try_acquire(1).is_err()
+    });
+    assert!(drained.join().expect("no panic"));
+    let refused = (0..3).all(|_| other.try_acquire(1).is_err());
+    assert!(refused && holds.gate.cell.coins() > 0);
+    assert!(holds.try_acquire(1).is_ok());
+}
+
 /// What was refused a while ago does not keep who is admitted now from holding some.
 #[test]
 fn who_is_admitted_again_holds_some_again() {

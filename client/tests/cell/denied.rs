@@ -1,0 +1,25 @@
+//! What is refused of a key, counted in a purse.
+
+use crate::cell::CellDecider;
+use crate::key::Gate;
+use aliquot_core::client::Decider;
+use std::sync::Arc;
+
+#[test]
+fn all_is_counted_and_now_and_then_it_is_found_out_anew_whether_it_may_be() {
+    let gate = Arc::new(Gate::new("a"));
+    let mut decider = CellDecider::new(Arc::clone(&gate));
+    let purse = gate.cell.purse(1);
+    assert!(!purse.denied_again(), "nobody counts here yet");
+    let (mut counted, mut anew) = (0, 0);
+    for _ in 0..1_000 {
+        if !purse.denied_again() {
+            assert!(purse.denied(1));
+            anew += 1;
+        }
+        counted += 1;
+    }
+    assert_eq!(anew, 4);
+    let observed = decider.observed().expect("it was asked for");
+    assert_eq!(observed.denied, counted);
+}
