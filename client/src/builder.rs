@@ -189,7 +189,7 @@ impl ClientBuilder {
             (Some(clock), _) => (Source::Other(clock), Pace::Exact),
             (None, Batches::Off) => (Source::Host, Pace::Single),
             (None, Batches::Strict) => (Source::Host, Pace::Strict),
-            (None, Batches::Relaxed) => (Source::Host, Pace::Free),
+            (None, Batches::Relaxed) => (Source::Host, Pace::Relaxed),
         };
         HostClock::align();
         let shared = Shared::new(source, pace, self.cold_wait, self.keys_max, errands);

@@ -30,7 +30,9 @@ pub(crate) enum Pace {
     Single,
     /// At the lease, on the kernel's clock.
     Strict,
-    /// At nothing.
+    /// The same, once for every few tokens.
+    Relaxed,
+    /// At nothing: there is no lease.
     Free,
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// The most tokens of such a burst that a thread holds.
 fn batch(burst: u64) -> u64 {
-    (burst / 64).min(1_024)
+    (burst / 64).min(2_048)
 }
 
 fn limiter(per_sec: u64, burst: u64) -> Limiter {

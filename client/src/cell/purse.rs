@@ -91,6 +91,9 @@ pub(crate) struct Purses {
 }
 
 impl Purse {
+    /// So many tokens are spent at most by one look at a lease that is looked at now and then.
+    pub(crate) const STRETCH: u64 = 64;
+
     fn new() -> Self {
         let word = || AtomicU64::new(0);
         Self {
@@ -117,6 +120,12 @@ impl Purse {
         let mine = owner >> THREAD == u64::from(me);
         let same = (owner ^ coins) & GENERATIONS == 0 || sync::planted(Bug::GenerationIgnored);
         (mine && same).then_some(coins)
+    }
+
+    /// Whether to spend `n` of these coins goes on to other [`Purse::STRETCH`] tokens than those that the last of them was of.
+    #[inline(always)]
+    pub(crate) const fn goes_on(coins: u64, n: u64) -> bool {
+        (coins ^ (coins - n)) >= Self::STRETCH
     }
 
     /// Spends `n` of these coins; answers when they were taken from the word.
@@ -202,7 +211,7 @@ impl Purse {
 impl Purses {
     /// The most tokens of a purse, and of one whose owner spent so many within [`Content::FAST`].
     pub(crate) const NARROW: u64 = 64;
-    pub(crate) const WIDE: u64 = 1_024;
+    pub(crate) const WIDE: u64 = 2_048;
 
     /// A purse holds at most this part of the burst.
     const PART: u64 = 64;

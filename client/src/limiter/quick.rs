@@ -1,7 +1,7 @@
 //! The shortest way to a decision: with tokens that this thread took beforehand.
 
 use super::Limiter;
-use crate::cell::purse::Purses;
+use crate::cell::purse::{Purse, Purses};
 use crate::cell::{No, Word};
 use crate::clock::HostClock;
 use crate::refused::{Admission, Reason, Refused};
@@ -122,7 +122,8 @@ impl Limiter {
         let purse = self.gate.cell.purse(me);
         let coins = purse.coins_of(me, n)?;
         // What has no lease takes as long as without one.
-        if self.pace != Pace::Free && self.handle.shared.lease.may_be_over() {
+        let looks = || self.pace == Pace::Strict || Purse::goes_on(coins, n);
+        if self.pace != Pace::Free && looks() && self.handle.shared.lease.may_be_over() {
             return None;
         }
         Some(purse.spend(coins, n))
@@ -147,7 +148,8 @@ impl Limiter {
     /// one way or the other, which is guessed: to look its slot up by the word would make all that follows wait for the last swap.
     #[inline(never)]
     pub(super) fn take_and_fill(&self, n: u64) -> Result<Admission, Refused> {
-        if self.pace == Pace::Single {
+        // Who was refused last is most likely refused again.
+        if self.pace == Pace::Single && !again::is_of(self.gate.switch.stamp()) {
             let word = self.gate.cell.word();
             let taken = match word >> Word::DEBT_BITS & 1 {
                 0 => self.take_plainly::<false>(word, n),
@@ -215,7 +217,7 @@ impl Limiter {
             _ => {
                 let (cell, lease) = (&self.gate.cell, &self.handle.shared.lease.0);
                 let me = sync::become_somebody();
-                let (now, took) = cell.decide_and_fill(me, n, self.batch(), lease, || self.now());
+                let (now, took) = cell.decide_and_fill(me, n, Purses::WIDE, lease, || self.now());
                 (now, took.map(|took| (took.spent, took.period)))
             }
         };
@@ -230,15 +232,6 @@ impl Limiter {
             }
         };
         Ok(Admission::at(n, now, period))
-    }
-
-    /// The most tokens that a thread holds. Under a lease that is looked at by nobody they are few: that is how many
-    /// may be admitted when it is over.
-    const fn batch(&self) -> u64 {
-        match (self.pace, &self.own) {
-            (Pace::Free, None) => Purses::NARROW,
-            _ => Purses::WIDE,
-        }
     }
 
     /// How much longer one token is refused at least, if that is certain without a precise reading of the clock, and counted

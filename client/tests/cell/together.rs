@@ -108,7 +108,7 @@ impl Asked {
             self.knows(0, between.take(), now);
             now
         };
-        let (_, took) = cell.decide_and_fill(me, n, 1_024, &lease, clock);
+        let (_, took) = cell.decide_and_fill(me, n, 2_048, &lease, clock);
         if took.is_ok() {
             self.uses(now, n);
         }
@@ -260,12 +260,12 @@ fn what_is_put_back_does_not_pass_who_waits_whatever_a_thread_holds() {
     let (which, between) = (0, 0);
     let ops = [
         (0, takes(1, 0)),
-        (0, takes(1_024, u64::MAX)),
+        (0, takes(2_048, u64::MAX)),
         (0, spends(1, 16)),
         (0, Op::PutsBack { which, between }),
         (0, takes(1, u64::MAX)),
     ];
-    assert_eq!(follow(1, 1_024, &ops), Ok(()));
+    assert_eq!(follow(1, 2_048, &ops), Ok(()));
 }
 
 /// As many as there ever are, where a thread holds some: they are not to be had until it has given those up.

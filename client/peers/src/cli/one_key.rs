@@ -3,7 +3,7 @@
 use crate::contenders::{PLENTY, floors, one_key};
 use crate::leased::Node;
 use crate::measure::{Contender, by_turns, median, tail, time, together};
-use aliquot_client::{Clock, CounterClock, Limit, Limiter, Span};
+use aliquot_client::{Clock, CounterClock, Limit, Limiter, Span, Tick};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::thread;
@@ -138,29 +138,36 @@ pub fn saturated(seconds: u64) {
     }
 }
 
-/// What was admitted and asked for, and in which time. The limiter is as old as that.
+/// What was admitted and asked for, and in which time: from the first question to the last one. The limiter is full until then.
 fn ask_for_all(limiter: Arc<Limiter>, seconds: u64) -> (u64, u64, Span) {
-    let began = CounterClock.now();
-    let until = began.after(Span::from_secs(seconds));
+    let until = CounterClock.now().after(Span::from_secs(seconds));
     let workers: Vec<_> = (0..2)
         .map(|_| {
             let limiter = Arc::clone(&limiter);
             thread::spawn(move || {
                 let (mut admitted, mut asked) = (0_u64, 0_u64);
-                while asked % 1_024 != 0 || CounterClock.now() < until {
+                let began = CounterClock.now();
+                loop {
                     asked += 1;
                     admitted += u64::from(limiter.try_acquire(1).is_ok());
+                    if asked % 1_024 == 0 {
+                        let now = CounterClock.now();
+                        if now >= until {
+                            return (admitted, asked, began, now);
+                        }
+                    }
                 }
-                (admitted, asked)
             })
         })
         .collect();
-    let (mut admitted, mut asked) = (0, 0);
-    for worker in workers {
-        let (mine, all) = worker.join().expect("nobody panics");
-        (admitted, asked) = (admitted + mine, asked + all);
-    }
-    (admitted, asked, CounterClock.now().since(began))
+    let all = workers
+        .into_iter()
+        .map(|worker| worker.join().expect("nobody panics"));
+    let together = |a: (u64, u64, Tick, Tick), b: (u64, u64, Tick, Tick)| {
+        (a.0 + b.0, a.1 + b.1, a.2.min(b.2), a.3.max(b.3))
+    };
+    let (admitted, asked, began, ended) = all.reduce(together).expect("two of them");
+    (admitted, asked, ended.since(began))
 }
 
 /// Decides so often and nothing else.

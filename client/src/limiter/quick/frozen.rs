@@ -54,7 +54,7 @@ fn child() {
     let pace = std::env::var(PACE).expect("started by the others");
     let pace = match pace.as_str() {
         "strict" => Pace::Strict,
-        _ => Pace::Free,
+        _ => Pace::Relaxed,
     };
     let (limiter, until, _keep) = leased(pace);
     for _ in 0..100 {

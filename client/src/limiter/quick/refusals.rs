@@ -159,7 +159,7 @@ fn they_end_when_they_said() {
 /// What is wanted of a leased key is counted where its session reads it, each time.
 #[test]
 fn each_is_counted_of_a_leased_key() {
-    for pace in [Pace::Single, Pace::Strict, Pace::Free] {
+    for pace in [Pace::Single, Pace::Strict, Pace::Relaxed] {
         let (limiter, mut decider, grains) = leased(pace);
         let threads = [(); 3].map(|()| {
             let limiter = limiter.clone();

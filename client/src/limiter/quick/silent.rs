@@ -43,7 +43,7 @@ fn a_thread_that_asks_is_ended() {
 fn limiters_ask_nobody() {
     let mut all = Vec::from(limiters());
     // What keeps them is kept.
-    let leased: Vec<_> = [Pace::Single, Pace::Strict, Pace::Free].map(leased).into();
+    let leased: Vec<_> = [Pace::Single, Pace::Strict, Pace::Relaxed].map(leased).into();
     all.extend(leased.iter().map(|(limiter, ..)| limiter.clone()));
     for limiter in all {
         let other = limiter.clone();
@@ -73,7 +73,7 @@ impl Wake for Call {
 /// Its session sees it when it looks, and is not woken. Who waits wakes it.
 #[test]
 fn who_is_refused_wakes_no_session() {
-    for pace in [Pace::Exact, Pace::Single, Pace::Strict, Pace::Free] {
+    for pace in [Pace::Exact, Pace::Single, Pace::Strict, Pace::Relaxed] {
         let (limiter, ..) = leased(pace);
         let shared = Arc::clone(&limiter.handle.shared);
         while limiter.try_acquire(1).is_ok() {}
