@@ -2,6 +2,8 @@
 
 mod ask;
 mod builder;
+mod deferred;
+mod limits;
 mod name;
 mod near;
 mod table;
@@ -17,6 +19,7 @@ use crate::clock::Source;
 use crate::limit::{Limit, LimitError};
 use crate::refused::Refused;
 use aliquot_core::unit::{Span, Tick};
+use deferred::Deferral;
 use name::by_words;
 use std::time::Duration;
 use table::Table;
@@ -50,6 +53,8 @@ use table::Table;
 pub struct Keyed {
     /// Class 0's, on the way of most decisions.
     first: Tariff,
+    /// What may be charged later of keys of class 0; of others nothing is.
+    deferral: Deferral,
     classes: Vec<Class>,
     table: Table,
     clock: Source,
@@ -71,6 +76,7 @@ struct Class {
     /// `None`: no limit.
     slot: Option<Slot>,
     tariff: Tariff,
+    deferral: Deferral,
     grains_per_token: u64,
     /// No key can owe more than this.
     most: u64,
@@ -179,12 +185,17 @@ impl Keyed {
         let (Some(slot), scale) = (self.classes[0].slot, self.classes[0].grains_per_token) else {
             return u64::MAX;
         };
-        let debt = by_words!(key, W => {
+        let (made, more) = slot.made(now);
+        let full = made.saturating_add(u64::from(more));
+        let owed = by_words!(key, W => {
             let name = self.table.maker().name::<W>(0, key);
             let found = self.table.find(&name.spelled());
-            found.map_or_else(|| self.table.owed_by_new(now, |at| slot.made(at).0), |found| found.debt())
+            found.map_or_else(
+                || self.table.owed_by_new(0, now, self),
+                |found| self.deferral.owed(found.settled(self), full),
+            )
         });
-        let missing = debt.saturating_sub(slot.made(now).0);
+        let missing = owed.saturating_sub(made);
         slot.grains(slot.burst.saturating_sub(missing)) / scale
     }
 
@@ -205,8 +216,7 @@ impl Keyed {
     /// stays as it is; what this saves is looking for room later.
     pub fn forget_idle(&self, idle: Duration, now: Tick) -> usize {
         let idle = Span::from_nanos(u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX));
-        self.table
-            .free_if(|class, debt| self.idle_since(class, debt, idle, now))
+        self.table.free_if(&self.idle_for(idle, now))
     }
 
     /// How many keys are remembered: those that owe something, and those that are full and not forgotten yet.

@@ -86,6 +86,8 @@ mod central;
 mod client;
 mod clock;
 pub mod debounce;
+#[cfg(test)]
+mod deferred_keys;
 mod error;
 mod key;
 mod keyed;

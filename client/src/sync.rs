@@ -43,6 +43,8 @@ pub(crate) enum Bug {
     Forgotten,
     /// Who charges what was taken without a reading of the clock reads it before it sees what that was.
     ReadBefore,
+    /// Who says when it is charges what was taken of a key without a reading of the clock.
+    ChargedEarly,
     /// Who decides does not look at the lease.
     LeaseUnseen,
     /// Who decides looks at the lease before it looks at what is held.

@@ -30,16 +30,17 @@ pub(crate) struct Fare {
 
 impl Tariff {
     /// So much is made at most: with a burst on top it fits a word however often it is added up.
-    const MADE_MAX: u128 = 1 << 62;
+    pub(crate) const MADE_MAX: u64 = 1 << 62;
 
-    pub(crate) fn of(slot: &Slot, grains_per_token: u64) -> Self {
+    /// It knows nothing of when more than `made_max` units are made, or [`Tariff::MADE_MAX`].
+    pub(crate) fn of(slot: &Slot, grains_per_token: u64, made_max: u64) -> Self {
         let places = slot.places();
         if places == 0 || slot.shift != 0 || slot.mult == 0 {
             return Self::default();
         }
         // As long as `nanos · 2^(64 − places)` fits a word, too.
         let lossless = 1_u128 << places.min(u64::BITS);
-        let most = Self::MADE_MAX << places.min(u64::BITS + 1);
+        let most = u128::from(made_max.min(Self::MADE_MAX)) << places.min(u64::BITS + 1);
         // And no longer than half of all there is: the other half is of readings before the base.
         let end = (most / u128::from(slot.mult)).min(lossless).min(1 << 63);
         let beyond = places.saturating_sub(u64::BITS);
@@ -67,6 +68,19 @@ impl Tariff {
     /// [`after`](super::plain::after), of which nothing can overflow here.
     #[inline(always)]
     pub(crate) fn after(&self, debt: u64, fare: Fare, now: Tick) -> Option<u64> {
+        let (made, full) = self.made(now)?;
+        let admitted = debt.saturating_sub(made) <= fare.room;
+        admitted.then(|| debt.max(full).wrapping_add(fare.cost))
+    }
+
+    /// What was made by then, rounded up.
+    pub(crate) fn full(&self, now: Tick) -> Option<u64> {
+        self.made(now).map(|(_, full)| full)
+    }
+
+    /// The same rounded down, and up.
+    #[inline(always)]
+    fn made(&self, now: Tick) -> Option<(u64, u64)> {
         let nanos = now.nanos().wrapping_sub(self.base);
         if nanos >= self.end {
             return None;
@@ -77,9 +91,7 @@ impl Tariff {
             0 => (upper, lower),
             beyond => (upper >> beyond, lower | upper & self.rest),
         };
-        let full = made.wrapping_add(u64::from(more != 0));
-        let admitted = debt.saturating_sub(made) <= fare.room;
-        admitted.then(|| debt.max(full).wrapping_add(fare.cost))
+        Some((made, made.wrapping_add(u64::from(more != 0))))
     }
 }
 
@@ -107,7 +119,7 @@ mod tests {
         ) {
             let (rate, burst) = (Rate::from_grains(rate), Tokens::from_grains(burst));
             let slot = Slot::new(rate, burst, Tick::from_nanos(base), Mark::Forever, Kind::Rate);
-            let tariff = Tariff::of(&slot, grains);
+            let tariff = Tariff::of(&slot, grains, Tariff::MADE_MAX);
             let now = Tick::from_nanos(base.saturating_add(nanos));
             let made = slot.made(now);
             let cost = n.checked_mul(grains).map(|grains| slot.units(grains)).filter(|&cost| cost <= slot.burst);
@@ -134,7 +146,7 @@ mod tests {
     fn a_unit_that_is_under_way_is_forgotten() {
         let (rate, burst) = (Rate::from_grains(250_000_000), Tokens::from_grains(10));
         let slot = Slot::new(rate, burst, Tick::from_nanos(0), Mark::Forever, Kind::Rate);
-        let tariff = Tariff::of(&slot, 1);
+        let tariff = Tariff::of(&slot, 1, Tariff::MADE_MAX);
         let after = |nanos| tariff.after(0, tariff.fare(1)?, Tick::from_nanos(nanos));
         assert_eq!([0, 1, 2, 4, 6].map(after), [1, 2, 2, 2, 3].map(Some));
     }

@@ -1,13 +1,15 @@
 //! How a key is decided on: the short way that most decisions go, and the long one.
 
 use super::Keyed;
+use super::deferred::{self, Deferral};
 use super::name::{Spelled, by_words};
 use super::table::{Claimed, Found, No};
 use crate::cell::Slot;
 use crate::cell::plain::after;
 use crate::cell::tariff::Tariff;
 use crate::refused::{Reason, Refused};
-use aliquot_core::unit::{Span, Tick};
+use crate::sync::{self, Bug};
+use aliquot_core::unit::Tick;
 use std::time::Duration;
 
 impl Keyed {
@@ -26,14 +28,30 @@ impl Keyed {
         let Some(cost) = cost.filter(|&cost| cost <= slot.burst) else {
             return Err(Refused::from(Reason::ExceedsBurst));
         };
-        let most = class.most;
-        Ok(Some(Price { slot, most, cost }))
+        let (most, deferral) = (class.most, class.deferral);
+        Ok(Some(Price {
+            slot,
+            most,
+            cost,
+            deferral,
+        }))
     }
 
     /// Decides by a key of `W` words, of class 0, now.
     #[inline(never)]
     pub(super) fn ask<const W: usize>(&self, key: &str, n: u64) -> Result<(), Refused> {
-        match self.charge_at_once::<W>(0, &self.first, key, n, || self.clock.in_place()) {
+        let charged = match self.deferral.is_any() {
+            true => self.charge_later::<W>(key, n, deferred::latest(), || {
+                let now = self.clock.in_place()?;
+                deferred::remember(now);
+                Some(now)
+            }),
+            false => {
+                let fares = (&self.first, Deferral::default());
+                self.charge_at_once::<W>(0, fares, key, n, || self.clock.in_place())
+            }
+        };
+        match charged {
             Some(()) => Ok(()),
             None => self.ask_now(key, n),
         }
@@ -50,7 +68,7 @@ impl Keyed {
     ) -> Result<(), Refused> {
         let known = self.classes.get(usize::from(class));
         let charged = known
-            .and_then(|known| self.charge_at_once::<W>(class, &known.tariff, key, n, || Some(now)));
+            .and_then(|known| self.charge_at_once::<W>(class, known.fares(), key, n, || Some(now)));
         match charged {
             Some(()) => Ok(()),
             None => self.ask_all(class, key, n, now),
@@ -71,9 +89,9 @@ impl Keyed {
         let fare = self.first.fare(n);
         let found = self.table.find_at(likely, &name);
         let charged = fare.zip(found).and_then(|(fare, found)| {
-            let debt = found.debt();
-            let next = self.first.after(debt, fare, now)?;
-            found.charge(debt, next).ok()
+            let word = found.word();
+            let next = self.deferral.at(&self.first, word, fare, now)?;
+            found.charge(word, next).ok()
         });
         match charged {
             Some(()) => Ok(()),
@@ -87,7 +105,7 @@ impl Keyed {
     fn charge_at_once<const W: usize>(
         &self,
         class: u16,
-        tariff: &Tariff,
+        (tariff, deferral): (&Tariff, Deferral),
         key: &str,
         n: u64,
         clock: impl FnOnce() -> Option<Tick>,
@@ -99,9 +117,37 @@ impl Keyed {
         let fare = tariff.fare(n)?;
         let now = clock()?;
         let found = home.find_at_once(&name)?;
-        let debt = found.debt();
-        let next = tariff.after(debt, fare, now)?;
-        found.charge(debt, next).ok()
+        let word = found.word();
+        let next = deferral.at(tariff, word, fare, now)?;
+        found.charge(word, next).ok()
+    }
+
+    /// The same by a key of class 0 of which a few tokens may be charged later: at a reading only if too many are already, or what was there
+    /// at `floor` does not do.
+    #[inline(always)]
+    pub(super) fn charge_later<const W: usize>(
+        &self,
+        key: &str,
+        n: u64,
+        floor: Tick,
+        clock: impl Fn() -> Option<Tick>,
+    ) -> Option<()> {
+        let name = self.table.maker().name::<W>(0, key);
+        let home = self.table.fetched_home(name.hash);
+        let fare = self.first.fare(n)?;
+        let early = sync::planted(Bug::ReadBefore).then(&clock);
+        let found = home.find_at_once(&name)?;
+        let word = found.word();
+        let later = self.deferral.later(&self.first, word, (n, fare), floor);
+        let next = match later {
+            Some(later) => later,
+            // After the word was seen.
+            None => {
+                let now = early.unwrap_or_else(clock)?;
+                self.deferral.now(&self.first, word, fare, now)?
+            }
+        };
+        found.charge(word, next).ok()
     }
 
     #[cold]
@@ -142,35 +188,12 @@ impl Keyed {
     /// A slot for a key that has none: a free one, or that of a key which owes nothing.
     pub(super) fn claim(&self, name: &Spelled<'_>, now: Tick) -> Result<Found<'_>, Refused> {
         if let Some(idle) = self.idle {
-            self.table
-                .sweep(|class, debt| self.idle_since(class, debt, idle, now));
+            self.table.sweep(&self.idle_for(idle, now));
         }
-        let full_since = |class: u16, debt: u64| self.full_since(class, debt);
-        let made = |at| self.made_by(name.class(), at);
-        match self.table.claim(name, now, full_since, made) {
+        match self.table.claim(name, now, self) {
             Claimed::Slot(found) => Ok(found),
             Claimed::NoRoom(soonest) => Err(no_room(soonest, now)),
         }
-    }
-
-    /// Since when a bucket with this debt is full, if that is for as long.
-    pub(super) fn idle_since(&self, class: u16, debt: u64, idle: Span, now: Tick) -> Option<Tick> {
-        let since = self.full_since(class, debt)?;
-        (since <= now && now.since(since) >= idle).then_some(since)
-    }
-
-    /// What a class makes by a tick, in its units.
-    pub(super) fn made_by(&self, class: u16, at: Tick) -> u64 {
-        let class = self.classes.get(usize::from(class));
-        let slot = class.and_then(|class| class.slot.as_ref());
-        slot.map_or(0, |slot| slot.made(at).0)
-    }
-
-    /// When a bucket with this debt is, or was, full.
-    pub(super) fn full_since(&self, class: u16, debt: u64) -> Option<Tick> {
-        let class = self.classes.get(usize::from(class))?;
-        let slot = class.slot.as_ref()?;
-        slot.time_until(debt).map(|span| slot.base.after(span))
     }
 }
 
@@ -180,21 +203,23 @@ pub(super) struct Price<'a> {
     pub(super) slot: &'a Slot,
     pub(super) most: u64,
     pub(super) cost: u64,
+    pub(super) deferral: Deferral,
 }
 
 impl Price<'_> {
     /// What the key whose slot was found would owe after it; `None` if it is another key's by now.
     pub(super) fn after(&self, found: Found<'_>, now: Tick) -> Option<Result<u64, Refused>> {
-        let next = self.next(found.debt(), now);
+        let next = self.next(found.word(), now);
         found.is_still().then_some(next)
     }
 
-    /// What a key that owes `debt` would owe after it.
-    pub(super) fn next(&self, debt: u64, now: Tick) -> Result<u64, Refused> {
+    /// What the word of a key would be after it.
+    pub(super) fn next(&self, word: u64, now: Tick) -> Result<u64, Refused> {
         let Self { slot, cost, .. } = *self;
         let made = slot.made(now);
-        let owed = self.sane(debt, made.0);
+        let owed = self.owed(word, made);
         let next = after(slot.burst, owed, cost, made);
+        let next = next.and_then(|debt| self.deferral.with(word, debt));
         next.ok_or_else(|| throttled(slot, owed, cost, now))
     }
 
@@ -205,30 +230,34 @@ impl Price<'_> {
         found: Option<Found<'_>>,
         now: Tick,
     ) -> Option<Result<u64, Refused>> {
-        let Self { slot, cost, .. } = *self;
         let found = found?;
-        let made = slot.made(now);
-        let mut debt = found.debt();
+        let mut word = found.word();
         loop {
-            let owed = self.sane(debt, made.0);
-            let Some(next) = after(slot.burst, owed, cost, made) else {
+            let next = match self.next(word, now) {
+                Ok(next) => next,
                 // A refusal is this key's only if the slot still is.
-                let so = found.is_still();
-                return so.then(|| Err(throttled(slot, owed, cost, now)));
+                Err(refused) => return found.is_still().then_some(Err(refused)),
             };
-            match found.charge(debt, next) {
-                Ok(()) => return Some(Ok(next)),
+            match found.charge(word, next) {
+                Ok(()) => return Some(Ok(self.deferral.debt(next))),
                 Err(No::Lost) => return None,
-                Err(No::Changed(seen)) => debt = seen,
+                Err(No::Changed(seen)) => word = seen,
             }
         }
+    }
+
+    /// What a word owes when so much was made, and whether there was more.
+    #[inline(always)]
+    pub(super) fn owed(&self, word: u64, (made, more): (u64, bool)) -> u64 {
+        let full = made.saturating_add(u64::from(more));
+        self.sane(self.deferral.owed(word, full), made)
     }
 
     /// The debt, or an empty bucket's where it cannot be this class's: who was charged in
     /// the measure of the slot's former key is not to wait for a year. A bucket owes at most its
     /// burst; the hour on top is for a clock that steps back.
     #[inline(always)]
-    pub(super) fn sane(&self, debt: u64, made: u64) -> u64 {
+    fn sane(&self, debt: u64, made: u64) -> u64 {
         match debt.saturating_sub(made) > self.most {
             true => made.saturating_add(self.slot.burst),
             false => debt,

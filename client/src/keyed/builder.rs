@@ -1,5 +1,6 @@
 //! What a store of keys is made of.
 
+use super::deferred::Deferral;
 use super::table::Table;
 use super::{Class, Keyed};
 use crate::cell::tariff::Tariff;
@@ -18,6 +19,9 @@ pub struct KeyedBuilder {
     clock: Source,
     seed: Option<u64>,
     idle: Option<Span>,
+    /// Where the clock is not the counter, and nothing would be gained by it.
+    #[cfg(test)]
+    defers: bool,
 }
 
 impl KeyedBuilder {
@@ -28,7 +32,25 @@ impl KeyedBuilder {
             clock: Source::counter(),
             seed: None,
             idle: None,
+            #[cfg(test)]
+            defers: false,
         }
+    }
+
+    /// Has what may be charged later charged later by any clock.
+    #[cfg(test)]
+    pub(crate) const fn deferring(mut self) -> Self {
+        self.defers = true;
+        self
+    }
+
+    /// Whether keys may be charged later: where a reading takes long, and who asks does not say when it is.
+    const fn defers(&self) -> bool {
+        #[cfg(test)]
+        if self.defers {
+            return true;
+        }
+        matches!(self.clock, Source::InPlace(_))
     }
 
     /// Another class, with a limit of its own: the second is 1, the third 2, and so on.
@@ -105,28 +127,41 @@ impl KeyedBuilder {
             });
         }
         let now = self.clock.now();
-        let class = |&(limit, burst): &(Limit, u64)| {
+        let class = |(which, &(limit, burst)): (usize, &(Limit, u64))| {
             let fitted = limit.fit_for_long(burst)?;
             let mark = Mark::Forever;
             let slot = Slot::new(fitted.rate, fitted.burst, now, mark, Kind::Rate);
             let hour = slot.made(now.after(Span::from_secs(3_600))).0;
             let grains_per_token = fitted.scale.grains_per_token();
+            let deferral = match which == 0 && slot.shift == 0 && self.defers() {
+                true => Deferral::of(slot.burst, grains_per_token, slot.rate_grains()),
+                false => Deferral::default(),
+            };
+            let made_max = match deferral.is_any() {
+                true => Deferral::MADE_MAX,
+                false => Tariff::MADE_MAX,
+            };
             Ok(Class {
                 tariff: match limit.is_unlimited() {
                     true => Tariff::default(),
-                    false => Tariff::of(&slot, grains_per_token),
+                    false => Tariff::of(&slot, grains_per_token, made_max),
                 },
+                deferral,
                 most: slot.burst.saturating_add(hour),
                 slot: (!limit.is_unlimited()).then_some(slot),
                 grains_per_token,
             })
         };
-        let classes = self.limits.iter().map(class);
+        let classes = self.limits.iter().enumerate().map(class);
         let classes = classes.collect::<Result<Vec<_>, _>>()?;
         Ok(Keyed {
             first: classes
                 .first()
                 .map(|class| class.tariff)
+                .unwrap_or_default(),
+            deferral: classes
+                .first()
+                .map(|class| class.deferral)
                 .unwrap_or_default(),
             classes,
             table: Table::new(keys, self.seed),

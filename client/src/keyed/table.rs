@@ -35,6 +35,19 @@ use std::sync::{Mutex, PoisonError};
 
 pub(super) use line::{Found, No};
 
+/// What a table asks of the limits of its keys.
+pub(super) trait Limits {
+    /// Since when the bucket of a class and this word is full, or from when on; `None` if never, or not before what is deferred of it is
+    /// charged.
+    fn full_since(&self, class: u16, word: u64) -> Option<Tick>;
+
+    /// The word after that was charged as of a reading that is made now; `None` if nothing is deferred.
+    fn charged(&self, class: u16, word: u64) -> Option<u64>;
+
+    /// What the class makes by a tick, in its units.
+    fn made_by(&self, class: u16, at: Tick) -> u64;
+}
+
 /// What a search for room comes to.
 pub(super) enum Claimed<'a> {
     Slot(Found<'a>),
@@ -199,12 +212,12 @@ impl Table {
         &self.backs[(hash >> 16) as usize % Self::BACKS]
     }
 
-    /// What a key that has no slot owes at `now`, given what is made by a tick: nothing, but to a clock that is behind the one by which
+    /// What a key of this class that has no slot owes at `now`: nothing, but to a clock that is behind the one by which
     /// a key was forgotten.
-    pub(super) fn owed_by_new(&self, now: Tick, made: impl Fn(Tick) -> u64) -> u64 {
+    pub(super) fn owed_by_new(&self, class: u16, now: Tick, limits: &impl Limits) -> u64 {
         let full = Tick::from_nanos(self.forgotten.load(Ordering::Acquire));
         match now < full {
-            true => made(full),
+            true => limits.made_by(class, full),
             false => 0,
         }
     }
@@ -219,28 +232,22 @@ impl Table {
         &self,
         name: &Spelled<'_>,
         now: Tick,
-        full_since: impl Fn(u16, u64) -> Option<Tick>,
+        limits: &impl Limits,
     ) -> Result<(), Option<Tick>> {
-        let (victim, soonest) = self.victim(name, now, &full_since);
+        let (victim, soonest) = self.victim(name, now, limits);
         victim.map(|_| ()).ok_or(soonest)
     }
 
-    /// Writes a key down in a free slot, or in that of a key that is full at `now`; `made` is what the class makes by a tick.
-    pub(super) fn claim(
-        &self,
-        name: &Spelled<'_>,
-        now: Tick,
-        full_since: impl Fn(u16, u64) -> Option<Tick>,
-        made: impl Fn(Tick) -> u64,
-    ) -> Claimed<'_> {
+    /// Writes a key down in a free slot, or in that of a key that is full at `now`.
+    pub(super) fn claim(&self, name: &Spelled<'_>, now: Tick, limits: &impl Limits) -> Claimed<'_> {
         let writer = &self.writers[(name.hash >> 16) as usize % Self::WRITERS];
         let _guard = writer.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = self.find(name) {
             return Claimed::Slot(found);
         }
-        let start = self.owed_by_new(now, made);
+        let start = self.owed_by_new(name.class(), now, limits);
         loop {
-            let (victim, soonest) = self.victim(name, now, &full_since);
+            let (victim, soonest) = self.victim(name, now, limits);
             let Some(victim) = victim else {
                 return Claimed::NoRoom(soonest);
             };
@@ -277,7 +284,7 @@ impl Table {
         &self,
         name: &Spelled<'_>,
         now: Tick,
-        full_since: &impl Fn(u16, u64) -> Option<Tick>,
+        limits: &impl Limits,
     ) -> (Option<Victim<'_>>, Option<Tick>) {
         let homes = self.homes(name.hash);
         let free = homes.map(|group| group.tags.candidates(0).count());
@@ -300,8 +307,8 @@ impl Table {
             if owner & READY == 0 {
                 continue;
             }
-            let debt = line.debt.load(Ordering::Acquire);
-            let Some(since) = full_since(class_of(owner), debt) else {
+            let debt = Found { line, owner }.settled(limits);
+            let Some(since) = limits.full_since(class_of(owner), debt) else {
                 continue;
             };
             if since > now {

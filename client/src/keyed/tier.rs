@@ -113,9 +113,9 @@ impl Keyed {
             let name = name.spelled();
             loop {
                 let Some(found) = self.table.find(&name) else {
-                    let room = self.table.room(&name, now, |class, debt| self.full_since(class, debt));
+                    let room = self.table.room(&name, now, self);
                     room.map_err(|soonest| no_room(soonest, now))?;
-                    let owed = self.table.owed_by_new(now, |at| price.slot.made(at).0);
+                    let owed = self.table.owed_by_new(class, now, self);
                     return price.next(owed, now).map(|_| ());
                 };
                 if let Some(answer) = price.after(found, now) {
@@ -137,6 +137,7 @@ impl Keyed {
         let Some(Class {
             slot: Some(slot),
             grains_per_token,
+            deferral,
             ..
         }) = self.classes.get(usize::from(class))
         else {
@@ -153,7 +154,7 @@ impl Keyed {
             let mut said_in_vain = 0_u64;
             loop {
                 let found = self.table.find(&name).filter(|found| found.identity() == identity);
-                let Some(seen) = found.map(|found| found.debt()) else {
+                let Some(seen) = found.map(|found| found.word()) else {
                     return 0;
                 };
                 // After the debt: a reading must not be behind those of others who were charged.
@@ -162,11 +163,13 @@ impl Keyed {
                 // No more is lost than what was made since.
                 let since = full.saturating_sub(slot.made(charged.at).0);
                 let mut same = true;
-                let lowered = self.table.hold(&name, identity, |debt| {
-                    same = debt == seen;
+                let lowered = self.table.hold(&name, identity, |word| {
+                    same = word == seen;
                     if !same {
-                        return debt;
+                        return word;
                     }
+                    // What is deferred is missing in any case.
+                    let debt = deferral.not_deferred(word);
                     // Said before it is done: who puts back at the same time may find less room, never more.
                     let back = self.table.put_back(name.hash).fetch_add(n, Ordering::AcqRel);
                     let back = back.wrapping_sub(charged.back);
@@ -177,7 +180,7 @@ impl Keyed {
                     if !sync::planted(Bug::SaidAgain) {
                         said_in_vain = said_in_vain.wrapping_add(n);
                     }
-                    debt - room
+                    word - room
                 });
                 if same {
                     break lowered;
@@ -206,7 +209,13 @@ impl Keyed {
             return false;
         };
         let (cost, most) = (slot.units(grains), class_of.most);
-        let price = Price { slot, most, cost };
+        let deferral = class_of.deferral;
+        let price = Price {
+            slot,
+            most,
+            cost,
+            deferral,
+        };
         // The other half of what a debt may be is for a clock that steps back.
         let most = slot.burst + (most - slot.burst) / 2;
         let (made, more) = slot.made(now);
@@ -219,12 +228,13 @@ impl Keyed {
                 let Ok(found) = found else {
                     return false;
                 };
-                let debt = found.debt();
-                let next = price.sane(debt, made).max(full).saturating_add(cost);
-                if next.saturating_sub(made) > most {
+                let word = found.word();
+                let debt = price.owed(word, (made, more)).max(full).saturating_add(cost);
+                let next = deferral.with(word, debt).filter(|_| debt.saturating_sub(made) <= most);
+                let Some(next) = next else {
                     return false;
-                }
-                match found.charge(debt, next) {
+                };
+                match found.charge(word, next) {
                     Ok(()) => return true,
                     Err(No::Lost | No::Changed(_)) => {}
                 }

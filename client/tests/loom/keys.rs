@@ -4,7 +4,7 @@ use super::explore;
 use crate::clock::ManualClock;
 use crate::keyed::Keyed;
 use crate::limit::Limit;
-use crate::sync::Bug;
+use crate::sync::{AtomicU64, Bug, Ordering};
 use aliquot_core::unit::{Span, Tick};
 use loom::thread;
 use std::sync::Arc;
@@ -45,5 +45,98 @@ fn a_key_that_is_charged_while_it_is_pushed_out_is_charged_once_and_for_all() {
             assert!(!(newcomer && again), "its burst is one");
         },
         &[Bug::DebtUnseen, Bug::OwnerUnseen],
+    );
+}
+
+/// The same with keys that may be charged later.
+fn crowded_later() -> (Arc<Keyed>, Tick) {
+    let clock = ManualClock::new();
+    clock.set(START);
+    let builder = Keyed::builder(Limit::per_sec(1), 2, 1).deferring();
+    let store = builder.clock(Arc::new(clock)).seed(7).build();
+    let store = store.expect("a store");
+    let now = START.after(Span::from_secs(2));
+    assert!(store.try_acquire_at("old", 1, START).is_ok());
+    for which in 0..100 {
+        let just = START.after(Span::from_millis(1));
+        let _ = store.try_acquire_at(&format!("busy/{which}"), 2, just);
+    }
+    (Arc::new(store), now)
+}
+
+#[test]
+fn a_key_that_is_charged_later_while_it_is_pushed_out_is_charged_once_and_for_all() {
+    explore(
+        || {
+            let (store, now) = crowded_later();
+            let charges = {
+                let store = Arc::clone(&store);
+                thread::spawn(move || u64::from(store.try_later("old", 1, now, || now).is_some()))
+            };
+            let newcomer = store.try_acquire_at("new", 2, now).is_ok();
+            let first = charges.join().expect("no panic");
+            assert!(first + store.tokens_at("old", now) <= 2, "its burst is two");
+            let again = store.try_acquire_at("new", 1, now).is_ok();
+            assert!(!(newcomer && again), "its burst is two");
+        },
+        &[Bug::DebtUnseen, Bug::OwnerUnseen],
+    );
+}
+
+/// One who goes by what was there at the start, and one who asks as `reads` does, by a clock that goes on: how many they were admitted of what
+/// they asked for when all had been made again, and what was left then, of a burst of eight.
+fn together(reads: impl Fn(&Keyed, &dyn Fn() -> Tick) -> bool + Send + 'static) -> u64 {
+    let builder = Keyed::builder(Limit::per_sec(1), BURST, 1).deferring();
+    let by = ManualClock::new();
+    by.set(START);
+    let store = builder.clock(Arc::new(by)).seed(7).build();
+    let store = Arc::new(store.expect("a store"));
+    let later = START.after(Span::from_secs(100));
+    assert!(store.try_acquire_at("a", 1, START).is_ok());
+    let clock = Arc::new(AtomicU64::new(START.nanos()));
+    let asks = |ask: Ask| {
+        let (store, clock) = (Arc::clone(&store), Arc::clone(&clock));
+        thread::spawn(move || {
+            let read = || Tick::from_nanos(clock.load(Ordering::Acquire));
+            let began = read();
+            u64::from(ask(&store, &read) && began == later)
+        })
+    };
+    let goes_on = asks(Box::new(|store, read| {
+        store.try_later("a", 1, START, read).is_some()
+    }));
+    let reads = asks(Box::new(reads));
+    clock.store(later.nanos(), Ordering::Release);
+    let took = goes_on.join().expect("no panic") + reads.join().expect("no panic");
+    let some = |&n: &u64| store.try_acquire_at("a", n, later).is_ok();
+    let rest = [8, 4, 2, 1].iter().filter(|n| some(n)).sum::<u64>();
+    took + rest
+}
+
+type Ask = Box<dyn FnOnce(&Keyed, &dyn Fn() -> Tick) -> bool + Send>;
+
+const BURST: u64 = 8;
+
+#[test]
+fn what_is_taken_of_a_key_without_a_reading_is_charged_when_it_was_taken_or_later() {
+    explore(
+        || {
+            // What was there then does not do, so that it reads the clock.
+            let never = Tick::from_nanos(0);
+            let all = together(move |store, read| store.try_later("a", 1, never, read).is_some());
+            assert!(all <= BURST, "{all}");
+        },
+        &[Bug::Forgotten, Bug::ReadBefore],
+    );
+}
+
+#[test]
+fn who_says_when_it_is_leaves_what_is_taken_of_a_key_without_a_reading_to_others() {
+    explore(
+        || {
+            let all = together(|store, read| store.try_acquire_at("a", 1, read()).is_ok());
+            assert!(all <= BURST, "{all}");
+        },
+        &[Bug::Forgotten, Bug::ChargedEarly],
     );
 }

@@ -24,6 +24,7 @@ pub(crate) enum Bug {
     TurnUnchanged,
     Forgotten,
     ReadBefore,
+    ChargedEarly,
     LeaseUnseen,
     LeaseBeforeEpoch,
 }

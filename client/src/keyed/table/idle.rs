@@ -1,31 +1,30 @@
 //! Keys that are forgotten before anybody needs their room.
 
-use super::line::{READY, class_of, vacated};
-use super::{Group, Table};
+use super::line::{Found, READY, class_of, vacated};
+use super::{Group, Limits, Table};
 use crate::sync::Ordering;
-use aliquot_core::unit::Tick;
 
 impl Table {
-    /// Frees the slots of which `idle` says since when they are full, given class and debt.
-    pub(in super::super) fn free_if(&self, idle: impl Fn(u16, u64) -> Option<Tick>) -> usize {
+    /// Frees the slots of which `idle` says since when they are full.
+    pub(in super::super) fn free_if(&self, idle: &impl Limits) -> usize {
         self.groups
             .iter()
-            .map(|group| self.free_in(group, &idle))
+            .map(|group| self.free_in(group, idle))
             .sum()
     }
 
     /// The same in one group, the next one at each call: in as many calls as there are groups, all of them.
-    pub(in super::super) fn sweep(&self, idle: impl Fn(u16, u64) -> Option<Tick>) {
+    pub(in super::super) fn sweep(&self, idle: &impl Limits) {
         let at = self.swept.fetch_add(1, Ordering::Relaxed) as usize % self.groups.len();
-        self.free_in(&self.groups[at], &idle);
+        self.free_in(&self.groups[at], idle);
     }
 
-    fn free_in(&self, group: &Group, idle: &impl Fn(u16, u64) -> Option<Tick>) -> usize {
+    fn free_in(&self, group: &Group, idle: &impl Limits) -> usize {
         let mut freed = 0;
         for (place, line) in group.lines.iter().enumerate() {
             let owner = line.owner.load(Ordering::Acquire);
-            let since = |debt| idle(class_of(owner), debt);
-            if owner & READY == 0 || since(line.debt.load(Ordering::Acquire)).is_none() {
+            let since = |word| idle.full_since(class_of(owner), word);
+            if owner & READY == 0 || since(Found { line, owner }.settled(idle)).is_none() {
                 continue;
             }
             if !line.make_busy(owner) {

@@ -2,6 +2,7 @@
 
 use super::super::name::{Name, Spelled, WORDS};
 use super::super::near::fetch;
+use super::Limits;
 use crate::sync::{self, AtomicU64, Bug, Ordering, fence};
 
 pub(super) const READY: u64 = 1;
@@ -121,9 +122,9 @@ impl Line {
 }
 
 impl Found<'_> {
-    /// What is owed.
+    /// What is owed, and perhaps how much of it is charged later.
     #[inline(always)]
-    pub(in super::super) fn debt(&self) -> u64 {
+    pub(in super::super) fn word(&self) -> u64 {
         self.line.debt.load(Ordering::Acquire)
     }
 
@@ -140,7 +141,7 @@ impl Found<'_> {
             return None;
         }
         let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
-        let mut debt = self.debt();
+        let mut debt = self.word();
         let lowered = loop {
             let next = lower(debt);
             match line.debt.compare_exchange(debt, next, done, found) {
@@ -150,6 +151,16 @@ impl Found<'_> {
         };
         line.owner.store(owner, Ordering::Release);
         Some(lowered)
+    }
+
+    /// The word after what was deferred of it was charged, if nobody else has a hold of the slot.
+    pub(in super::super) fn settled(&self, limits: &impl Limits) -> u64 {
+        let (word, class) = (self.word(), class_of(self.owner));
+        if limits.charged(class, word).is_none() {
+            return word;
+        }
+        let mut charge = |word| limits.charged(class, word).unwrap_or(word);
+        self.hold(&mut charge).map_or(word, |(_, charged)| charged)
     }
 
     /// Whether the slot is still that key's, and so was whatever was read of it.

@@ -43,7 +43,9 @@ fn a_thread_that_asks_is_ended() {
 fn limiters_ask_nobody() {
     let mut all = Vec::from(limiters());
     // What keeps them is kept.
-    let leased: Vec<_> = [Pace::Single, Pace::Strict, Pace::Relaxed].map(leased).into();
+    let leased: Vec<_> = [Pace::Single, Pace::Strict, Pace::Relaxed]
+        .map(leased)
+        .into();
     all.extend(leased.iter().map(|(limiter, ..)| limiter.clone()));
     for limiter in all {
         let other = limiter.clone();

@@ -1,0 +1,318 @@
+//! Keys of which some is charged later, beside buckets that know when each token was taken.
+
+use crate::cell::Slot;
+use crate::clock::ManualClock;
+use crate::keyed::Keyed;
+use crate::limit::Limit;
+use crate::refused::Reason;
+use crate::tier::{Slip, Tier};
+use aliquot_core::unit::{Span, Tick};
+use proptest::prelude::*;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+const START: Tick = Tick::from_nanos(1_000_000_000_000);
+const SECOND: u64 = 1_000_000_000;
+
+/// Something that happens to a store.
+#[derive(Clone, Debug)]
+enum Op {
+    Pass(u64),
+    /// A thread asks, which goes by what it read last.
+    Ask(usize, usize, u64),
+    AskAt(usize, u64),
+    AskEach(Vec<(usize, u64)>),
+    Take(usize, u64),
+    /// Puts back what was taken so many takes ago.
+    PutBack(usize, u64),
+    Owe(usize, u64),
+    Look(usize),
+    Newcomer(u64),
+    Forget(u64),
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let key = || 0..3_usize;
+    let n = || prop_oneof![8 => 1..3_u64, 1 => 3..70_u64];
+    let some = prop_oneof![
+        4 => prop_oneof![0..20_u64, 0..SECOND / 10, 0..5 * SECOND].prop_map(Op::Pass),
+        12 => (0..2_usize, key(), n()).prop_map(|(thread, key, n)| Op::Ask(thread, key, n)),
+        2 => (key(), n()).prop_map(|(key, n)| Op::AskAt(key, n)),
+        1 => prop::collection::vec((key(), n()), 1..4).prop_map(Op::AskEach),
+        1 => (key(), n()).prop_map(|(key, n)| Op::Take(key, n)),
+        1 => (0..3_usize, n()).prop_map(|(ago, n)| Op::PutBack(ago, n)),
+        1 => (0..3_usize, n()).prop_map(|(ago, n)| Op::Owe(ago, n)),
+        1 => key().prop_map(Op::Look),
+        2 => (0..200_u64).prop_map(Op::Newcomer),
+        1 => (0..SECOND).prop_map(Op::Forget),
+    ];
+    prop::collection::vec(some, 1..150)
+}
+
+/// A bucket that is charged for each token when it is taken, in grains.
+#[derive(Clone, Copy, Debug, Default)]
+struct Knows {
+    debt: u64,
+    /// It may owe more.
+    at_most: bool,
+}
+
+struct Both {
+    store: Keyed,
+    clock: Arc<ManualClock>,
+    now: Cell<Tick>,
+    /// What each thread read last.
+    read: [Cell<Tick>; 2],
+    knows: BTreeMap<String, Knows>,
+    slot: Slot,
+    token: u64,
+    most: u64,
+}
+
+fn name(which: usize) -> String {
+    format!("user/{which:018}")
+}
+
+impl Both {
+    fn new(per_sec: u64, burst: u64) -> Self {
+        let clock = Arc::new(ManualClock::new());
+        clock.set(START);
+        let builder = Keyed::builder(Limit::per_sec(per_sec), burst, 16);
+        let builder = builder.clock(Arc::clone(&clock) as _).seed(7);
+        let store = builder.deferring().build().expect("a store");
+        let (slot, token, most) = store.first_class();
+        Self {
+            store,
+            clock,
+            now: Cell::new(START),
+            read: [Cell::new(START), Cell::new(START)],
+            knows: BTreeMap::new(),
+            slot: slot.expect("a limit"),
+            token,
+            most,
+        }
+    }
+
+    /// What was made, rounded down.
+    fn made(&self) -> u64 {
+        self.slot.made(self.now.get()).0
+    }
+
+    /// `n` tokens of a key were admitted now: they are there.
+    fn admitted(&mut self, key: &str, n: u64) -> Result<(), TestCaseError> {
+        let (made, more) = self.slot.made(self.now.get());
+        let knows = self.knows.entry(key.to_owned()).or_default();
+        // The fraction of a unit that is made is nobody's yet.
+        knows.debt = knows.debt.max(made + u64::from(more)) + n * self.token;
+        let most = made + u64::from(more) + self.slot.burst;
+        prop_assert!(knows.debt <= most, "{n} of {key}: {} of {most}", knows.debt);
+        Ok(())
+    }
+
+    /// The store has what a bucket that knows has, but for what is deferred at most.
+    fn compare(&self, key: &str) -> Result<(), TestCaseError> {
+        let burst = self.slot.burst;
+        let knows = self.knows.get(key).copied().unwrap_or_default();
+        let debt = knows.debt;
+        let level = burst.saturating_sub(debt.saturating_sub(self.made())) / self.token;
+        let mine = self.store.tokens_at(key, self.now.get());
+        prop_assert!(mine <= level, "{key} has {mine} of {level}");
+        prop_assert!(
+            knows.at_most || mine + self.most + 1 >= level,
+            "{key} has {mine} of {level}"
+        );
+        Ok(())
+    }
+
+    /// Whether it was admitted without the long way.
+    fn ask(&mut self, thread: usize, key: &str, n: u64) -> Result<bool, TestCaseError> {
+        let floor = self.read[thread].get();
+        let (now, read) = (&self.now, &self.read[thread]);
+        let clock = || {
+            read.set(now.get());
+            now.get()
+        };
+        let short = self.store.try_later(key, n, floor, clock).is_some();
+        if short || self.store.try_acquire(key, n).is_ok() {
+            self.admitted(key, n)?;
+        }
+        Ok(short)
+    }
+
+    fn happens(&mut self, op: &Op, slips: &mut Vec<(usize, Slip)>) -> Result<(), TestCaseError> {
+        let now = self.now.get();
+        match *op {
+            Op::Pass(nanos) => {
+                self.now.set(now.after(Span::from_nanos(nanos)));
+                self.clock.set(self.now.get());
+            }
+            Op::Ask(thread, which, n) => {
+                self.ask(thread, &name(which), n)?;
+            }
+            Op::AskAt(which, n) => {
+                if self.store.try_acquire_at(&name(which), n, now).is_ok() {
+                    self.admitted(&name(which), n)?;
+                }
+            }
+            Op::AskEach(ref asked) => {
+                let names: Vec<_> = asked.iter().map(|&(which, n)| (name(which), n)).collect();
+                let asked: Vec<_> = names.iter().map(|(key, n)| (key.as_str(), *n)).collect();
+                let mut answers = vec![Ok(()); asked.len()];
+                self.store.try_each_at(&asked, &mut answers, now);
+                for ((key, n), _) in names
+                    .iter()
+                    .zip(&answers)
+                    .filter(|(_, answer)| answer.is_ok())
+                {
+                    self.admitted(key, *n)?;
+                }
+            }
+            Op::Take(which, n) => {
+                let (key, slip) = (name(which), self.store.tier(&name(which)).take_at(n, now));
+                if let Ok(slip) = slip {
+                    self.admitted(&key, n)?;
+                    slips.push((which, slip));
+                }
+            }
+            Op::PutBack(ago, n) => {
+                if let Some(&(which, ref slip)) = slips.iter().rev().nth(ago) {
+                    let n = n.min(slip.tokens());
+                    self.store.tier(&name(which)).put_back_at(slip, n, now);
+                    let (made, token) = (self.made(), self.token);
+                    let knows = self.knows.entry(name(which)).or_default();
+                    // All of it, but what was made since: the store may say that others rest on some.
+                    knows.debt = made
+                        .max(knows.debt.saturating_sub(n * token))
+                        .min(knows.debt);
+                    knows.at_most = true;
+                    // Each once.
+                    let at = slips.len() - 1 - ago;
+                    slips.remove(at);
+                }
+            }
+            Op::Owe(ago, n) => {
+                if let Some(&(which, ref slip)) = slips.iter().rev().nth(ago) {
+                    let owed = self.store.tier(&name(which)).owe_at(slip, n, now);
+                    let (made, token) = (self.made(), self.token);
+                    let knows = self.knows.entry(name(which)).or_default();
+                    knows.debt = knows.debt.max(made) + owed * token;
+                }
+            }
+            Op::Look(which) => self.compare(&name(which))?,
+            Op::Newcomer(which) => {
+                let key = format!("new/{which:018}");
+                match self.store.try_acquire(&key, 1) {
+                    Ok(()) => self.admitted(&key, 1)?,
+                    Err(refused) => prop_assert!(
+                        matches!(refused.reason, Reason::NoRoom | Reason::Throttled),
+                        "{refused}"
+                    ),
+                }
+            }
+            Op::Forget(nanos) => {
+                self.store.forget_idle(Duration::from_nanos(nanos), now);
+            }
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn no_key_admits_more_than_a_bucket_that_knows_when_each_was_taken(
+        per_sec in prop_oneof![Just(1_u64), 2..200_u64, Just(1_000)], burst in prop_oneof![Just(64_u64), 64..200_u64, Just(960), Just(2_000)],
+        ops in ops(),
+    ) {
+        let mut both = Both::new(per_sec, burst);
+        let mut slips = Vec::new();
+        for op in &ops {
+            both.happens(op, &mut slips)?;
+        }
+    }
+}
+
+/// Of a sixteenth at most is the clock read, where there is enough for that.
+#[test]
+fn who_asks_often_reads_the_clock_now_and_then() {
+    for (burst, each) in [(64, 2), (640, 11), (960, 16), (1_000_000, 16)] {
+        let both = Both::new(1_000, burst);
+        let key = name(1);
+        assert!(both.store.try_acquire(&key, 1).is_ok());
+        let read = Cell::new(0);
+        let clock = || {
+            read.set(read.get() + 1);
+            START
+        };
+        for _ in 0..burst / 2 {
+            assert!(both.store.try_later(&key, 1, START, clock).is_some());
+        }
+        assert_eq!(read.get(), burst / 2 / each, "{burst}");
+    }
+}
+
+/// A burst is there to the token, whoever asks for it, and however.
+#[test]
+fn all_of_a_burst_is_there_and_no_more() {
+    for burst in [1, 63, 64, 100, 960, 5_000] {
+        let mut both = Both::new(0, burst);
+        let key = name(1);
+        assert!(both.store.try_acquire(&key, 1).is_ok());
+        for left in (0..burst - 1).rev() {
+            assert!(both.ask(0, &key, 1).is_ok(), "{left} of {burst}");
+            assert_eq!(both.store.tokens_at(&key, START), left);
+        }
+        assert!(both.store.try_acquire(&key, 1).is_err());
+    }
+}
+
+/// What was deferred is missing when somebody looks, and made again after that.
+#[test]
+fn what_was_deferred_is_missing_until_it_was_made_after_a_look() {
+    let both = Both::new(100, 6_400);
+    let key = name(1);
+    assert!(both.store.try_acquire(&key, 1).is_ok());
+    for _ in 0..15 {
+        let clock = || panic!("it is read for nothing");
+        assert!(both.store.try_later(&key, 1, START, clock).is_some());
+    }
+    let later = START.after(Span::from_secs(3_600));
+    both.clock.set(later);
+    assert_eq!(both.store.tokens_at(&key, later), 6_400 - 15);
+    let later = later.after(Span::from_millis(150));
+    assert_eq!(both.store.tokens_at(&key, later), 6_400);
+}
+
+/// A key of which some is deferred makes room for others once that is made again.
+#[test]
+fn a_key_of_which_some_is_deferred_is_forgotten_like_any_other() {
+    let both = Both::new(100, 6_400);
+    let keys = 400;
+    let (mut now, mut later) = (START, 0);
+    for which in 0..keys as usize {
+        // Until there is room, if all others owe something.
+        while both.store.try_acquire(&name(which), 1).is_err() {
+            now = now.after(Span::from_millis(20));
+            both.clock.set(now);
+        }
+        // One that stands where it does not most likely goes the long way.
+        later += u64::from(both.store.try_later(&name(which), 1, now, || now).is_some());
+    }
+    assert!(later > keys / 2);
+    assert!(both.store.len() <= 32);
+    assert!(
+        now.since(START) < Span::from_secs(60),
+        "one token each, and no more"
+    );
+    let idle = Duration::from_millis(10);
+    let later = now.after(Span::from_secs(1));
+    both.clock.set(later);
+    both.store.forget_idle(idle, later);
+    assert!(!both.store.is_empty(), "the last ones are charged first");
+    let later = later.after(Span::from_secs(1));
+    both.store.forget_idle(idle, later);
+    assert!(both.store.is_empty());
+}

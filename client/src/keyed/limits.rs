@@ -1,0 +1,75 @@
+//! What the table asks of the limits of its keys.
+
+use super::table::Limits;
+use super::{Class, Deferral, Keyed};
+use crate::cell::tariff::Tariff;
+use aliquot_core::unit::{Span, Tick};
+
+impl Class {
+    /// What its tokens cost, and how much of it may be charged later.
+    #[inline(always)]
+    pub(super) const fn fares(&self) -> (&Tariff, Deferral) {
+        (&self.tariff, self.deferral)
+    }
+}
+
+impl Limits for Keyed {
+    fn full_since(&self, class: u16, word: u64) -> Option<Tick> {
+        let class = self.classes.get(usize::from(class))?;
+        let slot = class.slot.as_ref()?;
+        if class.deferral.deferred(word) > 0 {
+            return None;
+        }
+        let whole = slot.time_until(class.deferral.debt(word));
+        whole.map(|span| slot.base.after(span))
+    }
+
+    fn charged(&self, class: u16, word: u64) -> Option<u64> {
+        let class = self.classes.get(usize::from(class))?;
+        let slot = class.slot.as_ref()?;
+        if class.deferral.deferred(word) == 0 {
+            return None;
+        }
+        let (made, more) = slot.made(self.clock.now());
+        let full = made.saturating_add(u64::from(more));
+        Some(class.deferral.owed(word, full))
+    }
+
+    fn made_by(&self, class: u16, at: Tick) -> u64 {
+        let class = self.classes.get(usize::from(class));
+        let slot = class.and_then(|class| class.slot.as_ref());
+        slot.map_or(0, |slot| slot.made(at).0)
+    }
+}
+
+/// The limits of a store whose keys are to be forgotten once they are full for so long.
+pub(super) struct IdleFor<'a> {
+    store: &'a Keyed,
+    idle: Span,
+    now: Tick,
+}
+
+impl Keyed {
+    pub(super) const fn idle_for(&self, idle: Span, now: Tick) -> IdleFor<'_> {
+        IdleFor {
+            store: self,
+            idle,
+            now,
+        }
+    }
+}
+
+impl Limits for IdleFor<'_> {
+    fn full_since(&self, class: u16, word: u64) -> Option<Tick> {
+        let since = self.store.full_since(class, word)?;
+        (since <= self.now && self.now.since(since) >= self.idle).then_some(since)
+    }
+
+    fn charged(&self, class: u16, word: u64) -> Option<u64> {
+        self.store.charged(class, word)
+    }
+
+    fn made_by(&self, class: u16, at: Tick) -> u64 {
+        self.store.made_by(class, at)
+    }
+}
