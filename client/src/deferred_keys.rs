@@ -141,6 +141,18 @@ impl Both {
         Ok(short)
     }
 
+    fn put_back(&mut self, key: &str, slip: &Slip, n: u64) {
+        let n = n.min(slip.tokens());
+        self.store.tier(key).put_back_at(slip, n, self.now.get());
+        let (made, token) = (self.made(), self.token);
+        let knows = self.knows.entry(key.to_owned()).or_default();
+        // All of it, but what was made since: the store may say that others rest on some.
+        knows.debt = made
+            .max(knows.debt.saturating_sub(n * token))
+            .min(knows.debt);
+        knows.at_most = true;
+    }
+
     fn happens(&mut self, op: &Op, slips: &mut Vec<(usize, Slip)>) -> Result<(), TestCaseError> {
         let now = self.now.get();
         match *op {
@@ -177,19 +189,10 @@ impl Both {
                 }
             }
             Op::PutBack(ago, n) => {
-                if let Some(&(which, ref slip)) = slips.iter().rev().nth(ago) {
-                    let n = n.min(slip.tokens());
-                    self.store.tier(&name(which)).put_back_at(slip, n, now);
-                    let (made, token) = (self.made(), self.token);
-                    let knows = self.knows.entry(name(which)).or_default();
-                    // All of it, but what was made since: the store may say that others rest on some.
-                    knows.debt = made
-                        .max(knows.debt.saturating_sub(n * token))
-                        .min(knows.debt);
-                    knows.at_most = true;
+                if let Some(at) = slips.len().checked_sub(ago + 1) {
                     // Each once.
-                    let at = slips.len() - 1 - ago;
-                    slips.remove(at);
+                    let (which, slip) = slips.remove(at);
+                    self.put_back(&name(which), &slip, n);
                 }
             }
             Op::Owe(ago, n) => {
@@ -252,6 +255,26 @@ fn who_asks_often_reads_the_clock_now_and_then() {
         }
         assert_eq!(read.get(), burst / 2 / each, "{burst}");
     }
+}
+
+/// As long as a word lasts for 34 years.
+#[test]
+fn keys_are_charged_later_where_a_token_is_made_in_whole_nanoseconds() {
+    for (per_sec, burst, most) in [
+        (1_000, 1_000, 15),
+        (1_000, 640, 10),
+        (1_000, 63, 0),
+        (300, 1_000, 0),
+    ] {
+        assert_eq!(
+            Both::new(per_sec, burst).most,
+            most,
+            "{per_sec} a second, {burst}"
+        );
+    }
+    let store = Keyed::new(Limit::per_sec(1_000), 1_000, 10).expect("a store");
+    let said = store.clock_is_in_place();
+    assert_eq!(store.first_class().2, if said { 15 } else { 0 });
 }
 
 /// A burst is there to the token, whoever asks for it, and however.

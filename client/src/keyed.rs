@@ -35,6 +35,11 @@ use table::Table;
 /// most its `burst + rate · t`, whatever was forgotten. Who comes late with a reading, from before some key that was forgotten was full,
 /// finds a new key short of what is made until then.
 ///
+/// Where the burst is 64 or more and a token is made in a whole number of nanoseconds (1,000 a second, not 300), most decisions by
+/// [`Keyed::try_acquire`] read no clock: of each key up to fifteen tokens, and a 64th of the burst, may be charged later than they were taken, as of the next
+/// reading that is made for that key. That never admits more. A key whose bucket was full may lack as many when somebody looks at it again,
+/// however much later, until they are made. A store with a clock of its own ([`KeyedBuilder::clock`]), and whoever says when it is, charges each at once.
+///
 /// Keys are compared in full (above 48 bytes by 128 keyed bits of them). A key may be of one of
 /// several *classes*, each with a limit of its own; the same text in another class is
 /// another key. To find a key takes no lock and allocates nothing; a key that is new takes
@@ -213,7 +218,8 @@ impl Keyed {
 
     /// Forgets the keys that have been full for as long as `idle`, and answers how many those
     /// were. It looks at all there are: for a background task, not for a request; [`KeyedBuilder::idle_after`] does it bit by bit. Memory
-    /// stays as it is; what this saves is looking for room later.
+    /// stays as it is; what this saves is looking for room later. A key of which tokens were still to be charged is charged, and
+    /// forgotten by a later call.
     pub fn forget_idle(&self, idle: Duration, now: Tick) -> usize {
         let idle = Span::from_nanos(u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX));
         self.table.free_if(&self.idle_for(idle, now))

@@ -70,7 +70,7 @@
 //! Threads that decide often on one key hold a few tokens of their own: see [`Batches`]. Decisions on those
 //! look at a clock that the kernel writes down at each of its ticks and that does not count suspended
 //! time, of which the session tells it at least four times a second. So after a suspend, and until the session's first look, at
-//! most one batch for each thread, of at most 1,024 tokens and a 64th of the burst, is admitted under a lease that is over. What is
+//! most one batch for each thread, of at most 2,048 tokens and a 64th of the burst, is admitted under a lease that is over. What is
 //! decided on the word that threads share reads the boot clock itself.
 
 /// The guide, whose examples are compiled and run.

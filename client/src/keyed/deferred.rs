@@ -186,6 +186,10 @@ impl super::Keyed {
         by_words!(key, W => self.charge_later::<W>(key, n, floor, || Some(clock())))
     }
 
+    pub(crate) const fn clock_is_in_place(&self) -> bool {
+        matches!(self.clock, crate::clock::Source::InPlace(_))
+    }
+
     /// The limit of class 0, what a token of it costs, and how many may be charged later.
     pub(crate) fn first_class(&self) -> (Option<Slot>, u64, u64) {
         (

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// Whether threads may hold a few tokens of their own, and what a decision on those looks at.
 ///
-/// A thread that decides often on one key, by [`Limiter::try_acquire`], takes up to 64 tokens at once, and up to 1,024 if
+/// A thread that decides often on one key, by [`Limiter::try_acquire`], takes up to 64 tokens at once, and up to 2,048 if
 /// 64 last it for less than 100 µs; in any case at most a 64th of the burst. Then it spends them without a compare-and-swap. They count toward the burst, so the
 /// envelope holds to the token, however long they are kept. What it costs: a thread that stops keeps
 /// at most that many tokens from others, for about a millisecond after those are refused, and then they
@@ -43,9 +43,9 @@ pub enum Batches {
     /// whatever was frozen meanwhile. A limit of a process's own has no lease: it reads none.
     #[default]
     Strict,
-    /// No decision on a thread's own tokens reads a clock. The session ends them with the
-    /// lease; a process that was frozen past it may admit with them before its session goes on: at most
-    /// one batch for each thread, here never more than 64 tokens.
+    /// The same for every 64th of a thread's own tokens; no decision on the others reads a clock. The session ends them with the
+    /// lease; a process that was frozen past it may admit with them before its session goes on: fewer than 64 tokens for each thread,
+    /// however many that holds.
     Relaxed,
 }
 
