@@ -45,6 +45,8 @@ pub(crate) enum Bug {
     ReadBefore,
     /// Who says when it is charges what was taken of a key without a reading of the clock.
     ChargedEarly,
+    /// A key is taken for full by its debt, whatever of that is still to be charged.
+    FullByDebt,
     /// Who decides does not look at the lease.
     LeaseUnseen,
     /// Who decides looks at the lease before it looks at what is held.

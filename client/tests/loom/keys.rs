@@ -8,22 +8,28 @@ use crate::sync::{AtomicU64, Bug, Ordering};
 use aliquot_core::unit::{Span, Tick};
 use loom::thread;
 use std::sync::Arc;
+use std::time::Duration;
 
 const START: Tick = Tick::from_nanos(1_000_000_000_000);
 
-/// A table whose slots are all taken: by a key that is full at the tick answered, and by keys that
-/// owe something then.
-fn crowded() -> (Arc<Keyed>, Tick) {
+/// A store of keys with this burst, of which some may be charged later where it is more than one.
+fn store_of(burst: u64) -> (Keyed, ManualClock) {
     let clock = ManualClock::new();
     clock.set(START);
-    let builder = Keyed::builder(Limit::per_sec(1), 1, 1);
-    let store = builder.clock(Arc::new(clock)).seed(7).build();
-    let store = store.expect("a store");
-    let now = START.after(Span::from_secs(1));
+    let builder = Keyed::builder(Limit::per_sec(1), burst, 1).deferring();
+    let store = builder.clock(Arc::new(clock.clone())).seed(7).build();
+    (store.expect("a store"), clock)
+}
+
+/// A table whose slots are all taken: by a key that is full at the tick answered, and by keys that
+/// owe something then.
+fn crowded(burst: u64) -> (Arc<Keyed>, Tick) {
+    let (store, _) = store_of(burst);
+    let now = START.after(Span::from_secs(burst));
     assert!(store.try_acquire_at("old", 1, START).is_ok());
     for which in 0..100 {
         let just = START.after(Span::from_millis(1));
-        let _ = store.try_acquire_at(&format!("busy/{which}"), 1, just);
+        let _ = store.try_acquire_at(&format!("busy/{which}"), burst, just);
     }
     (Arc::new(store), now)
 }
@@ -32,7 +38,7 @@ fn crowded() -> (Arc<Keyed>, Tick) {
 fn a_key_that_is_charged_while_it_is_pushed_out_is_charged_once_and_for_all() {
     explore(
         || {
-            let (store, now) = crowded();
+            let (store, now) = crowded(1);
             let charges = {
                 let store = Arc::clone(&store);
                 thread::spawn(move || u64::from(store.try_acquire_at("old", 1, now).is_ok()))
@@ -48,27 +54,11 @@ fn a_key_that_is_charged_while_it_is_pushed_out_is_charged_once_and_for_all() {
     );
 }
 
-/// The same with keys that may be charged later.
-fn crowded_later() -> (Arc<Keyed>, Tick) {
-    let clock = ManualClock::new();
-    clock.set(START);
-    let builder = Keyed::builder(Limit::per_sec(1), 2, 1).deferring();
-    let store = builder.clock(Arc::new(clock)).seed(7).build();
-    let store = store.expect("a store");
-    let now = START.after(Span::from_secs(2));
-    assert!(store.try_acquire_at("old", 1, START).is_ok());
-    for which in 0..100 {
-        let just = START.after(Span::from_millis(1));
-        let _ = store.try_acquire_at(&format!("busy/{which}"), 2, just);
-    }
-    (Arc::new(store), now)
-}
-
 #[test]
 fn a_key_that_is_charged_later_while_it_is_pushed_out_is_charged_once_and_for_all() {
     explore(
         || {
-            let (store, now) = crowded_later();
+            let (store, now) = crowded(2);
             let charges = {
                 let store = Arc::clone(&store);
                 thread::spawn(move || u64::from(store.try_later("old", 1, now, || now).is_some()))
@@ -83,14 +73,34 @@ fn a_key_that_is_charged_later_while_it_is_pushed_out_is_charged_once_and_for_al
     );
 }
 
+#[test]
+fn a_key_that_is_charged_later_is_not_forgotten_as_if_it_were_full() {
+    explore(
+        || {
+            let (floor, now) = (
+                START.after(Span::from_secs(1)),
+                START.after(Span::from_secs(3)),
+            );
+            let (store, clock) = store_of(2);
+            let store = Arc::new(store);
+            assert!(store.try_acquire_at("old", 1, START).is_ok());
+            clock.set(now);
+            let charges = {
+                let store = Arc::clone(&store);
+                thread::spawn(move || u64::from(store.try_later("old", 1, floor, || now).is_some()))
+            };
+            store.forget_idle(Duration::ZERO, now);
+            let took = charges.join().expect("no panic");
+            assert!(took + store.tokens_at("old", now) <= 2, "its burst is two");
+        },
+        &[Bug::FullByDebt],
+    );
+}
+
 /// One who goes by what was there at the start, and one who asks as `reads` does, by a clock that goes on: how many they were admitted of what
 /// they asked for when all had been made again, and what was left then, of a burst of eight.
 fn together(reads: impl Fn(&Keyed, &dyn Fn() -> Tick) -> bool + Send + 'static) -> u64 {
-    let builder = Keyed::builder(Limit::per_sec(1), BURST, 1).deferring();
-    let by = ManualClock::new();
-    by.set(START);
-    let store = builder.clock(Arc::new(by)).seed(7).build();
-    let store = Arc::new(store.expect("a store"));
+    let store = Arc::new(store_of(BURST).0);
     let later = START.after(Span::from_secs(100));
     assert!(store.try_acquire_at("a", 1, START).is_ok());
     let clock = Arc::new(AtomicU64::new(START.nanos()));

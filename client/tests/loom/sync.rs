@@ -25,6 +25,7 @@ pub(crate) enum Bug {
     Forgotten,
     ReadBefore,
     ChargedEarly,
+    FullByDebt,
     LeaseUnseen,
     LeaseBeforeEpoch,
 }
