@@ -190,17 +190,15 @@ impl Keyed {
         let (Some(slot), scale) = (self.classes[0].slot, self.classes[0].grains_per_token) else {
             return u64::MAX;
         };
-        let (made, more) = slot.made(now);
-        let full = made.saturating_add(u64::from(more));
         let owed = by_words!(key, W => {
             let name = self.table.maker().name::<W>(0, key);
             let found = self.table.find(&name.spelled());
             found.map_or_else(
                 || self.table.owed_by_new(0, now, self),
-                |found| self.deferral.owed(found.settled(self), full),
+                |found| self.deferral.owed(found.settled(self), slot.made_up(now)),
             )
         });
-        let missing = owed.saturating_sub(made);
+        let missing = owed.saturating_sub(slot.made(now).0);
         slot.grains(slot.burst.saturating_sub(missing)) / scale
     }
 

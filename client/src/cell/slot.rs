@@ -100,6 +100,13 @@ impl Slot {
         made.unwrap_or_else(|| made_of(u128::from(nanos) * u128::from(self.mult), self.places))
     }
 
+    /// The same rounded up: what a bucket that is full by then owes.
+    #[inline(always)]
+    pub(crate) fn made_up(&self, now: Tick) -> u64 {
+        let (made, more) = self.made(now);
+        made.saturating_add(u64::from(more))
+    }
+
     /// The least time from the base in which so many units are made; `None` if never.
     pub(crate) fn time_until(&self, units: u64) -> Option<Span> {
         if units == 0 {

@@ -31,8 +31,7 @@ impl Limits for Keyed {
         if class.deferral.deferred(word) == 0 {
             return None;
         }
-        let (made, more) = slot.made(self.clock.now());
-        let full = made.saturating_add(u64::from(more));
+        let full = slot.made_up(self.clock.now());
         Some(class.deferral.owed(word, full))
     }
 

@@ -158,8 +158,7 @@ impl Keyed {
                     return 0;
                 };
                 // After the debt: a reading must not be behind those of others who were charged.
-                let (made, more) = slot.made(clock().max(charged.at));
-                let full = made.saturating_add(u64::from(more));
+                let full = slot.made_up(clock().max(charged.at));
                 // No more is lost than what was made since.
                 let since = full.saturating_sub(slot.made(charged.at).0);
                 let mut same = true;
