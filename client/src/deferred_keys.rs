@@ -309,6 +309,28 @@ fn what_was_deferred_is_missing_until_it_was_made_after_a_look() {
     assert_eq!(both.store.tokens_at(&key, later), 6_400);
 }
 
+/// What was made again meanwhile is not put back, though it is still to be charged.
+#[test]
+fn what_is_said_to_be_put_back_is_what_others_can_have() {
+    let both = Both::new(1, 128);
+    let key = name(1);
+    assert!(both.store.try_acquire(&key, 1).is_ok());
+    let now = START.after(Span::from_secs(10));
+    both.clock.set(now);
+    for _ in 0..2 {
+        assert!(both.store.try_later(&key, 1, now, || now).is_some());
+    }
+    let slip = both
+        .store
+        .tier(&key)
+        .take_at(2, now)
+        .expect("they are there");
+    let later = now.after(Span::from_secs(2));
+    both.clock.set(later);
+    assert_eq!(both.store.tier(&key).put_back_at(&slip, 2, later), 0);
+    assert_eq!(both.store.tokens_at(&key, later), 128 - 2);
+}
+
 /// A key of which some is deferred makes room for others once that is made again.
 #[test]
 fn a_key_of_which_some_is_deferred_is_forgotten_like_any_other() {
