@@ -1,6 +1,7 @@
 //! Limits of as many keys as there is memory for, and no more.
 
 mod ask;
+mod batch;
 mod builder;
 mod deferred;
 mod limits;
@@ -88,9 +89,6 @@ struct Class {
 }
 
 impl Keyed {
-    /// How many keys are worked on at once in a batch, so that their memory is fetched together.
-    const BATCH: usize = 16;
-
     /// The most keys: 2³² × 4/5.
     pub const KEYS_MAX: usize = (1 << 32) / 5 * 4;
 
@@ -147,41 +145,6 @@ impl Keyed {
     /// [`Refused`]; nothing was taken. A class that there is not has [`Reason::NoBudget`](crate::Reason::NoBudget).
     pub fn try_acquire_of(&self, class: u16, key: &str, n: u64, now: Tick) -> Result<(), Refused> {
         by_words!(key, W => self.ask_of::<W>(class, key, n, now))
-    }
-
-    /// Takes `n` for each of these keys, of class 0, each on its own, and writes the answers
-    /// into `answers`, as many as there are of both. One clock reading serves all, and the
-    /// memory of several keys is fetched at once.
-    pub fn try_each(&self, asked: &[(&str, u64)], answers: &mut [Result<(), Refused>]) {
-        self.try_each_at(asked, answers, self.clock.now());
-    }
-
-    /// [`Keyed::try_each`] at a reading of its clock.
-    pub fn try_each_at(
-        &self,
-        asked: &[(&str, u64)],
-        answers: &mut [Result<(), Refused>],
-        now: Tick,
-    ) {
-        for (asked, answers) in asked
-            .chunks(Self::BATCH)
-            .zip(answers.chunks_mut(Self::BATCH))
-        {
-            // Three rounds, so that no fetch waits for the end of another one's.
-            let mut hashes = [0; Self::BATCH];
-            for (hash, (key, _)) in hashes.iter_mut().zip(asked) {
-                *hash = by_words!(key, W => self.table.maker().name::<W>(0, key).hash);
-                self.table.home(*hash).fetch_tags();
-            }
-            let mut likely = [0; Self::BATCH];
-            for (likely, &hash) in likely.iter_mut().zip(&hashes).take(asked.len()) {
-                *likely = self.table.fetch_likely(hash);
-            }
-            let found = hashes.iter().zip(likely);
-            for (((hash, likely), (key, n)), answer) in found.zip(asked).zip(answers) {
-                *answer = by_words!(key, W => self.ask_at::<W>(*hash, likely, key, *n, now));
-            }
-        }
     }
 
     /// The tokens that a key of class 0 has, rounded down; all of them if it is not remembered.

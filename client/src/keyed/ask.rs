@@ -3,7 +3,7 @@
 use super::Keyed;
 use super::deferred::{self, Deferral};
 use super::name::{Spelled, by_words};
-use super::table::{Claimed, Found, No};
+use super::table::{Claimed, Found, Line, No};
 use crate::cell::Slot;
 use crate::cell::plain::after;
 use crate::cell::tariff::Tariff;
@@ -75,19 +75,18 @@ impl Keyed {
         }
     }
 
-    /// The same by a key of class 0 of which it is known where it may stand, and most likely does.
+    /// The same by a key of class 0 of which it is known where it most likely stands.
     #[inline(always)]
     pub(super) fn ask_at<const W: usize>(
         &self,
-        hash: u64,
-        likely: usize,
+        line: &Line,
         key: &str,
         n: u64,
         now: Tick,
     ) -> Result<(), Refused> {
-        let name = self.table.maker().name_at::<W>(hash, 0, key);
+        let name = self.table.maker().name_at::<W>(0, 0, key);
         let fare = self.first.fare(n);
-        let found = self.table.find_at(likely, &name);
+        let found = line.found_at_once(&name);
         let charged = fare.zip(found).and_then(|(fare, found)| {
             let word = found.word();
             let next = self.deferral.at(&self.first, word, fare, now)?;
@@ -160,7 +159,7 @@ impl Keyed {
     /// From the beginning, so that no other decision has to keep what is wanted here.
     #[cold]
     #[inline(never)]
-    fn ask_all(&self, class: u16, key: &str, n: u64, now: Tick) -> Result<(), Refused> {
+    pub(super) fn ask_all(&self, class: u16, key: &str, n: u64, now: Tick) -> Result<(), Refused> {
         let Some(price) = self.price(class, n)? else {
             return Ok(());
         };

@@ -24,7 +24,7 @@ mod group;
 mod idle;
 mod line;
 
-use super::name::{Maker, Name, Spelled};
+use super::name::{Maker, Spelled};
 use super::tags::Tags;
 use crate::native;
 use crate::sync::{self, AtomicU64, Bug, Ordering};
@@ -33,7 +33,7 @@ use group::Group;
 use line::{READY, class_of, vacated};
 use std::sync::{Mutex, PoisonError};
 
-pub(super) use line::{Found, No};
+pub(super) use line::{Found, Line, No};
 
 /// What a table asks of the limits of its keys.
 pub(super) trait Limits {
@@ -142,8 +142,9 @@ impl Table {
         &self.groups[self.scaled(hash)]
     }
 
-    /// The two groups that a key may stand in.
-    fn homes(&self, hash: u64) -> [&Group; 2] {
+    /// The group that a key stands in where its home has too little room.
+    #[inline]
+    fn away(&self, hash: u64) -> &Group {
         let first = self.scaled(hash);
         let mixed = hash.rotate_left(32);
         let second = self.scaled(mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -152,7 +153,12 @@ impl Table {
             true => (first + 1) % self.groups.len(),
             false => second,
         };
-        [&self.groups[first], &self.groups[second]]
+        &self.groups[second]
+    }
+
+    /// The two groups that a key may stand in.
+    fn homes(&self, hash: u64) -> [&Group; 2] {
+        [self.home(hash), self.away(hash)]
     }
 
     #[inline(always)]
@@ -160,23 +166,22 @@ impl Table {
         ((u128::from(hash) * self.groups.len() as u128) >> 64) as usize
     }
 
-    /// The place in its group that a key most likely has, which is fetched.
+    /// The slot that its home's tags name for a key, which is fetched; or, if they name none, the tags of its other group are.
     #[inline(always)]
-    pub(super) fn fetch_likely(&self, hash: u64) -> usize {
-        let group = self.home(hash);
-        let place = group.likely(hash);
-        group.lines[place].fetch();
-        place
+    pub(super) fn fetch_at_home(&self, hash: u64) -> Option<&Line> {
+        let line = self.home(hash).named(hash);
+        match line {
+            Some(line) => line.fetch(),
+            None => self.away(hash).fetch_tags(),
+        }
+        line
     }
 
-    /// A key's slot, looked for in this place of its home.
-    #[inline(always)]
-    pub(super) fn find_at<const W: usize>(
-        &self,
-        likely: usize,
-        name: &Name<W>,
-    ) -> Option<Found<'_>> {
-        self.home(name.hash).lines[likely % Tags::GROUP].found_at_once(name)
+    /// The slot that the tags of its other group name for a key, which is fetched.
+    pub(super) fn fetch_away(&self, hash: u64) -> Option<&Line> {
+        let line = self.away(hash).named(hash)?;
+        line.fetch();
+        Some(line)
     }
 
     /// A key's slot, looked for in all that may be its.

@@ -46,6 +46,7 @@ impl Tags {
     }
 
     /// The slots whose tag is this.
+    #[inline(always)]
     pub(super) fn candidates(&self, tag: u64) -> Candidates {
         let parts = self.0.iter().zip(0..);
         let found = parts.map(|(part, which)| Self::alike(part, tag) << (which * Self::PART));

@@ -73,6 +73,13 @@ impl Group {
         self.tags.likely(Self::first(hash), Tags::tag(hash))
     }
 
+    /// The first slot whose tag is a key's.
+    #[inline(always)]
+    pub(super) fn named(&self, hash: u64) -> Option<&Line> {
+        let mut named = self.tags.candidates(Tags::tag(hash));
+        named.next().map(|place| &self.lines[place])
+    }
+
     /// A slot that is nobody's: of those that a key of this hash likes, or else in its part.
     pub(super) fn free(&self, hash: u64) -> Option<Victim<'_>> {
         let free = self.tags.candidates(0);

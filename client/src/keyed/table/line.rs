@@ -13,7 +13,7 @@ const VERSION: u64 = 1 << 24;
 /// A slot.
 #[derive(Debug)]
 #[repr(align(64))]
-pub(super) struct Line {
+pub(in super::super) struct Line {
     pub(super) debt: AtomicU64,
     pub(super) owner: AtomicU64,
     key: [AtomicU64; WORDS],
@@ -95,7 +95,10 @@ impl Line {
     /// The same at the first look: `None`, too, while somebody changes whose it is. That the words are all of one key is seen
     /// by the owner, which whoever charges looks at again.
     #[inline(always)]
-    pub(super) fn found_at_once<const W: usize>(&self, name: &Name<W>) -> Option<Found<'_>> {
+    pub(in super::super) fn found_at_once<const W: usize>(
+        &self,
+        name: &Name<W>,
+    ) -> Option<Found<'_>> {
         let owner = self.owner.load(Ordering::Acquire);
         let so = owner & (LABEL | READY | BUSY) == name.label | READY && self.says(&name.words);
         so.then_some(Found { line: self, owner })
