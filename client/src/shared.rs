@@ -28,12 +28,12 @@ pub(crate) enum Pace {
     Exact,
     /// There is no batch; who was refused may be refused again by a clock that is late.
     Single,
+    /// At nothing: there is no lease.
+    Free,
     /// At the lease, on the kernel's clock.
     Strict,
     /// The same, once for every few tokens.
     Relaxed,
-    /// At nothing: there is no lease.
-    Free,
 }
 
 /// All were served since the session last looked; somebody was not; somebody waits.
