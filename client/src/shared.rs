@@ -28,7 +28,7 @@ pub(crate) enum Pace {
     Exact,
     /// There is no batch; who was refused may be refused again by a clock that is late.
     Single,
-    /// At nothing: there is no lease.
+    /// At nothing: there is no lease. It stands before those that have one, since what is compiled asks in this order.
     Free,
     /// At the lease, on the kernel's clock.
     Strict,

@@ -231,9 +231,21 @@ fn classes_have_limits_of_their_own() {
     assert_eq!(none.reason, Reason::NoBudget);
 }
 
-/// In a table so full that many keys are not where they would be at home, and some find no room.
 #[test]
 fn a_batch_answers_as_each_alone_would() {
+    let (one, many) = (store(1, 2, 1_000), store(1, 2, 1_000));
+    let keys: Vec<String> = (0..100).map(|which| key(which * which % 37)).collect();
+    let asked: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), 1)).collect();
+    let mut answers = vec![Ok(()); asked.len()];
+    many.try_each(&asked, &mut answers);
+    for ((key, n), answer) in asked.into_iter().zip(answers) {
+        assert_eq!(one.try_acquire(key, n), answer, "{key}");
+    }
+}
+
+/// Many keys are not where they would be at home, and some find no room.
+#[test]
+fn a_batch_answers_as_each_alone_would_where_the_table_is_full() {
     let (one, many) = (store(1, 4, 1_000), store(1, 4, 1_000));
     // Each some five times, and now and then twice in a row.
     let which = |at: usize| (at - usize::from(at % 7 == 1)) * 7 % 1_301;

@@ -117,13 +117,9 @@ impl Purse {
             return None;
         }
         let owner = self.owner.load(Ordering::Acquire);
-        // Thread and generation at one look: below them is the capacity, which may be anything.
-        let mine = u64::from(me) << THREAD | coins & (GENERATIONS | LEFT);
-        let differ = match sync::planted(Bug::GenerationIgnored) {
-            true => (owner ^ mine) & !GENERATIONS,
-            false => owner ^ mine,
-        };
-        (differ <= LEFT).then_some(coins)
+        let mine = owner >> THREAD == u64::from(me);
+        let same = (owner ^ coins) & GENERATIONS == 0 || sync::planted(Bug::GenerationIgnored);
+        (mine && same).then_some(coins)
     }
 
     /// Whether to spend `n` of these coins goes on to other [`Purse::STRETCH`] tokens than those that the last of them was of.

@@ -11,8 +11,8 @@ impl Keyed {
 
     /// Takes `n` for each of these keys, of class 0, each on its own, and writes the answers
     /// into `answers`, as many as there are of both. One clock reading serves all, and the
-    /// memory of several keys is fetched at once. A key that is there twice is charged in that order; others may be charged before those
-    /// that stand before them.
+    /// memory of several keys is fetched at once. A key may be charged before others that stand before it; one that
+    /// is there twice is charged in that order, unless another thread brings that key meanwhile.
     pub fn try_each(&self, asked: &[(&str, u64)], answers: &mut [Result<(), Refused>]) {
         self.try_each_at(asked, answers, self.clock.now());
     }
@@ -43,7 +43,7 @@ impl Keyed {
         for (line, &hash) in lines.iter_mut().zip(&hashes).take(asked.len()) {
             *line = self.table.fetch_at_home(hash);
         }
-        // Of thirty keys one is not at home, or new: those come last, so that what they wait for comes meanwhile.
+        // A few in a hundred are not at home, or new: those come last, so that what they wait for comes meanwhile.
         let mut away = 0_u32;
         for (at, ((key, n), answer)) in asked.iter().zip(answers.iter_mut()).enumerate() {
             match lines[at] {
