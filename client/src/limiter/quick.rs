@@ -57,6 +57,8 @@ mod refusals;
 #[cfg(all(test, target_os = "linux"))]
 mod silent;
 mod streak;
+#[cfg(test)]
+mod unwritten;
 
 impl Limiter {
     /// The same limiter without batches for threads: see [`Batches::Off`].
@@ -141,7 +143,23 @@ impl Limiter {
             Some(_) => again::one_less(stamp),
             None => self.gate.cell.purse(sync::me()).denied_again(),
         };
-        counted.then(|| again::wait(stamp))
+        (counted || self.goes_on(stamp, word)).then(|| again::wait(stamp))
+    }
+
+    /// Once in so many times: whether that holds as long as nothing changes, since somebody still writes the time down. Counts it then.
+    #[cold]
+    #[inline(never)]
+    fn goes_on(&self, stamp: u64, word: u64) -> bool {
+        HostClock::look_twice();
+        if !again::is_of_now(stamp, word, HostClock::noted_word()) {
+            return false;
+        }
+        match self.count_again() {
+            true => again::renew(stamp),
+            // Another thread counts in that purse by now: this one is counted, and the next goes the long way.
+            false => again::forget(stamp),
+        }
+        true
     }
 
     /// Decides on what all threads share: by the short road if that will do. Whether the epoch is even or odd is told apart by going

@@ -14,8 +14,7 @@ struct Note {
     word: Cell<u64>,
     /// At which reading of the time that is written down.
     noted: Cell<u64>,
-    /// Where there is no other count: how often it may be said again before the long way is gone once more, however little time
-    /// seems to pass.
+    /// Where there is no other count: how often it may be said again before it is looked whether time passes at all.
     left: Cell<u64>,
     /// How long to wait from that reading on.
     wait: Cell<Duration>,
@@ -96,6 +95,11 @@ pub(super) fn say(stamp: u64, word: u64, noted: u64, wait: Span) {
     });
 }
 
+/// It may be said as often once more.
+pub(super) fn renew(stamp: u64) {
+    note_of(stamp, |note| note.left.set(OFTEN));
+}
+
 /// Forgets that: it may have something in its purse from now on.
 pub(super) fn forget(stamp: u64) {
     if is_of(stamp) {
@@ -129,6 +133,11 @@ mod tests {
         }
         assert!(!one_less(stamp(3)) && !one_less(stamp(3)));
         assert!(said(3, 5, 7));
+        renew(stamp(3));
+        for _ in 0..OFTEN {
+            assert!(one_less(stamp(3)));
+        }
+        assert!(!one_less(stamp(3)));
         // Another key with the same place.
         say(stamp(3 + KEYS as u64), 5, 7, long);
         assert!(!said(3, 5, 7));
