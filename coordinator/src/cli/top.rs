@@ -13,8 +13,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 const EXAMPLES: &str = "\
-DEMAND is what callers want per second, ADMITTED and DENIED what they get; of a quota, USE is what is
-spent of it; of permits, what is held. `q` ends it.
+DEMAND is what callers want per second, ADMITTED and DENIED what they get. USE is, of a quota,
+what is spent of it, and of permits what is held. `q` ends it.
 
 Examples:
   aliquot top -n 40 --every 1s
