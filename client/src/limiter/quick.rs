@@ -276,12 +276,7 @@ impl Limiter {
         if let (Some(noted), true, false) = (noted, counted, watched)
             && !holds()
         {
-            let noted = noted.nanos();
-            // Time stands still, or this is the end of what may be said.
-            if again::is_of(stamp) && again::is_of_now(stamp, word, noted) {
-                HostClock::look_twice();
-            }
-            again::say(stamp, word, noted, wait);
+            again::say(stamp, word, noted.nanos(), wait);
         }
         Some((wait, watched))
     }

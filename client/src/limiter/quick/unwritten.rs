@@ -12,7 +12,7 @@ use std::thread;
 /// Which of [`limiters`].
 const WHICH: &str = "ALIQUOT_UNWRITTEN_WHICH";
 
-/// Asks without a pause for what is made twenty times a second.
+/// Asks without a pause for what is made five times a second.
 #[test]
 #[ignore = "the process that the other starts, since its clock stops for all of its tests"]
 fn child() {
@@ -32,7 +32,7 @@ fn child() {
         assert!(limiter.try_acquire(1).is_err());
     }
     assert_ne!(HostClock::noted_word(), 0, "it was written down until then");
-    limiter.set_limit(Limit::per_sec(20)).expect("a limit");
+    limiter.set_limit(Limit::per_sec(5)).expect("a limit");
     let began = HostClock.now();
     let mut refused = 0_u64;
     while limiter.try_acquire(1).is_err() {
