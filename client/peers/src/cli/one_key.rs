@@ -7,7 +7,6 @@ use aliquot_client::{Clock, CounterClock, Limit, Limiter, Span, Tick};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 41;
 const ROUND: u64 = 20_000;
@@ -63,7 +62,7 @@ pub fn table() {
 pub fn tails() {
     const TAILS: usize = 9;
     /// Who is refused in numbers is known to be after a tenth of a second.
-    const KNOWN: Duration = Duration::from_millis(150);
+    const KNOWN: Span = Span::from_millis(150);
     let node = Node::start();
     let (plenty, little) = (one_key(&node, PLENTY, PLENTY), one_key(&node, 1, 1));
     let empty = Contender {
@@ -78,8 +77,8 @@ pub fn tails() {
     for _ in 0..TAILS {
         for ((answer, contender), took) in rows.iter().zip(&mut took) {
             (contender.decide)(ROUND);
-            let began = Instant::now();
-            while *answer == "refused" && began.elapsed() < KNOWN {
+            let began = CounterClock.now();
+            while *answer == "refused" && CounterClock.now().since(began) < KNOWN {
                 (contender.decide)(ROUND / 100);
             }
             let decide = || {
