@@ -51,6 +51,8 @@ pub(crate) enum Bug {
     LeaseUnseen,
     /// Who decides looks at the lease before it looks at what is held.
     LeaseBeforeEpoch,
+    /// Who spends what it holds looks at the lease after that.
+    LeaseAfterPurse,
 }
 
 /// No thread.

@@ -120,15 +120,12 @@ impl Limiter {
     /// Decides with what this thread holds: when that was taken from what all share.
     #[inline(always)]
     fn spend(&self, n: u64) -> Option<Tick> {
-        let me = sync::me();
-        let purse = self.gate.cell.purse(me);
-        let coins = purse.coins_of(me, n)?;
-        // What has no lease takes as long as without one.
-        let looks = || self.pace == Pace::Strict || Purse::goes_on(coins, n);
-        if self.pace != Pace::Free && looks() && self.handle.shared.lease.may_be_over() {
-            return None;
-        }
-        Some(purse.spend(coins, n))
+        let may_be_over = || self.handle.shared.lease.may_be_over();
+        self.gate.cell.spend(
+            n,
+            || self.pace == Pace::Strict && may_be_over(),
+            |coins| self.pace == Pace::Relaxed && Purse::goes_on(coins, n) && may_be_over(),
+        )
     }
 
     /// How long to wait, if this thread was just refused, nothing has changed, and it was counted. What it goes by it read when it

@@ -4,10 +4,11 @@ use super::purses::{dealt, part};
 use super::{NOW, PERIOD, explore, gate, joined, tokens};
 use crate::cell::Ask;
 use crate::key::Gate;
-use crate::sync::{AtomicU64, Bug, Ordering};
+use crate::sync::{self, AtomicU64, Bug, Ordering};
 use aliquot_core::client::{Decider, Right};
 use aliquot_core::unit::{Rate, Span, Tick, Tokens};
 use loom::thread;
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// The end of a lease under which `NOW` is the last reading that counts.
@@ -85,5 +86,38 @@ fn a_reading_at_the_end_of_a_lease_is_refused_though_the_next_lease_begins_besid
             assert_eq!(cut.tokens.grains(), 2);
         },
         &[Bug::LeaseUnseen],
+    );
+}
+
+/// The lease ends while a thread holds tokens of its own, and another edge gives something under the next lease.
+#[test]
+fn what_a_thread_holds_of_one_edge_is_not_spent_under_the_lease_of_the_next() {
+    const NEXT: u64 = u64::MAX;
+    explore(
+        || {
+            let (shared, mut decider) = dealt(0, 4);
+            shared.lease.store(END.nanos(), Ordering::Release);
+            // One is admitted, and two are in the purse.
+            assert_eq!(shared.asks(1, 1, NOW), 1);
+            let spends = {
+                let shared = shared.clone();
+                thread::spawn(move || {
+                    sync::be(1);
+                    let seen = Cell::new(0);
+                    let over = || {
+                        seen.set(shared.lease.load(Ordering::Acquire));
+                        NOW.nanos() >= seen.get()
+                    };
+                    let spent = shared.gate.cell.spend(1, over, |_| false);
+                    spent.map(|_| seen.get())
+                })
+            };
+            shared.lease.store(0, Ordering::Release);
+            decider.replace(part(0, 4, 4), NOW);
+            shared.lease.store(NEXT, Ordering::Release);
+            let under = spends.join().expect("no panic");
+            assert_ne!(under, Some(NEXT), "it was of the lease before");
+        },
+        &[Bug::LeaseAfterPurse, Bug::NotRevoked],
     );
 }

@@ -76,7 +76,7 @@ impl Shared {
     }
 
     /// Asks for one so many times.
-    fn asks(&self, me: u32, times: usize, now: Tick) -> u64 {
+    pub(super) fn asks(&self, me: u32, times: usize, now: Tick) -> u64 {
         (0..times).map(|_| self.ask(me, 1, now)).sum()
     }
 

@@ -28,6 +28,7 @@ pub(crate) enum Bug {
     FullByDebt,
     LeaseUnseen,
     LeaseBeforeEpoch,
+    LeaseAfterPurse,
 }
 
 /// Lets the other threads of the model go on.
