@@ -22,6 +22,31 @@ impl Cell {
         self.purses.of(me)
     }
 
+    /// Spends `n` of what this thread holds: when that was taken from the word. Not if something is in the way: `before` it is
+    /// looked at, or of the coins that there are.
+    ///
+    /// A lease that each decision looks at is looked at before. Who looks after it may find the lease of another edge, under which
+    /// its own tokens are void by then; who looks first finds them void. And what is counted down waits for no clock then.
+    #[inline(always)]
+    pub(crate) fn spend(
+        &self,
+        n: u64,
+        before: impl Fn() -> bool,
+        of: impl FnOnce(u64) -> bool,
+    ) -> Option<Tick> {
+        let late = sync::planted(Bug::LeaseAfterPurse);
+        if !late && before() {
+            return None;
+        }
+        let me = sync::me();
+        let purse = self.purse(me);
+        let coins = purse.coins_of(me, n)?;
+        if late && before() || of(coins) {
+            return None;
+        }
+        Some(purse.spend(coins, n))
+    }
+
     /// The tokens in all purses.
     pub(crate) fn coins(&self) -> u64 {
         self.purses.coins()

@@ -1,6 +1,5 @@
 //! Spending what a thread holds.
 
-use super::super::Cell;
 use super::{GENERATIONS, LEFT, Purse, THREAD};
 use crate::sync::{self, Bug, Ordering};
 use aliquot_core::unit::Tick;
@@ -34,32 +33,5 @@ impl Purse {
     pub(crate) fn spend(&self, coins: u64, n: u64) -> Tick {
         self.coins.store(coins - n, Ordering::Relaxed);
         Tick::from_nanos(self.filled.load(Ordering::Relaxed))
-    }
-}
-
-impl Cell {
-    /// Spends `n` of what this thread holds: when that was taken from the word. Not if something is in the way: `before` it is
-    /// looked at, or of the coins that there are.
-    ///
-    /// A lease that each decision looks at is looked at before. Who looks after it may find the lease of another edge, under which
-    /// its own tokens are void by then; who looks first finds them void. And what is counted down waits for no clock then.
-    #[inline(always)]
-    pub(crate) fn spend(
-        &self,
-        n: u64,
-        before: impl Fn() -> bool,
-        of: impl FnOnce(u64) -> bool,
-    ) -> Option<Tick> {
-        let late = sync::planted(Bug::LeaseAfterPurse);
-        if !late && before() {
-            return None;
-        }
-        let me = sync::me();
-        let purse = self.purse(me);
-        let coins = purse.coins_of(me, n)?;
-        if late && before() || of(coins) {
-            return None;
-        }
-        Some(purse.spend(coins, n))
     }
 }
