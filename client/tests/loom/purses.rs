@@ -65,8 +65,7 @@ impl Shared {
     fn ask(&self, me: u32, n: u64, now: Tick) -> u64 {
         sync::be(me);
         let (cell, clock) = (&self.gate.cell, || now);
-        if let Some(coins) = cell.purse(me).coins_of(me, n) {
-            cell.purse(me).spend(coins, n);
+        if cell.spend(n, || false, |_| false).is_some() {
             return n;
         }
         let (_, took) = cell.decide_and_fill(me, n, Purses::NARROW, &self.lease, clock);
@@ -84,14 +83,8 @@ impl Shared {
     fn spends(&self, me: u32, times: u64) -> thread::JoinHandle<u64> {
         let gate = Arc::clone(&self.gate);
         thread::spawn(move || {
-            let purse = gate.cell.purse(me);
-            let one = |_: &u64| {
-                let coins = purse.coins_of(me, 1);
-                coins.is_some_and(|coins| {
-                    purse.spend(coins, 1);
-                    true
-                })
-            };
+            sync::be(me);
+            let one = |_: &u64| gate.cell.spend(1, || false, |_| false).is_some();
             (0..times).filter(one).count() as u64
         })
     }
