@@ -188,7 +188,7 @@ impl Actor {
 
     fn ask_for(&self, key: &Key) {
         self.propose_anywhere(Command::Instantiate {
-            key: key.to_string(),
+            keys: vec![key.to_string()],
             creator: self.node.as_ref().map(aliquot_core::node::Node::life),
         });
     }

@@ -59,10 +59,10 @@ pub enum Command {
         /// Who receives the full burst of budgets that did not exist before.
         creator: Option<Incarnation>,
     },
-    /// A template's first use of a key.
+    /// Keys of templates are used for the first time.
     Instantiate {
-        /// The concrete key.
-        key: String,
+        /// The concrete keys; one that is none, or that no rule applies to, makes nothing.
+        keys: Vec<String>,
         /// Who receives the full burst, unless the template's instances are born empty.
         creator: Option<Incarnation>,
     },

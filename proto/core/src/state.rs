@@ -335,8 +335,11 @@ impl State {
                 puts,
                 creator,
             } => self.apply_set(*request, deletes, puts, *creator, effects),
-            Command::Instantiate { key, creator } => {
-                if let Ok(key) = Key::try_from(key.as_str()) {
+            Command::Instantiate { keys, creator } => {
+                for key in keys
+                    .iter()
+                    .filter_map(|key| Key::try_from(key.as_str()).ok())
+                {
                     self.instantiate(key, *creator, effects);
                 }
             }

@@ -69,6 +69,11 @@ const _: () = assert!(Key::BYTES_MAX < TEXT_BYTES_MAX);
 /// The most budgets of an operator's request, and elements of a page.
 pub const PAGE_MAX: usize = 1_024;
 
+/// The most keys whose budgets one entry makes.
+pub const INSTANTIATE_MAX: usize = 1_024;
+
+const _: () = assert!(INSTANTIATE_MAX * (Key::BYTES_MAX + 4) <= ENTRY_BYTES_MAX);
+
 /// The most bytes of a node's address.
 pub const ADDRESS_BYTES_MAX: usize = 256;
 

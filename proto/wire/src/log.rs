@@ -5,7 +5,7 @@ mod changes;
 use crate::codec::{Wire, wire};
 use crate::common::drift;
 use crate::error::WireError;
-use crate::limits::{ENTRY_BYTES_MAX, PAGE_MAX, SNAPSHOT_BYTES_MAX};
+use crate::limits::{ENTRY_BYTES_MAX, INSTANTIATE_MAX, PAGE_MAX, SNAPSHOT_BYTES_MAX};
 use crate::pb;
 use crate::read;
 use aliquot_core::budget::Key;
@@ -16,13 +16,15 @@ use aliquot_core::unit::{BudgetId, Incarnation, NodeId, PeriodId, RequestId, Rul
 /// The version of the rules of applying that this code follows. Raise it with
 /// every change after which the same entry or snapshot means something else,
 /// or a new kind of command may stand in one.
-pub const APPLY_VERSION: u32 = 2;
+pub const APPLY_VERSION: u32 = 3;
 
 /// The least version that understands an entry. What older versions wrote as
 /// well says the same to them, so that replicas of two versions go on together
 /// until somebody uses what only the newer one knows.
 const fn needs(command: Option<&Command>) -> u32 {
     match command {
+        // An older version would read the last key alone.
+        Some(Command::Instantiate { keys, .. }) if keys.len() > 1 => 3,
         Some(Command::Apply { .. }) => 2,
         _ => 1,
     }
@@ -138,8 +140,8 @@ impl From<&Command> for pb::Command {
                 puts: puts.iter().map(Into::into).collect(),
                 creator: creator.map(Incarnation::get),
             }),
-            Command::Instantiate { key, creator } => Kind::Instantiate(pb::Instantiate {
-                key: key.clone(),
+            Command::Instantiate { keys, creator } => Kind::Instantiate(pb::Instantiate {
+                keys: keys.clone(),
                 creator: creator.map(Incarnation::get),
             }),
             Command::Round(changes) => Kind::Round(changes.into()),
@@ -188,10 +190,7 @@ impl TryFrom<pb::Command> for Command {
                 rule: RuleId::new(delete.rule),
             },
             Kind::Apply(apply) => apply_set(apply)?,
-            Kind::Instantiate(instantiate) => Self::Instantiate {
-                key: read::text(instantiate.key, "instantiate.key", Key::BYTES_MAX)?,
-                creator: instantiate.creator.map(Incarnation::new),
-            },
+            Kind::Instantiate(instantiate) => read_instantiate(instantiate)?,
             Kind::Round(changes) => Self::Round(read::required(Some(changes), "round")?),
             Kind::ResetPeriod(reset) => Self::ResetPeriod {
                 request: RequestId::new(reset.request),
@@ -200,6 +199,16 @@ impl TryFrom<pb::Command> for Command {
             },
         })
     }
+}
+
+fn read_instantiate(instantiate: pb::Instantiate) -> Result<Command, WireError> {
+    let (keys, path) = (instantiate.keys, "instantiate.keys");
+    read::at_most(keys.len(), path, INSTANTIATE_MAX)?;
+    let keys = read::each(keys, path, |key| read::text(key, "", Key::BYTES_MAX))?;
+    Ok(Command::Instantiate {
+        keys,
+        creator: instantiate.creator.map(Incarnation::new),
+    })
 }
 
 fn apply_set(apply: pb::Apply) -> Result<Command, WireError> {

@@ -224,8 +224,8 @@ impl World {
     pub(super) fn instantiate(&mut self, node: usize, key: usize) {
         let host = &self.nodes[node];
         let creator = host.node.as_ref().map(Node::life);
-        let key = self.keys[key].to_string();
-        self.propose(node, Command::Instantiate { key, creator });
+        let keys = vec![self.keys[key].to_string()];
+        self.propose(node, Command::Instantiate { keys, creator });
     }
 
     /// Hands a command to whoever leads, as far as this node knows.

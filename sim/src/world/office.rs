@@ -178,10 +178,10 @@ impl World {
             machine.set_drift(host.state.drift());
             machine.set_lease(host.state.lease());
         }
-        if let Some(Command::Instantiate { key, .. }) = command {
+        if let Some(Command::Instantiate { keys: made, .. }) = command {
             let keys = &self.keys;
             host.wanted
-                .retain(|&wanted| keys[wanted].as_str() != key.as_str());
+                .retain(|&wanted| made.iter().all(|key| keys[wanted].as_str() != key));
         }
         for effect in effects {
             let Effect::Joined {

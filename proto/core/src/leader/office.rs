@@ -53,11 +53,13 @@ impl Leader {
             self.cold.clear();
         }
         // A key that is asked for is not idle, whether it lives already or not.
-        if let Some(Command::Instantiate { key, .. }) = command
-            && let Ok(key) = Key::try_from(key.as_str())
-            && let Some(budget) = state.budget_of(&key)
-        {
-            self.clear.remove(&budget);
+        if let Some(Command::Instantiate { keys, .. }) = command {
+            let keys = keys
+                .iter()
+                .filter_map(|key| Key::try_from(key.as_str()).ok());
+            for budget in keys.filter_map(|key| state.budget_of(&key)) {
+                self.clear.remove(&budget);
+            }
         }
         for effect in effects {
             self.follow(effect, state, now);

@@ -68,10 +68,10 @@ pub(super) fn delete(stage: &mut Stage, key: &str) -> Done {
 
 pub(super) fn instance(stage: &mut Stage, key: &str, name: &str) -> Done {
     let creator = stage.life_of(name);
-    let key = key.into();
+    let keys = vec![key.into()];
     stage.append(
         Term::new(stage.term),
-        Some(Command::Instantiate { key, creator }),
+        Some(Command::Instantiate { keys, creator }),
     );
     Ok(())
 }

@@ -50,8 +50,8 @@ impl Log {
 
     /// Asks for a key; whether its budget is born, and full.
     fn ask(&mut self, key: &str) -> bool {
-        let (key, creator) = (key.into(), Some(self.life));
-        let effects = self.apply(Command::Instantiate { key, creator });
+        let (keys, creator) = (vec![key.into()], Some(self.life));
+        let effects = self.apply(Command::Instantiate { keys, creator });
         let full = |effect: &Effect| matches!(effect, Effect::Created { granted, .. } if granted.is_some());
         effects.iter().any(full)
     }
@@ -71,8 +71,8 @@ impl Log {
 fn an_exact_rule_takes_over_the_instance_that_lives_under_its_key() {
     let mut log = Log::new();
     log.put(1, rule("tenant/*/reads", "rate", "100/s"));
-    let (key, creator) = ("tenant/7/reads".into(), Some(log.life));
-    log.apply(Command::Instantiate { key, creator });
+    let (keys, creator) = (vec!["tenant/7/reads".into()], Some(log.life));
+    log.apply(Command::Instantiate { keys, creator });
     let id = log.key("tenant/7/reads");
     log.put(2, rule("tenant/7/reads", "rate", "300/s"));
     assert_eq!(log.key("tenant/7/reads"), id, "the books go on");
@@ -83,11 +83,42 @@ fn an_exact_rule_takes_over_the_instance_that_lives_under_its_key() {
 }
 
 #[test]
+fn keys_of_one_entry_are_made_as_if_each_had_its_own() {
+    let (mut together, mut apart) = (Log::new(), Log::new());
+    for log in [&mut together, &mut apart] {
+        let template = BudgetDraft {
+            key: "tenant/*".into(),
+            rate: Some("100/s".into()),
+            max_keys: Some("2".into()),
+            ..BudgetDraft::default()
+        };
+        log.put(1, template.validate().expect("a valid rule"));
+    }
+    let keys = [
+        "tenant/1", "no/rule", "tenant//", "tenant/1", "tenant/2", "tenant/3",
+    ];
+    let creator = Some(together.life);
+    let mut effects = Vec::new();
+    for key in keys {
+        let keys = vec![key.to_owned()];
+        effects.extend(apart.apply(Command::Instantiate { keys, creator }));
+    }
+    let keys = keys.map(ToOwned::to_owned).to_vec();
+    assert_eq!(
+        together.apply(Command::Instantiate { keys, creator }),
+        effects
+    );
+    assert_eq!(effects.len(), 2, "the third is one too many: {effects:?}");
+    let budgets = |log: &Log| log.state.snapshot().budgets;
+    assert_eq!(budgets(&together), budgets(&apart));
+}
+
+#[test]
 fn an_exact_rule_of_another_kind_waits_until_the_instance_is_wound_up() {
     let mut log = Log::new();
     log.put(1, rule("tenant/*/reads", "rate", "100/s"));
-    let (key, creator) = ("tenant/7/reads".into(), Some(log.life));
-    log.apply(Command::Instantiate { key, creator });
+    let (keys, creator) = (vec!["tenant/7/reads".into()], Some(log.life));
+    log.apply(Command::Instantiate { keys, creator });
     let id = log.key("tenant/7/reads");
     let effects = log.put(2, rule("tenant/7/reads", "quota", "50 per hour"));
     assert!(effects.contains(&Effect::Changed(id)));

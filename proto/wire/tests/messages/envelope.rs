@@ -117,7 +117,7 @@ fn an_entry_of_later_rules_is_refused_before_it_is_read() {
     let error = LogEntry::from_bytes(entry.encode_to_vec().into()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "LogEntry.needs = 3: must be 1 to 2, the versions of the log that are known here"
+        "LogEntry.needs = 4: must be 1 to 3, the versions of the log that are known here"
     );
 }
 

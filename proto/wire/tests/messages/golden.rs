@@ -173,6 +173,26 @@ fn an_entry_of_the_log_has_these_bytes() {
     );
 }
 
+/// One key is said as it always was, so that older versions read it.
+#[test]
+fn an_entry_that_makes_budgets_has_these_bytes() {
+    let command = |keys: &[&str]| {
+        Some(Command::Instantiate {
+            keys: keys.iter().map(|&key| key.to_owned()).collect(),
+            creator: Some(Incarnation::new(4)),
+        })
+    };
+    let (one, two) = (command(&["a/b"]), command(&["a/b", "a/c"]));
+    check(
+        &LogEntry { command: one },
+        "08 01 12 09 32 07 0a 03 61 2f 62 10 04",
+    );
+    check(
+        &LogEntry { command: two },
+        "08 03 12 0e 32 0c 0a 03 61 2f 62 0a 03 61 2f 63 10 04",
+    );
+}
+
 #[test]
 fn the_empty_entry_has_these_bytes() {
     check(&LogEntry { command: None }, "08 01");

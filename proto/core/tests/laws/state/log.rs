@@ -171,7 +171,7 @@ fn command(op: &Op, state: &State, request: RequestId) -> Option<Command> {
             creator: creator(whom),
         },
         Op::Instantiate(key, whom) => Command::Instantiate {
-            key: KEYS[*key].into(),
+            keys: vec![KEYS[*key].into()],
             creator: creator(whom),
         },
         Op::Round(moves) => Command::Round(changes(moves, state)),

@@ -71,8 +71,8 @@ pub(crate) fn command() -> BoxedStrategy<Command> {
                 puts,
                 creator,
             }),
-        ("\\PC{0,20}", option::of(life()))
-            .prop_map(|(key, creator)| Command::Instantiate { key, creator }),
+        (vec("\\PC{0,20}", 0..3), option::of(life()))
+            .prop_map(|(keys, creator)| Command::Instantiate { keys, creator }),
         changes().boxed().prop_map(Command::Round),
         (request(), named(BudgetId::new), named(PeriodId::new)).prop_map(
             |(request, budget, period)| Command::ResetPeriod {
