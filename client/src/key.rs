@@ -128,6 +128,9 @@ pub(crate) struct Home {
     /// The least cost that was refused last, and until when.
     refused: AtomicU64,
     until: AtomicU64,
+    /// The cost that was waited for in vain, and until when nobody waits for it again; 0 for never.
+    vain: AtomicU64,
+    vain_until: AtomicU64,
     /// The tokens that what was let through there cost more than was asked for: to be asked for before anything else is.
     owed: AtomicU64,
 }
@@ -162,6 +165,8 @@ impl Default for Home {
             largest: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             until: AtomicU64::new(0),
+            vain: AtomicU64::new(0),
+            vain_until: AtomicU64::new(0),
             owed: AtomicU64::new(0),
         }
     }
@@ -222,6 +227,33 @@ impl Home {
 
     pub(crate) fn is_gathered(&self) -> bool {
         self.gathered.load(Ordering::Acquire) != 0
+    }
+
+    /// Time in which a quota's tokens that did not come are not waited for again.
+    const IN_VAIN: Span = Span::from_secs(1);
+
+    /// Notes that a cost was waited for in vain.
+    pub(crate) fn waited_in_vain(&self, cost: u64, now: Tick) {
+        self.vain.store(cost, Ordering::Relaxed);
+        let until = now.after(Self::IN_VAIN);
+        self.vain_until.store(until.nanos(), Ordering::Release);
+    }
+
+    /// Returns how long to wait before a cost that did not come is waited for again. `None` lets the caller wait now;
+    /// others are then refused for `wait`, in which this one learns more.
+    pub(crate) fn probe(&self, cost: u64, wait: Span, now: Tick) -> Option<Span> {
+        let until = self.vain_until.load(Ordering::Acquire);
+        if until == 0 || cost < self.vain.load(Ordering::Relaxed) {
+            return None;
+        }
+        let end = Tick::from_nanos(until);
+        if now < end {
+            return Some(end.since(now));
+        }
+        let next = now.after(wait).nanos();
+        let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
+        let won = self.vain_until.compare_exchange(until, next, done, found);
+        won.is_err().then_some(wait)
     }
 
     /// A cost was refused, to be asked for again after `retry`.

@@ -209,7 +209,9 @@ impl Limiter {
 
     /// Takes `n` tokens, if need be by asking: where nothing is held, or the
     /// budget is kept in one piece, its home decides, within a round trip. What it
-    /// refused is refused here for 20 ms more, without asking.
+    /// refused is refused here for 20 ms more, without asking. Tokens of a quota that were
+    /// not dealt here yet are waited for, at most 250 ms; while they do not come, one caller
+    /// a second waits, and the others are refused at once.
     ///
     /// # Errors
     ///
@@ -225,28 +227,10 @@ impl Limiter {
                 let grant = self.check_at_home(n, no).await?;
                 Ok(self.checked(n, grant))
             }
-            No::Cold | No::Empty | No::Quota | No::ExceedsBurst => {
-                self.wait(n, Some(Self::CENTRAL_WAIT), Manner::Once).await
-            }
-            no => Err(self.refuse(n, no)),
-        }
-    }
-
-    /// Decides for a layer: waits only for what a node's first answers bring, and
-    /// no longer than for a budget that is not known yet; or for a home's answer.
-    pub(crate) async fn admit(&self, n: u64) -> Result<Admission, Refused> {
-        let no = match self.decide(n, self.now()) {
-            Ok(admission) => return Ok(admission),
-            Err(no) => no,
-        };
-        match no {
-            _ if self.is_asked_for(no) => {
-                let grant = self.check_at_home(n, no).await?;
-                Ok(self.checked(n, grant))
-            }
-            No::Cold | No::Empty => {
-                let most = self.handle.shared.cold_wait;
-                self.wait(n, Some(most), Manner::Once).await
+            no if Self::may_come(no) => {
+                self.probe(n, no)?;
+                let outcome = self.wait(n, Some(self.once_within()), Manner::Once).await;
+                self.probed(n, no, outcome)
             }
             no => Err(self.refuse(n, no)),
         }

@@ -109,7 +109,7 @@ impl Rules {
 
     async fn decide_one(&self, meter: Meter, n: u64) -> Outcome<'_> {
         let outcome = match &meter {
-            Meter::Limiter(limiter) => limiter.admit(n).await.map(|admission| {
+            Meter::Limiter(limiter) => limiter.check(n).await.map(|admission| {
                 if let Some(hook) = &self.on_admit {
                     hook(limiter, &admission);
                 }

@@ -221,7 +221,7 @@ async fn take_all(
     };
     for &at in &late {
         if let Some(limiter) = asked[at].limiter() {
-            let admitted = limiter.admit_to_settle(n).await;
+            let admitted = limiter.check_to_settle(n).await;
             taken.late.push(admitted.map_err(|refused| (at, refused))?);
         }
     }

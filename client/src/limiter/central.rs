@@ -11,7 +11,7 @@ use crate::shared::Shared;
 use crate::switch::Mode;
 use aliquot_core::central::{Manner, Reason as Why};
 use aliquot_core::share::Kind;
-use aliquot_core::unit::Tick;
+use aliquot_core::unit::{Span, Tick};
 use std::num::NonZeroU64;
 use std::time::Duration;
 
@@ -50,7 +50,51 @@ impl Limiter {
         }
         let lease = &self.handle.shared.lease.0;
         let would = self.gate.cell.would(Ask::Tokens(n), now, lease);
-        would.is_err_and(|no| matches!(no, No::Cold | No::Empty) || self.is_asked_for(no))
+        would.is_err_and(|no| Self::may_come(no) || self.is_asked_for(no))
+    }
+
+    /// Returns true where a node may bring what is missing within a round trip or two: the budget is not known yet,
+    /// nothing of it is held, its quota's tokens were not dealt here, or a greater part may be gathered.
+    pub(super) const fn may_come(no: No) -> bool {
+        matches!(no, No::Cold | No::Empty | No::Quota | No::ExceedsBurst)
+    }
+
+    /// Longest time in which a caller who asks once is served: a node's answer, or that a budget becomes known.
+    pub(super) fn once_within(&self) -> Duration {
+        self.handle.shared.cold_wait.max(Self::CENTRAL_WAIT)
+    }
+
+    /// Refuses at once what a caller has just waited for in vain, so that a flood against a spent quota does not wait
+    /// each time: of all callers, one a second waits again.
+    pub(super) fn probe(&self, n: u64, no: No) -> Result<(), Refused> {
+        let hushed = (no == No::Quota).then(|| {
+            let wait = u64::try_from(self.once_within().as_nanos()).unwrap_or(u64::MAX);
+            self.gate.home.probe(n, Span::from_nanos(wait), self.now())
+        });
+        match hushed.flatten() {
+            None => Ok(()),
+            Some(left) => {
+                let retry_after = Some(Duration::from_nanos(left.nanos()));
+                let refused = Refused {
+                    retry_after,
+                    ..Refused::of(no)
+                };
+                Err(self.deny(n, refused))
+            }
+        }
+    }
+
+    /// Remembers that a quota's tokens were waited for in vain.
+    pub(super) fn probed<T>(
+        &self,
+        n: u64,
+        no: No,
+        outcome: Result<T, Refused>,
+    ) -> Result<T, Refused> {
+        if no == No::Quota && matches!(&outcome, Err(refused) if refused.reason == Reason::Quota) {
+            self.gate.home.waited_in_vain(n, self.now());
+        }
+        outcome
     }
 
     /// Asks once, for a caller who takes no for an answer. `None` where the mode lets them through meanwhile, which is not counted yet.

@@ -128,8 +128,8 @@ impl Limiter {
         self.wait_to_settle(n, Some(most), Manner::Waits).await
     }
 
-    /// Decides for a layer as [`Limiter::admit`] does, and answers what can be put back.
-    pub(crate) async fn admit_to_settle(&self, n: u64) -> Result<Reservation, Refused> {
+    /// Decides as [`Limiter::check`] does, and answers what can be put back.
+    pub(crate) async fn check_to_settle(&self, n: u64) -> Result<Reservation, Refused> {
         let no = match self.take_now(n, self.now()) {
             Ok(taken) => return Ok(self.reserved(n, taken)),
             Err(no) => no,
@@ -142,9 +142,11 @@ impl Limiter {
                 };
                 Ok(self.reserved_at_home(n, &grant))
             }
-            No::Cold | No::Empty => {
-                let most = self.handle.shared.cold_wait;
-                self.wait_to_settle(n, Some(most), Manner::Once).await
+            no if Self::may_come(no) => {
+                self.probe(n, no)?;
+                let most = Some(self.once_within());
+                let outcome = self.wait_to_settle(n, most, Manner::Once).await;
+                self.probed(n, no, outcome)
             }
             no => Err(self.refuse(n, no)),
         }

@@ -1,9 +1,9 @@
 //! The tower layer in front of axum and of a gRPC server.
 
 use super::central::{kept, limiters, small};
-use super::node::{FakeNode, rate};
+use super::node::{FakeNode, budget, rate};
 use super::{client, until};
-use aliquot_client::{Client, Limit, LimitLayer, Limiter, Problems, Tiers};
+use aliquot_client::{Client, Limit, LimitLayer, Limiter, Problems, Standing, Tiers};
 use axum::Router;
 use axum::body::Body;
 use axum::routing::get;
@@ -72,6 +72,43 @@ async fn the_layer_admits_what_the_limiter_does_and_says_429_with_when_to_retry(
     assert_eq!(response.status(), StatusCode::OK);
     assert_eq!(header(&response, "grpc-status"), Some("8"));
     assert_eq!(header(&response, "grpc-message"), Some("throttled"));
+}
+
+/// A quota of a thousand a day: what nobody wants stays at the node.
+fn daily(key: &str) -> aliquot_core::budget::Budget {
+    budget(key, |draft| draft.quota = Some("1000 per day".into()))
+}
+
+#[tokio::test]
+async fn a_layer_waits_for_a_quota_that_was_not_dealt_here_yet() {
+    let node = FakeNode::start(1, vec![daily("a")]).await;
+    for fresh in 0..10 {
+        let client = client(&[&node]);
+        let limiter = client.limiter("a").expect("a key");
+        let known = || limiter.peek().right == Standing::Leased;
+        until("its terms are known", known).await;
+        assert_eq!(limiter.peek().level, 0, "nobody wanted any");
+        let layer = LimitLayer::by_key(&client, |_| Some("a".into())).problems();
+        assert_eq!(says(&layer).await.0, StatusCode::OK, "{fresh}");
+        let tiers = Tiers::new()
+            .by_key("fleet", &client, |_| Some("a".into()))
+            .limiter("user", own(10));
+        let layer = LimitLayer::layered(tiers).expect("limits").problems();
+        assert_eq!(says(&layer).await.0, StatusCode::OK, "{fresh}");
+    }
+}
+
+#[tokio::test]
+async fn a_layer_refuses_a_spent_quota() {
+    let few = budget("a", |draft| draft.quota = Some("3 per day".into()));
+    let node = FakeNode::start(1, vec![few]).await;
+    let client = client(&[&node]);
+    let layer = LimitLayer::by_key(&client, |_| Some("a".into())).problems();
+    let mut served = 0;
+    for _ in 0..20 {
+        served += u32::from(says(&layer).await.0 == StatusCode::OK);
+    }
+    assert_eq!(served, 3);
 }
 
 async fn says(layer: &LimitLayer<Problems>) -> (StatusCode, String) {

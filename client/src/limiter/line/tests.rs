@@ -22,6 +22,7 @@ use tokio::sync::mpsc;
 mod lapse;
 mod largest;
 mod overruled;
+mod probe;
 
 /// A limiter that holds a part of a budget of 1,000/s with a burst of 100.
 struct Part {

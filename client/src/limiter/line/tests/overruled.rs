@@ -8,8 +8,8 @@ fn meanwhile(mode: Mode) -> [Option<Result<(), Reason>>; 5] {
     let mut kept = Kept::new();
     let limiter = kept.part.limiter.clone();
     let mut once = pin!(limiter.check(1));
-    let mut layer = pin!(limiter.admit(1));
-    let mut settled = pin!(limiter.admit_to_settle(1));
+    let mut layer = pin!(limiter.check(1));
+    let mut settled = pin!(limiter.check_to_settle(1));
     let (mut first, mut second) = (pin!(limiter.acquire(1)), pin!(limiter.acquire(1)));
     assert!(once.as_mut().now_or_never().is_none());
     assert!(layer.as_mut().now_or_never().is_none());
