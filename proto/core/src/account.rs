@@ -16,6 +16,7 @@
 //! held than there is; then nothing is free until enough came back.
 
 mod central;
+mod edges;
 mod error;
 mod ghosts;
 mod restore;
@@ -28,6 +29,7 @@ use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
 use crate::unit::{Incarnation, PeriodId, Span, Tokens};
 use alloc::collections::{BTreeMap, BTreeSet};
+use edges::Edges;
 
 /// The book.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -38,7 +40,7 @@ pub struct Account {
     linger: Span,
     period: PeriodId,
     spent: Tokens,
-    open: BTreeMap<Incarnation, Slot>,
+    open: Edges,
     kept: BTreeMap<Incarnation, Kept>,
     held: Vector,
 }
@@ -53,7 +55,7 @@ impl Account {
             linger,
             period: PeriodId::new(0),
             spent: Tokens::ZERO,
-            open: BTreeMap::new(),
+            open: Edges::new(),
             kept: BTreeMap::new(),
             held: Vector::ZERO,
         }
@@ -91,7 +93,7 @@ impl Account {
 
     /// The open edges.
     pub fn open(&self) -> impl Iterator<Item = (Incarnation, &Slot)> {
-        self.open.iter().map(|(&child, slot)| (child, slot))
+        self.open.iter()
     }
 
     /// What stays booked of closed edges.
@@ -99,11 +101,17 @@ impl Account {
         self.kept.iter().map(|(&child, kept)| (child, kept))
     }
 
+    /// Whether anything stays booked of a closed edge.
+    #[must_use]
+    pub fn keeps(&self, child: Incarnation) -> bool {
+        self.kept.contains_key(&child)
+    }
+
     /// The counters of an open edge; zero for one that never held.
     #[must_use]
     pub fn counters(&self, child: Incarnation) -> Counters {
         self.open
-            .get(&child)
+            .get(child)
             .map_or(Counters::new(self.period), |slot| slot.counters)
     }
 
@@ -141,7 +149,7 @@ impl Account {
     pub fn set_whole(&mut self, whole: Share, linger: Span) {
         self.whole = whole;
         if linger > self.linger {
-            for slot in self.open.values_mut() {
+            for slot in self.open.slots_mut() {
                 slot.linger = slot.linger.max(linger);
             }
         }
@@ -155,7 +163,7 @@ impl Account {
     /// Used by a planted bug alone.
     fn count_excess_as_returned(&mut self) {
         let (kind, whole) = (self.kind, Vector::of(self.whole));
-        for slot in self.open.values_mut() {
+        for slot in self.open.slots_mut() {
             let before = slot.counters.holding(kind);
             let returned = slot.counters.returned.plus(before.ahead_of(whole));
             slot.counters.returned = returned.unwrap_or(slot.counters.returned);
@@ -184,7 +192,7 @@ impl Account {
         if given.is_exhausted() {
             return Err(EdgeError::Exhausted.into());
         }
-        let mut slot = self.open.get(&child).copied().unwrap_or_default();
+        let mut slot = self.open.get(child).copied().unwrap_or_default();
         slot.counters.period = period;
         slot.linger = slot.linger.max(self.linger);
         let before = slot.counters.holding(self.kind);
@@ -231,7 +239,7 @@ impl Account {
         period: PeriodId,
         returned: Vector,
     ) -> Result<Share, AccountError> {
-        let Some(slot) = self.open.get_mut(&child) else {
+        let Some(slot) = self.open.get_mut(child) else {
             return if planted::is(Bug::LateReturnCredited) {
                 self.held = self.held.ahead_of(returned);
                 Ok(returned.share())
@@ -271,7 +279,7 @@ impl Account {
     /// and permits, which stay until [`Account::forget`]. A quota's tokens
     /// that it never reported count as spent. What came free, without tokens.
     pub fn close(&mut self, child: Incarnation) -> Share {
-        let Some(slot) = self.open.remove(&child) else {
+        let Some(slot) = self.open.remove(child) else {
             return Share::EMPTY;
         };
         let before = slot.counters.holding(self.kind);
@@ -351,8 +359,8 @@ impl Account {
     pub fn adds_up(&self) -> bool {
         let open = self
             .open
-            .values()
-            .map(|slot| slot.counters.holding(self.kind));
+            .iter()
+            .map(|(_, slot)| slot.counters.holding(self.kind));
         let kept = self.kept.values().map(|kept| kept.holding);
         open.chain(kept).fold(Vector::ZERO, slot::added) == self.held
     }

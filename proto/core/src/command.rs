@@ -135,17 +135,36 @@ pub struct Ending {
 }
 
 impl Changes {
+    /// Kinds of changes, each a list.
+    pub const KINDS: usize = 9;
+
+    /// Changes that a leader puts into one round, all kinds together. The grants of one
+    /// budget stay together, so that there may be as many more as a budget has holders.
+    ///
+    /// At 104 bytes for a full movement it is half a megabyte, which disks and replicas take
+    /// in a few milliseconds.
+    pub const ITEMS_MAX: usize = 4_096;
+
+    /// How many changes there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        let lists: [usize; Self::KINDS] = [
+            self.stamps.len(),
+            self.ages.len(),
+            self.releases.len(),
+            self.floors.len(),
+            self.reclaims.len(),
+            self.forgets.len(),
+            self.grants.len(),
+            self.endings.len(),
+            self.thaws.len(),
+        ];
+        lists.into_iter().fold(0, usize::saturating_add)
+    }
+
     /// Whether the round changes nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.stamps.is_empty()
-            && self.ages.is_empty()
-            && self.releases.is_empty()
-            && self.floors.is_empty()
-            && self.reclaims.is_empty()
-            && self.forgets.is_empty()
-            && self.grants.is_empty()
-            && self.endings.is_empty()
-            && self.thaws.is_empty()
+        self.len() == 0
     }
 }

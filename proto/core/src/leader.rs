@@ -11,8 +11,10 @@
 //!                             pool debited                 pool credited
 //! ```
 
+mod due;
 mod office;
 mod periods;
+mod room;
 mod rounds;
 
 use crate::command::{Changes, Command};
@@ -26,6 +28,7 @@ use crate::state::{Generation, State};
 use crate::unit::{BudgetId, Edge, Incarnation, NodeId, Round, RuleId, Seq, Span, Term, Tick};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use due::Due;
 
 /// How a leader paces itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -90,17 +93,24 @@ pub struct Leader {
     hurried: Tick,
     said: BTreeMap<Incarnation, Said>,
     floors: BTreeMap<(BudgetId, Edge), Unused>,
-    /// When all budgets were last looked at for what has come to its end.
-    looked: Tick,
-    /// Since when this leader has been waiting for what is kept of a closed life.
-    ghosts: BTreeMap<(BudgetId, Incarnation), Tick>,
-    /// Since when this leader has seen a budget clear that may end.
-    clear: BTreeMap<BudgetId, Tick>,
+    /// Budgets that entries have changed, to be looked at for what they wait for.
+    changed: BTreeSet<BudgetId>,
+    /// How long this leader has been waiting for what is kept of a closed life.
+    ghosts: Due<(BudgetId, Incarnation)>,
+    /// How long this leader has seen a budget clear that may end.
+    clear: Due<BudgetId>,
     /// Since when this leader has seen a template cold.
     cold: BTreeMap<RuleId, Tick>,
     removing: BTreeSet<NodeId>,
     told: BTreeSet<Incarnation>,
-    periods: periods::Ages,
+    periods: periods::Courses,
+    /// Changes that go into a round.
+    most: usize,
+    /// Budgets to be planned until the next paced round: who is never settled is planned
+    /// once in that time, however many there are.
+    unplanned: usize,
+    /// Whether something is due that did not fit into the last round.
+    left_over: bool,
 }
 
 impl Leader {
@@ -108,9 +118,9 @@ impl Leader {
     /// room says it again with its next report.
     const FLOORS_MAX: usize = 10_000;
 
-    /// All budgets are looked at for what has come to its end so seldom that each has this
-    /// long, whatever their number: it costs a hundred times less.
-    const LOOK: Span = Span::from_nanos(10_000);
+    /// Changed budgets that are looked at for one round. After an election it is all of
+    /// them, and no look may keep leases waiting.
+    const LOOKS_MAX: usize = 4_096;
 
     /// A machine that leads nothing.
     #[must_use]
@@ -126,13 +136,16 @@ impl Leader {
             hurried: Tick::from_nanos(0),
             said: BTreeMap::new(),
             floors: BTreeMap::new(),
-            looked: Tick::from_nanos(0),
-            ghosts: BTreeMap::new(),
-            clear: BTreeMap::new(),
+            changed: BTreeSet::new(),
+            ghosts: Due::default(),
+            clear: Due::default(),
             cold: BTreeMap::new(),
             removing: BTreeSet::new(),
             told: BTreeSet::new(),
-            periods: periods::Ages::default(),
+            periods: periods::Courses::default(),
+            most: Changes::ITEMS_MAX,
+            unplanned: 0,
+            left_over: false,
         }
     }
 
@@ -320,7 +333,8 @@ impl Leader {
     /// When [`Leader::tick`] should be called for those who wait, if not before.
     #[must_use]
     pub fn urgent_at(&self) -> Option<Tick> {
-        let waits = self.in_office() && self.proposed.is_none() && self.ledger.is_urgent();
+        let due = self.left_over || self.ledger.is_urgent();
+        let waits = due && self.in_office() && self.proposed.is_none();
         waits.then(|| self.hurried.after(self.pace.urgent))
     }
 
@@ -328,7 +342,8 @@ impl Leader {
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
         let planned = self.proposed.is_none() && self.ledger.is_at_rest();
-        let idle = planned && self.told.is_empty() && self.floors.is_empty();
+        let done = !self.left_over && self.changed.is_empty();
+        let idle = planned && done && self.told.is_empty() && self.floors.is_empty();
         self.leadership.is_none() || self.in_office() && idle
     }
 
@@ -341,10 +356,15 @@ impl Leader {
         };
         outputs.extend(leadership.start_barrier().map(LeaderOutput::Barrier));
         if leadership.office().is_some() && self.proposed.is_none() {
+            let rested = now.since(self.hurried) >= self.pace.urgent;
             let changes = if now.since(self.planned) >= self.pace.round {
                 (self.planned, self.hurried) = (now, now);
+                self.unplanned = self.ledger.dirty(now);
                 self.next_round(state, now)
-            } else if self.ledger.is_urgent() && now.since(self.hurried) >= self.pace.urgent {
+            } else if self.left_over && rested {
+                self.hurried = now;
+                self.next_round(state, now)
+            } else if self.ledger.is_urgent() && rested {
                 self.hurried = now;
                 self.urgent_round(state, now)
             } else {
@@ -367,6 +387,6 @@ fn line(budget: BudgetId, generation: &Generation, child: Incarnation) -> Answer
         period: generation.account.period(),
         given: counters.given,
         target: crate::edge::Vector::ZERO,
-        terms: Terms::from(&generation.budget),
+        terms: Terms::from(generation.budget.as_ref()),
     }
 }

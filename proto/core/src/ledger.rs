@@ -235,6 +235,13 @@ impl Ledger {
         !self.agenda.urgent.is_empty()
     }
 
+    /// Budgets that have changed since they were last planned, or whose last plan held
+    /// something back until `now`.
+    pub fn dirty(&mut self, now: Tick) -> usize {
+        self.agenda.pass(now);
+        self.agenda.dirty.len()
+    }
+
     /// Whether there is nothing to plan.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {

@@ -205,6 +205,8 @@ bugs! {
     RestoreForgetsLives,
     /// A report of some budgets does not say that one of them ended.
     EndOfSomeLeftOut,
+    /// A round carries all that is due, more than its readers accept.
+    RoundUncut,
     /// A template has as many keys as are asked for.
     KeysUncounted,
     /// A node says that it has entries of the log before they are on its disk.

@@ -7,21 +7,28 @@
 
 mod book;
 mod home;
+mod index;
 mod requests;
 mod rules;
 mod set;
+#[cfg(feature = "serde")]
+mod shared;
 mod snapshot;
 
 pub use snapshot::{RestoreError, Snapshot};
 
 use crate::account::{Account, AccountError};
-use crate::budget::{Budget, Catalog, FieldError, Key};
+use crate::budget::{Budget, Catalog, FieldError, Key, KeyPattern};
 use crate::command::Command;
 use crate::planted::{self, Bug};
 use crate::share::Share;
 use crate::unit::{BudgetId, Drift, Incarnation, NodeId, PeriodId, RequestId, RuleId, Span};
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ops::Bound;
+use index::Index;
+use requests::Requests;
 
 /// One life of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,7 +55,8 @@ pub enum Phase {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Rule {
     /// What it says.
-    pub budget: Budget,
+    #[cfg_attr(feature = "serde", serde(with = "shared"))]
+    pub budget: Arc<Budget>,
     /// Whether an instance was forgotten before it was provably full: until
     /// that has passed, every new one is born empty.
     pub cold: bool,
@@ -62,8 +70,9 @@ pub struct Generation {
     pub key: Key,
     /// The rule it was made by.
     pub rule: RuleId,
-    /// The limit in force.
-    pub budget: Budget,
+    /// The limit in force: most often the very one of the rule.
+    #[cfg_attr(feature = "serde", serde(with = "shared"))]
+    pub budget: Arc<Budget>,
     /// Who holds what.
     pub account: Account,
     /// How long the running period has lasted, at least, by boot clocks.
@@ -172,9 +181,8 @@ pub struct State {
     catalog: Catalog,
     keys: BTreeMap<Key, BudgetId>,
     budgets: BTreeMap<BudgetId, Generation>,
-    /// How many generations of each rule there are; none of a rule that has none.
-    living: BTreeMap<RuleId, u64>,
-    requests: VecDeque<RequestId>,
+    index: Index,
+    requests: Requests,
 }
 
 impl State {
@@ -201,8 +209,8 @@ impl State {
             catalog: Catalog::default(),
             keys: BTreeMap::new(),
             budgets: BTreeMap::new(),
-            living: BTreeMap::new(),
-            requests: VecDeque::new(),
+            index: Index::default(),
+            requests: Requests::default(),
         }
     }
 
@@ -262,6 +270,12 @@ impl State {
         self.rules.iter().map(|(&id, rule)| (id, rule))
     }
 
+    /// The rules that were written after another, in order.
+    pub fn rules_after(&self, rule: RuleId) -> impl Iterator<Item = (RuleId, &Rule)> {
+        let later = self.rules.range((Bound::Excluded(rule), Bound::Unbounded));
+        later.map(|(&id, rule)| (id, rule))
+    }
+
     /// The rule that a key falls under.
     #[must_use]
     pub fn rule_of(&self, key: &Key) -> Option<(RuleId, &Rule)> {
@@ -272,11 +286,41 @@ impl State {
     /// Whether a template has as many keys as it may have: no other one begins.
     #[must_use]
     pub fn is_full(&self, rule: RuleId) -> bool {
-        let living = self.living.get(&rule).copied().unwrap_or_default();
+        let living = u64::try_from(self.index.of_rule.count(&rule)).unwrap_or(u64::MAX);
         let template = self.rules.get(&rule).map(|rule| &rule.budget);
         let template = template.filter(|budget| budget.key().is_template());
         template.is_some_and(|budget| living >= budget.max_keys())
             && !planted::is(Bug::KeysUncounted)
+    }
+
+    /// The rule of this very pattern.
+    #[must_use]
+    pub fn rule_named(&self, pattern: &KeyPattern) -> Option<(RuleId, &Rule)> {
+        let id = self.catalog.get(pattern)?;
+        self.rules.get(&id).map(|rule| (id, rule))
+    }
+
+    /// The rules of which an instance was forgotten before it was provably full.
+    pub fn cold_rules(&self) -> impl Iterator<Item = (RuleId, &Rule)> {
+        let cold = self.index.cold.iter();
+        cold.filter_map(|&id| Some((id, self.rules.get(&id)?)))
+    }
+
+    /// The generations of one rule, those that are wound up too.
+    pub fn budgets_of(&self, rule: RuleId) -> impl Iterator<Item = (BudgetId, &Generation)> {
+        self.named(self.index.of_rule.of(rule))
+    }
+
+    /// The generations of which something is kept of a closed life.
+    pub fn kept_of(&self, life: Incarnation) -> impl Iterator<Item = (BudgetId, &Generation)> {
+        self.named(self.index.kept.of(life))
+    }
+
+    fn named(
+        &self,
+        budgets: impl Iterator<Item = BudgetId>,
+    ) -> impl Iterator<Item = (BudgetId, &Generation)> {
+        budgets.filter_map(|id| Some((id, self.budgets.get(&id)?)))
     }
 
     /// All generations.

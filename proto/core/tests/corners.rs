@@ -12,6 +12,8 @@ mod haste;
 mod office;
 #[path = "corners/parents.rs"]
 mod parents;
+#[path = "corners/rounds.rs"]
+mod rounds;
 #[path = "corners/setup.rs"]
 mod setup;
 #[path = "corners/shares.rs"]

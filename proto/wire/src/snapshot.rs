@@ -9,6 +9,7 @@ use crate::read::{self, choice};
 use crate::session::read_key;
 use aliquot_core::state::{Generation, Member, Phase, Rule, Snapshot, State};
 use aliquot_core::unit::{BudgetId, Incarnation, NodeId, RequestId, RuleId, Span};
+use std::sync::Arc;
 
 choice!(Phase, Phase, "1 (live) or 2 (leaving)", Live, Leaving);
 
@@ -21,7 +22,7 @@ impl From<&Snapshot> for pb::Snapshot {
         });
         let rules = snapshot.rules.iter().map(|(id, rule)| pb::Rule {
             id: id.get(),
-            budget: Some((&rule.budget).into()),
+            budget: Some(rule.budget.as_ref().into()),
             cold: rule.cold,
         });
         let budgets = snapshot.budgets.iter();
@@ -79,7 +80,7 @@ fn read_member(member: pb::Member) -> Result<(Incarnation, Member), WireError> {
 }
 
 fn read_rule(rule: pb::Rule) -> Result<(RuleId, Rule), WireError> {
-    let budget = read::required(rule.budget, "budget")?;
+    let budget = Arc::new(read::required(rule.budget, "budget")?);
     let cold = rule.cold;
     Ok((RuleId::new(rule.id), Rule { budget, cold }))
 }
@@ -89,7 +90,7 @@ fn write(id: BudgetId, generation: &Generation) -> pb::Generation {
         id: id.get(),
         key: generation.key.to_string(),
         rule: generation.rule.get(),
-        budget: Some((&generation.budget).into()),
+        budget: Some(generation.budget.as_ref().into()),
         account: Some((&generation.account).into()),
         winding: generation.winding,
         cut: generation.cut,
@@ -101,7 +102,7 @@ fn read_generation(generation: pb::Generation) -> Result<(BudgetId, Generation),
     let read = Generation {
         key: read_key(generation.key).map_err(|error| error.within("key"))?,
         rule: RuleId::new(generation.rule),
-        budget: read::required(generation.budget, "budget")?,
+        budget: Arc::new(read::required(generation.budget, "budget")?),
         account: read::required(generation.account, "account")?,
         cut: generation.cut,
         winding: generation.winding,

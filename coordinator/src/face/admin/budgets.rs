@@ -4,8 +4,8 @@ use super::{AdminService, not_written};
 use crate::face::backend::View;
 use aliquot_core::budget::{Budget, BudgetDraft, KeyPattern};
 use aliquot_core::command::Command;
-use aliquot_core::state::{Effect, State};
-use aliquot_core::unit::Incarnation;
+use aliquot_core::state::{Effect, Rule, State};
+use aliquot_core::unit::{Incarnation, RuleId};
 use aliquot_wire::admin::{
     ApplyBudgets, BudgetsOutcome, DeleteBudget, Deleted, Difference, ListBudgets, Mode, Refusal,
     RuleView, Rules,
@@ -143,9 +143,7 @@ impl Plan {
 /// How a rule would change, if it would. Two rules are alike if they say the
 /// same; in what grains their generations count is not theirs to say.
 fn difference(state: &State, budget: &Budget) -> Option<Difference> {
-    let before = state
-        .rules()
-        .find(|(_, rule)| rule.budget.key() == budget.key());
+    let before = state.rule_named(budget.key());
     let before = before.map(|(_, rule)| rule.budget.to_draft());
     let after = Some(budget.to_draft());
     (before != after).then(|| Difference {
@@ -156,33 +154,25 @@ fn difference(state: &State, budget: &Budget) -> Option<Difference> {
 }
 
 pub(super) fn get(state: &State, pattern: &KeyPattern) -> Option<RuleView> {
-    let (rule, found) = state
-        .rules()
-        .find(|(_, rule)| rule.budget.key() == pattern)?;
-    let living = state
-        .budgets()
-        .filter(|(_, it)| it.rule == rule && !it.winding);
-    Some(RuleView {
-        rule,
-        budget: found.budget.clone(),
-        instances: living.count() as u64,
-    })
+    let (rule, found) = state.rule_named(pattern)?;
+    Some(view(state, rule, found))
 }
 
 pub(super) fn list(state: &State, list: ListBudgets) -> Rules {
-    let mut after = state.rules().filter(|(id, _)| *id > list.after);
+    let mut after = state.rules_after(list.after);
     let page: Vec<_> = after.by_ref().take(list.limit as usize).collect();
-    let mut instances = std::collections::BTreeMap::new();
-    for (_, generation) in state.budgets().filter(|(_, it)| !it.winding) {
-        *instances.entry(generation.rule).or_insert(0_u64) += 1;
-    }
-    let rules = page.into_iter().map(|(id, rule)| RuleView {
-        rule: id,
-        budget: rule.budget.clone(),
-        instances: instances.get(&id).copied().unwrap_or_default(),
-    });
+    let rules = page.into_iter().map(|(id, rule)| view(state, id, rule));
     Rules {
         rules: rules.collect(),
         more: after.next().is_some(),
+    }
+}
+
+fn view(state: &State, id: RuleId, rule: &Rule) -> RuleView {
+    let living = state.budgets_of(id).filter(|(_, it)| !it.winding);
+    RuleView {
+        rule: id,
+        budget: rule.budget.as_ref().clone(),
+        instances: living.count() as u64,
     }
 }

@@ -17,7 +17,7 @@ impl Account {
     /// wanted: the greatest maximum hold that was in force while it lived.
     #[must_use]
     pub fn hold_of(&self, child: Incarnation) -> Span {
-        let slot = self.open.get(&child);
+        let slot = self.open.get(child);
         match self.kind {
             Kind::Concurrency => slot.map_or(self.linger, |slot| slot.linger),
             Kind::Rate | Kind::Quota => Span::ZERO,
@@ -46,7 +46,7 @@ impl Account {
         Some(Self {
             period,
             spent,
-            open,
+            open: open.into_iter().collect(),
             kept,
             held,
             ..self

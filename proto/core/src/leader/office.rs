@@ -3,13 +3,14 @@
 
 use super::Leader;
 use crate::budget::Key;
-use crate::command::{Command, Movement};
+use crate::command::{Changes, Command, Movement};
 use crate::planted::{self, Bug};
 use crate::pool::Pool;
 use crate::share::Kind;
 use crate::state::{Effect, Phase, State};
 use crate::unit::{BudgetId, Incarnation, Term, Tick};
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 impl Leader {
@@ -38,6 +39,7 @@ impl Leader {
             return;
         }
         let mut touched: BTreeSet<BudgetId> = effects.iter().filter_map(Effect::budget).collect();
+        self.changed.extend(&touched);
         if let (Some(Command::Round(changes)), Some(mine)) = (command, &self.proposed)
             && own
             && changes.round == mine.round
@@ -45,26 +47,49 @@ impl Leader {
             // What of it was refused goes back to the pool.
             touched.extend(changes.grants.iter().map(|grant| grant.budget));
             self.proposed = None;
+            self.most = self.most.saturating_mul(2).min(Changes::ITEMS_MAX);
         }
-        if let Some(Command::Round(changes)) = command
-            && changes.endings.iter().any(|ending| !ending.full)
-        {
-            // The wait is for the latest of them.
-            self.cold.clear();
-        }
-        // A key that is asked for is not idle, whether it lives already or not.
-        if let Some(Command::Instantiate { keys, .. }) = command {
-            let keys = keys
-                .iter()
-                .filter_map(|key| Key::try_from(key.as_str()).ok());
-            for budget in keys.filter_map(|key| state.budget_of(&key)) {
-                self.clear.remove(&budget);
-            }
-        }
+        self.follow_command(command, state);
         for effect in effects {
             self.follow(effect, state, now);
         }
         self.fit_pools(&touched, state, now);
+    }
+
+    /// What an entry changes of which no effect tells.
+    fn follow_command(&mut self, command: Option<&Command>, state: &State) {
+        match command {
+            Some(Command::Round(changes)) => {
+                if changes.endings.iter().any(|ending| !ending.full) {
+                    // The wait is for the latest of them.
+                    self.cold.clear();
+                }
+                for floor in &changes.floors {
+                    self.floors.remove(&(floor.budget, floor.former));
+                }
+                let floors = changes.floors.iter().map(|floor| floor.budget);
+                let forgets = changes.forgets.iter().map(|&(budget, _)| budget);
+                let releases = changes.releases.iter().map(|moved| moved.budget);
+                let ages = changes.ages.iter().map(|&(budget, ..)| budget);
+                self.changed
+                    .extend(floors.chain(forgets).chain(releases).chain(ages));
+            }
+            // A key that is asked for is not idle, whether it lives already or not.
+            Some(Command::Instantiate { keys, .. }) => {
+                let keys = keys.iter().map(String::as_str);
+                let keys = keys.filter_map(|key| Key::try_from(key).ok());
+                for budget in keys.filter_map(|key| state.budget_of(&key)) {
+                    self.begin_anew(budget);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A budget that was clear is asked for or given out: its wait begins anew.
+    fn begin_anew(&mut self, budget: BudgetId) {
+        self.clear.remove(budget);
+        self.changed.insert(budget);
     }
 
     /// Every pool starts empty with the office, and every life gets a whole
@@ -81,6 +106,7 @@ impl Leader {
         }
         for (id, generation) in state.budgets() {
             self.ledger.touch(id);
+            self.changed.insert(id);
             if generation.budget.kind() == Kind::Rate {
                 let pool = Pool::empty(generation.account.free(), now);
                 self.pools.entry(id).or_insert(pool);
@@ -124,8 +150,10 @@ impl Leader {
                 }
                 self.ledger.close(*life);
                 self.said.remove(life);
-                for (id, _) in state.budgets() {
+                // What it freed says so itself.
+                for (id, _) in state.kept_of(*life) {
                     self.ledger.touch(id);
+                    self.changed.insert(id);
                 }
             }
             Effect::Created { budget, granted } => {
@@ -144,7 +172,7 @@ impl Leader {
             }
             Effect::Granted(budget, life) | Effect::MovementRefused(budget, life, _) => {
                 self.told.insert(*life);
-                self.clear.remove(budget);
+                self.begin_anew(*budget);
                 self.ledger.tell_child(*life, *budget);
                 self.ledger.touch(*budget);
             }
@@ -153,18 +181,24 @@ impl Leader {
                 self.ledger.tell(*budget);
                 self.ledger.hurry(*budget);
             }
-            Effect::Changed(budget) | Effect::Restarted { budget, .. } => {
+            Effect::Changed(budget) => {
+                self.ledger.tell(*budget);
+                self.ledger.touch(*budget);
+            }
+            Effect::Restarted { former, budget } => {
+                self.changed.insert(*former);
                 self.ledger.tell(*budget);
                 self.ledger.touch(*budget);
             }
             Effect::Ended(budget) => {
                 self.pools.remove(budget);
-                self.clear.remove(budget);
             }
             Effect::Configured => {
                 if let Some(leadership) = &mut self.leadership {
                     leadership.extend_patience(state.patience());
                 }
+                // How long they wait depends on the settings.
+                self.changed.extend(self.clear.all());
             }
             Effect::SetRefused(..)
             | Effect::Repeated(_)
@@ -186,6 +220,15 @@ impl Leader {
         if self.office().is_some() {
             self.fit_pools(&touched, state, now);
         }
+    }
+
+    /// The round proposed last was not appended, for nobody could have read it: the next
+    /// ones are half as large.
+    pub fn halve(&mut self, state: &State, now: Tick) {
+        let items = self.proposed.as_ref().map_or(0, Changes::len);
+        self.most = items.checked_div(2).unwrap_or(0).max(1);
+        self.refused(state, now);
+        self.left_over = items > 1;
     }
 
     /// The pools hold what the book says is free, less what is proposed: those of
@@ -219,6 +262,7 @@ impl Leader {
         }
         debug_assert!(
             planted::any()
+                || self.pools.len() > Self::LAWFUL
                 || self.pools.iter().all(|(&id, pool)| {
                     let share = pool.share_at(now);
                     free(id).is_none_or(|of| (of.rate, of.burst) == (share.rate, share.burst))
@@ -226,4 +270,8 @@ impl Leader {
             "an entry changed what is free of a budget, and did not say so"
         );
     }
+
+    /// Pools that are all checked after every entry in debug builds: with more of them,
+    /// tests of many keys would take the square of their number.
+    const LAWFUL: usize = 1_000;
 }

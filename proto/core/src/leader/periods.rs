@@ -1,11 +1,12 @@
 //! When a quota's period begins: by the clocks of a quorum, never by one.
 
 use super::Leader;
-use crate::budget::WallTime;
+use super::due::Due;
+use crate::budget::{Period, WallTime};
 use crate::planted::{self, Bug};
 use crate::state::{Generation, State};
 use crate::unit::{BudgetId, PeriodId, Span, Tick};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 /// A period may end at the earliest after this part of its shortest length by
@@ -16,83 +17,204 @@ const AGE_MIN_PART: u64 = 2;
 /// The age is logged whenever this part of a period has passed.
 const AGE_LOGGED_PART: u64 = 8;
 
-/// How long each running period has been seen to run in this term.
-#[derive(Clone, Debug, Default, Hash)]
-pub(super) struct Ages(BTreeMap<BudgetId, (PeriodId, Tick, Span)>);
+/// How a quota's running period goes on.
+#[derive(Clone, Copy, Debug, Hash)]
+struct Course {
+    period: PeriodId,
+    /// Since when this leader has seen it run.
+    since: Tick,
+    /// What it had aged until then.
+    base: Span,
+    /// Where it waits for the next period.
+    next: Next,
+}
+
+/// What the next period waits for.
+#[derive(Clone, Copy, Debug, Hash)]
+enum Next {
+    /// The clocks of a quorum, in milliseconds.
+    Wall(i64),
+    /// The running one's age.
+    Age(Tick),
+}
+
+/// The running periods of all quotas, in the order in which something comes of them.
+#[derive(Debug, Default, Hash)]
+pub(super) struct Courses {
+    all: BTreeMap<BudgetId, Course>,
+    /// By the wall clock that ends them.
+    by_wall: BTreeSet<(i64, BudgetId)>,
+    /// Those that have ended by all clocks, and are too young for it.
+    by_age: BTreeSet<(Tick, BudgetId)>,
+    /// How long until an age is logged.
+    ages: Due<BudgetId>,
+}
+
+impl Courses {
+    fn put(&mut self, budget: BudgetId, course: Course) {
+        self.all.insert(budget, course);
+        match course.next {
+            Next::Wall(end) => self.by_wall.insert((end, budget)),
+            Next::Age(at) => self.by_age.insert((at, budget)),
+        };
+    }
+
+    /// Takes one out, but for when its age is logged.
+    fn take(&mut self, budget: BudgetId) -> Option<Course> {
+        let course = self.all.remove(&budget)?;
+        match course.next {
+            Next::Wall(end) => self.by_wall.remove(&(end, budget)),
+            Next::Age(at) => self.by_age.remove(&(at, budget)),
+        };
+        Some(course)
+    }
+
+    /// Has one wait for something else.
+    fn wait(&mut self, budget: BudgetId, next: Next) {
+        if let Some(course) = self.take(budget) {
+            self.put(budget, Course { next, ..course });
+        }
+    }
+
+    fn age(&self, budget: BudgetId, now: Tick) -> Option<(PeriodId, Span)> {
+        let course = self.all.get(&budget)?;
+        let age = course.base.plus_or_max(now.since(course.since));
+        Some((course.period, age))
+    }
+}
+
+/// A part of a period's shortest length.
+fn part(period: Period, divisor: u64) -> Span {
+    let nanos = period.shortest().nanos().checked_div(divisor);
+    Span::from_nanos(nanos.unwrap_or(0))
+}
+
+/// When a period ends by the wall clock. One that is none has ended, and so has one that
+/// no calendar knows.
+fn end(period: Period, running: PeriodId) -> i64 {
+    let known = (running > PeriodId::new(0)).then(|| period.end(running));
+    known.map_or(i64::MIN, |end| end.map_or(i64::MIN, WallTime::millis))
+}
+
+/// Whether a quota waits for its first period: a generation is made without
+/// one, and what was given out in none would be given again in the first.
+pub(super) fn waits_for_period(generation: &Generation, wall: Option<WallTime>) -> bool {
+    let Some(period) = generation.budget.period() else {
+        return false;
+    };
+    let none = PeriodId::new(0);
+    // A clock that nobody knows yet may say any period.
+    let is_first = |wall| period.id_at(wall) == Ok(none);
+    generation.account.period() == none && !wall.is_some_and(is_first)
+}
+
+/// What is left of a quota's running period, by the clocks of a quorum.
+pub(super) fn rest_of_period(generation: &Generation, wall: Option<WallTime>) -> Option<Span> {
+    let period = generation.budget.period()?;
+    let end = period.end(generation.account.period()).ok()?;
+    let left = end.millis().checked_sub(wall?.millis())?;
+    Some(Span::from_millis(u64::try_from(left).unwrap_or(0)))
+}
 
 impl Leader {
-    /// The periods that begin now; what the running ones have aged since it
-    /// was last logged goes to `logged`.
+    /// A quota may run in another period now, or its age was logged.
+    pub(super) fn follow_period(&mut self, budget: BudgetId, state: &State, now: Tick) {
+        let former = self.periods.take(budget);
+        self.periods.ages.remove(budget);
+        let Some(generation) = state.budget(budget) else {
+            return;
+        };
+        let Some(period) = generation.budget.period() else {
+            return;
+        };
+        let running = generation.account.period();
+        let (since, base) = match former {
+            Some(of) if of.period == running => (of.since, of.base),
+            _ => (now, generation.age),
+        };
+        let next = Next::Wall(end(period, running));
+        let course = Course {
+            period: running,
+            since,
+            base,
+            next,
+        };
+        self.periods.put(budget, course);
+        let logged = generation.age.plus_or_max(part(period, AGE_LOGGED_PART));
+        let wait = logged.minus_or_zero(base);
+        self.periods.ages.wait(budget, since, Some(wait));
+    }
+
+    /// What running periods have aged since it was last logged.
+    pub(super) fn ages(
+        &self,
+        wall: Option<WallTime>,
+        now: Tick,
+        most: usize,
+    ) -> Vec<(BudgetId, PeriodId, Span)> {
+        if wall.is_none() {
+            return Vec::new();
+        }
+        let due = self.periods.ages.over(now).filter_map(|budget| {
+            let (period, age) = self.periods.age(budget, now)?;
+            Some((budget, period, age))
+        });
+        let mut ages: Vec<_> = due.take(most).collect();
+        ages.sort_unstable_by_key(|&(budget, ..)| budget);
+        ages
+    }
+
+    /// The periods that begin now.
     pub(super) fn stamps(
         &mut self,
         state: &State,
+        wall: Option<WallTime>,
         now: Tick,
-        logged: &mut Vec<(BudgetId, PeriodId, Span)>,
+        most: usize,
     ) -> Vec<(BudgetId, PeriodId)> {
         let mut stamps = Vec::new();
-        let Some(wall) = self.quorum_wall(state, now) else {
+        let Some(wall) = wall else {
             return stamps;
         };
-        for (budget, generation) in state.budgets() {
-            let Some(period) = generation.budget.period() else {
+        self.come_of_age(now);
+        let ended = (wall.millis(), BudgetId::new(u64::MAX));
+        let ended = self.periods.by_wall.range(..=ended).take(Self::LOOKS_MAX);
+        for budget in ended.map(|&(_, budget)| budget).collect::<Vec<_>>() {
+            if stamps.len() >= most {
+                break;
+            }
+            let generation = state.budget(budget);
+            let period = generation.and_then(|of| of.budget.period());
+            let running = self.periods.age(budget, now);
+            let (Some(period), Some((running, age))) = (period, running) else {
                 continue;
             };
-            let running = generation.account.period();
-            let seen = self.periods.0.get(&budget).copied();
-            let (since, base) = match seen {
-                Some((of, since, base)) if of == running => (since, base),
-                _ => (now, generation.age),
-            };
-            self.periods.0.insert(budget, (running, since, base));
-            let age = base.plus_or_max(now.since(since));
-            let part = |divisor: u64| {
-                let nanos = period.shortest().nanos().checked_div(divisor);
-                Span::from_nanos(nanos.unwrap_or(0))
-            };
-            if age.minus_or_zero(generation.age) > part(AGE_LOGGED_PART) {
-                logged.push((budget, running, age));
-            }
             let Ok(next) = period.id_at(wall) else {
                 continue;
             };
+            let least = part(period, AGE_MIN_PART);
             let first = running == PeriodId::new(0);
-            let old_enough = first || age >= part(AGE_MIN_PART);
-            if next > running && (old_enough || planted::is(Bug::LeaderWallTrusted)) {
+            if next <= running {
+                continue;
+            }
+            if first || age >= least || planted::is(Bug::LeaderWallTrusted) {
                 stamps.push((budget, next));
+            } else {
+                let old_enough = now.after(least.minus_or_zero(age));
+                self.periods.wait(budget, Next::Age(old_enough));
             }
         }
+        stamps.sort_unstable();
         stamps
     }
 
-    /// Whether a quota waits for its first period: a generation is made without
-    /// one, and what was given out in none would be given again in the first.
-    pub(super) fn waits_for_period(
-        &self,
-        generation: &Generation,
-        state: &State,
-        now: Tick,
-    ) -> bool {
-        let Some(period) = generation.budget.period() else {
-            return false;
-        };
-        let none = PeriodId::new(0);
-        // A clock that nobody knows yet may say any period.
-        let is_first = |wall| period.id_at(wall) == Ok(none);
-        generation.account.period() == none && !self.quorum_wall(state, now).is_some_and(is_first)
-    }
-
-    /// What is left of a quota's running period, by the clocks of a quorum.
-    pub(super) fn rest_of_period(
-        &self,
-        generation: &Generation,
-        state: &State,
-        now: Tick,
-    ) -> Option<Span> {
-        let period = generation.budget.period()?;
-        let end = period.end(generation.account.period()).ok()?;
-        let wall = self.quorum_wall(state, now)?;
-        let left = end.millis().checked_sub(wall.millis())?;
-        Some(Span::from_millis(u64::try_from(left).unwrap_or(0)))
+    /// Those that were too young wait for the clocks again.
+    fn come_of_age(&mut self, now: Tick) {
+        while let Some(&(at, budget)) = self.periods.by_age.first()
+            && at <= now
+        {
+            self.periods.wait(budget, Next::Wall(i64::MIN));
+        }
     }
 
     /// The first periods of those quotas among `budgets` that wait for theirs.
@@ -100,13 +222,13 @@ impl Leader {
         &self,
         budgets: &[BudgetId],
         state: &State,
-        now: Tick,
+        wall: Option<WallTime>,
     ) -> Vec<(BudgetId, PeriodId)> {
         let stamp = |&budget: &BudgetId| {
             let generation = state.budget(budget)?;
-            let waits = self.waits_for_period(generation, state, now);
+            let waits = waits_for_period(generation, wall);
             let period = generation.budget.period().filter(|_| waits)?;
-            let next = period.id_at(self.quorum_wall(state, now)?).ok()?;
+            let next = period.id_at(wall?).ok()?;
             Some((budget, next))
         };
         budgets.iter().filter_map(stamp).collect()
@@ -114,7 +236,7 @@ impl Leader {
 
     /// The latest wall time that the clocks of a quorum of the living nodes
     /// have reached, by their latest reports.
-    fn quorum_wall(&self, state: &State, now: Tick) -> Option<WallTime> {
+    pub(super) fn quorum_wall(&self, state: &State, now: Tick) -> Option<WallTime> {
         let lease = state.lease();
         // A node that began another life has one clock all the same: its latest life's.
         let fresh = self
@@ -129,8 +251,7 @@ impl Leader {
             .collect();
         let mut walls: Vec<i64> = by_node.into_values().collect();
         walls.sort_unstable_by(|left, right| right.cmp(left));
-        let nodes: alloc::collections::BTreeSet<_> =
-            state.members().map(|(_, member)| member.node).collect();
+        let nodes: BTreeSet<_> = state.members().map(|(_, member)| member.node).collect();
         let majority = nodes.len().checked_div(2)?.checked_add(1)?;
         let index = if planted::is(Bug::LeaderWallTrusted) {
             0

@@ -1,7 +1,9 @@
 //! What goes into a round.
 
 use super::Leader;
-use crate::budget::Budget;
+use super::periods::{rest_of_period, waits_for_period};
+use super::room::Room;
+use crate::budget::{Budget, WallTime};
 use crate::command::{Changes, Ending, Movement};
 use crate::edge::Vector;
 use crate::ledger::{Scarce, WholeView, Wish};
@@ -18,64 +20,89 @@ impl Leader {
     /// otherwise comes in between.
     pub const HELD_BACK: Span = Span::from_millis(450);
 
-    /// The changes since the last round, or none.
+    /// The changes since the last round, or none: the most urgent first, and as many as fit.
     pub(super) fn next_round(&mut self, state: &State, now: Tick) -> Changes {
-        let mut changes = Changes {
-            round: self.round.next().unwrap_or(self.round),
-            seen: state.applied(),
-            ..Changes::default()
-        };
-        changes.stamps = self.stamps(state, now, &mut changes.ages);
-        changes.releases = self.releases(state);
-        changes.floors = self.floor_releases(state);
+        let mut changes = self.begun(state);
+        let mut room = Room::new(self.most, Changes::KINDS);
+        let wall = self.quorum_wall(state, now);
+        self.look_at_changed(state, now);
         if let Some(leadership) = &mut self.leadership {
-            changes.reclaims = leadership.reclaimable(now).into_iter().collect();
+            let over = leadership.reclaimable(now).into_iter();
+            changes.reclaims = room.take(|most| over.take(most).collect());
         }
         for &life in &changes.reclaims {
             self.ledger.mute(life);
         }
-        let budgets = u64::try_from(state.budgets().len()).unwrap_or(u64::MAX);
-        let looks = now.since(self.looked) >= Self::LOOK.times_or_max(budgets);
-        if looks {
-            self.looked = now;
-            changes.forgets = self.forgets(state, now);
-        }
-        let dirty = self.ledger.take_dirty(now);
-        changes.grants = self.grants(dirty, state, now);
+        changes.stamps = room.take(|most| self.stamps(state, wall, now, most));
+        changes.ages = room.take(|most| self.ages(wall, now, most));
+        changes.releases = room.take(|most| self.releases(state, most));
+        changes.floors = room.take(|most| self.floor_releases(state, most));
+        changes.forgets = room.take(|most| self.ghosts.over(now).take(most).collect());
+        changes.grants = room.take(|most| {
+            let budgets = match self.unplanned {
+                0 => self.ledger.take_some_urgent(&mut { most }),
+                _ => self.ledger.take_some_dirty(most, now),
+            };
+            self.unplanned = self.unplanned.saturating_sub(budgets.len());
+            self.grants(budgets, state, wall, now, most)
+        });
         if planted::is(Bug::CreditedBeforeBooked) && !changes.grants.is_empty() {
             changes.releases.clear();
         }
-        if looks {
-            changes.endings = self.endings(state, now);
-            changes.thaws = self.thaws(state, now);
-        }
-        if !changes.is_empty() {
-            self.round = changes.round;
-        }
-        changes
+        changes.endings = room.take(|most| self.endings(now, most));
+        changes.thaws = room.take(|most| self.thaws(state, now, most));
+        let more = room.is_full() || !self.changed.is_empty();
+        self.left_over = more || self.unplanned > 0;
+        self.numbered(changes)
     }
 
     /// What came back and what somebody waits for; the rest has time until the next round.
     pub(super) fn urgent_round(&mut self, state: &State, now: Tick) -> Changes {
-        let urgent = self.ledger.take_urgent();
-        let mut changes = Changes {
+        let mut changes = self.begun(state);
+        let mut room = Room::new(self.most, 3);
+        let wall = self.quorum_wall(state, now);
+        changes.releases = room.take(|most| self.releases(state, most));
+        let mut urgent = Vec::new();
+        changes.stamps = room.take(|most| {
+            urgent = self.ledger.take_some_urgent(&mut { most });
+            self.first_stamps(&urgent, state, wall)
+        });
+        changes.grants = room.take(|most| self.grants(urgent, state, wall, now, most));
+        self.left_over |= room.is_full();
+        self.numbered(changes)
+    }
+
+    fn begun(&self, state: &State) -> Changes {
+        Changes {
             round: self.round.next().unwrap_or(self.round),
             seen: state.applied(),
-            stamps: self.first_stamps(&urgent, state, now),
-            releases: self.releases(state),
             ..Changes::default()
-        };
-        changes.grants = self.grants(urgent, state, now);
+        }
+    }
+
+    fn numbered(&mut self, changes: Changes) -> Changes {
         if !changes.is_empty() {
             self.round = changes.round;
         }
         changes
     }
 
+    /// Finds out what changed budgets wait for, of some of them if there are many.
+    fn look_at_changed(&mut self, state: &State, now: Tick) {
+        for _ in 0..Self::LOOKS_MAX {
+            let Some(budget) = self.changed.pop_first() else {
+                return;
+            };
+            self.follow_period(budget, state, now);
+            self.follow_ghosts(budget, state, now);
+            self.follow_clear(budget, state, now);
+        }
+    }
+
     /// What children reported returned and the book does not know yet.
-    fn releases(&mut self, state: &State) -> Vec<Movement> {
+    fn releases(&mut self, state: &State, most: usize) -> Vec<Movement> {
         let book = |budget, life| Some(state.budget(budget)?.account.counters(life));
-        let unbooked = self.ledger.unbooked(book).into_iter();
+        let unbooked = self.ledger.unbooked(most, book).into_iter();
         let movements = unbooked.map(|returned| Movement {
             child: returned.child,
             budget: returned.budget,
@@ -88,19 +115,24 @@ impl Leader {
     /// Floors that nobody uses any more, of lives that are closed. Of a life that has
     /// said nothing since, they wait: it may be reclaimed soon. One that goes on
     /// reporting knows itself what is used of its floors.
-    fn floor_releases(&mut self, state: &State) -> Vec<FloorRelease> {
+    fn floor_releases(&mut self, state: &State, most: usize) -> Vec<FloorRelease> {
         let mut releases = Vec::new();
-        for (of, unused) in core::mem::take(&mut self.floors) {
+        let mut floors = core::mem::take(&mut self.floors);
+        floors.retain(|_, unused| {
             let life = unused.floor.former.parent;
             let Some(generation) = state.budget(unused.floor.budget) else {
-                continue;
+                return false;
             };
-            if generation.account.kept().any(|(kept, _)| kept == life) {
-                releases.push(unused.floor);
-            } else if unused.heard.is_some() && unused.heard == self.heard(life) {
-                self.floors.insert(of, unused);
+            if !generation.account.keeps(life) {
+                return unused.heard.is_some() && unused.heard == self.heard(life);
             }
-        }
+            // It stays until it is applied.
+            if releases.len() < most {
+                releases.push(unused.floor);
+            }
+            true
+        });
+        self.floors = floors;
         releases
     }
 
@@ -115,37 +147,47 @@ impl Leader {
         }
     }
 
-    /// What was kept of closed lives, once this leader has waited for as long
-    /// as anything under it may last.
-    fn forgets(&mut self, state: &State, now: Tick) -> Vec<(BudgetId, Incarnation)> {
-        let mut forgets = Vec::new();
-        let mut seen = alloc::collections::BTreeMap::new();
-        for (budget, generation) in state.budgets() {
-            for (life, kept) in generation.account.kept() {
-                let since = self.ghosts.get(&(budget, life)).copied().unwrap_or(now);
-                seen.insert((budget, life), since);
-                if now.since(since) > kept.linger {
-                    forgets.push((budget, life));
-                }
+    /// What was kept of closed lives is forgotten once this leader has waited for as
+    /// long as anything under it may last.
+    fn follow_ghosts(&mut self, budget: BudgetId, state: &State, now: Tick) {
+        let generation = state.budget(budget);
+        let (first, last) = (Incarnation::new(0), Incarnation::new(u64::MAX));
+        let known = self.ghosts.between((budget, first), (budget, last));
+        for (budget, life) in known.collect::<Vec<_>>() {
+            if !generation.is_some_and(|of| of.account.keeps(life)) {
+                self.ghosts.remove((budget, life));
             }
         }
-        self.ghosts = seen;
-        forgets
+        for (life, kept) in generation.iter().flat_map(|of| of.account.kept()) {
+            self.ghosts.wait((budget, life), now, Some(kept.linger));
+        }
     }
 
-    /// Grants by plan, each booked out of the pool as it is proposed.
-    fn grants(&mut self, budgets: Vec<BudgetId>, state: &State, now: Tick) -> Vec<Movement> {
+    /// Grants by plan, each booked out of the pool as it is proposed. The grants of one
+    /// budget stay together; budgets that are not planned any more stay due.
+    fn grants(
+        &mut self,
+        budgets: Vec<BudgetId>,
+        state: &State,
+        wall: Option<WallTime>,
+        now: Tick,
+        most: usize,
+    ) -> Vec<Movement> {
         let mut grants = Vec::new();
         for budget in budgets {
             let Some(generation) = state.budget(budget) else {
                 continue;
             };
+            if grants.len() >= most {
+                self.ledger.hurry(budget);
+                continue;
+            }
             // It is planned again once its period has begun.
-            if self.waits_for_period(generation, state, now) {
+            if waits_for_period(generation, wall) {
                 continue;
             }
             let mut view = view(generation, self.pace.report.times_or_max(3));
-            view.rest = self.rest_of_period(generation, state, now);
+            view.rest = rest_of_period(generation, wall);
             let plan = self.ledger.plan(budget, &generation.account, &view, now);
             self.told.extend(plan.recalled);
             for wish in plan.wishes {
@@ -183,16 +225,16 @@ impl Leader {
 
     /// Cold templates, once an instance that was forgotten too early would be
     /// full again even if it had been empty.
-    fn thaws(&mut self, state: &State, now: Tick) -> Vec<RuleId> {
-        let cold = |id| state.rules().any(|(of, rule)| of == id && rule.cold);
-        self.cold.retain(|&id, _| cold(id));
+    fn thaws(&mut self, state: &State, now: Tick, most: usize) -> Vec<RuleId> {
+        let former = core::mem::take(&mut self.cold);
         let mut thaws = Vec::new();
-        for (id, rule) in state.rules().filter(|(_, rule)| rule.cold) {
-            let since = *self.cold.entry(id).or_insert(now);
+        for (id, rule) in state.cold_rules() {
+            let since = former.get(&id).copied().unwrap_or(now);
+            self.cold.insert(id, since);
             let wait = refill(&rule.budget).map(|refill| {
                 crate::lease::parent_span(refill.plus_or_max(state.patience()), state.drift())
             });
-            if wait.is_some_and(|wait| now.since(since) > wait) {
+            if wait.is_some_and(|wait| now.since(since) > wait) && thaws.len() < most {
                 thaws.push(id);
             }
         }
@@ -202,39 +244,41 @@ impl Leader {
     /// Budgets that are wound up, and instances of templates that nobody uses,
     /// once they are clear and would be full again: a generation that begins
     /// anew is full, and must not be fuller than that.
-    fn endings(&mut self, state: &State, now: Tick) -> Vec<Ending> {
-        let mut endings = Vec::new();
-        for (budget, generation) in state.budgets() {
-            // What was spent of a quota is booked until its period is over.
-            let spent = generation.budget.kind() == Kind::Quota
-                && !generation.account.spent().is_zero()
-                && !planted::is(Bug::SpentEndedInVain);
-            // Its rule is looked for last: most budgets of a busy cluster are not clear.
-            let may_end = || generation.winding || is_instance(generation, state);
-            if !generation.account.is_clear() || spent || !may_end() {
-                self.clear.remove(&budget);
-                continue;
-            }
-            let since = *self.clear.entry(budget).or_insert(now);
-            // An instance that is only idle may be asked for again: a lease longer.
-            let idle = match generation.winding {
-                true => Span::ZERO,
-                false => state.patience(),
-            };
-            let refilled = refill(&generation.budget).map(|refill| refill.plus_or_max(idle));
-            let refilled = refilled.is_some_and(|refill| {
-                now.since(since) > crate::lease::parent_span(refill, state.drift())
-            });
-            let early = match generation.winding {
-                true => planted::is(Bug::EndedBeforeFull),
-                false => planted::is(Bug::IdleEndedBeforeFull),
-            };
-            if refilled || early {
-                endings.push(Ending { budget, full: true });
-            }
-        }
-        endings
+    fn endings(&self, now: Tick, most: usize) -> Vec<Ending> {
+        let over = self.clear.over(now).take(most);
+        over.map(|budget| Ending { budget, full: true }).collect()
     }
+
+    fn follow_clear(&mut self, budget: BudgetId, state: &State, now: Tick) {
+        let generation = state.budget(budget);
+        let Some(generation) = generation.filter(|generation| may_end(generation, state)) else {
+            self.clear.remove(budget);
+            return;
+        };
+        // An instance that is only idle may be asked for again: a lease longer.
+        let idle = match generation.winding {
+            true => Span::ZERO,
+            false => state.patience(),
+        };
+        let early = match generation.winding {
+            true => planted::is(Bug::EndedBeforeFull),
+            false => planted::is(Bug::IdleEndedBeforeFull),
+        };
+        let wait = refill(&generation.budget)
+            .map(|refill| crate::lease::parent_span(refill.plus_or_max(idle), state.drift()))
+            .map(|wait| if early { Span::ZERO } else { wait });
+        self.clear.wait(budget, now, wait);
+    }
+}
+
+/// Whether a generation ends once it has been as it is for long enough.
+fn may_end(generation: &Generation, state: &State) -> bool {
+    // What was spent of a quota is booked until its period is over.
+    let spent = generation.budget.kind() == Kind::Quota
+        && !generation.account.spent().is_zero()
+        && !planted::is(Bug::SpentEndedInVain);
+    let clear = generation.account.is_clear() && !spent;
+    clear && (generation.winding || is_instance(generation, state))
 }
 
 /// Whether a generation may be forgotten when nobody uses it: its template

@@ -39,6 +39,8 @@ pub(super) struct Agenda {
     turn: BudgetId,
     /// Where the last one through the urgent ones did.
     urgent_turn: BudgetId,
+    /// Where the last one through what was returned did.
+    pub(super) returned_turn: BudgetId,
 }
 
 fn count(claimants: &BTreeMap<BudgetId, BTreeSet<Incarnation>>, budget: BudgetId) -> usize {

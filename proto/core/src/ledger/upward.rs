@@ -1,11 +1,13 @@
 //! What of the claims goes on to whom this parent answers itself: sums of demand, and
 //! what came back.
 
+use super::agenda::Agenda;
 use super::{Child, Claim, Ledger};
 use crate::edge::{Counters, Vector};
 use crate::unit::{BudgetId, Incarnation, PeriodId};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
+use core::ops::Bound;
 
 /// Which budgets are taken to be summed anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,17 +33,31 @@ pub struct Returned {
 
 impl Ledger {
     /// What children reported returned and the book does not know yet, in the order of
-    /// children: what is said here is said again until `book` has it.
+    /// children: of as many budgets, in turn, as have `most` of it. What is said here is said
+    /// again until `book` has it.
     pub fn unbooked(
         &mut self,
+        most: usize,
         book: impl Fn(BudgetId, Incarnation) -> Option<Counters>,
     ) -> Vec<Returned> {
-        let mut unbooked = Vec::new();
-        let (children, claimants) = (&self.children, &self.agenda.claimants);
-        self.agenda.returned.retain(|&budget| {
+        let (mut unbooked, mut booked) = (Vec::new(), Vec::new());
+        let Agenda {
+            claimants,
+            returned,
+            returned_turn: turn,
+            ..
+        } = &mut self.agenda;
+        let last = *turn;
+        let later = returned.range((Bound::Excluded(last), Bound::Unbounded));
+        for &budget in later.chain(returned.range(..=last)) {
+            if unbooked.len() >= most {
+                break;
+            }
+            *turn = budget;
             let mut open = false;
             for &child in claimants.get(&budget).into_iter().flatten() {
-                let claim = children.get(child).and_then(|of| of.claims.get(&budget));
+                let claim = self.children.get(child);
+                let claim = claim.and_then(|of| of.claims.get(&budget));
                 let (Some(claim), Some(counters)) = (claim, book(budget, child)) else {
                     continue;
                 };
@@ -58,8 +74,13 @@ impl Ledger {
                     });
                 }
             }
-            open
-        });
+            if !open {
+                booked.push(budget);
+            }
+        }
+        for budget in booked {
+            self.agenda.returned.remove(&budget);
+        }
         unbooked.sort_unstable_by_key(|returned| (returned.child, returned.budget));
         unbooked
     }

@@ -40,6 +40,7 @@ impl State {
             if let Some(rule) = self.rules.get_mut(&rule) {
                 rule.cold = false;
             }
+            self.index.cold.remove(&rule);
         }
         // An instance that ends too early in the same round makes its template cold again.
         for ending in &changes.endings {
@@ -48,10 +49,15 @@ impl State {
     }
 
     fn stamp(&mut self, budget: BudgetId, period: PeriodId, effects: &mut Vec<Effect>) {
-        if let Some(generation) = self.budgets.get_mut(&budget)
-            && generation.account.stamp(period)
-        {
+        let Some(generation) = self.budgets.get_mut(&budget) else {
+            return;
+        };
+        let before: Vec<Incarnation> = generation.account.open().map(|(life, _)| life).collect();
+        if generation.account.stamp(period) {
             generation.age = Span::ZERO;
+            for life in before {
+                self.index.open.remove(&life, budget);
+            }
             effects.push(Effect::Stamped(budget, period));
         }
     }
@@ -77,8 +83,10 @@ impl State {
         let Some(mut generation) = self.budgets.remove(&budget) else {
             return;
         };
+        self.index.remove(budget, &generation);
         generation.account.reset_period(period);
         generation.age = Span::ZERO;
+        self.index.add(id, &generation);
         self.next_budget = next;
         self.keys.insert(generation.key.clone(), id);
         self.budgets.insert(id, generation);
@@ -116,8 +124,14 @@ impl State {
         if self.members.remove(&life).is_none() {
             return;
         }
-        for (&budget, generation) in &mut self.budgets {
+        for budget in self.index.open.take(&life) {
+            let Some(generation) = self.budgets.get_mut(&budget) else {
+                continue;
+            };
             let share = generation.account.close(life);
+            if generation.account.keeps(life) {
+                self.index.kept.add(life, budget);
+            }
             freed(effects, budget, share);
         }
         effects.push(Effect::Reclaimed(life));
@@ -126,6 +140,7 @@ impl State {
     fn forget(&mut self, budget: BudgetId, life: Incarnation, effects: &mut Vec<Effect>) {
         if let Some(generation) = self.budgets.get_mut(&budget) {
             let share = generation.account.forget(life);
+            self.index.kept.remove(&life, budget);
             freed(effects, budget, share);
         }
     }
@@ -151,7 +166,10 @@ impl State {
             (false, _) => Err(AccountError::Closed),
         };
         match granted {
-            Ok(_) => effects.push(Effect::Granted(movement.budget, movement.child)),
+            Ok(_) => {
+                self.index.open.add(movement.child, movement.budget);
+                effects.push(Effect::Granted(movement.budget, movement.child));
+            }
             Err(error) => refused(effects, movement, error),
         }
     }
@@ -171,11 +189,12 @@ impl State {
             return;
         };
         self.keys.remove(&generation.key);
-        self.count_out(generation.rule);
+        self.index.remove(ending.budget, &generation);
         if let Some(rule) = self.rules.get_mut(&generation.rule)
             && !ending.full
         {
             rule.cold = true;
+            self.index.cold.insert(generation.rule);
         }
         effects.push(Effect::Ended(ending.budget));
     }

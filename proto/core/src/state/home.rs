@@ -1,6 +1,6 @@
 //! Where a key lives that is too small to divide.
 
-use super::{Phase, State};
+use super::{Member, Phase, State};
 use crate::share::Kind;
 use crate::unit::{BudgetId, Incarnation, Tokens};
 use core::cmp::Reverse;
@@ -14,11 +14,13 @@ impl State {
     pub fn home_of(&self, budget: BudgetId) -> Option<Incarnation> {
         let generation = self.budgets.get(&budget)?;
         let kind = generation.account.kind();
-        let live = self
-            .members
-            .iter()
-            .filter(|(_, member)| member.phase == Phase::Live);
-        live.map(|(&life, _)| (generation.account.holding(life).capacity(kind), life))
+        let live = |life| {
+            let member: Option<&Member> = self.members.get(&life);
+            member.is_some_and(|member| member.phase == Phase::Live)
+        };
+        let holders = generation.account.open().filter(|&(life, _)| live(life));
+        holders
+            .map(|(life, slot)| (slot.counters.holding(kind).capacity(kind), life))
             .filter(|(held, _)| !held.is_zero())
             .max_by_key(|&(held, life)| (held, Reverse(life)))
             .map(|(_, life)| life)

@@ -2,25 +2,63 @@
 
 use super::{Effect, State};
 use crate::unit::RequestId;
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
+
+/// The requests carried out last.
+///
+/// State invariant: both hold the same, each once.
+#[derive(Clone, Debug, Default, PartialEq, Hash)]
+pub(super) struct Requests {
+    /// Oldest first.
+    order: VecDeque<RequestId>,
+    known: BTreeSet<RequestId>,
+}
+
+impl Requests {
+    /// Remembers a request, and forgets the oldest of too many. Whether it was new.
+    fn remember(&mut self, request: RequestId) -> bool {
+        if !self.known.insert(request) {
+            return false;
+        }
+        self.order.push_back(request);
+        if self.order.len() > State::REQUESTS_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+        true
+    }
+
+    /// Oldest first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = RequestId> {
+        self.order.iter().copied()
+    }
+}
+
+impl FromIterator<RequestId> for Requests {
+    fn from_iter<I: IntoIterator<Item = RequestId>>(requests: I) -> Self {
+        let mut known = Self::default();
+        for request in requests {
+            known.remember(request);
+        }
+        known
+    }
+}
 
 impl State {
     /// Whether a request is among those carried out last: who lost the answer learns it so.
     #[must_use]
     pub fn has_carried_out(&self, request: RequestId) -> bool {
-        self.requests.contains(&request)
+        self.requests.known.contains(&request)
     }
 
     /// Whether a request is new; it is remembered as carried out.
     pub(super) fn is_new(&mut self, request: RequestId, effects: &mut Vec<Effect>) -> bool {
-        if self.requests.contains(&request) {
+        let new = self.requests.remember(request);
+        if !new {
             effects.push(Effect::Repeated(request));
-            return false;
         }
-        if self.requests.len() >= Self::REQUESTS_MAX {
-            self.requests.pop_front();
-        }
-        self.requests.push_back(request);
-        true
+        new
     }
 }

@@ -8,6 +8,7 @@ use crate::message::Terms;
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
 use crate::unit::{BudgetId, Incarnation, RequestId, RuleId, Span, Tokens};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 impl State {
@@ -44,11 +45,14 @@ impl State {
             return;
         }
         self.next_rule = next;
-        let rule = Rule {
-            budget: new.clone(),
-            cold: false,
-        };
-        self.rules.insert(id, rule);
+        let budget = Arc::new(new.clone());
+        self.rules.insert(
+            id,
+            Rule {
+                budget,
+                cold: false,
+            },
+        );
         effects.push(Effect::RuleChanged(id));
         if let (false, Ok(key)) = (new.key().is_template(), Key::try_from(new.key().as_str())) {
             self.take_over(&key, id, new, effects);
@@ -73,9 +77,9 @@ impl State {
         match generation.budget.adopt(new) {
             Ok(adopted) => {
                 let former = core::mem::replace(&mut generation.rule, rule);
-                generation.set(adopted, index);
-                self.count_out(former);
-                self.count_in(rule);
+                generation.set(Arc::new(adopted), index);
+                self.index.of_rule.remove(&former, id);
+                self.index.of_rule.add(rule, id);
             }
             Err(_) => generation.wind_up(index),
         }
@@ -86,31 +90,33 @@ impl State {
     /// made by it cannot go on as the new one.
     #[must_use]
     pub fn refusal_of(&self, new: &Budget) -> Option<Vec<FieldError>> {
-        let id = self.catalog.get(new.key())?;
-        let of_rule = |generation: &&Generation| generation.rule == id;
-        let living = self.budgets.values().filter(of_rule);
-        let rule = self.rules.get(&id).map(|rule| &rule.budget);
+        let (id, rule) = self.rule_named(new.key())?;
+        let mut change = Change::to(new);
+        // All that is refused is told of the first generation that cannot go on.
+        let living = self
+            .budgets_of(id)
+            .map(|(_, generation)| &generation.budget);
         living
-            .map(|generation| &generation.budget)
-            .chain(rule)
-            .find_map(|budget| budget.change_to(new).err())
+            .chain([&rule.budget])
+            .find_map(|budget| change.of(budget).err())
     }
 
     /// Changes a rule and every generation made by it.
     fn change_rule(&mut self, id: RuleId, new: &Budget, effects: &mut Vec<Effect>) {
         let index = self.applied;
-        for (&budget, generation) in &mut self.budgets {
-            if generation.rule == id
-                && let Ok(changed) = generation.budget.change_to(new)
+        let mut change = Change::to(new);
+        if let Some(rule) = self.rules.get_mut(&id)
+            && let Ok(changed) = change.of(&rule.budget)
+        {
+            rule.budget = changed;
+        }
+        for budget in self.index.of_rule.of(id) {
+            if let Some(generation) = self.budgets.get_mut(&budget)
+                && let Ok(changed) = change.of(&generation.budget)
             {
                 generation.set(changed, index);
                 effects.push(Effect::Changed(budget));
             }
-        }
-        if let Some(rule) = self.rules.get_mut(&id)
-            && let Ok(changed) = rule.budget.change_to(new)
-        {
-            rule.budget = changed;
         }
         effects.push(Effect::RuleChanged(id));
     }
@@ -134,8 +140,9 @@ impl State {
             return;
         };
         self.catalog.remove(rule.budget.key());
-        for (&budget, generation) in &mut self.budgets {
-            if generation.rule == id {
+        self.index.cold.remove(&id);
+        for budget in self.index.of_rule.of(id) {
+            if let Some(generation) = self.budgets.get_mut(&budget) {
                 generation.wind_up(index);
                 effects.push(Effect::Changed(budget));
             }
@@ -172,7 +179,7 @@ impl State {
         let id = self.next_budget;
         let Some(next) = id.next() else { return };
         self.next_budget = next;
-        let linger = Terms::from(&budget).linger();
+        let linger = Terms::from(budget.as_ref()).linger();
         let account = Account::new(budget.kind(), divisible(&budget), linger);
         let mut generation = Generation {
             key: key.clone(),
@@ -191,9 +198,9 @@ impl State {
         let full = !cold || planted::is(Bug::RebornFull);
         let creator = creator.filter(live).filter(|_| full);
         let granted = creator.filter(|&creator| generation.give_all(creator));
+        self.index.add(id, &generation);
         self.keys.insert(key, id);
         self.budgets.insert(id, generation);
-        self.count_in(rule);
         effects.push(Effect::Created {
             budget: id,
             granted,
@@ -220,31 +227,44 @@ impl State {
         }
         let former = core::mem::replace(&mut generation.rule, rule);
         generation.winding = false;
-        generation.set(changed, index);
-        self.count_out(former);
-        self.count_in(rule);
+        generation.set(Arc::new(changed), index);
+        self.index.of_rule.remove(&former, id);
+        self.index.of_rule.add(rule, id);
         true
     }
+}
 
-    fn count_in(&mut self, rule: RuleId) {
-        let living = self.living.entry(rule).or_default();
-        *living = living.saturating_add(1);
+/// What becomes of the budgets of a rule that is changed: of thousands of generations
+/// that share one, it is found out once, and they go on sharing.
+struct Change<'a> {
+    new: &'a Budget,
+    last: Option<(Arc<Budget>, Arc<Budget>)>,
+}
+
+impl<'a> Change<'a> {
+    const fn to(new: &'a Budget) -> Self {
+        Self { new, last: None }
     }
 
-    pub(super) fn count_out(&mut self, rule: RuleId) {
-        if let Some(living) = self.living.get_mut(&rule) {
-            *living = living.saturating_sub(1);
-            if *living == 0 {
-                self.living.remove(&rule);
-            }
+    /// # Errors
+    ///
+    /// As [`Budget::change_to`].
+    fn of(&mut self, budget: &Arc<Budget>) -> Result<Arc<Budget>, Vec<FieldError>> {
+        if let Some((from, to)) = &self.last
+            && Arc::ptr_eq(from, budget)
+        {
+            return Ok(Arc::clone(to));
         }
+        let changed = Arc::new(budget.change_to(self.new)?);
+        self.last = Some((Arc::clone(budget), Arc::clone(&changed)));
+        Ok(changed)
     }
 }
 
 impl Generation {
     /// Entry `index` changes the limit.
-    fn set(&mut self, budget: Budget, index: u64) {
-        let linger = Terms::from(&budget).linger();
+    fn set(&mut self, budget: Arc<Budget>, index: u64) {
+        let linger = Terms::from(budget.as_ref()).linger();
         if !self.winding {
             self.fit(divisible(&budget), linger, index);
         }
@@ -253,7 +273,7 @@ impl Generation {
 
     fn wind_up(&mut self, index: u64) {
         self.winding = true;
-        let linger = Terms::from(&self.budget).linger();
+        let linger = Terms::from(self.budget.as_ref()).linger();
         self.fit(Share::EMPTY, linger, index);
     }
 

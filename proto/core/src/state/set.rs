@@ -44,6 +44,7 @@ impl State {
         deletes: &[RuleId],
         puts: &[Budget],
     ) -> Vec<(usize, Vec<FieldError>)> {
+        let deletes: BTreeSet<&RuleId> = deletes.iter().collect();
         let deleted = |budget: &Budget| {
             let rule = self.catalog.get(budget.key());
             rule.is_some_and(|rule| deletes.contains(&rule))

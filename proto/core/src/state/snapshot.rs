@@ -1,10 +1,12 @@
 //! The state as plain data, and back.
 
+use super::index::Index;
 use super::{Generation, Member, Rule, State};
 use crate::budget::{Catalog, Key};
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Drift, Incarnation, NodeId, RequestId, RuleId, Span};
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -89,7 +91,7 @@ impl State {
             removed: self.removed.iter().copied().collect(),
             rules: self.rules.clone().into_iter().collect(),
             budgets: self.budgets.clone().into_iter().collect(),
-            requests: self.requests.iter().copied().collect(),
+            requests: self.requests.iter().collect(),
         }
     }
 
@@ -122,11 +124,8 @@ impl State {
             true => Vec::new(),
             false => snapshot.requests,
         };
-        let mut living = BTreeMap::new();
-        for (_, generation) in &snapshot.budgets {
-            let count: &mut u64 = living.entry(generation.rule).or_default();
-            *count = count.saturating_add(1);
-        }
+        let rules: BTreeMap<RuleId, Rule> = snapshot.rules.into_iter().collect();
+        let budgets = shared(snapshot.budgets, &rules);
         let latest = members.keys().next_back().and_then(|life| life.next());
         let latest = latest.filter(|_| planted::is(Bug::RestoreForgetsLives));
         Ok(Self {
@@ -139,14 +138,30 @@ impl State {
             next_rule: snapshot.next_rule,
             members,
             removed: BTreeSet::from_iter(snapshot.removed),
-            rules: snapshot.rules.into_iter().collect(),
             catalog,
             keys,
-            budgets: snapshot.budgets.into_iter().collect(),
-            living,
-            requests: requests.into(),
+            index: Index::new(&budgets, &rules),
+            rules,
+            budgets,
+            requests: requests.into_iter().collect(),
         })
     }
+}
+
+/// Generations that have the very budget of their rule share it.
+fn shared(
+    budgets: Vec<(BudgetId, Generation)>,
+    rules: &BTreeMap<RuleId, Rule>,
+) -> BTreeMap<BudgetId, Generation> {
+    let shared = budgets.into_iter().map(|(id, mut generation)| {
+        if let Some(rule) = rules.get(&generation.rule)
+            && rule.budget == generation.budget
+        {
+            generation.budget = Arc::clone(&rule.budget);
+        }
+        (id, generation)
+    });
+    shared.collect()
 }
 
 impl Snapshot {

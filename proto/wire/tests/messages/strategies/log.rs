@@ -12,6 +12,7 @@ use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 fn movement() -> BoxedStrategy<Movement> {
     let movement = (life(), named(BudgetId::new), named(PeriodId::new), vector());
@@ -144,7 +145,7 @@ fn generation() -> BoxedStrategy<Generation> {
             |((key, rule, winding, age, cut), budget, account)| Generation {
                 key,
                 rule,
-                budget,
+                budget: Arc::new(budget),
                 account,
                 winding,
                 age,
@@ -175,7 +176,7 @@ prop_compose! {
         requests in vec(named(RequestId::new), 0..5),
     ) -> Snapshot {
         let rules = listed(rules).into_iter();
-        let rules = rules.map(|(id, (budget, cold))| (id, Rule { budget, cold })).collect();
+        let rules = rules.map(|(id, (budget, cold))| (id, Rule { budget: Arc::new(budget), cold })).collect();
         Snapshot {
             applied, drift, lease, patience, rules, requests,
             next_incarnation: next.0, next_budget: next.1, next_rule: next.2,

@@ -1,0 +1,117 @@
+//! The open edges of a book.
+
+use super::Slot;
+use crate::unit::Incarnation;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::mem;
+
+/// Open edges in the order of their names.
+///
+/// Most books of a cluster have one, for which a tree takes ten times the room; a book
+/// of thousands of sessions is searched and changed like a tree.
+///
+/// State invariant: up to [`Edges::FEW`] are few, and more are many.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(super) enum Edges {
+    Few(Vec<(Incarnation, Slot)>),
+    Many(BTreeMap<Incarnation, Slot>),
+}
+
+impl Edges {
+    const FEW: usize = 8;
+
+    pub(super) const fn new() -> Self {
+        Self::Few(Vec::new())
+    }
+
+    pub(super) fn get(&self, child: Incarnation) -> Option<&Slot> {
+        match self {
+            Self::Few(few) => few
+                .iter()
+                .find_map(|(name, slot)| (*name == child).then_some(slot)),
+            Self::Many(many) => many.get(&child),
+        }
+    }
+
+    pub(super) fn get_mut(&mut self, child: Incarnation) -> Option<&mut Slot> {
+        match self {
+            Self::Few(few) => few
+                .iter_mut()
+                .find_map(|(name, slot)| (*name == child).then_some(slot)),
+            Self::Many(many) => many.get_mut(&child),
+        }
+    }
+
+    pub(super) fn insert(&mut self, child: Incarnation, slot: Slot) {
+        if let Some(known) = self.get_mut(child) {
+            *known = slot;
+            return;
+        }
+        match self {
+            Self::Few(few) if few.len() < Self::FEW => {
+                let place = few.partition_point(|(name, _)| *name < child);
+                few.reserve_exact(1);
+                few.insert(place, (child, slot));
+            }
+            Self::Few(few) => {
+                let mut many: BTreeMap<_, _> = mem::take(few).into_iter().collect();
+                many.insert(child, slot);
+                *self = Self::Many(many);
+            }
+            Self::Many(many) => {
+                many.insert(child, slot);
+            }
+        }
+    }
+
+    pub(super) fn remove(&mut self, child: Incarnation) -> Option<Slot> {
+        match self {
+            Self::Few(few) => {
+                let place = few.iter().position(|(name, _)| *name == child)?;
+                Some(few.remove(place).1)
+            }
+            Self::Many(many) => {
+                let removed = many.remove(&child);
+                if many.len() <= Self::FEW {
+                    *self = Self::Few(mem::take(many).into_iter().collect());
+                }
+                removed
+            }
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::new();
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Incarnation, &Slot)> {
+        let (few, many) = match self {
+            Self::Few(few) => (Some(few), None),
+            Self::Many(many) => (None, Some(many)),
+        };
+        let few = few.into_iter().flatten().map(|(child, slot)| (child, slot));
+        few.chain(many.into_iter().flatten())
+            .map(|(child, slot)| (*child, slot))
+    }
+
+    pub(super) fn slots_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
+        let (few, many) = match self {
+            Self::Few(few) => (Some(few), None),
+            Self::Many(many) => (None, Some(many)),
+        };
+        let few = few.into_iter().flatten().map(|(_, slot)| slot);
+        few.chain(many.into_iter().flat_map(BTreeMap::values_mut))
+    }
+}
+
+impl FromIterator<(Incarnation, Slot)> for Edges {
+    fn from_iter<I: IntoIterator<Item = (Incarnation, Slot)>>(edges: I) -> Self {
+        let mut open = Self::new();
+        for (child, slot) in edges {
+            open.insert(child, slot);
+        }
+        open
+    }
+}

@@ -1,0 +1,55 @@
+//! How much of everything goes into one round.
+
+use crate::command::Changes;
+use crate::planted::{self, Bug};
+use alloc::vec::Vec;
+
+/// What is left of a round. Each kind of change takes as much as is due and fits; the rest
+/// waits for the next round, which follows at once.
+///
+/// A part is kept for each of the kinds that come later, so that nothing waits for ever
+/// behind something else.
+pub(super) struct Room {
+    left: usize,
+    kept: usize,
+    later: usize,
+    is_full: bool,
+}
+
+impl Room {
+    /// The part of a round that is kept for each kind.
+    const KEPT: usize = 16;
+
+    /// Room for `items` changes of so many kinds.
+    pub(super) fn new(items: usize, kinds: usize) -> Self {
+        let items = match planted::is(Bug::RoundUncut) {
+            true => usize::MAX,
+            false => items,
+        };
+        Self {
+            left: items,
+            kept: items.checked_div(Self::KEPT).unwrap_or(0),
+            later: kinds,
+            is_full: false,
+        }
+    }
+
+    /// Takes in the next kind: told how many there may be, `make` makes them.
+    pub(super) fn take<T>(&mut self, make: impl FnOnce(usize) -> Vec<T>) -> Vec<T> {
+        self.later = self.later.saturating_sub(1);
+        let most = self
+            .left
+            .saturating_sub(self.kept.saturating_mul(self.later));
+        let taken = make(most);
+        self.left = self.left.saturating_sub(taken.len());
+        self.is_full |= taken.len() >= most;
+        taken
+    }
+
+    /// Whether some kind may have more that is due.
+    pub(super) const fn is_full(&self) -> bool {
+        self.is_full
+    }
+}
+
+const _: () = assert!(Changes::ITEMS_MAX / Room::KEPT > Changes::KINDS);

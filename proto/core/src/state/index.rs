@@ -1,0 +1,99 @@
+//! What generations and rules are looked up by, beside their names.
+
+use super::{Generation, Rule};
+use crate::unit::{BudgetId, Incarnation, RuleId};
+use alloc::collections::{BTreeMap, BTreeSet};
+
+/// Generations by something that some of them have in common; no set is empty.
+#[derive(Clone, Debug, PartialEq, Hash)]
+pub(super) struct Sets<K>(BTreeMap<K, BTreeSet<BudgetId>>);
+
+impl<K: Ord> Sets<K> {
+    pub(super) fn add(&mut self, of: K, budget: BudgetId) {
+        self.0.entry(of).or_default().insert(budget);
+    }
+
+    pub(super) fn remove(&mut self, of: &K, budget: BudgetId) {
+        if let Some(set) = self.0.get_mut(of) {
+            set.remove(&budget);
+            if set.is_empty() {
+                self.0.remove(of);
+            }
+        }
+    }
+
+    /// Takes all of one set out.
+    pub(super) fn take(&mut self, of: &K) -> BTreeSet<BudgetId> {
+        self.0.remove(of).unwrap_or_default()
+    }
+
+    pub(super) fn of(&self, of: K) -> impl Iterator<Item = BudgetId> {
+        self.0.get(&of).into_iter().flatten().copied()
+    }
+
+    pub(super) fn count(&self, of: &K) -> usize {
+        self.0.get(of).map_or(0, BTreeSet::len)
+    }
+}
+
+impl<K> Default for Sets<K> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+/// What would take a walk over all generations or rules to find.
+///
+/// State invariant: it is what that walk would find.
+#[derive(Clone, Debug, Default, PartialEq, Hash)]
+pub(super) struct Index {
+    /// The generations of each rule.
+    pub(super) of_rule: Sets<RuleId>,
+    /// Those on which each life has an open edge.
+    pub(super) open: Sets<Incarnation>,
+    /// Those of which something is kept of each closed life.
+    pub(super) kept: Sets<Incarnation>,
+    /// The cold rules.
+    pub(super) cold: BTreeSet<RuleId>,
+}
+
+impl Index {
+    /// The index of these generations and rules.
+    pub(super) fn new(
+        budgets: &BTreeMap<BudgetId, Generation>,
+        rules: &BTreeMap<RuleId, Rule>,
+    ) -> Self {
+        let mut index = Self::default();
+        for (&budget, generation) in budgets {
+            index.add(budget, generation);
+        }
+        let cold = rules.iter().filter(|(_, rule)| rule.cold);
+        index.cold.extend(cold.map(|(&id, _)| id));
+        index
+    }
+
+    pub(super) fn add(&mut self, budget: BudgetId, generation: &Generation) {
+        self.of_rule.add(generation.rule, budget);
+        for (life, _) in generation.account.open() {
+            self.open.add(life, budget);
+        }
+        for (life, _) in generation.account.kept() {
+            self.kept.add(life, budget);
+        }
+    }
+
+    pub(super) fn remove(&mut self, budget: BudgetId, generation: &Generation) {
+        self.of_rule.remove(&generation.rule, budget);
+        self.shut(budget, generation);
+        for (life, _) in generation.account.kept() {
+            self.kept.remove(&life, budget);
+        }
+    }
+
+    /// All open edges of a generation are about to end.
+    pub(super) fn shut(&mut self, budget: BudgetId, generation: &Generation) {
+        for (life, _) in generation.account.open() {
+            self.open.remove(&life, budget);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Corners of rounds that have more to say than goes into one.
+
+use super::office::Office;
+use super::setup::*;
+use aliquot_core::state::Snapshot;
+use std::collections::BTreeMap;
+
+/// More than goes into two rounds.
+const KEYS: usize = 2 * Changes::ITEMS_MAX + 1_000;
+
+/// Three nodes that report and are answered, and a leader of many keys.
+struct Fleet {
+    office: Office,
+    seq: u64,
+    heard: BTreeMap<u64, Heard>,
+    now: u64,
+    /// Lines that the first node reports from now on.
+    lines: Vec<ReportLine>,
+}
+
+impl Fleet {
+    /// Instances of one template, each given to the first node if its kind is one that is born full.
+    fn new(fill: impl FnOnce(&mut BudgetDraft)) -> Self {
+        let mut office = Office::open();
+        office.put(budget(|draft| {
+            fill(draft);
+            draft.key = "k/*".into();
+        }));
+        let keys: Vec<String> = (0..KEYS).map(|key| format!("k/{key}")).collect();
+        let creator = Some(Incarnation::new(1));
+        for keys in keys.chunks(1_000) {
+            let keys = keys.to_vec();
+            office.apply(Some(&Command::Instantiate { keys, creator }), at(0));
+        }
+        Self {
+            office,
+            seq: 0,
+            heard: BTreeMap::new(),
+            now: 0,
+            lines: Vec::new(),
+        }
+    }
+
+    /// All nodes report, and what the leader then proposes is applied, for so many
+    /// milliseconds. The rounds.
+    fn run(&mut self, millis: u64) -> Vec<Changes> {
+        let mut rounds = Vec::new();
+        let end = self.now + millis;
+        let mut reported = None;
+        while self.now < end {
+            if reported.is_none_or(|reported| self.now >= reported + 500) {
+                reported = Some(self.now);
+                self.report();
+            }
+            rounds.extend(self.tick());
+            let urgent = self.office.leader.urgent_at().is_some();
+            self.now += if urgent { 2 } else { 100 };
+        }
+        rounds
+    }
+
+    fn report(&mut self) {
+        self.seq += 1;
+        for life in 1..=3 {
+            let lines = match life {
+                1 => self.lines.clone(),
+                _ => Vec::new(),
+            };
+            let report = Report {
+                seq: Seq::new(self.seq),
+                heard: self.heard.get(&life).copied().unwrap_or_default(),
+                wall_ms: DAWN + i64::try_from(self.now).expect("a time of the test"),
+                lines,
+                ..wants(life, 1, 0)
+            };
+            let (leader, state) = (&mut self.office.leader, &self.office.state);
+            leader.handle_report(&report, state, at(self.now));
+        }
+    }
+
+    fn tick(&mut self) -> Vec<Changes> {
+        let now = at(self.now);
+        let mut rounds = Vec::new();
+        for output in self.office.leader.tick(&self.office.state, now) {
+            match output {
+                LeaderOutput::Barrier(barrier) => {
+                    let (leader, state) = (&mut self.office.leader, &self.office.state);
+                    for answer in leader.acknowledged(barrier, state, now) {
+                        self.heard.insert(answer.edge.child.get(), answer.number);
+                    }
+                }
+                LeaderOutput::Propose(Command::Round(changes)) => {
+                    self.office
+                        .apply(Some(&Command::Round(changes.clone())), now);
+                    rounds.push(changes);
+                }
+                LeaderOutput::Propose(_) => {}
+            }
+        }
+        rounds
+    }
+
+    fn budgets(&self) -> usize {
+        self.office.state.budgets().len()
+    }
+
+    /// The state, without how many entries it took to come there.
+    fn snapshot(&self) -> Snapshot {
+        let mut snapshot = self.office.state.snapshot();
+        snapshot.applied = 0;
+        for (_, generation) in &mut snapshot.budgets {
+            (generation.age, generation.cut) = (Span::ZERO, 0);
+        }
+        snapshot
+    }
+}
+
+fn largest(rounds: &[Changes]) -> usize {
+    rounds.iter().map(Changes::len).max().unwrap_or_default()
+}
+
+fn rated(draft: &mut BudgetDraft) {
+    draft.rate = Some("100/s".into());
+    draft.burst = Some("100".into());
+}
+
+/// A leader takes office and finds all instances idle.
+fn idle() -> (Vec<Changes>, Fleet) {
+    let mut fleet = Fleet::new(|draft| draft.concurrency = Some("5".into()));
+    let rounds = fleet.run(6_000);
+    (rounds, fleet)
+}
+
+#[test]
+fn idle_instances_end_in_as_many_rounds_as_it_takes() {
+    let (rounds, fleet) = idle();
+    assert_eq!(fleet.budgets(), 0);
+    assert!(largest(&rounds) <= Changes::ITEMS_MAX);
+    let (rounds, fleet) = planted::with(Some(Bug::RoundUncut), idle);
+    assert_eq!(fleet.budgets(), 0);
+    assert!(largest(&rounds) > Changes::ITEMS_MAX);
+}
+
+/// Every quota begins its first period, and then the next.
+fn begun() -> (Vec<Changes>, Fleet) {
+    let mut fleet = Fleet::new(|draft| draft.quota = Some("100/minute".into()));
+    let rounds = fleet.run(61_000);
+    (rounds, fleet)
+}
+
+#[test]
+fn a_period_begins_for_all_keys_and_on_time_whatever_their_number() {
+    let (rounds, fleet) = begun();
+    assert!(largest(&rounds) <= Changes::ITEMS_MAX);
+    let period = |minute: i64| u64::try_from(DAWN / 60_000 + minute).expect("a period");
+    for (id, generation) in fleet.office.state.budgets() {
+        assert_eq!(generation.account.period().get(), period(1), "{id}");
+    }
+    let (_, uncut) = planted::with(Some(Bug::RoundUncut), begun);
+    assert_eq!(fleet.snapshot(), uncut.snapshot());
+}
+
+/// The first node gives back all that it was given of every key.
+fn returned() -> (Vec<Changes>, Fleet) {
+    let mut fleet = Fleet::new(rated);
+    fleet.run(1_000);
+    let life = Incarnation::new(1);
+    let lines = fleet.office.state.budgets().map(|(budget, generation)| {
+        let given = generation.account.counters(life).given;
+        ReportLine {
+            budget,
+            returned: given,
+            ..wants(1, 1, 0).lines.remove(0)
+        }
+    });
+    fleet.lines = lines.collect();
+    let rounds = fleet.run(1_000);
+    (rounds, fleet)
+}
+
+#[test]
+fn what_comes_back_of_many_keys_is_booked_in_as_many_rounds_as_it_takes() {
+    let unbooked = |fleet: &Fleet| {
+        let booked = |line: &&ReportLine| {
+            let generation = fleet.office.state.budget(line.budget);
+            let counters = generation.map(|of| of.account.counters(Incarnation::new(1)));
+            counters.is_some_and(|counters| counters.returned.covers(line.returned))
+        };
+        fleet.lines.iter().filter(|line| !booked(line)).count()
+    };
+    let (rounds, fleet) = returned();
+    assert!(largest(&rounds) <= Changes::ITEMS_MAX);
+    assert_eq!((fleet.lines.len(), unbooked(&fleet)), (KEYS, 0));
+    let (rounds, uncut) = planted::with(Some(Bug::RoundUncut), returned);
+    assert!(largest(&rounds) > Changes::ITEMS_MAX);
+    assert_eq!(unbooked(&uncut), 0);
+}
+
+/// A round that nobody could read is made again, half as large, until it is one that can be.
+#[test]
+fn a_round_that_is_not_appended_is_halved_and_loses_nothing() {
+    let mut fleet = Fleet::new(|draft| draft.concurrency = Some("5".into()));
+    fleet.run(3_000);
+    let mut tried = Vec::new();
+    while fleet.budgets() > 0 && fleet.now < 8_000 {
+        let now = at(fleet.now);
+        for changes in fleet.office.rounds(now) {
+            tried.push(changes.len());
+            if changes.len() > 1_000 {
+                fleet.office.leader.halve(&fleet.office.state, now);
+            } else {
+                fleet.office.apply(Some(&Command::Round(changes)), now);
+            }
+        }
+        fleet.now += 2;
+    }
+    assert_eq!(fleet.budgets(), 0, "{tried:?}");
+    assert!(tried.iter().any(|&items| items > 1_000), "{tried:?}");
+}
