@@ -11,7 +11,7 @@ use aliquot_core::planted::{self, Bug};
 use aliquot_core::unit::{Term, Tick};
 use aliquot_wire::gossip::{Record, Topic};
 use aliquot_wire::log::LogEntry;
-use aliquot_wire::{Sealed, Wire};
+use aliquot_wire::{Sealed, WireError};
 use bytes::Bytes;
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ impl Actor {
                 self.office.machine.elected(term, &self.state, self.now);
                 // The entry that begins the term may have been applied before this was
                 // heard of; another one of the term always comes after.
-                self.propose_round(entry(Command::Round(Changes::default())));
+                self.propose_changes(Command::Round(Changes::default()));
             }
         }
         self.counts.leader_changes += u64::from(status.leader != self.status.leader);
@@ -104,7 +104,7 @@ impl Actor {
                 }
                 LeaderOutput::Propose(command) => {
                     self.counts.rounds += 1;
-                    self.propose_round(entry(command));
+                    self.propose_changes(command);
                 }
             }
         }
@@ -162,8 +162,16 @@ impl Actor {
         }
     }
 
-    fn propose_round(&self, command: Bytes) {
-        self.propose_round_after(command, Duration::ZERO);
+    /// A round that nobody could read would stop every replica, for good: it is made again,
+    /// half as large.
+    fn propose_changes(&mut self, command: Command) {
+        match entry(command) {
+            Ok(command) => self.propose_round_after(command, Duration::ZERO),
+            Err(error) => {
+                tracing::error!(%error, "a round that nobody could read was not proposed");
+                self.office.machine.halve(&self.state, self.now);
+            }
+        }
     }
 
     fn propose_round_after(&self, command: Bytes, delay: Duration) {
@@ -197,6 +205,10 @@ impl Actor {
         match result {
             Ok(()) | Err(ProposeError::Stopped) => {}
             Err(_) if self.office.leads != Some(term) => {}
+            Err(error @ ProposeError::TooLarge { .. }) => {
+                tracing::error!(%error, "a round was not taken");
+                self.office.machine.halve(&self.state, self.now);
+            }
             Err(ProposeError::NotLeader { .. }) => {
                 self.office.machine.refused(&self.state, self.now);
                 // A leader that no quorum has acknowledged yet refuses, too. The
@@ -232,10 +244,15 @@ impl Office {
     }
 }
 
-/// A command as the log carries it.
-pub(super) fn entry(command: Command) -> Bytes {
-    LogEntry {
+/// A command as the log carries it. It is read once: an entry that nobody can read is
+/// committed all the same, and stops every replica.
+///
+/// # Errors
+///
+/// What a reader would say of it. It must not be proposed.
+pub(super) fn entry(command: Command) -> Result<Bytes, WireError> {
+    let entry = LogEntry {
         command: Some(command),
-    }
-    .to_bytes()
+    };
+    Sealed::seal(&entry).map(Sealed::into_bytes)
 }

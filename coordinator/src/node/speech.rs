@@ -130,8 +130,15 @@ impl Actor {
         let Some(raft) = self.raft.clone() else {
             return;
         };
+        let command = match entry(command) {
+            Ok(command) => command,
+            Err(error) => {
+                tracing::error!(%error, "a command that nobody could read was not proposed");
+                return;
+            }
+        };
         tokio::spawn(async move {
-            let proposed = raft.propose_anywhere(entry(command), TRY_FOR).await;
+            let proposed = raft.propose_anywhere(command, TRY_FOR).await;
             if let Err(error) = proposed {
                 tracing::debug!(%error, "a command was not taken yet");
             }

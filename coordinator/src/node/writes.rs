@@ -42,10 +42,18 @@ impl Actor {
             let _ = reply.send(Err(ProposeError::Stopped));
             return;
         };
+        let command = match entry(command) {
+            Ok(command) => command,
+            Err(error) => {
+                let reason = error.to_string();
+                let _ = reply.send(Err(ProposeError::Unreadable { reason }));
+                return;
+            }
+        };
         self.writers.entry(request).or_default().push(reply);
         let control = self.control.clone();
         tokio::spawn(async move {
-            let proposed = raft.propose_anywhere(entry(command), TRY_FOR).await;
+            let proposed = raft.propose_anywhere(command, TRY_FOR).await;
             if let Err(error) = proposed {
                 let _ = control.send(Control::WriteFailed { request, error });
             }

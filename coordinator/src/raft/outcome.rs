@@ -25,6 +25,12 @@ pub enum ProposeError {
     /// It was not written: this node has stopped.
     #[error("this node has stopped")]
     Stopped,
+    /// It was not written: no replica could read it.
+    #[error("no node could read the command: {reason}")]
+    Unreadable {
+        /// What a reader says of it.
+        reason: String,
+    },
     /// It was not written: it is longer than an entry may be.
     #[error("the command has {bytes} bytes: must be at most {most}")]
     TooLarge {

@@ -201,7 +201,7 @@ impl pb::peer_server::Peer for PeerService {
             }
             Err(ProposeError::Unknown) => wire::Proposed::Unknown,
             Err(ProposeError::Stopped) => return Err(stopped()),
-            Err(error @ ProposeError::TooLarge { .. }) => {
+            Err(error @ (ProposeError::TooLarge { .. } | ProposeError::Unreadable { .. })) => {
                 return Err(Status::invalid_argument(error.to_string()));
             }
         };

@@ -27,10 +27,36 @@ pub trait Wire: Sized {
     /// The value as a message.
     fn to_message(&self) -> Self::Message;
 
-    /// The value's one encoding. It may be longer than a reader accepts;
-    /// [`Sealed::seal`](crate::Sealed::seal) tells.
+    /// The value's one encoding. It may be more than a reader accepts: [`Wire::encode`] tells
+    /// if it is too long, and [`Sealed::seal`](crate::Sealed::seal) whatever a reader would.
     fn to_bytes(&self) -> Bytes {
         self.to_message().encode_to_vec().into()
+    }
+
+    /// The value's one encoding, if a reader accepts one that is so long.
+    ///
+    /// # Errors
+    ///
+    /// [`WireError::TooLarge`] if not: the bytes must go nowhere.
+    fn encode(&self) -> Result<Bytes, WireError> {
+        let bytes = self.to_bytes();
+        Self::fits(&bytes).map(|()| bytes)
+    }
+
+    /// Whether a reader accepts so many bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`WireError::TooLarge`] if not.
+    fn fits(bytes: &Bytes) -> Result<(), WireError> {
+        if bytes.len() <= Self::BYTES_MAX {
+            return Ok(());
+        }
+        Err(WireError::TooLarge {
+            message: Self::NAME,
+            bytes: bytes.len(),
+            most: Self::BYTES_MAX,
+        })
     }
 
     /// The value of these bytes. Fields that this version does not know are
@@ -41,13 +67,7 @@ pub trait Wire: Sized {
     ///
     /// [`WireError`] for every text of bytes that is no value; never a panic.
     fn from_bytes(bytes: Bytes) -> Result<Self, WireError> {
-        if bytes.len() > Self::BYTES_MAX {
-            return Err(WireError::TooLarge {
-                message: Self::NAME,
-                bytes: bytes.len(),
-                most: Self::BYTES_MAX,
-            });
-        }
+        Self::fits(&bytes)?;
         let malformed = |error: prost::DecodeError| WireError::Malformed {
             message: Self::NAME,
             reason: error.to_string(),

@@ -5,6 +5,7 @@
 //! process.
 
 use aliquot_core::budget::Key;
+use aliquot_core::command::Changes;
 use aliquot_core::unit::Band;
 
 /// The most bytes of a session's or a gossip message: what gRPC stacks accept
@@ -47,9 +48,12 @@ pub const LABELS_MAX: usize = 32;
 /// The most former edges that a client may name.
 pub const FORMER_MAX: usize = 64;
 
-/// The most elements of a list in a round. A leader that has more to say makes
-/// another round.
+/// The most elements of a list in a round that is read. What a leader makes is far
+/// smaller, whatever it has to say: all lists together, and the grants of one budget to
+/// all lives, fit into any one of them.
 pub const CHANGES_MAX: usize = 65_536;
+
+const _: () = assert!(Changes::ITEMS_MAX + MEMBERS_MAX <= CHANGES_MAX);
 
 /// The most bytes of an entry of the log. A movement with every counter full
 /// takes 104 bytes with its frame: two full lists of them fit.

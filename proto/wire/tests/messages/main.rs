@@ -5,6 +5,7 @@
     reason = "helpers of tests, which stop where they cannot go on"
 )]
 
+mod bounds;
 mod central;
 mod envelope;
 mod golden;
