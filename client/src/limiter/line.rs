@@ -223,9 +223,10 @@ impl Limiter {
         let since = said.trouble.unwrap_or(self.since(No::Empty, wait));
         let rest = self.rest(own, since, wait);
         let nap = Duration::from_nanos(again.since(now).nanos());
-        match nap > rest || rest.is_zero() {
+        // What is kept in one piece comes from its home alone; of what is dealt, a share may come before.
+        match rest.is_zero() || (gathered && nap > rest) {
             true => Err(said.refused),
-            false => Ok(nap),
+            false => Ok(nap.min(rest)),
         }
     }
 
