@@ -133,11 +133,12 @@ fn held(view: &View<'_>) -> u64 {
     held.count() as u64
 }
 
-/// The keys that admit most over the whole cluster, as this node hears of them.
+/// The keys that admit most over the whole cluster, which the leader alone is told of.
 fn keys(view: &View<'_>) -> Vec<KeyUse> {
     let mut keys: Vec<KeyUse> = view
-        .state
-        .budgets()
+        .traffic
+        .busy()
+        .filter_map(|id| Some((id, view.state.budget(id)?)))
         .map(|(id, generation)| {
             let grains = generation.budget.scale().grains_per_token().max(1) as f64;
             let held = generation.account.held();

@@ -180,7 +180,7 @@ impl Peer {
 const fn urgency(topic: Topic) -> u8 {
     match topic {
         Topic::Answer => 0,
-        Topic::Report | Topic::Whole => 1,
+        Topic::Report => 1,
         _ => 2,
     }
 }

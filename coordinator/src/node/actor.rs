@@ -323,7 +323,7 @@ impl Actor {
             }
             self.pace.look_at_lease(node.is_leased(self.now));
         }
-        self.sample_traffic();
+        self.traffic.sample(self.now);
         self.keep_founding();
         self.keep_joining();
         self.keep_asking();

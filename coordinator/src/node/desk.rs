@@ -240,10 +240,12 @@ impl Actor {
         self.counts.reports += 1;
         // A client has the weight and band that a budget's rules say, whatever it claims itself.
         if let Some(node) = &mut self.node {
-            node.handle_report_under(report, self.now, |budget| {
-                let generation = self.state.budget(budget)?;
+            let state = &self.state;
+            let rules = |budget| {
+                let generation = state.budget(budget)?;
                 Some(generation.budget.claim(session.labels()))
-            });
+            };
+            node.handle_report_under(report, self.now, rules, |budget| state.has_ended(budget));
         }
     }
 

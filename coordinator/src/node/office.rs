@@ -60,6 +60,8 @@ impl Actor {
             if self.office.leads.is_some() {
                 self.office.machine.deposed();
             }
+            // Whoever does not lead is not told everything.
+            self.traffic.begin();
             (self.office.leads, self.office.warm) = (leads, false);
             if let Some(term) = leads {
                 tracing::info!(term = term.get(), "elected");
@@ -75,22 +77,20 @@ impl Actor {
         self.follow_members();
     }
 
-    /// A leader in office starts warm: what every node said last is known here.
+    /// A leader in office asks every node at once for all that it wants: what they said last
+    /// builds on what another leader knew, and is answered with that.
     pub(super) fn warm_up(&mut self) {
         if self.office.warm || !self.office.machine.in_office() {
             return;
         }
         self.office.warm = true;
-        // What builds on a whole report comes after it.
-        for topic in [Topic::Whole, Topic::Report] {
-            let records = self.book.records();
-            let reports = records.filter(|record| record.value().head.topic == topic);
-            let reports: Vec<_> = reports
-                .filter_map(|record| record.value().report().ok())
-                .collect();
-            for report in reports {
-                self.lead_report(report.value());
-            }
+        let records = self.book.records();
+        let reports = records.filter(|record| record.value().head.topic == Topic::Report);
+        let reports: Vec<_> = reports
+            .filter_map(|record| record.value().report().ok())
+            .collect();
+        for report in reports {
+            self.lead_report(report.value());
         }
     }
 
@@ -119,6 +119,7 @@ impl Actor {
         if self.office.leads.is_none() {
             return;
         }
+        self.traffic.hear(report);
         let machine = &mut self.office.machine;
         if let Some(answer) = machine.handle_report(report, &self.state, self.now) {
             self.tell_node(&answer);
@@ -225,7 +226,8 @@ impl Actor {
     fn tell_node(&mut self, answer: &Answer) {
         let life = answer.edge.child;
         if let Some(node) = self.node.as_mut().filter(|node| node.life() == life) {
-            node.handle_answer(answer, self.now);
+            let ended = |budget| self.state.has_ended(budget);
+            node.handle_answer_but(answer, self.now, ended);
             return;
         }
         match Sealed::seal(answer).map(|sealed| Record::of_answer(&sealed)) {

@@ -31,6 +31,9 @@ impl Actor {
             self.office.look(self.now);
             for effect in &effects {
                 self.follow(effect);
+                if let Some(budget) = effect.ended() {
+                    self.forget(budget);
+                }
             }
             self.counts.applied += 1;
             self.tell_writers(command.as_ref(), &effects);
@@ -61,6 +64,9 @@ impl Actor {
         self.adopt_settings();
         self.end_own_life();
         self.pending.stale.all();
+        if let Some(node) = &mut self.node {
+            node.sweep(|budget| self.state.has_ended(budget));
+        }
         let budgets: Vec<_> = self.state.budgets().map(|(budget, _)| budget).collect();
         for budget in budgets {
             self.reweigh(budget);
@@ -111,6 +117,14 @@ impl Actor {
             }
             Effect::Reclaimed(life) => self.book.forget(*life),
             _ => {}
+        }
+    }
+
+    /// Keeps nothing of a generation that has ended.
+    fn forget(&mut self, budget: BudgetId) {
+        self.traffic.forget(budget);
+        if let Some(node) = &mut self.node {
+            node.forget(budget);
         }
     }
 

@@ -230,16 +230,17 @@ impl Actor {
             self.counts.records += 1;
             let record = record.value();
             let read = match record.head.topic {
-                Topic::Report | Topic::Whole if self.office.leads() => record
+                Topic::Report if self.office.leads() => record
                     .report()
                     .map(|report| self.lead_report(report.value())),
-                Topic::Report | Topic::Whole => {
+                Topic::Report => {
                     self.traffic.note(record.head.life, self.now);
                     Ok(())
                 }
                 Topic::Answer if self.is_mine(record) => record.answer().map(|answer| {
                     if let Some(node) = &mut self.node {
-                        node.handle_answer(answer.value(), self.now);
+                        let ended = |budget| self.state.has_ended(budget);
+                        node.handle_answer_but(answer.value(), self.now, ended);
                     }
                 }),
                 Topic::Presence => {
@@ -252,29 +253,6 @@ impl Actor {
                 tracing::warn!(peer = peer.get(), %error, "a record that cannot be read was left alone");
             }
         }
-    }
-
-    /// Reads the latest of those who reported since the last sample, and what it builds on.
-    pub(super) fn sample_traffic(&mut self) {
-        if !self.traffic.is_due(self.now) {
-            return;
-        }
-        for life in self.traffic.take_spoke() {
-            let of = |topic| self.book.get(topic, life).map(Sealed::value);
-            let (whole, latest) = (of(Topic::Whole), of(Topic::Report));
-            let version = |record: &&Record| record.head.version;
-            let latest =
-                latest.filter(|latest| Some(version(latest)) > whole.as_ref().map(version));
-            for record in [whole, latest].into_iter().flatten() {
-                match record.report() {
-                    Ok(report) => self.traffic.hear(report.value()),
-                    Err(error) => {
-                        tracing::warn!(%life, %error, "a report that cannot be read was not counted");
-                    }
-                }
-            }
-        }
-        self.traffic.sample(self.now);
     }
 
     fn is_mine(&self, record: &Record) -> bool {

@@ -1,8 +1,8 @@
 //! What became of requests of late, budget by budget, over the whole cluster.
 
 use aliquot_core::message::{Report, Tally};
-use aliquot_core::unit::{BudgetId, Incarnation, Span, Tick, Tokens};
-use std::collections::{BTreeMap, BTreeSet};
+use aliquot_core::unit::{BudgetId, Incarnation, Seq, Span, Tick, Tokens};
+use std::collections::BTreeMap;
 
 /// Grains per second, admitted and denied, and what all callers want.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,23 +17,28 @@ pub struct Rates {
 
 /// Tallies of all nodes as their reports say them, and how fast they grow.
 ///
-/// Tallies only grow, so of what was said since the last sample only the latest is read, once for
-/// a sample: nodes that do not lead read no other report.
+/// Only the leader is told all that nodes count and want: on any other node there is nothing but
+/// when each was last heard. What a sample costs is what has changed since the last one.
 ///
-/// Memory is bounded by lives × the budgets that they report.
+/// Memory is bounded by lives × the budgets that they report and that have not ended.
 #[derive(Debug, Default)]
 pub struct Traffic {
     heard: BTreeMap<Incarnation, Heard>,
-    spoke: BTreeSet<Incarnation>,
+    /// What was counted since the last sample.
+    grown: BTreeMap<BudgetId, Tally>,
+    /// What all lives want together.
+    demand: BTreeMap<BudgetId, u64>,
     sampled: Tick,
-    rates: BTreeMap<BudgetId, Rates>,
+    /// How much was counted in each second between the last two samples, if anything was.
+    rates: BTreeMap<BudgetId, (u64, u64)>,
 }
 
 #[derive(Debug, Default)]
 struct Heard {
     at: Tick,
+    /// The latest report whose lines were taken in.
+    seq: Seq,
     latest: BTreeMap<BudgetId, (Tally, u64)>,
-    sampled: BTreeMap<BudgetId, Tally>,
 }
 
 impl Traffic {
@@ -46,87 +51,109 @@ impl Traffic {
     /// A life reported.
     pub(super) fn note(&mut self, life: Incarnation, now: Tick) {
         self.heard.entry(life).or_default().at = now;
-        self.spoke.insert(life);
     }
 
-    /// Whether a sample is due; who reported since the last is to be read before it.
-    pub(super) fn is_due(&self, now: Tick) -> bool {
-        now.since(self.sampled) >= Self::SAMPLE
+    /// Another leads, or this node does: what was counted meanwhile is not known.
+    pub(super) fn begin(&mut self) {
+        for heard in self.heard.values_mut() {
+            heard.latest.clear();
+        }
+        self.grown.clear();
+        self.demand.clear();
+        self.rates.clear();
     }
 
-    /// Who reported since this was last asked.
-    pub(super) fn take_spoke(&mut self) -> BTreeSet<Incarnation> {
-        std::mem::take(&mut self.spoke)
-    }
-
-    /// Takes a node's report in. Of what one leaves out that is not whole, the last is kept.
+    /// Takes a node's report in, unless a later one was. Of what has no line the last is kept.
     pub(super) fn hear(&mut self, report: &Report) {
         let heard = self.heard.entry(report.edge.child).or_default();
-        if report.is_whole() {
-            let spoken: BTreeSet<_> = report.lines.iter().map(|line| line.budget).collect();
-            heard.latest.retain(|budget, _| spoken.contains(budget));
+        if report.seq <= heard.seq {
+            return;
         }
+        heard.seq = report.seq;
         for line in &report.lines {
             let bands = line.demand.iter();
-            let demand = bands.fold(0_u64, |sum, of| sum.saturating_add(of.curve.total()));
-            let latest = heard.latest.entry(line.budget).or_default();
-            // What did not move may be left out of a line, too.
-            let tally = match report.is_whole() {
-                true => line.tally,
-                false => latest.0.merge(line.tally),
-            };
-            *latest = (tally, demand);
+            let wanted = bands.fold(0_u64, |sum, of| sum.saturating_add(of.curve.total()));
+            let before = heard.latest.insert(line.budget, (line.tally, wanted));
+            // Of the first nobody knows since when it was counted.
+            let (tally, demand) = before.unwrap_or((line.tally, 0));
+            if line.tally != tally {
+                let grown = self.grown.entry(line.budget).or_default();
+                *grown = grown.plus(Tally {
+                    admitted: line.tally.admitted.minus_or_zero(tally.admitted),
+                    denied: line.tally.denied.minus_or_zero(tally.denied),
+                });
+            }
+            change(&mut self.demand, line.budget, demand, wanted);
         }
     }
 
     /// Makes rates of what grew since the last sample, if that is long enough ago.
     pub(super) fn sample(&mut self, now: Tick) {
-        if !self.is_due(now) {
+        let elapsed = now.since(self.sampled);
+        if elapsed < Self::SAMPLE {
             return;
         }
-        let elapsed = now.since(self.sampled);
         self.sampled = now;
-        self.heard
-            .retain(|_, heard| now.since(heard.at) < Self::SILENCE);
-        let mut grown: BTreeMap<BudgetId, (Tally, u64)> = BTreeMap::new();
-        for heard in self.heard.values_mut() {
-            for (&budget, &(tally, demand)) in &heard.latest {
-                let before = heard.sampled.get(&budget).copied().unwrap_or(tally);
-                let sum = grown.entry(budget).or_default();
-                sum.0 = sum.0.plus(Tally {
-                    admitted: tally.admitted.minus_or_zero(before.admitted),
-                    denied: tally.denied.minus_or_zero(before.denied),
-                });
-                sum.1 = sum.1.saturating_add(demand);
+        let demand = &mut self.demand;
+        self.heard.retain(|_, heard| {
+            let speaks = now.since(heard.at) < Self::SILENCE;
+            if !speaks {
+                for (&budget, &(_, wanted)) in &heard.latest {
+                    change(demand, budget, wanted, 0);
+                }
             }
-            let latest = heard.latest.iter();
-            heard.sampled = latest
-                .map(|(&budget, &(tally, _))| (budget, tally))
-                .collect();
+            speaks
+        });
+        let rates = std::mem::take(&mut self.grown).into_iter();
+        let rates = rates.map(|(budget, tally)| {
+            let admitted = per_second(tally.admitted, elapsed);
+            (budget, (admitted, per_second(tally.denied, elapsed)))
+        });
+        self.rates = rates.collect();
+    }
+
+    /// Keeps nothing of a budget that has ended.
+    pub(super) fn forget(&mut self, budget: BudgetId) {
+        for heard in self.heard.values_mut() {
+            heard.latest.remove(&budget);
         }
-        self.rates = grown
-            .into_iter()
-            .map(|(budget, (tally, demand))| {
-                let rates = Rates {
-                    admitted: per_second(tally.admitted, elapsed),
-                    denied: per_second(tally.denied, elapsed),
-                    demand,
-                };
-                (budget, rates)
-            })
-            .collect();
+        self.grown.remove(&budget);
+        self.demand.remove(&budget);
+        self.rates.remove(&budget);
     }
 
     /// A budget's rates.
     #[must_use]
     pub fn of(&self, budget: BudgetId) -> Rates {
-        self.rates.get(&budget).copied().unwrap_or_default()
+        let (admitted, denied) = self.rates.get(&budget).copied().unwrap_or_default();
+        Rates {
+            admitted,
+            denied,
+            demand: self.demand.get(&budget).copied().unwrap_or_default(),
+        }
+    }
+
+    /// The budgets of which something was let through or turned away of late.
+    pub fn busy(&self) -> impl Iterator<Item = BudgetId> {
+        self.rates.keys().copied()
     }
 
     /// When a life was last heard.
     #[must_use]
     pub fn heard(&self, life: Incarnation) -> Option<Tick> {
         self.heard.get(&life).map(|heard| heard.at)
+    }
+}
+
+/// One life wants something else of a budget than before.
+fn change(demand: &mut BTreeMap<BudgetId, u64>, budget: BudgetId, before: u64, after: u64) {
+    if before == after {
+        return;
+    }
+    let sum = demand.entry(budget).or_default();
+    *sum = sum.saturating_sub(before).saturating_add(after);
+    if *sum == 0 {
+        demand.remove(&budget);
     }
 }
 
@@ -139,8 +166,9 @@ fn per_second(grown: Tokens, elapsed: Span) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use aliquot_core::message::{Heard as Echo, Intent, ReportLine};
-    use aliquot_core::unit::{Edge, PeriodId, Seq};
+    use aliquot_core::demand::DemandCurve;
+    use aliquot_core::message::{BandDemand, Heard as Echo, Intent, ReportLine};
+    use aliquot_core::unit::{Band, Edge, PeriodId, Weight};
 
     fn report(life: u64, admitted: u64, denied: u64) -> Report {
         let tally = Tally {
@@ -177,8 +205,12 @@ mod tests {
     }
 
     fn hear(traffic: &mut Traffic, report: &Report, now: Tick) {
+        let seq = Seq::new(now.nanos());
+        let report = &Report {
+            seq,
+            ..report.clone()
+        };
         traffic.note(report.edge.child, now);
-        assert!(traffic.take_spoke().contains(&report.edge.child));
         traffic.hear(report);
     }
 
@@ -206,18 +238,45 @@ mod tests {
         hear(&mut traffic, &report(1, 500, 3), at(1));
         traffic.sample(at(1));
         let mut silent = report(1, 0, 0);
-        silent.basis = Seq::new(1);
         let mut moved = silent.clone();
         moved.lines[0].tally.admitted = Tokens::from_grains(900);
         silent.lines.clear();
         hear(&mut traffic, &silent, at(2));
-        hear(&mut traffic, &moved, at(2));
+        hear(&mut traffic, &moved, at(3));
+        // One that was overtaken says nothing.
+        hear(&mut traffic, &report(1, 500, 3), at(2));
         traffic.sample(at(3));
         let rates = traffic.of(BudgetId::new(1));
         assert_eq!((rates.admitted, rates.denied), (200, 0));
         hear(&mut traffic, &silent, at(4));
         traffic.sample(at(5));
         assert_eq!(traffic.of(BudgetId::new(1)), Rates::default());
+    }
+
+    #[test]
+    fn what_all_lives_want_is_added_up_as_it_changes() {
+        let wants = |life, units| {
+            let mut report = report(life, 0, 0);
+            report.lines[0].demand = vec![BandDemand {
+                band: Band::default(),
+                curve: DemandCurve::of(units, Weight::ONE),
+            }];
+            report
+        };
+        let mut traffic = Traffic::default();
+        let demand = |traffic: &Traffic| traffic.of(BudgetId::new(1)).demand;
+        hear(&mut traffic, &wants(1, 30), at(1));
+        hear(&mut traffic, &wants(2, 12), at(1));
+        assert_eq!(demand(&traffic), 42);
+        hear(&mut traffic, &wants(1, 5), at(5));
+        assert_eq!(demand(&traffic), 17);
+        traffic.sample(at(6));
+        assert_eq!(demand(&traffic), 5, "one life is silent");
+        traffic.forget(BudgetId::new(1));
+        hear(&mut traffic, &wants(1, 7), at(7));
+        assert_eq!(demand(&traffic), 7);
+        traffic.begin();
+        assert_eq!(demand(&traffic), 0);
     }
 
     #[test]

@@ -125,6 +125,7 @@ impl<D: Decider> Client<D> {
             let back = allotment.lapse(until, now, true);
             self.owes_report = true;
             give_back(holder, budget, back);
+            holder.retire(budget);
             if let Some(release) = allotment.drop_remnant(now) {
                 holder.release_floor(release);
             }
@@ -287,7 +288,7 @@ impl<D: Decider> Client<D> {
         }
         let unheard = holder.lease().last_sent() == Seq::new(0);
         let rising = |allotment: &mut Allotment<D>| allotment.is_urgent(now);
-        unheard || self.owes_report || self.allotments.values_mut().any(rising)
+        unheard || self.owes_report || holder.has_more() || self.allotments.values_mut().any(rising)
     }
 
     /// Whether the last report said that anything is wanted.
@@ -321,7 +322,7 @@ impl<D: Decider> Client<D> {
             wants.insert(budget, allotment.wants(now));
         }
         self.owes_report = false;
-        holder.report_changes(now, wall_ms, wants)
+        holder.report(now, wall_ms, wants)
     }
 }
 

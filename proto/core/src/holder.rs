@@ -22,12 +22,12 @@ mod said;
 use crate::edge::{Counters, EdgeError, Vector, owed};
 use crate::lease::{ChildLease, LeaseState};
 use crate::message::{
-    Answer, AnswerLine, BandDemand, FloorRelease, Heard, Intent, Tally, Terms, Verdict,
+    Answer, AnswerLine, BandDemand, FloorRelease, Heard, Intent, ReportLine, Tally, Terms, Verdict,
 };
 use crate::planted::{self, Bug};
 use crate::share::Share;
 use crate::unit::{BudgetId, Edge, PeriodId, Seq, Tick, Tokens};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use said::Said;
 
@@ -108,12 +108,21 @@ pub struct Holder {
     /// Floors of former edges that are not used any more, and the first report that said so.
     floors: Vec<(FloorRelease, Option<Seq>)>,
     entries: BTreeMap<BudgetId, Entry>,
+    /// Budgets of which more is wanted back than was returned.
+    owing: BTreeSet<BudgetId>,
+    /// Budgets of which something was given or returned, or a period began, since the last
+    /// report; whether somebody lacks what was.
+    moved: BTreeMap<BudgetId, bool>,
+    /// Budgets of which nothing is wanted any more since the last report.
+    retired: BTreeSet<BudgetId>,
     said: Said,
+    /// Whether an answer came since the last report that should be echoed at once.
+    echoes: bool,
 }
 
 impl Holder {
     /// So many floor releases are said at once.
-    const FLOORS_MAX: usize = 10_000;
+    pub const FLOORS_MAX: usize = 10_000;
 
     /// A holder on a new edge, at zero.
     #[must_use]
@@ -127,7 +136,20 @@ impl Holder {
             intent: Intent::Stay,
             floors: Vec::new(),
             entries: BTreeMap::new(),
-            said: Said::default(),
+            owing: BTreeSet::new(),
+            moved: BTreeMap::new(),
+            retired: BTreeSet::new(),
+            said: Said::with_lines(ReportLine::LINES_MAX),
+            echoes: false,
+        }
+    }
+
+    /// A holder on a new edge whose reports have at most `most` lines.
+    #[must_use]
+    pub fn with_lines(edge: Edge, most: usize) -> Self {
+        Self {
+            said: Said::with_lines(most),
+            ..Self::new(edge)
         }
     }
 
@@ -182,6 +204,12 @@ impl Holder {
         self.entries.get(&budget).map_or(Vector::ZERO, Entry::owed)
     }
 
+    /// Budgets of which more is wanted back than was returned: [`Holder::owed`] says how much.
+    /// Their owner gives it back as soon as it can, and looks at them with every report.
+    pub fn owing(&self) -> impl Iterator<Item = BudgetId> {
+        self.owing.iter().copied()
+    }
+
     /// The terms on which a budget is held, once anything of it was given.
     #[must_use]
     pub fn terms(&self, budget: BudgetId) -> Option<&Terms> {
@@ -210,8 +238,39 @@ impl Holder {
         self.lease.jump().then_some(Output::Lapsed)
     }
 
+    /// Forgets a budget that has ended: nothing of it is held, said or kept any more.
+    ///
+    /// Its counters are gone, so that no answer may name it afterwards, however late it comes:
+    /// what was given once would count as given anew. Whoever calls this sees to that.
+    pub fn forget(&mut self, budget: BudgetId) {
+        self.entries.remove(&budget);
+        self.owing.remove(&budget);
+        self.moved.remove(&budget);
+        self.retired.remove(&budget);
+        self.floors.retain(|(floor, _)| floor.budget != budget);
+        self.said.forget(budget);
+    }
+
+    /// The budgets of which anything is remembered.
+    pub fn remembered(&self) -> impl Iterator<Item = BudgetId> {
+        let marked = self.owing.iter().chain(&self.retired);
+        let counted = self.entries.keys().chain(self.moved.keys());
+        marked.chain(counted).copied().chain(self.said.remembered())
+    }
+
     /// Takes an answer. The outputs are to be carried out at once, in order.
     pub fn handle_answer(&mut self, now: Tick, answer: &Answer) -> Vec<Output> {
+        self.handle_answer_but(now, answer, |_| false)
+    }
+
+    /// The same of an answer that may be older than the end of a budget: lines of those that
+    /// have `ended` say nothing.
+    pub fn handle_answer_but(
+        &mut self,
+        now: Tick,
+        answer: &Answer,
+        ended: impl Fn(BudgetId) -> bool,
+    ) -> Vec<Output> {
         let mut outputs = Vec::new();
         if !self.is_mine(answer.edge) || self.lease.state() == LeaseState::Closed {
             return outputs;
@@ -234,7 +293,8 @@ impl Holder {
         self.heard = self.heard.max(answer.number);
         self.seen = self.seen.max(self.heard);
         self.answered = self.answered.max(answer.answers);
-        for line in &answer.lines {
+        self.echoes |= answer.is_full();
+        for line in answer.lines.iter().filter(|line| !ended(line.budget)) {
             self.take_line(line, latest, &mut outputs);
         }
         outputs
@@ -257,6 +317,10 @@ impl Holder {
         if line.period < entry.counters.period {
             return;
         }
+        // That it has something is said once, though nothing is wanted or returned.
+        if before.is_none() || line.period > entry.counters.period {
+            self.moved.entry(line.budget).or_default();
+        }
         if line.period > entry.counters.period {
             entry.counters = Counters::new(line.period);
             entry.target = Vector::ZERO;
@@ -276,6 +340,10 @@ impl Holder {
         let owed = match planted::is(Bug::RecallIgnored) {
             true => Vector::ZERO,
             false => entry.owed(),
+        };
+        match owed.is_zero() {
+            true => self.owing.remove(&line.budget),
+            false => self.owing.insert(line.budget),
         };
         // Terms alone are news, too: a floor can be asked for only by who knows of it.
         let news = before != Some(entry.terms);
@@ -308,7 +376,16 @@ impl Holder {
             .plus(back)
             .ok_or(EdgeError::Exhausted)?;
         entry.counters.admits(entry.terms.kind, returned)?;
+        if returned == entry.counters.returned {
+            return Ok(());
+        }
+        // What is wanted back somebody else lacks.
+        let lacked = !entry.owed().is_zero();
         entry.counters.returned = returned;
+        if entry.owed().is_zero() {
+            self.owing.remove(&budget);
+        }
+        *self.moved.entry(budget).or_default() |= lacked;
         Ok(())
     }
 }

@@ -217,7 +217,8 @@ impl Leader {
     pub fn handle_report(&mut self, report: &Report, state: &State, now: Tick) -> Option<Answer> {
         let life = report.edge.child;
         let (patience, pace) = (self.leadership.as_ref()?.patience(), self.pace);
-        match self.ledger.take(now, report) {
+        let ended = |budget| state.has_ended(budget);
+        match self.ledger.take_under(now, report, |_| None, ended) {
             Ok(()) => {}
             Err(ReportError::Stale) => return None,
             // A leader that is new says what it has, and is told everything.
@@ -247,6 +248,10 @@ impl Leader {
                 .plus_or_max(pace.report.times_or_max(2))
                 .plus_or_max(hold)
         });
+        // Neither side waits for a quorum to go on with what it has to say.
+        if report.is_long() || self.ledger.is_told_more(life) {
+            self.told.insert(life);
+        }
         if self.ledger.hears(life, now, patience)
             && !overdue
             && let Some(leadership) = &mut self.leadership

@@ -7,8 +7,9 @@
 //! [`Ledger::take`]; what should move comes out of [`Ledger::plan`]; what a
 //! child is told comes out of [`Ledger::answer`].
 //!
-//! Memory is bounded by children × budgets they ever spoke of, and a constant
-//! number of remembered answers per child.
+//! Memory is bounded by children × budgets they spoke of that have not ended, and a constant
+//! number of remembered answers per child. A node keeps at most [`Child::CLAIMS_MAX`] claims of
+//! a client; of a node the leader keeps as many as there are budgets.
 
 mod agenda;
 mod child;
@@ -21,6 +22,7 @@ mod upward;
 
 pub use child::Child;
 pub use claim::Claim;
+pub(crate) use claim::{Leap, total};
 pub use keeping::Scarce;
 pub use plan::{Plan, WholeView, Wish};
 pub use upward::{Returned, Spoken};
@@ -33,6 +35,7 @@ use crate::unit::{BudgetId, Edge, Incarnation, Number, Seq, Span, Term, Tick};
 use agenda::Agenda;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use child::Hearing;
 use children::Children;
 use core::fmt;
 
@@ -64,6 +67,10 @@ impl core::error::Error for ReportError {}
 #[derive(Debug, Default, Hash)]
 pub struct Ledger {
     term: Term,
+    /// Maximum number of claims of a child; none where its budgets are bounded.
+    most: Option<usize>,
+    /// Maximum number of lines of an answer, if it is not the usual one.
+    lines: Option<usize>,
     children: Children,
     agenda: Agenda,
     standings: BTreeMap<BudgetId, plan::Standing>,
@@ -77,6 +84,47 @@ impl Ledger {
             term,
             ..Self::default()
         }
+    }
+
+    /// An empty ledger that keeps at most `most` claims of each child.
+    #[must_use]
+    pub fn bounded(term: Term, most: usize) -> Self {
+        Self {
+            most: Some(most),
+            ..Self::new(term)
+        }
+    }
+
+    /// The same ledger, whose answers have at most `most` lines.
+    #[must_use]
+    pub fn with_lines(self, most: usize) -> Self {
+        Self {
+            lines: Some(most),
+            ..self
+        }
+    }
+
+    /// Forgets a budget that has ended, and who claimed it.
+    pub fn forget(&mut self, budget: BudgetId) {
+        for child in self.agenda.claimants(budget).collect::<Vec<_>>() {
+            if let Some(child) = self.children.get_mut(child) {
+                child.forget(budget);
+            }
+        }
+        self.agenda.forget(budget);
+        self.standings.remove(&budget);
+    }
+
+    /// The budgets of which anything is remembered, to look at.
+    pub fn remembered(&self) -> impl Iterator<Item = BudgetId> {
+        let standing = self.standings.keys().copied();
+        let claimed = self.children().flat_map(Child::budgets);
+        standing.chain(claimed).chain(self.agenda.remembered())
+    }
+
+    /// The sum of all claims on a budget is another, though no claim is.
+    pub fn sum_again(&mut self, budget: BudgetId) {
+        self.agenda.spoken.insert(budget);
     }
 
     /// What the book says of a budget to everybody has changed: its terms or its
@@ -155,12 +203,13 @@ impl Ledger {
     ///
     /// [`ReportError`]; nothing was changed.
     pub fn take(&mut self, now: Tick, report: &Report) -> Result<(), ReportError> {
-        self.take_under(now, report, |_| None)
+        self.take_under(now, report, |_| None, |_| false)
     }
 
     /// Takes a report whose claims count for what `rules` say, and not for what they say
     /// themselves. A rule is asked for once, when its budget is first spoken of, and again as long
-    /// as there is none; [`Ledger::reweigh`] changes it.
+    /// as there is none; [`Ledger::reweigh`] changes it. Lines of budgets that have `ended` say
+    /// nothing: a report may be older than the end.
     ///
     /// # Errors
     ///
@@ -170,14 +219,27 @@ impl Ledger {
         now: Tick,
         report: &Report,
         rules: impl Fn(BudgetId) -> Option<budget::Claim>,
+        ended: impl Fn(BudgetId) -> bool,
     ) -> Result<(), ReportError> {
         let term = self.term;
+        let hearing = Hearing {
+            rules,
+            ended,
+            most: self.most.unwrap_or(usize::MAX),
+        };
         let child = self
             .children
             .get_mut(report.edge.child)
             .filter(|child| child.edge() == report.edge || planted::is(Bug::ReportNotFenced))
             .ok_or(ReportError::Closed)?;
-        child.take(now, term, report, rules, &mut self.agenda)
+        child.take(now, term, report, &hearing, &mut self.agenda)
+    }
+
+    /// Whether a child should be answered at once: lines wait for it, which its echo may have
+    /// made room for.
+    #[must_use]
+    pub fn is_told_more(&self, child: Incarnation) -> bool {
+        self.children.get(child).is_some_and(Child::is_told_more)
     }
 
     /// Whether a child hears its parent: it echoed an answer that was sent
@@ -327,9 +389,10 @@ impl Ledger {
         books: &impl Fn(BudgetId) -> Option<AnswerLine>,
     ) -> Option<Answer> {
         let term = self.term;
+        let most = self.lines.unwrap_or(AnswerLine::LINES_MAX);
         let (child, standings) = (self.children.get_mut(child)?, &self.standings);
         let (number, taken) = (child.next_answer(now)?, child.seq());
-        let lines = child.lines(number, &|budget| {
+        let lines = child.lines(number, most, &|budget| {
             let mut line = books(budget)?;
             let standing = standings.get(&budget);
             line.terms.gathered |= standing.is_some_and(|of| of.keeping.is_together());

@@ -60,6 +60,7 @@ pub mod demand;
 
 pub mod central;
 pub mod message;
+mod window;
 
 pub mod account;
 pub mod command;

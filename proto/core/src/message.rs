@@ -10,23 +10,23 @@ use crate::demand::DemandCurve;
 use crate::edge::Vector;
 use crate::share::{Kind, Share};
 use crate::unit::{Band, BudgetId, Edge, Number, PeriodId, Scale, Seq, Span, Term, Tokens};
+use crate::window::Window;
 use alloc::vec::Vec;
 
 /// What a child tells its parent.
 ///
-/// A report is either **whole** or builds on a **basis**: an earlier report of its
-/// edge that the parent said it took. A whole one says everything: of a budget
-/// without a line nothing is wanted. One with a basis leaves out whatever all
-/// reports since the basis have said alike, so that it does not matter which of
-/// them the parent took besides: a budget without a line is as it was, and a
-/// counter of a line that stands at zero has not moved.
+/// A report builds on a **basis**: an earlier report of its edge that the parent said it
+/// took, or none. It has a line for every budget of which something was said since the basis,
+/// so that it does not matter which of the reports since then the parent took besides. Of a
+/// budget without a line nothing is said: it is as it was, or its line waits for room in a later
+/// report. That nothing is wanted any more is said by a line.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Report {
     /// The pair of lives that the report belongs to.
     pub edge: Edge,
     /// Counts the reports of this edge.
     pub seq: Seq,
-    /// The report that this one builds on, which the parent must have taken; zero for a whole one.
+    /// The report that this one builds on, which the parent must have taken; zero for none.
     pub basis: Seq,
     /// The greatest answer whose lines the child took, as it does while it has a lease.
     pub heard: Heard,
@@ -37,7 +37,7 @@ pub struct Report {
     pub wall_ms: i64,
     /// Whether the child is leaving and wants nothing any more.
     pub intent: Intent,
-    /// A line per budget that has something to say.
+    /// A line per budget of which the parent may not know this. At most [`ReportLine::LINES_MAX`].
     pub lines: Vec<ReportLine>,
     /// Floors of ended edges that a child of this child has taken back, with whose they were.
     pub floors: Vec<FloorRelease>,
@@ -53,10 +53,11 @@ pub struct Heard {
 }
 
 impl Report {
-    /// Whether it says everything, so that of a budget without a line nothing is wanted.
+    /// Whether its parent should say at once that it took it: it is long, so that more may wait
+    /// behind it.
     #[must_use]
-    pub fn is_whole(&self) -> bool {
-        self.basis == Seq::new(0)
+    pub const fn is_long(&self) -> bool {
+        self.lines.len() >= ReportLine::LINES_MAX / 4
     }
 }
 
@@ -90,6 +91,40 @@ pub struct ReportLine {
 }
 
 impl ReportLine {
+    /// Maximum number of lines of a report. A child that has more to say goes on in the next.
+    pub const LINES_MAX: usize = 4_096;
+
+    /// Maximum sum of [`ReportLine::bytes_max`] of a report's lines.
+    pub const BYTES_MAX: usize = 5 << 18;
+
+    /// A line of which nothing is wanted or returned.
+    #[must_use]
+    pub const fn empty(budget: BudgetId) -> Self {
+        Self {
+            budget,
+            period: PeriodId::new(0),
+            returned: Vector::ZERO,
+            demand: Vec::new(),
+            floor: Share::EMPTY,
+            largest_wait: Tokens::ZERO,
+            tally: Tally {
+                admitted: Tokens::ZERO,
+                denied: Tokens::ZERO,
+            },
+        }
+    }
+
+    /// Upper bound of the bytes that it takes in a message: 162 for its counters, 10 for each
+    /// band and 24 for each of its segments.
+    #[must_use]
+    pub fn bytes_max(&self) -> usize {
+        self.demand.iter().fold(162_usize, |sum, band| {
+            let segments = band.curve.segments().len();
+            sum.saturating_add(segments.saturating_mul(24))
+                .saturating_add(10)
+        })
+    }
+
     /// Whether nothing is wanted, not even a claim kept.
     #[must_use]
     pub fn asks_nothing(&self) -> bool {
@@ -179,8 +214,18 @@ pub struct Answer {
     pub lease: Span,
     /// Whether the edge is still open.
     pub verdict: Verdict,
-    /// A line per budget that has something to say, those with targets first.
+    /// A line per budget of which the child may not know this, those with targets first. At
+    /// most [`AnswerLine::LINES_MAX`].
     pub lines: Vec<AnswerLine>,
+}
+
+impl Answer {
+    /// Whether the child should echo it at once: it has about as many lines as an answer may
+    /// have, so that others may wait for room.
+    #[must_use]
+    pub const fn is_full(&self) -> bool {
+        self.lines.len() >= Window::usual(AnswerLine::LINES_MAX)
+    }
 }
 
 /// Whether an edge lives.
@@ -206,6 +251,11 @@ pub struct AnswerLine {
     pub target: Vector,
     /// The terms on which it is given.
     pub terms: Terms,
+}
+
+impl AnswerLine {
+    /// Maximum number of lines of an answer. A parent that has more to say goes on in the next.
+    pub const LINES_MAX: usize = 4_096;
 }
 
 /// The terms that travel with every grant.

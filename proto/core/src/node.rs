@@ -24,9 +24,9 @@ pub use central::{Asked, Released};
 use crate::account::Account;
 use crate::central::Memory;
 use crate::edge::Vector;
-use crate::holder::{Holder, Output, Wants};
+use crate::holder::{Holder, Output};
 use crate::lease::{LeaseState, child_span};
-use crate::ledger::Ledger;
+use crate::ledger::{Child, Ledger};
 use crate::message::{Answer, Tally, Terms};
 use crate::planted::{self, Bug};
 use crate::pool::Pool;
@@ -90,11 +90,9 @@ pub struct Node {
     turn: Incarnation,
     /// Whether the next report should not wait.
     news: bool,
-    /// Of what something came back that no report has said.
-    returned: BTreeSet<BudgetId>,
-    /// What all clients want of each budget, as it was last added up.
-    sums: BTreeMap<BudgetId, Wants>,
-    /// When all of them were.
+    /// The quotas of which more is spent than was said.
+    spent: BTreeSet<BudgetId>,
+    /// When all sums of demand that may have changed were last added up.
     summed: Tick,
     /// The first report that said, while leaving, that nothing is left.
     left: Option<Seq>,
@@ -117,7 +115,7 @@ impl Node {
             holder: Holder::new(edge),
             drift,
             lease: crate::state::State::LEASE_DEFAULT,
-            ledger: Ledger::new(Term::new(0)),
+            ledger: Ledger::bounded(Term::new(0), Child::CLAIMS_MAX),
             desks: BTreeMap::new(),
             sessions: BTreeMap::new(),
             kept_until: BTreeMap::new(),
@@ -129,8 +127,7 @@ impl Node {
             told: BTreeSet::new(),
             turn: Incarnation::default(),
             news: false,
-            returned: BTreeSet::new(),
-            sums: BTreeMap::new(),
+            spent: BTreeSet::new(),
             summed: Tick::from_nanos(0),
             left: None,
             memory: Memory::default(),
@@ -187,18 +184,64 @@ impl Node {
 
     /// Takes an answer of a leader, however it came here.
     pub fn handle_answer(&mut self, answer: &Answer, now: Tick) {
+        self.handle_answer_but(answer, now, |_| false);
+    }
+
+    /// The same of an answer that may be older than the end of a budget, which the log has told
+    /// this node: lines of those that have `ended` say nothing.
+    pub fn handle_answer_but(
+        &mut self,
+        answer: &Answer,
+        now: Tick,
+        ended: impl Fn(BudgetId) -> bool,
+    ) {
         // What a lapse returns counts on the period and the gifts it was held under.
         if let Some(output) = self.holder.tick(now) {
             self.carry_out(&output, now);
         }
         let leased = self.is_leased(now);
-        for output in self.holder.handle_answer(now, answer) {
+        for output in self.holder.handle_answer_but(now, answer, ended) {
             self.carry_out(&output, now);
         }
         if !leased && self.is_leased(now) {
             self.confirm_all(now);
         }
-        self.news |= self.holder.owes_whole();
+        self.news |= self.holder.has_more();
+    }
+
+    /// Forgets a budget that has ended by the log: nobody holds anything of it that counts.
+    /// Whatever names it afterwards says nothing, which is for whoever passes on messages to see
+    /// to: [`Node::handle_answer_but`], [`Node::handle_report_under`].
+    pub fn forget(&mut self, budget: BudgetId) {
+        self.desks.remove(&budget);
+        self.spent.remove(&budget);
+        let clients = (budget, Incarnation::new(0))..=(budget, Incarnation::new(u64::MAX));
+        let kept: Vec<_> = self.kept_until.range(clients).map(|(&of, _)| of).collect();
+        for of in kept {
+            self.kept_until.remove(&of);
+        }
+        self.holder.forget(budget);
+        self.ledger.forget(budget);
+    }
+
+    /// Forgets every budget that has `ended`, where the log was not followed entry by entry.
+    pub fn sweep(&mut self, ended: impl Fn(BudgetId) -> bool) {
+        for budget in self.remembered() {
+            if ended(budget) {
+                self.forget(budget);
+            }
+        }
+    }
+
+    /// The budgets of which anything is remembered.
+    #[must_use]
+    pub fn remembered(&self) -> BTreeSet<BudgetId> {
+        let mut all: BTreeSet<BudgetId> = self.desks.keys().copied().collect();
+        all.extend(self.kept_until.keys().map(|&(budget, _)| budget));
+        all.extend(&self.spent);
+        all.extend(self.holder.remembered());
+        all.extend(self.ledger.remembered());
+        all
     }
 
     /// The machine's clocks disagree about how much time passed. The node's
@@ -325,7 +368,6 @@ impl Node {
         }
         // Others wait for what was asked back.
         self.news = true;
-        self.returned.insert(budget);
         self.refit(budget, now);
     }
 

@@ -197,16 +197,16 @@ bugs! {
     ReturnsAddUp,
     /// What is asked back is said to be returned, and goes on being used.
     ReturnedNotLowered,
-    /// What is wanted no more is left out once a later whole report was made, heard or not.
+    /// That nothing is wanted any more is not said.
     EndLeftOut,
     /// A restored state has forgotten which requests were carried out.
     RestoreForgetsRequests,
     /// A restored state issues lives anew after the latest that is not over.
     RestoreForgetsLives,
-    /// A report of some budgets does not say that one of them ended.
-    EndOfSomeLeftOut,
     /// A round carries all that is due, more than its readers accept.
     RoundUncut,
+    /// A late message brings a budget back that has ended.
+    EndForgotten,
     /// A template has as many keys as are asked for.
     KeysUncounted,
     /// A node says that it has entries of the log before they are on its disk.

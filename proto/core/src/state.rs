@@ -165,6 +165,18 @@ impl Effect {
     }
 }
 
+impl Effect {
+    /// The generation that has ended, if one has: nothing is kept of it anywhere.
+    #[must_use]
+    pub const fn ended(&self) -> Option<BudgetId> {
+        match self {
+            Self::Ended(budget) => Some(*budget),
+            Self::Restarted { former, .. } => Some(*former),
+            _ => None,
+        }
+    }
+}
+
 /// The replicated state.
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub struct State {
@@ -334,6 +346,13 @@ impl State {
     #[must_use]
     pub fn budget(&self, id: BudgetId) -> Option<&Generation> {
         self.budgets.get(&id)
+    }
+
+    /// Whether a generation has ended, as far as this replica knows: it was issued, and is no more.
+    /// It never comes back, since each is issued once, in rising order.
+    #[must_use]
+    pub fn has_ended(&self, id: BudgetId) -> bool {
+        id < self.next_budget && !self.budgets.contains_key(&id) && !planted::is(Bug::EndForgotten)
     }
 
     /// The generation of a concrete key.

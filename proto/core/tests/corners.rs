@@ -8,6 +8,8 @@ mod children;
 mod floors;
 #[path = "corners/haste.rs"]
 mod haste;
+#[path = "corners/many.rs"]
+mod many;
 #[path = "corners/office.rs"]
 mod office;
 #[path = "corners/parents.rs"]

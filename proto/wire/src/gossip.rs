@@ -22,15 +22,12 @@ use bytes::Bytes;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Topic {
-    /// What the life reports, as far as it is not in the whole report that it builds on.
+    /// What the life reports: the latest, which repeats what the leader may not know.
     Report,
     /// What the leader answers to the life.
     Answer,
     /// Where the life serves clients.
     Presence,
-    /// The latest whole report of the life. With the latest of all, which builds on it or
-    /// on an earlier one, it says everything to whoever has heard no other.
-    Whole,
     /// What a later version knows: kept and relayed as it is.
     Other(OtherTopic),
 }
@@ -47,7 +44,6 @@ impl Topic {
             1 => Self::Report,
             2 => Self::Answer,
             3 => Self::Presence,
-            4 => Self::Whole,
             other => Self::Other(OtherTopic(other)),
         }
     }
@@ -59,7 +55,6 @@ impl Topic {
             Self::Report => 1,
             Self::Answer => 2,
             Self::Presence => 3,
-            Self::Whole => 4,
             Self::Other(OtherTopic(other)) => other,
         }
     }
@@ -166,10 +161,7 @@ impl Record {
 
 fn report_head(report: &Report) -> Head {
     Head {
-        topic: match report.is_whole() {
-            true => Topic::Whole,
-            false => Topic::Report,
-        },
+        topic: Topic::Report,
         life: report.edge.child,
         version: Heard {
             term: Term::new(0),

@@ -6,6 +6,8 @@
 
 use aliquot_core::budget::Key;
 use aliquot_core::command::Changes;
+use aliquot_core::holder::Holder;
+use aliquot_core::message::{AnswerLine, ReportLine};
 use aliquot_core::unit::Band;
 
 /// The most bytes of a session's or a gossip message: what gRPC stacks accept
@@ -15,15 +17,29 @@ pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
 /// The most bytes of a question, a release or a verdict: seven full numbers and an edge, thrice over.
 pub const CENTRAL_BYTES_MAX: usize = 512;
 
-/// The most lines of a report or an answer, and keys of a message: a holder
-/// with more budgets says the hot ones first and the rest in the next message.
-/// At a common line's 256 bytes they fill a message.
+/// The most lines of a report or an answer, and keys of a message. Nobody makes one
+/// that has as many: [`ReportLine::LINES_MAX`] and [`AnswerLine::LINES_MAX`] are a quarter of it.
 pub const LINES_MAX: usize = 16_384;
 
 const _: () = assert!(LINES_MAX * 256 <= MESSAGE_BYTES_MAX);
 
-/// Whatever a report may say its reader has room for.
-const _: () = assert!(LINES_MAX <= aliquot_core::ledger::Child::CLAIMS_MAX);
+/// What a child or a parent says at once is less than what the other end reads.
+const _: () = assert!(ReportLine::LINES_MAX <= LINES_MAX && AnswerLine::LINES_MAX <= LINES_MAX);
+
+/// The most bytes of the release of a floor with every number full.
+pub const FLOOR_BYTES: usize = 74;
+
+/// The most bytes of a line of an answer with every number full.
+pub const ANSWER_LINE_BYTES: usize = 328;
+
+/// The most bytes of what stands before the lines of a report or an answer, and of a record's head.
+pub const HEAD_BYTES: usize = 256;
+
+/// The longest report and the longest answer are records that are relayed.
+const _: () = assert!(
+    HEAD_BYTES + ReportLine::BYTES_MAX + Holder::FLOORS_MAX * FLOOR_BYTES <= RECORD_BYTES_MAX
+        && HEAD_BYTES + AnswerLine::LINES_MAX * ANSWER_LINE_BYTES <= RECORD_BYTES_MAX
+);
 
 /// The most records of an exchange: a report of every life of a large cluster,
 /// many times over.

@@ -39,9 +39,8 @@ pub(crate) struct Coordinator {
     pub(super) reports: BTreeMap<Incarnation, Seq>,
     /// Keys that clients asked for, whose budgets are not there yet.
     pub(super) wanted: BTreeSet<usize>,
-    /// The latest reports of each life, for whoever comes to lead: the whole one, and what
-    /// builds on a whole one.
-    pub(super) heard: BTreeMap<(Incarnation, bool), Rc<Report>>,
+    /// The latest report of each life: whoever comes to lead asks for what it builds on.
+    pub(super) heard: BTreeMap<Incarnation, Rc<Report>>,
     reported: Tick,
     pub(super) news: bool,
     /// Hands everything back.
@@ -269,14 +268,18 @@ impl World {
                 let former = life != Some(answer.edge.child);
                 self.marks.hit_if(former, Mark::AnswerOfFormerLife);
                 self.marks.hit_if(relayed, Mark::AnswerRelayed);
-                if let Some(machine) = &mut self.nodes[node].node {
-                    machine.handle_answer(&answer, now);
+                let host = &mut self.nodes[node];
+                if let Some(machine) = &mut host.node {
+                    let ended = |budget| host.state.has_ended(budget);
+                    machine.handle_answer_but(&answer, now, ended);
                 }
             }
             Message::ClientReport(report) => {
                 self.mark_client_report(node, &report);
-                if let Some(machine) = &mut self.nodes[node].node {
-                    machine.handle_report(&report, now);
+                let host = &mut self.nodes[node];
+                if let Some(machine) = &mut host.node {
+                    let ended = |budget| host.state.has_ended(budget);
+                    machine.handle_report_under(&report, now, |_| None, ended);
                     // The refusal of another life's edge must find its way, too.
                     self.drain_to(node, Some((report.edge, from)));
                 }

@@ -158,7 +158,7 @@ impl World {
             let office = |host: &&Coordinator| host.process.up && host.leader.in_office();
             let others = self.nodes.iter().filter(office).count();
             self.marks.hit_if(others > 1, Mark::TwoInOffice);
-            // A leader in office starts warm: what every node said last is known here.
+            // What every node said last builds on what another leader knew: each is asked at once.
             let heard: Vec<Rc<Report>> = self.nodes[node].heard.values().cloned().collect();
             for report in heard {
                 let host = &mut self.nodes[node];
@@ -182,6 +182,11 @@ impl World {
             let keys = &self.keys;
             host.wanted
                 .retain(|&wanted| made.iter().all(|key| keys[wanted].as_str() != key));
+        }
+        if let Some(machine) = &mut host.node {
+            for ended in effects.iter().filter_map(Effect::ended) {
+                machine.forget(ended);
+            }
         }
         for effect in effects {
             let Effect::Joined {
@@ -213,7 +218,8 @@ impl World {
             let host = &mut self.nodes[leader];
             let now = host.look(self.now);
             if let Some(machine) = host.node.as_mut().filter(|machine| machine.life() == life) {
-                machine.handle_answer(&answer, now);
+                let ended = |budget| host.state.has_ended(budget);
+                machine.handle_answer_but(&answer, now, ended);
             }
             return;
         }

@@ -34,13 +34,12 @@ impl World {
     ) {
         let host = &mut self.nodes[node];
         let life = report.edge.child;
-        let builds = !report.is_whole();
-        let seq = |of| host.heard.get(&(life, of)).map(|known| known.seq);
-        let newer = seq(builds) < Some(report.seq);
-        let stale = seq(false).max(seq(true)) > Some(report.seq);
-        self.marks.hit_if(stale, Mark::NodeReportStale);
+        let known = host.heard.get(&life).map(|known| known.seq);
+        let newer = known < Some(report.seq);
+        self.marks
+            .hit_if(known > Some(report.seq), Mark::NodeReportStale);
         if newer {
-            host.heard.insert((life, builds), Rc::clone(&report));
+            host.heard.insert(life, Rc::clone(&report));
         }
         if host.leads.is_some() {
             if relayed && newer {

@@ -1,10 +1,10 @@
-//! What a child says: everything, or what its parent does not know.
+//! What a child says: what its parent may not know, as far as there is room.
 
 use super::{Holder, Wants};
 use crate::lease::LeaseState;
 use crate::message::{FloorRelease, Intent, Report, ReportLine};
 use crate::unit::{BudgetId, Seq, Tick};
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 impl Holder {
@@ -28,139 +28,91 @@ impl Holder {
         self.floors.iter_mut().map(say).collect()
     }
 
-    /// Whether the parent said that it lacks what reports build on, and has not been told
-    /// everything since.
-    #[must_use]
-    pub(crate) fn owes_whole(&self) -> bool {
-        self.said.owes_whole()
+    /// Nothing is wanted of a budget any more: says so with the next report.
+    pub fn retire(&mut self, budget: BudgetId) {
+        self.retired.insert(budget);
     }
 
-    /// Makes the next report at `now`, a whole one, with what `wants` says of each
-    /// budget in `budgets` besides those of which something was given.
+    /// Whether the next report should go at once: lines wait that it has room for, or lines of
+    /// the parent's wait for its echo.
+    #[must_use]
+    pub fn has_more(&self) -> bool {
+        self.lease.state() != LeaseState::Closed && (self.echoes || self.said.has_more())
+    }
+
+    /// The line of a budget as the next report would say it, to look at.
+    #[must_use]
+    pub fn line(&self, budget: BudgetId) -> Option<&ReportLine> {
+        self.said.line(budget)
+    }
+
+    /// Whether the line of a budget is to be said and has not been since it changed.
+    #[must_use]
+    pub fn is_waiting(&self, budget: BudgetId) -> bool {
+        self.said.is_waiting(budget)
+    }
+
+    /// Makes the next report at `now`. `wants` says what is wanted of each budget of which that
+    /// may be something else than when it was said last; of all others it is the same. What was
+    /// given and returned the holder knows.
     ///
     /// `None` once the edge is closed or out of numbers.
     pub fn report(
         &mut self,
         now: Tick,
         wall_ms: i64,
-        wants: BTreeMap<BudgetId, Wants>,
-    ) -> Option<Report> {
-        let mut report = self.begin_report(now, wall_ms)?;
-        report.lines = self.lines(wants);
-        Some(report)
-    }
-
-    /// The same as [`Holder::report`], without what the parent knows already. An
-    /// edge's reports are made by the one or by the other.
-    ///
-    /// `None` as for that.
-    pub fn report_changes(
-        &mut self,
-        now: Tick,
-        wall_ms: i64,
-        wants: BTreeMap<BudgetId, Wants>,
-    ) -> Option<Report> {
-        let mut report = self.begin_report(now, wall_ms)?;
-        let lines = self.lines(wants);
-        (report.basis, report.lines) = self.said.changes(report.seq, now, lines);
-        Some(report)
-    }
-
-    /// The same as [`Holder::report`], without what the parent knows from a whole report,
-    /// where that is at least half of it: with the latest whole one and this one, whoever
-    /// becomes the parent knows all. An edge's reports are all made by the same way.
-    ///
-    /// `None` as for that.
-    pub fn report_on_whole(
-        &mut self,
-        now: Tick,
-        wall_ms: i64,
-        wants: BTreeMap<BudgetId, Wants>,
-    ) -> Option<Report> {
-        let mut report = self.begin_report(now, wall_ms)?;
-        let lines = self.lines(wants);
-        (report.basis, report.lines) = self.said.changes_of_whole(report.seq, now, lines);
-        Some(report)
-    }
-
-    /// Whether [`Holder::report_some`] may be made: the parent has a whole report.
-    #[must_use]
-    pub fn may_report_some(&self) -> bool {
-        self.said.knows_whole() && self.intent == Intent::Stay
-    }
-
-    /// The same as [`Holder::report_on_whole`] of some budgets, each with what `wants` says of it:
-    /// of all others what was said last is said again, at no cost. Only where
-    /// [`Holder::may_report_some`].
-    ///
-    /// `None` as for [`Holder::report`].
-    pub fn report_some(
-        &mut self,
-        now: Tick,
-        wall_ms: i64,
-        budgets: &BTreeSet<BudgetId>,
         mut wants: BTreeMap<BudgetId, Wants>,
     ) -> Option<Report> {
-        debug_assert!(self.may_report_some(), "a report of some builds on nothing");
-        let mut report = self.begin_report(now, wall_ms)?;
-        wants.retain(|budget, _| budgets.contains(budget));
-        for &budget in budgets {
-            if self.entries.contains_key(&budget) {
-                wants.entry(budget).or_default();
-            }
-        }
-        let lines = self.said_of(wants);
-        let said = &mut self.said;
-        (report.basis, report.lines) = said.changes_of_some(report.seq, now, budgets, lines);
-        Some(report)
-    }
-
-    fn begin_report(&mut self, now: Tick, wall_ms: i64) -> Option<Report> {
         if self.lease.state() == LeaseState::Closed {
             return None;
         }
         let seq = self.lease.send(now)?;
+        for budget in core::mem::take(&mut self.retired) {
+            wants.entry(budget).or_default();
+        }
+        let mut moved = core::mem::take(&mut self.moved);
+        for (budget, wants) in wants {
+            let urgent = moved.remove(&budget).unwrap_or_default();
+            let given = self.entries.contains_key(&budget);
+            let line = self.line_of(budget, wants);
+            self.said.follow(line, (given, urgent), seq, now);
+        }
+        for (budget, urgent) in moved {
+            let counters = self.counters_of(budget).unwrap_or_default();
+            let said = &mut self.said;
+            said.return_more(budget, &counters, urgent, (seq, now));
+        }
+        self.echoes = false;
+        let (basis, lines) = self.said.lines(seq, now);
         Some(Report {
             edge: self.edge,
             seq,
-            basis: Seq::new(0),
+            basis,
             heard: self.heard,
             seen: self.seen,
             wall_ms,
             intent: self.intent,
-            lines: Vec::new(),
+            lines,
             floors: self.floors_to_say(seq),
         })
     }
 
-    /// Everything that there is to say.
-    fn lines(&self, mut wants: BTreeMap<BudgetId, Wants>) -> Vec<ReportLine> {
-        for &budget in self.entries.keys() {
-            wants.entry(budget).or_default();
-        }
-        self.said_of(wants)
-    }
-
-    fn said_of(&self, wants: BTreeMap<BudgetId, Wants>) -> Vec<ReportLine> {
-        let asking = self.intent == Intent::Stay;
-        let line = |(budget, mut wants): (BudgetId, Wants)| {
-            if !asking {
-                wants = Wants {
-                    tally: wants.tally,
-                    ..Wants::default()
-                };
-            }
-            let counters = self.counters_of(budget).unwrap_or_default();
-            ReportLine {
-                budget,
-                period: counters.period,
-                returned: counters.returned,
-                demand: wants.demand,
-                floor: wants.floor,
-                largest_wait: wants.largest_wait,
+    fn line_of(&self, budget: BudgetId, mut wants: Wants) -> ReportLine {
+        if self.intent == Intent::Leave {
+            wants = Wants {
                 tally: wants.tally,
-            }
-        };
-        wants.into_iter().map(line).collect()
+                ..Wants::default()
+            };
+        }
+        let counters = self.counters_of(budget).unwrap_or_default();
+        ReportLine {
+            budget,
+            period: counters.period,
+            returned: counters.returned,
+            demand: wants.demand,
+            floor: wants.floor,
+            largest_wait: wants.largest_wait,
+            tally: wants.tally,
+        }
     }
 }

@@ -1,66 +1,61 @@
 //! What reports have said, so that the next ones need not say it again.
 //!
-//! The parent says which report it took last, and the next one builds on that
-//! *basis*: it leaves out what every report since the basis has said alike. What
-//! matters is since when something has been said **without a break**, not
-//! whether it is what the basis said: a value that changed and changed back may
-//! have been taken in between. So whichever of the reports since the basis the
-//! parent took, it knows afterwards exactly what a whole report would have said.
+//! A line is in the [`Window`] from the report that says it first until the parent says
+//! that it took that report or a later one. Every report in between says it again, as it
+//! is then, so whichever of them was taken, the parent knows the line as it was in that
+//! one. A line that changes in the window starts anew with the report that says the change:
 //!
 //! ```text
-//!  reports    4    5    6    7        the parent took 4, and perhaps 5 or 6
-//!  wants      9    9    9    9        since 4: left out of 7
+//!  reports    4    5    6    7        the parent took 5
+//!  wants      9    9    9    9        since 4: known, and left out of 7
 //!  wants      2    8    2    2        since 6: in 7, though 4 said the same
 //! ```
 //!
-//! Where anybody may become the parent, as among nodes, only **whole** reports are a
-//! basis: whoever holds the latest whole one and the latest of all knows everything,
-//! though it never took one before. A later whole one is said when half of what there is
-//! to say would be said anyway.
+//! A parent that has forgotten, or is another, has no basis: then every line waits again,
+//! those of which anything is wanted first, and of these what changed last.
 
-use crate::edge::Vector;
+use crate::edge::Counters;
+use crate::ledger::{Leap, total};
 use crate::message::{Answer, Heard, ReportLine, Tally};
 use crate::planted::{self, Bug};
-use crate::share::Share;
-use crate::unit::{BudgetId, Seq, Span, Tick, Tokens};
+use crate::unit::{BudgetId, Seq, Span, Tick};
+use crate::window::{Haste, Window};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
-/// The present row of reports about one budget.
+/// What reports say of one budget.
 #[derive(Clone, Debug, Hash)]
 struct Entry {
-    /// What the latest report said, or left out.
     line: ReportLine,
-    /// Since which report what is wanted, and the period, are the same.
-    wants: Seq,
-    /// Since which report the returns are.
-    returned: Seq,
-    /// Since which report the tally is, and when that was.
-    tally: (Seq, Tick),
-    /// The latest report that had something to say of the budget.
-    spoken: Seq,
+    /// What was counted so far, of which the line may be behind.
+    tally: Tally,
+    /// When the line's tally was counted.
+    counted: Tick,
+    /// While the line is in the window, the first report that said it as it is.
+    since: Seq,
+    /// Orders entries by their last change.
+    changed: u64,
 }
 
-/// Whole reports that may be built on; zero for none.
-#[derive(Clone, Copy, Debug, Default, Hash)]
-struct Wholes {
-    /// The one that the parent knows.
-    known: Seq,
-    /// The first one since, of which that is not known.
-    said: Seq,
-}
-
-/// What was said on one edge. Its size is that of a whole report.
+/// What was said on one edge, and what is to be said.
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Said {
+    /// Maximum number of lines of a report.
+    most: usize,
     /// The latest report that the parent took; zero for nothing.
     basis: Seq,
-    wholes: Wholes,
     /// The answer that said so.
     by: Heard,
     /// The greatest basis so far. A parent that is behind it has forgotten.
     greatest: Seq,
     entries: BTreeMap<BudgetId, Entry>,
+    window: Window,
+    /// Whether the last report had no room for a line that waits.
+    full: bool,
+    /// The lines whose tallies are behind, and when they are to be said.
+    tallies: BTreeSet<(Tick, BudgetId)>,
+    changes: u64,
 }
 
 impl Said {
@@ -68,214 +63,232 @@ impl Said {
     /// line changes: it is looked at, and nothing is decided by it.
     const TALLY_EVERY: Span = Span::from_secs(1);
 
+    /// Nothing was said. A report has at most `most` lines.
+    pub(super) fn with_lines(most: usize) -> Self {
+        Self {
+            most,
+            ..Self::default()
+        }
+    }
+
     /// The parent says which report it took; `last` was sent last.
+    ///
+    /// What is wanted no more is kept, though the parent knows that: another one may have taken an
+    /// earlier report that wanted it, and is to be told, too.
     pub(super) fn confirm(&mut self, answer: &Answer, last: Seq) {
         if answer.number < self.by {
             return;
         }
-        let taken = answer.taken;
+        let (taken, before) = (answer.taken, self.basis);
         self.by = answer.number;
         // A seq that was never sent is no basis either.
         let known = self.greatest <= taken && taken <= last;
         self.basis = if known { taken } else { Seq::new(0) };
         self.greatest = self.greatest.max(self.basis);
-        let said = self.wholes.said;
-        if self.basis == Seq::new(0) {
-            self.wholes = Wholes::default();
-        } else if Seq::new(0) < said && said <= self.basis {
-            self.wholes = Wholes {
-                known: said,
-                said: Seq::new(0),
+        if self.basis > before {
+            self.acknowledge();
+        } else if self.basis < before {
+            self.restart();
+        }
+    }
+
+    fn acknowledge(&mut self) {
+        for budget in self.window.said() {
+            let Some(entry) = self.entries.get(&budget) else {
+                continue;
             };
+            if entry.since > self.basis {
+                continue;
+            }
+            self.full = false;
+            self.window.forget(budget);
         }
     }
 
-    /// Whether the parent forgot what it had, and no whole report was made since.
-    pub(super) fn owes_whole(&self) -> bool {
-        let none = Seq::new(0);
-        let said = [self.wholes.known, self.wholes.said];
-        self.greatest > none && self.basis == none && said == [none; 2]
+    /// The parent knows nothing: everything is to be said.
+    fn restart(&mut self) {
+        let entries = self.entries.iter();
+        let mut order: Vec<_> = entries
+            .map(|(&budget, entry)| {
+                let wants = waits(&entry.line) || total(&entry.line.demand) > 0;
+                (Reverse(wants), Reverse(entry.changed), budget)
+            })
+            .collect();
+        order.sort_unstable();
+        let order = order.into_iter().map(|(.., budget)| budget);
+        self.full = false;
+        self.window.restart(order);
     }
 
-    /// The basis of report `seq`, and what it says of `lines`, which are
-    /// everything that there is to say.
-    pub(super) fn changes(
+    /// From report `seq` on `line` is what there is to say of a budget of which something was
+    /// `given`, or nothing. Somebody lacks what it returns if it is `urgent`.
+    pub(super) fn follow(
         &mut self,
+        mut line: ReportLine,
+        (given, urgent): (bool, bool),
         seq: Seq,
         now: Tick,
-        lines: Vec<ReportLine>,
-    ) -> (Seq, Vec<ReportLine>) {
-        let basis = self.basis;
-        self.follow(seq, now, lines, basis);
-        let known = match planted::is(Bug::LeftOutUnheard) && basis > Seq::new(0) {
-            true => Seq::new(seq.get().saturating_sub(1)),
-            false => basis,
+    ) {
+        let (budget, tally) = (line.budget, line.tally);
+        let Some(entry) = self.entries.get_mut(&budget) else {
+            if line.asks_nothing() && !given {
+                return;
+            }
+            let begins = total(&line.demand) > 0 || waits(&line) || !line.floor.is_empty();
+            let entry = Entry {
+                line,
+                tally,
+                counted: now,
+                since: seq,
+                changed: 0,
+            };
+            self.entries.insert(budget, entry);
+            return self.change(budget, haste(begins || urgent), seq);
         };
-        (basis, self.after(known).collect())
+        if planted::is(Bug::EndLeftOut) && line.asks_nothing() {
+            return;
+        }
+        let before = &entry.line;
+        entry.tally = entry.tally.merge(tally);
+        line.tally = before.tally;
+        if line == *before {
+            if entry.tally != before.tally {
+                let due = entry.counted.after(Self::TALLY_EVERY);
+                self.tallies.insert((due, budget));
+            }
+            return;
+        }
+        let (was, is) = (total(&before.demand), total(&line.demand));
+        let urgent = urgent
+            || matches!(Leap::of(was, is), Leap::Up)
+            || line.largest_wait > before.largest_wait
+            || before.floor.is_empty() && !line.floor.is_empty();
+        entry.line = line;
+        self.count(budget, now);
+        self.change(budget, haste(urgent), seq);
     }
 
-    /// The same, but built on a whole report, or whole itself.
-    pub(super) fn changes_of_whole(
+    /// The same where nothing but what was returned may be another.
+    pub(super) fn return_more(
         &mut self,
-        seq: Seq,
-        now: Tick,
-        lines: Vec<ReportLine>,
-    ) -> (Seq, Vec<ReportLine>) {
-        let Wholes { known: basis, said } = self.wholes;
-        let all = lines.len();
-        // Until a later whole one is known to be, reports build on the former.
-        let ends_known = match basis > Seq::new(0) && !planted::is(Bug::EndLeftOut) {
-            true => basis,
-            false => basis.max(said),
+        budget: BudgetId,
+        counters: &Counters,
+        urgent: bool,
+        (seq, now): (Seq, Tick),
+    ) {
+        let known = self.entries.get(&budget).map(|entry| entry.line.clone());
+        let line = ReportLine {
+            period: counters.period,
+            returned: counters.returned,
+            ..known.unwrap_or(ReportLine::empty(budget))
         };
-        self.follow(seq, now, lines, ends_known);
-        if basis > Seq::new(0) {
-            let changes: Vec<_> = self.after(basis).collect();
-            if changes.len().saturating_mul(2) <= all {
-                return (basis, changes);
-            }
-        }
-        if said == Seq::new(0) {
-            self.wholes.said = seq;
-        }
-        let spoken = self.entries.values().filter(|entry| entry.spoken == seq);
-        let whole = spoken.filter_map(|entry| entry.after(Seq::new(0)));
-        (Seq::new(0), whole.collect())
+        self.follow(line, (true, urgent), seq, now);
     }
 
-    /// Whether the parent has a whole report that the next one may build on.
-    pub(super) fn knows_whole(&self) -> bool {
-        self.wholes.known > Seq::new(0)
-    }
-
-    /// The same of some `budgets` alone, where the parent has a whole report: `lines` are
-    /// everything that there is to say of them. Of all others this report says what the one
-    /// before it said.
-    pub(super) fn changes_of_some(
-        &mut self,
-        seq: Seq,
-        now: Tick,
-        budgets: &BTreeSet<BudgetId>,
-        lines: Vec<ReportLine>,
-    ) -> (Seq, Vec<ReportLine>) {
-        self.say(seq, now, lines);
-        for budget in budgets {
-            let entry = self.entries.get_mut(budget);
-            if let Some(entry) = entry.filter(|entry| entry.spoken != seq)
-                && !planted::is(Bug::EndOfSomeLeftOut)
-            {
-                entry.end(seq);
-            }
-        }
-        let basis = self.wholes.known;
-        (basis, self.after(basis).collect())
-    }
-
-    fn say(&mut self, seq: Seq, now: Tick, lines: Vec<ReportLine>) {
-        for line in lines {
-            match self.entries.get_mut(&line.budget) {
-                Some(entry) => entry.follow(line, seq, now),
-                None => {
-                    self.entries.insert(line.budget, Entry::new(line, seq, now));
-                }
-            }
+    /// The line has the latest tally.
+    fn count(&mut self, budget: BudgetId, now: Tick) {
+        if let Some(entry) = self.entries.get_mut(&budget) {
+            let due = entry.counted.after(Self::TALLY_EVERY);
+            self.tallies.remove(&(due, budget));
+            (entry.line.tally, entry.counted) = (entry.tally, now);
         }
     }
 
-    /// Goes on with what report `seq` has to say. What ended is kept until `basis` is
-    /// a report that knew.
-    fn follow(&mut self, seq: Seq, now: Tick, lines: Vec<ReportLine>, basis: Seq) {
-        self.say(seq, now, lines);
-        // That nothing is wanted of a budget any more is said until it is known.
-        self.entries.retain(|_, entry| {
-            if entry.spoken == seq {
-                return true;
-            }
-            if entry.line.asks_nothing() {
-                return entry.wants > basis;
-            }
-            entry.end(seq);
-            true
-        });
+    /// The line is another from report `seq` on.
+    fn change(&mut self, budget: BudgetId, haste: Haste, seq: Seq) {
+        self.changes = self.changes.saturating_add(1);
+        if let Some(entry) = self.entries.get_mut(&budget) {
+            (entry.since, entry.changed) = (seq, self.changes);
+            self.window.wait(budget, haste);
+        }
     }
 
-    /// What must be said to whoever may know no report after `basis`.
-    fn after(&self, basis: Seq) -> impl Iterator<Item = ReportLine> {
-        self.entries
-            .values()
-            .filter_map(move |entry| entry.after(basis))
+    /// The basis of report `seq`, and its lines: the window, and of those that wait as many as
+    /// it has room for.
+    pub(super) fn lines(&mut self, seq: Seq, now: Tick) -> (Seq, Vec<ReportLine>) {
+        while let Some(&(due, budget)) = self.tallies.first().filter(|(due, _)| *due <= now) {
+            self.tallies.remove(&(due, budget));
+            self.count(budget, now);
+            self.change(budget, Haste::Usual, seq);
+        }
+        let (mut lines, mut bytes) = (Vec::new(), 0_usize);
+        for budget in self.window.said() {
+            let Some(entry) = self.entries.get(&budget) else {
+                continue;
+            };
+            if planted::is(Bug::LeftOutUnheard) && entry.since < seq {
+                continue;
+            }
+            let after = bytes.saturating_add(entry.line.bytes_max());
+            if after > ReportLine::BYTES_MAX {
+                // Its demand was simpler when it was said first.
+                self.window.unsay(budget);
+                continue;
+            }
+            bytes = after;
+            lines.push(entry.line.clone());
+        }
+        while let Some((budget, haste)) = self.window.next(self.most) {
+            let Some(entry) = self.entries.get_mut(&budget) else {
+                self.window.forget(budget);
+                continue;
+            };
+            let room = match haste {
+                Haste::Urgent => ReportLine::BYTES_MAX,
+                Haste::Usual => Window::usual(ReportLine::BYTES_MAX),
+            };
+            let after = bytes.saturating_add(entry.line.bytes_max());
+            if after > room {
+                break;
+            }
+            bytes = after;
+            entry.since = seq;
+            self.window.say(budget);
+            lines.push(entry.line.clone());
+        }
+        self.full = self.window.has_waiting();
+        (self.basis, lines)
+    }
+
+    /// Whether lines wait that the next report has room for.
+    pub(super) fn has_more(&self) -> bool {
+        !self.full && self.window.has_waiting()
+    }
+
+    /// Whether the line of a budget waits for room.
+    pub(super) fn is_waiting(&self, budget: BudgetId) -> bool {
+        self.window.is_waiting(budget)
+    }
+
+    /// Nothing more is to be said of a budget.
+    pub(super) fn forget(&mut self, budget: BudgetId) {
+        self.window.forget(budget);
+        if let Some(entry) = self.entries.remove(&budget) {
+            let due = entry.counted.after(Self::TALLY_EVERY);
+            self.tallies.remove(&(due, budget));
+        }
+    }
+
+    /// The line of a budget, as the next report would say it.
+    pub(super) fn line(&self, budget: BudgetId) -> Option<&ReportLine> {
+        self.entries.get(&budget).map(|entry| &entry.line)
+    }
+
+    /// The budgets of which anything is remembered.
+    pub(super) fn remembered(&self) -> impl Iterator<Item = BudgetId> {
+        let behind = self.tallies.iter().map(|&(_, budget)| budget);
+        self.entries.keys().copied().chain(behind)
     }
 }
 
-impl Entry {
-    const fn new(line: ReportLine, seq: Seq, now: Tick) -> Self {
-        Self {
-            line,
-            wants: seq,
-            returned: seq,
-            tally: (seq, now),
-            spoken: seq,
-        }
-    }
+/// Whether a caller waits.
+const fn waits(line: &ReportLine) -> bool {
+    !line.largest_wait.is_zero()
+}
 
-    /// Goes on with what report `seq` has to say.
-    fn follow(&mut self, mut line: ReportLine, seq: Seq, now: Tick) {
-        let before = &self.line;
-        let period = line.period != before.period;
-        if period
-            || line.demand != before.demand
-            || line.floor != before.floor
-            || line.largest_wait != before.largest_wait
-        {
-            self.wants = seq;
-        }
-        // Counters of another period are others.
-        if period || line.returned != before.returned {
-            self.returned = seq;
-        }
-        let (_, at) = self.tally;
-        let due = self.wants == seq || self.returned == seq || now.since(at) >= Said::TALLY_EVERY;
-        // Of what was wanted no more the parent may have forgotten the tally, too.
-        let anew = self.wants == seq && before.asks_nothing();
-        if line.tally != before.tally || anew {
-            if due {
-                self.tally = (seq, now);
-            } else {
-                line.tally = before.tally;
-            }
-        }
-        self.spoken = seq;
-        self.line = line;
-    }
-
-    /// Nothing is wanted from report `seq` on.
-    fn end(&mut self, seq: Seq) {
-        if self.line.asks_nothing() {
-            return;
-        }
-        self.line.demand.clear();
-        self.line.floor = Share::EMPTY;
-        self.line.largest_wait = Tokens::ZERO;
-        self.wants = seq;
-    }
-
-    /// What must be said to whoever may know no report after `basis`, if anything.
-    fn after(&self, basis: Seq) -> Option<ReportLine> {
-        let (returned, tally) = (self.returned > basis, self.tally.0 > basis);
-        (returned || tally || self.wants > basis).then(|| ReportLine {
-            budget: self.line.budget,
-            period: self.line.period,
-            returned: match returned {
-                true => self.line.returned,
-                false => Vector::ZERO,
-            },
-            demand: self.line.demand.clone(),
-            floor: self.line.floor,
-            largest_wait: self.line.largest_wait,
-            tally: match tally {
-                true => self.line.tally,
-                false => Tally::default(),
-            },
-        })
+const fn haste(urgent: bool) -> Haste {
+    match urgent {
+        true => Haste::Urgent,
+        false => Haste::Usual,
     }
 }

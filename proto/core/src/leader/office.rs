@@ -187,11 +187,13 @@ impl Leader {
             }
             Effect::Restarted { former, budget } => {
                 self.changed.insert(*former);
+                self.ledger.forget(*former);
                 self.ledger.tell(*budget);
                 self.ledger.touch(*budget);
             }
             Effect::Ended(budget) => {
                 self.pools.remove(budget);
+                self.ledger.forget(*budget);
             }
             Effect::Configured => {
                 if let Some(leadership) = &mut self.leadership {

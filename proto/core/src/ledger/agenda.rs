@@ -162,6 +162,38 @@ impl Agenda {
         self.dirty.is_empty() && self.again.is_empty()
     }
 
+    /// Keeps nothing of a budget that has ended.
+    pub(super) fn forget(&mut self, budget: BudgetId) {
+        for set in [
+            &mut self.dirty,
+            &mut self.urgent,
+            &mut self.wanted,
+            &mut self.spoken,
+            &mut self.returned,
+            &mut self.starved,
+        ] {
+            set.remove(&budget);
+        }
+        self.claimants.remove(&budget);
+        if let Some(at) = self.again.remove(&budget) {
+            self.alarms.remove(&(at, budget));
+        }
+    }
+
+    /// The budgets of which anything is remembered.
+    pub(super) fn remembered(&self) -> impl Iterator<Item = BudgetId> {
+        let sets = [
+            &self.dirty,
+            &self.urgent,
+            &self.wanted,
+            &self.spoken,
+            &self.returned,
+            &self.starved,
+        ];
+        let maps = self.claimants.keys().chain(self.again.keys());
+        sets.into_iter().flatten().chain(maps).copied()
+    }
+
     /// A child has a claim on a budget.
     pub(super) fn claims(&mut self, budget: BudgetId, child: Incarnation) {
         self.claimants.entry(budget).or_default().insert(child);

@@ -4,9 +4,10 @@ use super::ReportError;
 use super::agenda::Agenda;
 use super::claim::{Claim, News};
 use crate::budget;
-use crate::message::{AnswerLine, Heard, Intent, Report};
+use crate::message::{AnswerLine, Heard, Intent, Report, ReportLine};
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Edge, Number, Seq, Span, Term, Tick};
+use crate::window::{Haste, Window};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
@@ -28,11 +29,9 @@ pub struct Child {
     skipped: bool,
     /// Its claims, by budget.
     pub claims: BTreeMap<BudgetId, Claim>,
-    /// Whether its last report was whole: then what it did not speak of is not wanted.
-    whole: bool,
-    /// The claims that an answer may have something to say of: those that somebody
-    /// [told](Child::tell) of, and those whose line was not echoed yet, or is wanted back.
-    telling: BTreeSet<BudgetId>,
+    /// The claims that an answer may have something to say of: those whose line was said and
+    /// not echoed yet, and those that somebody [told](Child::tell) of.
+    telling: Window,
     /// The claims whose targets were told and not met: all that [`Claim::is_watched`], and perhaps more.
     watched: BTreeSet<BudgetId>,
 }
@@ -45,8 +44,8 @@ impl Child {
     /// longer than any echo takes that still counts, in little memory.
     const APART: Span = Span::from_millis(100);
 
-    /// So many claims of a child are kept, whatever it reports from one whole
-    /// report to the next: as many as a message has lines.
+    /// Maximum number of claims of a client that its node keeps: as many as a session may have
+    /// keys. Of a budget beyond that nothing is heard, and so nothing given.
     pub const CLAIMS_MAX: usize = 16_384;
 
     pub(super) fn new(edge: Edge, now: Tick) -> Self {
@@ -64,8 +63,7 @@ impl Child {
             muted: false,
             skipped: false,
             claims: BTreeMap::new(),
-            whole: true,
-            telling: BTreeSet::new(),
+            telling: Window::default(),
             watched: BTreeSet::new(),
         }
     }
@@ -124,12 +122,13 @@ impl Child {
         self.claims.keys().copied()
     }
 
+    /// Takes a report, whose lines are looked at as `terms` say.
     pub(super) fn take(
         &mut self,
         now: Tick,
         term: Term,
         report: &Report,
-        rules: impl Fn(BudgetId) -> Option<budget::Claim>,
+        terms: &Hearing<impl Fn(BudgetId) -> Option<budget::Claim>, impl Fn(BudgetId) -> bool>,
         agenda: &mut Agenda,
     ) -> Result<(), ReportError> {
         if report.seq <= self.seq {
@@ -156,11 +155,8 @@ impl Child {
         if sent(report.seen) {
             self.seen = self.seen.max(report.seen.number);
         }
-        self.whole = report.is_whole();
-        let spoken = self.take_lines(now, report, rules, agenda);
-        // Mostly every claim was spoken of, and there is none left to look for.
-        if self.whole && spoken < self.claims.len() {
-            self.fall_silent(agenda);
+        for line in &report.lines {
+            self.take_line(line, now, terms, agenda);
         }
         let claims = &mut self.claims;
         self.watched.retain(|budget| {
@@ -176,77 +172,71 @@ impl Child {
         Ok(())
     }
 
-    /// Takes what a report says. Of how many budgets that is.
-    fn take_lines(
+    fn take_line(
         &mut self,
+        line: &ReportLine,
         now: Tick,
-        report: &Report,
-        rules: impl Fn(BudgetId) -> Option<budget::Claim>,
+        terms: &Hearing<impl Fn(BudgetId) -> Option<budget::Claim>, impl Fn(BudgetId) -> bool>,
         agenda: &mut Agenda,
-    ) -> usize {
-        let (id, mut spoken) = (self.edge.child, 0_usize);
-        for line in &report.lines {
-            let full = self.claims.len() >= Self::CLAIMS_MAX;
-            if full && !self.claims.contains_key(&line.budget) {
-                continue;
-            }
-            let claim = self.claims.entry(line.budget).or_insert_with(|| {
-                agenda.claims(line.budget, id);
-                self.telling.insert(line.budget);
-                Claim::default()
-            });
-            if claim.reported != report.seq {
-                spoken = spoken.saturating_add(1);
-            }
-            agenda.speak(line.budget, claim);
-            claim.rule = claim.rule.or_else(|| rules(line.budget));
-            debug_assert!(
-                rules(line.budget).is_none_or(|rule| claim.rule == Some(rule)),
-                "a rule changed of which nobody told"
-            );
-            let before = (claim.period, claim.returned);
-            let news = claim.take(line, report.seq, now);
-            let returns = (claim.period, claim.returned) != before;
-            if returns || planted::is(Bug::ReturnCrossesStamps) {
-                agenda.returned.insert(line.budget);
-            }
-            match news {
-                News::None => {}
-                News::Changed => agenda.touch(line.budget),
-                News::Returned => agenda.came_back(line.budget),
-                News::Fell => agenda.fell(line.budget),
-                News::Asked => agenda.ask(line.budget),
-            }
-            // Where absence says nothing, a line has to say that nothing is wanted.
-            if !self.whole && line.asks_nothing() && claim.is_over() {
-                self.claims.remove(&line.budget);
-                agenda.touch(line.budget);
-                agenda.claims_no_longer(line.budget, id);
-            }
+    ) {
+        let (id, budget) = (self.edge.child, line.budget);
+        let full = self.claims.len() >= terms.most;
+        if (full && !self.claims.contains_key(&budget)) || (terms.ended)(budget) {
+            return;
         }
-        spoken
+        let claim = self.claims.entry(budget).or_insert_with(|| {
+            agenda.claims(budget, id);
+            self.telling.wait(budget, Haste::Usual);
+            Claim::default()
+        });
+        agenda.speak(budget, claim);
+        claim.rule = claim.rule.or_else(|| (terms.rules)(budget));
+        debug_assert!(
+            (terms.rules)(budget).is_none_or(|rule| claim.rule == Some(rule)),
+            "a rule changed of which nobody told"
+        );
+        let before = (claim.period, claim.returned);
+        let news = claim.take(line, now);
+        let returns = (claim.period, claim.returned) != before;
+        if returns || planted::is(Bug::ReturnCrossesStamps) {
+            agenda.returned.insert(budget);
+        }
+        match news {
+            News::None => {}
+            News::Changed => agenda.touch(budget),
+            News::Returned => agenda.came_back(budget),
+            News::Fell => agenda.fell(budget),
+            News::Asked => agenda.ask(budget),
+        }
+        // A budget that nobody knows leaves nothing behind.
+        if line.asks_nothing() && claim.is_over() {
+            self.claims.remove(&budget);
+            self.telling.forget(budget);
+            agenda.touch(budget);
+            agenda.claims_no_longer(budget, id);
+        }
     }
 
-    /// Of claims that a whole report does not speak of nothing is wanted any more.
-    fn fall_silent(&mut self, agenda: &mut Agenda) {
-        let (id, seq) = (self.edge.child, self.seq);
-        // Budgets that nobody knows leave nothing behind.
-        self.claims.retain(|&budget, claim| {
-            let (silent, forgotten) = (claim.fall_silent(seq), claim.is_forgotten(seq));
-            if silent || forgotten {
-                agenda.touch(budget);
-                agenda.spoken.insert(budget);
-            }
-            if forgotten {
-                agenda.claims_no_longer(budget, id);
-            }
-            !forgotten
-        });
+    /// Keeps nothing of a budget that has ended.
+    pub(super) fn forget(&mut self, budget: BudgetId) {
+        self.claims.remove(&budget);
+        self.telling.forget(budget);
+        self.watched.remove(&budget);
+    }
+
+    /// Whether claims wait for an answer that has room to say something of them.
+    pub(super) fn is_told_more(&self) -> bool {
+        self.telling.has_waiting()
     }
 
     /// The next answer looks at this budget.
     pub(super) fn tell(&mut self, budget: BudgetId) {
-        self.telling.insert(budget);
+        let recalled = self.claims.get(&budget).is_some_and(Claim::has_target);
+        let haste = match recalled {
+            true => Haste::Urgent,
+            false => Haste::Usual,
+        };
+        self.telling.wait(budget, haste);
     }
 
     /// It echoed an answer sent less than `lease` ago, or is younger than that.
@@ -275,21 +265,22 @@ impl Child {
         Some(self.number)
     }
 
-    /// The lines of answer `number`: what the child does not know, targets first.
+    /// The lines of answer `number`: those that the child has not echoed, and of those that
+    /// wait as many as there is room for in `most` lines, targets first.
     pub(super) fn lines(
         &mut self,
         number: Number,
+        most: usize,
         books: &impl Fn(BudgetId) -> Option<AnswerLine>,
     ) -> Vec<AnswerLine> {
-        let telling = core::mem::take(&mut self.telling);
         let mut lines = Lines::default();
-        for budget in telling {
-            if let Some(claim) = self.claims.get_mut(&budget) {
-                lines.look(budget, claim, (number, self.heard), books);
-            }
+        for budget in self.telling.said() {
+            self.tell_now(budget, number, books, &mut lines);
         }
-        self.telling = lines.telling;
-        self.watched.extend(lines.watched);
+        while let Some((budget, _)) = self.telling.next(most) {
+            self.telling.say(budget);
+            self.tell_now(budget, number, books, &mut lines);
+        }
         debug_assert!(
             planted::any() || self.knows_the_rest(books),
             "the book says something new of which nobody told"
@@ -298,17 +289,61 @@ impl Child {
         lines.urgent
     }
 
-    /// Whether the child knows the line of every claim that is not to be told.
-    fn knows_the_rest(&self, books: &impl Fn(BudgetId) -> Option<AnswerLine>) -> bool {
-        let rest = |budget: &BudgetId| !self.telling.contains(budget);
-        let mut claims = self.claims.iter().filter(|(budget, _)| rest(budget));
-        claims.all(|(&budget, claim)| {
-            books(budget).is_none_or(|mut line| {
-                line.target = claim.target;
-                claim.knows(self.heard, &line)
-            })
-        })
+    /// Says in answer `number` the line of a budget that is in the window, if the child must be
+    /// told it; if not, it leaves the window.
+    fn tell_now(
+        &mut self,
+        budget: BudgetId,
+        number: Number,
+        books: &impl Fn(BudgetId) -> Option<AnswerLine>,
+        lines: &mut Lines,
+    ) {
+        let line = self.claims.get_mut(&budget).zip(books(budget));
+        let said = line.and_then(|(claim, mut line)| {
+            claim.begin(line.period);
+            line.target = claim.target;
+            let must = claim.must_say(number, self.heard, &line);
+            must.then_some((claim, line))
+        });
+        let Some((claim, line)) = said else {
+            return self.telling.forget(budget);
+        };
+        if claim.is_watched() {
+            self.watched.insert(budget);
+        }
+        match claim.has_target() {
+            true => lines.urgent.push(line),
+            false => lines.rest.push(line),
+        }
+        if planted::is(Bug::ToldOnce) {
+            self.telling.forget(budget);
+        }
     }
+
+    /// Whether the child knows the line of every claim that is not to be told. To look at all of
+    /// many with every answer would take longer than any test may.
+    fn knows_the_rest(&self, books: &impl Fn(BudgetId) -> Option<AnswerLine>) -> bool {
+        const MANY: usize = 256;
+        let rest = |budget: &BudgetId| !self.telling.has(*budget);
+        let mut claims = self.claims.iter().filter(|(budget, _)| rest(budget));
+        self.claims.len() > MANY
+            || claims.all(|(&budget, claim)| {
+                books(budget).is_none_or(|mut line| {
+                    line.target = claim.target;
+                    claim.knows(self.heard, &line)
+                })
+            })
+    }
+}
+
+/// How the lines of reports are looked at.
+pub(super) struct Hearing<R, E> {
+    /// What the demand of a budget counts for, whatever is reported.
+    pub(super) rules: R,
+    /// Which budgets have ended.
+    pub(super) ended: E,
+    /// Maximum number of claims of a child.
+    pub(super) most: usize,
 }
 
 /// The lines of an answer in the making.
@@ -316,36 +351,4 @@ impl Child {
 struct Lines {
     urgent: Vec<AnswerLine>,
     rest: Vec<AnswerLine>,
-    telling: BTreeSet<BudgetId>,
-    watched: Vec<BudgetId>,
-}
-
-impl Lines {
-    /// Says what the child, having heard the latter answer, must be told in the former.
-    fn look(
-        &mut self,
-        budget: BudgetId,
-        claim: &mut Claim,
-        (number, heard): (Number, Number),
-        books: &impl Fn(BudgetId) -> Option<AnswerLine>,
-    ) {
-        let Some(mut line) = books(budget) else {
-            return;
-        };
-        claim.begin(line.period);
-        line.target = claim.target;
-        if !claim.must_say(number, heard, &line) {
-            return;
-        }
-        if !planted::is(Bug::ToldOnce) {
-            self.telling.insert(budget);
-        }
-        if claim.is_watched() {
-            self.watched.push(budget);
-        }
-        match claim.has_target() {
-            true => self.urgent.push(line),
-            false => self.rest.push(line),
-        }
-    }
 }

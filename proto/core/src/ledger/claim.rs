@@ -5,7 +5,7 @@ use crate::edge::{Vector, meets};
 use crate::message::{AnswerLine, BandDemand, ReportLine, Tally};
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
-use crate::unit::{Number, PeriodId, Seq, Tick, Tokens};
+use crate::unit::{Number, PeriodId, Tick, Tokens};
 use alloc::vec::Vec;
 
 /// How soon a plan must look at what a report said.
@@ -24,7 +24,7 @@ pub(super) enum News {
 }
 
 /// How a demand moves.
-enum Leap {
+pub(crate) enum Leap {
     /// It begins or at least doubles: whoever waits for what it asks cannot begin.
     Up,
     /// It ends or falls by half: others may have what was held for it.
@@ -34,7 +34,7 @@ enum Leap {
 }
 
 impl Leap {
-    const fn of(before: u64, after: u64) -> Self {
+    pub(crate) const fn of(before: u64, after: u64) -> Self {
         if after > 0 && after >= before.saturating_mul(2) {
             return Self::Up;
         }
@@ -46,7 +46,7 @@ impl Leap {
 }
 
 /// The demand of all bands.
-pub(super) fn total(demand: &[BandDemand]) -> u64 {
+pub(crate) fn total(demand: &[BandDemand]) -> u64 {
     demand
         .iter()
         .fold(0_u64, |sum, band| sum.saturating_add(band.curve.total()))
@@ -81,8 +81,8 @@ pub struct Claim {
     pub target: Vector,
     /// Since when what is held has differed from what should be.
     pub differs: Option<Tick>,
-    /// The last report that had a line of this budget.
-    pub(super) reported: Seq,
+    /// Whether a report ever had a line of this budget.
+    reported: bool,
     /// What the demand counts for, whatever is reported; nothing where it counts for what it says.
     pub(super) rule: Option<budget::Claim>,
     /// The round of the agenda in which it was last spoken of.
@@ -95,8 +95,8 @@ pub struct Claim {
 
 impl Claim {
     /// Takes what a report says, and answers how soon a plan must look at it.
-    pub(super) fn take(&mut self, line: &ReportLine, seq: Seq, now: Tick) -> News {
-        self.reported = seq;
+    pub(super) fn take(&mut self, line: &ReportLine, now: Tick) -> News {
+        self.reported = true;
         self.tally = self.tally.merge(line.tally);
         let claimed = self
             .rule
@@ -157,18 +157,6 @@ impl Claim {
         said.period == self.period && kept >= demand
     }
 
-    /// A report had no line of this budget: nothing is wanted of it any more.
-    pub(super) fn fall_silent(&mut self, seq: Seq) -> bool {
-        let wants = !self.demand.is_empty() || !self.floor.is_empty() || self.waiting.is_some();
-        let silent = self.reported != seq && wants;
-        if silent {
-            self.demand.clear();
-            self.floor = Share::EMPTY;
-            self.waiting = None;
-        }
-        silent
-    }
-
     /// Counts for what `rule` says instead, from now on. Whether that is another demand.
     pub(super) fn reweigh(&mut self, rule: budget::Claim) -> bool {
         self.rule = Some(rule);
@@ -185,17 +173,10 @@ impl Claim {
         !wants && self.said.is_none() && self.returned.is_zero() && self.target.is_zero()
     }
 
-    /// Whether it was spoken of before, is no more, and was never answered:
-    /// no parent knows such a budget.
-    pub(super) fn is_forgotten(&self, seq: Seq) -> bool {
-        let spoken = self.reported > Seq::new(0) && self.reported != seq;
-        spoken && self.said.is_none() && self.returned.is_zero() && self.target.is_zero()
-    }
-
     /// Whether a report ever had a line of this budget: before, nobody knows what
     /// is wanted of it.
-    pub(super) fn is_spoken_of(&self) -> bool {
-        self.reported > Seq::new(0)
+    pub(super) const fn is_spoken_of(&self) -> bool {
+        self.reported
     }
 
     /// Begins the book's period, if it is another: what was returned and wanted before is void.
@@ -260,17 +241,17 @@ impl Claim {
         !meets(self.returned, self.target)
     }
 
-    /// Whether the child, having heard answer `heard`, knows `line` and owes nothing.
+    /// Whether the child, having heard answer `heard`, knows `line`.
     pub(super) fn knows(&self, heard: Number, line: &AnswerLine) -> bool {
         let said = self.said.as_ref();
-        said.is_some_and(|(first, said)| said == line && heard >= *first) && !self.has_target()
+        said.is_some_and(|(first, said)| said == line && heard >= *first)
     }
 
     /// Whether the child, having heard answer `heard`, must be told `line` in
     /// answer `number`; remembers that it was.
     pub(super) fn must_say(&mut self, number: Number, heard: Number, line: &AnswerLine) -> bool {
         match &self.said {
-            Some((first, said)) if said == line => heard < *first || self.has_target(),
+            Some((first, said)) if said == line => heard < *first,
             _ => {
                 self.said = Some((number, *line));
                 if self.pending.is_none() && self.has_target() {

@@ -144,6 +144,7 @@ impl Node {
         if ask.kind == Kind::Quota {
             // What is spent is missing to the node, too: the next plan looks at it.
             self.ledger.touch(ask.budget);
+            self.spent.insert(ask.budget);
         }
         Outcome::Admitted {
             by: life,

@@ -14,18 +14,19 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 impl Node {
-    /// All claims are added up at most so often. Clients report every 200 ms, nodes every
-    /// 450 ms where nothing is urgent.
+    /// All claims that were spoken of are added up at most so often. Clients report every
+    /// 200 ms, nodes every 450 ms where nothing is urgent.
     const SUMMED_EVERY: Span = Span::from_millis(200);
 
     /// Where one in so many budgets or more is to be summed, all claims are walked over.
     const APART: usize = 8;
 
-    /// Makes the node's own report: the sum of its clients' demand, and what came back, as
-    /// far as it is not in the last whole report that the leader is known to have.
+    /// Makes the node's own report: the sum of its clients' demand, and what came back, as far
+    /// as it may be something else than what the leader is known to have.
     ///
-    /// What nobody waits for has time until all were last looked at, 200 ms ago: of thousands of
-    /// budgets a report every few milliseconds must look at those alone that it is made for.
+    /// It costs what has changed. Of a budget that somebody waits for the demand is added up at
+    /// once, of the others where that is 200 ms ago: of thousands of budgets a report every few
+    /// milliseconds must look at those alone that it is made for.
     ///
     /// `None` once the node's edge is closed.
     pub fn report(&mut self, now: Tick, wall_ms: i64) -> Option<Report> {
@@ -33,60 +34,48 @@ impl Node {
             self.carry_out(&output, now);
         }
         let all = now.since(self.summed) >= Self::SUMMED_EVERY;
-        if !all && self.holder.may_report_some() {
-            return self.report_some(now, wall_ms);
-        }
-        let budgets: Vec<BudgetId> = self.desks.keys().copied().collect();
-        self.give_back_owed(budgets, now);
-        self.return_while_leaving(now);
-        self.returned.clear();
         if all {
             self.summed = now;
         }
+        self.return_what_is_owed(now);
+        self.return_while_leaving(now);
         let which = if all { Spoken::All } else { Spoken::Asked };
         let spoken = self.ledger.take_spoken(which);
-        self.sum_up(spoken);
+        let wants = self.sum_up(spoken);
+        let report = self.holder.report(now, wall_ms, wants)?;
         debug_assert!(
-            !all || planted::any()
-                || self
-                    .sums
-                    .iter()
-                    .all(|(&id, sum)| self.sum(id).as_ref() == Some(sum)),
+            !all || planted::any() || self.has_said_what_is_wanted(),
             "a claim changed of which nobody spoke"
         );
-        let mut wants = self.sums.clone();
-        for (&budget, desk) in &self.desks {
-            Self::keep(wants.entry(budget).or_default(), desk);
-        }
-        self.holder.report_on_whole(now, wall_ms, wants)
+        Some(report)
     }
 
-    /// The same of the budgets alone that somebody waits for, or of which something came back.
-    fn report_some(&mut self, now: Tick, wall_ms: i64) -> Option<Report> {
-        let mut budgets = self.ledger.take_spoken(Spoken::Asked);
-        self.sum_up(budgets.clone());
-        budgets.append(&mut self.returned);
-        self.give_back_owed(budgets.iter().copied(), now);
-        budgets.append(&mut self.returned);
-        let mut wants = BTreeMap::new();
-        for &budget in &budgets {
-            let mut sum = self.sums.get(&budget).cloned();
-            if let Some(desk) = self.desks.get(&budget) {
-                Self::keep(sum.get_or_insert_default(), desk);
-            }
-            wants.extend(sum.map(|sum| (budget, sum)));
+    fn return_what_is_owed(&mut self, now: Tick) {
+        for budget in core::mem::take(&mut self.spent) {
+            self.report_spent(budget);
         }
-        self.holder.report_some(now, wall_ms, &budgets, wants)
-    }
-
-    fn give_back_owed(&mut self, budgets: impl IntoIterator<Item = BudgetId>, now: Tick) {
-        for budget in budgets {
+        let owing: Vec<BudgetId> = self.holder.owing().collect();
+        for budget in owing {
             self.report_spent(budget);
             let owed = self.holder.owed(budget);
-            if !owed.is_zero() {
-                self.give_back(budget, owed, now);
-            }
+            self.give_back(budget, owed, now);
         }
+    }
+
+    /// Whether reports say of some budgets what their clients want: of the first ones, since to
+    /// look at all with every report would take longer than any test may.
+    fn has_said_what_is_wanted(&self) -> bool {
+        const SOME: usize = 64;
+        let said = |&budget: &BudgetId| {
+            let wants = self.wants(budget, self.sum(budget));
+            let line = self.holder.line(budget);
+            self.holder.is_leaving()
+                || line.is_none_or(|line| {
+                    (&line.demand, line.floor, line.largest_wait)
+                        == (&wants.demand, wants.floor, wants.largest_wait)
+                })
+        };
+        self.desks.keys().take(SOME).all(said)
     }
 
     /// What clients spent of a quota, and what the dead never reported, is spent.
@@ -109,8 +98,8 @@ impl Node {
     }
 
     /// Adds up what all clients below want of `budgets`: demand curves add.
-    fn sum_up(&mut self, budgets: BTreeSet<BudgetId>) {
-        let most = budgets.len().saturating_mul(Self::APART) >= self.sums.len();
+    fn sum_up(&self, budgets: BTreeSet<BudgetId>) -> BTreeMap<BudgetId, Wants> {
+        let most = budgets.len().saturating_mul(Self::APART) >= self.desks.len();
         let sums: Vec<(BudgetId, Option<Wants>)> = match most {
             true => self.sum_together(budgets),
             false => {
@@ -118,12 +107,8 @@ impl Node {
                 sums.map(|budget| (budget, self.sum(budget))).collect()
             }
         };
-        for (budget, sum) in sums {
-            match sum {
-                Some(sum) => self.sums.insert(budget, sum),
-                None => self.sums.remove(&budget),
-            };
-        }
+        let wants = |(budget, sum)| (budget, self.wants(budget, sum));
+        sums.into_iter().map(wants).collect()
     }
 
     /// What those who claim these budgets want together, in one walk over all claims: a walk
@@ -141,6 +126,15 @@ impl Node {
         }
         let sums = ids.into_iter().zip(sums);
         sums.map(|(budget, sum)| (budget, sum.wants())).collect()
+    }
+
+    /// What is wanted of a budget, with what its clients want together.
+    fn wants(&self, budget: BudgetId, sum: Option<Wants>) -> Wants {
+        let mut wants = sum.unwrap_or_default();
+        if let Some(desk) = self.desks.get(&budget) {
+            Self::keep(&mut wants, desk);
+        }
+        wants
     }
 
     /// Adds what closed sessions counted, and the floors that they left: these stay booked here,

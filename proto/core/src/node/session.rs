@@ -18,6 +18,9 @@ impl Node {
     /// machine it is on, cannot hear them: what they said may still be in a socket.
     const MANY: usize = 100;
 
+    /// So many lines cost as much as an answer does without any.
+    const LINES_PER_ANSWER: usize = 32;
+
     /// They are closed all the same when they were silent for so long past their leases.
     const AT_LONGEST: Span = Span::from_secs(10);
 
@@ -41,22 +44,24 @@ impl Node {
     /// Takes a client's report that arrived at `now`. The answer follows with
     /// the outputs.
     pub fn handle_report(&mut self, report: &Report, now: Tick) {
-        self.handle_report_under(report, now, |_| None);
+        self.handle_report_under(report, now, |_| None, |_| false);
     }
 
-    /// The same of a client whose claims count for what `rules` say, whatever it says itself.
-    /// A rule is asked for once, as [`Ledger::take_under`](crate::ledger::Ledger::take_under) says.
+    /// The same of a client whose claims count for what `rules` say, whatever it says itself,
+    /// and which may not know yet that a budget has `ended`: as
+    /// [`Ledger::take_under`](crate::ledger::Ledger::take_under) says.
     pub fn handle_report_under(
         &mut self,
         report: &Report,
         now: Tick,
         rules: impl Fn(BudgetId) -> Option<Claim>,
+        ended: impl Fn(BudgetId) -> bool,
     ) {
         if let Some(output) = self.holder.tick(now) {
             self.carry_out(&output, now);
         }
         let client = report.edge.child;
-        match self.ledger.take_under(now, report, rules) {
+        match self.ledger.take_under(now, report, rules, ended) {
             Ok(()) => {}
             Err(ReportError::Stale) => return,
             Err(ReportError::Unfounded) => {
@@ -112,7 +117,12 @@ impl Node {
         let Some(desk) = self.desks.get_mut(&budget) else {
             return;
         };
-        if let Ok(share) = desk.account.release(client, period, returned)
+        let spent = desk.account.spent();
+        let released = desk.account.release(client, period, returned);
+        if desk.account.spent() != spent {
+            self.spent.insert(budget);
+        }
+        if let Ok(share) = released
             && !share.is_empty()
         {
             if let Some(pool) = &mut desk.pool {
@@ -145,6 +155,7 @@ impl Node {
         }
         self.refit(floor.budget, now);
         self.ledger.touch(floor.budget);
+        self.ledger.sum_again(floor.budget);
     }
 
     fn holds_nothing(&self, client: Incarnation) -> bool {
@@ -219,7 +230,11 @@ impl Node {
             let Some(desk) = self.desks.get_mut(&budget) else {
                 continue;
             };
+            let spent = desk.account.spent();
             let freed = desk.account.close(client);
+            if desk.account.spent() != spent {
+                self.spent.insert(budget);
+            }
             let linger = desk
                 .account
                 .kept()
@@ -231,6 +246,8 @@ impl Node {
             if freed.is_empty() && linger.is_none() {
                 continue;
             }
+            // A floor that it leaves behind is asked for on its own.
+            self.ledger.sum_again(budget);
             if let Some(pool) = &mut desk.pool
                 && planted::is(Bug::ReclaimCarriesTokens)
             {
@@ -295,6 +312,7 @@ impl Node {
             }
             self.refit(budget, now);
             self.ledger.touch(budget);
+            self.ledger.sum_again(budget);
         }
     }
 
@@ -309,28 +327,35 @@ impl Node {
             return;
         }
         let left = self.telling.left_at(now);
-        for done in 0..left {
+        let mut done = 0_usize;
+        while done < left {
             let after = (Bound::Excluded(self.turn), Bound::Unbounded);
             let next = self.told.range(after).next().or(self.told.first());
             let Some(&client) = next else {
-                self.telling.spend(done);
-                return;
+                break;
             };
             self.told.remove(&client);
             self.turn = client;
-            self.push_answer(client, now);
+            let lines = self.push_answer(client, now);
+            done = done
+                .saturating_add(1)
+                .saturating_add(lines / Self::LINES_PER_ANSWER);
         }
-        self.telling.spend(left);
+        self.telling.spend(done);
     }
 
-    fn push_answer(&mut self, client: Incarnation, now: Tick) {
+    /// Answers a client. How many lines that took.
+    fn push_answer(&mut self, client: Incarnation, now: Tick) -> usize {
         let Some(session) = self.sessions.get(&client) else {
-            return;
+            return 0;
         };
         let (seq, lease) = session.said.unwrap_or((Seq::new(0), Span::ZERO));
-        if let Some(answer) = self.answer(client, seq, lease, now) {
-            self.outputs.push(NodeOutput::Answer(answer));
-        }
+        let Some(answer) = self.answer(client, seq, lease, now) else {
+            return 0;
+        };
+        let lines = answer.lines.len();
+        self.outputs.push(NodeOutput::Answer(answer));
+        lines
     }
 
     fn answer(&mut self, client: Incarnation, seq: Seq, lease: Span, now: Tick) -> Option<Answer> {

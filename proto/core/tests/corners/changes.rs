@@ -121,8 +121,8 @@ fn a_budget_that_nobody_knows_is_forgotten_when_it_is_claimed_no_more() {
 
 /// Invariant 13: whatever a child claims from report to report, it is bounded.
 #[test]
-fn a_child_that_claims_ever_more_is_heard_no_further_than_a_message_reaches() {
-    let mut ledger = Ledger::default();
+fn a_child_that_claims_ever_more_is_heard_no_further_than_its_bound() {
+    let mut ledger = Ledger::bounded(Term::new(0), Child::CLAIMS_MAX);
     ledger.open(edge(1, 1), at(0));
     for seq in 1..=20 {
         let lines = (0..1_000).map(|of| claims(seq * 1_000 + of, 1));
@@ -160,7 +160,13 @@ fn a_report_on_what_was_not_taken_is_refused_and_changes_nothing() {
         ledger.child(Incarnation::new(1)).map(|of| of.claims.len()),
         Some(1)
     );
+    // Nor of a report that builds on nothing.
     assert_eq!(ledger.take(at(4), &says(8, 0, vec![])), Ok(()));
+    assert_eq!(
+        ledger.child(Incarnation::new(1)).map(|of| of.claims.len()),
+        Some(1)
+    );
+    assert_eq!(ledger.take(at(5), &says(9, 8, vec![claims(1, 0)])), Ok(()));
     assert_eq!(
         ledger.child(Incarnation::new(1)).map(|of| of.claims.len()),
         Some(0)
@@ -181,7 +187,10 @@ fn a_claim_counts_for_what_its_rule_says_whatever_is_reported() {
     let mut counts = |ledger: &mut Ledger, rule: Option<Claim>| {
         seq += 1;
         let report = says(seq, seq - 1, vec![claims(1, 1)]);
-        assert_eq!(ledger.take_under(at(seq), &report, |_| rule), Ok(()));
+        assert_eq!(
+            ledger.take_under(at(seq), &report, |_| rule, |_| false),
+            Ok(())
+        );
         let child = ledger.child(Incarnation::new(1)).expect("a child");
         let claim = &child.claims[&BudgetId::new(1)];
         claim.demand[0].curve.weight() / u64::from(Weight::ONE.get())

@@ -140,9 +140,15 @@ impl Stage {
                 self.answer(to, answer.into_iter().collect());
             }
             Body::Answer(answer) => {
+                let mut asked = false;
                 if let Some(node) = &mut host.node {
                     node.handle_answer(&answer, tick);
                     node.tick(tick);
+                    asked = node.holder().has_more();
+                }
+                // Who is asked for everything does not wait for its next report.
+                if asked {
+                    self.node_report(to);
                 }
             }
         }

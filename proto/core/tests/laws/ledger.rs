@@ -200,15 +200,10 @@ proptest! {
     }
 
     #[test]
-    fn a_parent_knows_what_a_whole_report_would_have_said_whatever_was_left_out(
+    fn a_parent_knows_all_that_did_not_have_to_wait_whatever_was_lost(
         steps in changes::any_steps(),
     ) {
-        changes::what_is_left_out_is_known(&steps, changes::Basis::Latest)?;
-    }
-
-    #[test]
-    fn whoever_heard_a_whole_report_and_the_latest_knows_all(steps in changes::any_steps()) {
-        changes::what_is_left_out_is_known(&steps, changes::Basis::Whole)?;
+        changes::what_does_not_wait_is_known(&steps)?;
     }
 
     #[test]
@@ -232,15 +227,9 @@ fn the_laws_of_the_ledger_notice_what_they_should() {
         (0..6_usize, Just(false)),
         |(flight, wobble)| world::a_squatter_is_overdue(flight, wobble, false),
     );
-    for (bug, basis) in [
-        (Bug::LeftOutUnheard, changes::Basis::Latest),
-        (Bug::BasisNotAsked, changes::Basis::Latest),
-        (Bug::BasisNotAsked, changes::Basis::Whole),
-        (Bug::EndLeftOut, changes::Basis::Whole),
-        (Bug::EndOfSomeLeftOut, changes::Basis::Whole),
-    ] {
+    for bug in [Bug::LeftOutUnheard, Bug::BasisNotAsked, Bug::EndLeftOut] {
         catches(bug, changes::any_steps(), |steps| {
-            changes::what_is_left_out_is_known(&steps, basis)
+            changes::what_does_not_wait_is_known(&steps)
         });
     }
     catches(Bug::ToldOnce, world::any_steps(), |steps| {

@@ -255,7 +255,7 @@ fn a_farewell_is_the_first_report_of_its_edge_and_leaves() {
     let report = farewell(edge, None, Tick::from_nanos(5), 0).unwrap();
     assert_eq!((report.edge, report.seq), (edge, Seq::new(1)));
     assert_eq!(report.intent, Intent::Leave);
-    assert!(report.lines.is_empty() && report.is_whole());
+    assert!(report.lines.is_empty() && report.basis == Seq::new(0));
     assert!(farewell(edge, Some(edge), Tick::from_nanos(5), 0).is_none());
 }
 

@@ -8,6 +8,7 @@
 mod bounds;
 mod central;
 mod envelope;
+mod full;
 mod golden;
 mod hostile;
 mod raft;

@@ -76,7 +76,7 @@ struct World {
     holder: Holder,
     wants: BTreeMap<BudgetId, u64>,
     obeys: bool,
-    /// Whether reports leave out what the parent knows.
+    /// Whether reports are made of what changed alone.
     brief: bool,
     up: Vec<Report>,
     down: Vec<Answer>,
@@ -129,6 +129,7 @@ impl World {
             }
             Step::Plan => self.plan(),
             Step::Send => {
+                self.return_what_is_owed();
                 let want = |(&budget, &wanted): (&BudgetId, &u64)| {
                     let demand = demand(wanted);
                     (
@@ -140,11 +141,10 @@ impl World {
                     )
                 };
                 let wants = self.wants.iter().map(want).collect();
-                let report = match self.brief {
-                    true => self.holder.report_changes(self.tick(), 0, wants),
-                    false => self.holder.report(self.tick(), 0, wants),
-                };
-                self.up.extend(report);
+                if self.brief {
+                    self.wants.clear();
+                }
+                self.up.extend(self.holder.report(self.tick(), 0, wants));
             }
             Step::Up(which, again) => {
                 if let Some(report) = picked(&mut self.up, which, again) {
@@ -161,6 +161,15 @@ impl World {
                 picked(&mut self.down, which, false);
             }
             Step::Obey(obeys) => self.obeys = obeys,
+        }
+    }
+
+    /// A recall is said until it is echoed, and no more: its child goes on with it by itself.
+    fn return_what_is_owed(&mut self) {
+        let owing: Vec<BudgetId> = self.holder.owing().filter(|_| self.obeys).collect();
+        for budget in owing {
+            let owed = self.holder.owed(budget);
+            self.holder.give_back(budget, owed).unwrap();
         }
     }
 

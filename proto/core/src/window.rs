@@ -1,0 +1,196 @@
+//! The lines of one direction of an edge that its other end may not know yet.
+//!
+//! A message holds a bounded number of lines. A line that was said and is not
+//! acknowledged is said again in every later message, so that whichever of them
+//! arrives brings all of them; lines beyond those wait in a queue:
+//!
+//! ```text
+//!            wait              say                acknowledge
+//!   known ─────────► waiting ────────► in the window ──────────► known
+//!                       ▲                    │
+//!                       └────── unsay ───────┘
+//! ```
+//!
+//! The last quarter of the window is kept for urgent lines: those never wait
+//! behind others, and among each other in the order in which they came.
+
+use crate::unit::BudgetId;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+/// How soon a line is to be said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Haste {
+    /// Before all that are not, and in room that is kept for it.
+    Urgent,
+    /// In its turn.
+    Usual,
+}
+
+/// The lines that are to be said, by budget.
+///
+/// State invariants: `order` has an entry for each of `waiting`, and no budget is in both
+/// `said` and `waiting`.
+#[derive(Clone, Debug, Default, Hash)]
+pub(crate) struct Window {
+    said: BTreeSet<BudgetId>,
+    waiting: BTreeMap<BudgetId, (Haste, u64)>,
+    order: BTreeSet<(Haste, u64, BudgetId)>,
+    last: u64,
+}
+
+impl Window {
+    /// The part of `most` that lines that are not urgent may take.
+    pub(crate) const fn usual(most: usize) -> usize {
+        most.saturating_sub(most / 4)
+    }
+
+    /// The line of a budget is to be said. One that is in the window is said anyway.
+    pub(crate) fn wait(&mut self, budget: BudgetId, haste: Haste) {
+        if self.said.contains(&budget) {
+            return;
+        }
+        match self.waiting.get(&budget) {
+            Some(&(before, _)) if before <= haste => return,
+            Some(&(before, rank)) => {
+                self.order.remove(&(before, rank, budget));
+            }
+            None => {}
+        }
+        self.last = self.last.saturating_add(1);
+        self.waiting.insert(budget, (haste, self.last));
+        self.order.insert((haste, self.last, budget));
+    }
+
+    /// The budget whose line is next to be said, if a window of `most` lines has room for it.
+    pub(crate) fn next(&self, most: usize) -> Option<(BudgetId, Haste)> {
+        let &(haste, _, budget) = self.order.first()?;
+        let room = match haste {
+            Haste::Urgent => most,
+            Haste::Usual => Self::usual(most),
+        };
+        (self.said.len() < room).then_some((budget, haste))
+    }
+
+    /// The line of a budget is said from now on, until it is acknowledged.
+    pub(crate) fn say(&mut self, budget: BudgetId) {
+        self.leave_queue(budget);
+        self.said.insert(budget);
+    }
+
+    /// The line of a budget that was said is no longer: it waits again.
+    pub(crate) fn unsay(&mut self, budget: BudgetId) {
+        self.said.remove(&budget);
+        self.wait(budget, Haste::Usual);
+    }
+
+    /// The other end knows the line of a budget, or it is to know nothing of it any more.
+    pub(crate) fn forget(&mut self, budget: BudgetId) {
+        self.said.remove(&budget);
+        self.leave_queue(budget);
+    }
+
+    /// The other end knows nothing: the lines of these budgets, in this order, are all that
+    /// is to be said.
+    pub(crate) fn restart(&mut self, budgets: impl Iterator<Item = BudgetId>) {
+        self.said.clear();
+        let mut last = self.last;
+        let ranked: Vec<(u64, BudgetId)> = budgets
+            .map(|budget| {
+                last = last.saturating_add(1);
+                (last, budget)
+            })
+            .collect();
+        self.last = last;
+        let haste = Haste::Usual;
+        let waits = |&(rank, budget): &(u64, BudgetId)| (budget, (haste, rank));
+        self.waiting = ranked.iter().map(waits).collect();
+        self.order = ranked
+            .into_iter()
+            .map(|(rank, budget)| (haste, rank, budget))
+            .collect();
+    }
+
+    /// The budgets whose lines were said and are not acknowledged.
+    pub(crate) fn said(&self) -> Vec<BudgetId> {
+        self.said.iter().copied().collect()
+    }
+
+    /// Whether a line waits that has not been said.
+    pub(crate) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Whether the line of a budget waits.
+    pub(crate) fn is_waiting(&self, budget: BudgetId) -> bool {
+        self.waiting.contains_key(&budget)
+    }
+
+    /// Whether the line of a budget was said and is not acknowledged, or waits.
+    pub(crate) fn has(&self, budget: BudgetId) -> bool {
+        self.said.contains(&budget) || self.waiting.contains_key(&budget)
+    }
+
+    fn leave_queue(&mut self, budget: BudgetId) {
+        if let Some((haste, rank)) = self.waiting.remove(&budget) {
+            self.order.remove(&(haste, rank, budget));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn id(id: u64) -> BudgetId {
+        BudgetId::new(id)
+    }
+
+    /// Says all that a window of `most` lines has room for.
+    fn say_all(window: &mut Window, most: usize) -> Vec<u64> {
+        let mut said = Vec::new();
+        while let Some((budget, _)) = window.next(most) {
+            window.say(budget);
+            said.push(budget.get());
+        }
+        said
+    }
+
+    #[test]
+    fn urgent_lines_come_first_and_others_leave_them_a_quarter() {
+        let mut window = Window::default();
+        (1..=10).for_each(|of| window.wait(id(of), Haste::Usual));
+        window.wait(id(11), Haste::Urgent);
+        window.wait(id(9), Haste::Urgent);
+        assert_eq!(say_all(&mut window, 8), [11, 9, 1, 2, 3, 4]);
+        (20..=22).for_each(|of| window.wait(id(of), Haste::Urgent));
+        assert_eq!(say_all(&mut window, 8), [20, 21]);
+        window.forget(id(11));
+        assert_eq!(say_all(&mut window, 8), [22]);
+        assert!(window.has_waiting() && window.has(id(5)) && !window.has(id(11)));
+    }
+
+    #[test]
+    fn what_is_in_the_window_does_not_wait_and_what_was_unsaid_does() {
+        let mut window = Window::default();
+        window.wait(id(1), Haste::Usual);
+        assert_eq!(say_all(&mut window, 4), [1]);
+        window.wait(id(1), Haste::Urgent);
+        assert!(!window.has_waiting());
+        window.unsay(id(1));
+        assert_eq!((window.said(), say_all(&mut window, 4)), (vec![], vec![1]));
+    }
+
+    #[test]
+    fn a_restart_says_everything_again_in_the_order_it_is_told() {
+        let mut window = Window::default();
+        (1..=4).for_each(|of| window.wait(id(of), Haste::Urgent));
+        say_all(&mut window, 2);
+        window.restart([3, 1, 2].into_iter().map(id));
+        window.wait(id(9), Haste::Urgent);
+        assert_eq!(say_all(&mut window, 8), [9, 3, 1, 2]);
+        window.restart(core::iter::empty());
+        assert!(!window.has_waiting() && !window.has(id(9)));
+    }
+}

@@ -1,0 +1,360 @@
+//! Corners of very many budgets: more than a message has lines, and those that have ended.
+
+use super::setup::*;
+use aliquot_core::command::Ending;
+use aliquot_core::holder::{Holder, Wants};
+use std::collections::BTreeMap;
+
+/// A leader, a node that has joined as life 1, and clients that want every budget.
+struct Cluster {
+    state: State,
+    leader: Leader,
+    node: Node,
+    clients: Vec<Holder>,
+    reported: Tick,
+    index: u64,
+    term: u64,
+}
+
+impl Cluster {
+    /// Every client may claim so many budgets.
+    const EACH: u64 = 12_500;
+
+    /// A cluster with so many budgets, which the leader has just learned of.
+    fn new(budgets: u64) -> Self {
+        let mut cluster = Self {
+            state: State::new(),
+            leader: Leader::new(Pace::default()),
+            node: Node::new(Incarnation::new(1), Drift::default()),
+            clients: Vec::new(),
+            reported: at(0),
+            index: 0,
+            term: 0,
+        };
+        for node in 1..=3 {
+            cluster.log(&Command::Join {
+                node: NodeId::new(node),
+                request: RequestId::new(node),
+            });
+        }
+        cluster.log(&Command::PutRule {
+            request: RequestId::new(9),
+            budget: budget(|draft| {
+                draft.key = "key/*".into();
+                draft.rate = Some("100/s".into());
+            }),
+            creator: None,
+        });
+        let keys: Vec<String> = (1..=budgets).map(|key| format!("key/{key}")).collect();
+        for keys in keys.chunks(10_000) {
+            let keys = keys.to_vec();
+            cluster.log(&Command::Instantiate {
+                keys,
+                creator: None,
+            });
+        }
+        for first in (1..=budgets).step_by(Self::EACH as usize) {
+            let edge = cluster.node.open_session(at(0)).expect("a session");
+            let mut client = Holder::new(edge);
+            let wants = first..=(first + Self::EACH - 1).min(budgets);
+            let wants = wants.map(|id| (BudgetId::new(id), wanted(1 << 30)));
+            let report = client.report(at(0), 0, wants.collect()).expect("a report");
+            cluster.node.handle_report(&report, at(0));
+            cluster.clients.push(client);
+        }
+        cluster
+    }
+
+    fn log(&mut self, command: &Command) {
+        self.index += 1;
+        let effects = self.state.apply(self.index, Some(command));
+        for ended in effects.iter().filter_map(|effect| effect.ended()) {
+            self.node.forget(ended);
+        }
+        let (term, command) = (Term::new(self.term), Some(command));
+        self.leader
+            .applied(term, command, &effects, &self.state, at(0));
+    }
+
+    /// Another leader takes office, who has heard of nothing.
+    fn elect(&mut self, now: Tick) {
+        self.term += 1;
+        self.index += 1;
+        // Whoever takes office asks, and the node answers at once.
+        self.reported = at(0);
+        self.leader.elected(Term::new(self.term), &self.state, now);
+        let effects = self.state.apply(self.index, None);
+        self.leader
+            .applied(Term::new(self.term), None, &effects, &self.state, now);
+    }
+
+    /// Everybody says what there is to say, and hears it at once.
+    fn step(&mut self, now: Tick) {
+        for client in &mut self.clients {
+            if let Some(report) = client.report(now, 0, BTreeMap::new()) {
+                assert!(report.lines.len() <= ReportLine::LINES_MAX);
+                self.node.handle_report(&report, now);
+            }
+        }
+        self.node.tick(now);
+        for output in self.node.poll_outputs() {
+            let NodeOutput::Answer(answer) = output else {
+                panic!("the life is over");
+            };
+            assert!(answer.lines.len() <= AnswerLine::LINES_MAX);
+            let client = self.clients.iter_mut();
+            for client in client.filter(|client| client.edge() == answer.edge) {
+                client.handle_answer(now, &answer);
+            }
+        }
+        let due = now.since(self.reported) >= Span::from_millis(450);
+        if self.node.take_news() || due {
+            self.reported = now;
+            let report = self.node.report(now, DAWN).expect("a report");
+            assert!(report.lines.len() <= ReportLine::LINES_MAX);
+            let answer = self.leader.handle_report(&report, &self.state, now);
+            self.hear(answer, now);
+        }
+        self.lead(now);
+    }
+
+    fn lead(&mut self, now: Tick) {
+        for output in self.leader.tick(&self.state, now) {
+            match output {
+                LeaderOutput::Barrier(barrier) => {
+                    let answers = self.leader.acknowledged(barrier, &self.state, now);
+                    self.hear(answers, now);
+                }
+                LeaderOutput::Propose(command) => {
+                    self.index += 1;
+                    let effects = self.state.apply(self.index, Some(&command));
+                    let (term, command) = (Term::new(self.term), Some(&command));
+                    self.leader
+                        .applied(term, command, &effects, &self.state, now);
+                }
+            }
+        }
+        let answers = self.leader.poll_answers(&self.state, now);
+        self.hear(answers, now);
+    }
+
+    fn hear(&mut self, answers: impl IntoIterator<Item = Answer>, now: Tick) {
+        for answer in answers {
+            assert!(answer.lines.len() <= AnswerLine::LINES_MAX);
+            if answer.edge == self.node.holder().edge() {
+                let ended = |budget| self.state.has_ended(budget);
+                self.node.handle_answer_but(&answer, now, ended);
+            }
+        }
+    }
+
+    /// Of how many budgets the leader knows what the node wants.
+    fn known(&self) -> usize {
+        let child = self.leader.ledger().child(Incarnation::new(1));
+        child.map_or(0, |child| {
+            let claims = child.claims.values();
+            claims.filter(|claim| !claim.demand.is_empty()).count()
+        })
+    }
+
+    fn held(&self) -> usize {
+        let holder = self.node.holder();
+        let held = holder.counters().map(|(budget, _)| holder.holding(budget));
+        held.filter(|held| !held.is_zero()).count()
+    }
+}
+
+fn wanted(units: u64) -> Wants {
+    let band = BandDemand {
+        band: Band::default(),
+        curve: aliquot_core::demand::DemandCurve::of(units, Weight::ONE),
+    };
+    Wants {
+        demand: vec![band],
+        ..Wants::default()
+    }
+}
+
+/// What a node says takes a dozen reports, what it is given as many answers, and neither its
+/// lease nor one of a later leader waits for that.
+#[test]
+fn a_node_with_fifty_thousand_keys_keeps_its_lease_through_all_their_lines() {
+    const KEYS: usize = 50_000;
+    let mut cluster = Cluster::new(KEYS as u64);
+    cluster.elect(at(0));
+    let step = 20;
+    let mut now = 0;
+    let mut until = |cluster: &mut Cluster, what: &str, done: fn(&Cluster) -> bool| {
+        let begin = now;
+        while !done(cluster) {
+            cluster.step(at(now));
+            assert!(
+                now == 0 || cluster.node.is_leased(at(now)),
+                "no lease after {now} ms"
+            );
+            now += step;
+            assert!(now < begin + 4_000, "{what}: {} known", cluster.known());
+        }
+        now
+    };
+    until(&mut cluster, "asking", |cluster| cluster.known() == KEYS);
+    let given = until(&mut cluster, "giving", |cluster| cluster.held() == KEYS);
+    cluster.elect(at(given));
+    assert_eq!(cluster.known(), 0);
+    let told = until(&mut cluster, "asking anew", |of| of.known() == KEYS);
+    assert!(told - given <= 1_000, "{} ms", told - given);
+}
+
+/// What waits behind fifty thousand lines of other budgets is not what somebody waits for.
+#[test]
+fn demand_that_begins_is_in_the_next_report_whatever_else_is_to_be_said() {
+    let mut holder = Holder::new(edge(0, 1));
+    let idle = (1..=50_000).map(|id| (BudgetId::new(id), wanted(0)));
+    let first = holder.report(at(0), 0, idle.collect()).expect("a report");
+    assert_eq!(first.lines.len(), ReportLine::LINES_MAX / 4 * 3);
+    let taken = Answer {
+        edge: edge(0, 1),
+        number: Heard {
+            term: Term::new(1),
+            number: Number::new(1),
+        },
+        answers: Seq::new(1),
+        taken: Seq::new(1),
+        lease: Span::from_secs(3),
+        verdict: Verdict::Open,
+        lines: Vec::new(),
+    };
+    holder.handle_answer(at(1), &taken);
+    assert!(holder.has_more(), "others wait");
+    // Whatever is under way, there is room for what is urgent.
+    let none = BTreeMap::new();
+    let bulk = holder.report(at(1), 0, none).expect("a report");
+    assert!(bulk.lines.len() <= ReportLine::LINES_MAX && !bulk.lines.is_empty());
+    let begins: BTreeMap<_, _> = (49_000..49_100)
+        .map(|id| (BudgetId::new(id), wanted(7)))
+        .collect();
+    let next = holder.report(at(2), 0, begins.clone()).expect("a report");
+    let said = |budget: &BudgetId| next.lines.iter().any(|line| line.budget == *budget);
+    assert!(begins.keys().all(said));
+}
+
+/// Ends the first budget, whose node holds something, and lets everything that was under way
+/// arrive afterwards. Of how many budgets who remembers anything.
+fn after_the_end() -> [usize; 3] {
+    let mut cluster = Cluster::new(2);
+    cluster.elect(at(0));
+    for round in 0..20 {
+        cluster.step(at(round * 100));
+    }
+    assert_eq!((cluster.known(), cluster.held()), (2, 2));
+    let now = at(2_000);
+    // Whoever wants it goes, and it comes back.
+    let client = &mut cluster.clients[0];
+    client.retire(B);
+    let late_client = client.report(now, 0, [(B, wanted(9))].into()).expect("one");
+    for round in 20..60 {
+        let gone = [(B, Wants::default())].into();
+        let client = &mut cluster.clients[0];
+        let report = client.report(at(round * 100), 0, gone).expect("one");
+        cluster.node.handle_report(&report, at(round * 100));
+        let held = cluster.clients[0].holding(B);
+        cluster.clients[0].give_back(B, held).expect("it is held");
+        cluster.step(at(round * 100));
+    }
+    let now = at(6_000);
+    let late_report = Report {
+        seq: Seq::new(1 << 40),
+        ..wants(1, 1, 1 << 33)
+    };
+    let holder = cluster.node.holder();
+    let given = holder.counters_of(B).expect("it was given").given;
+    let terms = *holder.terms(B).expect("it was given");
+    let late_answer = Answer {
+        edge: holder.edge(),
+        number: Heard {
+            term: Term::new(1),
+            number: Number::new(1 << 40),
+        },
+        answers: holder.lease().last_sent(),
+        taken: Seq::new(0),
+        lease: Span::from_secs(3),
+        verdict: Verdict::Open,
+        lines: vec![AnswerLine {
+            budget: B,
+            period: PeriodId::new(0),
+            given,
+            target: Vector::ZERO,
+            terms,
+        }],
+    };
+    let release = Command::Round(Changes {
+        round: Round::new(1 << 40),
+        releases: vec![Movement {
+            child: Incarnation::new(1),
+            budget: B,
+            period: PeriodId::new(0),
+            total: given,
+        }],
+        ..Changes::default()
+    });
+    cluster.log(&release);
+    let ends = Ending {
+        budget: B,
+        full: true,
+    };
+    cluster.log(&Command::Round(Changes {
+        round: Round::new(1 << 40),
+        endings: vec![ends],
+        ..Changes::default()
+    }));
+    assert!(cluster.state.budget(B).is_none());
+    let ended = |budget| cluster.state.has_ended(budget);
+    cluster.node.handle_answer_but(&late_answer, now, ended);
+    let rules = |_| None;
+    let late_client = Report {
+        seq: Seq::new(1 << 40),
+        ..late_client
+    };
+    cluster
+        .node
+        .handle_report_under(&late_client, now, rules, ended);
+    cluster
+        .leader
+        .handle_report(&late_report, &cluster.state, now);
+    cluster.clients[0].forget(B);
+    [
+        usize::from(cluster.node.remembered().contains(&B)),
+        cluster
+            .leader
+            .ledger()
+            .remembered()
+            .filter(|id| *id == B)
+            .count(),
+        cluster.clients[0]
+            .remembered()
+            .filter(|id| *id == B)
+            .count(),
+    ]
+}
+
+#[test]
+fn nothing_is_remembered_of_a_budget_that_has_ended_whatever_comes_late() {
+    assert_eq!(after_the_end(), [0; 3]);
+    let [node, leader, _] = planted::with(Some(Bug::EndForgotten), after_the_end);
+    assert!(node > 0 && leader > 0, "what comes late is taken");
+}
+
+#[test]
+fn what_was_not_followed_is_swept() {
+    let mut cluster = Cluster::new(3);
+    cluster.elect(at(0));
+    for round in 0..20 {
+        cluster.step(at(round * 100));
+    }
+    let third = BudgetId::new(3);
+    assert_eq!(cluster.node.remembered().len(), 3);
+    cluster.node.sweep(|budget| budget != third);
+    assert_eq!(cluster.node.remembered(), [third].into());
+    cluster.node.sweep(|_| true);
+    assert!(cluster.node.remembered().is_empty());
+}
