@@ -57,6 +57,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, watch};
 use tonic::service::Routes;
+use tonic::transport::Channel;
 use types::Core;
 
 /// A node's part in the protocol. A clone is the same one.
@@ -126,6 +127,16 @@ impl Raft {
         Ok(Self {
             shared: Arc::new(shared),
         })
+    }
+
+    /// A connection of its own to the port for peers of the leader, if another node leads and
+    /// its address is known.
+    #[must_use]
+    pub fn leader(&self) -> Option<Channel> {
+        let (leader, address) = self.shared.status.borrow().leader_address()?;
+        let other = leader != self.shared.options.node;
+        let channel = other.then(|| self.shared.links.apart(&address))?;
+        channel.ok()
     }
 
     /// What is to be mounted on the peers' port, on a [`server`].

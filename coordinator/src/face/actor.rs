@@ -14,6 +14,7 @@ use aliquot_wire::gossip::Topic;
 use futures_util::future::BoxFuture;
 use rand::RngExt;
 use std::collections::BTreeMap;
+use tonic::transport::Channel;
 
 /// A running node.
 #[derive(Clone, Debug)]
@@ -80,6 +81,10 @@ impl Backend for ActorBackend {
             };
             handle.write(nothing).await.map(drop).map_err(not_written)
         })
+    }
+
+    fn leader(&self) -> Option<Channel> {
+        self.raft.leader()
     }
 
     /// No request needs to be remembered: each change says what is to hold, and of what holds
@@ -198,7 +203,9 @@ struct Sight<'a>(&'a node::View<'a>);
 impl Flows for Sight<'_> {
     fn of(&self, budget: BudgetId) -> Flow {
         let rates = self.0.traffic.of(budget);
-        let Some(generation) = self.0.state.budget(budget) else {
+        // Whoever does not lead is told nothing of it.
+        let leads = self.0.status.leads;
+        let Some(generation) = self.0.state.budget(budget).filter(|_| leads) else {
             return Flow::default();
         };
         let grains = u128::from(generation.budget.scale().grains_per_token());

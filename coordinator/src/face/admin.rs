@@ -3,8 +3,9 @@
 //! Any node answers. What is read of budgets is linearizable: the node fences
 //! first. What is written is proposed through the leader as one entry, and
 //! carries the operator's request id, so that a retry is not a second change.
-//! The cluster's state, the busiest keys and the clients are what the
-//! answering node knows, so that they can be asked when no leader is there.
+//! The cluster's state and the clients are what the answering node knows, so
+//! that they can be asked when no leader is there. What callers want and get is
+//! known to the leader alone, so another node passes the question on to it, once.
 
 mod budgets;
 mod cluster;
@@ -12,15 +13,20 @@ mod usage;
 
 use super::auth::Guard;
 use super::backend::{Backend, NodeFacts, Unavailable, View, WriteError, look};
+use crate::timer;
 use aliquot_wire::admin::{
     ApplyBudgets, ChangeCluster, ClusterChange, DeleteBudget, DiffBudgets, GetBudget, GetUsage,
     ListBudgets, ListClients, ListHolders, Role, TopKeys,
 };
 use aliquot_wire::limits::MESSAGE_BYTES_MAX;
+use aliquot_wire::pb::admin_client::AdminClient;
 use aliquot_wire::pb::admin_server::{Admin, AdminServer};
 use aliquot_wire::{Wire, pb};
 use std::sync::Arc;
+use std::time::Duration;
+use tonic::metadata::MetadataValue;
 use tonic::service::interceptor::InterceptedService;
+use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 
 /// Answers operators for a node.
@@ -36,11 +42,16 @@ impl AdminService {
         Self { backend }
     }
 
+    /// As a gRPC service for peers, which pass on what they are asked.
+    #[must_use]
+    pub fn into_service(self) -> AdminServer<Self> {
+        AdminServer::new(self).max_decoding_message_size(MESSAGE_BYTES_MAX)
+    }
+
     /// As a gRPC service for those whom `guard` lets through.
     #[must_use]
     pub fn into_server(self, guard: Guard) -> InterceptedService<AdminServer<Self>, Guard> {
-        let server = AdminServer::new(self).max_decoding_message_size(MESSAGE_BYTES_MAX);
-        InterceptedService::new(server, guard)
+        InterceptedService::new(self.into_service(), guard)
     }
 
     async fn look<T: Send + 'static>(
@@ -59,6 +70,14 @@ impl AdminService {
         self.look(f).await
     }
 
+    /// The operator's service of the leader, if another node leads and `request` was not passed
+    /// on yet.
+    fn elsewhere<T>(&self, request: &Request<T>) -> Option<AdminClient<Channel>> {
+        let passed = request.metadata().contains_key(PASSED_ON);
+        let leader = self.backend.leader().filter(|_| !passed)?;
+        Some(AdminClient::new(leader).max_decoding_message_size(MESSAGE_BYTES_MAX))
+    }
+
     /// Whether a node that is to be removed was: whoever lost the answer asks again, and the log
     /// tells them from those who name a node that never was.
     async fn has_left(&self, change: &ClusterChange) -> Result<bool, Status> {
@@ -71,6 +90,27 @@ impl AdminService {
         })
         .await
     }
+}
+
+/// What a question carries that another node passed on.
+const PASSED_ON: &str = "aliquot-passed-on";
+
+/// How long the leader may take to answer for another node.
+const LEADER_WITHIN: Duration = Duration::from_secs(5);
+
+/// The question as it goes on to the leader, which knows this node and not who asked it.
+fn passed_on<T>(request: Request<T>) -> Request<T> {
+    let mut passed = Request::new(request.into_inner());
+    let metadata = passed.metadata_mut();
+    metadata.insert(PASSED_ON, MetadataValue::from_static("1"));
+    passed
+}
+
+async fn within<T>(
+    answer: impl Future<Output = Result<Response<T>, Status>>,
+) -> Result<Response<T>, Status> {
+    let late = |_| Status::unavailable("the leader, who alone knows this, does not answer");
+    timer::timeout(LEADER_WITHIN, answer).await.map_err(late)?
 }
 
 fn unavailable(error: Unavailable) -> Status {
@@ -148,6 +188,9 @@ impl Admin for AdminService {
         &self,
         request: Request<pb::GetUsageRequest>,
     ) -> Result<Response<pb::UsageView>, Status> {
+        if let Some(mut leader) = self.elsewhere(&request) {
+            return within(leader.get_usage(passed_on(request))).await;
+        }
         let GetUsage { key } = read(request)?;
         let said = key.clone();
         let found = self
@@ -172,6 +215,9 @@ impl Admin for AdminService {
         &self,
         request: Request<pb::TopKeysRequest>,
     ) -> Result<Response<pb::TopKeysResponse>, Status> {
+        if let Some(mut leader) = self.elsewhere(&request) {
+            return within(leader.top_keys(passed_on(request))).await;
+        }
         let top: TopKeys = read(request)?;
         answer(&self.look(move |view| usage::top(view, top)).await?)
     }

@@ -12,6 +12,7 @@ use aliquot_wire::admin::{ClusterChange, Role};
 use futures_util::future::BoxFuture;
 use std::fmt;
 use tokio::sync::oneshot;
+use tonic::transport::Channel;
 
 /// The node behind the faces.
 pub trait Backend: fmt::Debug + Send + Sync {
@@ -30,6 +31,9 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// has applied everything that was committed when this was called (a
     /// ReadIndex through the leader).
     fn fence(&self) -> BoxFuture<'static, Result<(), WriteError>>;
+
+    /// Where the leader answers operators for this node, if another node leads.
+    fn leader(&self) -> Option<Channel>;
 
     /// Changes who is in the cluster, or who leads it; done when it holds. Said
     /// again with the same request, or of a state that is there already, it

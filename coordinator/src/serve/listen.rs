@@ -182,7 +182,8 @@ impl Faces {
         let routes = self.raft.service();
         let routes = routes
             .add_service(gossip.into_service())
-            .add_service(central.into_service());
+            .add_service(central.into_service())
+            .add_service(AdminService::new(self.backend.clone()).into_service());
         let router = server
             .layer(InterceptorLayer::new(self.auth.guard(Role::Peer)))
             .add_routes(routes);

@@ -11,6 +11,7 @@ use aliquot_core::unit::{BudgetId, NodeId, Rate, RequestId, Term, Tick};
 use aliquot_wire::admin::{ClusterChange, Role};
 use futures_util::future::{BoxFuture, FutureExt, ready};
 use std::sync::{Arc, Mutex, PoisonError};
+use tonic::transport::Channel;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Fake(Arc<Mutex<Inner>>);
@@ -142,6 +143,10 @@ impl Backend for Fake {
         let led = self.inner(|inner| inner.led);
         let fenced = led.then_some(()).ok_or(WriteError::NoLeader { reason });
         ready(fenced).boxed()
+    }
+
+    fn leader(&self) -> Option<Channel> {
+        None
     }
 
     fn change(
