@@ -17,6 +17,7 @@
 //! | [`demand`], [`allocate`] | who wants how much, and who gets it |
 //! | [`budget`] | what an operator writes, parsed and validated |
 //! | [`message`] | what parent and child say to each other |
+//! | `window` | the lines of one direction of an edge that its other end may not know |
 //! | [`central`] | questions to whoever keeps a budget that is too small to divide |
 //! | [`account`] | the book of one budget at one level |
 //! | [`pool`] | the part that is not dealt |
