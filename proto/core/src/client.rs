@@ -12,6 +12,7 @@
 //!      └───────────────── closed: another edge, at zero ◄───────────┘
 //! ```
 
+mod agenda;
 mod allotment;
 mod decide;
 mod decider;
@@ -30,6 +31,7 @@ use crate::lease::LeaseState;
 use crate::message::{Answer, Report};
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Drift, Edge, PeriodId, Seq, Tick};
+use agenda::Agenda;
 use alloc::collections::BTreeMap;
 
 /// A client's machine: one process, whatever edges it goes through.
@@ -44,17 +46,25 @@ pub struct Client<D = Plain> {
     allotments: BTreeMap<BudgetId, Allotment<D>>,
     /// Something came back that the parent has not been told of.
     owes_report: bool,
+    /// Not all allotments go by the lease, though they may as soon as it holds.
+    unrenewed: bool,
+    agenda: Agenda,
+    /// Of how many budgets the last report said that any is wanted.
+    wanting: usize,
 }
 
 impl<D: Decider> Client<D> {
     /// A client that has no session yet.
     #[must_use]
-    pub const fn new(drift: Drift) -> Self {
+    pub fn new(drift: Drift) -> Self {
         Self {
             drift,
             holder: None,
             allotments: BTreeMap::new(),
             owes_report: false,
+            unrenewed: false,
+            agenda: Agenda::default(),
+            wanting: 0,
         }
     }
 
@@ -107,10 +117,12 @@ impl<D: Decider> Client<D> {
                 let period = period_of(holder, budget);
                 let _ = allotment.take(Vector::ZERO, terms, period, self.drift, now);
             }
-            if self.may_use(now) {
-                allotment.renewed(now);
+            match self.may_use(now) {
+                true => allotment.renewed(now),
+                false => self.unrenewed = true,
             }
             self.allotments.insert(budget, allotment);
+            self.agenda.touch(budget);
             self.owes_report = true;
         }
     }
@@ -120,6 +132,9 @@ impl<D: Decider> Client<D> {
     /// it later goes back as it comes. No permit may be in flight: nobody would return it.
     pub fn retire(&mut self, budget: BudgetId, now: Tick) -> Option<D> {
         let mut allotment = self.allotments.remove(&budget)?;
+        self.agenda.forget(budget, allotment.due);
+        let wanted = usize::from(allotment.wants_any());
+        self.wanting = self.wanting.saturating_sub(wanted);
         if let Some(holder) = &mut self.holder {
             let until = holder.lease().until().min(now);
             let back = allotment.lapse(until, now, true);
@@ -134,6 +149,27 @@ impl<D: Decider> Client<D> {
         Some(allotment.into_decider())
     }
 
+    /// Something was asked of a budget's decider without the machine. To be said before
+    /// [`Client::is_urgent`] and [`Client::report`], which look at no other budgets than those
+    /// that were touched and those of which anything is wanted.
+    pub fn touch(&mut self, budget: BudgetId) {
+        if self.allotments.contains_key(&budget) {
+            self.agenda.touch(budget);
+        }
+    }
+
+    fn touch_all(&mut self) {
+        for &budget in self.allotments.keys() {
+            self.agenda.touch(budget);
+        }
+    }
+
+    /// How many entries the machine keeps, of whatever: what comes and goes leaves none.
+    #[must_use]
+    pub fn entries(&self) -> usize {
+        self.allotments.len().saturating_add(self.agenda.len())
+    }
+
     /// Goes on under another edge, at zero. What is held on the old one ends
     /// here, except what its policy lets go on.
     pub fn open(&mut self, edge: Edge, now: Tick) {
@@ -144,6 +180,7 @@ impl<D: Decider> Client<D> {
             self.drop_edge(now);
         }
         self.holder = Some(Holder::new(edge));
+        self.touch_all();
     }
 
     /// This process is a copy of another: it holds nothing, and what the
@@ -203,7 +240,8 @@ impl<D: Decider> Client<D> {
         for output in holder.handle_answer(now, answer) {
             self.carry_out(&output, now);
         }
-        if self.may_use(now) {
+        if self.unrenewed && self.may_use(now) {
+            self.unrenewed = false;
             for allotment in self.allotments.values_mut() {
                 allotment.renewed(now);
             }
@@ -222,6 +260,7 @@ impl<D: Decider> Client<D> {
             Output::Void { budget, period } => {
                 if let Some(allotment) = self.allotments.get_mut(budget) {
                     allotment.begin(*period, now);
+                    self.agenda.touch(*budget);
                 }
             }
             Output::Adjust {
@@ -241,6 +280,7 @@ impl<D: Decider> Client<D> {
                     give_back(holder, *budget, *gift);
                     return;
                 };
+                self.agenda.touch(*budget);
                 let period = period_of(holder, *budget);
                 if let Some(release) = allotment.take(*gift, terms, period, drift, now) {
                     holder.release_floor(release);
@@ -257,12 +297,13 @@ impl<D: Decider> Client<D> {
         let Some(holder) = &mut self.holder else {
             return;
         };
-        self.owes_report = true;
+        (self.owes_report, self.unrenewed) = (true, true);
         let until = holder.lease().until().min(now);
         for (&budget, allotment) in &mut self.allotments {
             let back = allotment.lapse(until, now, leaving);
             give_back(holder, budget, back);
         }
+        self.touch_all();
     }
 
     /// The edge is gone: nothing can be returned on it any more.
@@ -270,15 +311,18 @@ impl<D: Decider> Client<D> {
         let Some(holder) = self.holder.take() else {
             return;
         };
+        self.unrenewed = true;
         let until = holder.lease().until().min(now);
         for (&budget, allotment) in &mut self.allotments {
             allotment.orphan(budget, holder.edge(), until, now);
         }
+        self.touch_all();
     }
 
     /// Whether the parent should have a report now rather than when the next one
     /// is due: nothing was said on this edge yet, something came back, or demand
-    /// rose that nothing here serves. Looks at every budget.
+    /// rose that nothing here serves. Looks at what was touched, and at times at whatever
+    /// does not rest.
     pub fn is_urgent(&mut self, now: Tick) -> bool {
         let Some(holder) = &self.holder else {
             return false;
@@ -287,14 +331,34 @@ impl<D: Decider> Client<D> {
             return false;
         }
         let unheard = holder.lease().last_sent() == Seq::new(0);
-        let rising = |allotment: &mut Allotment<D>| allotment.is_urgent(now);
-        unheard || self.owes_report || holder.has_more() || self.allotments.values_mut().any(rising)
+        let more = holder.has_more();
+        let (since, budgets) = self.agenda.take_some(now);
+        for budget in budgets {
+            let allotment = self.allotments.get_mut(&budget);
+            if allotment.is_some_and(|of| of.is_urgent(since, now)) {
+                self.agenda.hurry(budget);
+            }
+        }
+        more || unheard || self.owes_report || self.is_any_urgent(now)
+    }
+
+    /// Whether one that was found urgent still is.
+    fn is_any_urgent(&mut self, now: Tick) -> bool {
+        let since = self.agenda.looked();
+        while let Some(budget) = self.agenda.first_urgent() {
+            let allotment = self.allotments.get_mut(&budget);
+            if allotment.is_some_and(|of| of.is_urgent(since, now)) {
+                return true;
+            }
+            self.agenda.calm(budget);
+        }
+        false
     }
 
     /// Whether the last report said that anything is wanted.
     #[must_use]
-    pub fn wants_any(&self) -> bool {
-        self.allotments.values().any(Allotment::wants_any)
+    pub const fn wants_any(&self) -> bool {
+        self.wanting > 0
     }
 
     /// Makes the next report. `None` without an open edge.
@@ -302,25 +366,31 @@ impl<D: Decider> Client<D> {
         self.tick(now);
         let usable = self.may_use(now);
         let holder = self.holder.as_mut()?;
-        let mut wants = BTreeMap::new();
-        for (&budget, allotment) in &mut self.allotments {
-            allotment.cancel_overheld(now);
-            let spent = Vector {
-                spent: allotment.take_unreported(now),
-                ..Vector::ZERO
-            };
-            give_back(holder, budget, spent);
-            let owed = match usable {
-                true => holder.owed(budget),
-                false if allotment.has_permits() => {
-                    allotment.idle_after_lapse(holder.holding(budget))
-                }
-                false => Vector::ZERO,
-            };
-            let back = allotment.yield_up(owed, now);
-            give_back(holder, budget, back);
-            wants.insert(budget, allotment.wants(now));
+        while let Some(budget) = self.agenda.take_due(now) {
+            if let Some(allotment) = self.allotments.get_mut(&budget) {
+                allotment.due = None;
+                self.agenda.touch(budget);
+            }
         }
+        let (since, mut active) = self.agenda.take_all(now);
+        let mut wants = BTreeMap::new();
+        active.retain(|&budget| {
+            let Some(allotment) = self.allotments.get_mut(&budget) else {
+                return false;
+            };
+            let before = usize::from(allotment.wants_any());
+            let owes = allotment.settle(budget, holder, usable, now);
+            wants.insert(budget, allotment.wants(since, now));
+            let after = usize::from(allotment.wants_any());
+            self.wanting = self.wanting.saturating_sub(before).saturating_add(after);
+            let rests = !owes && allotment.rests();
+            if rests {
+                let then = allotment.decider().rests_until(now);
+                allotment.due = self.agenda.put_off(budget, allotment.due, then);
+            }
+            !rests
+        });
+        self.agenda.keep(active);
         self.owes_report = false;
         holder.report(now, wall_ms, wants)
     }

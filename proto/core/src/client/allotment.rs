@@ -6,15 +6,17 @@ mod spend;
 mod wants;
 
 use super::decider::{Decider, Plain, Right};
+use super::give_back;
 use super::permits::Permits;
 use crate::budget::Claim;
 use crate::demand::Estimator;
 use crate::edge::Vector;
+use crate::holder::Holder;
 use crate::lease::child_span;
 use crate::message::{FloorRelease, Tally, Terms};
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
-use crate::unit::{Drift, PeriodId, Rate, Span, Tick, Tokens};
+use crate::unit::{BudgetId, Drift, PeriodId, Rate, Span, Tick, Tokens};
 
 /// By what right requests are admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,6 +66,8 @@ pub struct Allotment<D = Plain> {
     /// What became of requests under the present edge.
     tally: Tally,
     said: Said,
+    /// When it is looked at though it rests.
+    pub(super) due: Option<Tick>,
 }
 
 /// What the last report said of a budget.
@@ -102,6 +106,7 @@ impl<D: Decider> Allotment<D> {
             demand: Estimator::new(Self::DEMAND_TICK, u64::MAX >> 8, now),
             tally: Tally::default(),
             said: Said::default(),
+            due: None,
         }
     }
 
@@ -386,7 +391,28 @@ impl<D: Decider> Allotment<D> {
         self.floor.burst = self.floor.burst.minus_or_zero(by.floor_burst);
     }
 
-    pub(super) fn cancel_overheld(&mut self, now: Tick) {
+    /// Gives back what a report at `now` is to say returned: what was spent, and what `holder`
+    /// owes as far as it can be had. Whether some of that is left.
+    pub(super) fn settle(
+        &mut self,
+        budget: BudgetId,
+        holder: &mut Holder,
+        usable: bool,
+        now: Tick,
+    ) -> bool {
         self.decider.cancel_overheld(now);
+        let spent = Vector {
+            spent: self.take_unreported(now),
+            ..Vector::ZERO
+        };
+        give_back(holder, budget, spent);
+        let owed = match usable {
+            true => holder.owed(budget),
+            false if self.has_permits() => self.idle_after_lapse(holder.holding(budget)),
+            false => Vector::ZERO,
+        };
+        let back = self.yield_up(owed, now);
+        give_back(holder, budget, back);
+        back != owed
     }
 }

@@ -75,6 +75,10 @@ pub trait Decider: fmt::Debug + Sized {
     /// Cancels permits that were held for too long.
     fn cancel_overheld(&mut self, now: Tick);
 
+    /// By when it must be told to cancel what is overheld, though nothing was asked of it and
+    /// no permit is in flight; `None` for never.
+    fn rests_until(&self, now: Tick) -> Option<Tick>;
+
     /// The edge is gone: no permit is held, and those in flight go on under the old one.
     fn orphan_permits(&mut self, now: Tick);
 
@@ -134,6 +138,10 @@ impl Decider for Plain {
 
     fn cancel_overheld(&mut self, now: Tick) {
         self.permits.cancel_overheld(now);
+    }
+
+    fn rests_until(&self, now: Tick) -> Option<Tick> {
+        (!self.permits.is_empty()).then_some(now)
     }
 
     fn orphan_permits(&mut self, _: Tick) {

@@ -41,6 +41,11 @@ impl Permits {
         u64::try_from(own.count()).unwrap_or(u64::MAX)
     }
 
+    /// Whether none is in flight, under whatever edge.
+    pub(super) fn is_empty(&self) -> bool {
+        self.flights.is_empty()
+    }
+
     /// Holds so many more.
     pub(super) fn gain(&mut self, permits: Tokens) {
         self.held = self.held.saturating_add(permits.grains());

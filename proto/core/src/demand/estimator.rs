@@ -42,6 +42,8 @@ pub struct Estimator {
     /// Admitted and denied since `began`.
     wanted: u64,
     waiting: u64,
+    /// The greatest cost among those that wait now.
+    waiting_largest: u64,
     largest: u64,
     largest_before: u64,
 }
@@ -73,6 +75,7 @@ impl Estimator {
             asked: None,
             wanted: 0,
             waiting: 0,
+            waiting_largest: 0,
             largest: 0,
             largest_before: 0,
         }
@@ -107,11 +110,35 @@ impl Estimator {
         let rest = rest.saturating_sub(later.saturating_mul(ticks.saturating_sub(1)));
         let before = self.wanted.saturating_add(first);
         self.take(observed);
-        let (largest, waiting) = (self.largest, self.waiting);
+        let Observed {
+            waiting,
+            waiting_largest,
+            ..
+        } = observed;
         let first = before.saturating_add(waiting);
         self.close(ticks, first, later.saturating_add(waiting));
-        // What is seen to wait now waits in this tick, too.
-        (self.wanted, self.waiting, self.largest) = (rest, waiting, largest);
+        // What is seen to wait now waits in this tick, too, and no more.
+        (self.wanted, self.waiting) = (rest, waiting);
+        (self.waiting_largest, self.largest) = (waiting_largest, waiting_largest);
+    }
+
+    /// Takes in that until `now` nothing came since the last observation, and the same waited.
+    /// One such observation of a long time and many of its parts come to the same.
+    pub(crate) fn observe_calm(&mut self, now: Tick) {
+        if self.seen < now {
+            let same = Observed {
+                waiting: self.waiting,
+                waiting_largest: self.waiting_largest,
+                ..Observed::default()
+            };
+            self.observe_since(same, now);
+        }
+    }
+
+    /// Whether every estimate is 0 until something else is observed.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        let seen = self.largest.max(self.largest_before);
+        self.sample() == 0 && seen == 0 && self.regime.is_over()
     }
 
     fn take(&mut self, observed: Observed) {
@@ -120,6 +147,7 @@ impl Estimator {
             .saturating_add(observed.admitted)
             .saturating_add(observed.denied);
         self.waiting = observed.waiting;
+        self.waiting_largest = observed.waiting_largest;
         if self.sample() > 0 {
             self.asked = Some(self.began);
         }
@@ -168,12 +196,19 @@ impl Estimator {
     fn close(&mut self, ticks: u64, first: u64, others: u64) {
         self.began = self.began.after(self.tick.times_or_max(ticks));
         self.regime.fold(first, self.unit);
-        for _ in 1..ticks.min(Self::SILENT_TICKS.saturating_add(1)) {
+        let most = match others {
+            0 => ticks,
+            _ => ticks.min(Self::SILENT_TICKS.saturating_add(1)),
+        };
+        for _ in 1..most {
+            if others == 0 && self.regime.is_silent() {
+                break;
+            }
             self.regime.fold(others, self.unit);
         }
         self.wanted = 0;
         // Who still waits is observed again; a tick without a word is silence.
-        self.waiting = 0;
+        (self.waiting, self.waiting_largest) = (0, 0);
         self.largest_before = if ticks == 1 { self.largest } else { 0 };
         self.largest = 0;
     }

@@ -164,8 +164,13 @@ impl Regime {
         }
     }
 
+    /// Whether nothing is wanted, and nothing of it will be thought to be while nothing comes.
+    pub(super) fn is_over(&self) -> bool {
+        self.mean == 0 && self.recent.iter().all(|tick| *tick == 0)
+    }
+
     /// Whether another silent tick would change nothing.
-    const fn is_silent(&self) -> bool {
+    pub(super) const fn is_silent(&self) -> bool {
         self.silent >= Self::SILENT && self.swing == 0 && self.mean == 0
     }
 

@@ -10,6 +10,7 @@ mod central;
 mod check;
 mod check_fires;
 mod check_theorem;
+mod client;
 mod demand;
 mod edge;
 mod leadership;

@@ -23,9 +23,10 @@ impl<D: Decider> Allotment<D> {
         });
     }
 
-    /// Takes in what the decider saw by itself.
-    fn drain_observed(&mut self, now: Tick) {
+    /// Takes in what the decider saw by itself, nothing of it before `since`.
+    fn drain_observed(&mut self, since: Tick, now: Tick) {
         if let Some(observed) = self.decider.observed() {
+            self.demand.observe_calm(since);
             self.count(observed);
             self.demand.observe_since(observed, now);
         }
@@ -77,8 +78,8 @@ impl<D: Decider> Allotment<D> {
         }
     }
 
-    fn would_say(&mut self, now: Tick) -> Said {
-        self.drain_observed(now);
+    fn would_say(&mut self, since: Tick, now: Tick) -> Said {
+        self.drain_observed(since, now);
         Said {
             demand: self.demand_at(now),
             largest_wait: Tokens::from_grains(self.demand.largest_waiting_at(now)),
@@ -86,9 +87,15 @@ impl<D: Decider> Allotment<D> {
         }
     }
 
-    /// What the report at `now` says; it counts as said.
-    pub(in crate::client) fn wants(&mut self, now: Tick) -> Wants {
-        self.said = self.would_say(now);
+    /// What the report at `now` says, where nothing was asked before `since` that was not
+    /// looked at; it counts as said.
+    pub(in crate::client) fn wants(&mut self, since: Tick, now: Tick) -> Wants {
+        self.said = self.would_say(since, now);
+        self.as_said()
+    }
+
+    /// What the last report said.
+    fn as_said(&self) -> Wants {
         Wants {
             demand: [BandDemand {
                 band: self.claim.band,
@@ -108,9 +115,10 @@ impl<D: Decider> Allotment<D> {
 
     /// Whether the parent should hear of this before the next report is due:
     /// a demand that no share serves, one half as much again as was said, or one
-    /// that fell by half and leaves others what is held for it.
-    pub(in crate::client) fn is_urgent(&mut self, now: Tick) -> bool {
-        let (before, next) = (self.said, self.would_say(now));
+    /// that fell by half and leaves others what is held for it. Nothing was asked before `since`
+    /// that was not looked at.
+    pub(in crate::client) fn is_urgent(&mut self, since: Tick, now: Tick) -> bool {
+        let (before, next) = (self.said, self.would_say(since, now));
         let risen = next.demand > before.demand.saturating_add(before.demand >> 1);
         let unserved = next.demand > self.capacity_at(now);
         let fallen = next.demand < before.demand >> 1;
@@ -118,6 +126,15 @@ impl<D: Decider> Allotment<D> {
             || (fallen && !unserved)
             || next.largest_wait > before.largest_wait
             || next.floor != before.floor
+    }
+
+    /// Whether the next reports say what the last one said, as long as nothing is asked or
+    /// given, and nobody need look at it before [`Decider::rests_until`].
+    pub(in crate::client) fn rests(&self) -> bool {
+        self.said.demand == 0
+            && self.said.largest_wait.is_zero()
+            && self.demand.is_at_rest()
+            && self.decider.in_flight() == 0
     }
 
     /// What demand is compared with: what is held, by its kind.

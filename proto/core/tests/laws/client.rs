@@ -1,0 +1,417 @@
+//! A client that looks only at what was touched says what one says that looks at everything.
+
+use aliquot_core::bucket::Bucket;
+use aliquot_core::budget::{Budget, BudgetDraft, Claim};
+use aliquot_core::client::{Client, Decider, Right};
+use aliquot_core::demand::Observed;
+use aliquot_core::edge::Vector;
+use aliquot_core::message::{Answer, AnswerLine, Heard, Terms, Verdict};
+use aliquot_core::share::{Kind, Share};
+use aliquot_core::unit::{
+    BudgetId, Drift, Edge, Incarnation, Number, PeriodId, Rate, Seq, Span, Term, Tick, Tokens,
+};
+use proptest::prelude::*;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// What callers do without the machine.
+#[derive(Debug)]
+struct Shared {
+    kind: Kind,
+    bucket: Bucket,
+    held: u64,
+    in_flight: u64,
+    seen: Observed,
+}
+
+/// A decider that others decide by, too.
+#[derive(Clone, Debug)]
+struct Cell(Rc<RefCell<Shared>>);
+
+impl Decider for Cell {
+    fn empty(now: Tick) -> Self {
+        Self(Rc::new(RefCell::new(Shared {
+            kind: Kind::Rate,
+            bucket: Bucket::new(Share::EMPTY, now),
+            held: 0,
+            in_flight: 0,
+            seen: Observed::default(),
+        })))
+    }
+
+    fn agree(&mut self, terms: &Terms, _: Span, _: Tick) {
+        self.0.borrow_mut().kind = terms.kind;
+    }
+
+    fn admit_by(&mut self, _: Right, _: PeriodId, _: Tick) {}
+
+    fn deposit(&mut self, part: Share, now: Tick) {
+        let _ = self.0.borrow_mut().bucket.deposit(part, now);
+    }
+
+    fn withdraw(&mut self, rate: Rate, burst: Tokens, now: Tick) -> Share {
+        self.0.borrow_mut().bucket.withdraw(rate, burst, now)
+    }
+
+    fn replace(&mut self, share: Share, now: Tick) {
+        self.0.borrow_mut().bucket = Bucket::new(share, now);
+    }
+
+    fn share_at(&self, now: Tick) -> Share {
+        self.0.borrow().bucket.share_at(now)
+    }
+
+    fn gain(&mut self, permits: Tokens, _: Tick) {
+        self.0.borrow_mut().held += permits.grains();
+    }
+
+    fn withdraw_idle(&mut self, most: Tokens, keep: Tokens, _: Tick) -> Tokens {
+        let mut shared = self.0.borrow_mut();
+        let idle = shared
+            .held
+            .saturating_sub(shared.in_flight.max(keep.grains()));
+        let back = most.grains().min(idle);
+        shared.held -= back;
+        Tokens::from_grains(back)
+    }
+
+    fn in_flight(&self) -> u64 {
+        self.0.borrow().in_flight
+    }
+
+    fn cancel_overheld(&mut self, _: Tick) {}
+
+    fn rests_until(&self, _: Tick) -> Option<Tick> {
+        None
+    }
+
+    fn orphan_permits(&mut self, _: Tick) {
+        let mut shared = self.0.borrow_mut();
+        (shared.held, shared.in_flight) = (0, 0);
+    }
+
+    fn observed(&mut self) -> Option<Observed> {
+        let mut shared = self.0.borrow_mut();
+        let seen = shared.seen;
+        (shared.seen.admitted, shared.seen.denied) = (0, 0);
+        Some(seen)
+    }
+}
+
+/// A machine and the cells that its callers decide on.
+struct Machine {
+    client: Client<Cell>,
+    cells: BTreeMap<BudgetId, Cell>,
+    /// Whether it is told of every budget before each look.
+    looks_at_all: bool,
+}
+
+impl Machine {
+    fn new(looks_at_all: bool) -> Self {
+        Self {
+            client: Client::new(Drift::default()),
+            cells: BTreeMap::new(),
+            looks_at_all,
+        }
+    }
+
+    fn prepare(&mut self) {
+        if self.looks_at_all {
+            for &budget in self.cells.keys() {
+                self.client.touch(budget);
+            }
+        }
+    }
+
+    /// Somebody asks for `n`, or takes permits, or waits.
+    fn ask(&mut self, budget: BudgetId, what: Asks, now: Tick) {
+        let Some(cell) = self.cells.get(&budget) else {
+            return;
+        };
+        let mut shared = cell.0.borrow_mut();
+        match what {
+            Asks::Tokens(n) if shared.kind == Kind::Concurrency => {
+                let taken = n.min(shared.held - shared.in_flight.min(shared.held));
+                shared.in_flight += taken;
+                shared.seen.admitted += taken;
+                shared.seen.denied += n - taken;
+            }
+            Asks::Tokens(n) => match shared.bucket.try_acquire_at(tokens(n), now) {
+                Ok(()) => shared.seen.admitted += tokens(n).grains(),
+                Err(_) => shared.seen.denied += tokens(n).grains(),
+            },
+            Asks::Release(n) => shared.in_flight -= n.min(shared.in_flight),
+            Asks::Wait(n) => {
+                shared.seen.waiting = tokens(n).grains();
+                shared.seen.waiting_largest = tokens(n).grains();
+            }
+        }
+        drop(shared);
+        self.client.touch(budget);
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Asks {
+    Tokens(u64),
+    Release(u64),
+    Wait(u64),
+}
+
+#[derive(Clone, Debug)]
+enum Deed {
+    Claim(u64),
+    Retire(u64),
+    Ask(u64, Asks),
+    /// Time passes, in milliseconds.
+    Pass(u64),
+    Look,
+    Report,
+    /// An answer with gifts or targets, in tokens, or with no lease.
+    Answer {
+        lines: Vec<(u64, u64, bool)>,
+        leased: bool,
+    },
+    Reopen,
+    Jump,
+}
+
+const KEYS: u64 = 12;
+
+fn tokens(n: u64) -> Tokens {
+    Tokens::from_grains(n * scale())
+}
+
+fn scale() -> u64 {
+    budget(0).scale().grains_per_token()
+}
+
+/// Rates, quotas and permits.
+fn budget(id: u64) -> Budget {
+    let mut draft = BudgetDraft {
+        key: "b".into(),
+        ..BudgetDraft::default()
+    };
+    match id % 4 {
+        2 => draft.quota = Some("1000/minute".into()),
+        3 => {
+            draft.concurrency = Some("100".into());
+            draft.max_hold = Some("1s".into());
+        }
+        _ => {
+            draft.rate = Some("1000/s".into());
+            draft.burst = Some("1000".into());
+        }
+    }
+    draft.validate().expect("a budget")
+}
+
+fn deeds() -> impl Strategy<Value = Vec<Deed>> {
+    let asks = prop_oneof![
+        4 => (1..40_u64).prop_map(Asks::Tokens),
+        1 => (1..40_u64).prop_map(Asks::Release),
+        1 => prop_oneof![Just(0), 1..9_u64].prop_map(Asks::Wait),
+    ];
+    let line = (0..KEYS, 0..60_u64, any::<bool>());
+    let answer = (prop::collection::vec(line, 0..4), prop::bool::weighted(0.9));
+    let pass = prop_oneof![
+        8 => 1..60_u64,
+        3 => 60..400_u64,
+        1 => 1_000..40_000_u64,
+    ];
+    let deed = prop_oneof![
+        2 => (0..KEYS).prop_map(Deed::Claim),
+        1 => (0..KEYS).prop_map(Deed::Retire),
+        9 => ((0..KEYS), asks).prop_map(|(key, asks)| Deed::Ask(key, asks)),
+        12 => pass.prop_map(Deed::Pass),
+        8 => Just(Deed::Look),
+        5 => Just(Deed::Report),
+        5 => answer.prop_map(|(lines, leased)| Deed::Answer { lines, leased }),
+        1 => prop_oneof![Just(Deed::Reopen), Just(Deed::Jump)],
+    ];
+    prop::collection::vec(deed, 1..200)
+}
+
+/// What the parent has said, so that it says no less.
+#[derive(Default)]
+struct Parent {
+    edges: u64,
+    number: u64,
+    sent: u64,
+    given: BTreeMap<u64, (Vector, Vector)>,
+}
+
+impl Parent {
+    fn edge(&self) -> Edge {
+        Edge {
+            parent: Incarnation::new(1),
+            child: Incarnation::new(self.edges),
+        }
+    }
+
+    fn answer(&mut self, lines: &[(u64, u64, bool)], leased: bool) -> Answer {
+        self.number += 1;
+        for &(key, n, back) in lines {
+            let (given, target) = self.given.entry(key).or_default();
+            let all = if key % 4 == 3 { n } else { tokens(n).grains() };
+            let part = match key % 4 {
+                2 => Vector::from_array([0, 0, all, 0, 0, 0]),
+                3 => Vector::from_array([0, all, 0, 0, 0, 0]),
+                _ => Vector::from_array([all, all, all, 0, 0, 0]),
+            };
+            let to = if back { target } else { given };
+            *to = to.plus(part).expect("in range");
+        }
+        let line = |key: &u64| {
+            let (given, target) = self.given[key];
+            AnswerLine {
+                budget: BudgetId::new(*key),
+                period: PeriodId::new(0),
+                given,
+                target: target.meet(given),
+                terms: Terms::from(&budget(*key)),
+            }
+        };
+        let number = Number::new(self.number);
+        Answer {
+            edge: self.edge(),
+            number: Heard {
+                term: Term::new(0),
+                number,
+            },
+            answers: Seq::new(self.sent),
+            taken: Seq::new(self.sent),
+            lease: if leased {
+                Span::from_secs(2)
+            } else {
+                Span::ZERO
+            },
+            verdict: Verdict::Open,
+            lines: lines.iter().map(|(key, ..)| line(key)).collect(),
+        }
+    }
+}
+
+/// The longest time for which one machine may be urgent before the other is.
+const LATE: u64 = 100;
+
+fn check(deeds: &[Deed]) -> Result<(), TestCaseError> {
+    let mut machines = [false, true].map(Machine::new);
+    let (mut parent, mut now) = (Parent::default(), 1_000);
+    let at = |millis: u64| Tick::from_nanos(millis * 1_000_000);
+    let mut missed = None;
+    parent.edges = 1;
+    for machine in &mut machines {
+        machine.client.open(parent.edge(), at(now));
+    }
+    for deed in deeds {
+        let tick = at(now);
+        match deed {
+            Deed::Pass(millis) => now += millis,
+            Deed::Look => {
+                let [lazy, eager] = machines.each_mut().map(|machine| {
+                    machine.prepare();
+                    machine.client.is_urgent(tick)
+                });
+                prop_assert!(eager || !lazy, "urgent for nothing at {now}");
+                if lazy == eager {
+                    missed = None;
+                }
+                let since = *missed.get_or_insert(now);
+                prop_assert!(lazy == eager || now - since < LATE, "late at {now}");
+            }
+            Deed::Report => {
+                let [lazy, eager] = machines.each_mut().map(|machine| {
+                    machine.prepare();
+                    machine.client.report(tick, 0)
+                });
+                prop_assert_eq!(&lazy, &eager, "at {}", now);
+                parent.sent = lazy.map_or(parent.sent, |report| report.seq.get());
+                missed = None;
+                let wants = machines
+                    .each_ref()
+                    .map(|machine| machine.client.wants_any());
+                prop_assert_eq!(wants[0], wants[1]);
+            }
+            Deed::Answer { lines, leased } if parent.sent > 0 => {
+                let answer = parent.answer(lines, *leased);
+                for machine in &mut machines {
+                    machine.client.handle_answer(&answer, tick);
+                }
+            }
+            Deed::Answer { .. } => {}
+            Deed::Reopen => {
+                let edges = parent.edges + 1;
+                parent = Parent {
+                    edges,
+                    ..Parent::default()
+                };
+                for machine in &mut machines {
+                    machine.client.open(parent.edge(), tick);
+                }
+            }
+            Deed::Jump => machines
+                .iter_mut()
+                .for_each(|of| of.client.clock_jumped(tick)),
+            &Deed::Claim(key) => {
+                let id = BudgetId::new(key);
+                for machine in &mut machines {
+                    if !machine.cells.contains_key(&id) {
+                        let cell = Cell::empty(tick);
+                        let claim = Claim::default();
+                        machine.client.claim_with(id, claim, cell.clone(), tick);
+                        machine.cells.insert(id, cell);
+                    }
+                }
+            }
+            &Deed::Retire(key) => {
+                for machine in &mut machines {
+                    let id = BudgetId::new(key);
+                    let idle = |cell: &Cell| cell.in_flight() == 0;
+                    if machine.cells.get(&id).is_some_and(idle) {
+                        machine.client.retire(id, tick);
+                        machine.cells.remove(&id);
+                    }
+                }
+            }
+            &Deed::Ask(key, asks) => {
+                for machine in &mut machines {
+                    machine.ask(BudgetId::new(key), asks, tick);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn reports_of_what_was_touched_are_reports_of_everything(deeds in deeds()) {
+        check(&deeds)?;
+    }
+}
+
+#[test]
+fn what_comes_and_goes_leaves_nothing_in_the_machine() {
+    let mut client: Client<Cell> = Client::new(Drift::default());
+    let edge = Parent {
+        edges: 1,
+        ..Parent::default()
+    }
+    .edge();
+    client.open(edge, Tick::from_nanos(0));
+    for round in 0..100_u64 {
+        let now = Tick::from_nanos(round * 1_000_000_000);
+        for key in round * 500..(round + 1) * 500 {
+            let id = BudgetId::new(key);
+            client.claim_with(id, Claim::default(), Cell::empty(now), now);
+        }
+        assert!(client.is_urgent(now) && client.report(now, 0).is_some());
+        for key in round * 500..(round + 1) * 500 {
+            client.touch(BudgetId::new(key));
+            assert!(client.retire(BudgetId::new(key), now).is_some());
+        }
+        assert_eq!(client.entries(), 0);
+    }
+}
