@@ -342,10 +342,21 @@ impl Cell {
         &self.wheel
     }
 
+    /// So much may be made before the base should move.
+    const YOUNG: u64 = Word::DEBT_MAX / 4;
+
     /// Whether what was made since the base is so much that the base should move.
     fn is_aging(&self, now: Tick) -> bool {
         let word = Word::unpack(self.hot.word.load(Ordering::Acquire));
-        self.slot(word.epoch).made(now).0 > Word::DEBT_MAX / 4
+        self.slot(word.epoch).made(now).0 > Self::YOUNG
+    }
+
+    /// When that will be; `None` for never.
+    fn ages_at(&self) -> Option<Tick> {
+        let word = Word::unpack(self.hot.word.load(Ordering::Acquire));
+        let slot = self.slot(word.epoch);
+        let young = slot.time_until(Self::YOUNG + 1)?;
+        Some(slot.base.after(young))
     }
 }
 

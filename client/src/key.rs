@@ -1,6 +1,7 @@
 //! What callers and the session share of one key.
 
 pub(crate) mod parts;
+pub(crate) mod touch;
 pub(crate) mod waiting;
 
 use crate::cell::{Cell, Mark};
@@ -13,6 +14,7 @@ use parts::Parts;
 use std::sync::atomic::AtomicU64 as Told;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::{Notify, Semaphore};
+use touch::Touch;
 use waiting::Costs;
 
 /// One key: its cell, what callers wanted of it, and who waits.
@@ -282,6 +284,8 @@ pub(crate) struct Tally {
     waiting: AtomicU64,
     /// What was admitted and denied before the last report, for those who look on alone.
     told: [Told; 2],
+    /// Where the session is told that something was asked; nowhere of a limit that has none.
+    touch: OnceLock<Touch>,
 }
 
 const _: () = assert!(!sync::PLAIN || size_of::<Tally>() == 64);
@@ -293,17 +297,40 @@ impl Default for Tally {
             denied: AtomicU64::new(0),
             waiting: AtomicU64::new(0),
             told: Default::default(),
+            touch: OnceLock::new(),
         }
     }
 }
 
 impl Tally {
     pub(crate) fn admitted(&self, n: u64) {
-        self.admitted.fetch_add(n, Ordering::Relaxed);
+        if touch::add(&self.admitted, n) {
+            self.touch();
+        }
     }
 
     pub(crate) fn denied(&self, n: u64) {
-        self.denied.fetch_add(n, Ordering::Relaxed);
+        if touch::add(&self.denied, n) {
+            self.touch();
+        }
+    }
+
+    /// The session is to look at the key.
+    #[cold]
+    pub(crate) fn touch(&self) {
+        if let Some(touch) = self.touch.get() {
+            touch.mark();
+        }
+    }
+
+    /// Where the session is told of the key, from now on.
+    pub(crate) fn touches(&self, touch: Touch) {
+        self.touch.get_or_init(|| touch);
+    }
+
+    /// Where its key is marked, if it is anywhere.
+    pub(crate) fn place(&self) -> Option<usize> {
+        self.touch.get().map(Touch::place)
     }
 
     /// The tokens that callers wait for.
@@ -333,8 +360,16 @@ impl Tally {
     /// What was admitted and denied since the last call.
     fn drain(&self) -> [u64; 2] {
         let wanted = [&self.admitted, &self.denied];
-        let wanted = wanted.map(|count| count.swap(0, Ordering::AcqRel));
-        for (told, wanted) in self.told.iter().zip(wanted) {
+        let wanted = wanted.map(|count| match count.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => count.swap(0, Ordering::AcqRel),
+        });
+        for (told, wanted) in self
+            .told
+            .iter()
+            .zip(wanted)
+            .filter(|(_, wanted)| *wanted > 0)
+        {
             told.fetch_add(wanted, Ordering::Relaxed);
         }
         wanted

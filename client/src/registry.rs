@@ -19,6 +19,7 @@
 
 use crate::error::KeyRefused;
 use crate::key::Gate;
+use crate::key::touch::{Touch, Touched};
 use crate::switch::{Mode, Overruled};
 use crate::tap::Tap;
 use aliquot_core::budget::Key;
@@ -40,6 +41,9 @@ pub(crate) struct Registry {
     pub(crate) closed: bool,
     mode: Mode,
     tap: Option<Arc<Tap>>,
+    touched: Arc<Touched>,
+    /// Places for marks that keys had which are forgotten.
+    places: Vec<u32>,
 }
 
 #[derive(Debug)]
@@ -81,6 +85,14 @@ impl Registry {
     /// Where all are held, it is not looked for room again within this: a look is at all keys.
     const VAIN: Span = Span::from_millis(10);
 
+    /// No keys, of which those that are asked are marked there.
+    pub(crate) fn new(touched: Arc<Touched>) -> Self {
+        Self {
+            touched,
+            ..Self::default()
+        }
+    }
+
     /// The gate of a key, if there is one.
     pub(crate) fn find(&mut self, key: &Key, now: Tick) -> Option<Arc<Gate>> {
         let entry = self.entries.get_mut(key)?;
@@ -93,7 +105,12 @@ impl Registry {
         if self.entries.len() >= most && !self.make_room(most, now) {
             return Err(KeyRefused::TooMany { most });
         }
+        // All places below that of the last key are those of keys, or free.
+        let last = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
+        let place = self.places.pop().unwrap_or(last);
         let gate = Arc::new(Gate::new(key.as_str()));
+        let touched = Arc::clone(&self.touched);
+        gate.tally.touches(Touch::new(touched, place));
         gate.switch.set_client(self.mode);
         if let Some(tap) = &self.tap {
             gate.watch(tap);
@@ -153,6 +170,8 @@ impl Registry {
             return;
         };
         self.past.add(&gate);
+        let place = gate.tally.place().and_then(|at| u32::try_from(at).ok());
+        self.places.extend(place);
         // The session never hears of one that it had not heard of before.
         if self.changes.fresh.remove(key).is_none() {
             self.changes.gone.push(key.clone());

@@ -89,6 +89,8 @@ pub(crate) struct Session {
     report_at: Tick,
     /// Reports that cannot wait for their time, at most one in each gap.
     urge: Debounce<Last<()>>,
+    /// None goes before this.
+    urgent_at: Tick,
     clocks: (Tick, i64),
     pid: u32,
 }
@@ -96,6 +98,8 @@ pub(crate) struct Session {
 impl Session {
     /// Two urgent reports are at least so far apart.
     const URGENT_GAP: Duration = Duration::from_millis(1);
+    /// And so much further for each line of the first: what a line costs whoever hears it.
+    const URGENT_GAP_PER_LINE: Span = Span::from_nanos(20_000);
     /// While anything is wanted, it is noticed so soon that somebody is not served; and while somebody is not, what they want is
     /// looked at so often.
     const LOOK_AGAIN: Span = Span::from_millis(20);
@@ -139,6 +143,7 @@ impl Session {
             report_every: REPORT_EVERY,
             report_at: now,
             urge: Debounce::new(Rules::throttle(Self::URGENT_GAP)),
+            urgent_at: now,
             clocks: (now, wall),
             pid: std::process::id(),
             shared,
@@ -219,7 +224,13 @@ impl Session {
         let mut at = now.after(Self::LOOK_EVERY);
         let mut also = |tick: Tick| at = at.min(tick.max(now));
         if self.may_report() {
-            also(self.urge.due().unwrap_or(self.report_at));
+            let urgent = self.urge.due().map(|due| due.max(self.urgent_at));
+            also(urgent.unwrap_or(self.report_at));
+            if self.may_ask()
+                && let Some(at) = self.keys.next_ask()
+            {
+                also(at);
+            }
             also(self.report_at);
             if self.shared.is_wanted() {
                 also(now.after(Self::LOOK_AGAIN));
@@ -277,10 +288,12 @@ impl Session {
         if !self.may_report() || self.leaving.is_some() {
             return;
         }
+        self.see_asked();
         if now < self.report_at && self.machine.is_urgent(now) {
             self.urge(now);
         }
-        if now >= self.report_at || self.urge.poll(now).is_some() {
+        let may_urge = now >= self.urgent_at;
+        if now >= self.report_at || (may_urge && self.urge.poll(now).is_some()) {
             self.report(now);
         }
     }
@@ -292,6 +305,7 @@ impl Session {
 
     /// Reports, if the connection keeps up.
     fn report(&mut self, now: Tick) {
+        self.see_asked();
         let Some(link) = self.roaming.link() else {
             return;
         };
@@ -305,6 +319,8 @@ impl Session {
             // nothing to say but that it is there.
             let rests = report.lines.is_empty() && !self.machine.wants_any();
             let pause = self.report_every.times_or_max(1 + u64::from(rests));
+            let lines = u64::try_from(report.lines.len()).unwrap_or(u64::MAX);
+            self.urgent_at = now.after(Self::URGENT_GAP_PER_LINE.times_or_max(lines));
             let sent = u64::from(link.send(&ClientMessage::Report(report)));
             self.messages += sent;
             self.reports += sent;

@@ -7,6 +7,7 @@ use crate::central::{Errands, Silence};
 use crate::clock::{HostClock, SharedClock, Source};
 use crate::error::KeyRefused;
 use crate::key::Gate;
+use crate::key::touch::Touched;
 use crate::registry::{Changes, Now, Past, Registry};
 use crate::switch::Mode;
 use crate::sync::{AtomicU64, Ordering};
@@ -57,6 +58,8 @@ pub(crate) struct Shared {
     pub(crate) untaken: AtomicBool,
     /// Whether somebody was refused, or waits, since the session last looked.
     wanted: AtomicU8,
+    /// Of which keys something was asked since the session last looked.
+    pub(crate) touched: Arc<Touched>,
     pub(crate) wake: Notify,
     registry: Mutex<Registry>,
     status: Mutex<Status>,
@@ -153,6 +156,7 @@ impl Shared {
         if pace != Pace::Exact {
             HostClock::keep_noted();
         }
+        let touched = Arc::new(Touched::of(keys_max));
         Self {
             clock,
             source,
@@ -164,7 +168,8 @@ impl Shared {
             untaken: AtomicBool::new(false),
             wanted: AtomicU8::new(SERVED),
             wake: Notify::new(),
-            registry: Mutex::default(),
+            registry: Mutex::new(Registry::new(Arc::clone(&touched))),
+            touched,
             status: Mutex::default(),
             cold_wait,
             keys_max,

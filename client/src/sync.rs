@@ -53,6 +53,8 @@ pub(crate) enum Bug {
     LeaseBeforeEpoch,
     /// Who spends what it holds looks at the lease after that.
     LeaseAfterPurse,
+    /// Who counts what is wanted tells nobody.
+    Unmarked,
 }
 
 /// No thread.

@@ -334,6 +334,8 @@ impl Decider for CellDecider {
         self.held = self.held.saturating_add(permits.grains());
         let burst = self.usable();
         self.turn(now, |plan, missing| (Plan { burst, ..plan }, missing, ()));
+        // Without permits nobody turned the wheel.
+        self.cancel_overheld(now);
         self.gate.changed();
     }
 
@@ -375,6 +377,17 @@ impl Decider for CellDecider {
         }
     }
 
+    fn rests_until(&self, now: Tick) -> Option<Tick> {
+        if self.gate.parts.are_followed() {
+            return Some(now);
+        }
+        match self.plan.kind {
+            Kind::Concurrency if self.held > 0 => Some(self.cell().wheel.turns_by(now)),
+            Kind::Concurrency => None,
+            Kind::Rate | Kind::Quota => self.cell().ages_at(),
+        }
+    }
+
     fn orphan_permits(&mut self, now: Tick) {
         if self.plan.kind != Kind::Concurrency {
             return;
@@ -394,7 +407,12 @@ impl Decider for CellDecider {
         let purses = &self.cell().purses;
         let tally = &self.gate.tally;
         tally.admitted(purses.take_uncounted());
-        tally.denied(purses.take_denied());
+        let denied = purses.take_denied();
+        tally.denied(denied);
+        if denied > 0 {
+            // Threads count on, and tell nobody.
+            tally.touch();
+        }
         Some(self.gate.drain(self.scale.grains_per_token()))
     }
 }

@@ -80,6 +80,12 @@ impl Wheel {
         self.open_next(now);
     }
 
+    /// By when it is to be turned, if it was at `now`.
+    pub(crate) fn turns_by(&self, now: Tick) -> Tick {
+        let hold = self.hold.load(Ordering::Relaxed);
+        now.after(Span::from_nanos(hold / Self::PART))
+    }
+
     /// Counts a permit. `None` if no spoke is open, or the present one is over: the machine is late.
     pub(crate) fn sit(&self, now: Tick) -> Option<Seat> {
         let spokes = self.spokes.get()?;

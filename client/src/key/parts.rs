@@ -84,6 +84,11 @@ impl Parts {
         part
     }
 
+    /// Whether any may follow.
+    pub(crate) fn are_followed(&self) -> bool {
+        !lock(&self.all).is_empty()
+    }
+
     /// So much is held now. The machine's alone: after every change, before the parent is told of it, and now and then.
     pub(crate) fn see(&self, amount: u64, now: Tick) {
         lock(&self.all).retain(|part| {

@@ -46,6 +46,7 @@ impl<'a> Waiting<'a> {
     pub(crate) fn of(gate: &'a Gate, n: u64) -> Self {
         gate.tally.wait(n);
         gate.costs.add(n);
+        gate.tally.touch();
         Self { gate, n }
     }
 }
@@ -54,5 +55,6 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.gate.tally.wait_no_more(self.n);
         self.gate.costs.remove(self.n);
+        self.gate.tally.touch();
     }
 }

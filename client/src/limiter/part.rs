@@ -21,7 +21,11 @@ impl Limiter {
     /// The part of the share that has been held for this long. `None` of a limit of this process's own.
     pub(crate) fn follow(&self, window: Span) -> Option<Arc<Part>> {
         let parts = &self.gate.parts;
-        self.own.is_none().then(|| parts.follow(window, self.now()))
+        self.own.is_none().then(|| {
+            let part = parts.follow(window, self.now());
+            self.gate.tally.touch();
+            part
+        })
     }
 
     /// Whether a share may be used at `now`.

@@ -303,10 +303,12 @@ impl Limiter {
             let me = sync::become_somebody();
             let purse = self.gate.cell.purse(me);
             let counted = purse.denied(me);
-            if !counted {
-                self.gate.tally.denied(1);
+            match counted {
+                None => self.gate.tally.denied(1),
+                Some(true) => self.gate.tally.touch(),
+                Some(false) => {}
             }
-            return counted;
+            return counted.is_some();
         }
         if self.counts {
             self.gate.tally.denied(1);

@@ -15,17 +15,22 @@ use aliquot_core::share::Share;
 use aliquot_core::unit::{BudgetId, Scale, Span, Tick};
 use aliquot_wire::limits::LINES_MAX;
 use aliquot_wire::session::{ClientMessage, Interned, KeyRefusal};
-use std::collections::BTreeMap;
+use rand::RngExt;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Where a key stands.
 #[derive(Debug)]
 struct Entry {
+    /// Where callers mark that something was asked of it.
+    place: Option<usize>,
     /// Its cell's machine side, while the machine has no budget for it.
     decider: Option<CellDecider>,
     budget: Option<BudgetId>,
-    /// When to ask for its name (again); `None` while it has one or was asked for.
+    /// When to ask for its name (again); `None` while it needs none.
     ask_at: Option<Tick>,
+    /// Whether it was asked for, and no budget came nor a refusal.
+    pending: bool,
     /// How often a node had to be asked.
     asked: u32,
 }
@@ -34,6 +39,12 @@ struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     entries: BTreeMap<Key, Entry>,
+    /// When to ask for which.
+    due: BTreeSet<(Tick, Key)>,
+    /// How many are pending.
+    pending: usize,
+    /// The budgets of those that have one, by their places.
+    placed: Vec<Option<BudgetId>>,
     /// As many as were forgotten under the present edge, each as often as it was.
     gone: usize,
     /// Of these, since a node was dialled: the next edge begins with them.
@@ -44,10 +55,16 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// A key that no rule names is asked for again after so long: a rule may be made.
+    /// A key that no rule names is asked for again after so long: a rule may be made. So is one of
+    /// which nothing was heard.
     const ASK_AGAIN: Span = Span::from_secs(5);
     /// A budget that is being made is asked for again after so long, doubled each time.
     const ASK_SOON: Span = Span::from_millis(10);
+    /// It is asked for so often before others have their turn.
+    const ASK_SOON_TIMES: u32 = 7;
+    /// Maximum number of keys that are asked for at a time: of many new ones the others wait until
+    /// these are known.
+    const PENDING_MAX: usize = 1_024;
     /// It is looked so often for keys that nobody needs any more.
     const SWEEP_EVERY: Span = Span::from_secs(5);
     /// So many forgotten keys are much: an eighth of what a message can speak of.
@@ -87,18 +104,87 @@ impl Keys {
         self.entries.get(&key)?.budget
     }
 
+    /// The budget of the key that is marked at that place.
+    pub(super) fn budget_at(&self, place: usize) -> Option<BudgetId> {
+        self.placed.get(place).copied().flatten()
+    }
+
+    /// When the next key is to be asked for; `None` if none is, or others must be known before.
+    pub(super) fn next_ask(&self) -> Option<Tick> {
+        let (at, key) = self.due.first()?;
+        let entry = self.entries.get(key)?;
+        (entry.pending || self.pending < Self::PENDING_MAX).then_some(*at)
+    }
+
     /// Another node is asked: what was asked of the former one may never be answered.
     pub(super) fn forget_asked(&mut self) {
-        for entry in self.entries.values_mut() {
-            if entry.budget.is_none() && entry.ask_at.is_none() {
-                entry.ask_at = Some(Tick::from_nanos(0));
-            }
+        let pending = self.entries.iter().filter(|(_, entry)| entry.pending);
+        let pending: Vec<Key> = pending.map(|(key, _)| key.clone()).collect();
+        for key in pending {
+            self.settle(&key);
+            self.ask_at(&key, Tick::from_nanos(0));
         }
+    }
+
+    /// The next time that a key is asked for.
+    fn ask_at(&mut self, key: &Key, at: Tick) {
+        let Some(entry) = self.entries.get_mut(key) else {
+            return;
+        };
+        if let Some(before) = entry.ask_at.replace(at) {
+            self.due.remove(&(before, key.clone()));
+        }
+        self.due.insert((at, key.clone()));
+    }
+
+    /// A key is pending no more, and not asked for.
+    fn settle(&mut self, key: &Key) -> Option<&mut Entry> {
+        let entry = self.entries.get_mut(key)?;
+        if let Some(before) = entry.ask_at.take() {
+            self.due.remove(&(before, key.clone()));
+        }
+        self.pending -= usize::from(std::mem::take(&mut entry.pending));
+        Some(entry)
+    }
+
+    /// The keys to ask for at `now`. Each is asked for again if nothing is heard of it.
+    fn take_due(&mut self, now: Tick) -> Vec<Key> {
+        let mut keys = Vec::new();
+        while keys.len() < Self::PENDING_MAX && self.next_ask().is_some_and(|at| at <= now) {
+            let Some((_, key)) = self.due.pop_first() else {
+                break;
+            };
+            let Some(entry) = self.entries.get_mut(&key) else {
+                continue;
+            };
+            entry.ask_at = None;
+            self.pending += usize::from(!std::mem::replace(&mut entry.pending, true));
+            self.ask_at(&key, now.after(Self::ASK_AGAIN));
+            keys.push(key);
+        }
+        keys
+    }
+
+    /// The budget that a place's key has now.
+    fn place(&mut self, place: Option<usize>, budget: Option<BudgetId>) {
+        let Some(place) = place else { return };
+        if self.placed.len() <= place {
+            self.placed.resize(place + 1, None);
+        }
+        self.placed[place] = budget;
+    }
+
+    fn remove(&mut self, key: &Key) -> Option<Entry> {
+        self.settle(key)?;
+        let entry = self.entries.remove(key)?;
+        self.place(entry.place, None);
+        Some(entry)
     }
 
     /// Everything that decides: deciders without a budget, and the budgets of the others.
     pub(super) fn take_all(&mut self) -> (Vec<CellDecider>, Vec<BudgetId>) {
         let entries = std::mem::take(&mut self.entries);
+        (self.due, self.pending, self.placed) = Default::default();
         let (mut deciders, mut names) = (Vec::new(), Vec::new());
         for entry in entries.into_values() {
             deciders.extend(entry.decider);
@@ -129,7 +215,7 @@ impl Session {
     }
 
     fn forget(&mut self, key: &Key, now: Tick) {
-        let Some(entry) = self.keys.entries.remove(key) else {
+        let Some(entry) = self.keys.remove(key) else {
             return;
         };
         self.keys.gone += 1;
@@ -141,18 +227,22 @@ impl Session {
     }
 
     fn meet(&mut self, key: Key, gate: Arc<Gate>, now: Tick) {
+        let place = gate.tally.place();
         let mut decider = CellDecider::new(gate);
         if self.closing {
             decider.rule(Mark::Closed, Scale::WHOLE, Share::EMPTY, now);
             return;
         }
         let entry = Entry {
+            place,
             decider: Some(decider),
             budget: None,
-            ask_at: Some(now),
+            ask_at: None,
+            pending: false,
             asked: 0,
         };
-        self.keys.entries.insert(key, entry);
+        self.keys.entries.insert(key.clone(), entry);
+        self.keys.ask_at(&key, now);
     }
 
     /// Modes that have changed are shown to those who decide.
@@ -167,21 +257,21 @@ impl Session {
         }
     }
 
+    /// Whether the node may be asked for names.
+    pub(super) fn may_ask(&self) -> bool {
+        let room = self.link().is_some_and(crate::transport::Link::has_room);
+        room && !self.closing && !self.keys.is_full()
+    }
+
     /// Asks for the names that are due.
     pub(super) fn intern(&mut self, now: Tick) {
+        if !self.may_ask() {
+            return;
+        }
         let Some(link) = self.roaming.link() else {
             return;
         };
-        if self.closing || !link.has_room() || self.keys.is_full() {
-            return;
-        }
-        let mut keys = Vec::new();
-        for (key, entry) in &mut self.keys.entries {
-            if entry.ask_at.is_some_and(|at| now >= at) && keys.len() < LINES_MAX {
-                entry.ask_at = None;
-                keys.push(key.clone());
-            }
-        }
+        let keys = self.keys.take_due(now);
         if !keys.is_empty() {
             link.send(&ClientMessage::Intern(keys));
         }
@@ -189,25 +279,28 @@ impl Session {
 
     /// What keys are called from now on.
     pub(super) fn learn(&mut self, names: Vec<Interned>, now: Tick) {
+        // Keys that were refused together are asked for together, and not when others ask.
+        let part = self.rng.random_range(500..=1_000);
         for Interned { key, budget } in names {
             match budget {
                 Ok(budget) => self.name(&key, budget, now),
-                Err(refusal) => self.refused(&key, refusal, now),
+                Err(refusal) => self.refused(&key, refusal, part, now),
             }
         }
     }
 
     fn name(&mut self, key: &Key, budget: BudgetId, now: Tick) {
-        let Some(entry) = self.keys.entries.get_mut(key) else {
+        let Some(entry) = self.keys.settle(key) else {
             return;
         };
-        entry.ask_at = None;
         if entry.budget == Some(budget) {
             return;
         }
         let former = entry.budget.replace(budget);
+        let (place, ours) = (entry.place, entry.decider.take());
+        self.keys.place(place, Some(budget));
         let retired = former.and_then(|former| self.machine.retire(former, now));
-        let Some(mut decider) = entry.decider.take().or(retired) else {
+        let Some(mut decider) = ours.or(retired) else {
             return;
         };
         decider.rule(Mark::Cold, Scale::WHOLE, Share::EMPTY, now);
@@ -215,19 +308,24 @@ impl Session {
             .claim_with(budget, Claim::default(), decider, now);
     }
 
-    fn refused(&mut self, key: &Key, refusal: KeyRefusal, now: Tick) {
-        let Some(entry) = self.keys.entries.get_mut(key) else {
+    /// A key has no budget, or none yet: it is asked for again, after `part` thousandths of the
+    /// time that is usual.
+    fn refused(&mut self, key: &Key, refusal: KeyRefusal, part: u64, now: Tick) {
+        let Some(entry) = self.keys.settle(key) else {
             return;
         };
         if let Some(former) = entry.budget.take() {
             entry.decider = self.machine.retire(former, now);
         }
         entry.asked = entry.asked.saturating_add(1);
+        let asked = entry.asked;
         let (mark, again) = match (refusal, self.config.default_rule) {
-            (KeyRefusal::NotYet, _) => {
-                let soon = Keys::ASK_SOON.times_or_max(1 << entry.asked.min(7));
-                (Mark::Cold, soon)
+            (KeyRefusal::NotYet, _) if asked <= Keys::ASK_SOON_TIMES => {
+                // Nobody else has its turn: it is about to come.
+                entry.pending = true;
+                (Mark::Cold, Keys::ASK_SOON.times_or_max(1 << asked))
             }
+            (KeyRefusal::NotYet, _) => (Mark::Cold, Keys::ASK_AGAIN),
             // A budget there is, but none for this key: no rule of one's own replaces it.
             (KeyRefusal::TooManyInstances, _) | (_, DefaultRule::Deny) => {
                 (Mark::NoBudget, Keys::ASK_AGAIN)
@@ -235,7 +333,6 @@ impl Session {
             (_, DefaultRule::Allow) => (Mark::Open, Keys::ASK_AGAIN),
             (_, DefaultRule::Local { .. }) => (Mark::Forever, Keys::ASK_AGAIN),
         };
-        entry.ask_at = Some(now.after(again));
         let (scale, share) = match mark {
             Mark::Forever => self.config.local,
             _ => (Scale::WHOLE, Share::EMPTY),
@@ -245,5 +342,20 @@ impl Session {
         {
             decider.rule(mark, scale, share, now);
         }
+        let (place, pending) = (entry.place, entry.pending);
+        self.keys.pending += usize::from(pending);
+        self.keys.place(place, None);
+        let again = Span::from_nanos(again.nanos() / 1_000 * part);
+        self.keys.ask_at(key, now.after(again));
+    }
+
+    /// Tells the machine of what callers asked since it was last told.
+    pub(super) fn see_asked(&mut self) {
+        let (keys, machine) = (&self.keys, &mut self.machine);
+        self.shared.touched.take(|place| {
+            if let Some(budget) = keys.budget_at(place) {
+                machine.touch(budget);
+            }
+        });
     }
 }

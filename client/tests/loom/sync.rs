@@ -29,6 +29,7 @@ pub(crate) enum Bug {
     LeaseUnseen,
     LeaseBeforeEpoch,
     LeaseAfterPurse,
+    Unmarked,
 }
 
 /// Lets the other threads of the model go on.

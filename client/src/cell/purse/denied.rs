@@ -6,17 +6,18 @@ use crate::sync::{self, Ordering};
 impl Purse {
     const OFTEN: u64 = 256;
 
-    /// Counts a refusal, if this is where `me` does that or nobody does.
+    /// Counts a refusal, if this is where `me` does that or nobody does. Whether nobody did before:
+    /// then the session does not look here unless it is told to.
     #[inline]
-    pub(crate) fn denied(&self, me: u32) -> bool {
+    pub(crate) fn denied(&self, me: u32) -> Option<bool> {
         let known = me != sync::NOBODY;
         let mine = known && self.denier.load(Ordering::Relaxed) == u64::from(me);
         if !mine && !self.count_for(me) {
-            return false;
+            return None;
         }
         let denied = self.denied.load(Ordering::Relaxed);
         self.denied.store(denied.wrapping_add(1), Ordering::Relaxed);
-        true
+        Some(!mine)
     }
 
     /// The same for who counted here a moment ago, but once in [`Purse::OFTEN`] times, when that is to be found out anew. If another thread
