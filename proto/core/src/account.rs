@@ -96,6 +96,12 @@ impl Account {
         self.open.iter()
     }
 
+    /// How long what stays booked of a closed edge outlives its lease, if anything does.
+    #[must_use]
+    pub fn linger_of(&self, child: Incarnation) -> Option<Span> {
+        self.kept.get(&child).map(|kept| kept.linger)
+    }
+
     /// What stays booked of closed edges.
     pub fn kept(&self) -> impl Iterator<Item = (Incarnation, &Kept)> {
         self.kept.iter().map(|(&child, kept)| (child, kept))

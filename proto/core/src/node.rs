@@ -12,6 +12,7 @@
 //! ```
 
 mod central;
+mod deadlines;
 mod deal;
 mod effort;
 mod leave;
@@ -34,6 +35,7 @@ use crate::share::{Kind, Share};
 use crate::unit::{BudgetId, Drift, Edge, Incarnation, Seq, Span, Term, Tick};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use deadlines::Deadlines;
 use effort::Effort;
 
 /// One budget at this node.
@@ -49,13 +51,15 @@ struct Desk {
 }
 
 /// One client's session.
-#[derive(Clone, Copy, Debug, Hash)]
+#[derive(Clone, Debug, Hash)]
 struct Session {
     /// Until when, on the node's clock, the client's lease may run: the
     /// greatest end of the node's own lease that any of its leases rode on.
     promised: Tick,
     /// The report that the last lease answered, and the lease.
     said: Option<(Seq, Span)>,
+    /// The budgets of which it was ever given something: all that it holds anything of.
+    given: BTreeSet<BudgetId>,
 }
 
 /// What the shell must do for a node.
@@ -76,6 +80,7 @@ pub struct Node {
     ledger: Ledger,
     desks: BTreeMap<BudgetId, Desk>,
     sessions: BTreeMap<Incarnation, Session>,
+    deadlines: Deadlines,
     /// Until when something kept of a closed session must stay booked.
     kept_until: BTreeMap<(BudgetId, Incarnation), Tick>,
     next_client: Incarnation,
@@ -118,6 +123,7 @@ impl Node {
             ledger: Ledger::bounded(Term::new(0), Child::CLAIMS_MAX),
             desks: BTreeMap::new(),
             sessions: BTreeMap::new(),
+            deadlines: Deadlines::default(),
             kept_until: BTreeMap::new(),
             next_client: Incarnation::new(1),
             outputs: Vec::new(),

@@ -84,6 +84,9 @@ impl Node {
             .plus(more)
             .and_then(|given| desk.account.grant(wish.child, period, given).ok());
         if granted.is_some() {
+            if let Some(session) = self.sessions.get_mut(&wish.child) {
+                session.given.insert(budget);
+            }
             self.ledger.tell_child(wish.child, budget);
         }
         self.refit(budget, now);

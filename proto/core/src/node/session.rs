@@ -6,6 +6,7 @@ use crate::ledger::ReportError;
 use crate::message::{Answer, AnswerLine, FloorRelease, Report};
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Edge, Incarnation, Seq, Span, Tick};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::ops::Bound;
 
@@ -35,8 +36,10 @@ impl Node {
         let session = Session {
             promised: now,
             said: None,
+            given: BTreeSet::new(),
         };
         self.sessions.insert(client, session);
+        self.deadlines.begin(client, now);
         self.ledger.open(edge, now);
         Some(edge)
     }
@@ -159,9 +162,28 @@ impl Node {
     }
 
     fn holds_nothing(&self, client: Incarnation) -> bool {
-        self.desks
-            .values()
-            .all(|desk| desk.account.holding(client).is_zero())
+        self.debug_given(client);
+        let session = self.sessions.get(&client);
+        let mut given = session.iter().flat_map(|session| &session.given);
+        given.all(|budget| {
+            let desk = self.desks.get(budget);
+            desk.is_none_or(|desk| desk.account.holding(client).is_zero())
+        })
+    }
+
+    /// A session holds nothing of a budget of which nothing is noted as given to it.
+    fn debug_given(&self, client: Incarnation) {
+        let noted = |budget| {
+            let session = self.sessions.get(&client);
+            session.is_some_and(|session| session.given.contains(budget))
+        };
+        let mut desks = self.desks.iter();
+        debug_assert!(
+            desks.all(|(budget, desk)| {
+                noted(budget) || desk.account.open().all(|(child, _)| child != client)
+            }),
+            "a session holds what nobody noted"
+        );
     }
 
     /// Renews a session's lease by its report `seq`, if that may be. Either way it is answered.
@@ -204,7 +226,9 @@ impl Node {
             && self.is_leased(now)
             && let Some(session) = self.sessions.get_mut(&client)
         {
-            session.promised = session.promised.max(until);
+            let before = session.promised;
+            session.promised = before.max(until);
+            self.deadlines.renew(client, before, session.promised);
             session.said = Some((seq, rest));
             return true;
         }
@@ -218,15 +242,16 @@ impl Node {
 
     /// Ends a session at `now`: all it held is free, except floors and permits.
     pub(super) fn close_session(&mut self, client: Incarnation, now: Tick) {
+        self.debug_given(client);
         let Some(session) = self.sessions.remove(&client) else {
             return;
         };
+        self.deadlines.end(client, session.promised);
         self.keep_tally(client);
         self.ledger.close(client);
         self.told.remove(&client);
         self.asking.remove(&client);
-        let budgets: Vec<BudgetId> = self.desks.keys().copied().collect();
-        for budget in budgets {
+        for budget in session.given {
             let Some(desk) = self.desks.get_mut(&budget) else {
                 continue;
             };
@@ -235,13 +260,11 @@ impl Node {
             if desk.account.spent() != spent {
                 self.spent.insert(budget);
             }
-            let linger = desk
-                .account
-                .kept()
-                .find_map(|(life, kept)| (life == client).then_some(kept.linger));
+            let linger = desk.account.linger_of(client);
             if let Some(linger) = linger {
                 let until = session.promised.after(linger);
                 self.kept_until.insert((budget, client), until);
+                self.deadlines.keep(budget, client, until);
             }
             if freed.is_empty() && linger.is_none() {
                 continue;
@@ -270,43 +293,29 @@ impl Node {
 
     /// Closes sessions whose every lease is over; of many, some now and some with the next ticks.
     pub(super) fn expire_sessions(&mut self, now: Tick) {
-        let over = self
-            .sessions
-            .iter()
-            .filter(|(_, session)| now >= session.promised && session.said.is_some());
+        let over = self.deadlines.over(now);
         let count = over.clone().count();
         let many = count >= Self::MANY && count.saturating_mul(10) >= self.sessions.len();
-        let over: Vec<Incarnation> = over
-            .filter(|(_, session)| !many || now.since(session.promised) >= Self::AT_LONGEST)
-            .map(|(&client, _)| client)
-            .take(Self::CLOSINGS)
+        let over: BTreeSet<Incarnation> = over
+            .filter(|(until, _)| !many || now.since(*until) >= Self::AT_LONGEST)
+            .map(|(_, client)| client)
             .collect();
-        for client in over {
+        for client in over.into_iter().take(Self::CLOSINGS) {
             self.close_session(client, now);
         }
         // A session that never had a lease holds nothing; it may wait a while for its first.
         let silent = self.patience().times_or_max(2);
-        let idle: Vec<Incarnation> = self
-            .sessions
-            .iter()
-            .filter(|(_, session)| session.said.is_none() && now.since(session.promised) > silent)
-            .map(|(&client, _)| client)
-            .collect();
-        for client in idle {
+        for client in self.deadlines.idle(|opened| now.since(opened) > silent) {
             self.close_session(client, now);
         }
     }
 
     /// Forgets what was kept of closed sessions, once its wait is over.
     pub(super) fn expire_kept(&mut self, now: Tick) {
-        let over: Vec<(BudgetId, Incarnation)> = self
-            .kept_until
-            .iter()
-            .filter(|&(_, &until)| now > until)
-            .map(|(&kept, _)| kept)
-            .collect();
-        for (budget, client) in over {
-            self.kept_until.remove(&(budget, client));
+        for (budget, client) in self.deadlines.take_kept(now) {
+            if self.kept_until.remove(&(budget, client)).is_none() {
+                continue;
+            }
             if let Some(desk) = self.desks.get_mut(&budget) {
                 desk.account.forget(client);
             }
