@@ -33,6 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     tonic_prost_build::configure()
         .build_client(services)
         .build_server(services)
+        .codec_path("crate::buffers::SmallCodec")
         .bytes(".")
         .btree_map(".")
         .compile_fds(files)?;

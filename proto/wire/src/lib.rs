@@ -29,6 +29,8 @@
 
 mod answer;
 mod budget;
+#[cfg(feature = "services")]
+mod buffers;
 mod codec;
 mod common;
 mod error;

@@ -1,0 +1,56 @@
+//! Messages of services in small buffers.
+
+use prost::Message;
+use std::fmt;
+use std::marker::PhantomData;
+use tonic::codec::{BufferSettings, Codec};
+use tonic_prost::ProstCodec;
+
+/// Encodes and decodes as [`ProstCodec`] does, in buffers that begin small and grow.
+///
+/// A stream keeps two buffers as long as it lives, and a node has a stream for each session: of
+/// thousands that say little, buffers of 8 KiB were the greater part of what a session took.
+pub struct SmallCodec<T, U>(PhantomData<(T, U)>);
+
+impl<T, U> SmallCodec<T, U> {
+    /// Bytes that a buffer begins with: most reports and answers of a few keys fit.
+    const BEGINS_WITH: usize = 1_024;
+
+    /// Bytes after which a stream lets others have their turn.
+    const YIELDS_AFTER: usize = 32 * 1_024;
+
+    fn settings() -> BufferSettings {
+        BufferSettings::new(Self::BEGINS_WITH, Self::YIELDS_AFTER)
+    }
+}
+
+impl<T, U> Default for SmallCodec<T, U> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<T, U> fmt::Debug for SmallCodec<T, U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SmallCodec").finish()
+    }
+}
+
+impl<T, U> Codec for SmallCodec<T, U>
+where
+    T: Message + Send + 'static,
+    U: Message + Default + Send + 'static,
+{
+    type Encode = T;
+    type Decode = U;
+    type Encoder = <ProstCodec<T, U> as Codec>::Encoder;
+    type Decoder = <ProstCodec<T, U> as Codec>::Decoder;
+
+    fn encoder(&mut self) -> Self::Encoder {
+        ProstCodec::<T, U>::raw_encoder(Self::settings())
+    }
+
+    fn decoder(&mut self) -> Self::Decoder {
+        ProstCodec::<T, U>::raw_decoder(Self::settings())
+    }
+}
