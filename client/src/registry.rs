@@ -126,9 +126,7 @@ impl Registry {
 
     /// Forgets what nobody has held or asked for in a while.
     pub(crate) fn sweep(&mut self, now: Now) {
-        let idle = |(used, _): &(Tick, Key)| now.at.since(*used) >= Self::IDLE;
-        let spare = self.spare(now);
-        for (_, key) in spare.into_iter().filter(idle) {
+        for (_, key) in self.spare(now, Self::IDLE) {
             self.forget(&key);
         }
     }
@@ -138,7 +136,7 @@ impl Registry {
         if now.at < self.vain_until {
             return false;
         }
-        let mut spare = self.spare(now);
+        let mut spare = self.spare(now, Span::ZERO);
         spare.sort_unstable();
         spare.truncate((most / Self::ROOM).max(1));
         for (_, key) in &spare {
@@ -150,12 +148,13 @@ impl Registry {
         !spare.is_empty()
     }
 
-    /// What could be forgotten, and since when it is of no use.
-    fn spare(&mut self, now: Now) -> Vec<(Tick, Key)> {
+    /// What could be forgotten and was of no use for so long, and since when it is.
+    fn spare(&mut self, now: Now, idle: Span) -> Vec<(Tick, Key)> {
         let mut spare = Vec::new();
         for (key, entry) in &mut self.entries {
             match entry.is_held() {
                 true => entry.used = entry.used.max(now.at),
+                false if now.at.since(entry.used) < idle => {}
                 false if entry.gate.may_be_forgotten(now.at, now.leased) => {
                     spare.push((entry.used, key.clone()));
                 }

@@ -39,8 +39,10 @@ struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     entries: BTreeMap<Key, Entry>,
-    /// When to ask for which.
-    due: BTreeSet<(Tick, Key)>,
+    /// When to ask for those that are not pending, as far as there is room.
+    waiting: BTreeSet<(Tick, Key)>,
+    /// When to ask again for those that are.
+    again: BTreeSet<(Tick, Key)>,
     /// How many are pending.
     pending: usize,
     /// The budgets of those that have one, by their places.
@@ -111,9 +113,14 @@ impl Keys {
 
     /// When the next key is to be asked for; `None` if none is, or others must be known before.
     pub(super) fn next_ask(&self) -> Option<Tick> {
-        let (at, key) = self.due.first()?;
-        let entry = self.entries.get(key)?;
-        (entry.pending || self.pending < Self::PENDING_MAX).then_some(*at)
+        let again = self.again.first();
+        let waiting = self.waiting.first().filter(|_| self.has_room());
+        let due = again.into_iter().chain(waiting);
+        due.map(|(at, _)| *at).min()
+    }
+
+    const fn has_room(&self) -> bool {
+        self.pending < Self::PENDING_MAX
     }
 
     /// Another node is asked: what was asked of the former one may never be answered.
@@ -131,38 +138,63 @@ impl Keys {
         let Some(entry) = self.entries.get_mut(key) else {
             return;
         };
+        let queue = match entry.pending {
+            true => &mut self.again,
+            false => &mut self.waiting,
+        };
         if let Some(before) = entry.ask_at.replace(at) {
-            self.due.remove(&(before, key.clone()));
+            queue.remove(&(before, key.clone()));
         }
-        self.due.insert((at, key.clone()));
+        queue.insert((at, key.clone()));
     }
 
     /// A key is pending no more, and not asked for.
     fn settle(&mut self, key: &Key) -> Option<&mut Entry> {
         let entry = self.entries.get_mut(key)?;
+        let was = std::mem::take(&mut entry.pending);
+        self.pending -= usize::from(was);
+        let queue = match was {
+            true => &mut self.again,
+            false => &mut self.waiting,
+        };
         if let Some(before) = entry.ask_at.take() {
-            self.due.remove(&(before, key.clone()));
+            queue.remove(&(before, key.clone()));
         }
-        self.pending -= usize::from(std::mem::take(&mut entry.pending));
         Some(entry)
     }
 
     /// The keys to ask for at `now`. Each is asked for again if nothing is heard of it.
     fn take_due(&mut self, now: Tick) -> Vec<Key> {
         let mut keys = Vec::new();
-        while keys.len() < Self::PENDING_MAX && self.next_ask().is_some_and(|at| at <= now) {
-            let Some((_, key)) = self.due.pop_first() else {
-                break;
+        while keys.len() < Self::PENDING_MAX {
+            let is_due = |due: &&(Tick, Key)| due.0 <= now;
+            let key = match self.again.first().filter(is_due) {
+                Some(_) => self.again.pop_first(),
+                None if !self.has_room() => None,
+                None => match self.waiting.first().filter(is_due) {
+                    Some(_) => self.waiting.pop_first(),
+                    None => None,
+                },
             };
-            let Some(entry) = self.entries.get_mut(&key) else {
-                continue;
-            };
-            entry.ask_at = None;
-            self.pending += usize::from(!std::mem::replace(&mut entry.pending, true));
+            let Some((_, key)) = key else { break };
+            if let Some(entry) = self.entries.get_mut(&key) {
+                entry.ask_at = None;
+                self.pending += usize::from(!std::mem::replace(&mut entry.pending, true));
+            }
             self.ask_at(&key, now.after(Self::ASK_AGAIN));
             keys.push(key);
         }
         keys
+    }
+
+    /// A key is pending, if there is room.
+    fn stay_pending(&mut self, key: &Key) {
+        if self.has_room()
+            && let Some(entry) = self.entries.get_mut(key)
+        {
+            entry.pending = true;
+            self.pending += 1;
+        }
     }
 
     /// The budget that a place's key has now.
@@ -184,7 +216,7 @@ impl Keys {
     /// Everything that decides: deciders without a budget, and the budgets of the others.
     pub(super) fn take_all(&mut self) -> (Vec<CellDecider>, Vec<BudgetId>) {
         let entries = std::mem::take(&mut self.entries);
-        (self.due, self.pending, self.placed) = Default::default();
+        (self.waiting, self.again, self.pending, self.placed) = Default::default();
         let (mut deciders, mut names) = (Vec::new(), Vec::new());
         for entry in entries.into_values() {
             deciders.extend(entry.decider);
@@ -314,6 +346,7 @@ impl Session {
         let Some(entry) = self.keys.settle(key) else {
             return;
         };
+        let mut pending = false;
         if let Some(former) = entry.budget.take() {
             entry.decider = self.machine.retire(former, now);
         }
@@ -321,8 +354,8 @@ impl Session {
         let asked = entry.asked;
         let (mark, again) = match (refusal, self.config.default_rule) {
             (KeyRefusal::NotYet, _) if asked <= Keys::ASK_SOON_TIMES => {
-                // Nobody else has its turn: it is about to come.
-                entry.pending = true;
+                // It is about to come: nobody else has its turn.
+                pending = true;
                 (Mark::Cold, Keys::ASK_SOON.times_or_max(1 << asked))
             }
             (KeyRefusal::NotYet, _) => (Mark::Cold, Keys::ASK_AGAIN),
@@ -342,8 +375,10 @@ impl Session {
         {
             decider.rule(mark, scale, share, now);
         }
-        let (place, pending) = (entry.place, entry.pending);
-        self.keys.pending += usize::from(pending);
+        let place = entry.place;
+        if pending {
+            self.keys.stay_pending(key);
+        }
         self.keys.place(place, None);
         let again = Span::from_nanos(again.nanos() / 1_000 * part);
         self.keys.ask_at(key, now.after(again));

@@ -33,6 +33,7 @@ mod refunds;
 #[path = "../../src/shape/log/ring.rs"]
 mod ring;
 mod sync;
+mod touches;
 
 use aliquot_core::budget::BudgetDraft;
 use aliquot_core::client::{Decider, Right};

@@ -5,6 +5,7 @@ mod forgotten;
 mod frozen;
 mod layer;
 mod line;
+mod many;
 mod modes;
 mod node;
 mod shares;

@@ -58,6 +58,10 @@ pub(crate) struct Inner {
     /// Questions, and those of them that were there before.
     pub(crate) asked: Vec<Ask>,
     pub(crate) releases: u64,
+    /// Whether all budgets are still being made.
+    pub(crate) unmade: bool,
+    /// What it was asked the names of, by message.
+    pub(crate) interned: Vec<Vec<Key>>,
 }
 
 /// A node in this process.
@@ -113,6 +117,8 @@ impl FakeNode {
             kept: Vec::new(),
             asked: Vec::new(),
             releases: 0,
+            unmade: false,
+            interned: Vec::new(),
         };
         let node = Self {
             address,
@@ -214,6 +220,7 @@ impl Inner {
         let name = |key: &Key| Interned {
             key: key.clone(),
             budget: match self.budgets.get(key) {
+                _ if self.unmade => Err(KeyRefusal::NotYet),
                 Some((id, _)) => Ok(*id),
                 None => Err(KeyRefusal::NoRule),
             },
@@ -248,6 +255,7 @@ impl Inner {
             ClientMessage::Open(_) => panic!("a session is opened once"),
             ClientMessage::Intern(keys) => {
                 let names = NodeMessage::Interned(self.names(&keys)).to_message();
+                self.interned.push(keys);
                 if let Some(outgoing) = self.sessions.get(&client) {
                     let _ = outgoing.try_send(Ok(names));
                 }
