@@ -298,7 +298,7 @@ impl State {
     /// Whether a template has as many keys as it may have: no other one begins.
     #[must_use]
     pub fn is_full(&self, rule: RuleId) -> bool {
-        let living = u64::try_from(self.index.of_rule.count(&rule)).unwrap_or(u64::MAX);
+        let living = self.generations_of(rule);
         let template = self.rules.get(&rule).map(|rule| &rule.budget);
         let template = template.filter(|budget| budget.key().is_template());
         template.is_some_and(|budget| living >= budget.max_keys())
@@ -321,6 +321,12 @@ impl State {
     /// The generations of one rule, those that are wound up too.
     pub fn budgets_of(&self, rule: RuleId) -> impl Iterator<Item = (BudgetId, &Generation)> {
         self.named(self.index.of_rule.of(rule))
+    }
+
+    /// Number of generations of a rule that have not ended.
+    #[must_use]
+    pub fn generations_of(&self, rule: RuleId) -> u64 {
+        u64::try_from(self.index.of_rule.count(&rule)).unwrap_or(u64::MAX)
     }
 
     /// The generations of which something is kept of a closed life.

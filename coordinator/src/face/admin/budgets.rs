@@ -2,7 +2,7 @@
 
 use super::{AdminService, not_written};
 use crate::face::backend::View;
-use aliquot_core::budget::{Budget, BudgetDraft, KeyPattern};
+use aliquot_core::budget::{Budget, BudgetDraft, FieldError, KeyPattern};
 use aliquot_core::command::Command;
 use aliquot_core::state::{Effect, Rule, State};
 use aliquot_core::unit::{Incarnation, RuleId};
@@ -10,6 +10,7 @@ use aliquot_wire::admin::{
     ApplyBudgets, BudgetsOutcome, DeleteBudget, Deleted, Difference, ListBudgets, Mode, Refusal,
     RuleView, Rules,
 };
+use std::sync::Arc;
 use tonic::Status;
 
 /// What a set of budgets would do.
@@ -24,7 +25,12 @@ pub(super) struct Plan {
 impl AdminService {
     /// Holds a set against what is committed.
     pub(super) async fn plan(&self, drafts: Vec<BudgetDraft>) -> Result<Plan, Status> {
-        self.look_fenced(move |view| Plan::of(view, drafts)).await
+        let (refusals, budgets) = Plan::read(drafts);
+        let (places, budgets) = budgets.into_iter().unzip();
+        let seen = self
+            .look_fenced(move |view| Seen::of(view, budgets))
+            .await?;
+        Ok(Plan::of(refusals, places, seen))
     }
 
     pub(super) async fn apply(&self, apply: ApplyBudgets) -> Result<BudgetsOutcome, Status> {
@@ -109,32 +115,63 @@ impl AdminService {
 }
 
 impl Plan {
-    fn of(view: &View<'_>, drafts: Vec<BudgetDraft>) -> Self {
-        let mut outcome = BudgetsOutcome::default();
-        let mut budgets = Vec::new();
+    /// What is wrong with the drafts by themselves, and the budgets that are not wrong, each with
+    /// its place.
+    fn read(drafts: Vec<BudgetDraft>) -> (Vec<Refusal>, Vec<(u32, Budget)>) {
+        let (mut refusals, mut budgets) = (Vec::new(), Vec::new());
         for (index, draft) in (0_u32..).zip(drafts) {
             match draft.validate() {
                 Ok(budget) => budgets.push((index, budget)),
-                Err(errors) => outcome.refusals.push(Refusal { index, errors }),
+                Err(errors) => refusals.push(Refusal { index, errors }),
             }
         }
-        let (places, all): (Vec<u32>, Vec<Budget>) = budgets.iter().cloned().unzip();
-        for (place, errors) in view.state.refusals_of(&[], &all) {
+        (refusals, budgets)
+    }
+
+    fn of(mut refusals: Vec<Refusal>, places: Vec<u32>, seen: Seen) -> Self {
+        for (place, errors) in seen.refusals {
             if let Some(&index) = places.get(place) {
-                outcome.refusals.push(Refusal { index, errors });
+                refusals.push(Refusal { index, errors });
             }
         }
-        outcome.refusals.sort_by_key(|refusal| refusal.index);
-        let mut puts = Vec::new();
-        for (index, budget) in budgets {
-            if let Some(difference) = difference(view.state, &budget) {
-                outcome.differences.push(difference);
+        refusals.sort_by_key(|refusal| refusal.index);
+        let (mut differences, mut puts) = (Vec::new(), Vec::new());
+        for (index, (before, budget)) in places.into_iter().zip(seen.budgets) {
+            if let Some(difference) = difference(before.as_deref(), &budget) {
+                differences.push(difference);
                 puts.push((index, budget));
             }
         }
         Self {
-            outcome,
+            outcome: BudgetsOutcome {
+                refusals,
+                differences,
+            },
             puts,
+            creator: seen.creator,
+        }
+    }
+}
+
+/// What the actor is asked of a set: what others can do is left to them, since
+/// it does nothing else meanwhile.
+struct Seen {
+    refusals: Vec<(usize, Vec<FieldError>)>,
+    /// Each budget after what is in force for its key.
+    budgets: Vec<(Option<Arc<Budget>>, Budget)>,
+    creator: Option<Incarnation>,
+}
+
+impl Seen {
+    fn of(view: &View<'_>, budgets: Vec<Budget>) -> Self {
+        let refusals = view.state.refusals_of(&[], &budgets);
+        let budgets = budgets.into_iter().map(|budget| {
+            let rule = view.state.rule_named(budget.key());
+            (rule.map(|(_, rule)| Arc::clone(&rule.budget)), budget)
+        });
+        Self {
+            refusals,
+            budgets: budgets.collect(),
             creator: view.creator(),
         }
     }
@@ -142,9 +179,8 @@ impl Plan {
 
 /// How a rule would change, if it would. Two rules are alike if they say the
 /// same; in what grains their generations count is not theirs to say.
-fn difference(state: &State, budget: &Budget) -> Option<Difference> {
-    let before = state.rule_named(budget.key());
-    let before = before.map(|(_, rule)| rule.budget.to_draft());
+fn difference(before: Option<&Budget>, budget: &Budget) -> Option<Difference> {
+    let before = before.map(Budget::to_draft);
     let after = Some(budget.to_draft());
     (before != after).then(|| Difference {
         key: budget.key().clone(),
@@ -154,25 +190,24 @@ fn difference(state: &State, budget: &Budget) -> Option<Difference> {
 }
 
 pub(super) fn get(state: &State, pattern: &KeyPattern) -> Option<RuleView> {
-    let (rule, found) = state.rule_named(pattern)?;
-    Some(view(state, rule, found))
+    let (id, rule) = state.rule_named(pattern)?;
+    Some(view_of(state, id, rule))
 }
 
 pub(super) fn list(state: &State, list: ListBudgets) -> Rules {
     let mut after = state.rules_after(list.after);
-    let page: Vec<_> = after.by_ref().take(list.limit as usize).collect();
-    let rules = page.into_iter().map(|(id, rule)| view(state, id, rule));
+    let page = after.by_ref().take(list.limit as usize);
+    let rules = page.map(|(id, rule)| view_of(state, id, rule)).collect();
     Rules {
-        rules: rules.collect(),
+        rules,
         more: after.next().is_some(),
     }
 }
 
-fn view(state: &State, id: RuleId, rule: &Rule) -> RuleView {
-    let living = state.budgets_of(id).filter(|(_, it)| !it.winding);
+fn view_of(state: &State, id: RuleId, rule: &Rule) -> RuleView {
     RuleView {
         rule: id,
         budget: rule.budget.as_ref().clone(),
-        instances: living.count() as u64,
+        instances: state.generations_of(id),
     }
 }
