@@ -3,8 +3,8 @@
 use super::Failure;
 use crate::config::{Config, Loaded, LogConfig, LogFormat};
 use crate::serve::{self, Apart, ServeError};
-use aliquot_budgets::Found;
 use aliquot_core::budget::Budget;
+use aliquot_wire::limits::PAGE_MAX;
 use futures_util::future::{BoxFuture, FutureExt};
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
@@ -125,12 +125,16 @@ fn first_budgets(config: &Config) -> Result<Vec<Budget>, String> {
         return Ok(Vec::new());
     };
     let found = aliquot_budgets::read(&[path.display().to_string()]);
-    let found = found.map_err(|failure| failure.to_string())?;
-    let validated = found.into_iter().map(|Found { place, draft }| {
-        draft.validate().map_err(|errors| {
-            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-            format!("{place}: {}", errors.join("; "))
-        })
-    });
-    validated.collect()
+    let budgets = found.and_then(|found| aliquot_budgets::validate(&found));
+    let budgets = budgets.map_err(|failure| failure.to_string())?;
+    // They are one entry of the log.
+    if budgets.len() > PAGE_MAX {
+        return Err(format!(
+            "{} holds {} budgets; a cluster is formed with at most {PAGE_MAX}: apply the others \
+             afterwards, with aliquot budget apply",
+            path.display(),
+            budgets.len()
+        ));
+    }
+    Ok(budgets)
 }

@@ -1,11 +1,18 @@
 //! Budget files: YAML or TOML, one budget or many. Whoever reads budgets from
 //! text reads them here: the command line, a node at its founding, simulators.
 
-use aliquot_core::budget::BudgetDraft;
-use aliquot_wire::limits::PAGE_MAX;
+mod tree;
+
+use aliquot_core::budget::{Budget, BudgetDraft, FIELDS, FieldError};
+use serde::Deserialize;
 use serde_json::Value;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fmt::{self, Display};
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
+use tree::{Node, Shape};
 
 /// The name that is most like `text`, if it is alike enough to be what was meant.
 ///
@@ -22,21 +29,100 @@ pub fn nearest<'a>(text: &str, names: impl Iterator<Item = &'a str>) -> Option<&
     (best.0 >= ALIKE).then_some(best.1)
 }
 
+/// The line of a file that a budget, or one of its fields, stands in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    file: Arc<str>,
+    line: u64,
+}
+
+impl Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
 /// A budget, and where it stands, for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The file, and the budget's key.
-    pub place: String,
-    /// What is written there; nothing of its values is checked yet.
+    place: Place,
+    fields: Vec<(&'static str, u64)>,
+    /// The budget as it is written; nothing of its values is checked yet.
     pub draft: BudgetDraft,
 }
 
-/// What was written cannot be read as budgets: where, what, and what may be.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Unreadable(String);
+impl Found {
+    /// The budget's place and key, such as `budgets.yaml:7, budget "reads"`.
+    #[must_use]
+    pub fn place(&self) -> String {
+        self.at(self.place.line)
+    }
 
-/// Reads the budgets of all files, `-` being standard input.
+    /// An error with the line of the field that it is about.
+    #[must_use]
+    pub fn wrong(&self, error: &FieldError) -> String {
+        let end = error.field.find(['.', '[']).unwrap_or(error.field.len());
+        let name = error.field.get(..end).unwrap_or_default();
+        let field = self.fields.iter().find(|(field, _)| *field == name);
+        let line = field.map_or(self.place.line, |(_, line)| *line);
+        format!("{}: {error}", self.at(line))
+    }
+
+    fn at(&self, line: u64) -> String {
+        let file = Arc::clone(&self.place.file);
+        format!("{}, budget {:?}", Place { file, line }, self.draft.key)
+    }
+}
+
+/// Everything that is wrong with what was written: where, what, and what may be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
+pub struct Unreadable {
+    problems: Vec<String>,
+}
+
+impl Unreadable {
+    /// Problems that are shown at most; those beyond are counted.
+    pub const SHOWN_MAX: usize = 1_000;
+
+    /// Every problem, in the order of the files.
+    #[must_use]
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+
+    fn unless_empty(problems: Vec<String>) -> Result<(), Self> {
+        if problems.is_empty() {
+            return Ok(());
+        }
+        Err(Self { problems })
+    }
+}
+
+impl From<String> for Unreadable {
+    fn from(problem: String) -> Self {
+        Self {
+            problems: vec![problem],
+        }
+    }
+}
+
+impl Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = self.problems.iter().take(Self::SHOWN_MAX);
+        for (index, problem) in shown.enumerate() {
+            let line = if index == 0 { "" } else { "\n" };
+            write!(f, "{line}{problem}")?;
+        }
+        match self.problems.len().saturating_sub(Self::SHOWN_MAX) {
+            0 => Ok(()),
+            more => write!(f, "\nand {more} more errors"),
+        }
+    }
+}
+
+/// Reads the budgets of all files, `-` being standard input. Takes time and
+/// memory in proportion to the files, of which there may be any number with any
+/// number of budgets.
 ///
 /// A file is one budget, or a list of them, or a table whose `budgets` is a
 /// list; in YAML there may be several such documents. A file whose name ends in
@@ -44,32 +130,59 @@ pub struct Unreadable(String);
 ///
 /// # Errors
 ///
-/// [`Unreadable`]: the first file that is missing or not understood, the first
-/// field that there is not, or more budgets than one atomic set may have.
+/// [`Unreadable`]: the first file that is missing or not understood; or every
+/// budget that has a field that there is not, or a value of a wrong type; or
+/// that there is no budget.
 pub fn read(paths: &[String]) -> Result<Vec<Found>, Unreadable> {
-    let mut found = Vec::new();
+    let (mut found, mut problems) = (Vec::new(), Vec::new());
     for path in paths {
+        let file: Arc<str> = named(path).into();
         let text = text_of(path)?;
-        let is_toml = Path::new(path)
-            .extension()
-            .is_some_and(|extension| extension == "toml");
-        let path = named(path);
-        let documents = parse(path, is_toml, &text)?;
-        for value in documents.into_iter().flat_map(budgets_of) {
-            let place = format!("{path}, budget {}", found.len() + 1);
-            let draft = draft_of(&place, value)?;
-            let place = format!("{path}, budget {:?}", draft.key);
-            found.push(Found { place, draft });
+        for node in documents_of(path, &text)?.into_iter().flat_map(budgets_of) {
+            match found_in(&file, node) {
+                Ok(budget) => found.push(budget),
+                Err(error) => problems.extend(error.problems),
+            }
         }
     }
-    let names: Vec<&str> = paths.iter().map(|path| named(path)).collect();
-    match found.len() {
-        0 => Err(Unreadable(format!("{} holds no budget", names.join(", ")))),
-        many if many > PAGE_MAX => Err(Unreadable(format!(
-            "{many} budgets are too many for one atomic set: at most {PAGE_MAX}"
-        ))),
-        _ => Ok(found),
+    Unreadable::unless_empty(problems)?;
+    if found.is_empty() {
+        let names: Vec<&str> = paths.iter().map(|path| named(path)).collect();
+        return Err(format!("{} holds no budget", names.join(", ")).into());
     }
+    Ok(found)
+}
+
+/// Validates budgets as one whole.
+///
+/// # Errors
+///
+/// [`Unreadable`]: every field of every budget that is wrong, and every key that
+/// is written a second time, with the place of the first.
+pub fn validate(found: &[Found]) -> Result<Vec<Budget>, Unreadable> {
+    let mut firsts: BTreeMap<&str, &Found> = BTreeMap::new();
+    let (mut budgets, mut problems) = (Vec::new(), Vec::new());
+    for it in found {
+        match it.draft.clone().validate() {
+            Ok(budget) => budgets.push(budget),
+            Err(errors) => problems.extend(errors.iter().map(|error| it.wrong(error))),
+        }
+        let key = it.draft.key.trim();
+        if key.is_empty() {
+            continue;
+        }
+        match firsts.entry(key) {
+            Entry::Vacant(entry) => {
+                entry.insert(it);
+            }
+            Entry::Occupied(first) => {
+                let (again, first) = (it.place(), &first.get().place);
+                problems.push(format!("{again}: is written at {first} already"));
+            }
+        }
+    }
+    Unreadable::unless_empty(problems)?;
+    Ok(budgets)
 }
 
 fn text_of(path: &str) -> Result<String, Unreadable> {
@@ -80,39 +193,59 @@ fn text_of(path: &str) -> Result<String, Unreadable> {
         std::fs::read_to_string(path)
     };
     let name = named(path);
-    read.map_err(|error| Unreadable(format!("{name} cannot be read: {error}")))
+    read.map_err(|error| format!("{name} cannot be read: {error}").into())
 }
 
 fn named(path: &str) -> &str {
     if path == "-" { "standard input" } else { path }
 }
 
-fn parse(path: &str, is_toml: bool, text: &str) -> Result<Vec<Value>, Unreadable> {
-    if is_toml {
-        let document = toml::from_str(text).map_err(|error| error.to_string());
-        return document
-            .map(|document| vec![document])
-            .map_err(|error| Unreadable(format!("{path} is not TOML: {}", error.trim_end())));
-    }
-    serde_saphyr::from_multiple(text).map_err(|error| {
-        // Advice for whoever writes a program.
-        let advice = ", set DuplicateKeyPolicy in Options if acceptable";
-        let error = error.to_string().replace(advice, "");
-        Unreadable(format!("{path} is not YAML: {error}"))
-    })
+fn documents_of(path: &str, text: &str) -> Result<Vec<Node>, Unreadable> {
+    let extension = Path::new(path).extension();
+    let (language, documents) = if extension.is_some_and(|extension| extension == "toml") {
+        ("TOML", Node::of_toml(text).map(|document| vec![document]))
+    } else {
+        ("YAML", Node::of_yaml(text))
+    };
+    let name = named(path);
+    documents.map_err(|error| format!("{name} is not {language}: {}", error.trim_end()).into())
 }
 
-fn budgets_of(document: Value) -> Vec<Value> {
-    match document {
-        Value::Null => Vec::new(),
-        Value::Array(budgets) => budgets,
-        Value::Object(mut table) if table.len() == 1 => match table.remove("budgets") {
-            Some(Value::Array(budgets)) => budgets,
-            Some(other) => vec![other],
-            None => vec![Value::Object(table)],
-        },
-        other => vec![other],
+fn budgets_of(document: Node) -> Vec<Node> {
+    match document.value {
+        Shape::Leaf(Value::Null) => Vec::new(),
+        Shape::List(budgets) => budgets,
+        Shape::Table(mut table) if table.len() == 1 && table[0].0 == "budgets" => {
+            match table.pop() {
+                Some((_, node)) => match node.value {
+                    Shape::List(budgets) => budgets,
+                    _ => vec![node],
+                },
+                None => Vec::new(),
+            }
+        }
+        _ => vec![document],
     }
+}
+
+fn found_in(file: &Arc<str>, node: Node) -> Result<Found, Unreadable> {
+    let place = Place {
+        file: Arc::clone(file),
+        line: node.line,
+    };
+    let mut fields = Vec::new();
+    if let Shape::Table(table) = &node.value {
+        for (name, value) in table {
+            let known = FIELDS.iter().find(|field| field.name == name);
+            fields.extend(known.map(|field| (field.name, value.line)));
+        }
+    }
+    let draft = draft_of(&place.to_string(), node.into_value())?;
+    Ok(Found {
+        place,
+        fields,
+        draft,
+    })
 }
 
 /// The budget that `value` is, a table of the fields of [`BudgetDraft`]; `place`
@@ -135,36 +268,39 @@ fn budgets_of(document: Value) -> Vec<Value> {
 /// ```
 pub fn draft_of(place: &str, value: Value) -> Result<BudgetDraft, Unreadable> {
     let Value::Object(fields) = &value else {
-        return Err(Unreadable(format!(
+        return Err(format!(
             "{place} must be a table of fields such as `key` and `rate`, not {value}"
-        )));
+        )
+        .into());
     };
-    let known = serde_json::to_value(BudgetDraft::default()).unwrap_or_default();
-    let known: Vec<&str> = known
-        .as_object()
-        .into_iter()
-        .flat_map(|fields| fields.keys().map(String::as_str))
-        .collect();
-    for name in fields.keys() {
-        if known.contains(&name.as_str()) {
+    let error = match BudgetDraft::deserialize(&value) {
+        Ok(draft) => return Ok(draft),
+        Err(error) => error,
+    };
+    let key = fields.get("key").and_then(Value::as_str);
+    let place = key.map_or_else(
+        || place.to_owned(),
+        |key| format!("{place}, budget {key:?}"),
+    );
+    let known = || FIELDS.iter().map(|field| field.name);
+    let mut problems = Vec::new();
+    for (name, field) in fields {
+        if !known().any(|known| known == name) {
+            let hint = match nearest(name, known()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("a budget has {}", known().collect::<Vec<_>>().join(", ")),
+            };
+            problems.push(format!("{place}: there is no field `{name}`; {hint}"));
             continue;
         }
-        let hint = match nearest(name, known.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("a budget has {}", known.join(", ")),
-        };
-        let key = fields.get("key").and_then(Value::as_str);
-        let key = key.map_or_else(String::new, |key| format!(" ({key})"));
-        return Err(Unreadable(format!(
-            "{place}{key}: there is no field `{name}`; {hint}"
-        )));
-    }
-    // What is wrong with a field by itself is told with its name.
-    for (name, field) in fields {
+        // What is wrong with a field by itself is told with its name.
         let alone = serde_json::json!({ name.as_str(): field });
         if let Err(error) = serde_json::from_value::<BudgetDraft>(alone) {
-            return Err(Unreadable(format!("{place}: {name}: {error}")));
+            problems.push(format!("{place}: {name}: {error}"));
         }
     }
-    serde_json::from_value(value).map_err(|error| Unreadable(format!("{place}: {error}")))
+    if problems.is_empty() {
+        problems.push(format!("{place}: {error}"));
+    }
+    Err(Unreadable { problems })
 }

@@ -311,7 +311,7 @@ impl Reader<'_> {
         match aliquot_budgets::read(&[path]) {
             Ok(found) => found
                 .into_iter()
-                .map(|found| (found.place, found.draft))
+                .map(|found| (found.place(), found.draft))
                 .collect(),
             Err(error) => {
                 self.refuse("budgets", error.to_string());

@@ -1,0 +1,213 @@
+//! A document of a file as a tree in which every value knows its line.
+
+use serde::de::{DeserializeOwned, Error, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Number, Value};
+use std::fmt;
+use std::marker::PhantomData;
+
+/// A value as it stands in a file, with the line that it begins in.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Node {
+    pub(crate) line: u64,
+    pub(crate) value: Shape<Self>,
+}
+
+/// A table, a list, or what is neither.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Shape<N> {
+    Table(Vec<(String, N)>),
+    List(Vec<N>),
+    Leaf(Value),
+}
+
+impl Node {
+    /// All documents of a YAML stream but the empty ones.
+    pub(crate) fn of_yaml(text: &str) -> Result<Vec<Self>, String> {
+        let options = yaml_options(text);
+        let documents: Result<Vec<Yaml>, _> =
+            serde_saphyr::from_multiple_with_options(text, options);
+        match documents {
+            Ok(documents) => Ok(documents
+                .into_iter()
+                .map(|document| document.placed(&|line| line))
+                .collect()),
+            // Advice for whoever writes a program.
+            Err(error) => Err(error
+                .to_string()
+                .replace(", set DuplicateKeyPolicy in Options if acceptable", "")),
+        }
+    }
+
+    /// A TOML document.
+    pub(crate) fn of_toml(text: &str) -> Result<Self, String> {
+        let document: Toml = toml::from_str(text).map_err(|error| error.to_string())?;
+        let breaks: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
+        let line = |byte: u64| {
+            let before = breaks.partition_point(|at| (*at as u64) < byte);
+            before as u64 + 1
+        };
+        Ok(document.placed(&line))
+    }
+
+    /// The value without its places.
+    pub(crate) fn into_value(self) -> Value {
+        match self.value {
+            Shape::Leaf(value) => value,
+            Shape::List(list) => list.into_iter().map(Self::into_value).collect(),
+            Shape::Table(table) => {
+                let fields = table.into_iter();
+                Value::Object(
+                    fields
+                        .map(|(name, node)| (name, node.into_value()))
+                        .collect(),
+                )
+            }
+        }
+    }
+}
+
+/// The parser's bounds on what a text may grow to, in proportion to the text:
+/// a file of a million budgets is read, a small one cannot grow without end.
+fn yaml_options(text: &str) -> serde_saphyr::Options {
+    // Each event but the ends of blocks and a few at the beginning takes a byte.
+    let events = text.len().saturating_mul(2).saturating_add(1_024);
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_events: events,
+            max_nodes: events,
+            max_documents: events,
+            max_anchors: events,
+            max_total_scalar_bytes: text.len(),
+            max_total_comment_bytes: text.len(),
+        },
+    }
+}
+
+/// A value with the place that a parser gives it.
+pub(crate) trait Placed: Sized {
+    fn placed(self, line: &dyn Fn(u64) -> u64) -> Node;
+}
+
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Yaml(serde_saphyr::Spanned<Shape<Self>>);
+
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Toml(toml::Spanned<Shape<Self>>);
+
+impl Placed for Yaml {
+    fn placed(self, line: &dyn Fn(u64) -> u64) -> Node {
+        self.0.value.placed(line(self.0.referenced.line()), line)
+    }
+}
+
+impl Placed for Toml {
+    fn placed(self, line: &dyn Fn(u64) -> u64) -> Node {
+        let begins = line(self.0.span().start as u64);
+        self.0.into_inner().placed(begins, line)
+    }
+}
+
+impl<N: Placed> Shape<N> {
+    fn placed(self, begins: u64, line: &dyn Fn(u64) -> u64) -> Node {
+        let value = match self {
+            Self::Leaf(value) => Shape::Leaf(value),
+            Self::List(list) => {
+                Shape::List(list.into_iter().map(|node| node.placed(line)).collect())
+            }
+            Self::Table(table) => {
+                let fields = table.into_iter();
+                Shape::Table(
+                    fields
+                        .map(|(name, node)| (name, node.placed(line)))
+                        .collect(),
+                )
+            }
+        };
+        Node {
+            line: begins,
+            value,
+        }
+    }
+}
+
+impl<'de, N: DeserializeOwned> Deserialize<'de> for Shape<N> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Any(PhantomData))
+    }
+}
+
+/// Takes whatever stands there.
+struct Any<N>(PhantomData<N>);
+
+impl<N> Any<N> {
+    const fn leaf<E>(value: Value) -> Result<Shape<N>, E> {
+        Ok(Shape::Leaf(value))
+    }
+}
+
+impl<'de, N: DeserializeOwned> Visitor<'de> for Any<N> {
+    type Value = Shape<N>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table, a list, a text, a number, or true or false")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut fields = Vec::new();
+        while let Some(field) = map.next_entry()? {
+            fields.push(field);
+        }
+        Ok(Shape::Table(fields))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(element) = seq.next_element()? {
+            list.push(element);
+        }
+        Ok(Shape::List(list))
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, value: D) -> Result<Self::Value, D::Error> {
+        value.deserialize_any(self)
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, value: D) -> Result<Self::Value, D::Error> {
+        value.deserialize_any(self)
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+        Self::leaf(Value::Null)
+    }
+
+    fn visit_none<E: Error>(self) -> Result<Self::Value, E> {
+        Self::leaf(Value::Null)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Self::Value, E> {
+        Self::leaf(Value::Bool(value))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Self::Value, E> {
+        Self::leaf(value.into())
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Self::Value, E> {
+        Self::leaf(value.into())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Self::Value, E> {
+        Self::leaf(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Self::Value, E> {
+        Self::leaf(value.into())
+    }
+
+    fn visit_string<E: Error>(self, value: String) -> Result<Self::Value, E> {
+        Self::leaf(value.into())
+    }
+}
