@@ -76,7 +76,7 @@ const STYLES: Styles = Styles::styled()
 const AFTER_HELP: &str = "\
 Examples:
   aliquot serve --config node.toml          run a node
-  aliquot budget apply budgets.yaml         write budgets, all or none
+  aliquot budget apply budgets.yaml         write budgets
   aliquot budget usage tenant/42/reads      the limit in force and its use
   aliquot check tenant/42/reads             one request, as a service's
   aliquot cluster status                    who leads, who is there
@@ -130,7 +130,10 @@ impl Display for Failure {
 
 impl From<Unreadable> for Failure {
     fn from(error: Unreadable) -> Self {
-        Self::Usage(error.to_string())
+        match error.problems().len() {
+            1 => Self::Usage(error.to_string()),
+            errors => Self::Usage(format!("{errors} errors; nothing was sent:\n{error}")),
+        }
     }
 }
 

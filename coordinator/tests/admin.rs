@@ -107,6 +107,36 @@ async fn one_wrong_budget_keeps_the_whole_set_out() {
 }
 
 #[tokio::test]
+async fn a_request_has_at_most_1024_budgets_and_one_more_changes_nothing() {
+    let fake = Fake::new();
+    let mut client = client(&fake).await;
+    let set = |budgets: usize| -> Vec<BudgetDraft> {
+        (0..budgets)
+            .map(|n| rate(&format!("k/{n}"), "9/s"))
+            .collect()
+    };
+    let before = fake.entries();
+    let beyond = client
+        .apply_budgets(apply(1, pb::Mode::Commit, &set(1_025)))
+        .await;
+    assert_eq!(beyond.unwrap_err().code(), Code::InvalidArgument);
+    assert_eq!(fake.entries(), before);
+    let full = client
+        .apply_budgets(apply(1, pb::Mode::Commit, &set(1_024)))
+        .await;
+    assert_eq!(outcome(full.unwrap()).differences.len(), 1_024);
+    for (limit, code) in [
+        (0, Some(Code::InvalidArgument)),
+        (1_024, None),
+        (1_025, Some(Code::InvalidArgument)),
+    ] {
+        let page = pb::ListBudgetsRequest { after: 0, limit };
+        let page = client.list_budgets(page).await;
+        assert_eq!(page.err().map(|status| status.code()), code, "{limit}");
+    }
+}
+
+#[tokio::test]
 async fn rules_are_listed_by_pages_and_withdrawn() {
     let fake = Fake::new();
     let mut client = client(&fake).await;
@@ -188,7 +218,7 @@ async fn a_key_shows_its_limit_its_use_and_its_holders() {
 async fn the_cluster_is_shown_without_a_leader_and_budgets_are_not() {
     let fake = Fake::new();
     let mut client = client(&fake).await;
-    fake.lose_leader();
+    fake.lose_leader_after(0);
     let view = client
         .get_cluster(pb::GetClusterRequest {})
         .await

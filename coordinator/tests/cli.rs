@@ -14,7 +14,10 @@ mod server;
 use aliquot_coordinator::face::auth::Auth;
 use fake::Fake;
 use program::{Said, check, run};
+use rustix::process::{Pid, Signal, kill_process};
 use std::net::SocketAddr;
+use std::process::Stdio;
+use std::time::Duration;
 
 struct Node {
     address: SocketAddr,
@@ -168,20 +171,29 @@ async fn a_budget_file_that_is_wrong_changes_nothing_and_is_explained() {
         &field,
         2,
         &[],
-        &["standard input, budget 1 (a): there is no field `rat`; did you mean `rate`?"],
+        &["standard input:1, budget \"a\": there is no field `rat`; did you mean `rate`?"],
     );
     let value = "key: a\nrate: 3 parsecs\n---\nkey: b\nrate: 1/s\nburst: -1\n";
     let value = node.run(&["budget", "apply", "-"], value).await;
     check(
         &value,
-        1,
+        2,
         &[],
         &[
-            "refused; nothing was changed:",
-            "standard input, budget \"a\": rate = \"3 parsecs\": must be",
-            "standard input, budget \"b\": burst = \"-1\": must be",
+            "2 errors; nothing was sent:\n",
+            "standard input:2, budget \"a\": rate = \"3 parsecs\": must be",
+            "standard input:6, budget \"b\": burst = \"-1\": must be",
         ],
     );
+    assert_eq!(node.fake.entries(), before);
+    // What is right by itself may not be where it goes.
+    node.run(&["budget", "apply", "-"], "key: calls\nrate: 1/s\n")
+        .await;
+    let before = node.fake.entries();
+    let kind = "key: b\nrate: 1/s\n---\nkey: calls\nconcurrency: 3\n";
+    let kind = node.run(&["budget", "apply", "-"], kind).await;
+    let told = "refused; nothing was changed:\n  standard input:4, budget \"calls\": kind = ";
+    check(&kind, 1, &[], &[told]);
     let yaml = node.run(&["budget", "apply", "-"], "key: [").await;
     check(&yaml, 2, &[], &["standard input is not YAML"]);
     let empty = node.run(&["budget", "apply", "-"], "").await;
@@ -189,7 +201,7 @@ async fn a_budget_file_that_is_wrong_changes_nothing_and_is_explained() {
     for (input, said) in [
         (
             "key: a\nrate: 1/s\nfloor: 3\n",
-            "budget 1: floor: invalid type: integer `3`, expected { rate, burst } of a rate or { permits } of permits",
+            "budget \"a\": floor: invalid type: integer `3`, expected { rate, burst } of a rate or { permits } of permits",
         ),
         (
             "key: a\nweights: [3]\n",
@@ -208,6 +220,101 @@ async fn a_budget_file_that_is_wrong_changes_nothing_and_is_explained() {
         .run(&["budget", "apply", toml.to_str().unwrap()], "")
         .await;
     check(&toml, 0, &["1 changed"], &[]);
+}
+
+fn many(budgets: std::ops::Range<usize>, rate: &str) -> String {
+    let lines = budgets.map(|n| format!("- {{ key: many/{n}, rate: {rate} }}\n"));
+    lines.collect()
+}
+
+#[tokio::test]
+async fn any_number_of_budgets_is_applied_in_sets_and_listed_in_pages() {
+    let node = Node::new().await;
+    let before = node.fake.entries();
+    let first = node
+        .run(&["budget", "apply", "-"], &many(0..1_500, "5/s"))
+        .await;
+    check(
+        &first,
+        0,
+        &["… and 1480 more\n1500 changed, 0 unchanged."],
+        &[],
+    );
+    assert_eq!(node.fake.entries() - before, 2);
+    let all = many(0..5_000, "5/s");
+    let dry = node.run(&["budget", "diff", "-"], &all).await;
+    check(
+        &dry,
+        0,
+        &[
+            "+ many/1500\n",
+            "+ many/4999\n",
+            "3500 would change, 1500 unchanged.",
+        ],
+        &[],
+    );
+    // What is there is not sent again: so an apply that was interrupted goes on.
+    let before = node.fake.entries();
+    let done = node.run(&["budget", "apply", "-"], &all).await;
+    check(&done, 0, &["3500 changed, 1500 unchanged."], &[]);
+    assert_eq!(node.fake.entries() - before, 4);
+    let list = node.json(&["budget", "list"]).await;
+    assert_eq!(list.as_array().unwrap().len(), 5_000);
+    assert_eq!(list[4_999]["budget"]["key"], "many/4999");
+    // One that cannot be, in the last set, keeps all of them out.
+    let before = node.fake.entries();
+    let wrong = format!(
+        "{}- {{ key: many/0, concurrency: 3 }}\n",
+        many(1..5_000, "6/s")
+    );
+    let wrong = node.run(&["budget", "apply", "-"], &wrong).await;
+    let told = "refused; nothing was changed:\n  standard input:5000, budget \"many/0\": kind = ";
+    check(&wrong, 1, &[], &[told]);
+    assert_eq!(node.fake.entries(), before);
+}
+
+#[tokio::test]
+async fn an_apply_that_is_interrupted_says_how_much_is_made_and_goes_on_when_it_is_called_again() {
+    let node = Node::new().await;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("many.yaml");
+    std::fs::write(&file, many(0..5_000, "5/s")).unwrap();
+    let file = file.to_str().unwrap();
+    node.fake.lose_leader_after(2);
+    let before = node.fake.entries();
+    let address = node.address.to_string();
+    let child = tokio::process::Command::new(env!("CARGO_BIN_EXE_aliquot"))
+        .args(["budget", "apply", file, "--endpoint", &address])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    // It waits for a leader now, or is about to.
+    let two_sets = async {
+        while node.fake.entries() < before + 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), two_sets)
+        .await
+        .expect("two sets are written");
+    let id = child.id().and_then(|id| i32::try_from(id).ok());
+    kill_process(id.and_then(Pid::from_raw).unwrap(), Signal::INT).unwrap();
+    let output = child.wait_with_output().await.unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    // The second answer may not have arrived.
+    let told = |made: u32| format!("interrupted\n{made} of 5000 changes are made;");
+    assert!(
+        [1_024, 2_048]
+            .iter()
+            .any(|made| said.contains(&told(*made))),
+        "{said}"
+    );
+    node.fake.lose_leader_after(u64::MAX);
+    let rest = node.run(&["budget", "apply", file], "").await;
+    check(&rest, 0, &["2952 changed, 2048 unchanged."], &[]);
 }
 
 #[tokio::test]
@@ -281,7 +388,7 @@ async fn every_endpoint_is_tried_and_an_unreachable_cluster_has_its_own_exit_cod
             .unwrap()
             .contains("no node answered")
     );
-    node.fake.lose_leader();
+    node.fake.lose_leader_after(0);
     let led = node.run(&["budget", "list"], "").await;
     check(
         &led,

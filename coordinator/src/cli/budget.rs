@@ -1,19 +1,17 @@
 //! `aliquot budget …`: rules, and the keys under them.
 
+mod apply;
 mod format;
+mod progress;
 
 use super::connect::{Connection, request_id};
 use super::keys;
 use super::{Failure, Out, show};
-use aliquot_budgets::Found;
-use aliquot_core::budget::{BudgetDraft, Key, KeyPattern};
+use aliquot_core::budget::{Key, KeyPattern};
 use aliquot_wire::Wire;
-use aliquot_wire::admin::{
-    ApplyBudgets, BudgetsOutcome, DeleteBudget, Deleted, DiffBudgets, Difference, GetBudget,
-    ListBudgets, Mode, RuleView, Rules,
-};
+use aliquot_wire::admin::{DeleteBudget, Deleted, GetBudget, ListBudgets, Mode, RuleView, Rules};
+use aliquot_wire::limits::PAGE_MAX;
 use serde_json::{Value, json};
-use std::fmt::Write;
 
 const EXAMPLES: &str = "\
 A budget file (YAML; TOML with the same fields if its name ends in .toml):
@@ -40,7 +38,13 @@ pub(super) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Write the budgets of files, all or none
+    /// Write the budgets of files, any number of them
+    ///
+    /// All of them are checked before anything is sent, and compared with what is in force before
+    /// anything is changed: if one is wrong, every error is told with its line, and nothing is changed.
+    /// Then what differs is written in sets of up to 1,024 budgets. A set is written whole or not at
+    /// all; several sets are not: other operators, and clients, may see some of them in force before the
+    /// others. If it is interrupted, it says how much is written; the same command goes on from there.
     #[command(after_help = leaf!("aliquot budget apply budgets.yaml --dry-run", "aliquot budget apply -    from standard input", "aliquot budget explain-format    what may stand in a budget"))]
     Apply {
         /// Files of budgets, or - for standard input
@@ -104,9 +108,9 @@ impl Args {
         let connection = &self.connection;
         match self.command {
             Command::Apply { files, dry_run } => {
-                apply(connection, out, &files, mode(dry_run)).await
+                apply::apply(connection, out, &files, dry_run).await
             }
-            Command::Diff { files } => diff(connection, out, &files).await,
+            Command::Diff { files } => apply::apply(connection, out, &files, true).await,
             Command::Get { key } => get(connection, out, key).await,
             Command::ExplainFormat => {
                 format::explain(out);
@@ -136,117 +140,6 @@ fn exact(text: &str) -> Result<Key, String> {
 
 const fn mode(dry_run: bool) -> Mode {
     if dry_run { Mode::DryRun } else { Mode::Commit }
-}
-
-async fn apply(
-    connection: &Connection,
-    out: Out,
-    files: &[String],
-    mode: Mode,
-) -> Result<(), Failure> {
-    let found = aliquot_budgets::read(files)?;
-    let apply = ApplyBudgets {
-        request: request_id(),
-        mode,
-        budgets: found.iter().map(|found| found.draft.clone()).collect(),
-    };
-    let apply = apply.to_message();
-    let outcome = connection
-        .ask(async |mut admin| admin.apply_budgets(apply.clone()).await)
-        .await?;
-    let verb = match mode {
-        Mode::Commit => "changed",
-        Mode::DryRun => "would change",
-    };
-    tell(out, &found, &outcome, verb)
-}
-
-async fn diff(connection: &Connection, out: Out, files: &[String]) -> Result<(), Failure> {
-    let found = aliquot_budgets::read(files)?;
-    let budgets = found.iter().map(|found| found.draft.clone()).collect();
-    let diff = DiffBudgets { budgets }.to_message();
-    let outcome = connection
-        .ask(async |mut admin| admin.diff_budgets(diff.clone()).await)
-        .await?;
-    tell(out, &found, &outcome, "would change")
-}
-
-fn tell(out: Out, found: &[Found], outcome: &BudgetsOutcome, verb: &str) -> Result<(), Failure> {
-    if !outcome.refusals.is_empty() {
-        let mut said = "refused; nothing was changed:".to_owned();
-        for refusal in &outcome.refusals {
-            let place = found.get(refusal.index as usize);
-            let place = place.map_or("?", |found| found.place.as_str());
-            for error in &refusal.errors {
-                let _ = write!(said, "\n  {place}: {error}");
-            }
-        }
-        return Err(Failure::Refused(said));
-    }
-    let unchanged = found.len().saturating_sub(outcome.differences.len());
-    let json = || {
-        let changes = outcome.differences.iter().map(|difference| {
-            json!({
-                "key": difference.key.to_string(),
-                "before": difference.before.as_ref().map(show::draft),
-                "after": difference.after.as_ref().map(show::draft),
-            })
-        });
-        json!({ "changes": changes.collect::<Vec<_>>(), "unchanged": unchanged })
-    };
-    let text = || {
-        let written = |difference: &&Difference| {
-            let key = difference.key.to_string();
-            let found = found.iter().find(|found| found.draft.key.trim() == key);
-            found.map(|found| show::draft(&found.draft))
-        };
-        let mut said: String = outcome
-            .differences
-            .iter()
-            .map(|difference| changed(difference, written(&difference).as_ref()))
-            .collect();
-        let _ = write!(
-            said,
-            "{} {verb}, {unchanged} unchanged.",
-            outcome.differences.len()
-        );
-        said
-    };
-    out.answer(json, text);
-    Ok(())
-}
-
-/// `~ a` and below it each field that differs; `+ a` with all that was written of it.
-fn changed(difference: &Difference, written: Option<&Value>) -> String {
-    let fields = |draft: &Option<BudgetDraft>| draft.as_ref().map(show::draft);
-    let (before, after) = (fields(&difference.before), fields(&difference.after));
-    let sign = match (&before, &after) {
-        (None, _) => '+',
-        (_, None) => '-',
-        _ => '~',
-    };
-    let is_new = before.is_none();
-    let mut said = format!("{sign} {}\n", difference.key);
-    let field =
-        |of: &Option<Value>, name: &String| of.as_ref().and_then(|it| it.get(name).cloned());
-    let names = [&before, &after]
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_object);
-    let names: std::collections::BTreeSet<_> = names.flat_map(|fields| fields.keys()).collect();
-    for name in names.into_iter().filter(|name| *name != "key") {
-        let (before, after) = (field(&before, name), field(&after, name));
-        let _ = match (before, after) {
-            (Some(before), Some(after)) if before != after => {
-                writeln!(said, "    {name}: {} → {}", bare(&before), bare(&after))
-            }
-            (None, Some(_)) if is_new && written.is_some_and(|it| it.get(name).is_none()) => Ok(()),
-            (None, Some(after)) => writeln!(said, "    {name}: {}", bare(&after)),
-            (Some(before), None) => writeln!(said, "    {name}: {} → nothing", bare(&before)),
-            _ => Ok(()),
-        };
-    }
-    said
 }
 
 fn bare(value: &Value) -> String {
@@ -286,11 +179,16 @@ async fn get(connection: &Connection, out: Out, key: KeyPattern) -> Result<(), F
     Ok(())
 }
 
+/// Rules are asked for by so many.
+const PAGE: u32 = 500;
+
+const _: () = assert!(PAGE as usize <= PAGE_MAX);
+
 async fn list(connection: &Connection, out: Out) -> Result<(), Failure> {
     let mut all = Vec::new();
     let mut page = ListBudgets {
         after: aliquot_core::unit::RuleId::new(0),
-        limit: 500,
+        limit: PAGE,
     };
     loop {
         let asked = page.to_message();

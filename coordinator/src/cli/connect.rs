@@ -4,7 +4,7 @@ use super::Failure;
 use crate::config::Address;
 use crate::face::tls::TlsFiles;
 use crate::raft::CHANGE_WITHIN;
-use aliquot_client::{Client, ClientBuilder};
+use aliquot_client::{Client, ClientBuilder, Clock, HostClock, Span};
 use aliquot_core::unit::RequestId;
 use aliquot_wire::Wire;
 use aliquot_wire::limits::MESSAGE_BYTES_MAX;
@@ -24,6 +24,12 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 
 /// The same of a change of the cluster: longer than the node tries, so that its word is heard.
 const CHANGED_WITHIN: Duration = CHANGE_WITHIN.saturating_add(Duration::from_secs(5));
+
+/// How long a part of a larger work is asked for again when nobody answers: several changes of leader.
+const INSIST_FOR: Span = Span::from_secs(20);
+
+/// Between two tries.
+const AGAIN: Duration = Duration::from_millis(300);
 
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Connection")]
@@ -74,6 +80,38 @@ pub(super) fn request_id() -> RequestId {
     RequestId::new(rand::random_range(1..=u64::MAX))
 }
 
+/// No node answered.
+struct Silence {
+    /// Each address, and why not.
+    tried: Vec<String>,
+    /// Whether a node may have carried it out.
+    lost: bool,
+}
+
+impl From<Silence> for Failure {
+    fn from(Silence { tried, lost }: Silence) -> Self {
+        let tried = tried.join("\n  ");
+        if lost {
+            Self::Refused(format!(
+                "an answer was lost, and what was asked may be carried out or not; look before you \
+                 ask again\n  {tried}"
+            ))
+        } else {
+            Self::Unreachable(format!(
+                "no node answered; nothing was changed; is it running, and is --endpoint right?\n  {tried}"
+            ))
+        }
+    }
+}
+
+fn readable<T: Wire>(message: T::Message) -> Result<T, Failure> {
+    T::from_message(message).map_err(|error| {
+        Failure::Refused(format!(
+            "the node's answer cannot be read: {error}; is this program older than the node?"
+        ))
+    })
+}
+
 impl Connection {
     /// Asks one node after the other until one answers. A node that cannot
     /// serve, or an answer that was lost, leads to the next: what is asked
@@ -83,11 +121,29 @@ impl Connection {
         ask: impl AsyncFn(Admin) -> Result<Response<T::Message>, Status>,
     ) -> Result<T, Failure> {
         let message = self.ask_raw(ANSWER_WITHIN, ask).await?;
-        T::from_message(message).map_err(|error| {
-            Failure::Refused(format!(
-                "the node's answer cannot be read: {error}; is this program older than the node?"
-            ))
-        })
+        readable(message)
+    }
+
+    /// Like [`Connection::ask`], and asks again while no node answers or an answer is lost, for up
+    /// to [`INSIST_FOR`].
+    pub(super) async fn insist<T: Wire>(
+        &self,
+        ask: impl AsyncFn(Admin) -> Result<Response<T::Message>, Status>,
+    ) -> Result<T, Failure> {
+        let begun = HostClock.now();
+        let mut lost = false;
+        loop {
+            let mut silence = match self.ask_all(ANSWER_WITHIN, &ask).await? {
+                Ok(message) => return readable(message),
+                Err(silence) => silence,
+            };
+            lost |= silence.lost;
+            if HostClock.now().since(begun) >= INSIST_FOR {
+                silence.lost = lost;
+                return Err(silence.into());
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
     }
 
     /// Like [`Connection::ask`], for one node at an address.
@@ -116,6 +172,15 @@ impl Connection {
         within: Duration,
         ask: impl AsyncFn(Admin) -> Result<Response<M>, Status>,
     ) -> Result<M, Failure> {
+        self.ask_all(within, &ask).await?.map_err(Failure::from)
+    }
+
+    /// Asks one node after the other, each once.
+    async fn ask_all<M>(
+        &self,
+        within: Duration,
+        ask: &impl AsyncFn(Admin) -> Result<Response<M>, Status>,
+    ) -> Result<Result<M, Silence>, Failure> {
         let (tls, bearer) = (self.tls()?, self.bearer()?);
         let mut tried = Vec::new();
         // Without an answer nobody knows whether the request was carried out.
@@ -129,7 +194,7 @@ impl Connection {
                 }
             };
             match ask(admin).await {
-                Ok(answer) => return Ok(answer.into_inner()),
+                Ok(answer) => return Ok(Ok(answer.into_inner())),
                 Err(status) => match status.code() {
                     Code::Unavailable => tried.push(format!("{address}: {}", status.message())),
                     Code::Unknown | Code::DeadlineExceeded | Code::Cancelled => {
@@ -140,17 +205,7 @@ impl Connection {
                 },
             }
         }
-        let tried = tried.join("\n  ");
-        Err(if lost {
-            Failure::Refused(format!(
-                "an answer was lost, and what was asked may be carried out or not; look before you \
-                 ask again\n  {tried}"
-            ))
-        } else {
-            Failure::Unreachable(format!(
-                "no node answered; nothing was changed; is it running, and is --endpoint right?\n  {tried}"
-            ))
-        })
+        Ok(Err(Silence { tried, lost }))
     }
 
     /// A client of these nodes, as services embed it.

@@ -21,7 +21,14 @@ struct Inner {
     state: State,
     entries: u64,
     changes: Vec<ClusterChange>,
-    led: bool,
+    /// Once there are so many entries, there is no leader.
+    led_until: u64,
+}
+
+impl Inner {
+    const fn is_led(&self) -> bool {
+        self.entries < self.led_until
+    }
 }
 
 impl Fake {
@@ -34,7 +41,7 @@ impl Fake {
             state,
             entries: 1,
             changes: Vec::new(),
-            led: true,
+            led_until: u64::MAX,
         })))
     }
 
@@ -61,8 +68,9 @@ impl Fake {
         });
     }
 
-    pub(crate) fn lose_leader(&self) {
-        self.inner(|inner| inner.led = false);
+    /// There is no leader from so many more entries on.
+    pub(crate) fn lose_leader_after(&self, entries: u64) {
+        self.inner(|inner| inner.led_until = inner.entries.saturating_add(entries));
     }
 }
 
@@ -118,7 +126,7 @@ impl Backend for Fake {
                 node: NodeId::new(1),
                 cluster: "test",
                 term: Term::new(4),
-                leader: inner.led.then_some(NodeId::new(1)),
+                leader: inner.is_led().then_some(NodeId::new(1)),
                 nodes: &[
                     node(1, Role::Leader, Some(inner.entries)),
                     node(2, Role::Learner, None),
@@ -140,7 +148,7 @@ impl Backend for Fake {
 
     fn fence(&self) -> BoxFuture<'static, Result<(), WriteError>> {
         let reason = "tried nodes 2 and 3".to_owned();
-        let led = self.inner(|inner| inner.led);
+        let led = self.inner(|inner| inner.is_led());
         let fenced = led.then_some(()).ok_or(WriteError::NoLeader { reason });
         ready(fenced).boxed()
     }

@@ -1,0 +1,286 @@
+//! `aliquot budget apply` and `diff`: any number of budgets, in sets.
+//!
+//! A file is checked as a whole before anything is sent, and held against what
+//! is in force as a whole before anything is changed. What would change is then
+//! sent in sets, each of which is one entry of the log: made whole or not at
+//! all, and made once however often it is sent. Budgets that are in force as
+//! they are written are not sent, so that the same file goes on after an
+//! interruption where it ended.
+
+use super::super::connect::{Connection, request_id};
+use super::super::{Failure, Out, show};
+use super::progress::Progress;
+use super::{bare, mode};
+use aliquot_budgets::{Found, Unreadable};
+use aliquot_core::budget::BudgetDraft;
+use aliquot_wire::admin::{BudgetsOutcome, Difference, Mode};
+use aliquot_wire::limits::PAGE_MAX;
+use aliquot_wire::pb;
+use prost::Message;
+use serde_json::{Value, json};
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+/// The most budgets of a set: what one request and one entry may hold.
+pub(super) const SET_MAX: usize = PAGE_MAX;
+
+/// The most bytes of a set. Its answer, which tells of each budget what was and what is with every
+/// default written out, fits a message.
+const SET_BYTES_MAX: usize = 1 << 20;
+
+/// Changes that are shown one by one when they are made; of more, the first few.
+const SHOWN_MAX: usize = 1_000;
+const SHOWN_OF_MORE: usize = 20;
+
+/// Reads, checks, compares, and unless it is a dry run applies.
+pub(super) async fn apply(
+    connection: &Connection,
+    out: Out,
+    files: &[String],
+    dry_run: bool,
+) -> Result<(), Failure> {
+    let found = read(files)?;
+    let job = Job {
+        connection,
+        out,
+        found: &found,
+    };
+    let plan = job.plan().await?;
+    match mode(dry_run) {
+        Mode::DryRun => job.tell(plan, "would change", usize::MAX),
+        Mode::Commit => {
+            job.commit(&plan.changed).await?;
+            job.tell(plan, "changed", SHOWN_MAX);
+        }
+    }
+    Ok(())
+}
+
+/// Budgets in which nothing is wrong by itself.
+fn read(files: &[String]) -> Result<Vec<Found>, Failure> {
+    let read = || {
+        let found = aliquot_budgets::read(files)?;
+        aliquot_budgets::validate(&found)?;
+        Ok(found)
+    };
+    read().map_err(|error: Unreadable| error.into())
+}
+
+/// Budgets on their way.
+struct Job<'a> {
+    connection: &'a Connection,
+    out: Out,
+    found: &'a [Found],
+}
+
+/// What applying would do.
+#[derive(Default)]
+struct Plan {
+    /// The places in `found` of budgets that are not in force as they are written.
+    changed: Vec<usize>,
+    /// How each of them would change, as it is shown.
+    json: Vec<Value>,
+    text: Vec<String>,
+}
+
+impl Job<'_> {
+    /// Holds everything against what is in force.
+    async fn plan(&self) -> Result<Plan, Failure> {
+        let mut progress = Progress::new(self.out, "compared", self.found.len());
+        let (mut plan, mut refused) = (Plan::default(), Vec::new());
+        let all: Vec<usize> = (0..self.found.len()).collect();
+        let mut done = 0;
+        for set in self.sets(&all) {
+            let budgets = self.drafts(set);
+            let diff = pb::DiffBudgetsRequest { budgets };
+            let ask = async |mut admin: super::super::connect::Admin| {
+                admin.diff_budgets(diff.clone()).await
+            };
+            // A cluster that is not there is told of at once; one that was there is waited for.
+            let outcome: BudgetsOutcome = match done {
+                0 => self.connection.ask(ask).await?,
+                _ => self.connection.insist(ask).await?,
+            };
+            refused.extend(self.refusals(set, &outcome));
+            self.note(set, outcome, &mut plan);
+            done += set.len();
+            progress.step(done);
+        }
+        progress.end();
+        match refused.is_empty() {
+            true => Ok(plan),
+            false => Err(refusal(&refused)),
+        }
+    }
+
+    fn note(&self, set: &[usize], outcome: BudgetsOutcome, plan: &mut Plan) {
+        let named = set.iter().map(|&at| (self.found[at].draft.key.trim(), at));
+        let places: BTreeMap<&str, usize> = named.collect();
+        for difference in outcome.differences {
+            let Some(&at) = places.get(difference.key.as_str()) else {
+                continue;
+            };
+            plan.changed.push(at);
+            if self.out.json {
+                plan.json.push(to_json(&difference));
+            } else {
+                let written = show::draft(&self.found[at].draft);
+                plan.text.push(to_text(&difference, &written));
+            }
+        }
+    }
+
+    /// Makes the changes, or tells how many are made.
+    async fn commit(&self, changed: &[usize]) -> Result<(), Failure> {
+        let done = Cell::new(0);
+        let failure = tokio::select! {
+            sent = self.send(changed, &done) => match sent {
+                Ok(()) => return Ok(()),
+                Err(failure) if done.get() == 0 => return Err(failure),
+                Err(failure) => failure.to_string(),
+            },
+            _ = tokio::signal::ctrl_c() => "interrupted".to_owned(),
+        };
+        Err(Failure::Refused(format!(
+            "{failure}\n{} of {} changes are made; those of the set that was being sent, of at most {SET_MAX}, \
+             are made all or none of them; apply the same again to go on: what is made stays as it is",
+            done.get(),
+            changed.len()
+        )))
+    }
+
+    async fn send(&self, changed: &[usize], done: &Cell<usize>) -> Result<(), Failure> {
+        let mut progress = Progress::new(self.out, "applied", changed.len());
+        for set in self.sets(changed) {
+            let apply = pb::ApplyBudgetsRequest {
+                request: request_id().get(),
+                mode: pb::Mode::from(Mode::Commit).into(),
+                budgets: self.drafts(set),
+            };
+            let ask = self
+                .connection
+                .insist(async |mut admin| admin.apply_budgets(apply.clone()).await);
+            let outcome: BudgetsOutcome = ask.await?;
+            let refused = self.refusals(set, &outcome);
+            if !refused.is_empty() {
+                return Err(refusal(&refused));
+            }
+            done.set(done.get() + set.len());
+            progress.step(done.get());
+        }
+        progress.end();
+        Ok(())
+    }
+
+    /// These budgets, cut where a set is full.
+    fn sets<'a>(&self, places: &'a [usize]) -> impl Iterator<Item = &'a [usize]> {
+        let mut bytes = 0;
+        let mut ends = Vec::new();
+        let mut begin = 0;
+        for (index, &at) in places.iter().enumerate() {
+            let size = pb::BudgetDraft::from(&self.found[at].draft).encoded_len();
+            let full = index - begin == SET_MAX || bytes + size > SET_BYTES_MAX;
+            if full && index > begin {
+                ends.push(begin..index);
+                (begin, bytes) = (index, 0);
+            }
+            bytes += size;
+        }
+        ends.push(begin..places.len());
+        let sets = ends.into_iter().filter(|range| !range.is_empty());
+        sets.map(|range| &places[range])
+    }
+
+    fn drafts(&self, set: &[usize]) -> Vec<pb::BudgetDraft> {
+        let drafts = set.iter().map(|&at| (&self.found[at].draft).into());
+        drafts.collect()
+    }
+
+    /// Each error of an answer to a set, with its line.
+    fn refusals(&self, set: &[usize], outcome: &BudgetsOutcome) -> Vec<String> {
+        let told = outcome.refusals.iter().flat_map(|refusal| {
+            let found = set.get(refusal.index as usize).map(|&at| &self.found[at]);
+            refusal.errors.iter().map(move |error| match found {
+                Some(found) => found.wrong(error),
+                None => error.to_string(),
+            })
+        });
+        told.collect()
+    }
+
+    fn tell(&self, plan: Plan, verb: &str, shown_max: usize) {
+        let unchanged = self.found.len().saturating_sub(plan.changed.len());
+        let Plan {
+            changed,
+            json,
+            text,
+        } = plan;
+        let text = || {
+            let shown = match text.len() {
+                few if few <= shown_max => few,
+                _ => SHOWN_OF_MORE,
+            };
+            let mut said: String = text.iter().take(shown).map(String::as_str).collect();
+            if shown < text.len() {
+                let _ = writeln!(said, "… and {} more", text.len() - shown);
+            }
+            let _ = write!(said, "{} {verb}, {unchanged} unchanged.", changed.len());
+            said
+        };
+        self.out
+            .answer(|| json!({ "changes": json, "unchanged": unchanged }), text);
+    }
+}
+
+fn refusal(errors: &[String]) -> Failure {
+    let mut said = "refused; nothing was changed:".to_owned();
+    for error in errors.iter().take(Unreadable::SHOWN_MAX) {
+        let _ = write!(said, "\n  {error}");
+    }
+    if let more @ 1.. = errors.len().saturating_sub(Unreadable::SHOWN_MAX) {
+        let _ = write!(said, "\nand {more} more errors");
+    }
+    Failure::Refused(said)
+}
+
+fn to_json(difference: &Difference) -> Value {
+    json!({
+        "key": difference.key.to_string(),
+        "before": difference.before.as_ref().map(show::draft),
+        "after": difference.after.as_ref().map(show::draft),
+    })
+}
+
+/// `~ a` and below it each field that differs; `+ a` with all that was written of it.
+fn to_text(difference: &Difference, written: &Value) -> String {
+    let fields = |draft: &Option<BudgetDraft>| draft.as_ref().map(show::draft);
+    let (before, after) = (fields(&difference.before), fields(&difference.after));
+    let sign = match (&before, &after) {
+        (None, _) => '+',
+        (_, None) => '-',
+        _ => '~',
+    };
+    let is_new = before.is_none();
+    let mut said = format!("{sign} {}\n", difference.key);
+    let field =
+        |of: &Option<Value>, name: &String| of.as_ref().and_then(|it| it.get(name).cloned());
+    let names = [&before, &after]
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_object);
+    let names: BTreeSet<_> = names.flat_map(|fields| fields.keys()).collect();
+    for name in names.into_iter().filter(|name| *name != "key") {
+        let (before, after) = (field(&before, name), field(&after, name));
+        let _ = match (before, after) {
+            (Some(before), Some(after)) if before != after => {
+                writeln!(said, "    {name}: {} → {}", bare(&before), bare(&after))
+            }
+            (None, Some(_)) if is_new && written.get(name).is_none() => Ok(()),
+            (None, Some(after)) => writeln!(said, "    {name}: {}", bare(&after)),
+            (Some(before), None) => writeln!(said, "    {name}: {} → nothing", bare(&before)),
+            _ => Ok(()),
+        };
+    }
+    said
+}

@@ -1,0 +1,81 @@
+//! How far a long work has come, for those who wait.
+
+use super::super::Out;
+use aliquot_client::{Clock, HostClock, Span, Tick};
+use crossterm::terminal::{Clear, ClearType};
+use serde_json::json;
+use std::io::{IsTerminal, Write};
+
+/// Nothing is said of what takes less.
+const SOON: Span = Span::from_secs(1);
+
+/// How often a bar moves, and how often a line is written where there is no terminal.
+const BAR_EVERY: Span = Span::from_millis(100);
+const LINE_EVERY: Span = Span::from_secs(3);
+
+const BAR_CHARS: usize = 30;
+
+/// Tells on the standard error how much of a work is done, once it takes longer than a second.
+pub(super) struct Progress {
+    out: Out,
+    is_terminal: bool,
+    verb: &'static str,
+    total: usize,
+    begun: Tick,
+    said: Option<Tick>,
+}
+
+impl Progress {
+    /// Begins a work on so many budgets, each of which is then "applied", say.
+    pub(super) fn new(out: Out, verb: &'static str, total: usize) -> Self {
+        Self {
+            out,
+            is_terminal: !out.json && std::io::stderr().is_terminal(),
+            verb,
+            total,
+            begun: HostClock.now(),
+            said: None,
+        }
+    }
+
+    /// So many are done.
+    pub(super) fn step(&mut self, done: usize) {
+        let now = HostClock.now();
+        let every = if self.is_terminal {
+            BAR_EVERY
+        } else {
+            LINE_EVERY
+        };
+        let is_due = self.said.is_none_or(|said| now.since(said) >= every);
+        if now.since(self.begun) < SOON || !is_due {
+            return;
+        }
+        self.said = Some(now);
+        let Self { verb, total, .. } = *self;
+        let mut err = std::io::stderr().lock();
+        // Nobody is left to tell if that fails.
+        let _ = if self.is_terminal {
+            let full = done * BAR_CHARS / total.max(1);
+            let (bar, rest) = ("█".repeat(full), " ".repeat(BAR_CHARS.saturating_sub(full)));
+            write!(err, "\r▕{bar}{rest}▏ {done} of {total} budgets {verb}")
+                .and_then(|()| err.flush())
+        } else if self.out.json {
+            writeln!(err, "{}", json!({ "of": total, verb: done }))
+        } else {
+            writeln!(err, "{done} of {total} budgets {verb}")
+        };
+    }
+
+    /// Makes room for what is said next.
+    pub(super) fn end(&mut self) {
+        if self.is_terminal && self.said.take().is_some() {
+            let _ = write!(std::io::stderr(), "\r{}", Clear(ClearType::CurrentLine));
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
