@@ -1,5 +1,7 @@
 //! Sequences that once broke a machine, each as small as it can be told.
 
+#[path = "corners/bounds.rs"]
+mod bounds;
 #[path = "corners/changes.rs"]
 mod changes;
 #[path = "corners/children.rs"]
