@@ -5,7 +5,9 @@ use aliquot_client::{Client, Clock, HostClock, Span, Tick};
 use aliquot_coordinator::demo::cluster::{NODES, Nodes};
 use aliquot_coordinator::demo::supervisor::{Supervisor, parent_args};
 use aliquot_core::budget::{BudgetDraft, Written};
+use std::ffi::OsString;
 use std::io;
+use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -18,8 +20,9 @@ const SOON: Duration = Duration::from_secs(30);
 pub(crate) struct Bed {
     pub(crate) nodes: Nodes,
     supervisor: Supervisor,
+    flags: Vec<OsString>,
     /// Removed when the nodes are gone: fields are dropped in this order.
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 /// What a process has used since it began.
@@ -32,13 +35,22 @@ pub(crate) struct Used {
 impl Bed {
     /// A cluster that serves, with these budgets.
     pub(crate) async fn start(budgets: &[BudgetDraft]) -> Result<Self, Failed> {
+        Self::start_with(budgets, &[]).await
+    }
+
+    /// The same, with more flags for each node.
+    pub(crate) async fn start_with(
+        budgets: &[BudgetDraft],
+        flags: &[&str],
+    ) -> Result<Self, Failed> {
         let dir = tempfile::tempdir()?;
         let program = env!("CARGO_BIN_EXE_aliquot").into();
         let supervisor = Supervisor::new(dir.path().to_owned(), program, parent_args());
         let mut bed = Self {
             nodes: Nodes::plan()?,
             supervisor,
-            _dir: dir,
+            flags: flags.iter().map(|flag| (*flag).into()).collect(),
+            dir,
         };
         for index in 0..NODES {
             bed.start_node(index)?;
@@ -51,13 +63,20 @@ impl Bed {
     /// Starts a node with what it has on disk.
     pub(crate) fn start_node(&mut self, index: usize) -> Result<(), Failed> {
         let node = &self.nodes.list()[index];
-        Ok(self.nodes.start(node, &mut self.supervisor)?)
+        Ok(self
+            .nodes
+            .start_with(node, &mut self.supervisor, &self.flags)?)
     }
 
     /// Kills a node without a word.
     pub(crate) async fn kill(&mut self, index: usize) -> Result<(), Failed> {
         let name = &self.nodes.list()[index].name;
         Ok(self.supervisor.kill(name).await?)
+    }
+
+    /// Where it keeps its files.
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
     }
 
     /// Waits until all nodes serve clients under one leader.
@@ -108,10 +127,7 @@ impl Bed {
 
     /// A figure of a node's metrics.
     pub(crate) async fn figure(&self, index: usize, name: &str) -> Option<f64> {
-        let text = get(&self.nodes.list()[index].metrics_listen.to_string()).await?;
-        let mut lines = text.lines();
-        let line = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
-        line.trim().parse().ok()
+        figure_at(&self.nodes.list()[index].metrics_listen.to_string(), name).await
     }
 
     /// Entries that a node applied.
@@ -199,6 +215,14 @@ pub(crate) async fn until(what: &str, mut look: impl AsyncFnMut() -> bool) -> io
 /// Lets time pass, which is what is measured over.
 pub(crate) async fn pass(millis: u64) {
     tokio::time::sleep(Duration::from_millis(millis)).await;
+}
+
+/// A figure of the metrics at an address.
+pub(crate) async fn figure_at(address: &str, name: &str) -> Option<f64> {
+    let text = get(address).await?;
+    let mut lines = text.lines();
+    let line = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+    line.trim().parse().ok()
 }
 
 async fn get(address: &str) -> Option<String> {

@@ -24,6 +24,7 @@
     reason = "a benchmark shows its tables there, and nothing else does"
 )]
 
+#[expect(dead_code, reason = "`many_keys` needs more of it")]
 mod bed;
 mod cold;
 mod echo;
@@ -34,6 +35,7 @@ mod raw;
 mod saturate;
 mod sessions;
 mod shift;
+#[expect(dead_code, reason = "`many_keys` needs more of it")]
 mod table;
 
 use std::io;

@@ -42,16 +42,27 @@ impl Table {
 }
 
 /// The machine, how busy it is, and what was built.
-fn conditions() -> String {
+pub(crate) fn conditions() -> String {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let build = match cfg!(debug_assertions) {
         true => "debug",
         false => "release",
     };
+    let load = load_average();
     format!(
-        "{cores} cores, load average {}, {build} build",
-        load_average()
+        "{cores} cores{}, load average {load}, {build} build",
+        model()
     )
+}
+
+/// The processor, as the kernel knows it.
+fn model() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"));
+    let name = line.and_then(|line| line.split_once(": "));
+    name.map_or_else(String::new, |(_, name)| format!(" of {name}"))
 }
 
 /// Of the last minute.
@@ -68,6 +79,12 @@ impl Samples {
     /// None.
     pub(crate) const fn new() -> Self {
         Self(Vec::new())
+    }
+
+    /// These.
+    pub(crate) fn of(mut samples: Vec<f64>) -> Self {
+        samples.sort_by(f64::total_cmp);
+        Self(samples)
     }
 
     /// One more.

@@ -115,6 +115,20 @@ impl Nodes {
     ///
     /// [`DemoError::Child`] if its process cannot be started.
     pub fn start(&self, node: &Node, supervisor: &mut Supervisor) -> Result<(), DemoError> {
+        self.start_with(node, supervisor, &[])
+    }
+
+    /// The same, with more flags.
+    ///
+    /// # Errors
+    ///
+    /// [`DemoError::Child`] if its process cannot be started.
+    pub fn start_with(
+        &self,
+        node: &Node,
+        supervisor: &mut Supervisor,
+        flags: &[OsString],
+    ) -> Result<(), DemoError> {
         let mut args: Vec<OsString> = vec!["serve".into()];
         let mut say = |flag: &str, value: OsString| args.extend([flag.into(), value]);
         say("--cluster-id", "demo".into());
@@ -126,6 +140,7 @@ impl Nodes {
         }
         let data = supervisor.dir_of(&node.name).join("data");
         say("--data-dir", data.into());
+        args.extend_from_slice(flags);
         Ok(supervisor.start(&node.name, &args)?)
     }
 

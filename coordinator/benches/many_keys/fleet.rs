@@ -1,0 +1,298 @@
+//! Clients with keys, and a look-out for leases that are lost.
+
+use crate::Failed;
+use crate::bed::{Bed, Used, figure_at, now, pass};
+use crate::table::{Samples, ms};
+use aliquot_client::{Client, Limiter, Tick};
+use aliquot_coordinator::demo::cluster::NODES;
+use aliquot_core::budget::{BudgetDraft, Written};
+use std::fmt::Display;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::timeout;
+
+/// How often it is looked whether a client has its lease, and a node.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// A caller that hears nothing for so long asks again, or sees that time is up.
+const ASKED_FOR: Duration = Duration::from_secs(2);
+
+/// A template whose keys are never too many.
+pub(crate) fn template(key: &str, per_second: u64, burst: u64) -> BudgetDraft {
+    BudgetDraft {
+        max_keys: Some(Written::Whole(10_000_000)),
+        forget_after: Some("1s".into()),
+        ..crate::bed::rate(key, per_second, burst)
+    }
+}
+
+/// Clients that have leases.
+#[derive(Default)]
+pub(crate) struct Fleet {
+    pub(crate) clients: Vec<Client>,
+    losses: Arc<AtomicU64>,
+    looks: Vec<AbortHandle>,
+}
+
+impl Fleet {
+    /// As many clients as that, evenly over the nodes.
+    pub(crate) async fn grow(&mut self, bed: &Bed, clients: usize) -> Result<(), Failed> {
+        let mut opening = JoinSet::new();
+        for number in self.clients.len()..clients {
+            let mut addresses = bed.addresses();
+            addresses.rotate_left(number % NODES);
+            opening.spawn(async move { Client::connect(addresses) });
+        }
+        let mut opened = Vec::new();
+        while let Some(client) = opening.join_next().await {
+            opened.push(client??);
+        }
+        crate::bed::until("the clients have leases", async || {
+            opened.iter().all(|it| !it.status().lease.is_zero())
+        })
+        .await?;
+        for client in &opened {
+            let (client, losses) = (client.clone(), Arc::clone(&self.losses));
+            let look = tokio::spawn(async move {
+                let mut look = Lookout::new(losses);
+                loop {
+                    tokio::time::sleep(LOOK_EVERY).await;
+                    look.see(!client.status().lease.is_zero());
+                }
+            });
+            self.looks.push(look.abort_handle());
+        }
+        self.clients.extend(opened);
+        Ok(())
+    }
+
+    /// How often a client was without a lease after it had one.
+    pub(crate) fn lost(&self) -> f64 {
+        self.losses.load(Ordering::Relaxed) as f64
+    }
+
+    /// Ends all sessions.
+    pub(crate) async fn close(self) {
+        let mut closing = JoinSet::new();
+        for client in self.clients.clone() {
+            closing.spawn(async move { client.close().await });
+        }
+        closing.join_all().await;
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        self.looks.iter().for_each(AbortHandle::abort);
+    }
+}
+
+/// Counts how often what was there is not.
+struct Lookout {
+    losses: Arc<AtomicU64>,
+    had: bool,
+}
+
+impl Lookout {
+    const fn new(losses: Arc<AtomicU64>) -> Self {
+        Self { losses, had: true }
+    }
+
+    fn see(&mut self, has: bool) {
+        if self.had && !has {
+            self.losses.fetch_add(1, Ordering::Relaxed);
+        }
+        self.had = has;
+    }
+}
+
+/// Counts how often a node stops serving its clients.
+pub(crate) struct NodeWatch {
+    losses: Arc<AtomicU64>,
+    tasks: JoinSet<()>,
+}
+
+impl NodeWatch {
+    /// Begins to look.
+    pub(crate) fn begin(bed: &Bed) -> Self {
+        let losses = Arc::new(AtomicU64::new(0));
+        let mut tasks = JoinSet::new();
+        for node in bed.nodes.list() {
+            let (address, losses) = (node.metrics_listen.to_string(), Arc::clone(&losses));
+            tasks.spawn(async move {
+                let mut look = Lookout::new(losses);
+                loop {
+                    // Figures are renewed each second.
+                    tokio::time::sleep(Duration::from_millis(900)).await;
+                    look.see(figure_at(&address, "aliquot_ready").await == Some(1.0));
+                }
+            });
+        }
+        Self { losses, tasks }
+    }
+
+    /// How often one stopped.
+    pub(crate) fn lost(&self) -> f64 {
+        self.losses.load(Ordering::Relaxed) as f64
+    }
+}
+
+impl Drop for NodeWatch {
+    fn drop(&mut self) {
+        self.tasks.abort_all();
+    }
+}
+
+/// What the nodes use, over some time.
+pub(crate) struct Usage(Vec<Option<Used>>);
+
+impl Usage {
+    /// As it is now; of a node that does not run, nothing.
+    pub(crate) fn now(bed: &Bed) -> Self {
+        Self((0..NODES).map(|index| bed.used(index).ok()).collect())
+    }
+
+    /// Cores in use since then, of each node that runs.
+    pub(crate) fn cores(&self, bed: &Bed) -> Vec<f64> {
+        let later = Self::now(bed);
+        let pairs = self.0.iter().zip(&later.0);
+        let cores = pairs.filter_map(|(then, now)| Some((*then)?.cores_until((*now)?)));
+        cores.collect()
+    }
+
+    /// Their mean.
+    pub(crate) fn mean_cores(&self, bed: &Bed) -> f64 {
+        mean(&self.cores(bed))
+    }
+}
+
+/// The mean, not a number of nothing.
+pub(crate) fn mean(figures: &[f64]) -> f64 {
+    figures.iter().sum::<f64>() / figures.len() as f64
+}
+
+/// The mean resident memory of the nodes, in bytes.
+pub(crate) fn resident(bed: &Bed) -> io::Result<f64> {
+    let all: io::Result<Vec<f64>> = (0..NODES).map(|index| bed.resident(index)).collect();
+    Ok(mean(&all?))
+}
+
+/// Tells what was reached.
+pub(crate) fn say(text: impl Display) {
+    eprintln!("    {text}");
+}
+
+/// Seconds since then.
+pub(crate) fn secs_since(then: Tick) -> f64 {
+    ms(now().since(then)) / 1e3
+}
+
+/// What became of first uses.
+pub(crate) struct FirstUses {
+    pub(crate) limiters: Vec<Limiter>,
+    pub(crate) waits_ms: Samples,
+    pub(crate) secs: f64,
+    /// Keys that were not admitted before time was up.
+    pub(crate) missing: u64,
+}
+
+/// Uses new keys, `at_once` at a time, until each was admitted once or `within_secs` are over. Key n is
+/// client n's, modulo the clients.
+pub(crate) async fn use_first(
+    fleet: &Fleet,
+    keys: std::ops::Range<u64>,
+    at_once: usize,
+    within_secs: u64,
+) -> Result<FirstUses, Failed> {
+    let next = Arc::new(AtomicU64::new(keys.start));
+    let over = Arc::new(AtomicBool::new(false));
+    let begun = now();
+    let mut tasks = JoinSet::new();
+    for _ in 0..at_once {
+        let (next, over) = (Arc::clone(&next), Arc::clone(&over));
+        let (clients, end) = (fleet.clients.clone(), keys.end);
+        tasks.spawn(async move {
+            let mut used = Vec::new();
+            while !over.load(Ordering::Relaxed) {
+                let key = next.fetch_add(1, Ordering::Relaxed);
+                if key >= end {
+                    break;
+                }
+                let client = &clients[usize::try_from(key).unwrap_or(0) % clients.len()];
+                let Ok(limiter) = client.limiter(&format!("many/{key}")) else {
+                    break;
+                };
+                let asked = now();
+                let mut admitted = false;
+                while !admitted && !over.load(Ordering::Relaxed) {
+                    let asked = timeout(ASKED_FOR, limiter.acquire(1)).await;
+                    admitted = asked.is_ok_and(|answer| answer.is_ok());
+                    // A refusal may come at once, and callers that never wait leave no time to anybody.
+                    if !admitted {
+                        pass(5).await;
+                    }
+                }
+                if admitted {
+                    used.push((limiter, ms(now().since(asked))));
+                }
+            }
+            used
+        });
+    }
+    let mut used = Vec::new();
+    let end = tokio::time::sleep(Duration::from_secs(within_secs));
+    tokio::pin!(end);
+    loop {
+        tokio::select! {
+            more = tasks.join_next() => match more {
+                Some(more) => used.extend(more?),
+                None => break,
+            },
+            // Whoever is late says what it has.
+            () = &mut end, if !over.load(Ordering::Relaxed) => over.store(true, Ordering::Relaxed),
+        }
+    }
+    let secs = secs_since(begun);
+    say(format_args!("{} new keys after {secs:.1} s", used.len()));
+    let (limiters, waits): (Vec<Limiter>, Vec<f64>) = used.into_iter().unzip();
+    Ok(FirstUses {
+        missing: (keys.end - keys.start).saturating_sub(limiters.len() as u64),
+        limiters,
+        waits_ms: Samples::of(waits),
+        secs,
+    })
+}
+
+/// Asks each limiter for a token until it was given one, and says when half of them, 99 of a hundred and all were, in
+/// seconds; not a number for what did not come in time.
+pub(crate) async fn until_all_admit(limiters: &[Limiter], within_secs: u64) -> [f64; 3] {
+    let begun = now();
+    let mut left: Vec<&Limiter> = limiters.iter().collect();
+    let mut times = [f64::NAN; 3];
+    let marks = [limiters.len() / 2, limiters.len() / 100, 0];
+    loop {
+        left.retain(|limiter| limiter.try_acquire(1).is_err());
+        let secs = secs_since(begun);
+        for (time, mark) in times.iter_mut().zip(marks) {
+            if time.is_nan() && left.len() <= mark {
+                *time = secs;
+            }
+        }
+        if left.is_empty() || secs > within_secs as f64 {
+            say(format_args!(
+                "{} were not admitted after {secs:.1} s",
+                left.len()
+            ));
+            return times;
+        }
+        pass(50).await;
+    }
+}
+
+/// Limiters that hold something.
+pub(crate) fn held(limiters: &[Limiter]) -> f64 {
+    limiters.iter().filter(|it| it.peek().rate > 0).count() as f64
+}
