@@ -6,6 +6,7 @@
 //! | 1 | refused or failed; the message says whether anything was changed |
 //! | 2 | the command line, a file or a data directory is wrong; nothing was sent, and trying again does not help |
 //! | 3 | no node could be reached; nothing was changed |
+//! | 4 | the log holds what this version of `aliquot serve` cannot read; the message names the ways out |
 
 /// What the help of a command that has none below it ends with: an example, and how it exits.
 macro_rules! leaf {
@@ -87,7 +88,8 @@ Exit codes:
   1  refused or failed; the message says whether anything was changed
   2  the command line, a file or a data directory is wrong; nothing was sent, and trying again
      does not help
-  3  no node could be reached; nothing was changed";
+  3  no node could be reached; nothing was changed
+  4  `aliquot serve` alone: the log holds what this version cannot read; the message names the ways out";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -120,6 +122,8 @@ pub enum Failure {
     Usage(String),
     /// Nobody could be reached.
     Unreachable(String),
+    /// The log of a node holds what this version cannot read.
+    Unreadable(String),
 }
 
 impl Display for Failure {
@@ -143,6 +147,7 @@ impl Failure {
             Self::Refused(said) => (1, said),
             Self::Usage(said) => (2, said),
             Self::Unreachable(said) => (3, said),
+            Self::Unreadable(said) => (4, said),
         }
     }
 }

@@ -27,6 +27,7 @@ mod problem;
 mod read;
 mod setting;
 mod show;
+mod skip;
 mod source;
 
 pub use check::{LeaseTooShort, lease_needs};
@@ -34,6 +35,7 @@ pub use flags::Flags;
 pub use problem::{Origin, Problem, Problems};
 pub use read::{Address, AddressError};
 pub use setting::{SETTINGS, Setting, Shape};
+pub use skip::{SkipEntry, SkipEntryError};
 pub use source::Sources;
 
 use aliquot_core::unit::{Drift, Span};
@@ -62,6 +64,8 @@ pub struct Config {
     pub pace: PaceConfig,
     /// A snapshot is made after so many entries of the log, at least 1.
     pub snapshot_every: u64,
+    /// Entries of the log that this node skips, by its operator's consent.
+    pub skip_entry: Vec<SkipEntry>,
     /// What clients may take of this node.
     pub session: SessionConfig,
     /// What is logged, and how.

@@ -23,6 +23,7 @@ mod reached;
 mod runtime;
 mod service;
 mod shared;
+mod skip;
 mod snapshot;
 mod status;
 mod types;
@@ -35,6 +36,7 @@ pub use connect::{ConnectError, Connector, TcpConnector, endpoint, server};
 pub use machine::{Committed, Machine, MachineError};
 pub use options::{CHANGE_WITHIN, Options, Timing};
 pub use outcome::{BarrierError, ChangeError, Leader, Outcome, ProposeError, RaftError};
+pub use skip::{Halt, Skips, checksum};
 pub use status::Status;
 
 use crate::store::Disk;
@@ -47,13 +49,13 @@ use bytes::Bytes;
 use connect::Links;
 use futures_util::future::BoxFuture;
 use log::LogStore;
-use machine::Applier;
+use machine::{Applier, Skipping};
 use network::Network;
 use peer::{PeerError, PeerService, address_in};
 use service::RaftService;
 use shared::Shared;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{Mutex, watch};
 use tonic::service::Routes;
@@ -104,9 +106,18 @@ impl Raft {
             reached: Arc::default(),
             hush: Arc::new(hush::Hush::new(options.timing.election_max)),
         };
-        let applier = Applier::new(machine, Arc::clone(&disk));
+        let halted = Arc::new(OnceLock::new());
+        let skipping = Skipping {
+            skips: options.skips.clone(),
+            readable: options.readable,
+            halted: Arc::clone(&halted),
+        };
+        let applier = Applier::new(machine, Arc::clone(&disk), skipping);
         let core = Core::new(options.node, config, network, store.clone(), applier);
-        let core = core.await.map_err(storage)?;
+        let core = core.await.map_err(|error| match halted.get() {
+            Some(halt) => RaftError::Halted(halt.clone()),
+            None => storage(error),
+        })?;
         let first = Status {
             node: options.node,
             formed: was_formed,
@@ -122,6 +133,7 @@ impl Raft {
             status: told.status,
             standing: told.standing,
             waiting: watch::Sender::new(None),
+            halted,
             changing: Mutex::default(),
         };
         Ok(Self {
@@ -165,6 +177,12 @@ impl Raft {
     #[must_use]
     pub fn standing(&self) -> watch::Receiver<Status> {
         self.shared.standing.clone()
+    }
+
+    /// Why the log ended for good, once [`Status::failed`] says that it did.
+    #[must_use]
+    pub fn halted(&self) -> Option<Halt> {
+        self.shared.halted.get().cloned()
     }
 
     /// Forms a cluster with the peers, or joins it; returns when this node

@@ -16,7 +16,7 @@ use crate::face::auth::{Auth, AuthError, keep_reading};
 use crate::face::tls::{TlsError, TlsFiles};
 use crate::face::watch::readiness;
 use crate::node::{self, Founding, Lifeline, NodeHandle};
-use crate::raft::{self, Raft, RaftError, TcpConnector};
+use crate::raft::{self, Halt, Raft, RaftError, Skips, TcpConnector};
 use crate::session::{Gate, GateLimits};
 use crate::store::{DataDir, DataDirError, SledDisk, StoreError};
 use crate::timer;
@@ -57,6 +57,9 @@ pub enum ServeError {
     /// The log cannot be taken up.
     #[error(transparent)]
     Raft(#[from] RaftError),
+    /// The log ends where this version cannot read it, or is not to skip it as it was told.
+    #[error(transparent)]
+    Halted(#[from] Halt),
     /// The log does not go on. What was acknowledged is on the disk.
     #[error("this node stopped, because its log cannot go on: {0}")]
     Failed(String),
@@ -71,7 +74,9 @@ impl ServeError {
             Self::DataDir(error) => error.may_pass(),
             Self::Store(StoreError::Io { .. }) | Self::Listen(_) | Self::Failed(_) => true,
             Self::Raft(RaftError::Stopped) => true,
-            Self::Store(_) | Self::Tls(_) | Self::Auth(_) | Self::Raft(_) => false,
+            Self::Store(_) | Self::Tls(_) | Self::Auth(_) | Self::Raft(_) | Self::Halted(_) => {
+                false
+            }
         }
     }
 }
@@ -123,6 +128,7 @@ pub async fn run(
     let disk = SledDisk::open(data.store_path())?;
     data.seal(&disk)?;
     let disk = Arc::new(disk);
+    let skips = Skips::open(&*disk, &config.skip_entry).map_err(raft_error)?;
     let connector: Arc<dyn raft::Connector> = match &tls {
         Some(tls) => Arc::new(TlsConnector::new(tls.client())),
         None => Arc::new(TcpConnector),
@@ -141,18 +147,20 @@ pub async fn run(
     if config.security == Security::Insecure {
         tracing::warn!("insecure = true: whoever reaches this node's ports owns the cluster");
     }
-    let options = actor_options(&config, node, budgets, &connector, actor_seed);
+    let fleet = skips.cluster(&config.cluster.id);
+    let options = actor_options(&config, &fleet, node, budgets, &connector, actor_seed);
     let spawned = {
         let _actor = apart.actor.enter();
         node::spawn(options)
     };
-    let options = raft_options(&config, node, raft_seed);
+    let options = raft_options(&config, &fleet, skips, node, raft_seed);
     let raft = apart
         .peers
         .spawn(Raft::start(options, disk, spawned.machine, connector));
     let raft = raft
         .await
-        .map_err(|error| ServeError::Failed(error.to_string()))??;
+        .map_err(|error| ServeError::Failed(error.to_string()))?
+        .map_err(raft_error)?;
     spawned.lifeline.connect(raft.clone());
     let running = Running {
         handle: spawned.handle,
@@ -162,6 +170,7 @@ pub async fn run(
     running
         .serve(
             &config,
+            &fleet,
             listeners,
             tls.as_ref(),
             auth,
@@ -171,15 +180,29 @@ pub async fn run(
         .await
 }
 
+/// What is said for good is an error of its own, and on the log.
+fn raft_error(error: RaftError) -> ServeError {
+    match error {
+        RaftError::Halted(halt) => halted(halt),
+        error => ServeError::Raft(error),
+    }
+}
+
+fn halted(halt: Halt) -> ServeError {
+    tracing::error!("{halt}");
+    ServeError::Halted(halt)
+}
+
 fn actor_options(
     config: &Config,
+    fleet: &str,
     node: u64,
     budgets: Vec<Budget>,
     connector: &Arc<dyn raft::Connector>,
     seed: u64,
 ) -> node::Options {
     node::Options {
-        cluster: config.cluster.id.clone(),
+        cluster: fleet.to_owned(),
         node: NodeId::new(node),
         connect: connect::for_gossip(connector),
         clock: Arc::new(HostClock),
@@ -201,11 +224,11 @@ fn actor_options(
     }
 }
 
-fn raft_options(config: &Config, node: u64, seed: u64) -> raft::Options {
+fn raft_options(config: &Config, fleet: &str, skips: Skips, node: u64, seed: u64) -> raft::Options {
     let span = |span: Span| Duration::from_nanos(span.nanos());
     raft::Options {
         node,
-        cluster: config.cluster.id.clone(),
+        cluster: fleet.to_owned(),
         address: config.peer_advertise.to_string(),
         peers: config
             .cluster
@@ -230,6 +253,11 @@ fn raft_options(config: &Config, node: u64, seed: u64) -> raft::Options {
             });
             Some(LogEntry { command }.to_bytes())
         },
+        readable: |command| {
+            let read = LogEntry::from_bytes(command.clone());
+            read.map(drop).map_err(|error| error.to_string())
+        },
+        skips,
     }
 }
 
@@ -244,6 +272,7 @@ impl Running {
     async fn serve(
         self,
         config: &Config,
+        fleet: &str,
         listeners: Listeners,
         tls: Option<&TlsFiles>,
         auth: Auth,
@@ -254,7 +283,7 @@ impl Running {
         let (leave, leaving) = watch::channel(false);
         let most = usize::try_from(config.session.most).unwrap_or(usize::MAX);
         let faces = listen::Faces {
-            cluster: config.cluster.id.clone(),
+            cluster: fleet.to_owned(),
             node: self.raft.status().borrow().node,
             gate: Gate::new(
                 self.handle.sessions(),
@@ -284,7 +313,10 @@ impl Running {
                 self.leave().await;
                 Ok(())
             }
-            reason = &mut failed => Err(ServeError::Failed(reason)),
+            reason = &mut failed => Err(match self.raft.halted() {
+                Some(halt) => halted(halt),
+                None => ServeError::Failed(reason),
+            }),
         };
         let _ = stop.send(true);
         reader.abort();

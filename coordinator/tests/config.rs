@@ -48,6 +48,17 @@ fn the_defaults_are_a_whole_configuration() {
 }
 
 #[test]
+fn an_entry_to_skip_is_named_by_index_and_checksum() {
+    let loaded = load("skip_entry = [\"7:00000000000000ff\"]").unwrap();
+    assert_eq!(
+        loaded.config.skip_entry[0].to_string(),
+        "7:00000000000000ff"
+    );
+    let expect = "skip_entry = \"7\" (node.toml:1) must be INDEX:CHECKSUM";
+    check_refused("skip_entry = [\"7\"]", &[expect]);
+}
+
+#[test]
 fn a_flag_goes_before_a_variable_before_the_file_before_the_default() {
     let file = "listen = \"127.0.0.1:1\"\nlease = \"4s\"\n\n[session]\nmax = 7\n";
     let env = [

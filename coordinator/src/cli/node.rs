@@ -2,6 +2,7 @@
 
 use super::Failure;
 use crate::config::{Config, Loaded, LogConfig, LogFormat};
+use crate::raft::Halt;
 use crate::serve::{self, Apart, ServeError};
 use aliquot_core::budget::Budget;
 use aliquot_wire::limits::PAGE_MAX;
@@ -63,7 +64,9 @@ async fn run(config: Config) -> Result<(), Failure> {
 }
 
 fn failure(error: ServeError) -> Failure {
-    if error.may_pass() {
+    if let ServeError::Halted(Halt::Entry { .. } | Halt::Snapshot { .. }) = error {
+        Failure::Unreadable(error.to_string())
+    } else if error.may_pass() {
         Failure::Refused(error.to_string())
     } else {
         Failure::Usage(error.to_string())

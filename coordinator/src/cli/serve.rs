@@ -9,7 +9,8 @@ Every setting may stand in the file, in a variable and in a flag; a flag goes be
 variable before the file. `--print-config` prints what is in force and where each value comes from.
 
 Exit code 2 says that the configuration, a file or the data directory is wrong, and that it would be
-again; after 1, of which a port in use or a full disk is the reason, it may be started again.
+again; after 1, of which a port in use or a full disk is the reason, it may be started again. After 4 the
+log holds an entry or a snapshot that this version cannot read: the message names the ways out.
 
 Examples:
   aliquot serve                                        one node, for trying out

@@ -1,6 +1,7 @@
 //! From one text per setting to a value that cannot be wrong by itself.
 
 use super::problem::Problems;
+use super::skip::{SkipEntry, SkipEntryError};
 use super::source::{Entry, Written};
 use super::{
     ClientCerts, ClusterConfig, Config, LogConfig, LogFormat, PaceConfig, Security, SessionConfig,
@@ -92,6 +93,7 @@ pub(super) fn config(written: &Written, problems: &mut Problems) -> Option<Confi
     let data_dir = read.one("data_dir", "a directory", |text| Some(PathBuf::from(text)));
     let pace = read.pace();
     let snapshot_every = read.count("snapshot_every", 100, 100_000_000);
+    let skip_entry = read.skips();
     let session = read.session();
     let log = read.log();
     let tls = read.tls(cluster.as_ref().map_or(&[], |cluster| &cluster.peers));
@@ -110,6 +112,7 @@ pub(super) fn config(written: &Written, problems: &mut Problems) -> Option<Confi
         data_dir: data_dir?,
         pace: pace?,
         snapshot_every: snapshot_every?,
+        skip_entry: skip_entry?,
         session: session?,
         log: log?,
         tls: tls?,
@@ -217,6 +220,21 @@ impl Read<'_> {
         self.one(key, &allowed, |text| {
             grammar::whole(text).filter(|count| (least..=most).contains(count))
         })
+    }
+
+    fn skips(&mut self) -> Option<Vec<SkipEntry>> {
+        let texts = self.texts("skip_entry");
+        let mut skips = Vec::with_capacity(texts.len());
+        for text in texts {
+            match text.parse() {
+                Ok(entry) => skips.push(entry),
+                Err(SkipEntryError) => {
+                    self.refuse("skip_entry", &text, SkipEntryError.to_string());
+                    return None;
+                }
+            }
+        }
+        Some(skips)
     }
 
     fn flag(&mut self, key: &str) -> Option<bool> {

@@ -88,6 +88,8 @@ settings! {
         "The slowest round trip between nodes, disk flush included, that the lease must allow for.";
     "snapshot_every" One "20000" "ENTRIES"
         "A snapshot is made, and the log before it removed, after so many entries.";
+    "skip_entry" List "" "INDEX:CHECKSUM"
+        "Entries of the log to skip, as the error that stopped the cluster names them. The same on every node, and for good.";
     "session.max" One "20000" "COUNT"
         "So many client sessions are served at once; the next is sent to another node.";
     "session.keys" One "16384" "COUNT"

@@ -40,6 +40,7 @@ pub(super) enum Control {
     },
     /// The state becomes that of a snapshot.
     Restore {
+        index: u64,
         bytes: Bytes,
         reply: oneshot::Sender<Result<(), MachineError>>,
     },
@@ -285,8 +286,12 @@ impl Actor {
             Control::Snapshot { reply } => {
                 let _ = reply.send(self.snapshot());
             }
-            Control::Restore { bytes, reply } => {
-                let _ = reply.send(self.restore(bytes));
+            Control::Restore {
+                index,
+                bytes,
+                reply,
+            } => {
+                let _ = reply.send(self.restore(index, bytes));
             }
             Control::Told(told) => {
                 let client = told.edge.child;

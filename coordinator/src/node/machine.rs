@@ -18,7 +18,7 @@ impl ActorMachine {
         ask: impl FnOnce(oneshot::Sender<Result<T, MachineError>>) -> Control,
     ) -> Result<T, MachineError> {
         let (reply, answer) = oneshot::channel();
-        let stopped = || MachineError {
+        let stopped = || MachineError::Failed {
             reason: "the node is stopping; nothing more is applied".to_owned(),
         };
         self.control.send(ask(reply)).map_err(|_| stopped())?;
@@ -38,7 +38,11 @@ impl Machine for ActorMachine {
         Box::pin(self.ask(|reply| Control::Snapshot { reply }))
     }
 
-    fn restore(&mut self, _: u64, bytes: Bytes) -> BoxFuture<'_, Result<(), MachineError>> {
-        Box::pin(self.ask(|reply| Control::Restore { bytes, reply }))
+    fn restore(&mut self, index: u64, bytes: Bytes) -> BoxFuture<'_, Result<(), MachineError>> {
+        Box::pin(self.ask(move |reply| Control::Restore {
+            index,
+            bytes,
+            reply,
+        }))
     }
 }

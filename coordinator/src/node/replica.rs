@@ -1,7 +1,8 @@
 //! The replica: entries become state, and state becomes what others must hear.
 
 use super::actor::Actor;
-use crate::raft::{Committed, MachineError, Outcome};
+use crate::config::SkipEntry;
+use crate::raft::{Committed, Halt, MachineError, Outcome, checksum};
 use crate::session::{Refused, Spread};
 use aliquot_core::command::Command;
 use aliquot_core::message::{Answer, Heard, Verdict};
@@ -49,12 +50,8 @@ impl Actor {
         Ok(SnapshotFile { snapshot }.to_bytes())
     }
 
-    pub(super) fn restore(&mut self, bytes: Bytes) -> Result<(), MachineError> {
-        let unreadable = |reason: String| {
-            machine_error(format!(
-                "the snapshot cannot be read: {reason}; a later version of aliquot may have written it"
-            ))
-        };
+    pub(super) fn restore(&mut self, index: u64, bytes: Bytes) -> Result<(), MachineError> {
+        let unreadable = |reason: String| Halt::Snapshot { index, reason };
         let file = SnapshotFile::from_bytes(bytes).map_err(|e| unreadable(e.to_string()))?;
         let state = State::restore(file.snapshot).map_err(|e| unreadable(e.to_string()))?;
         if self.state.applied() == 0 || !planted::is(Bug::SnapshotUnread) {
@@ -165,15 +162,15 @@ impl Actor {
     }
 }
 
-fn machine_error(reason: String) -> MachineError {
-    MachineError { reason }
-}
-
 fn read(index: u64, bytes: Bytes) -> Result<Option<Command>, MachineError> {
-    let entry = LogEntry::from_bytes(bytes).map_err(|error| {
-        machine_error(format!(
-            "entry {index} of the log cannot be read: {error}; start a version of aliquot that knows it"
-        ))
-    })?;
-    Ok(entry.command)
+    match LogEntry::from_bytes(bytes.clone()) {
+        Ok(entry) => Ok(entry.command),
+        Err(error) => Err(MachineError::Halted(Halt::Entry {
+            entry: SkipEntry {
+                index,
+                checksum: checksum(&bytes),
+            },
+            reason: error.to_string(),
+        })),
+    }
 }

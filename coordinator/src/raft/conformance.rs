@@ -1,8 +1,9 @@
 //! The library's own laws of a store, held against ours.
 
 use super::log::LogStore;
-use super::machine::{Applier, Committed, Machine, MachineError};
+use super::machine::{Applier, Committed, Machine, MachineError, Skipping};
 use super::outcome::Outcome;
+use super::skip::Skips;
 use super::types::{Entry, LogId, Payload, Types, Vote};
 use crate::store::{Disk, LogItem, MemoryDisk, SledDisk, SnapshotItem};
 use aliquot_wire::Wire;
@@ -39,13 +40,21 @@ impl Machine for Idle {
     }
 }
 
+fn skipping() -> Skipping {
+    Skipping {
+        skips: Skips::default(),
+        readable: |_| Ok(()),
+        halted: Arc::default(),
+    }
+}
+
 struct Memory;
 
 impl StoreBuilder<Types, LogStore, Applier> for Memory {
     async fn build(&self) -> Result<((), LogStore, Applier), StorageError<Types>> {
         let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::synced());
         let store = LogStore::open(Arc::clone(&disk)).await.unwrap();
-        Ok(((), store, Applier::new(Box::new(Idle), disk)))
+        Ok(((), store, Applier::new(Box::new(Idle), disk, skipping())))
     }
 }
 
@@ -56,7 +65,7 @@ impl StoreBuilder<Types, LogStore, Applier, TempDir> for OnDisk {
         let dir = TempDir::new().unwrap();
         let disk: Arc<dyn Disk> = Arc::new(SledDisk::open(dir.path().join("store")).unwrap());
         let store = LogStore::open(Arc::clone(&disk)).await.unwrap();
-        Ok((dir, store, Applier::new(Box::new(Idle), disk)))
+        Ok((dir, store, Applier::new(Box::new(Idle), disk, skipping())))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::log::{Finished, failed, wait, waiter};
 use super::outcome::Outcome;
+use super::skip::{Halt, Skips};
 use super::types::{
     LogId, Order, Reply, Snapshot, SnapshotMeta, StoredMembership, Types, damaged, index_out,
     log_id_out, meta_in, meta_out,
@@ -16,7 +17,7 @@ use openraft::storage::{ApplyResponder, EntryResponder, RaftSnapshotBuilder, Raf
 use openraft::{EntryPayload, OptionalSend};
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The most entries that are applied at once.
 const BATCH_MAX: usize = 256;
@@ -63,10 +64,16 @@ pub struct Committed {
 
 /// Why the machine cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}")]
-pub struct MachineError {
-    /// What is wrong, and what to do.
-    pub reason: String,
+pub enum MachineError {
+    /// For now.
+    #[error("{reason}")]
+    Failed {
+        /// What is wrong, and what to do.
+        reason: String,
+    },
+    /// For good, with this version and these settings.
+    #[error(transparent)]
+    Halted(#[from] Halt),
 }
 
 /// Applies the log to a [`Machine`], and keeps its snapshots on the disk.
@@ -75,8 +82,30 @@ pub(super) struct Applier {
     /// as the library wants it.
     machine: tokio::sync::Mutex<Box<dyn Machine>>,
     shelf: Arc<Shelf>,
+    skipping: Skipping,
     applied: Option<LogId>,
     membership: StoredMembership,
+}
+
+/// What is not applied, and where it is said that nothing more is.
+#[derive(Debug)]
+pub(super) struct Skipping {
+    pub(super) skips: Skips,
+    /// Whether a command can be read; or what stands against it.
+    pub(super) readable: fn(&Bytes) -> Result<(), String>,
+    pub(super) halted: Arc<OnceLock<Halt>>,
+}
+
+impl Skipping {
+    /// Ends the log. The library passes on no more than a text.
+    fn stopped(&self, error: MachineError) -> io::Error {
+        let said = error.to_string();
+        if let MachineError::Halted(halt) = error {
+            // The first reason stays.
+            let _ = self.halted.set(halt);
+        }
+        io::Error::other(said)
+    }
 }
 
 impl fmt::Debug for Applier {
@@ -93,8 +122,9 @@ type Waiting = Option<ApplyResponder<Types>>;
 
 impl Applier {
     /// A machine that has applied nothing yet.
-    pub(super) fn new(machine: Box<dyn Machine>, disk: Arc<dyn Disk>) -> Self {
+    pub(super) fn new(machine: Box<dyn Machine>, disk: Arc<dyn Disk>, skipping: Skipping) -> Self {
         Self {
+            skipping,
             machine: tokio::sync::Mutex::new(machine),
             shelf: Arc::new(Shelf {
                 disk,
@@ -113,7 +143,10 @@ impl Applier {
             let id = entry.log_id;
             let command = match entry.payload {
                 EntryPayload::Blank => None,
-                EntryPayload::Normal(Order(bytes)) => Some(bytes),
+                EntryPayload::Normal(Order(bytes)) => {
+                    let skipped = self.is_skipped(index_out(id.index), &bytes).await?;
+                    (!skipped).then_some(bytes)
+                }
                 EntryPayload::Membership(members) => {
                     membership = Some(StoredMembership::new(Some(id), members));
                     None
@@ -127,12 +160,8 @@ impl Applier {
             waiting.push(responder);
             applied = Some(id);
         }
-        let outcomes = self
-            .machine
-            .get_mut()
-            .apply(entries)
-            .await
-            .map_err(stopped)?;
+        let outcomes = self.machine.get_mut().apply(entries).await;
+        let outcomes = outcomes.map_err(|error| self.skipping.stopped(error))?;
         if outcomes.len() != waiting.len() {
             let (got, wanted) = (outcomes.len(), waiting.len());
             return Err(damaged(format!("{got} outcomes of {wanted} entries")));
@@ -146,10 +175,15 @@ impl Applier {
         }
         Ok(())
     }
-}
 
-fn stopped(error: MachineError) -> io::Error {
-    io::Error::other(error.to_string())
+    async fn is_skipped(&mut self, index: u64, command: &Bytes) -> io::Result<bool> {
+        let Skipping {
+            skips, readable, ..
+        } = &mut self.skipping;
+        let skipped = skips.skips(index, command, *readable, &self.shelf.disk);
+        let skipped = skipped.await?;
+        skipped.map_err(|error| self.skipping.stopped(error))
+    }
 }
 
 /// The place of the one snapshot on the disk.
@@ -223,7 +257,7 @@ impl RaftStateMachine<Types> for Applier {
         let data = self.machine.get_mut().snapshot().await;
         Builder {
             shelf: Arc::clone(&self.shelf),
-            data: data.map_err(|error| error.reason),
+            data: data.map_err(|error| error.to_string()),
             meta: SnapshotMeta {
                 last_log_id: self.applied,
                 last_membership: self.membership.clone(),
@@ -232,15 +266,16 @@ impl RaftStateMachine<Types> for Applier {
     }
 
     async fn install_snapshot(&mut self, meta: &SnapshotMeta, data: Bytes) -> io::Result<()> {
+        let index = meta.last_log_id.map_or(0, |id| log_id_out(&id).index);
+        // Who sends a snapshot skips what this node skips: it is of the same cluster. Said before
+        // the snapshot is on the disk, which would contradict the consents otherwise.
+        let skips = &mut self.skipping.skips;
+        skips.write_upto(index, &self.shelf.disk).await?;
         // On the disk first: what was purged because of it must not be missed.
         // At a start it is there already.
         self.shelf.put(meta, data.clone()).await?;
-        let index = meta.last_log_id.map_or(0, |id| log_id_out(&id).index);
-        self.machine
-            .get_mut()
-            .restore(index, data)
-            .await
-            .map_err(stopped)?;
+        let restored = self.machine.get_mut().restore(index, data).await;
+        restored.map_err(|error| self.skipping.stopped(error))?;
         self.applied = meta.last_log_id;
         self.membership = meta.last_membership.clone();
         Ok(())

@@ -1,6 +1,7 @@
 //! The settings of a node's part in the protocol.
 
 use super::outcome::{Outcome, RaftError};
+use super::skip::Skips;
 use aliquot_wire::limits::{CHUNK_BYTES_MAX, CLUSTER_BYTES_MAX, MEMBERS_MAX};
 use bytes::Bytes;
 use openraft::{Config, SnapshotPolicy};
@@ -38,6 +39,11 @@ pub struct Options {
     /// The command after which a node that is removed, by its id, gets nothing
     /// more, if there is one. It is committed before the node is removed.
     pub forget_node: fn(u64) -> Option<Bytes>,
+    /// Whether a command can be read; or what stands against it. A command that
+    /// cannot be read is not proposed here, whoever asks.
+    pub readable: fn(&Bytes) -> Result<(), String>,
+    /// The entries that this node skips. `cluster` is what [`Skips::cluster`] makes of the name.
+    pub skips: Skips,
 }
 
 /// When what is sent, and how long is waited.

@@ -1,5 +1,6 @@
 //! What a committed command did, and why one was not committed.
 
+use super::skip::Halt;
 use aliquot_core::state::Effect;
 use std::sync::Arc;
 
@@ -112,6 +113,9 @@ pub enum RaftError {
         /// What was said.
         reason: String,
     },
+    /// The log says what this version cannot read, or is not to skip as it was told.
+    #[error(transparent)]
+    Halted(#[from] Halt),
     /// It was stopped.
     #[error("this node has stopped")]
     Stopped,

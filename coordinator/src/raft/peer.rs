@@ -191,6 +191,9 @@ impl pb::peer_server::Peer for PeerService {
     async fn propose(&self, request: Request<pb::ProposeRequest>) -> Answer<pb::ProposeResponse> {
         let propose: wire::Propose = read(request)?;
         self.ours(&propose.cluster)?;
+        // What this node cannot read would stop it, and all others of its version.
+        let readable = (self.shared.options.readable)(&propose.command);
+        readable.map_err(Status::invalid_argument)?;
         let proposed = match self.shared.propose(propose.command, None).await {
             Ok(outcome) => {
                 let encode = self.shared.options.encode_outcome;

@@ -57,6 +57,11 @@ pub(super) fn check_cluster(ours: &str, theirs: &str) -> Result<(), Status> {
     if ours == theirs {
         return Ok(());
     }
+    let name = |whole: &str| whole.split('+').next().map(str::to_owned);
+    if name(ours) == name(theirs) {
+        let what = "skip_entry is not the same on this node and on the one that calls: see the error that named the entry";
+        return Err(Status::failed_precondition(what));
+    }
     let what = format!("cluster.id = {theirs}: must be {ours}, the cluster of this node");
     Err(Status::failed_precondition(what))
 }

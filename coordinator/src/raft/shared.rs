@@ -4,6 +4,7 @@ use super::connect::Links;
 use super::log::LogStore;
 use super::options::Options;
 use super::outcome::{BarrierError, Leader, Outcome, ProposeError};
+use super::skip::Halt;
 use super::status::Status;
 use super::types::{Core, Order, Types};
 use crate::store::Disk;
@@ -16,7 +17,7 @@ use openraft::errors::{
 };
 use openraft::impls::OneshotResponder;
 use openraft::vote::leader_id_std::CommittedLeaderId;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::sync::{Mutex, watch};
 
 /// What the parts of a node's protocol share.
@@ -31,6 +32,8 @@ pub(super) struct Shared {
     pub(super) standing: watch::Receiver<Status>,
     /// What forming waits for, while it does.
     pub(super) waiting: watch::Sender<Option<String>>,
+    /// Why the log ended for good, if it did.
+    pub(super) halted: Arc<OnceLock<Halt>>,
     /// Held by whoever changes the members: one change at a time.
     pub(super) changing: Mutex<()>,
 }

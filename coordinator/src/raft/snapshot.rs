@@ -2,6 +2,7 @@
 //! resumed where they broke off.
 
 use super::network::{CallError, Link};
+use super::skip::checksum;
 use super::types::{Core, Snapshot, Types, Vote, damaged, meta_in, meta_out, vote_in, vote_out};
 use aliquot_wire::Wire;
 use aliquot_wire::limits::CHUNK_BYTES_MAX;
@@ -27,7 +28,7 @@ pub(super) async fn send(
     option: RPCOption,
 ) -> Result<SnapshotResponse<Types>, CallError> {
     let data = snapshot.snapshot;
-    let hash = fnv1a(&data);
+    let hash = checksum(&data);
     let offer = wire::SnapshotOffer {
         header: link.header.clone(),
         vote: vote_out(&vote),
@@ -149,7 +150,7 @@ pub(super) async fn install(
     whole: Arriving,
 ) -> io::Result<wire::SnapshotProgress> {
     let data: Bytes = whole.data.freeze();
-    if fnv1a(&data) != whole.hash {
+    if checksum(&data) != whole.hash {
         return Err(damaged("the snapshot is not what was announced"));
     }
     let snapshot = Snapshot {
@@ -180,24 +181,9 @@ pub(super) fn progress(vote: wire::Vote, offset: u64) -> wire::SnapshotProgress 
     }
 }
 
-/// The 64-bit FNV-1a hash (draft-eastlake-fnv, §2): against mixing up pieces
-/// of two snapshots, not against malice.
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_hash_is_the_published_one() {
-        assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
-        assert_eq!(fnv1a(b"a"), 0xaf63_dc4c_8601_ec8c);
-        assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
-    }
 
     fn header() -> wire::Header {
         wire::Header {
@@ -217,7 +203,7 @@ mod tests {
                 ..wire::SnapshotMeta::default()
             },
             bytes: data.len() as u64,
-            hash: fnv1a(data),
+            hash: checksum(data),
         }
     }
 
@@ -225,7 +211,7 @@ mod tests {
         wire::SnapshotChunk {
             header: header(),
             vote: wire::Vote::default(),
-            hash: fnv1a(whole),
+            hash: checksum(whole),
             offset,
             data: Bytes::from_static(data),
         }

@@ -2,7 +2,7 @@
 
 use aliquot_coordinator::raft::{
     Committed, ConnectError, Connector, Machine, MachineError, Options, Outcome, ProposeError,
-    Raft, Status, Timing, endpoint, server,
+    Raft, Skips, Status, Timing, endpoint, server,
 };
 use aliquot_coordinator::store::MemoryDisk;
 use aliquot_core::state::Effect;
@@ -190,6 +190,8 @@ impl Site {
             chunk_bytes: 1_024,
             seed: 1,
             encode_outcome: encode,
+            readable: |_| Ok(()),
+            skips: Skips::default(),
             forget_node: forget,
         }
     }

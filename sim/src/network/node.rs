@@ -144,6 +144,8 @@ impl Site {
             chunk_bytes: raft::Options::CHUNK_BYTES,
             seed: seed.rotate_left(32),
             encode_outcome: |_| Bytes::new(),
+            readable: |_| Ok(()),
+            skips: raft::Skips::default(),
             forget_node: |node| {
                 let command = Some(Command::Remove {
                     node: NodeId::new(node),

@@ -100,6 +100,17 @@ impl Node {
         value.clone_into(&mut self.args[place + 1]);
     }
 
+    /// A flag that it was given, and its value, are taken back.
+    ///
+    /// # Panics
+    ///
+    /// If it was not given the flag.
+    pub fn without(&mut self, flag: &str) {
+        let place = self.args.iter().position(|arg| arg == flag);
+        let place = place.expect("a flag that the node was given");
+        self.args.drain(place..place + 2);
+    }
+
     /// Runs under another program, which is given the node's command line as its
     /// last arguments and becomes it.
     pub fn under(&mut self, words: &[&str]) {

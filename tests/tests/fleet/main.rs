@@ -14,6 +14,7 @@
 //! | `members` | nodes are added, promoted, removed and replaced |
 //! | `identity` | nodes are wiped, and clusters meet |
 //! | `lost` | disks forget what was promised |
+//! | `unreadable` | the log says what this version cannot read |
 
 #![expect(
     clippy::unwrap_used,
@@ -34,3 +35,4 @@ mod members;
 mod restart;
 mod spread;
 mod support;
+mod unreadable;

@@ -1,0 +1,66 @@
+//! The name of an entry of the log that an operator has skipped.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// An entry of the log, named by its index and by the checksum of its command, so that nobody
+/// skips another one than was meant: `1234:00c0ffee00c0ffee`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SkipEntry {
+    /// Its index, counted from 1.
+    pub index: u64,
+    /// The FNV-1a hash of its command.
+    pub checksum: u64,
+}
+
+/// A text names no entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("must be INDEX:CHECKSUM, as the error that names the entry says it")]
+pub struct SkipEntryError;
+
+impl fmt::Display for SkipEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{:016x}", self.index, self.checksum)
+    }
+}
+
+impl FromStr for SkipEntry {
+    type Err = SkipEntryError;
+
+    fn from_str(text: &str) -> Result<Self, SkipEntryError> {
+        let (index, checksum) = text.split_once(':').ok_or(SkipEntryError)?;
+        let read = Self {
+            index: index.parse().map_err(|_| SkipEntryError)?,
+            checksum: u64::from_str_radix(checksum, 16).map_err(|_| SkipEntryError)?,
+        };
+        // One text for one entry: no signs, no zeros before, no capitals.
+        let exact = read.index > 0 && read.to_string() == text;
+        exact.then_some(read).ok_or(SkipEntryError)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_named_in_one_way() {
+        let named = SkipEntry {
+            index: 1_234,
+            checksum: 0xc0_ffee,
+        };
+        assert_eq!(named.to_string(), "1234:0000000000c0ffee");
+        assert_eq!(named.to_string().parse(), Ok(named));
+        for text in [
+            "",
+            "1234",
+            "1234:c0ffee",
+            "+1234:0000000000c0ffee",
+            "0:0000000000c0ffee",
+            "1234:0000000000C0FFEE",
+            "1234:0000000000c0ffee ",
+        ] {
+            assert_eq!(text.parse::<SkipEntry>(), Err(SkipEntryError), "{text:?}");
+        }
+    }
+}
