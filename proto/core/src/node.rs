@@ -219,7 +219,12 @@ impl Node {
     /// Whatever names it afterwards says nothing, which is for whoever passes on messages to see
     /// to: [`Node::handle_answer_but`], [`Node::handle_report_under`].
     pub fn forget(&mut self, budget: BudgetId) {
-        self.desks.remove(&budget);
+        let desk = self.desks.remove(&budget);
+        for (client, _) in desk.iter().flat_map(|desk| desk.account.open()) {
+            if let Some(session) = self.sessions.get_mut(&client) {
+                session.given.remove(&budget);
+            }
+        }
         self.spent.remove(&budget);
         let clients = (budget, Incarnation::new(0))..=(budget, Incarnation::new(u64::MAX));
         let kept: Vec<_> = self.kept_until.range(clients).map(|(&of, _)| of).collect();
