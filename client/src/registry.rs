@@ -344,6 +344,40 @@ mod tests {
         assert_eq!(Arc::strong_count(&former), 1, "nobody else has it");
     }
 
+    fn marked(registry: &Registry) -> Vec<usize> {
+        let mut places = Vec::new();
+        registry.touched.take(|place| places.push(place));
+        places
+    }
+
+    #[test]
+    fn each_key_that_is_asked_is_marked_once_until_it_is_looked_at() {
+        let mut registry = Registry::new(Arc::new(Touched::of(5_000)));
+        let gate = |at| ask(&mut registry, &format!("k/{at}"), 5_000, self::at(0)).expect("room");
+        let gates: Vec<_> = (0..5_000).map(gate).collect();
+        assert_eq!(marked(&registry), [0; 0]);
+        for at in [4_999, 64, 63, 4_096, 0, 64] {
+            gates[at].tally.denied(1);
+        }
+        assert_eq!(marked(&registry), [0, 63, 64, 4_096, 4_999]);
+        gates[63].tally.denied(1);
+        assert_eq!(marked(&registry), [0; 0], "it was not looked at since");
+        gates[63].drain(1);
+        gates[63].tally.admitted(0);
+        assert_eq!(marked(&registry), [0; 0], "nothing was asked");
+        gates[63].tally.admitted(1);
+        assert_eq!(marked(&registry), [63]);
+    }
+
+    #[test]
+    fn who_comes_takes_the_place_of_who_was_forgotten() {
+        let mut registry = Registry::new(Arc::new(Touched::of(2)));
+        for (text, millis) in [("a", 0), ("b", 1), ("c", 2), ("d", 3)] {
+            let gate = ask(&mut registry, text, 2, at(millis)).expect("room");
+            assert!(gate.tally.place().is_some_and(|place| place < 2), "{text}");
+        }
+    }
+
     #[test]
     fn what_was_counted_of_the_forgotten_stays_counted() {
         let mut registry = Registry::default();

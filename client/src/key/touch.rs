@@ -98,33 +98,3 @@ fn bits(mut word: u64) -> impl Iterator<Item = usize> {
 pub(super) fn add(count: &AtomicU64, n: u64) -> bool {
     count.fetch_add(n, Ordering::Relaxed) == 0 && n > 0 && !sync::planted(Bug::Unmarked)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn taken(list: &Touched) -> Vec<usize> {
-        let mut all = Vec::new();
-        list.take(|place| all.push(place));
-        all
-    }
-
-    #[test]
-    fn each_mark_is_found_once_in_order() {
-        let list = Touched::of(10_000);
-        for place in [9_999, 64, 63, 4_096, 0, 64] {
-            list.mark(place);
-        }
-        assert_eq!(taken(&list), [0, 63, 64, 4_096, 9_999]);
-        assert_eq!(taken(&list), [0; 0]);
-        list.mark(63);
-        assert_eq!(taken(&list), [63]);
-    }
-
-    #[test]
-    fn a_list_without_room_takes_no_marks() {
-        let list = Touched::default();
-        list.mark(0);
-        assert_eq!(taken(&list), [0; 0]);
-    }
-}

@@ -10,7 +10,7 @@ use tonic_prost::ProstCodec;
 ///
 /// A stream keeps two buffers as long as it lives, and a node has a stream for each session: of
 /// thousands that say little, buffers of 8 KiB were the greater part of what a session took.
-pub struct SmallCodec<T, U>(PhantomData<(T, U)>);
+pub(crate) struct SmallCodec<T, U>(PhantomData<(T, U)>);
 
 impl<T, U> SmallCodec<T, U> {
     /// Bytes that a buffer begins with: most reports and answers of a few keys fit.

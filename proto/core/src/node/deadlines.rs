@@ -110,10 +110,10 @@ mod tests {
                 .iter()
                 .map(|(&client, &(until, leased))| (until, client, leased));
             let due = all.clone().filter(|of| of.2 && of.0 <= at(now));
-            assert_eq!(over, due.map(|of| (of.0, of.1)).collect());
+            assert_eq!(over, due.map(|of| (of.0, of.1)).collect::<BTreeSet<_>>());
             let idle = |opened: Tick| at(now).since(opened).nanos() > 30;
             let due = all.filter(|of| !of.2 && idle(of.0)).map(|of| of.1);
-            assert_eq!(deadlines.idle(idle), due.collect());
+            assert_eq!(deadlines.idle(idle), due.collect::<BTreeSet<_>>());
         }
     }
 
