@@ -17,9 +17,11 @@
 mod actor;
 mod counts;
 mod desk;
+mod ears;
 mod founding;
 mod gathering;
 mod handle;
+mod held;
 mod jump;
 mod machine;
 mod office;
@@ -30,6 +32,7 @@ mod spawn;
 mod speech;
 mod traffic;
 mod view;
+mod wanted;
 mod writes;
 
 pub use counts::Counts;

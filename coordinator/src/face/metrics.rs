@@ -60,6 +60,12 @@ pub struct Snapshot {
     pub peers: u64,
     /// Records that gossip brought.
     pub records: u64,
+    /// The longest that the loop which renews leases was held of late, in seconds.
+    pub loop_held_s: f64,
+    /// New keys that wait for their budgets.
+    pub keys_waiting: u64,
+    /// New keys that were not asked for, because too many waited.
+    pub keys_shed: u64,
     /// Use by key, of any number of keys in any order.
     pub keys: Vec<KeyUse>,
 }
@@ -163,6 +169,16 @@ const GAUGES: &[Figure<f64>] = &[
         |s| s.held as f64,
     ),
     ("peers", "Peers whose links are up", |s| s.peers as f64),
+    (
+        "loop_held_seconds_max",
+        "The longest that the loop which renews leases was held in the last minute or two",
+        |s| s.loop_held_s,
+    ),
+    (
+        "keys_waiting",
+        "New keys that wait for their budgets",
+        |s| s.keys_waiting as f64,
+    ),
 ];
 
 const COUNTERS: &[Figure<u64>] = &[
@@ -179,6 +195,11 @@ const COUNTERS: &[Figure<u64>] = &[
     }),
     ("reports", "Reports of clients taken", |s| s.reports),
     ("answers", "Answers given to clients", |s| s.answers),
+    (
+        "keys_shed",
+        "New keys not asked for, because too many waited",
+        |s| s.keys_shed,
+    ),
     ("gossip_records", "Records that gossip brought", |s| {
         s.records
     }),

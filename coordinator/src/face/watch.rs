@@ -1,17 +1,19 @@
 //! Looks at the node every now and then, for those who watch it.
 
 use super::metrics::{KeyUse, Snapshot, TOP_KEYS};
-use crate::node::{NodeHandle, View};
+use crate::node::{NodeHandle, Stopped, View};
 use crate::raft::Status;
 use crate::session::Gate;
 use crate::timer;
 use aliquot_core::share::Kind;
-use aliquot_core::unit::NodeId;
+use aliquot_core::state::Generation;
+use aliquot_core::unit::{BudgetId, NodeId};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// A look costs the actor well under a millisecond.
+/// A look costs the actor well under a millisecond, and so does each part of a look at all budgets: at
+/// more than forty thousand, figures of keys are renewed more rarely.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Why the node serves nobody, or nothing if it does: looked at every now and then, whenever its
@@ -59,7 +61,14 @@ pub fn snapshots(
         ..Snapshot::default()
     }));
     tokio::spawn(async move {
+        let (mut parts, mut found) = (Scan::default(), Scan::default());
         while let Ok(mut snapshot) = handle.view(look).await {
+            match scan(&handle, parts, &mut found).await {
+                Ok(rest) => parts = rest,
+                Err(Stopped) => break,
+            }
+            snapshot.held = found.held;
+            snapshot.keys.clone_from(&found.top);
             snapshot.streams = gate.streams() as u64;
             snapshot
                 .not_ready
@@ -99,11 +108,14 @@ fn look(view: &View<'_>) -> Snapshot {
         moved: counts.moved,
         reports: counts.reports,
         answers: counts.answers,
-        budgets: view.state.budgets().count() as u64,
-        held: held(view),
+        budgets: view.state.budgets().len() as u64,
+        held: 0,
         peers: view.book.peers().count() as u64,
         records: counts.records,
-        keys: keys(view),
+        loop_held_s: view.held.nanos() as f64 / 1e9,
+        keys_waiting: view.keys_waiting as u64,
+        keys_shed: counts.keys_shed,
+        keys: Vec::new(),
     }
 }
 
@@ -126,35 +138,76 @@ fn not_ready(view: &View<'_>) -> Option<String> {
     Some(reason)
 }
 
-fn held(view: &View<'_>) -> u64 {
-    let Some(node) = view.node else { return 0 };
-    let budgets = view.state.budgets();
-    let held = budgets.filter(|(id, _)| !node.holder().holding(*id).is_zero());
-    held.count() as u64
+/// A look at all budgets, in parts that hold the actor for a moment each.
+#[derive(Debug, Default)]
+struct Scan {
+    /// The first that was not looked at yet.
+    next: BudgetId,
+    held: u64,
+    /// The keys that admit most of those that were looked at, the most first.
+    top: Vec<KeyUse>,
 }
 
-/// The keys that admit most over the whole cluster, which the leader alone is told of.
-fn keys(view: &View<'_>) -> Vec<KeyUse> {
-    let mut keys: Vec<KeyUse> = view
-        .traffic
-        .busy()
-        .filter_map(|id| Some((id, view.state.budget(id)?)))
-        .map(|(id, generation)| {
-            let grains = generation.budget.scale().grains_per_token().max(1) as f64;
-            let held = generation.account.held();
-            let held = match generation.budget.kind() {
-                Kind::Rate => held.rate.grains(),
-                Kind::Quota => held.tokens.grains(),
-                Kind::Concurrency => held.burst.grains(),
-            };
-            KeyUse {
-                key: generation.key.to_string(),
-                admitted_per_s: view.traffic.of(id).admitted as f64 / grains,
-                held: held as f64 / grains,
-            }
-        })
-        .collect();
-    keys.sort_by(|a, b| b.admitted_per_s.total_cmp(&a.admitted_per_s));
-    keys.truncate(TOP_KEYS);
-    keys
+impl Scan {
+    /// Budgets of a part.
+    const PART: usize = 2_000;
+
+    /// Maximum number of parts between two renewals of the figures.
+    const PARTS: usize = 20;
+
+    /// Looks at the next part; whether it was the last.
+    fn go_on(&mut self, view: &View<'_>) -> bool {
+        let mut looked = 0;
+        for (id, generation) in view.state.budgets_from(self.next).take(Self::PART) {
+            looked += 1;
+            self.next = id.next().unwrap_or(id);
+            let holds = view
+                .node
+                .is_some_and(|node| !node.holder().holding(id).is_zero());
+            self.held += u64::from(holds);
+            self.offer(view, id, generation);
+        }
+        looked < Self::PART
+    }
+
+    /// Notes a key that admits much over the whole cluster, which the leader alone is told of.
+    fn offer(&mut self, view: &View<'_>, id: BudgetId, generation: &Generation) {
+        let grains = generation.budget.scale().grains_per_token().max(1) as f64;
+        let admitted_per_s = view.traffic.of(id).admitted as f64 / grains;
+        let more = |other: &KeyUse| other.admitted_per_s >= admitted_per_s;
+        let place = self.top.iter().take_while(|other| more(other)).count();
+        if place >= TOP_KEYS {
+            return;
+        }
+        let held = generation.account.held();
+        let held = match generation.budget.kind() {
+            Kind::Rate => held.rate.grains(),
+            Kind::Quota => held.tokens.grains(),
+            Kind::Concurrency => held.burst.grains(),
+        };
+        let used = KeyUse {
+            key: generation.key.to_string(),
+            admitted_per_s,
+            held: held as f64 / grains,
+        };
+        self.top.insert(place, used);
+        self.top.truncate(TOP_KEYS);
+    }
+}
+
+/// Goes on with a scan, and keeps what a whole one found last.
+async fn scan(handle: &NodeHandle, mut scan: Scan, found: &mut Scan) -> Result<Scan, Stopped> {
+    for _ in 0..Scan::PARTS {
+        let part = handle.view(move |view| {
+            let whole = scan.go_on(view);
+            (scan, whole)
+        });
+        let whole;
+        (scan, whole) = part.await?;
+        if whole {
+            *found = std::mem::take(&mut scan);
+            break;
+        }
+    }
+    Ok(scan)
 }

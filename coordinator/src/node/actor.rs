@@ -2,16 +2,19 @@
 
 use super::counts::Counts;
 use super::desk::Pending;
+use super::ears::{Ears, Input, Open};
 use super::gathering::Gathering;
+use super::held::{Held, SLICE};
+use super::machine::Log;
 use super::office::Office;
 use super::options::Options;
 use super::questions::Homes;
-use super::spawn::Ears;
+use super::replica::Applying;
 use super::traffic::Traffic;
 use super::view::View;
 use super::writes::Writers;
 use crate::gossip::{self, Book, Link};
-use crate::raft::{Committed, MachineError, Outcome, ProposeError, Raft, Status};
+use crate::raft::{ProposeError, Raft, Status};
 use crate::session::{self, Registry, Spread};
 use crate::timer;
 use aliquot_core::central::{Ask, Release, Told};
@@ -24,30 +27,18 @@ use bytes::Bytes;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// What must not wait behind clients.
 pub(super) enum Control {
-    /// Committed entries, in order.
-    Apply {
-        entries: Vec<Committed>,
-        reply: oneshot::Sender<Result<Vec<Outcome>, MachineError>>,
-    },
-    /// A snapshot of the state is wanted.
-    Snapshot {
-        reply: oneshot::Sender<Result<Bytes, MachineError>>,
-    },
-    /// The state becomes that of a snapshot.
-    Restore {
-        index: u64,
-        bytes: Bytes,
-        reply: oneshot::Sender<Result<(), MachineError>>,
-    },
     /// The log is there.
     Raft(Raft),
     /// The home answered a client's question.
     Told(Told),
+    /// The answer to a proposal of new keys, or none.
+    Instantiated { batch: u64 },
     /// Nothing more is to be done.
     Stop,
     /// A quorum acknowledged the barrier, or did not.
@@ -92,6 +83,9 @@ pub(super) struct Actor {
     pub(super) traffic: Traffic,
     pub(super) counts: Counts,
     pub(super) writers: Writers,
+    /// Entries that are half applied.
+    pub(super) applying: Option<Applying>,
+    held: Held,
     jumps: super::jump::Jumps,
     pub(super) homes: Homes,
     pub(super) founding: super::founding::Progress,
@@ -149,6 +143,8 @@ impl Actor {
             traffic: Traffic::default(),
             counts: Counts::default(),
             writers: Writers::new(),
+            applying: None,
+            held: Held::new(now),
             jumps: super::jump::Jumps::default(),
             homes: Homes::default(),
             founding: super::founding::Progress::default(),
@@ -164,83 +160,169 @@ impl Actor {
         }
     }
 
-    pub(super) async fn run(mut self, mut ears: Ears) {
+    pub(super) async fn run(
+        mut self,
+        mut control: mpsc::UnboundedReceiver<Control>,
+        mut ears: Ears,
+    ) {
         let (_never, mut status) = watch::channel(Status::default());
+        let mut was_time = false;
         loop {
-            let due = self.next_due();
-            tokio::select! {
-                biased;
-                // Handles are gone with the process that held them.
-                input = ears.control.recv() => match input {
-                    Some(Control::Stop) | None => {
-                        self.sessions.clear(&session::Refused::Stopping);
-                        return;
-                    }
-                    Some(Control::Raft(raft)) => {
-                        status = raft.standing();
-                        status.mark_changed();
-                        self.raft = Some(raft);
-                    }
-                    Some(input) => {
+            let (due, open) = (self.next_due(), self.listens());
+            // What time brings about is due however much is said.
+            was_time = due.is_zero() && !was_time;
+            let cause = if was_time {
+                self.time_passes(&ears)
+            } else {
+                tokio::select! {
+                    biased;
+                    // Handles are gone with the process that held them.
+                    input = control.recv() => match input {
+                        Some(Control::Stop) | None => break,
+                        Some(Control::Raft(raft)) => {
+                            status = raft.standing();
+                            status.mark_changed();
+                            self.raft = Some(raft);
+                            continue;
+                        }
+                        Some(input) => self.handle_control(input),
+                    },
+                    Ok(()) = status.changed() => {
+                        let latest = status.borrow_and_update().clone();
                         self.look_at_the_clock();
-                        self.handle_control(input);
+                        self.follow_raft(latest);
+                        "the log's standing"
                     }
-                },
-                Ok(()) = status.changed() => {
-                    let latest = status.borrow_and_update().clone();
-                    self.look_at_the_clock();
-                    self.follow_raft(latest);
+                    input = poll_fn(|context| ears.poll(context, open)) => match input {
+                        Input::Gone => break,
+                        Input::Question(question) => {
+                            self.answer(question);
+                            continue;
+                        }
+                        input => self.handle(input, &mut ears),
+                    },
+                    () = timer::sleep(due) => self.time_passes(&ears),
                 }
-                () = timer::sleep(due) => {
-                    self.look_at_the_clock();
-                    if self.now >= self.next_tick() {
-                        self.tick(ears.sessions.len());
-                    }
-                }
-                Some(question) = ears.questions.recv() => {
-                    self.look_at_the_clock();
-                    if let Some(raft) = &self.raft {
-                        self.status.advance(&raft.status().borrow());
-                    }
-                    question(&self.view());
-                    continue;
-                }
-                Some(event) = ears.links.recv() => {
-                    self.look_at_the_clock();
-                    self.hear(event);
-                }
-                Some(passed) = ears.central.recv() => {
-                    self.look_at_the_clock();
-                    self.take_passed(passed);
-                }
-                Some((command, reply)) = ears.writes.recv() => self.write(command, reply),
-                Some(reply) = ears.leave.recv() => {
-                    self.look_at_the_clock();
-                    self.leave(reply);
-                }
-                event = ears.sessions.recv(), if self.now >= self.gathering.next() => match event {
-                    Some(event) => self.hear_sessions(event, &mut ears.sessions),
-                    None => return,
-                },
-            }
+            };
+            let settles = self.options.clock.now();
             self.settle();
+            self.turn_ends(cause, settles);
             // What it says to the others travels on the same thread. Inputs that never end would
             // keep it there until the lease is over.
             tokio::task::yield_now().await;
         }
+        self.sessions.clear(&session::Refused::Stopping);
     }
 
-    /// What sessions said: of what waits, a batch.
-    fn hear_sessions(&mut self, first: session::Event, more: &mut mpsc::Receiver<session::Event>) {
+    fn listens(&self) -> Open {
+        Open {
+            applying: self.applying.is_some(),
+            sessions: self.now >= self.gathering.next() && self.pending.has_room(),
+        }
+    }
+
+    fn time_passes(&mut self, ears: &Ears) -> &'static str {
         self.look_at_the_clock();
-        let (mut reports, mut lines) = (0, 0);
-        let rest = std::iter::from_fn(|| more.try_recv().ok());
-        for event in std::iter::once(first).chain(rest).take(Self::BATCH) {
+        if self.now >= self.next_tick() {
+            self.tick(ears.sessions.len());
+        }
+        "the clock"
+    }
+
+    /// Handles an input; says what it was, for whoever asks what held the loop.
+    fn handle(&mut self, input: Input, ears: &mut Ears) -> &'static str {
+        self.look_at_the_clock();
+        match input {
+            Input::Link(event) => {
+                self.hear(event);
+                "a peer's message"
+            }
+            Input::Log(log) => self.handle_log(log),
+            Input::GoOn => {
+                self.apply_on();
+                "entries applied"
+            }
+            Input::Passed(passed) => {
+                self.take_passed(passed);
+                "a question of a peer"
+            }
+            Input::Write(command, reply) => {
+                self.write(command, reply);
+                "a write"
+            }
+            Input::Leave(reply) => {
+                self.leave(reply);
+                "the order to leave"
+            }
+            Input::Session(event) => {
+                self.hear_sessions(event, &mut ears.sessions);
+                "what sessions said"
+            }
+            Input::Question(_) | Input::Gone => "nothing",
+        }
+    }
+
+    fn handle_log(&mut self, log: Log) -> &'static str {
+        match log {
+            Log::Apply { entries, reply } => {
+                self.applying = Some(Applying::new(entries, reply));
+                self.apply_on();
+                "entries applied"
+            }
+            Log::Snapshot { reply } => {
+                let _ = reply.send(self.snapshot());
+                "a snapshot made"
+            }
+            Log::Restore {
+                index,
+                bytes,
+                reply,
+            } => {
+                let _ = reply.send(self.restore(index, bytes));
+                "a snapshot restored"
+            }
+        }
+    }
+
+    fn answer(&mut self, question: super::handle::Question) {
+        self.look_at_the_clock();
+        if let Some(raft) = &self.raft {
+            self.status.advance(&raft.status().borrow());
+        }
+        question(&self.view());
+        self.turn_ends("a face's question", self.now);
+    }
+
+    /// Whoever waited meanwhile waited for what took longest.
+    fn turn_ends(&mut self, cause: &'static str, settled_from: Tick) {
+        let now = self.options.clock.now();
+        let (took, settled) = (now.since(self.now), now.since(settled_from));
+        let cause = match settled.times_or_max(2) > took {
+            true if settled_from > self.now => "planning and reporting",
+            _ => cause,
+        };
+        self.held.note(cause, took, now);
+    }
+
+    /// Whether what is being done has had its part of the turn.
+    pub(super) fn slice_is_over(&self) -> bool {
+        self.options.clock.now().since(self.now) >= SLICE
+    }
+
+    /// What sessions said: of what waits, a batch, or what a slice has time for.
+    fn hear_sessions(&mut self, first: session::Event, more: &mut mpsc::Receiver<session::Event>) {
+        let (mut reports, mut lines, mut next) = (0, 0, Some(first));
+        for _ in 0..Self::BATCH {
+            let Some(event) = next else { break };
             if let session::Event::Report { report, .. } = &event {
                 reports += 1;
                 lines += report.lines.len() as u64;
             }
             self.handle_session(event);
+            if self.slice_is_over() {
+                break;
+            }
+            next = more.try_recv().ok();
         }
         self.gathering.took(reports, lines, self.now);
     }
@@ -255,7 +337,10 @@ impl Actor {
     fn next_due(&self) -> Duration {
         let round = self.office.machine().urgent_at();
         let gathered = Some(self.gathering.next()).filter(|&at| at > self.now);
-        let urgent = [round, self.news_at(), gathered].into_iter().flatten();
+        let names = self.pending.is_behind().then_some(self.now);
+        let urgent = [round, self.news_at(), gathered, names]
+            .into_iter()
+            .flatten();
         let due = urgent.fold(self.next_tick(), Tick::min);
         Duration::from_nanos(due.since(self.now).nanos())
     }
@@ -277,22 +362,9 @@ impl Actor {
         }
     }
 
-    fn handle_control(&mut self, input: Control) {
+    fn handle_control(&mut self, input: Control) -> &'static str {
+        self.look_at_the_clock();
         match input {
-            Control::Apply { entries, reply } => {
-                let outcomes = self.apply(entries);
-                let _ = reply.send(outcomes);
-            }
-            Control::Snapshot { reply } => {
-                let _ = reply.send(self.snapshot());
-            }
-            Control::Restore {
-                index,
-                bytes,
-                reply,
-            } => {
-                let _ = reply.send(self.restore(index, bytes));
-            }
             Control::Told(told) => {
                 let client = told.edge.child;
                 self.sessions.send(client, NodeMessage::Told(told));
@@ -305,7 +377,9 @@ impl Actor {
                 result,
             } => self.round_done(term, command, result),
             Control::WriteFailed { request, error } => self.write_failed(request, &error),
+            Control::Instantiated { batch } => self.batch_landed(batch),
         }
+        "what the log answered"
     }
 
     /// What time alone brings about, while so many events of sessions wait.
@@ -331,7 +405,6 @@ impl Actor {
         self.traffic.sample(self.now);
         self.keep_founding();
         self.keep_joining();
-        self.keep_asking();
         self.keep_sessions();
         self.keep_company();
         self.keep_leaving();
@@ -339,7 +412,9 @@ impl Actor {
 
     /// Does what follows from the inputs: plans, answers, reports, records.
     fn settle(&mut self) {
+        self.name_more();
         self.refresh_names();
+        self.ask_for_keys();
         self.tick_leader();
         self.settle_node();
         self.report_if_due();
@@ -370,6 +445,8 @@ impl Actor {
             counts: &self.counts,
             traffic: &self.traffic,
             status: &self.status,
+            held: self.held.longest(),
+            keys_waiting: self.pending.waiting(),
             leaving: self.departs,
         }
     }

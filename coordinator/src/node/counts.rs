@@ -19,6 +19,8 @@ pub struct Counts {
     pub reports: u64,
     /// Answers that were given to clients.
     pub answers: u64,
+    /// New keys that were not asked for, because too many waited.
+    pub keys_shed: u64,
     /// Records that gossip brought.
     pub records: u64,
 }

@@ -1,6 +1,8 @@
 //! The clients' side: sessions, what keys are called, and who goes where.
 
-use super::actor::Actor;
+use super::actor::{Actor, Control};
+use super::office::entry;
+use super::wanted::Wanted;
 use crate::session::{Caller, Event, Name, Opening, Refused, Seat};
 use aliquot_core::budget::Key;
 use aliquot_core::command::Command;
@@ -9,13 +11,16 @@ use aliquot_core::state::State;
 use aliquot_core::unit::{BudgetId, Incarnation, Span, Tick};
 use aliquot_wire::gossip::{Presence, Topic};
 use aliquot_wire::session::{Interned, KeyRefusal, NodeMessage, SessionOpen, SessionOpened};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
-/// Keys whose budgets were asked for and are not there yet, and when they were
-/// last asked for.
+/// What of sessions' keys is to be done yet.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
-    asked: BTreeMap<Key, Tick>,
+    wanted: Wanted,
+    /// Keys that sessions asked about and that were not looked up yet.
+    unnamed: VecDeque<(Caller, Vec<Key>)>,
+    unnamed_keys: usize,
     pub(super) stale: Stale,
     /// Until when nobody is told of names.
     quiet: Tick,
@@ -24,9 +29,28 @@ pub(super) struct Pending {
 }
 
 impl Pending {
+    /// Maximum number of keys that wait to be looked up, beyond which sessions are not heard: a
+    /// quarter of a second's worth.
+    const UNNAMED_MAX: usize = 1 << 18;
+
     /// Whether nobody waits for a budget or a name.
     pub(super) fn is_empty(&self) -> bool {
-        self.asked.is_empty() && self.stale.keys.is_empty() && !self.stale.all
+        self.wanted.is_empty() && self.stale.is_empty() && self.unnamed.is_empty()
+    }
+
+    /// Whether keys wait that can be looked up at once.
+    pub(super) fn is_behind(&self) -> bool {
+        !self.unnamed.is_empty()
+    }
+
+    /// Whether sessions may ask about more keys.
+    pub(super) const fn has_room(&self) -> bool {
+        self.unnamed_keys < Self::UNNAMED_MAX
+    }
+
+    /// Number of keys whose budgets were asked for and are not there yet.
+    pub(super) fn waiting(&self) -> usize {
+        self.wanted.len()
     }
 }
 
@@ -34,31 +58,55 @@ impl Pending {
 #[derive(Debug, Default)]
 pub(super) struct Stale {
     keys: BTreeSet<Key>,
-    all: bool,
+    /// Where the look at all keys goes on: after a key, or from the start.
+    sweep: Option<Option<Key>>,
+    /// Whether another such look must follow.
+    again: bool,
 }
 
 impl Stale {
+    fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.sweep.is_none()
+    }
+
     /// One key may be called otherwise now. Where thousands are made at once, each must
     /// not cost a look at all of them.
     pub(super) fn key(&mut self, key: &Key) {
         self.keys.insert(key.clone());
     }
 
-    /// Any key may be called otherwise now.
-    pub(super) const fn all(&mut self) {
-        self.all = true;
+    /// Any key may be called otherwise now: all of them are looked at, some at a time.
+    pub(super) fn all(&mut self) {
+        match self.sweep {
+            Some(Some(_)) => self.again = true,
+            Some(None) => {}
+            None => self.sweep = Some(None),
+        }
+    }
+
+    /// A look at all keys has come so far.
+    fn swept(&mut self, last: Option<Key>) {
+        self.sweep = match last {
+            Some(last) => Some(Some(last)),
+            None => std::mem::take(&mut self.again).then_some(None),
+        };
     }
 }
 
-/// A budget that was asked for and did not come is asked for again.
-const AGAIN: Span = Span::from_millis(500);
+/// Maximum number of keys that are looked up in one turn of the loop.
+const KEYS_A_TURN: usize = 1_024;
 
 /// A session is told of names in so long, with what transport takes: a pause
 /// after many, and none that could be noticed after one.
 const NAMES: Span = Span::from_nanos(50_000);
 
-/// Closed sessions are looked for this often.
-const SWEEP: Span = Span::from_millis(200);
+/// How long a leader is looked for that takes new keys.
+const TRY_FOR: Duration = Duration::from_secs(2);
+
+/// A part of the sessions is looked through this often for those that were closed, and all of them
+/// after so many parts.
+const SWEEP: Span = Span::from_millis(20);
+const SWEEP_PARTS: usize = 10;
 
 /// Sessions are evened out this often.
 const SPREAD: Span = Span::from_secs(1);
@@ -86,9 +134,7 @@ impl Actor {
         match event {
             Event::Opening(opening) => self.open_session(*opening),
             Event::Intern { caller, keys } if self.sessions.is_current(&caller) => {
-                let names = self.names(caller.edge.child, keys);
-                self.sessions
-                    .send(caller.edge.child, NodeMessage::Interned(names));
+                self.tell_names(caller, keys);
             }
             Event::Report { caller, report } if self.sessions.is_current(&caller) => {
                 self.take_report(caller, &report);
@@ -135,7 +181,7 @@ impl Actor {
                 }
             },
         };
-        let keys = self.names(caller.edge.child, keys);
+        let keys = self.names(caller, keys);
         let _ = reply.send(Ok(SessionOpened {
             edge: caller.edge,
             drift: self.state.drift(),
@@ -167,68 +213,96 @@ impl Actor {
         node.is_some_and(|node| node.ledger().child(client).is_some())
     }
 
-    /// What keys are called, and asks for the budgets that are not there yet.
-    fn names(&mut self, client: Incarnation, keys: Vec<Key>) -> Vec<Interned> {
+    /// What keys are called, and asks for the budgets that are not there yet. Where there are
+    /// many, the rest follows.
+    fn names(&mut self, caller: Caller, mut keys: Vec<Key>) -> Vec<Interned> {
+        if keys.len() > KEYS_A_TURN {
+            let rest = keys.split_off(KEYS_A_TURN);
+            self.pending.unnamed_keys += rest.len();
+            self.pending.unnamed.push_back((caller, rest));
+        }
         let mut names = Vec::with_capacity(keys.len());
         for key in keys {
             let state = &self.state;
+            let client = caller.edge.child;
             let Ok(interned) = self.sessions.intern(client, key, |key| name(state, key)) else {
                 // Its stream was ended with the reason.
                 break;
             };
             let waits = interned.budget == Err(KeyRefusal::NotYet);
-            if waits && !self.pending.asked.contains_key(&interned.key) {
-                self.pending.asked.insert(interned.key.clone(), self.now);
-                self.ask_for(&interned.key);
+            if waits && !self.pending.wanted.want(&interned.key) {
+                self.counts.keys_shed += 1;
             }
             names.push(interned);
         }
         names
     }
 
-    fn ask_for(&self, key: &Key) {
-        self.propose_anywhere(Command::Instantiate {
-            keys: vec![key.to_string()],
-            creator: self.node.as_ref().map(aliquot_core::node::Node::life),
-        });
+    fn tell_names(&mut self, caller: Caller, keys: Vec<Key>) {
+        let names = self.names(caller, keys);
+        let names = NodeMessage::Interned(names);
+        self.sessions.send(caller.edge.child, names);
     }
 
-    /// Asks again for the budgets that clients wait for and that did not come.
-    pub(super) fn keep_asking(&mut self) {
-        let (now, state) = (self.now, &self.state);
-        let mut due = Vec::new();
-        self.pending.asked.retain(|key, asked| {
-            if now.since(*asked) < AGAIN {
-                return true;
-            }
-            *asked = now;
-            let waits = name(state, key) == Err(KeyRefusal::NotYet);
-            if waits {
-                due.push(key.clone());
-            }
-            waits
-        });
-        for key in due {
-            self.ask_for(&key);
+    /// Goes on with the keys that sessions asked about.
+    pub(super) fn name_more(&mut self) {
+        let Some((caller, keys)) = self.pending.unnamed.pop_front() else {
+            return;
+        };
+        self.pending.unnamed_keys -= keys.len();
+        if self.sessions.is_current(&caller) {
+            self.tell_names(caller, keys);
         }
+    }
+
+    /// Asks for the budgets that clients wait for, many at once.
+    pub(super) fn ask_for_keys(&mut self) {
+        let Some(raft) = &self.raft else { return };
+        let state = &self.state;
+        let waits = |key: &Key| name(state, key) == Err(KeyRefusal::NotYet);
+        while let Some(batch) = self.pending.wanted.take(self.now, waits) {
+            let number = batch.number;
+            let command = Command::Instantiate {
+                keys: batch.keys.iter().map(ToString::to_string).collect(),
+                creator: self.node.as_ref().map(aliquot_core::node::Node::life),
+            };
+            let proposed = raft.propose_anywhere(entry(command), TRY_FOR);
+            let control = self.control.clone();
+            tokio::spawn(async move {
+                if let Err(error) = proposed.await {
+                    tracing::debug!(%error, "new keys were not taken yet");
+                }
+                // An actor that is gone waits for none.
+                let _ = control.send(Control::Instantiated { batch: number });
+            });
+        }
+    }
+
+    /// New keys were proposed, and may have been applied.
+    pub(super) fn batch_landed(&mut self, batch: u64) {
+        self.pending.wanted.landed(batch, self.now, &mut self.rng);
     }
 
     /// After entries that may have changed it, says what keys are called: to a few at once, to
     /// many with pauses, in which what else is new comes together.
     pub(super) fn refresh_names(&mut self) {
-        let stale = &self.pending.stale;
-        if (stale.keys.is_empty() && !stale.all) || self.now < self.pending.quiet {
+        let stale = &mut self.pending.stale;
+        if stale.is_empty() || self.now < self.pending.quiet {
             return;
         }
-        let stale = std::mem::take(&mut self.pending.stale);
         let state = &self.state;
-        let told = match stale.all {
-            true => self.sessions.refresh(|key| name(state, key)),
-            false => {
-                let keys = stale.keys.iter();
-                self.sessions.refresh_keys(keys, |key| name(state, key))
-            }
-        };
+        let keys = std::mem::take(&mut stale.keys);
+        let mut told = self
+            .sessions
+            .refresh_keys(keys.iter(), |key| name(state, key));
+        if let Some(after) = stale.sweep.take() {
+            let after = after.as_ref();
+            let (more, last) = self
+                .sessions
+                .refresh_after(after, KEYS_A_TURN, |key| name(state, key));
+            stale.swept(last);
+            told += more;
+        }
         let told = u64::try_from(told).unwrap_or(u64::MAX);
         self.pending.quiet = self.now.after(NAMES.times_or_max(told));
     }
@@ -278,7 +352,8 @@ impl Actor {
             self.pending.swept = self.now;
             if let Some(node) = &self.node {
                 let open = |client| node.ledger().child(client).is_some();
-                self.sessions.sweep(open);
+                let part = self.sessions.len().div_ceil(SWEEP_PARTS);
+                self.sessions.sweep(part, open);
             }
         }
         let due = self.now.since(self.pending.spread) >= SPREAD;

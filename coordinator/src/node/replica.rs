@@ -14,35 +14,77 @@ use aliquot_wire::Wire;
 use aliquot_wire::log::{LogEntry, SnapshotFile};
 use bytes::Bytes;
 use std::sync::Arc;
+use tokio::sync::oneshot;
+
+/// Entries that are being applied, in slices of the actor's time.
+pub(super) struct Applying {
+    entries: std::vec::IntoIter<Committed>,
+    outcomes: Vec<Outcome>,
+    reply: oneshot::Sender<Result<Vec<Outcome>, MachineError>>,
+}
+
+impl Applying {
+    pub(super) fn new(
+        entries: Vec<Committed>,
+        reply: oneshot::Sender<Result<Vec<Outcome>, MachineError>>,
+    ) -> Self {
+        Self {
+            outcomes: Vec::with_capacity(entries.len()),
+            entries: entries.into_iter(),
+            reply,
+        }
+    }
+}
 
 impl Actor {
-    /// Applies entries in order. An entry that this version cannot read stops
-    /// the node: to guess would make this replica another than the rest.
-    pub(super) fn apply(&mut self, entries: Vec<Committed>) -> Result<Vec<Outcome>, MachineError> {
-        let mut outcomes = Vec::with_capacity(entries.len());
-        for entry in entries {
-            let command = match entry.command {
-                Some(bytes) => read(entry.index, bytes)?,
-                None => None,
-            };
-            let effects = self.state.apply(entry.index, command.as_ref());
-            let term = Term::new(entry.term);
-            let machine = self.office.machine_mut();
-            machine.applied(term, command.as_ref(), &effects, &self.state, self.now);
-            self.office.look(self.now);
-            for effect in &effects {
-                self.follow(effect);
-                if let Some(budget) = effect.ended() {
-                    self.forget(budget);
+    /// Applies entries in order, as many as a slice has time for; the reply comes after the last.
+    /// An entry that this version cannot read stops the node: to guess would
+    /// make this replica another than the rest.
+    pub(super) fn apply_on(&mut self) {
+        let Some(mut applying) = self.applying.take() else {
+            return;
+        };
+        while let Some(entry) = applying.entries.next() {
+            match self.apply(entry) {
+                Ok(outcome) => applying.outcomes.push(outcome),
+                Err(error) => {
+                    let _ = applying.reply.send(Err(error));
+                    return;
                 }
             }
-            self.counts.applied += 1;
-            self.tell_writers(command.as_ref(), &effects);
-            outcomes.push(Arc::new(effects));
+            if self.slice_is_over() {
+                break;
+            }
         }
         self.end_own_life();
         self.warm_up();
-        Ok(outcomes)
+        match applying.entries.len() {
+            0 => {
+                let _ = applying.reply.send(Ok(applying.outcomes));
+            }
+            _ => self.applying = Some(applying),
+        }
+    }
+
+    fn apply(&mut self, entry: Committed) -> Result<Outcome, MachineError> {
+        let command = match entry.command {
+            Some(bytes) => read(entry.index, bytes)?,
+            None => None,
+        };
+        let effects = self.state.apply(entry.index, command.as_ref());
+        let term = Term::new(entry.term);
+        let machine = self.office.machine_mut();
+        machine.applied(term, command.as_ref(), &effects, &self.state, self.now);
+        self.office.look(self.now);
+        for effect in &effects {
+            self.follow(effect);
+            if let Some(budget) = effect.ended() {
+                self.forget(budget);
+            }
+        }
+        self.counts.applied += 1;
+        self.tell_writers(command.as_ref(), &effects);
+        Ok(Arc::new(effects))
     }
 
     pub(super) fn snapshot(&self) -> Result<Bytes, MachineError> {
@@ -103,8 +145,13 @@ impl Actor {
                 self.depart();
             }
             Effect::Configured => self.adopt_settings(),
-            // A generation that ended has no key any more.
-            Effect::RuleChanged(_) | Effect::Ended(_) => self.pending.stale.all(),
+            Effect::RuleChanged(_) => self.pending.stale.all(),
+            // A generation that ended has no key any more, but sessions may have its name.
+            Effect::Ended(budget) => {
+                if let Some(key) = self.sessions.key_of(*budget) {
+                    self.pending.stale.key(key);
+                }
+            }
             Effect::Created { budget, .. } | Effect::Restarted { budget, .. } => {
                 self.renamed(*budget);
             }

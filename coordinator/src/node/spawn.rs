@@ -1,15 +1,13 @@
 //! How an actor begins and ends.
 
-use super::actor::{Actor, Control, Passed};
-use super::handle::{NodeHandle, Question};
+use super::actor::{Actor, Control};
+use super::ears::{Class, Ears};
+use super::handle::NodeHandle;
 use super::machine::ActorMachine;
 use super::options::Options;
-use super::writes::Written;
 use crate::raft::{Machine, Raft};
-use crate::{gossip, session};
-use aliquot_core::command::Command;
 use std::fmt;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 /// An actor that runs, but has no log yet.
 pub struct Spawned {
@@ -62,8 +60,10 @@ pub fn spawn(options: Options) -> Spawned {
     let (leave, leave_in) = mpsc::channel(1);
     let (writes, writes_in) = mpsc::channel(64);
     let (central, central_in) = mpsc::channel(256);
+    let (log, log_in) = mpsc::channel(1);
     let ears = Ears {
-        control: control_in,
+        log: log_in,
+        turn: Class::Peers,
         sessions: sessions_in,
         links: links_in,
         questions: questions_in,
@@ -79,27 +79,14 @@ pub fn spawn(options: Options) -> Spawned {
         writes,
         central,
     };
-    let machine = ActorMachine {
-        control: control.clone(),
-    };
+    let machine = ActorMachine { log };
     let actor = Actor::new(options, control.clone(), links);
-    tokio::spawn(actor.run(ears));
+    tokio::spawn(actor.run(control_in, ears));
     Spawned {
         handle,
         machine: Box::new(machine),
         lifeline: Lifeline { control },
     }
-}
-
-/// What the actor listens to.
-pub(super) struct Ears {
-    pub(super) control: mpsc::UnboundedReceiver<Control>,
-    pub(super) sessions: mpsc::Receiver<session::Event>,
-    pub(super) links: mpsc::Receiver<gossip::Event>,
-    pub(super) questions: mpsc::Receiver<Question>,
-    pub(super) leave: mpsc::Receiver<oneshot::Sender<()>>,
-    pub(super) writes: mpsc::Receiver<(Command, oneshot::Sender<Written>)>,
-    pub(super) central: mpsc::Receiver<Passed>,
 }
 
 #[cfg(test)]

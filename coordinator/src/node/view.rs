@@ -8,7 +8,7 @@ use crate::session::Registry;
 use aliquot_core::leader::Leader;
 use aliquot_core::node::Node;
 use aliquot_core::state::State;
-use aliquot_core::unit::Tick;
+use aliquot_core::unit::{Span, Tick};
 
 /// This node at one instant: nothing moves while it is looked at.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +31,10 @@ pub struct View<'a> {
     pub traffic: &'a Traffic,
     /// How this node stands in the log's consensus.
     pub status: &'a Status,
+    /// How long the loop was held at the most of late.
+    pub held: Span,
+    /// Number of keys whose budgets were asked for and are not there yet.
+    pub keys_waiting: usize,
     /// Whether it hands everything back and takes no clients.
     pub leaving: bool,
 }

@@ -78,14 +78,20 @@ pub fn server() -> Server {
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
 }
 
-/// One channel for each address, for everything but snapshots. Whoever asks for one first, its
+/// Channels to each address: one for replication, one for what nodes ask each other beside it, and
+/// one for each snapshot. A call that is given up, of which there may be many, can end its
+/// connection; heartbeats and votes do not share it. Whoever asks for a channel first, its
 /// connection is served by the log's own runtime: heartbeats wait behind nobody's streams.
 #[derive(Debug)]
 pub(super) struct Links {
     connector: Arc<dyn Connector>,
     runtime: Handle,
-    channels: Mutex<BTreeMap<String, Channel>>,
+    replication: Channels,
+    requests: Channels,
 }
+
+/// One channel for each address.
+type Channels = Mutex<BTreeMap<String, Channel>>;
 
 impl Links {
     /// Of the present runtime.
@@ -97,7 +103,8 @@ impl Links {
         Self {
             connector,
             runtime: Handle::current(),
-            channels: Mutex::default(),
+            replication: Mutex::default(),
+            requests: Mutex::default(),
         }
     }
 
@@ -106,9 +113,18 @@ impl Links {
         &self.runtime
     }
 
-    /// The channel to an address.
+    /// The channel to an address, for appends and votes alone.
     pub(super) fn to(&self, address: &str) -> Result<Channel, ConnectError> {
-        let channels = self.channels.lock();
+        self.among(&self.replication, address)
+    }
+
+    /// The channel to an address, for everything else that is short.
+    pub(super) fn beside(&self, address: &str) -> Result<Channel, ConnectError> {
+        self.among(&self.requests, address)
+    }
+
+    fn among(&self, channels: &Channels, address: &str) -> Result<Channel, ConnectError> {
+        let channels = channels.lock();
         let mut channels = channels.unwrap_or_else(PoisonError::into_inner);
         if let Some(channel) = channels.get(address) {
             return Ok(channel.clone());

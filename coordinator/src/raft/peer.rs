@@ -88,7 +88,7 @@ impl Shared {
     }
 
     fn peer(&self, address: &str) -> Result<PeerClient<Channel>, PeerError> {
-        let channel = self.links.to(address);
+        let channel = self.links.beside(address);
         let channel = channel.map_err(|error| PeerError::Refused(error.to_string()))?;
         Ok(PeerClient::new(channel)
             .max_decoding_message_size(APPEND_BYTES_MAX)

@@ -5,6 +5,7 @@ use aliquot_core::budget::{Key, Labels};
 use aliquot_core::unit::{BudgetId, Edge, Incarnation, Span, Tick};
 use aliquot_wire::session::{Interned, KeyRefusal, NodeMessage};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 /// What a key is called: the generation of its budget, or why there is none.
@@ -23,7 +24,13 @@ pub type Name = Result<BudgetId, KeyRefusal>;
 pub struct Registry {
     keys_max: usize,
     sessions: BTreeMap<Incarnation, Session>,
+    /// Number of sessions that a stream carries.
+    connected: usize,
+    /// Up to which session those that were closed were looked for last.
+    swept: Incarnation,
     names: BTreeMap<Arc<Key>, Named>,
+    /// The key of each generation that a session knows by its name.
+    keys: BTreeMap<BudgetId, Arc<Key>>,
 }
 
 /// One session.
@@ -113,7 +120,10 @@ impl Registry {
         Self {
             keys_max,
             sessions: BTreeMap::new(),
+            connected: 0,
+            swept: Incarnation::new(0),
             names: BTreeMap::new(),
+            keys: BTreeMap::new(),
         }
     }
 
@@ -140,6 +150,7 @@ impl Registry {
             keys: BTreeSet::new(),
         };
         self.sessions.insert(client, session);
+        self.connected += 1;
     }
 
     /// Lets another stream carry a session; the old one, if it is still there,
@@ -150,6 +161,7 @@ impl Registry {
             return false;
         };
         session.close(Some(Refused::Replaced));
+        self.connected += usize::from(!session.is_connected());
         session.outbox = Some(outbox);
         session.stream = caller.stream;
         session.remote = remote;
@@ -171,6 +183,7 @@ impl Registry {
             && let Some(session) = self.sessions.get_mut(&caller.edge.child)
         {
             session.outbox = None;
+            self.connected -= 1;
         }
     }
 
@@ -209,26 +222,36 @@ impl Registry {
             Ok(budget) => Ok(budget),
             Err(_) => name(&key),
         };
-        let key = Key::clone(&key);
         // Who asked before and was refused learns it too.
         let mut news = News::default();
-        news.look(&key, named, budget);
+        news.look(&key, named, budget, &mut self.keys);
         news.0.remove(&client);
         news.send(&self.sessions);
+        let key = Key::clone(&key);
         Ok(Interned { key, budget })
     }
 
-    /// Asks anew what every key is called, and tells the sessions that use those that are
-    /// called otherwise now. Returns how many sessions were told.
-    pub fn refresh(&mut self, name: impl Fn(&Key) -> Name) -> usize {
+    /// Asks anew what the next `most` keys after one are called, and tells the sessions that use
+    /// those that are called otherwise now. Returns how many sessions were told, and the last of these
+    /// keys, or nothing if no other follows.
+    pub fn refresh_after(
+        &mut self,
+        after: Option<&Key>,
+        most: usize,
+        name: impl Fn(&Key) -> Name,
+    ) -> (usize, Option<Key>) {
         let mut news = News::default();
-        for (key, named) in &mut self.names {
-            news.look(key, named, name(key));
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut last = None;
+        let range = self.names.range_mut::<Key, _>((from, Bound::Unbounded));
+        for (count, (key, named)) in (1..=most).zip(range) {
+            news.look(key, named, name(key), &mut self.keys);
+            last = (count == most).then(|| Key::clone(key));
         }
-        news.send(&self.sessions)
+        (news.send(&self.sessions), last)
     }
 
-    /// The same of these keys alone.
+    /// The same of these keys alone; returns how many sessions were told.
     pub fn refresh_keys<'a>(
         &mut self,
         keys: impl Iterator<Item = &'a Key>,
@@ -236,11 +259,33 @@ impl Registry {
     ) -> usize {
         let mut news = News::default();
         for key in keys {
-            if let Some(named) = self.names.get_mut(key) {
-                news.look(key, named, name(key));
+            let shared = self.names.get_key_value(key);
+            let Some(key) = shared.map(|(shared, _)| Arc::clone(shared)) else {
+                continue;
+            };
+            if let Some(named) = self.names.get_mut(&key) {
+                news.look(&key, named, name(&key), &mut self.keys);
             }
         }
         news.send(&self.sessions)
+    }
+
+    /// The key that sessions know by a generation's name.
+    #[must_use]
+    pub fn key_of(&self, budget: BudgetId) -> Option<&Key> {
+        self.keys.get(&budget).map(AsRef::as_ref)
+    }
+
+    /// Number of sessions, connected or not.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Whether there is no session.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty()
     }
 
     /// The keys that sessions wait for: their budgets are not there yet.
@@ -264,21 +309,30 @@ impl Registry {
             return;
         };
         session.close(refused);
+        self.connected -= usize::from(session.is_connected());
         for key in &session.keys {
             if let Some(named) = self.names.get_mut(key) {
                 named.sessions.remove(&client);
                 if named.sessions.is_empty() {
+                    if let Ok(budget) = named.name {
+                        self.keys.remove(&budget);
+                    }
                     self.names.remove(key);
                 }
             }
         }
     }
 
-    /// Drops the sessions whose edges are no longer open.
-    pub fn sweep(&mut self, is_open: impl Fn(Incarnation) -> bool) {
-        let lives = self.sessions.keys().copied();
-        let lapsed: Vec<Incarnation> = lives.filter(|&client| !is_open(client)).collect();
-        for client in lapsed {
+    /// Looks at the next `most` sessions, in turn, and drops those whose edges are no longer open.
+    pub fn sweep(&mut self, most: usize, is_open: impl Fn(Incarnation) -> bool) {
+        let after = (Bound::Excluded(self.swept), Bound::Unbounded);
+        let lives = self.sessions.range(after).map(|(&client, _)| client);
+        let looked: Vec<Incarnation> = lives.take(most).collect();
+        self.swept = match looked.last() {
+            Some(&last) if looked.len() == most => last,
+            _ => Incarnation::new(0),
+        };
+        for client in looked.into_iter().filter(|&client| !is_open(client)) {
             self.remove(client, Some(Refused::Lapsed));
         }
     }
@@ -288,7 +342,9 @@ impl Registry {
         for session in std::mem::take(&mut self.sessions).values() {
             session.close(Some(refused.clone()));
         }
+        self.connected = 0;
         self.names.clear();
+        self.keys.clear();
     }
 
     /// Asks up to `count` clients to go on at `address`: those that are here the
@@ -338,9 +394,8 @@ impl Registry {
 
     /// How many sessions a stream carries now.
     #[must_use]
-    pub fn connected(&self) -> usize {
-        let sessions = self.sessions.values();
-        sessions.filter(|session| session.is_connected()).count()
+    pub const fn connected(&self) -> usize {
+        self.connected
     }
 }
 
@@ -350,14 +405,26 @@ struct News(BTreeMap<Incarnation, Vec<Interned>>);
 
 impl News {
     /// A key is called this now.
-    fn look(&mut self, key: &Key, named: &mut Named, now: Name) {
+    fn look(
+        &mut self,
+        key: &Arc<Key>,
+        named: &mut Named,
+        now: Name,
+        keys: &mut BTreeMap<BudgetId, Arc<Key>>,
+    ) {
         if now == named.name {
             return;
+        }
+        if let Ok(former) = named.name {
+            keys.remove(&former);
+        }
+        if let Ok(budget) = now {
+            keys.insert(budget, Arc::clone(key));
         }
         named.name = now;
         for &client in &named.sessions {
             self.0.entry(client).or_default().push(Interned {
-                key: key.clone(),
+                key: Key::clone(key),
                 budget: now,
             });
         }

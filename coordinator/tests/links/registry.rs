@@ -75,11 +75,41 @@ fn a_budget_that_comes_ends_or_begins_anew_is_told_to_all_who_use_its_key() {
     assert_eq!(read(&mut one), Some(named("a", there)));
     assert_eq!(read(&mut two), None);
     assert_eq!(registry.waiting().count(), 0);
-    assert_eq!(registry.refresh(|_| there), 0);
+    assert_eq!(registry.refresh_after(None, 9, |_| there), (0, None));
+    let key = Key::try_from("a").unwrap();
+    assert_eq!(registry.key_of(BudgetId::new(5)), Some(&key));
     for name in [Err(KeyRefusal::NoRule), Ok(BudgetId::new(6))] {
-        assert_eq!(registry.refresh(|_| name), 2, "two sessions use it");
+        let told = registry.refresh_after(None, 9, |_| name);
+        assert_eq!(told, (2, None), "two sessions use it");
         assert_eq!(read(&mut one), Some(named("a", name)));
         assert_eq!(read(&mut two), Some(named("a", name)));
+    }
+    assert_eq!(registry.key_of(BudgetId::new(5)), None);
+    assert_eq!(registry.key_of(BudgetId::new(6)), Some(&key));
+}
+
+#[test]
+fn many_names_are_looked_at_some_at_a_time_and_none_is_left_out() {
+    let mut registry = Registry::new(10);
+    let mut stream = open(&mut registry, 1);
+    for key in ["a", "b", "c", "d"] {
+        assert_eq!(intern(&mut registry, 1, key, NOT_YET), Ok(NOT_YET));
+    }
+    let there: Name = Ok(BudgetId::new(5));
+    let (mut after, mut looks) = (None, 0);
+    loop {
+        let (_, last) = registry.refresh_after(after.as_ref(), 2, |_| there);
+        looks += 1;
+        after = last;
+        if after.is_none() {
+            break;
+        }
+    }
+    // The last look finds that nothing is left.
+    assert_eq!(looks, 3);
+    match read(&mut stream) {
+        Some(NodeMessage::Interned(names)) => assert_eq!(names.len(), 4),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -92,7 +122,11 @@ fn names_last_as_long_as_somebody_uses_them() {
     }
     registry.remove(Incarnation::new(1), None);
     assert_eq!(registry.waiting().count(), 1);
-    registry.sweep(|_| false);
+    // Those that are connected, or not, are looked at in turn.
+    registry.sweep(1, |_| true);
+    assert_eq!(registry.len(), 1);
+    registry.sweep(1, |_| false);
+    registry.sweep(1, |_| false);
     assert_eq!(registry.waiting().count(), 0);
     assert_eq!(registry.sessions().count(), 0);
     assert_eq!(intern(&mut registry, 1, "a", NOT_YET), Err(Refused::Lapsed));

@@ -341,6 +341,12 @@ impl State {
         budgets.filter_map(|id| Some((id, self.budgets.get(&id)?)))
     }
 
+    /// All generations from a name on, in the order of names.
+    pub fn budgets_from(&self, from: BudgetId) -> impl Iterator<Item = (BudgetId, &Generation)> {
+        let range = self.budgets.range(from..);
+        range.map(|(&id, generation)| (id, generation))
+    }
+
     /// All generations.
     pub fn budgets(&self) -> impl ExactSizeIterator<Item = (BudgetId, &Generation)> {
         self.budgets

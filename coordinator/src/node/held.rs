@@ -1,0 +1,74 @@
+//! How long the loop was held: what renews leases waits for whatever holds it.
+
+use aliquot_core::unit::{Span, Tick};
+
+/// The part of a turn that something may take of the loop, where it can be cut: reports of peers,
+/// barriers and this node's own report wait no longer than two of these.
+pub(super) const SLICE: Span = Span::from_millis(8);
+
+/// A turn that took longer is told of.
+const LONG: Span = Span::from_millis(200);
+
+/// No more often than this, and the longest turn is that of so long.
+const TOLD_EVERY: Span = Span::from_secs(60);
+
+/// The longest turns of late.
+#[derive(Clone, Copy, Debug)]
+pub struct Held {
+    since: Tick,
+    /// The longest turn since then, and in the minute before.
+    longest: Span,
+    before: Span,
+    told: Option<Tick>,
+}
+
+impl Held {
+    pub(super) const fn new(now: Tick) -> Self {
+        Self {
+            since: now,
+            longest: Span::ZERO,
+            before: Span::ZERO,
+            told: None,
+        }
+    }
+
+    /// A turn that `cause` began took so long.
+    pub(super) fn note(&mut self, cause: &'static str, took: Span, now: Tick) {
+        if now.since(self.since) >= TOLD_EVERY {
+            self.before = self.longest;
+            (self.since, self.longest) = (now, Span::ZERO);
+        }
+        self.longest = self.longest.max(took);
+        let told = self.told.is_some_and(|at| now.since(at) < TOLD_EVERY);
+        if took > LONG && !told {
+            self.told = Some(now);
+            let ms = took.nanos() / 1_000_000;
+            tracing::warn!(cause, ms, "the loop that renews leases was held for long");
+        }
+    }
+
+    /// The longest turn of the last one to two minutes.
+    #[must_use]
+    pub fn longest(&self) -> Span {
+        self.longest.max(self.before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_turn_is_known_for_a_minute_and_forgotten_after_two() {
+        let at = |secs| Tick::default().after(Span::from_secs(secs));
+        let (short, long) = (Span::from_millis(1), Span::from_millis(300));
+        let mut held = Held::new(at(0));
+        held.note("a test", long, at(1));
+        held.note("a test", short, at(59));
+        assert_eq!(held.longest(), long);
+        held.note("a test", short, at(61));
+        assert_eq!(held.longest(), long);
+        held.note("a test", short, at(122));
+        assert_eq!(held.longest(), short);
+    }
+}

@@ -1,0 +1,236 @@
+//! Keys whose budgets clients wait for: which are asked for now, which later, and which not.
+//!
+//! ```text
+//!  want ──► queue ──► batch ──► proposed ──┬─ made: forgotten
+//!            ▲  at most FLIGHTS_MAX at once │
+//!            │                             └─ not there yet ──► pause, doubled each time
+//!            └───────────────────────────────────── due ◄──────────┘
+//! ```
+//!
+//! New keys wait for each other, and everything else goes before them: a node has
+//! a few batches under way, however many keys its clients come with. Of the keys beyond
+//! [`Wanted::KEYS_MAX`] it remembers nothing: a client that is told "not yet" asks again.
+
+use aliquot_core::budget::Key;
+use aliquot_core::unit::{Span, Tick};
+use rand::RngExt;
+use rand::rngs::StdRng;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Keys whose budgets clients wait for.
+#[derive(Debug, Default)]
+pub(super) struct Wanted {
+    known: BTreeSet<Key>,
+    queue: VecDeque<Key>,
+    /// Batches that were proposed, by their numbers.
+    flights: BTreeMap<u64, Batch>,
+    /// Batches of which some keys were not made, by when they are asked for again.
+    later: BTreeMap<(Tick, u64), Batch>,
+    number: u64,
+}
+
+/// Keys that are asked for together.
+#[derive(Debug)]
+pub(super) struct Batch {
+    /// Its name, until it is told what became of it.
+    pub(super) number: u64,
+    pub(super) keys: Vec<Key>,
+    /// How often they were asked for.
+    asked: u32,
+}
+
+impl Wanted {
+    /// Maximum number of keys that wait at a time.
+    pub(super) const KEYS_MAX: usize = 65_536;
+
+    /// Maximum number of keys of a batch: an entry of so many is applied within a slice of the
+    /// actor's time, and they are far fewer than an entry may have.
+    pub(super) const BATCH_MAX: usize = 256;
+
+    /// Maximum number of batches under way at a time.
+    const FLIGHTS_MAX: usize = 4;
+
+    /// The pause before keys that were not made are asked for again, which doubles up to the
+    /// longest.
+    const PAUSE: Span = Span::from_millis(500);
+    const DOUBLED_MAX: u32 = 3;
+
+    const _FITS: () = assert!(Self::BATCH_MAX <= aliquot_wire::limits::INSTANTIATE_MAX);
+
+    /// Whether no key waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    /// Number of keys that wait.
+    pub(super) fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// A client waits for a key. `false` if the key is not remembered, because too many wait.
+    pub(super) fn want(&mut self, key: &Key) -> bool {
+        if self.known.contains(key) {
+            return true;
+        }
+        if self.known.len() >= Self::KEYS_MAX {
+            return false;
+        }
+        self.known.insert(key.clone());
+        self.queue.push_back(key.clone());
+        true
+    }
+
+    /// The keys to ask for now, of those that still wait.
+    pub(super) fn take(&mut self, now: Tick, waits: impl Fn(&Key) -> bool) -> Option<&Batch> {
+        if self.flights.len() >= Self::FLIGHTS_MAX {
+            return None;
+        }
+        let mut batch = self.due(now, &waits);
+        let batch = match &mut batch {
+            Some(_) => batch,
+            None => self.fresh(&waits),
+        }?;
+        let number = batch.number;
+        Some(self.flights.entry(number).or_insert(batch))
+    }
+
+    fn due(&mut self, now: Tick, waits: &impl Fn(&Key) -> bool) -> Option<Batch> {
+        while let Some(first) = self.later.first_entry() {
+            if first.key().0 > now {
+                return None;
+            }
+            let mut batch = first.remove();
+            self.drop_made(&mut batch, waits);
+            if !batch.keys.is_empty() {
+                return Some(batch);
+            }
+        }
+        None
+    }
+
+    fn fresh(&mut self, waits: &impl Fn(&Key) -> bool) -> Option<Batch> {
+        while !self.queue.is_empty() {
+            let upto = self.queue.len().min(Self::BATCH_MAX);
+            self.number = self.number.saturating_add(1);
+            let mut batch = Batch {
+                number: self.number,
+                keys: self.queue.drain(..upto).collect(),
+                asked: 0,
+            };
+            self.drop_made(&mut batch, waits);
+            if !batch.keys.is_empty() {
+                return Some(batch);
+            }
+        }
+        None
+    }
+
+    fn drop_made(&mut self, batch: &mut Batch, waits: &impl Fn(&Key) -> bool) {
+        batch.keys.retain(|key| {
+            let stays = waits(key);
+            if !stays {
+                self.known.remove(key);
+            }
+            stays
+        });
+    }
+
+    /// A batch was applied by the leader, or its fate is unknown: what this replica does not
+    /// find made after a pause is asked for again. Pauses differ, so that nodes do not ask together.
+    pub(super) fn landed(&mut self, number: u64, now: Tick, rng: &mut StdRng) {
+        let Some(mut batch) = self.flights.remove(&number) else {
+            return;
+        };
+        let doubled = Self::PAUSE.times_or_max(1 << batch.asked.min(Self::DOUBLED_MAX));
+        let jitter = rng.random_range(0..=doubled.nanos() / 2);
+        let at = now.after(doubled.plus_or_max(Span::from_nanos(jitter)));
+        batch.asked = batch.asked.saturating_add(1);
+        self.later.insert((at, number), batch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+
+    fn key(number: usize) -> Key {
+        Key::try_from(format!("k/{number}").as_str()).unwrap()
+    }
+
+    fn wanted(count: usize) -> Wanted {
+        let mut wanted = Wanted::default();
+        (0..count).for_each(|number| {
+            wanted.want(&key(number));
+        });
+        wanted
+    }
+
+    fn at(ms: u64) -> Tick {
+        Tick::default().after(Span::from_millis(ms))
+    }
+
+    #[test]
+    fn a_burst_is_a_few_batches_at_a_time() {
+        let mut wanted = wanted(30_000);
+        let mut rng = StdRng::seed_from_u64(1);
+        let (mut batches, mut keys) = (0, BTreeSet::new());
+        loop {
+            let mut under_way = Vec::new();
+            while let Some(batch) = wanted.take(at(0), |_| true) {
+                under_way.push(batch.number);
+                keys.extend(batch.keys.iter().cloned());
+            }
+            assert!(under_way.len() <= Wanted::FLIGHTS_MAX);
+            if under_way.is_empty() {
+                break;
+            }
+            batches += under_way.len();
+            for number in under_way {
+                wanted.landed(number, at(0), &mut rng);
+            }
+        }
+        assert_eq!(batches, 30_000_usize.div_ceil(Wanted::BATCH_MAX));
+        assert_eq!(keys.len(), 30_000);
+        // All of them were made, which shows when they would be asked for again.
+        assert!(wanted.take(at(10_000), |_| false).is_none());
+        assert!(wanted.is_empty());
+    }
+
+    #[test]
+    fn what_is_not_made_is_asked_for_again_ever_more_rarely() {
+        let mut wanted = wanted(3);
+        let mut rng = StdRng::seed_from_u64(1);
+        let (mut now, mut pauses) = (0, Vec::new());
+        for _ in 0..8 {
+            let batch = wanted.take(at(now), |_| true).unwrap();
+            let (number, keys) = (batch.number, batch.keys.len());
+            assert_eq!(keys, 3);
+            wanted.landed(number, at(now), &mut rng);
+            let begun = now;
+            while !wanted.later.keys().any(|(due, _)| *due <= at(now)) {
+                assert!(wanted.take(at(now), |_| true).is_none());
+                now += 1;
+            }
+            pauses.push(now - begun);
+        }
+        for (nth, pause) in pauses.iter().enumerate() {
+            let least = 500 << nth.min(3);
+            assert!((least..=least * 3 / 2 + 1).contains(pause), "{pauses:?}");
+        }
+    }
+
+    #[test]
+    fn keys_beyond_the_bound_are_not_remembered() {
+        let mut wanted = wanted(Wanted::KEYS_MAX);
+        assert!(!wanted.want(&key(Wanted::KEYS_MAX)));
+        assert!(wanted.want(&key(0)), "it waits already");
+        assert_eq!(wanted.len(), Wanted::KEYS_MAX);
+        // Those that were made have made room.
+        let mut rng = StdRng::seed_from_u64(1);
+        let number = wanted.take(at(0), |_| true).unwrap().number;
+        wanted.landed(number, at(0), &mut rng);
+        wanted.take(at(1_000), |_| false);
+        assert!(wanted.want(&key(Wanted::KEYS_MAX)));
+    }
+}
