@@ -33,7 +33,7 @@ mod conformance;
 
 pub use aliquot_wire::peer::{Change, PeerAddress};
 pub use connect::{ConnectError, Connector, TcpConnector, endpoint, server};
-pub use machine::{Committed, Machine, MachineError};
+pub use machine::{Committed, Encode, Machine, MachineError};
 pub use options::{CHANGE_WITHIN, Options, Timing};
 pub use outcome::{BarrierError, ChangeError, Leader, Outcome, ProposeError, RaftError};
 pub use skip::{Halt, Skips, checksum};

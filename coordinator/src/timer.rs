@@ -49,6 +49,22 @@ pub fn sleep(span: Duration) -> Sleep {
     }
 }
 
+/// Runs what takes long on a thread of its own; in a simulation, in which threads have no order,
+/// at once.
+pub async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    if host().is_some() {
+        return work();
+    }
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime ends, and whoever waits with it.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
 /// It took longer than it might.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the time is over")]

@@ -269,16 +269,12 @@ impl Actor {
                 self.apply_on();
                 "entries applied"
             }
-            Log::Snapshot { reply } => {
-                let _ = reply.send(self.snapshot());
-                "a snapshot made"
+            Log::Freeze { reply } => {
+                let _ = reply.send(Ok(self.state.freeze()));
+                "a snapshot taken"
             }
-            Log::Restore {
-                index,
-                bytes,
-                reply,
-            } => {
-                let _ = reply.send(self.restore(index, bytes));
+            Log::Restore { state, reply } => {
+                let _ = reply.send(Ok(self.restore(state)));
                 "a snapshot restored"
             }
         }

@@ -266,7 +266,15 @@ impl Actor {
                 keys: batch.keys.iter().map(ToString::to_string).collect(),
                 creator: self.node.as_ref().map(aliquot_core::node::Node::life),
             };
-            let proposed = raft.propose_anywhere(entry(command), TRY_FOR);
+            let entry = match entry(command) {
+                Ok(entry) => entry,
+                Err(error) => {
+                    tracing::error!(%error, "keys that nobody could read were not proposed");
+                    self.pending.wanted.landed(number, self.now, &mut self.rng);
+                    continue;
+                }
+            };
+            let proposed = raft.propose_anywhere(entry, TRY_FOR);
             let control = self.control.clone();
             tokio::spawn(async move {
                 if let Err(error) = proposed.await {

@@ -1,6 +1,10 @@
 //! The log's reader: hands every committed entry to the actor and waits.
 
-use crate::raft::{Committed, Machine, MachineError, Outcome};
+use crate::raft::{Committed, Encode, Halt, Machine, MachineError, Outcome};
+use crate::timer;
+use aliquot_core::state::{Frozen, State};
+use aliquot_wire::Wire;
+use aliquot_wire::log::SnapshotFile;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
@@ -12,15 +16,14 @@ pub(super) enum Log {
         entries: Vec<Committed>,
         reply: oneshot::Sender<Result<Vec<Outcome>, MachineError>>,
     },
-    /// A snapshot of the state is wanted.
-    Snapshot {
-        reply: oneshot::Sender<Result<Bytes, MachineError>>,
+    /// The state as it is now is wanted, to be written elsewhere.
+    Freeze {
+        reply: oneshot::Sender<Result<Frozen, MachineError>>,
     },
-    /// The state becomes that of a snapshot.
+    /// The state becomes this one; the former is to be dropped elsewhere.
     Restore {
-        index: u64,
-        bytes: Bytes,
-        reply: oneshot::Sender<Result<(), MachineError>>,
+        state: Box<State>,
+        reply: oneshot::Sender<Result<Box<State>, MachineError>>,
     },
 }
 
@@ -53,15 +56,31 @@ impl Machine for ActorMachine {
         Box::pin(self.ask(|reply| Log::Apply { entries, reply }))
     }
 
-    fn snapshot(&mut self) -> BoxFuture<'_, Result<Bytes, MachineError>> {
-        Box::pin(self.ask(|reply| Log::Snapshot { reply }))
+    fn snapshot(&mut self) -> BoxFuture<'_, Result<Encode, MachineError>> {
+        Box::pin(async move {
+            let frozen = self.ask(|reply| Log::Freeze { reply }).await?;
+            let encode: Encode = Box::new(move || {
+                let snapshot = frozen.snapshot();
+                SnapshotFile { snapshot }.to_bytes()
+            });
+            Ok(encode)
+        })
     }
 
     fn restore(&mut self, index: u64, bytes: Bytes) -> BoxFuture<'_, Result<(), MachineError>> {
-        Box::pin(self.ask(move |reply| Log::Restore {
-            index,
-            bytes,
-            reply,
-        }))
+        Box::pin(async move {
+            let read = timer::beside(move || read(index, bytes)).await;
+            let state = Box::new(read?);
+            let former = self.ask(move |reply| Log::Restore { state, reply }).await?;
+            timer::beside(move || drop(former)).await;
+            Ok(())
+        })
     }
+}
+
+/// The state that a snapshot describes.
+fn read(index: u64, bytes: Bytes) -> Result<State, Halt> {
+    let unreadable = |reason: String| Halt::Snapshot { index, reason };
+    let file = SnapshotFile::from_bytes(bytes).map_err(|e| unreadable(e.to_string()))?;
+    State::restore(file.snapshot).map_err(|e| unreadable(e.to_string()))
 }

@@ -11,7 +11,7 @@ use aliquot_core::planted::{self, Bug};
 use aliquot_core::state::{Effect, State};
 use aliquot_core::unit::{BudgetId, Seq, Span, Term};
 use aliquot_wire::Wire;
-use aliquot_wire::log::{LogEntry, SnapshotFile};
+use aliquot_wire::log::LogEntry;
 use bytes::Bytes;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -87,17 +87,11 @@ impl Actor {
         Ok(Arc::new(effects))
     }
 
-    pub(super) fn snapshot(&self) -> Result<Bytes, MachineError> {
-        let snapshot = self.state.snapshot();
-        Ok(SnapshotFile { snapshot }.to_bytes())
-    }
-
-    pub(super) fn restore(&mut self, index: u64, bytes: Bytes) -> Result<(), MachineError> {
-        let unreadable = |reason: String| Halt::Snapshot { index, reason };
-        let file = SnapshotFile::from_bytes(bytes).map_err(|e| unreadable(e.to_string()))?;
-        let state = State::restore(file.snapshot).map_err(|e| unreadable(e.to_string()))?;
+    /// Becomes what a snapshot says, and gives back what it was.
+    pub(super) fn restore(&mut self, state: Box<State>) -> Box<State> {
+        let mut former = state;
         if self.state.applied() == 0 || !planted::is(Bug::SnapshotUnread) {
-            self.state = state;
+            std::mem::swap(&mut self.state, &mut former);
         }
         // Whatever was followed entry by entry is found out again.
         self.adopt_settings();
@@ -110,7 +104,7 @@ impl Actor {
         for budget in budgets {
             self.reweigh(budget);
         }
-        Ok(())
+        former
     }
 
     fn adopt_settings(&mut self) {

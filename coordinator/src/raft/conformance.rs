@@ -1,7 +1,7 @@
 //! The library's own laws of a store, held against ours.
 
 use super::log::LogStore;
-use super::machine::{Applier, Committed, Machine, MachineError, Skipping};
+use super::machine::{Applier, Committed, Encode, Machine, MachineError, Skipping};
 use super::outcome::Outcome;
 use super::skip::Skips;
 use super::types::{Entry, LogId, Payload, Types, Vote};
@@ -31,8 +31,9 @@ impl Machine for Idle {
         Box::pin(ready(Ok(outcomes)))
     }
 
-    fn snapshot(&mut self) -> BoxFuture<'_, Result<Bytes, MachineError>> {
-        Box::pin(ready(Ok(Bytes::from_static(b"snapshot"))))
+    fn snapshot(&mut self) -> BoxFuture<'_, Result<Encode, MachineError>> {
+        let encode: Encode = Box::new(|| Bytes::from_static(b"snapshot"));
+        Box::pin(ready(Ok(encode)))
     }
 
     fn restore(&mut self, _index: u64, _bytes: Bytes) -> BoxFuture<'_, Result<(), MachineError>> {

@@ -8,7 +8,9 @@ use super::types::{
     log_id_out, meta_in, meta_out,
 };
 use crate::store::{Disk, SnapshotItem};
+use crate::timer;
 use aliquot_wire::Wire;
+use aliquot_wire::limits::SNAPSHOT_BYTES_MAX;
 use aliquot_wire::raft as wire;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -18,6 +20,7 @@ use openraft::{EntryPayload, OptionalSend};
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 /// The most entries that are applied at once.
 const BATCH_MAX: usize = 256;
@@ -36,12 +39,12 @@ pub trait Machine: Send + 'static {
         entries: Vec<Committed>,
     ) -> BoxFuture<'_, Result<Vec<Outcome>, MachineError>>;
 
-    /// Everything that the entries applied so far did.
+    /// Everything that the entries applied so far did, to be written beside what goes on.
     ///
     /// # Errors
     ///
     /// As [`Machine::apply`].
-    fn snapshot(&mut self) -> BoxFuture<'_, Result<Bytes, MachineError>>;
+    fn snapshot(&mut self) -> BoxFuture<'_, Result<Encode, MachineError>>;
 
     /// Becomes what a snapshot says, which contains the entries up to `index`.
     ///
@@ -50,6 +53,9 @@ pub trait Machine: Send + 'static {
     /// As [`Machine::apply`].
     fn restore(&mut self, index: u64, bytes: Bytes) -> BoxFuture<'_, Result<(), MachineError>>;
 }
+
+/// Writes a snapshot that was taken, which may take long.
+pub type Encode = Box<dyn FnOnce() -> Bytes + Send + Sync>;
 
 /// A committed entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -254,10 +260,10 @@ impl RaftStateMachine<Types> for Applier {
     async fn get_snapshot_builder(&mut self) -> Builder {
         // Taken between two entries, so that it holds exactly what the marks
         // say; only the writing goes on beside.
-        let data = self.machine.get_mut().snapshot().await;
+        let encode = self.machine.get_mut().snapshot().await;
         Builder {
             shelf: Arc::clone(&self.shelf),
-            data: data.map_err(|error| error.to_string()),
+            encode: Some(encode),
             meta: SnapshotMeta {
                 last_log_id: self.applied,
                 last_membership: self.membership.clone(),
@@ -287,18 +293,43 @@ impl RaftStateMachine<Types> for Applier {
 }
 
 /// A snapshot on its way to the disk.
-#[derive(Debug)]
 pub(super) struct Builder {
     shelf: Arc<Shelf>,
-    data: Result<Bytes, String>,
+    /// There until the snapshot is built.
+    encode: Option<Result<Encode, MachineError>>,
     meta: SnapshotMeta,
 }
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let meta = &self.meta;
+        f.debug_struct("Builder")
+            .field("meta", meta)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The pause after a snapshot that was too large, before another is tried.
+const TOO_LARGE: Duration = Duration::from_secs(60);
 
 impl RaftSnapshotBuilder<Types> for Builder {
     type SnapshotData = Bytes;
 
     async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
-        let data = self.data.clone().map_err(io::Error::other)?;
+        let encode = self.encode.take();
+        let encode = encode.ok_or_else(|| io::Error::other("a snapshot is built once"))?;
+        let data = timer::beside(encode.map_err(io::Error::other)?).await;
+        if data.len() > SNAPSHOT_BYTES_MAX {
+            // Nobody could read it. The log grows meanwhile, and nothing else is lost.
+            tracing::error!(
+                bytes = data.len(),
+                most = SNAPSHOT_BYTES_MAX,
+                "the state is too large for a snapshot: the log is not shortened; lower max_keys or delete budgets"
+            );
+            timer::sleep(TOO_LARGE).await;
+            let stored = self.shelf.stored()?;
+            return stored.ok_or_else(|| io::Error::other("the state is too large for a snapshot"));
+        }
         self.shelf.put(&self.meta, data.clone()).await?;
         Ok(Snapshot {
             meta: self.meta.clone(),

@@ -1,8 +1,8 @@
 //! Nodes in this process, on real sockets, whose log is a list of texts.
 
 use aliquot_coordinator::raft::{
-    Committed, ConnectError, Connector, Machine, MachineError, Options, Outcome, ProposeError,
-    Raft, Skips, Status, Timing, endpoint, server,
+    Committed, ConnectError, Connector, Encode, Machine, MachineError, Options, Outcome,
+    ProposeError, Raft, Skips, Status, Timing, endpoint, server,
 };
 use aliquot_coordinator::store::MemoryDisk;
 use aliquot_core::state::Effect;
@@ -61,9 +61,10 @@ impl Machine for Book {
         Box::pin(ready(Ok(outcomes)))
     }
 
-    fn snapshot(&mut self) -> BoxFuture<'_, Result<Bytes, MachineError>> {
+    fn snapshot(&mut self) -> BoxFuture<'_, Result<Encode, MachineError>> {
         let bytes = Bytes::from(self.texts.borrow().join("\n"));
-        Box::pin(ready(Ok(bytes)))
+        let encode: Encode = Box::new(move || bytes);
+        Box::pin(ready(Ok(encode)))
     }
 
     fn restore(&mut self, index: u64, bytes: Bytes) -> BoxFuture<'_, Result<(), MachineError>> {

@@ -6,6 +6,7 @@
 //! round it came in.
 
 mod book;
+mod chunks;
 mod home;
 mod index;
 mod requests;
@@ -15,7 +16,7 @@ mod set;
 mod shared;
 mod snapshot;
 
-pub use snapshot::{RestoreError, Snapshot};
+pub use snapshot::{Frozen, RestoreError, Snapshot};
 
 use crate::account::{Account, AccountError};
 use crate::budget::{Budget, Catalog, FieldError, Key, KeyPattern};
@@ -26,7 +27,7 @@ use crate::unit::{BudgetId, Drift, Incarnation, NodeId, PeriodId, RequestId, Rul
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::ops::Bound;
+use chunks::Chunks;
 use index::Index;
 use requests::Requests;
 
@@ -189,10 +190,10 @@ pub struct State {
     next_rule: RuleId,
     members: BTreeMap<Incarnation, Member>,
     removed: BTreeSet<NodeId>,
-    rules: BTreeMap<RuleId, Rule>,
+    rules: Chunks<RuleId, Rule>,
     catalog: Catalog,
     keys: BTreeMap<Key, BudgetId>,
-    budgets: BTreeMap<BudgetId, Generation>,
+    budgets: Chunks<BudgetId, Generation>,
     index: Index,
     requests: Requests,
 }
@@ -217,10 +218,10 @@ impl State {
             next_rule: RuleId::new(1),
             members: BTreeMap::new(),
             removed: BTreeSet::new(),
-            rules: BTreeMap::new(),
+            rules: Chunks::default(),
             catalog: Catalog::default(),
             keys: BTreeMap::new(),
-            budgets: BTreeMap::new(),
+            budgets: Chunks::default(),
             index: Index::default(),
             requests: Requests::default(),
         }
@@ -284,7 +285,7 @@ impl State {
 
     /// The rules that were written after another, in order.
     pub fn rules_after(&self, rule: RuleId) -> impl Iterator<Item = (RuleId, &Rule)> {
-        let later = self.rules.range((Bound::Excluded(rule), Bound::Unbounded));
+        let later = self.rules.from(rule).filter(move |(id, _)| **id > rule);
         later.map(|(&id, rule)| (id, rule))
     }
 
@@ -343,8 +344,8 @@ impl State {
 
     /// All generations from a name on, in the order of names.
     pub fn budgets_from(&self, from: BudgetId) -> impl Iterator<Item = (BudgetId, &Generation)> {
-        let range = self.budgets.range(from..);
-        range.map(|(&id, generation)| (id, generation))
+        let after = self.budgets.from(from);
+        after.map(|(&id, generation)| (id, generation))
     }
 
     /// All generations.

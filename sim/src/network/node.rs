@@ -323,7 +323,7 @@ impl Machine for Observed {
         })
     }
 
-    fn snapshot(&mut self) -> BoxFuture<'_, Result<Bytes, MachineError>> {
+    fn snapshot(&mut self) -> BoxFuture<'_, Result<raft::Encode, MachineError>> {
         self.machine.snapshot()
     }
 

@@ -1,5 +1,6 @@
 //! What generations and rules are looked up by, beside their names.
 
+use super::chunks::Chunks;
 use super::{Generation, Rule};
 use crate::unit::{BudgetId, Incarnation, RuleId};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -60,11 +61,11 @@ pub(super) struct Index {
 impl Index {
     /// The index of these generations and rules.
     pub(super) fn new(
-        budgets: &BTreeMap<BudgetId, Generation>,
-        rules: &BTreeMap<RuleId, Rule>,
+        budgets: &Chunks<BudgetId, Generation>,
+        rules: &Chunks<RuleId, Rule>,
     ) -> Self {
         let mut index = Self::default();
-        for (&budget, generation) in budgets {
+        for (&budget, generation) in budgets.iter() {
             index.add(budget, generation);
         }
         let cold = rules.iter().filter(|(_, rule)| rule.cold);

@@ -1,5 +1,6 @@
 //! The state as plain data, and back.
 
+use super::chunks::Chunks;
 use super::index::Index;
 use super::{Generation, Member, Rule, State};
 use crate::budget::{Catalog, Key};
@@ -75,10 +76,46 @@ impl fmt::Display for RestoreError {
 
 impl core::error::Error for RestoreError {}
 
+/// A state as it was at one entry. It shares what did not change since, and is made in the time
+/// of a few entries.
+#[derive(Clone, Debug)]
+pub struct Frozen {
+    /// Everything but the rules and the generations.
+    rest: Snapshot,
+    rules: Chunks<RuleId, Rule>,
+    budgets: Chunks<BudgetId, Generation>,
+}
+
+impl Frozen {
+    /// The state as plain data, which takes as long as there is data.
+    #[must_use]
+    pub fn snapshot(self) -> Snapshot {
+        Snapshot {
+            rules: self.rules.to_vec(),
+            budgets: self.budgets.to_vec(),
+            ..self.rest
+        }
+    }
+}
+
 impl State {
     /// The state as plain data.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
+        self.freeze().snapshot()
+    }
+
+    /// The state as it is now, to be made plain data of elsewhere.
+    #[must_use]
+    pub fn freeze(&self) -> Frozen {
+        Frozen {
+            rest: self.without_books(),
+            rules: self.rules.clone(),
+            budgets: self.budgets.clone(),
+        }
+    }
+
+    fn without_books(&self) -> Snapshot {
         Snapshot {
             applied: self.applied,
             drift: self.drift,
@@ -89,8 +126,8 @@ impl State {
             next_rule: self.next_rule,
             members: self.members.clone().into_iter().collect(),
             removed: self.removed.iter().copied().collect(),
-            rules: self.rules.clone().into_iter().collect(),
-            budgets: self.budgets.clone().into_iter().collect(),
+            rules: Vec::new(),
+            budgets: Vec::new(),
             requests: self.requests.iter().collect(),
         }
     }
@@ -124,7 +161,7 @@ impl State {
             true => Vec::new(),
             false => snapshot.requests,
         };
-        let rules: BTreeMap<RuleId, Rule> = snapshot.rules.into_iter().collect();
+        let rules: Chunks<RuleId, Rule> = snapshot.rules.into_iter().collect();
         let budgets = shared(snapshot.budgets, &rules);
         let latest = members.keys().next_back().and_then(|life| life.next());
         let latest = latest.filter(|_| planted::is(Bug::RestoreForgetsLives));
@@ -151,8 +188,8 @@ impl State {
 /// Generations that have the very budget of their rule share it.
 fn shared(
     budgets: Vec<(BudgetId, Generation)>,
-    rules: &BTreeMap<RuleId, Rule>,
-) -> BTreeMap<BudgetId, Generation> {
+    rules: &Chunks<RuleId, Rule>,
+) -> Chunks<BudgetId, Generation> {
     let shared = budgets.into_iter().map(|(id, mut generation)| {
         if let Some(rule) = rules.get(&generation.rule)
             && rule.budget == generation.budget

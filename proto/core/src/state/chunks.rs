@@ -1,0 +1,206 @@
+//! A map whose copies share what neither has changed since.
+
+use crate::unit::{BudgetId, RuleId};
+use alloc::collections::{BTreeMap, btree_map};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// What the log issues in rising order.
+pub(super) trait Issued: Copy + Ord {
+    fn number(self) -> u64;
+}
+
+impl Issued for BudgetId {
+    fn number(self) -> u64 {
+        self.get()
+    }
+}
+
+impl Issued for RuleId {
+    fn number(self) -> u64 {
+        self.get()
+    }
+}
+
+/// A map by what the log issues, in chunks of [`Chunks::SIZE`] neighbours. A copy of it shares
+/// the chunks, and a change copies the chunk that it meets, once: so a snapshot is taken
+/// in the time of a few entries and written elsewhere, while the state goes on.
+///
+/// No chunk is empty, so that equal maps are equal chunk by chunk.
+#[derive(Clone, Debug, PartialEq, Hash)]
+pub(super) struct Chunks<K, V> {
+    chunks: BTreeMap<u64, Arc<BTreeMap<K, V>>>,
+    len: usize,
+}
+
+impl<K, V> Default for Chunks<K, V> {
+    fn default() -> Self {
+        Self {
+            chunks: BTreeMap::new(),
+            len: 0,
+        }
+    }
+}
+
+impl<K: Issued, V: Clone> Chunks<K, V> {
+    /// Numbers of a chunk: few enough to be copied in microseconds, and many enough that
+    /// the chunks of a million are shared in a millisecond or two.
+    const SIZE: u64 = 64;
+
+    const fn chunk(number: u64) -> u64 {
+        number / Self::SIZE
+    }
+
+    pub(super) fn get(&self, key: &K) -> Option<&V> {
+        self.chunks.get(&Self::chunk(key.number()))?.get(key)
+    }
+
+    pub(super) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+        let chunk = self.chunks.get_mut(&Self::chunk(key.number()))?;
+        // What is not there is no reason to copy a chunk.
+        if !chunk.contains_key(key) {
+            return None;
+        }
+        Arc::make_mut(chunk).get_mut(key)
+    }
+
+    pub(super) fn insert(&mut self, key: K, value: V) -> Option<V> {
+        let chunk = self.chunks.entry(Self::chunk(key.number())).or_default();
+        let former = Arc::make_mut(chunk).insert(key, value);
+        if former.is_none() {
+            self.len = self.len.saturating_add(1);
+        }
+        former
+    }
+
+    pub(super) fn remove(&mut self, key: &K) -> Option<V> {
+        let number = Self::chunk(key.number());
+        let chunk = self.chunks.get_mut(&number)?;
+        if !chunk.contains_key(key) {
+            return None;
+        }
+        let chunk = Arc::make_mut(chunk);
+        let former = chunk.remove(key)?;
+        let empty = chunk.is_empty();
+        if empty {
+            self.chunks.remove(&number);
+        }
+        self.len = self.len.saturating_sub(1);
+        Some(former)
+    }
+
+    pub(super) fn iter(&self) -> Iter<'_, K, V> {
+        Iter {
+            chunks: self.chunks.values(),
+            chunk: btree_map::Iter::default(),
+            left: self.len,
+        }
+    }
+
+    /// What is there from a key on, in the order of keys.
+    pub(super) fn from(&self, key: K) -> impl Iterator<Item = (&K, &V)> {
+        let chunks = self.chunks.range(Self::chunk(key.number())..);
+        let all = chunks.flat_map(|(_, chunk)| chunk.iter());
+        all.skip_while(move |(at, _)| **at < key)
+    }
+
+    pub(super) fn to_vec(&self) -> Vec<(K, V)> {
+        let pairs = self.iter();
+        pairs.map(|(key, value)| (*key, value.clone())).collect()
+    }
+}
+
+/// Everything that a map holds, in the order of keys.
+pub(super) struct Iter<'a, K, V> {
+    chunks: btree_map::Values<'a, u64, Arc<BTreeMap<K, V>>>,
+    chunk: btree_map::Iter<'a, K, V>,
+    left: usize,
+}
+
+impl<'a, K, V> Iterator for Iter<'a, K, V> {
+    type Item = (&'a K, &'a V);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(pair) = self.chunk.next() {
+                self.left = self.left.saturating_sub(1);
+                return Some(pair);
+            }
+            self.chunk = self.chunks.next()?.iter();
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl<K, V> ExactSizeIterator for Iter<'_, K, V> {}
+
+impl<K: Issued, V: Clone> FromIterator<(K, V)> for Chunks<K, V> {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
+        let mut chunks = Self::default();
+        for (key, value) in pairs {
+            chunks.insert(key, value);
+        }
+        chunks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    type Map = Chunks<BudgetId, u32>;
+
+    fn shared(one: &Map, other: &Map) -> usize {
+        let pairs = one.chunks.values().zip(other.chunks.values());
+        pairs.filter(|(one, other)| Arc::ptr_eq(one, other)).count()
+    }
+
+    #[test]
+    fn a_change_copies_the_chunk_that_it_meets_and_no_other() {
+        let mut map: Map = (0..640).map(|id| (BudgetId::new(id), 0)).collect();
+        let frozen = map.clone();
+        assert_eq!(shared(&map, &frozen), 10);
+        assert_eq!(map.get_mut(&BudgetId::new(9_999)), None);
+        assert_eq!(map.remove(&BudgetId::new(9_999)), None);
+        assert_eq!(shared(&map, &frozen), 10);
+        *map.get_mut(&BudgetId::new(70)).unwrap() = 7;
+        assert_eq!(shared(&map, &frozen), 9);
+        assert_eq!(frozen.get(&BudgetId::new(70)), Some(&0));
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_a_map_and_a_copy_stays_as_it_was(
+            steps in prop::collection::vec((0..300_u64, any::<u32>(), 0..4_u8), 0..200),
+        ) {
+            let (mut map, mut model) = (Map::default(), BTreeMap::new());
+            let mut frozen = None;
+            for (step, (id, value, kind)) in steps.into_iter().enumerate() {
+                let id = BudgetId::new(id);
+                match kind {
+                    0 => prop_assert_eq!(map.remove(&id), model.remove(&id)),
+                    1 => prop_assert_eq!(map.get_mut(&id).copied(), model.get_mut(&id).copied()),
+                    _ => prop_assert_eq!(map.insert(id, value), model.insert(id, value)),
+                }
+                if step == 100 {
+                    frozen = Some((map.clone(), model.clone()));
+                }
+                prop_assert_eq!(map.iter().len(), model.len());
+            }
+            let pairs: Vec<_> = model.clone().into_iter().collect();
+            prop_assert_eq!(map.to_vec(), pairs.clone());
+            prop_assert_eq!(&map, &pairs.into_iter().collect::<Map>());
+            let from = BudgetId::new(130);
+            let after: Vec<_> = map.from(from).map(|(id, _)| *id).collect();
+            let expected: Vec<_> = model.range(from..).map(|(id, _)| *id).collect();
+            prop_assert_eq!(after, expected);
+            if let Some((frozen, model)) = frozen {
+                prop_assert_eq!(frozen.to_vec(), model.into_iter().collect::<Vec<_>>());
+            }
+        }
+    }
+}
