@@ -14,7 +14,7 @@ const TOLD_EVERY: Span = Span::from_secs(60);
 
 /// The longest turns of late.
 #[derive(Clone, Copy, Debug)]
-pub struct Held {
+pub(super) struct Held {
     since: Tick,
     /// The longest turn since then, and in the minute before.
     longest: Span,
@@ -49,7 +49,7 @@ impl Held {
 
     /// The longest turn of the last one to two minutes.
     #[must_use]
-    pub fn longest(&self) -> Span {
+    pub(super) fn longest(&self) -> Span {
         self.longest.max(self.before)
     }
 }
