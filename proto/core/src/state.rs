@@ -365,7 +365,7 @@ impl State {
     /// It never comes back, since each is issued once, in rising order.
     #[must_use]
     pub fn has_ended(&self, id: BudgetId) -> bool {
-        id < self.next_budget && !self.budgets.contains_key(&id) && !planted::is(Bug::EndForgotten)
+        id < self.next_budget && self.budgets.get(&id).is_none() && !planted::is(Bug::EndForgotten)
     }
 
     /// The generation of a concrete key.
