@@ -199,6 +199,10 @@ impl Leader {
     pub fn deposed(&mut self) {
         self.leadership = None;
         self.proposed = None;
+        self.changed.clear();
+        self.ghosts = Due::default();
+        self.clear = Due::default();
+        self.periods = periods::Courses::default();
         if !planted::is(Bug::OldPoolKept) {
             self.pools.clear();
         }

@@ -334,12 +334,6 @@ impl Ledger {
         self.agenda.take_some_urgent(seats)
     }
 
-    /// All that somebody waits for.
-    #[must_use]
-    pub fn take_urgent(&mut self) -> Vec<BudgetId> {
-        self.agenda.take_urgent()
-    }
-
     /// Plans one budget: raises targets where a child holds too much, and
     /// says what should be granted, within what is free.
     pub fn plan(

@@ -245,12 +245,6 @@ impl Agenda {
         self.urgent.clear();
         core::mem::take(&mut self.dirty).into_iter().collect()
     }
-
-    pub(super) fn take_urgent(&mut self) -> Vec<BudgetId> {
-        let urgent = core::mem::take(&mut self.urgent);
-        self.dirty.retain(|budget| !urgent.contains(budget));
-        urgent.into_iter().collect()
-    }
 }
 
 #[cfg(test)]
