@@ -129,7 +129,7 @@ fn what_may_pass_ends_a_node_with_1() {
 #[test]
 fn the_unit_and_the_help_say_the_same() {
     let unit = include_str!("../../deploy/aliquot.service");
-    for line in ["Restart=on-failure", "RestartPreventExitStatus=2"] {
+    for line in ["Restart=on-failure", "RestartPreventExitStatus=2 4"] {
         assert!(unit.lines().any(|has| has == line), "{line}");
     }
     let mut help = Command::new(env!("CARGO_BIN_EXE_aliquot"));
@@ -139,4 +139,6 @@ fn the_unit_and_the_help_say_the_same() {
         help.contains("2  the command line, a file or a data directory is wrong"),
         "{help}"
     );
+    let unreadable = "4  `aliquot serve` alone: the log holds what this version cannot read";
+    assert!(help.contains(unreadable), "{help}");
 }
