@@ -125,9 +125,8 @@ pub async fn run(
     // An id is never 0, and fits a signed number everywhere.
     let new_id = (new_id >> 1).max(1);
     let mut data = DataDir::open(&config.data_dir, &config.cluster.id, || new_id)?;
-    let disk = SledDisk::open(data.store_path())?;
+    let disk = Arc::new(SledDisk::open(data.store_path())?);
     data.seal(&disk)?;
-    let disk = Arc::new(disk);
     let skips = Skips::open(&*disk, &config.skip_entry).map_err(raft_error)?;
     let connector: Arc<dyn raft::Connector> = match &tls {
         Some(tls) => Arc::new(TlsConnector::new(tls.client())),

@@ -54,12 +54,15 @@ impl RaftService {
 ///
 /// `failed_precondition` if a call is meant for another cluster.
 pub(super) fn check_cluster(ours: &str, theirs: &str) -> Result<(), Status> {
+    /// Peers call again and again.
+    static TOLD: std::sync::Once = std::sync::Once::new();
     if ours == theirs {
         return Ok(());
     }
     let name = |whole: &str| whole.split('+').next().map(str::to_owned);
     if name(ours) == name(theirs) {
         let what = "skip_entry is not the same on this node and on the one that calls: see the error that named the entry";
+        TOLD.call_once(|| tracing::warn!("{what}"));
         return Err(Status::failed_precondition(what));
     }
     let what = format!("cluster.id = {theirs}: must be {ours}, the cluster of this node");

@@ -51,11 +51,8 @@ fn consent(log: &str) -> String {
     rest.split_once('"').unwrap().0.to_owned()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_entry_that_cannot_be_read_stops_all_nodes_until_their_operator_has_it_skipped() {
-    let _machine = together().await;
-    let mut fleet = setup().start().await;
-    fleet.apply("{ key: day/mails, quota: 1000 per day }").await;
+/// Has 300 of the quota spent, and nothing of it held by anybody.
+async fn spend_300(fleet: &Fleet) {
     let client = Client::connect(fleet.addresses()).unwrap();
     let limiter = client.limiter("day/mails").unwrap();
     let mut taken = 0;
@@ -68,10 +65,18 @@ async fn an_entry_that_cannot_be_read_stops_all_nodes_until_their_operator_has_i
     .await;
     assert!(client.close().await);
     until("300 are spent and none is out", SOON, async || {
-        let usage = usage(&fleet, "day/mails").await;
+        let usage = usage(fleet, "day/mails").await;
         (usage["spent"] == 300 && usage["held"]["tokens"] == 0).then_some(())
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_entry_that_cannot_be_read_stops_all_nodes_until_their_operator_has_it_skipped() {
+    let _machine = together().await;
+    let mut fleet = setup().start().await;
+    fleet.apply("{ key: day/mails, quota: 1000 per day }").await;
+    spend_300(&fleet).await;
     (0..3).for_each(|index| fleet.kill(index));
     let (most, index) = plant(&fleet);
     let (other, third) = ((most + 1) % 3, (most + 2) % 3);
@@ -95,7 +100,6 @@ async fn an_entry_that_cannot_be_read_stops_all_nodes_until_their_operator_has_i
         assert!(end.log.contains("ERROR"), "{}", end.log);
         named = consent(last);
     }
-
     // A consent that does not name these very bytes changes nothing.
     let wrong = format!("{index}:0000000000000001");
     for node in [most, other] {
