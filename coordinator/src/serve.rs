@@ -165,11 +165,11 @@ pub async fn run(
         handle: spawned.handle,
         raft,
         lifeline: spawned.lifeline,
+        fleet,
     };
     running
         .serve(
             &config,
-            &fleet,
             listeners,
             tls.as_ref(),
             auth,
@@ -266,13 +266,14 @@ struct Running {
     handle: NodeHandle,
     raft: Raft,
     lifeline: Lifeline,
+    /// The name of the cluster that peers must agree on.
+    fleet: String,
 }
 
 impl Running {
     async fn serve(
         self,
         config: &Config,
-        fleet: &str,
         listeners: Listeners,
         tls: Option<&TlsFiles>,
         auth: Auth,
@@ -283,7 +284,7 @@ impl Running {
         let (leave, leaving) = watch::channel(false);
         let most = usize::try_from(config.session.most).unwrap_or(usize::MAX);
         let faces = listen::Faces {
-            cluster: fleet.to_owned(),
+            cluster: self.fleet.clone(),
             node: self.raft.status().borrow().node,
             gate: Gate::new(
                 self.handle.sessions(),

@@ -32,7 +32,7 @@ impl Rows {
 
     /// One more, with what it is of.
     pub(crate) fn row(&mut self, of: impl Into<String>, figures: impl IntoIterator<Item = f64>) {
-        let (of, figures) = (of.into(), figures.into_iter().collect());
+        let (of, figures): (String, Vec<f64>) = (of.into(), figures.into_iter().collect());
         eprintln!("  {}", self.said(&of, &figures));
         self.rows.push((of, figures));
     }

@@ -46,6 +46,10 @@ impl Class {
 }
 
 /// One input.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one at a time, and it is taken apart at once"
+)]
 pub(super) enum Input {
     Link(gossip::Event),
     Log(Log),

@@ -44,7 +44,7 @@ impl Actor {
         let Some(mut applying) = self.applying.take() else {
             return;
         };
-        while let Some(entry) = applying.entries.next() {
+        for entry in applying.entries.by_ref() {
             match self.apply(entry) {
                 Ok(outcome) => applying.outcomes.push(outcome),
                 Err(error) => {
