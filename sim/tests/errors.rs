@@ -54,7 +54,9 @@ fn unknown_keys_and_sections_are_told_with_what_was_meant() {
     instead(
         "rate = \"100/s\"",
         "rte = \"100/s\"",
-        &expect!["budget[1]: budget[1] (reads): there is no field `rte`; did you mean `rate`?"],
+        &expect![[
+            r#"budget[1]: budget[1], budget "reads": there is no field `rte`; did you mean `rate`?"#
+        ]],
     );
     instead(
         "[run]",

@@ -160,14 +160,7 @@ impl Leader {
                     self.changed.insert(id);
                 }
             }
-            Effect::Created { budget, granted } => {
-                self.told.extend(*granted);
-                self.ledger.tell(*budget);
-                match *granted {
-                    Some(creator) => self.ledger.endow(creator, *budget),
-                    None => self.ledger.hurry(*budget),
-                }
-            }
+            Effect::Created { budget, granted } => self.created(*budget, *granted),
             Effect::Freed(budget, share) => {
                 if let Some(pool) = self.pools.get_mut(budget) {
                     pool.credit(*share, now);
@@ -210,6 +203,15 @@ impl Leader {
             | Effect::Repeated(_)
             | Effect::Refused(..)
             | Effect::RuleChanged(_) => {}
+        }
+    }
+
+    fn created(&mut self, budget: BudgetId, granted: Option<Incarnation>) {
+        self.told.extend(granted);
+        self.ledger.tell(budget);
+        match granted {
+            Some(creator) => self.ledger.endow(creator, budget),
+            None => self.ledger.hurry(budget),
         }
     }
 

@@ -124,6 +124,23 @@ impl Machine {
         }
     }
 
+    fn claim(&mut self, id: BudgetId, now: Tick) {
+        if !self.cells.contains_key(&id) {
+            let cell = Cell::empty(now);
+            let claim = Claim::default();
+            self.client.claim_with(id, claim, cell.clone(), now);
+            self.cells.insert(id, cell);
+        }
+    }
+
+    fn retire(&mut self, id: BudgetId, now: Tick) {
+        let idle = |cell: &Cell| cell.in_flight() == 0;
+        if self.cells.get(&id).is_some_and(idle) {
+            self.client.retire(id, now);
+            self.cells.remove(&id);
+        }
+    }
+
     /// Somebody asks for `n`, or takes permits, or waits.
     fn ask(&mut self, budget: BudgetId, what: Asks, now: Tick) {
         let Some(cell) = self.cells.get(&budget) else {
@@ -296,6 +313,26 @@ impl Parent {
 /// The longest time for which one machine may be urgent before the other is.
 const LATE: u64 = 100;
 
+/// Asks both whether they are urgent, where one `missed` it since a look.
+fn look(
+    machines: &mut [Machine; 2],
+    now: u64,
+    missed: &mut Option<u64>,
+) -> Result<(), TestCaseError> {
+    let tick = Tick::from_nanos(now * 1_000_000);
+    let [lazy, eager] = machines.each_mut().map(|machine| {
+        machine.prepare();
+        machine.client.is_urgent(tick)
+    });
+    // One look may differ: a report that nobody needed so soon costs one message.
+    if lazy == eager {
+        *missed = None;
+    }
+    let since = *missed.get_or_insert(now);
+    prop_assert!(lazy == eager || now - since < LATE, "late at {now}");
+    Ok(())
+}
+
 fn check(deeds: &[Deed]) -> Result<(), TestCaseError> {
     let mut machines = [false, true].map(Machine::new);
     let (mut parent, mut now) = (Parent::default(), 1_000);
@@ -309,18 +346,7 @@ fn check(deeds: &[Deed]) -> Result<(), TestCaseError> {
         let tick = at(now);
         match deed {
             Deed::Pass(millis) => now += millis,
-            Deed::Look => {
-                let [lazy, eager] = machines.each_mut().map(|machine| {
-                    machine.prepare();
-                    machine.client.is_urgent(tick)
-                });
-                prop_assert!(eager || !lazy, "urgent for nothing at {now}");
-                if lazy == eager {
-                    missed = None;
-                }
-                let since = *missed.get_or_insert(now);
-                prop_assert!(lazy == eager || now - since < LATE, "late at {now}");
-            }
+            Deed::Look => look(&mut machines, now, &mut missed)?,
             Deed::Report => {
                 let [lazy, eager] = machines.each_mut().map(|machine| {
                     machine.prepare();
@@ -354,32 +380,15 @@ fn check(deeds: &[Deed]) -> Result<(), TestCaseError> {
             Deed::Jump => machines
                 .iter_mut()
                 .for_each(|of| of.client.clock_jumped(tick)),
-            &Deed::Claim(key) => {
-                let id = BudgetId::new(key);
-                for machine in &mut machines {
-                    if !machine.cells.contains_key(&id) {
-                        let cell = Cell::empty(tick);
-                        let claim = Claim::default();
-                        machine.client.claim_with(id, claim, cell.clone(), tick);
-                        machine.cells.insert(id, cell);
-                    }
-                }
-            }
-            &Deed::Retire(key) => {
-                for machine in &mut machines {
-                    let id = BudgetId::new(key);
-                    let idle = |cell: &Cell| cell.in_flight() == 0;
-                    if machine.cells.get(&id).is_some_and(idle) {
-                        machine.client.retire(id, tick);
-                        machine.cells.remove(&id);
-                    }
-                }
-            }
-            &Deed::Ask(key, asks) => {
-                for machine in &mut machines {
-                    machine.ask(BudgetId::new(key), asks, tick);
-                }
-            }
+            &Deed::Claim(key) => machines
+                .iter_mut()
+                .for_each(|of| of.claim(BudgetId::new(key), tick)),
+            &Deed::Retire(key) => machines
+                .iter_mut()
+                .for_each(|of| of.retire(BudgetId::new(key), tick)),
+            &Deed::Ask(key, asks) => machines
+                .iter_mut()
+                .for_each(|of| of.ask(BudgetId::new(key), asks, tick)),
         }
     }
     Ok(())
