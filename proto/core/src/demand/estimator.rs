@@ -120,6 +120,9 @@ impl Estimator {
         // What is seen to wait now waits in this tick, too, and no more.
         (self.wanted, self.waiting) = (rest, waiting);
         (self.waiting_largest, self.largest) = (waiting_largest, waiting_largest);
+        if self.sample() > 0 || later > 0 {
+            self.asked = Some(self.began);
+        }
     }
 
     /// Takes in that until `now` nothing came since the last observation, and the same waited.
