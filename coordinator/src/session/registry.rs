@@ -15,7 +15,7 @@ pub type Name = Result<BudgetId, KeyRefusal>;
 ///
 /// A name is the node's, the same for every session, and kept once with the
 /// sessions that asked for it: when a budget is made, ends or begins another
-/// generation, [`Registry::refresh`] tells all of them.
+/// generation, [`Registry::refresh_after`] tells all of them.
 ///
 /// A session stays when its stream ends, until its edge is closed: it may be
 /// resumed, and keeps its names. Memory is bounded by the sessions that the
