@@ -51,7 +51,6 @@ pub(crate) const REPLICATION: &[Row] = &[
     (Bug::OldPoolKept, "swarm"),
     (Bug::SnapshotUnread, "network-swarm"),
     (Bug::EntriesUnsynced, "network-blackout"),
-    (Bug::RestoreForgetsRequests, "network-swarm"),
 ];
 
 pub(crate) const GOSSIP: &[Row] = &[(Bug::LearnedNotPassedOn, "network-partial")];
