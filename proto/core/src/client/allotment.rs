@@ -242,7 +242,7 @@ impl<D: Decider> Allotment<D> {
                 .agree(terms, child_span(terms.max_hold, drift), now);
         }
         self.terms = Some(*terms);
-        self.demand.counts_in(terms.scale.grains_per_token());
+        self.demand.counts_in(terms.scale.grains_per_token(), now);
         self.begin(period, now);
         if gift.is_zero() {
             return None;

@@ -81,9 +81,13 @@ impl Estimator {
         }
     }
 
-    /// What one request is at least: by this a change is told from chance.
-    pub const fn counts_in(&mut self, unit: u64) {
-        self.unit = unit;
+    /// Counts in requests of at least `unit` from `now` on: by this a change is told from chance. What
+    /// came before is judged by the unit of its time, whenever that is looked at.
+    pub(crate) fn counts_in(&mut self, unit: u64, now: Tick) {
+        if self.unit != unit {
+            self.observe_calm(now);
+            self.unit = unit;
+        }
     }
 
     /// Takes in what happened at `now`.
@@ -138,7 +142,7 @@ impl Estimator {
         }
     }
 
-    /// Whether every estimate is 0 until something else is observed.
+    /// Returns true if every estimate is 0 until something else is observed.
     pub(crate) fn is_at_rest(&self) -> bool {
         let seen = self.largest.max(self.largest_before);
         self.sample() == 0 && seen == 0 && self.regime.is_over()
