@@ -2,7 +2,7 @@
 
 use super::counts::Counts;
 use super::desk::Pending;
-use super::ears::{Ears, Input, Open};
+use super::ears::{Ears, Input, Open, take_some};
 use super::gathering::Gathering;
 use super::held::{Held, SLICE};
 use super::machine::Log;
@@ -289,7 +289,7 @@ impl Actor {
         self.turn_ends("a face's question", self.now);
     }
 
-    /// Whoever waited meanwhile waited for what took longest.
+    /// Notes how long the turn held the loop, by its longest part.
     fn turn_ends(&mut self, cause: &'static str, settled_from: Tick) {
         let now = self.options.clock.now();
         let (took, settled) = (now.since(self.now), now.since(settled_from));
@@ -300,26 +300,22 @@ impl Actor {
         self.held.note(cause, took, now);
     }
 
-    /// Whether what is being done has had its part of the turn.
+    /// Returns true if the current work has used up its part of the turn.
     pub(super) fn slice_is_over(&self) -> bool {
         self.options.clock.now().since(self.now) >= SLICE
     }
 
-    /// What sessions said: of what waits, a batch, or what a slice has time for.
+    /// Handles events of sessions: one batch of those that wait, or as many as a slice has time for.
     fn hear_sessions(&mut self, first: session::Event, more: &mut mpsc::Receiver<session::Event>) {
-        let (mut reports, mut lines, mut next) = (0, 0, Some(first));
-        for _ in 0..Self::BATCH {
-            let Some(event) = next else { break };
+        let (mut reports, mut lines) = (0, 0);
+        take_some(first, more, Self::BATCH, |event| {
             if let session::Event::Report { report, .. } = &event {
                 reports += 1;
                 lines += report.lines.len() as u64;
             }
             self.handle_session(event);
-            if self.slice_is_over() {
-                break;
-            }
-            next = more.try_recv().ok();
-        }
+            !self.slice_is_over()
+        });
         self.gathering.took(reports, lines, self.now);
     }
 

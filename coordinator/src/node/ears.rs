@@ -1,4 +1,4 @@
-//! What the actor listens to, and whose turn it is.
+//! Inputs of the actor, and the order in which they are polled.
 
 use super::actor::Passed;
 use super::handle::Question;
@@ -9,7 +9,7 @@ use aliquot_core::command::Command;
 use std::task::{Context, Poll};
 use tokio::sync::{mpsc, oneshot};
 
-/// What the actor listens to beside [`Control`](super::actor::Control), which is short and seldom, and
+/// Inputs of the actor besides [`Control`](super::actor::Control), which is short and seldom, and
 /// comes first.
 ///
 /// There are three classes, which take turns: what peers say, which renews
@@ -64,10 +64,10 @@ pub(super) enum Input {
     Gone,
 }
 
-/// What is listened to just now.
+/// The inputs that are polled at this moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Open {
-    /// Whether entries are half applied: then nothing new of the log is taken.
+    /// Set while entries are half applied: then nothing new of the log is taken.
     pub(super) applying: bool,
     pub(super) sessions: bool,
 }
@@ -127,5 +127,52 @@ fn some<T>(polled: Poll<Option<T>>, input: impl FnOnce(T) -> Input) -> Poll<Inpu
     match polled {
         Poll::Ready(Some(said)) => Poll::Ready(input(said)),
         Poll::Ready(None) | Poll::Pending => Poll::Pending,
+    }
+}
+
+/// Handles `first` and then what waits behind it: at most `most` in all, and as long as `handle`
+/// says that there is time. Nothing is taken that is not handled.
+pub(super) fn take_some<T>(
+    first: T,
+    more: &mut mpsc::Receiver<T>,
+    most: usize,
+    mut handle: impl FnMut(T) -> bool,
+) {
+    let (mut next, mut taken) = (Some(first), 0);
+    while let Some(input) = next {
+        taken += 1;
+        let goes_on = handle(input) && taken < most;
+        next = goes_on.then(|| more.try_recv().ok()).flatten();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes 0 to 9 in batches, with time for `slice` of them, and returns each batch.
+    fn batches(most: usize, slice: usize) -> Vec<Vec<u32>> {
+        let (outlet, mut inlet) = mpsc::channel(10);
+        (0..10).for_each(|number| outlet.try_send(number).unwrap());
+        let mut batches = Vec::new();
+        while let Ok(first) = inlet.try_recv() {
+            let mut batch = Vec::new();
+            take_some(first, &mut inlet, most, |number| {
+                batch.push(number);
+                batch.len() < slice
+            });
+            batches.push(batch);
+        }
+        batches
+    }
+
+    #[test]
+    fn a_batch_that_ends_takes_nothing_that_it_does_not_handle() {
+        for (most, slice) in [(4, 99), (99, 4), (4, 4)] {
+            let expected = [vec![0, 1, 2, 3], vec![4, 5, 6, 7], vec![8, 9]];
+            assert_eq!(batches(most, slice), expected);
+        }
+        assert_eq!(batches(10, 10).len(), 1);
+        assert_eq!(batches(1, 1).len(), 10);
     }
 }
