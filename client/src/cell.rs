@@ -342,7 +342,7 @@ impl Cell {
         &self.wheel
     }
 
-    /// So much may be made before the base should move.
+    /// Maximum amount that may be made before the base should move.
     const YOUNG: u64 = Word::DEBT_MAX / 4;
 
     /// Whether what was made since the base is so much that the base should move.

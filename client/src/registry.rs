@@ -148,7 +148,7 @@ impl Registry {
         !spare.is_empty()
     }
 
-    /// What could be forgotten and was of no use for so long, and since when it is.
+    /// Returns the keys that were not used for `idle` and could be forgotten, each with the start of that time.
     fn spare(&mut self, now: Now, idle: Span) -> Vec<(Tick, Key)> {
         let mut spare = Vec::new();
         for (key, entry) in &mut self.entries {

@@ -53,7 +53,7 @@ pub(crate) enum Bug {
     LeaseBeforeEpoch,
     /// Who spends what it holds looks at the lease after that.
     LeaseAfterPurse,
-    /// Who counts what is wanted tells nobody.
+    /// A caller that counts demand tells no session.
     Unmarked,
 }
 

@@ -179,7 +179,7 @@ pub async fn run(
         .await
 }
 
-/// What is said for good is an error of its own, and on the log.
+/// Returns a halt as an error of its own, and logs it.
 fn raft_error(error: RaftError) -> ServeError {
     match error {
         RaftError::Halted(halt) => halted(halt),

@@ -84,7 +84,7 @@ impl Parts {
         part
     }
 
-    /// Whether any may follow.
+    /// Returns true if any may follow.
     pub(crate) fn are_followed(&self) -> bool {
         !lock(&self.all).is_empty()
     }

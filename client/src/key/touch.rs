@@ -1,6 +1,6 @@
 //! Which keys something was asked of since the session last looked.
 //!
-//! Whoever counts what is wanted of a key finds a count of zero, after the session took the last one,
+//! A caller that counts demand for a key finds a count of zero after the session took the last one,
 //! and only then comes here: the session finds the keys that were asked, and looks at no others.
 //!
 //! > A count that is not zero is of a key that is marked, or that a thread is about to mark.

@@ -29,7 +29,7 @@ struct Entry {
     budget: Option<BudgetId>,
     /// When to ask for its name (again); `None` while it needs none.
     ask_at: Option<Tick>,
-    /// Whether it was asked for, and no budget came nor a refusal.
+    /// Set while the node was asked for the name and has answered neither with a budget nor with a refusal.
     pending: bool,
     /// How often a node had to be asked.
     asked: u32,
@@ -43,7 +43,7 @@ pub(super) struct Keys {
     waiting: BTreeSet<(Tick, Key)>,
     /// When to ask again for those that are.
     again: BTreeSet<(Tick, Key)>,
-    /// How many are pending.
+    /// Number of entries that are pending.
     pending: usize,
     /// The budgets of those that have one, by their places.
     placed: Vec<Option<BudgetId>>,
@@ -289,7 +289,7 @@ impl Session {
         }
     }
 
-    /// Whether the node may be asked for names.
+    /// Returns true if the node may be asked for names.
     pub(super) fn may_ask(&self) -> bool {
         let room = self.link().is_some_and(crate::transport::Link::has_room);
         room && !self.closing && !self.keys.is_full()

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 /// A session is told of no more keys, and a client has no more unless it is built for fewer.
 const KEYS_MAX: usize = 16_384;
 
-/// So many names are asked for at a time.
+/// Maximum number of names that are asked for at a time.
 const PENDING_MAX: usize = 1_024;
 
 fn client(node: &FakeNode) -> Client {

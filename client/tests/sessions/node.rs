@@ -58,9 +58,9 @@ pub(crate) struct Inner {
     /// Questions, and those of them that were there before.
     pub(crate) asked: Vec<Ask>,
     pub(crate) releases: u64,
-    /// Whether all budgets are still being made.
+    /// Set while all budgets are still being made.
     pub(crate) unmade: bool,
-    /// What it was asked the names of, by message.
+    /// The keys that it was asked the names of, one list per message.
     pub(crate) interned: Vec<Vec<Key>>,
 }
 

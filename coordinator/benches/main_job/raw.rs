@@ -6,10 +6,8 @@ use crate::bed::now;
 use aliquot_core::budget::{BudgetDraft, Claim, Key};
 use aliquot_core::client::Client;
 use aliquot_core::demand::DemandCurve;
-use aliquot_core::edge::Vector;
-use aliquot_core::message::{BandDemand, Report, ReportLine, Tally};
-use aliquot_core::share::Share;
-use aliquot_core::unit::{Band, BudgetId, PeriodId, Tokens, Weight};
+use aliquot_core::message::{BandDemand, Report, ReportLine};
+use aliquot_core::unit::{Band, BudgetId, Weight};
 use aliquot_wire::Wire;
 use aliquot_wire::limits::MESSAGE_BYTES_MAX;
 use aliquot_wire::pb;
@@ -141,7 +139,7 @@ impl Raw {
         for (budget, _) in self.machine.allotments() {
             let said = report.lines.iter().any(|line| line.budget == budget);
             if !said && demand(budget).is_some() {
-                report.lines.push(nothing_new(budget));
+                report.lines.push(ReportLine::empty(budget));
             }
         }
         for line in &mut report.lines {
@@ -166,19 +164,6 @@ impl Raw {
     pub(crate) fn holds(&self, budget: BudgetId) -> bool {
         let holder = self.machine.holder();
         holder.is_some_and(|holder| !holder.holding(budget).is_zero())
-    }
-}
-
-/// A line in which no counter moved.
-fn nothing_new(budget: BudgetId) -> ReportLine {
-    ReportLine {
-        budget,
-        period: PeriodId::new(0),
-        returned: Vector::ZERO,
-        demand: Vec::new(),
-        floor: Share::EMPTY,
-        largest_wait: Tokens::ZERO,
-        tally: Tally::default(),
     }
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
-/// How often it is looked whether a client has its lease, and a node.
+/// Time between two looks at the leases of clients and nodes.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A caller that hears nothing for so long asks again, or sees that time is up.
@@ -69,7 +69,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// How often a client was without a lease after it had one.
+    /// Number of times that a client was without a lease after it had one.
     pub(crate) fn lost(&self) -> f64 {
         self.losses.load(Ordering::Relaxed) as f64
     }
@@ -134,7 +134,7 @@ impl NodeWatch {
         Self { losses, tasks }
     }
 
-    /// How often one stopped.
+    /// Number of nodes that stopped.
     pub(crate) fn lost(&self) -> f64 {
         self.losses.load(Ordering::Relaxed) as f64
     }
@@ -146,7 +146,7 @@ impl Drop for NodeWatch {
     }
 }
 
-/// What the nodes use, over some time.
+/// Processor and memory that each node used over some time.
 pub(crate) struct Usage(Vec<Option<Used>>);
 
 impl Usage {
@@ -190,7 +190,7 @@ pub(crate) fn secs_since(then: Tick) -> f64 {
     ms(now().since(then)) / 1e3
 }
 
-/// What became of first uses.
+/// Outcomes of the first uses of keys.
 pub(crate) struct FirstUses {
     pub(crate) limiters: Vec<Limiter>,
     pub(crate) waits_ms: Samples,

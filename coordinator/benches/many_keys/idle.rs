@@ -1,4 +1,4 @@
-//! What keys cost at rest, and what is left of that when they were forgotten.
+//! Cost of keys at rest, and the part of it that stays after they were forgotten.
 
 use crate::Failed;
 use crate::bed::{Bed, now, pass};

@@ -15,7 +15,7 @@ const AT_ONCE: usize = 64;
 /// A client has no more keys than that on the average.
 const KEYS_A_CLIENT: u64 = 3_000;
 
-/// Whatever is to settle has, and a lease that is to be lost is.
+/// Time after which a cluster has settled, or has lost the leases that it is going to lose.
 const SETTLE_MS: u64 = 5_000;
 
 /// The columns.

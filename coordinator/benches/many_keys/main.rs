@@ -56,7 +56,7 @@ use options::Options;
 use rows::{Rows, median};
 use tokio::time::timeout;
 
-/// What goes wrong ends the measurement.
+/// An error ends the measurement.
 type Failed = Box<dyn std::error::Error + Send + Sync>;
 
 /// The columns of a measurement.

@@ -1,4 +1,4 @@
-//! What the nodes' resident memory grows by, for each session, key, and session's key.
+//! Growth of the nodes' resident memory per session, per key, and per key of a session.
 
 use crate::Failed;
 use crate::bed::{Bed, pass};

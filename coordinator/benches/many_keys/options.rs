@@ -1,4 +1,4 @@
-//! What is measured, and up to which size.
+//! The measurements to take, and their greatest size.
 
 use crate::Failed;
 use std::time::Duration;
@@ -11,7 +11,7 @@ const ALL: [&str; 8] = [
 /// Sizes where nothing else is said.
 const FULL_TO: u64 = 100_000;
 
-/// What the command line asks for.
+/// Options of the command line.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     /// Measurements.
@@ -79,7 +79,7 @@ impl Options {
         sizes
     }
 
-    /// How long one run of one measurement may take, so that one that hangs leaves time to the others.
+    /// Returns the maximum time of one run: a run that hangs then leaves time for the other measurements.
     pub(crate) const fn at_most(&self) -> Duration {
         Duration::from_secs(self.pick(90, 7_200))
     }

@@ -1,4 +1,4 @@
-//! What was measured, row by row, and the median of several runs.
+//! Measured figures, row by row, and the median of several runs.
 
 use crate::options::Options;
 use crate::table::{Samples, Table, conditions};
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 #[derive(Clone, Debug)]
 pub(crate) struct Rows {
     title: &'static str,
-    /// What the rows are of.
+    /// Heading of the column that names the rows.
     of: &'static str,
     /// Of each column its name, and the digits after the point.
     columns: Vec<(&'static str, usize)>,

@@ -25,7 +25,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 /// The same of a change of the cluster: longer than the node tries, so that its word is heard.
 const CHANGED_WITHIN: Duration = CHANGE_WITHIN.saturating_add(Duration::from_secs(5));
 
-/// How long a part of a larger work is asked for again when nobody answers: several changes of leader.
+/// Maximum time for which one set of a larger operation is retried: several changes of leader.
 const INSIST_FOR: Span = Span::from_secs(20);
 
 /// Between two tries.
@@ -84,7 +84,7 @@ pub(super) fn request_id() -> RequestId {
 struct Silence {
     /// Each address, and why not.
     tried: Vec<String>,
-    /// Whether a node may have carried it out.
+    /// Set if a node may have carried it out.
     lost: bool,
 }
 

@@ -92,10 +92,10 @@ impl AdminService {
     }
 }
 
-/// What a question carries that another node passed on.
+/// Header of a request that another node has forwarded.
 const PASSED_ON: &str = "aliquot-passed-on";
 
-/// How long the leader may take to answer for another node.
+/// Maximum time for the leader to answer a forwarded request.
 const LEADER_WITHIN: Duration = Duration::from_secs(5);
 
 /// The question as it goes on to the leader, which knows this node and not who asked it.

@@ -14,7 +14,7 @@ use aliquot_wire::session::{Interned, KeyRefusal, NodeMessage, SessionOpen, Sess
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// What of sessions' keys is to be done yet.
+/// Work on sessions' keys that is still to be done.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     wanted: Wanted,
@@ -38,12 +38,12 @@ impl Pending {
         self.wanted.is_empty() && self.stale.is_empty() && self.unnamed.is_empty()
     }
 
-    /// Whether keys wait that can be looked up at once.
+    /// Returns true if keys wait that can be looked up at once.
     pub(super) fn is_behind(&self) -> bool {
         !self.unnamed.is_empty()
     }
 
-    /// Whether sessions may ask about more keys.
+    /// Returns true if sessions may ask about more keys.
     pub(super) const fn has_room(&self) -> bool {
         self.unnamed_keys < Self::UNNAMED_MAX
     }
@@ -60,7 +60,7 @@ pub(super) struct Stale {
     keys: BTreeSet<Key>,
     /// Where the look at all keys goes on: after a key, or from the start.
     sweep: Option<Option<Key>>,
-    /// Whether another such look must follow.
+    /// Set if another such look must follow.
     again: bool,
 }
 
@@ -100,7 +100,7 @@ const KEYS_A_TURN: usize = 1_024;
 /// after many, and none that could be noticed after one.
 const NAMES: Span = Span::from_nanos(50_000);
 
-/// How long a leader is looked for that takes new keys.
+/// Maximum time for which a leader that takes new keys is looked for.
 const TRY_FOR: Duration = Duration::from_secs(2);
 
 /// A part of the sessions is looked through this often for those that were closed, and all of them
@@ -213,7 +213,7 @@ impl Actor {
         node.is_some_and(|node| node.ledger().child(client).is_some())
     }
 
-    /// What keys are called, and asks for the budgets that are not there yet. Where there are
+    /// Returns the names of keys, and asks for the budgets that are not there yet. Where there are
     /// many, the rest follows.
     fn names(&mut self, caller: Caller, mut keys: Vec<Key>) -> Vec<Interned> {
         if keys.len() > KEYS_A_TURN {

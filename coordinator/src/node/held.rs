@@ -1,4 +1,4 @@
-//! How long the loop was held: what renews leases waits for whatever holds it.
+//! Longest time for which the loop was held: lease renewals wait for as long.
 
 use aliquot_core::unit::{Span, Tick};
 

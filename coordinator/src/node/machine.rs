@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 
-/// What the log wants done, one at a time: who asks waits for the reply.
+/// Requests of the log, one at a time: the caller waits for the reply.
 pub(super) enum Log {
     /// Committed entries are to be applied, in order.
     Apply {

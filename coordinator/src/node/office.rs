@@ -251,7 +251,7 @@ impl Office {
 ///
 /// # Errors
 ///
-/// What a reader would say of it. It must not be proposed.
+/// The reader's error. The command must not be proposed.
 pub(super) fn entry(command: Command) -> Result<Bytes, WireError> {
     let entry = LogEntry {
         command: Some(command),

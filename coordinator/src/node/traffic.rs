@@ -24,12 +24,12 @@ pub struct Rates {
 #[derive(Debug, Default)]
 pub struct Traffic {
     heard: BTreeMap<Incarnation, Heard>,
-    /// What was counted since the last sample.
+    /// Counts since the last sample.
     grown: BTreeMap<BudgetId, Tally>,
-    /// What all lives want together.
+    /// Sum of the demand of all incarnations.
     demand: BTreeMap<BudgetId, u64>,
     sampled: Tick,
-    /// How much was counted in each second between the last two samples, if anything was.
+    /// Counts per second between the last two samples; none where nothing was counted.
     rates: BTreeMap<BudgetId, (u64, u64)>,
 }
 
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
     use aliquot_core::demand::DemandCurve;
     use aliquot_core::message::{BandDemand, Heard as Echo, Intent, ReportLine};
-    use aliquot_core::unit::{Band, Edge, PeriodId, Weight};
+    use aliquot_core::unit::{Band, Edge, Weight};
 
     fn report(life: u64, admitted: u64, denied: u64) -> Report {
         let tally = Tally {
@@ -176,13 +176,8 @@ mod tests {
             denied: Tokens::from_grains(denied),
         };
         let line = ReportLine {
-            budget: BudgetId::new(1),
-            period: PeriodId::new(0),
-            returned: aliquot_core::edge::Vector::ZERO,
-            demand: Vec::new(),
-            floor: aliquot_core::share::Share::EMPTY,
-            largest_wait: Tokens::ZERO,
             tally,
+            ..ReportLine::empty(BudgetId::new(1))
         };
         Report {
             edge: Edge {

@@ -31,7 +31,7 @@ pub struct View<'a> {
     pub traffic: &'a Traffic,
     /// How this node stands in the log's consensus.
     pub status: &'a Status,
-    /// How long the loop was held at the most of late.
+    /// Longest time for which the loop was held of late.
     pub held: Span,
     /// Number of keys whose budgets were asked for and are not there yet.
     pub keys_waiting: usize,

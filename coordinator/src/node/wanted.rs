@@ -35,7 +35,7 @@ pub(super) struct Batch {
     /// Its name, until it is told what became of it.
     pub(super) number: u64,
     pub(super) keys: Vec<Key>,
-    /// How often they were asked for.
+    /// Number of times that they were asked for.
     asked: u32,
 }
 
@@ -57,7 +57,7 @@ impl Wanted {
 
     const _FITS: () = assert!(Self::BATCH_MAX <= aliquot_wire::limits::INSTANTIATE_MAX);
 
-    /// Whether no key waits.
+    /// Returns true if no key waits.
     pub(super) fn is_empty(&self) -> bool {
         self.known.is_empty()
     }

@@ -74,7 +74,7 @@ pub enum MachineError {
     /// For now.
     #[error("{reason}")]
     Failed {
-        /// What is wrong, and what to do.
+        /// Description of the error, and the way out.
         reason: String,
     },
     /// For good, with this version and these settings.
@@ -93,11 +93,11 @@ pub(super) struct Applier {
     membership: StoredMembership,
 }
 
-/// What is not applied, and where it is said that nothing more is.
+/// The entries that are not applied, and the reason why the log ended.
 #[derive(Debug)]
 pub(super) struct Skipping {
     pub(super) skips: Skips,
-    /// Whether a command can be read; or what stands against it.
+    /// Reads a command, and returns the reader's error if it cannot.
     pub(super) readable: fn(&Bytes) -> Result<(), String>,
     pub(super) halted: Arc<OnceLock<Halt>>,
 }

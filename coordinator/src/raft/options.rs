@@ -39,7 +39,7 @@ pub struct Options {
     /// The command after which a node that is removed, by its id, gets nothing
     /// more, if there is one. It is committed before the node is removed.
     pub forget_node: fn(u64) -> Option<Bytes>,
-    /// Whether a command can be read; or what stands against it. A command that
+    /// Reads a command, and returns the reader's error if it cannot. A command that
     /// cannot be read is not proposed here, whoever asks.
     pub readable: fn(&Bytes) -> Result<(), String>,
     /// The entries that this node skips. `cluster` is what [`Skips::cluster`] makes of the name.

@@ -29,7 +29,7 @@ pub enum ProposeError {
     /// It was not written: no replica could read it.
     #[error("no node could read the command: {reason}")]
     Unreadable {
-        /// What a reader says of it.
+        /// The reader's error.
         reason: String,
     },
     /// It was not written: it is longer than an entry may be.

@@ -61,7 +61,7 @@ pub enum Halt {
     Consent {
         /// The consent.
         entry: SkipEntry,
-        /// What is wrong, and what to do.
+        /// Description of the error, and the way out.
         reason: String,
     },
 }
@@ -76,7 +76,7 @@ pub struct Skips {
 }
 
 impl Skips {
-    /// What a disk lists, and what the operator consents to.
+    /// Returns the skips that the disk lists together with those that the operator consents to.
     ///
     /// # Errors
     ///
@@ -136,7 +136,7 @@ impl Skips {
         texts.collect()
     }
 
-    /// Whether an entry is skipped, before it is applied. What is skipped for the first time
+    /// Decides whether an entry is skipped, before it is applied. An entry that is skipped for the first time
     /// is on the disk when this returns.
     pub(super) async fn skips(
         &mut self,

@@ -282,7 +282,7 @@ impl Registry {
         self.sessions.len()
     }
 
-    /// Whether there is no session.
+    /// Returns true if there is no session.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty()

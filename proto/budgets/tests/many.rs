@@ -22,7 +22,7 @@ fn check(name: &str, text: &str) -> Result<usize, Unreadable> {
     Ok(validate(&found)?.len())
 }
 
-/// What is wrong, without the directory of the file.
+/// Returns the errors, without the directory of the file.
 fn problems(name: &str, text: &str) -> Vec<String> {
     let error = check(name, text).unwrap_err();
     let dir = format!("{}/", env!("CARGO_TARGET_TMPDIR"));

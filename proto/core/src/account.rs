@@ -96,7 +96,7 @@ impl Account {
         self.open.iter()
     }
 
-    /// How long what stays booked of a closed edge outlives its lease, if anything does.
+    /// Returns how long the booked rest of a closed edge outlives its lease; `None` if nothing stays booked.
     #[must_use]
     pub fn linger_of(&self, child: Incarnation) -> Option<Span> {
         self.kept.get(&child).map(|kept| kept.linger)
@@ -107,7 +107,7 @@ impl Account {
         self.kept.iter().map(|(&child, kept)| (child, kept))
     }
 
-    /// Whether anything stays booked of a closed edge.
+    /// Returns true if anything stays booked of a closed edge.
     #[must_use]
     pub fn keeps(&self, child: Incarnation) -> bool {
         self.kept.contains_key(&child)

@@ -164,7 +164,7 @@ impl<D: Decider> Client<D> {
         }
     }
 
-    /// How many entries the machine keeps, of whatever: what comes and goes leaves none.
+    /// Returns the number of entries that the machine keeps: keys that came and went leave none.
     #[must_use]
     pub fn entries(&self) -> usize {
         self.allotments.len().saturating_add(self.agenda.len())
@@ -342,7 +342,7 @@ impl<D: Decider> Client<D> {
         more || unheard || self.owes_report || self.is_any_urgent(now)
     }
 
-    /// Whether one that was found urgent still is.
+    /// Returns true if one that was found urgent still is.
     fn is_any_urgent(&mut self, now: Tick) -> bool {
         let since = self.agenda.looked();
         while let Some(budget) = self.agenda.first_urgent() {

@@ -145,7 +145,7 @@ impl Changes {
     /// in a few milliseconds.
     pub const ITEMS_MAX: usize = 4_096;
 
-    /// How many changes there are.
+    /// Returns the number of changes.
     #[must_use]
     pub fn len(&self) -> usize {
         let lists: [usize; Self::KINDS] = [

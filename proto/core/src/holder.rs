@@ -116,7 +116,7 @@ pub struct Holder {
     /// Budgets of which nothing is wanted any more since the last report.
     retired: BTreeSet<BudgetId>,
     said: Said,
-    /// Whether an answer came since the last report that should be echoed at once.
+    /// Set if an answer came since the last report that should be echoed at once.
     echoes: bool,
 }
 

@@ -95,9 +95,9 @@ pub struct Leader {
     floors: BTreeMap<(BudgetId, Edge), Unused>,
     /// Budgets that entries have changed, to be looked at for what they wait for.
     changed: BTreeSet<BudgetId>,
-    /// How long this leader has been waiting for what is kept of a closed life.
+    /// Waits of this leader for the booked rest of closed incarnations.
     ghosts: Due<(BudgetId, Incarnation)>,
-    /// How long this leader has seen a budget clear that may end.
+    /// Waits of this leader for budgets that are clear and may end.
     clear: Due<BudgetId>,
     /// Since when this leader has seen a template cold.
     cold: BTreeMap<RuleId, Tick>,
@@ -109,7 +109,7 @@ pub struct Leader {
     /// Budgets to be planned until the next paced round: who is never settled is planned
     /// once in that time, however many there are.
     unplanned: usize,
-    /// Whether something is due that did not fit into the last round.
+    /// Set if something is due that did not fit into the last round.
     left_over: bool,
 }
 

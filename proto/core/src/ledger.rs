@@ -235,7 +235,7 @@ impl Ledger {
         child.take(now, term, report, &hearing, &mut self.agenda)
     }
 
-    /// Whether a child should be answered at once: lines wait for it, which its echo may have
+    /// Returns true if a child should be answered at once: lines wait for it, which its echo may have
     /// made room for.
     #[must_use]
     pub fn is_told_more(&self, child: Incarnation) -> bool {

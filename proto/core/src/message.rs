@@ -53,7 +53,7 @@ pub struct Heard {
 }
 
 impl Report {
-    /// Whether its parent should say at once that it took it: it is long, so that more may wait
+    /// Returns true if its parent should say at once that it took it: it is long, so that more may wait
     /// behind it.
     #[must_use]
     pub const fn is_long(&self) -> bool {
@@ -220,7 +220,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Whether the child should echo it at once: it has about as many lines as an answer may
+    /// Returns true if the child should echo it at once: it has about as many lines as an answer may
     /// have, so that others may wait for room.
     #[must_use]
     pub const fn is_full(&self) -> bool {

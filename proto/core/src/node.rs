@@ -216,7 +216,7 @@ impl Node {
     }
 
     /// Forgets a budget that has ended by the log: nobody holds anything of it that counts.
-    /// Whatever names it afterwards says nothing, which is for whoever passes on messages to see
+    /// A message that names it afterwards must not reach the machine with that line, which the shell sees
     /// to: [`Node::handle_answer_but`], [`Node::handle_report_under`].
     pub fn forget(&mut self, budget: BudgetId) {
         let desk = self.desks.remove(&budget);

@@ -361,7 +361,7 @@ impl State {
         self.budgets.get(&id)
     }
 
-    /// Whether a generation has ended, as far as this replica knows: it was issued, and is no more.
+    /// Returns true if a generation has ended, as far as this replica knows: it was issued, and is no more.
     /// It never comes back, since each is issued once, in rising order.
     #[must_use]
     pub fn has_ended(&self, id: BudgetId) -> bool {

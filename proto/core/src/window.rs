@@ -18,7 +18,7 @@ use crate::unit::BudgetId;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-/// How soon a line is to be said.
+/// Priority of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Haste {
     /// Before all that are not, and in room that is kept for it.
@@ -116,17 +116,17 @@ impl Window {
         self.said.iter().copied().collect()
     }
 
-    /// Whether a line waits that has not been said.
+    /// Returns true if a line waits that has not been said.
     pub(crate) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Whether the line of a budget waits.
+    /// Returns true if the line of a budget waits.
     pub(crate) fn is_waiting(&self, budget: BudgetId) -> bool {
         self.waiting.contains_key(&budget)
     }
 
-    /// Whether the line of a budget was said and is not acknowledged, or waits.
+    /// Returns true if the line of a budget was said and is not acknowledged, or waits.
     pub(crate) fn has(&self, budget: BudgetId) -> bool {
         self.said.contains(&budget) || self.waiting.contains_key(&budget)
     }

@@ -43,7 +43,7 @@ pub trait Wire: Sized {
         Self::fits(&bytes).map(|()| bytes)
     }
 
-    /// Whether a reader accepts so many bytes.
+    /// Checks that a reader accepts that many bytes.
     ///
     /// # Errors
     ///

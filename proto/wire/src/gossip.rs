@@ -22,7 +22,7 @@ use bytes::Bytes;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Topic {
-    /// What the life reports: the latest, which repeats what the leader may not know.
+    /// The latest report of an incarnation, which repeats the lines that the leader may not know.
     Report,
     /// What the leader answers to the life.
     Answer,

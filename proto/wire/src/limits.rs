@@ -23,7 +23,7 @@ pub const LINES_MAX: usize = 16_384;
 
 const _: () = assert!(LINES_MAX * 256 <= MESSAGE_BYTES_MAX);
 
-/// What a child or a parent says at once is less than what the other end reads.
+/// A child or parent says no more lines in one message than the other end reads.
 const _: () = assert!(ReportLine::LINES_MAX <= LINES_MAX && AnswerLine::LINES_MAX <= LINES_MAX);
 
 /// The most bytes of the release of a floor with every number full.

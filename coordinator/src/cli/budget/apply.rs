@@ -74,12 +74,12 @@ struct Job<'a> {
     found: &'a [Found],
 }
 
-/// What applying would do.
+/// The changes that applying the file would make.
 #[derive(Default)]
 struct Plan {
     /// The places in `found` of budgets that are not in force as they are written.
     changed: Vec<usize>,
-    /// How each of them would change, as it is shown.
+    /// The changes as they are shown.
     json: Vec<Value>,
     text: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! How far a long work has come, for those who wait.
+//! Progress of a long operation, for the person at the terminal.
 
 use super::super::Out;
 use aliquot_client::{Clock, HostClock, Span, Tick};
@@ -9,7 +9,7 @@ use std::io::{IsTerminal, Write};
 /// Nothing is said of what takes less.
 const SOON: Span = Span::from_secs(1);
 
-/// How often a bar moves, and how often a line is written where there is no terminal.
+/// Time between two movements of the bar, and between two lines where there is no terminal.
 const BAR_EVERY: Span = Span::from_millis(100);
 const LINE_EVERY: Span = Span::from_secs(3);
 
@@ -38,7 +38,7 @@ impl Progress {
         }
     }
 
-    /// So many are done.
+    /// Reports that `done` items are done.
     pub(super) fn step(&mut self, done: usize) {
         let now = HostClock.now();
         let every = if self.is_terminal {

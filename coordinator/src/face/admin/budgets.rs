@@ -115,7 +115,7 @@ impl AdminService {
 }
 
 impl Plan {
-    /// What is wrong with the drafts by themselves, and the budgets that are not wrong, each with
+    /// Returns the errors of drafts that are wrong by themselves, and the budgets of the others, each with
     /// its place.
     fn read(drafts: Vec<BudgetDraft>) -> (Vec<Refusal>, Vec<(u32, Budget)>) {
         let (mut refusals, mut budgets) = (Vec::new(), Vec::new());
@@ -153,8 +153,8 @@ impl Plan {
     }
 }
 
-/// What the actor is asked of a set: what others can do is left to them, since
-/// it does nothing else meanwhile.
+/// The part of a set's check that needs the actor. The rest is done elsewhere, since
+/// the actor does nothing else meanwhile.
 struct Seen {
     refusals: Vec<(usize, Vec<FieldError>)>,
     /// Each budget after what is in force for its key.

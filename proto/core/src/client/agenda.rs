@@ -18,7 +18,7 @@ use alloc::collections::BTreeSet;
 pub(super) struct Agenda {
     /// Something was asked of it, or changed in it, since it was looked at.
     touched: BTreeSet<BudgetId>,
-    /// What is said of it may change with time alone. None of those that are touched is missing.
+    /// Budgets whose line may change with time alone. Contains all of `touched`.
     active: BTreeSet<BudgetId>,
     /// Was found to be urgent since the last report.
     urgent: BTreeSet<BudgetId>,
@@ -80,7 +80,7 @@ impl Agenda {
         Some(then)
     }
 
-    /// What is to be looked at between two reports, and since when it may have been asked.
+    /// Returns the budgets to look at between two reports, and the start of the time in which they may have been asked.
     pub(super) fn take_some(&mut self, now: Tick) -> (Tick, BTreeSet<BudgetId>) {
         let since = self.looked;
         self.looked = since.max(now);
@@ -92,8 +92,9 @@ impl Agenda {
         (since, self.active.clone())
     }
 
-    /// What a report at `now` must look at, and since when it may have been asked. Those that
-    /// do not rest afterwards are to be [kept](Agenda::keep).
+    /// Returns the budgets that a report at `now` must look at, and the start of the
+    /// time in which they may have been asked. Those that do not rest afterwards are to be
+    /// [kept](Agenda::keep).
     pub(super) fn take_all(&mut self, now: Tick) -> (Tick, BTreeSet<BudgetId>) {
         let since = self.looked;
         self.looked = since.max(now);
@@ -124,7 +125,7 @@ impl Agenda {
         self.urgent.remove(&budget);
     }
 
-    /// How many entries there are, to be looked at by tests.
+    /// Returns the number of entries, for tests.
     pub(super) fn len(&self) -> usize {
         let sets = [&self.touched, &self.active, &self.urgent].map(BTreeSet::len);
         sets.iter()

@@ -41,7 +41,7 @@ impl Permits {
         u64::try_from(own.count()).unwrap_or(u64::MAX)
     }
 
-    /// Whether none is in flight, under whatever edge.
+    /// Returns true if none is in flight, under whatever edge.
     pub(super) fn is_empty(&self) -> bool {
         self.flights.is_empty()
     }

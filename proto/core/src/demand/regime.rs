@@ -164,7 +164,7 @@ impl Regime {
         }
     }
 
-    /// Whether nothing is wanted, and nothing of it will be thought to be while nothing comes.
+    /// Returns true if nothing is wanted, and nothing of it will be thought to be while nothing comes.
     pub(super) fn is_over(&self) -> bool {
         self.mean == 0 && self.recent.iter().all(|tick| *tick == 0)
     }

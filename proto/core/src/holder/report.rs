@@ -1,4 +1,4 @@
-//! What a child says: what its parent may not know, as far as there is room.
+//! Reports of a child: the lines that its parent may not know, as far as there is room.
 
 use super::{Holder, Wants};
 use crate::lease::LeaseState;
@@ -33,7 +33,7 @@ impl Holder {
         self.retired.insert(budget);
     }
 
-    /// Whether the next report should go at once: lines wait that it has room for, or lines of
+    /// Returns true if the next report should go at once: lines wait that it has room for, or lines of
     /// the parent's wait for its echo.
     #[must_use]
     pub fn has_more(&self) -> bool {
@@ -46,7 +46,7 @@ impl Holder {
         self.said.line(budget)
     }
 
-    /// Whether the line of a budget is to be said and has not been since it changed.
+    /// Returns true if the line of a budget is to be said and has not been since it changed.
     #[must_use]
     pub fn is_waiting(&self, budget: BudgetId) -> bool {
         self.said.is_waiting(budget)

@@ -24,11 +24,11 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// What reports say of one budget.
+/// State of one budget's line.
 #[derive(Clone, Debug, Hash)]
 struct Entry {
     line: ReportLine,
-    /// What was counted so far, of which the line may be behind.
+    /// The latest tally; that of the line may be behind.
     tally: Tally,
     /// When the line's tally was counted.
     counted: Tick,
@@ -38,7 +38,7 @@ struct Entry {
     changed: u64,
 }
 
-/// What was said on one edge, and what is to be said.
+/// Lines that were said on one edge, and lines that are to be said.
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Said {
     /// Maximum number of lines of a report.
@@ -51,7 +51,7 @@ pub(super) struct Said {
     greatest: Seq,
     entries: BTreeMap<BudgetId, Entry>,
     window: Window,
-    /// Whether the last report had no room for a line that waits.
+    /// Set if the last report had no room for a line that waits.
     full: bool,
     /// The lines whose tallies are behind, and when they are to be said.
     tallies: BTreeSet<(Tick, BudgetId)>,
@@ -73,7 +73,7 @@ impl Said {
 
     /// The parent says which report it took; `last` was sent last.
     ///
-    /// What is wanted no more is kept, though the parent knows that: another one may have taken an
+    /// An ended claim is kept although the parent knows that it ended: another parent may have taken an
     /// earlier report that wanted it, and is to be told, too.
     pub(super) fn confirm(&mut self, answer: &Answer, last: Seq) {
         if answer.number < self.by {
@@ -250,12 +250,12 @@ impl Said {
         (self.basis, lines)
     }
 
-    /// Whether lines wait that the next report has room for.
+    /// Returns true if lines wait that the next report has room for.
     pub(super) fn has_more(&self) -> bool {
         !self.full && self.window.has_waiting()
     }
 
-    /// Whether the line of a budget waits for room.
+    /// Returns true if the line of a budget waits for room.
     pub(super) fn is_waiting(&self, budget: BudgetId) -> bool {
         self.window.is_waiting(budget)
     }
@@ -281,7 +281,7 @@ impl Said {
     }
 }
 
-/// Whether a caller waits.
+/// Returns true if a caller waits.
 const fn waits(line: &ReportLine) -> bool {
     !line.largest_wait.is_zero()
 }

@@ -1,4 +1,4 @@
-//! What has to wait, in the order in which its time comes.
+//! Waits in the order in which they end.
 
 use crate::unit::{Span, Tick};
 use alloc::collections::{BTreeMap, BTreeSet};

@@ -56,7 +56,7 @@ impl Leader {
         self.fit_pools(&touched, state, now);
     }
 
-    /// What an entry changes of which no effect tells.
+    /// Follows the changes of an entry that no effect tells.
     fn follow_command(&mut self, command: Option<&Command>, state: &State) {
         match command {
             Some(Command::Round(changes)) => {

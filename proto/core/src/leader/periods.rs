@@ -17,19 +17,19 @@ const AGE_MIN_PART: u64 = 2;
 /// The age is logged whenever this part of a period has passed.
 const AGE_LOGGED_PART: u64 = 8;
 
-/// How a quota's running period goes on.
+/// Age of a quota's running period.
 #[derive(Clone, Copy, Debug, Hash)]
 struct Course {
     period: PeriodId,
     /// Since when this leader has seen it run.
     since: Tick,
-    /// What it had aged until then.
+    /// Its age at that time.
     base: Span,
     /// Where it waits for the next period.
     next: Next,
 }
 
-/// What the next period waits for.
+/// Condition for the next period to begin.
 #[derive(Clone, Copy, Debug, Hash)]
 enum Next {
     /// The clocks of a quorum, in milliseconds.
@@ -46,7 +46,7 @@ pub(super) struct Courses {
     by_wall: BTreeSet<(i64, BudgetId)>,
     /// Those that have ended by all clocks, and are too young for it.
     by_age: BTreeSet<(Tick, BudgetId)>,
-    /// How long until an age is logged.
+    /// Waits until an age is logged.
     ages: Due<BudgetId>,
 }
 
@@ -96,7 +96,7 @@ fn end(period: Period, running: PeriodId) -> i64 {
     known.map_or(i64::MIN, |end| end.map_or(i64::MIN, WallTime::millis))
 }
 
-/// Whether a quota waits for its first period: a generation is made without
+/// Returns true if a quota waits for its first period: a generation is made without
 /// one, and what was given out in none would be given again in the first.
 pub(super) fn waits_for_period(generation: &Generation, wall: Option<WallTime>) -> bool {
     let Some(period) = generation.budget.period() else {
@@ -108,7 +108,7 @@ pub(super) fn waits_for_period(generation: &Generation, wall: Option<WallTime>) 
     generation.account.period() == none && !wall.is_some_and(is_first)
 }
 
-/// What is left of a quota's running period, by the clocks of a quorum.
+/// Returns the rest of a quota's running period, by the clocks of a quorum.
 pub(super) fn rest_of_period(generation: &Generation, wall: Option<WallTime>) -> Option<Span> {
     let period = generation.budget.period()?;
     let end = period.end(generation.account.period()).ok()?;
@@ -145,7 +145,7 @@ impl Leader {
         self.periods.ages.wait(budget, since, Some(wait));
     }
 
-    /// What running periods have aged since it was last logged.
+    /// Returns the ages of running periods that are due to be logged.
     pub(super) fn ages(
         &self,
         wall: Option<WallTime>,

@@ -1,10 +1,10 @@
-//! How much of everything goes into one round.
+//! Room for each kind of change in one round.
 
 use crate::command::Changes;
 use crate::planted::{self, Bug};
 use alloc::vec::Vec;
 
-/// What is left of a round. Each kind of change takes as much as is due and fits; the rest
+/// Room that is left in a round. Each kind of change takes as much as is due and fits; the rest
 /// waits for the next round, which follows at once.
 ///
 /// A part is kept for each of the kinds that come later, so that nothing waits for ever
@@ -46,7 +46,7 @@ impl Room {
         taken
     }
 
-    /// Whether some kind may have more that is due.
+    /// Returns true if some kind may have more that is due.
     pub(super) const fn is_full(&self) -> bool {
         self.is_full
     }

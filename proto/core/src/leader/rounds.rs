@@ -147,7 +147,7 @@ impl Leader {
         }
     }
 
-    /// What was kept of closed lives is forgotten once this leader has waited for as
+    /// Notes the booked rests of closed incarnations: they are forgotten once this leader has waited for as
     /// long as anything under it may last.
     fn follow_ghosts(&mut self, budget: BudgetId, state: &State, now: Tick) {
         let generation = state.budget(budget);
@@ -271,7 +271,7 @@ impl Leader {
     }
 }
 
-/// Whether a generation ends once it has been as it is for long enough.
+/// Returns true if a generation ends once it has been as it is for long enough.
 fn may_end(generation: &Generation, state: &State) -> bool {
     // What was spent of a quota is booked until its period is over.
     let spent = generation.budget.kind() == Kind::Quota

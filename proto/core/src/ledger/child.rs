@@ -224,7 +224,7 @@ impl Child {
         self.watched.remove(&budget);
     }
 
-    /// Whether claims wait for an answer that has room to say something of them.
+    /// Returns true if claims wait for an answer that has room to say something of them.
     pub(super) fn is_told_more(&self) -> bool {
         self.telling.has_waiting()
     }
@@ -320,7 +320,7 @@ impl Child {
         }
     }
 
-    /// Whether the child knows the line of every claim that is not to be told. To look at all of
+    /// Returns true if the child knows the line of every claim that is not to be told. To look at all of
     /// many with every answer would take longer than any test may.
     fn knows_the_rest(&self, books: &impl Fn(BudgetId) -> Option<AnswerLine>) -> bool {
         const MANY: usize = 256;
@@ -336,9 +336,9 @@ impl Child {
     }
 }
 
-/// How the lines of reports are looked at.
+/// Rules by which the lines of reports are taken.
 pub(super) struct Hearing<R, E> {
-    /// What the demand of a budget counts for, whatever is reported.
+    /// Returns the claim that the demand on a budget counts for, whatever is reported.
     pub(super) rules: R,
     /// Which budgets have ended.
     pub(super) ended: E,

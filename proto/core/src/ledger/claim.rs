@@ -81,7 +81,7 @@ pub struct Claim {
     pub target: Vector,
     /// Since when what is held has differed from what should be.
     pub differs: Option<Tick>,
-    /// Whether a report ever had a line of this budget.
+    /// Set once a report had a line of this budget.
     reported: bool,
     /// What the demand counts for, whatever is reported; nothing where it counts for what it says.
     pub(super) rule: Option<budget::Claim>,
@@ -241,7 +241,7 @@ impl Claim {
         !meets(self.returned, self.target)
     }
 
-    /// Whether the child, having heard answer `heard`, knows `line`.
+    /// Returns true if the child, having heard answer `heard`, knows `line`.
     pub(super) fn knows(&self, heard: Number, line: &AnswerLine) -> bool {
         let said = self.said.as_ref();
         said.is_some_and(|(first, said)| said == line && heard >= *first)

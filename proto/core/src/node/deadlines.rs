@@ -4,14 +4,14 @@
 use crate::unit::{BudgetId, Incarnation, Tick};
 use alloc::collections::BTreeSet;
 
-/// What ends by time alone.
+/// Deadlines of sessions and of what they leave behind.
 #[derive(Debug, Default, Hash)]
 pub(super) struct Deadlines {
     /// The sessions that had a lease, by the end of the last one.
     leased: BTreeSet<(Tick, Incarnation)>,
     /// Those that had none yet, by when they began.
     fresh: BTreeSet<(Tick, Incarnation)>,
-    /// What is kept of closed sessions, by until when.
+    /// Booked rests of closed sessions, by the end of their wait.
     kept: BTreeSet<(Tick, BudgetId, Incarnation)>,
 }
 
@@ -53,7 +53,7 @@ impl Deadlines {
         idle.map(|&(_, client)| client).collect()
     }
 
-    /// What was kept until a time before `now`, which is forgotten here.
+    /// Removes and returns the rests whose wait ended before `now`.
     pub(super) fn take_kept(&mut self, now: Tick) -> BTreeSet<(BudgetId, Incarnation)> {
         let mut over = BTreeSet::new();
         while let Some(&(until, budget, client)) = self.kept.first() {

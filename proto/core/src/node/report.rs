@@ -62,7 +62,7 @@ impl Node {
         }
     }
 
-    /// Whether reports say of some budgets what their clients want: of the first ones, since to
+    /// Returns true if reports say of some budgets what their clients want: of the first ones, since to
     /// look at all with every report would take longer than any test may.
     fn has_said_what_is_wanted(&self) -> bool {
         const SOME: usize = 64;
@@ -128,7 +128,7 @@ impl Node {
         sums.map(|(budget, sum)| (budget, sum.wants())).collect()
     }
 
-    /// What is wanted of a budget, with what its clients want together.
+    /// Returns what is wanted of a budget, given the sum of its clients' demand.
     fn wants(&self, budget: BudgetId, sum: Option<Wants>) -> Wants {
         let mut wants = sum.unwrap_or_default();
         if let Some(desk) = self.desks.get(&budget) {

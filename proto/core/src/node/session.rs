@@ -19,7 +19,7 @@ impl Node {
     /// machine it is on, cannot hear them: what they said may still be in a socket.
     const MANY: usize = 100;
 
-    /// So many lines cost as much as an answer does without any.
+    /// Number of lines that cost as much as an answer without lines.
     const LINES_PER_ANSWER: usize = 32;
 
     /// They are closed all the same when they were silent for so long past their leases.

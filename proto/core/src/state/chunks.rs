@@ -5,7 +5,7 @@ use alloc::collections::{BTreeMap, btree_map};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// What the log issues in rising order.
+/// An id that the log issues in rising order.
 pub(super) trait Issued: Copy + Ord {
     fn number(self) -> u64;
 }
@@ -97,7 +97,7 @@ impl<K: Issued, V: Clone> Chunks<K, V> {
         }
     }
 
-    /// What is there from a key on, in the order of keys.
+    /// Iterates from a key on, in the order of keys.
     pub(super) fn from(&self, key: K) -> impl Iterator<Item = (&K, &V)> {
         let chunks = self.chunks.range(Self::chunk(key.number())..);
         let all = chunks.flat_map(|(_, chunk)| chunk.iter());

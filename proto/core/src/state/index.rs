@@ -1,4 +1,4 @@
-//! What generations and rules are looked up by, beside their names.
+//! Indexes of generations and rules.
 
 use super::chunks::Chunks;
 use super::{Generation, Rule};
@@ -43,7 +43,7 @@ impl<K> Default for Sets<K> {
     }
 }
 
-/// What would take a walk over all generations or rules to find.
+/// Indexes that replace walks over all generations or rules.
 ///
 /// State invariant: it is what that walk would find.
 #[derive(Clone, Debug, Default, PartialEq, Hash)]

@@ -234,8 +234,8 @@ impl State {
     }
 }
 
-/// What becomes of the budgets of a rule that is changed: of thousands of generations
-/// that share one, it is found out once, and they go on sharing.
+/// The changed budgets of a rule. Thousands of generations that share one budget
+/// have it changed once, and go on sharing it.
 struct Change<'a> {
     new: &'a Budget,
     last: Option<(Arc<Budget>, Arc<Budget>)>,

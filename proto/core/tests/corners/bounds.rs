@@ -1,4 +1,4 @@
-//! What happens at a bound, and one beyond it.
+//! Behaviour at a bound, and one beyond it.
 
 use super::setup::*;
 use aliquot_core::holder::Holder;

@@ -2,8 +2,7 @@
 
 use super::setup::*;
 use aliquot_core::demand::DemandCurve;
-use aliquot_core::message::{BandDemand, Tally};
-use aliquot_core::share::Share;
+use aliquot_core::message::BandDemand;
 use aliquot_core::unit::{Band, Weight};
 use std::collections::BTreeSet;
 
@@ -297,18 +296,7 @@ fn the_leader_hears_at_once_that_a_demand_is_over() {
 }
 
 /// A line that says nothing new.
-const SILENT: ReportLine = ReportLine {
-    budget: B,
-    period: PeriodId::new(0),
-    returned: Vector::ZERO,
-    demand: Vec::new(),
-    floor: Share::EMPTY,
-    largest_wait: Tokens::ZERO,
-    tally: Tally {
-        admitted: Tokens::ZERO,
-        denied: Tokens::ZERO,
-    },
-};
+const SILENT: ReportLine = ReportLine::empty(B);
 
 /// Two sessions at a node that has 100/s: one wants `beside`/s, the other 20/s and later `wanted`/s.
 /// The answers that no report asked for then, and the lines of the answer to the next report.

@@ -175,7 +175,7 @@ fn wanted(units: u64) -> Wants {
     }
 }
 
-/// What a node says takes a dozen reports, what it is given as many answers, and neither its
+/// The node's lines take a dozen reports and its grants as many answers, and neither its
 /// lease nor one of a later leader waits for that.
 #[test]
 fn a_node_with_fifty_thousand_keys_keeps_its_lease_through_all_their_lines() {
@@ -205,7 +205,7 @@ fn a_node_with_fifty_thousand_keys_keeps_its_lease_through_all_their_lines() {
     assert!(told - given <= 1_000, "{} ms", told - given);
 }
 
-/// What waits behind fifty thousand lines of other budgets is not what somebody waits for.
+/// An urgent line does not wait behind fifty thousand lines of other budgets.
 #[test]
 fn demand_that_begins_is_in_the_next_report_whatever_else_is_to_be_said() {
     let mut holder = Holder::new(edge(0, 1));

@@ -19,7 +19,7 @@ struct Fleet {
 }
 
 impl Fleet {
-    /// So many instances of one template, each given to the first node if its kind is one
+    /// Makes `count` instances of one template, each given to the first node if its kind is one
     /// that is born full.
     fn new(count: usize, fill: impl Fn(&mut BudgetDraft)) -> Self {
         let mut office = Office::open();

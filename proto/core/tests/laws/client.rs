@@ -15,7 +15,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// What callers do without the machine.
+/// State that callers change without the machine.
 #[derive(Debug)]
 struct Shared {
     kind: Kind,
@@ -103,7 +103,7 @@ impl Decider for Cell {
 struct Machine {
     client: Client<Cell>,
     cells: BTreeMap<BudgetId, Cell>,
-    /// Whether it is told of every budget before each look.
+    /// Set if it is told of every budget before each look.
     looks_at_all: bool,
 }
 
@@ -250,7 +250,7 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
     prop::collection::vec(deed, 1..200)
 }
 
-/// What the parent has said, so that it says no less.
+/// Counters that the parent has said, so that it says no less.
 #[derive(Default)]
 struct Parent {
     edges: u64,

@@ -1,4 +1,4 @@
-//! What is encoded can be decoded: at each bound and below it, and one beyond it is
+//! Encoded messages can be decoded at each bound and below it, and one beyond it is
 //! refused by whoever would make it, by its name, what is there and what may.
 
 use aliquot_core::budget::{Budget, BudgetDraft, Key};

@@ -16,7 +16,7 @@ fn each<T: Wire>(none: &T, thousand: &T) -> usize {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// What [`ReportLine::BYTES_MAX`] bounds the sum of is no less than what a line takes.
+    /// Checks that the bytes that [`ReportLine::BYTES_MAX`] adds up are no fewer than a line takes.
     #[test]
     fn a_line_of_a_report_takes_no_more_than_it_says(
         none in any::report(), line in any::report_line(), bands in vec(any::band_demand(), 0..10),

@@ -87,14 +87,14 @@ impl<D: Decider> Allotment<D> {
         }
     }
 
-    /// What the report at `now` says, where nothing was asked before `since` that was not
+    /// Returns what the report at `now` says, where nothing was asked before `since` that was not
     /// looked at; it counts as said.
     pub(in crate::client) fn wants(&mut self, since: Tick, now: Tick) -> Wants {
         self.said = self.would_say(since, now);
         self.as_said()
     }
 
-    /// What the last report said.
+    /// Returns what the last report said.
     fn as_said(&self) -> Wants {
         Wants {
             demand: [BandDemand {
@@ -128,7 +128,7 @@ impl<D: Decider> Allotment<D> {
             || next.floor != before.floor
     }
 
-    /// Whether the next reports say what the last one said, as long as nothing is asked or
+    /// Returns true if the next reports say what the last one said, as long as nothing is asked or
     /// given, and nobody need look at it before [`Decider::rests_until`].
     pub(in crate::client) fn rests(&self) -> bool {
         self.said.demand == 0

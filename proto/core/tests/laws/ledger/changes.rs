@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const BUDGETS: u64 = 7;
 
-/// So many lines a report or an answer has.
+/// Maximum number of lines of a report or an answer.
 const LINES: usize = 4;
 
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ pub(super) fn any_steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..120)
 }
 
-/// What there was to say of a budget when a report was made, and whether it had to wait.
+/// The line of a budget when a report was made, and a flag for one that had to wait.
 struct Truth {
     wants: Wants,
     counters: Counters,
@@ -208,7 +208,7 @@ impl World {
         Ok(())
     }
 
-    /// Whatever of a report is not refused leaves the parent with all that does not wait.
+    /// Delivers a report: unless it is refused, the parent then knows every line that does not wait.
     fn arrive(&mut self, report: &Report) -> TestCaseResult {
         match self.ledger.take(self.tick(), report) {
             Ok(()) => self.compare(report)?,

@@ -76,7 +76,7 @@ struct World {
     holder: Holder,
     wants: BTreeMap<BudgetId, u64>,
     obeys: bool,
-    /// Whether reports are made of what changed alone.
+    /// Set if reports are made of what changed alone.
     brief: bool,
     up: Vec<Report>,
     down: Vec<Answer>,
