@@ -158,6 +158,8 @@ pub(crate) enum No {
     Cold,
     /// There is no budget.
     Unruled,
+    /// There is a budget for the key, and no room for another key.
+    NoRoom,
     /// The lease, or what outlived it, is over.
     Lapsed,
     /// The client was closed.
@@ -250,6 +252,7 @@ impl Cell {
             Mark::Open => return open(slot, word, ask),
             Mark::Cold => return Err(No::Cold),
             Mark::NoBudget => return Err(No::Unruled),
+            Mark::NoRoom => return Err(No::NoRoom),
             Mark::Closed => return Err(No::Closed),
         }
         let cost = self.cost(slot, ask)?;

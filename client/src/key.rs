@@ -81,7 +81,7 @@ impl Gate {
     pub(crate) fn may_be_forgotten(&self, now: Tick, leased: bool) -> bool {
         let view = self.cell.view(now);
         let missed = match view.slot.mark {
-            Mark::Cold | Mark::NoBudget | Mark::Lapsed => false,
+            Mark::Cold | Mark::NoBudget | Mark::NoRoom | Mark::Lapsed => false,
             Mark::Leased | Mark::Open => !leased,
             Mark::Forever => !leased || !view.is_full(),
             Mark::Floor | Mark::Closed => true,

@@ -78,6 +78,8 @@ pub enum Standing {
     Open,
     /// There is no budget.
     NoBudget,
+    /// There is a budget for the key, and no room for it: its template or its session is full.
+    NoRoom,
     /// The client is closed.
     Closed,
     /// Nothing is admitted, by order: [`Mode::Freeze`](crate::Mode::Freeze).
@@ -313,6 +315,7 @@ impl Limiter {
             Mark::Forever => (Standing::Forever, Span::MAX),
             Mark::Open => (Standing::Open, Span::MAX),
             Mark::NoBudget => (Standing::NoBudget, Span::ZERO),
+            Mark::NoRoom => (Standing::NoRoom, Span::ZERO),
             Mark::Closed if self.is_held_closed() => (Standing::Frozen, Span::ZERO),
             Mark::Closed => (Standing::Closed, Span::ZERO),
         };

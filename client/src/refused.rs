@@ -90,7 +90,8 @@ pub enum Reason {
     Broken,
     /// Too much of it was rejected of late: a [`Throttle`](crate::adaptive::Throttle).
     Shed,
-    /// There is no room for another key: all that could make some owe something.
+    /// There is no room for another key: the template of the key has as many as it may have, the session
+    /// has, or all keys of a store that could make room owe something.
     NoRoom,
 }
 
@@ -162,6 +163,8 @@ impl fmt::Display for Reason {
 impl Refused {
     /// When a share may have come: one answer of a node that is there.
     const SOON: Duration = Duration::from_millis(50);
+    /// When a key that had no room is asked for again.
+    const ROOM: Duration = Duration::from_secs(5);
     /// When a session may have come back.
     const LATER: Duration = Duration::from_secs(1);
 
@@ -178,6 +181,7 @@ impl Refused {
         let (reason, retry_after) = match no {
             No::Cold => (Reason::Cold, Some(Self::SOON)),
             No::Unruled => (Reason::NoBudget, None),
+            No::NoRoom => (Reason::NoRoom, Some(Self::ROOM)),
             No::Lapsed => (Reason::Lapsed, Some(Self::LATER)),
             No::Closed => (Reason::Closed, None),
             No::Frozen => (Reason::Frozen, None),

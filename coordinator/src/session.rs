@@ -175,13 +175,6 @@ pub enum Refused {
         /// How long the client had.
         within: Duration,
     },
-    /// A session has as many keys as it may have. It keeps those until its
-    /// lease's end.
-    #[error("keys = more than {most}: must be at most {most} in one session")]
-    TooManyKeys {
-        /// How many it may have.
-        most: usize,
-    },
     /// Another stream goes on with the session.
     #[error("another stream resumed this session")]
     Replaced,
@@ -201,7 +194,7 @@ impl Refused {
 
     const fn code(&self) -> Code {
         match self {
-            Self::Full { .. } | Self::TooManyKeys { .. } => Code::ResourceExhausted,
+            Self::Full { .. } => Code::ResourceExhausted,
             Self::NotServing { .. } | Self::Stopping => Code::Unavailable,
             Self::Malformed(_) => Code::InvalidArgument,
             Self::OutOfOrder(_) => Code::FailedPrecondition,

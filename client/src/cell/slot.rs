@@ -30,10 +30,12 @@ pub(crate) enum Mark {
     NoBudget = 6,
     /// The client was closed.
     Closed = 7,
+    /// There is a budget for the key, and no room for it: its template or its session is full.
+    NoRoom = 8,
 }
 
 impl Mark {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Cold,
         Self::Lapsed,
         Self::Leased,
@@ -42,8 +44,34 @@ impl Mark {
         Self::Open,
         Self::NoBudget,
         Self::Closed,
+        Self::NoRoom,
     ];
 }
+
+/// Mark and kind in one number of five bits: that of the mark for a rate, and the marks' numbers again
+/// above them for each of the other kinds.
+const fn tag(mark: Mark, kind: Kind) -> u64 {
+    let kind = match kind {
+        Kind::Rate => 0,
+        Kind::Quota => 1,
+        Kind::Concurrency => 2,
+    };
+    kind * Mark::ALL.len() as u64 + mark as u64
+}
+
+/// What each tag stands for.
+const TAGS: [(Mark, Kind); 32] = {
+    let mut tags = [(Mark::Cold, Kind::Rate); 32];
+    let kinds = [Kind::Rate, Kind::Quota, Kind::Concurrency];
+    let mut at = 0;
+    while at < kinds.len() * Mark::ALL.len() {
+        let (mark, kind) = (Mark::ALL[at % Mark::ALL.len()], kinds[at / Mark::ALL.len()]);
+        assert!(tag(mark, kind) == at as u64, "a tag is told by its number");
+        tags[at] = (mark, kind);
+        at += 1;
+    }
+    tags
+};
 
 /// The parameters of one epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +97,7 @@ impl Slot {
     const HORIZON: u64 = 64;
 
     const BURST_BITS: u32 = 47;
-    const MARK_AT: u32 = 59;
+    const TAG_AT: u32 = 59;
     const PLACES_MAX: u32 = 127;
 
     /// The slot of these parameters from `base` on.
@@ -173,36 +201,28 @@ impl Slot {
         let burst = meta & ((1 << Self::BURST_BITS) - 1);
         let places = (meta >> Self::BURST_BITS & 0xfff) as u32;
         let plain = matches!(places, 1..=Self::PLACES_MAX);
-        plain.then_some((burst, places, meta >> Self::MARK_AT))
+        plain.then_some((burst, places, meta >> Self::TAG_AT))
     }
 
     pub(crate) const fn pack(&self) -> [u64; 3] {
         let meta = self.burst
             | (self.places as u64) << Self::BURST_BITS
             | (self.shift as u64) << 54
-            | (self.mark as u64) << Self::MARK_AT
-            | (match self.kind {
-                Kind::Rate => 0,
-                Kind::Quota => 1,
-                Kind::Concurrency => 2,
-            }) << 62;
+            | tag(self.mark, self.kind) << Self::TAG_AT;
         [self.base.nanos(), self.mult, meta]
     }
 
     #[inline(always)]
     pub(crate) fn unpack([base, mult, meta]: [u64; 3]) -> Self {
+        let (mark, kind) = TAGS[(meta >> Self::TAG_AT & 31) as usize];
         Self {
             base: Tick::from_nanos(base),
             mult,
             places: (meta >> Self::BURST_BITS & 0x7f) as u32,
             burst: meta & ((1 << Self::BURST_BITS) - 1),
             shift: (meta >> 54 & 0x1f) as u32,
-            mark: Mark::ALL[(meta >> Self::MARK_AT & 7) as usize],
-            kind: match meta >> 62 {
-                0 => Kind::Rate,
-                1 => Kind::Quota,
-                _ => Kind::Concurrency,
-            },
+            mark,
+            kind,
         }
     }
 }

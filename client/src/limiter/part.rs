@@ -39,6 +39,7 @@ impl Limiter {
             Mark::Leased if now.nanos() < lease => return Ok(()),
             Mark::Cold => No::Cold,
             Mark::NoBudget => No::Unruled,
+            Mark::NoRoom => No::NoRoom,
             Mark::Closed => self.seen(No::Closed),
             _ => No::Lapsed,
         };

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 impl Standing {
     /// All of them, in their order.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Cold,
         Self::Leased,
         Self::Lapsed,
@@ -17,6 +17,7 @@ impl Standing {
         Self::Forever,
         Self::Open,
         Self::NoBudget,
+        Self::NoRoom,
         Self::Closed,
         Self::Frozen,
     ];
@@ -32,6 +33,7 @@ impl Standing {
             Self::Forever => "forever",
             Self::Open => "open",
             Self::NoBudget => "no_budget",
+            Self::NoRoom => "no_room",
             Self::Closed => "closed",
             Self::Frozen => "frozen",
         }

@@ -51,6 +51,8 @@ pub(super) struct Keys {
     gone: usize,
     /// Of these, since a node was dialled: the next edge begins with them.
     gone_since_dial: usize,
+    /// Set if the node said that the session has as many keys as it may have.
+    refused: bool,
     /// When the present edge began to be in use.
     begun: Tick,
     sweep_at: Tick,
@@ -82,6 +84,7 @@ impl Keys {
     /// Another edge is in use now, of whose node this was asked when it was dialled.
     pub(super) const fn begin(&mut self, now: Tick) {
         (self.gone, self.begun) = (self.gone_since_dial, now);
+        self.refused = false;
     }
 
     /// A node is dialled, and told the present keys.
@@ -96,7 +99,8 @@ impl Keys {
 
     /// Whether so much is forgotten that it should be forgotten on the other side, too.
     fn is_stale(&self, report_every: Span, now: Tick) -> bool {
-        let much = self.gone >= Self::GONE_MAX || (self.gone > 0 && self.is_full());
+        let full = self.refused || self.is_full();
+        let much = self.gone >= Self::GONE_MAX || (self.gone > 0 && full);
         much && now.since(self.begun) >= report_every.times_or_max(Self::REPORTS_LEAST)
     }
 
@@ -360,9 +364,10 @@ impl Session {
             }
             (KeyRefusal::NotYet, _) => (Mark::Cold, Keys::ASK_AGAIN),
             // A budget there is, but none for this key: no rule of one's own replaces it.
-            (KeyRefusal::TooManyInstances, _) | (_, DefaultRule::Deny) => {
-                (Mark::NoBudget, Keys::ASK_AGAIN)
+            (KeyRefusal::TooManyInstances | KeyRefusal::SessionFull, _) => {
+                (Mark::NoRoom, Keys::ASK_AGAIN)
             }
+            (_, DefaultRule::Deny) => (Mark::NoBudget, Keys::ASK_AGAIN),
             (_, DefaultRule::Allow) => (Mark::Open, Keys::ASK_AGAIN),
             (_, DefaultRule::Local { .. }) => (Mark::Forever, Keys::ASK_AGAIN),
         };
@@ -376,6 +381,7 @@ impl Session {
             decider.rule(mark, scale, share, now);
         }
         let place = entry.place;
+        self.keys.refused |= refusal == KeyRefusal::SessionFull;
         if pending {
             self.keys.stay_pending(key);
         }

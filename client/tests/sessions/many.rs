@@ -2,8 +2,9 @@
 
 use super::node::{FakeNode, rate};
 use super::until;
-use aliquot_client::{Client, KeyRefused, Limiter, Standing};
+use aliquot_client::{Client, KeyRefused, Limiter, Reason, Standing};
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// A session is told of no more keys, and a client has no more unless it is built for fewer.
 const KEYS_MAX: usize = 16_384;
@@ -74,4 +75,31 @@ async fn a_client_with_all_the_keys_there_may_be_refuses_another_and_goes_on() {
     others.truncate(KEYS_MAX / 2);
     until("there is room again", || client.limiter("one/more").is_ok()).await;
     held.acquire(1).await.expect("what is held goes on");
+}
+
+/// A session with all the keys it may have: others are refused with a reason of their own, what is held goes on.
+#[tokio::test]
+async fn a_key_for_which_the_session_has_no_room_is_refused_as_that() {
+    let node = FakeNode::start(1, vec![rate("a", 1_000), rate("b", 1_000)]).await;
+    let client = client(&node);
+    let held = client.limiter("a").expect("a key");
+    held.acquire(1).await.expect("a token");
+    let edge = client.status().edge;
+    node.with(|inner| inner.crowded = true);
+    let other = client.limiter("b").expect("a key");
+    until("there is no room", || {
+        other.peek().right == Standing::NoRoom
+    })
+    .await;
+    let refused = other.try_acquire(1).expect_err("no room");
+    assert_eq!(refused.reason, Reason::NoRoom);
+    assert_eq!(refused.retry_after, Some(Duration::from_secs(5)));
+    held.acquire(1).await.expect("what is held goes on");
+    assert_eq!(client.status().edge, edge, "under the same edge");
+    node.with(|inner| inner.crowded = false);
+    until("there is room again", || {
+        other.peek().right == Standing::Leased
+    })
+    .await;
+    other.acquire(1).await.expect("a token");
 }

@@ -60,6 +60,8 @@ pub(crate) struct Inner {
     pub(crate) releases: u64,
     /// Set while all budgets are still being made.
     pub(crate) unmade: bool,
+    /// Set while sessions have no room for another key.
+    pub(crate) crowded: bool,
     /// The keys that it was asked the names of, one list per message.
     pub(crate) interned: Vec<Vec<Key>>,
 }
@@ -118,6 +120,7 @@ impl FakeNode {
             asked: Vec::new(),
             releases: 0,
             unmade: false,
+            crowded: false,
             interned: Vec::new(),
         };
         let node = Self {
@@ -221,6 +224,7 @@ impl Inner {
             key: key.clone(),
             budget: match self.budgets.get(key) {
                 _ if self.unmade => Err(KeyRefusal::NotYet),
+                _ if self.crowded => Err(KeyRefusal::SessionFull),
                 Some((id, _)) => Ok(*id),
                 None => Err(KeyRefusal::NoRule),
             },

@@ -132,7 +132,7 @@ async fn known(client: &Client, limiter: &Limiter) {
         looks.tick().await;
         let leased = !client.status().lease.is_zero();
         match limiter.peek().right {
-            Standing::NoBudget => return,
+            Standing::NoBudget | Standing::NoRoom => return,
             Standing::Cold => {}
             _ if leased => return,
             _ => {}

@@ -226,9 +226,12 @@ impl Actor {
             let state = &self.state;
             let client = caller.edge.child;
             let Ok(interned) = self.sessions.intern(client, key, |key| name(state, key)) else {
-                // Its stream was ended with the reason.
+                // Its edge was closed meanwhile.
                 break;
             };
+            if interned.budget == Err(KeyRefusal::SessionFull) {
+                self.counts.keys_shed += 1;
+            }
             let waits = interned.budget == Err(KeyRefusal::NotYet);
             if waits && !self.pending.wanted.want(&interned.key) {
                 self.counts.keys_shed += 1;

@@ -187,12 +187,12 @@ impl Registry {
         }
     }
 
-    /// Notes that a session uses a key, and returns what it is called. `name`
-    /// is asked if nobody uses it yet, or if its budget was not there.
+    /// Notes that a session uses a key, and returns the name of its budget. `name`
+    /// is asked if no session uses the key yet, or if its budget was not there. A session with as
+    /// many keys as it may have is told so, and the key is not noted: it goes on with the others.
     ///
     /// # Errors
     ///
-    /// [`Refused::TooManyKeys`], with which the session's stream was ended, or
     /// [`Refused::Lapsed`] if there is no such session. Nothing was noted.
     pub fn intern(
         &mut self,
@@ -201,11 +201,9 @@ impl Registry {
         name: impl FnOnce(&Key) -> Name,
     ) -> Result<Interned, Refused> {
         let session = self.sessions.get_mut(&client).ok_or(Refused::Lapsed)?;
-        let most = self.keys_max;
-        if session.keys.len() >= most && !session.keys.contains(&key) {
-            let refused = Refused::TooManyKeys { most };
-            session.close(Some(refused.clone()));
-            return Err(refused);
+        if session.keys.len() >= self.keys_max && !session.keys.contains(&key) {
+            let budget = Err(KeyRefusal::SessionFull);
+            return Ok(Interned { key, budget });
         }
         let key = match self.names.get_key_value(&key) {
             Some((shared, _)) => Arc::clone(shared),

@@ -133,14 +133,16 @@ fn names_last_as_long_as_somebody_uses_them() {
 }
 
 #[test]
-fn a_session_with_too_many_keys_is_cut_and_the_others_are_not() {
+fn a_session_with_all_the_keys_it_may_have_is_told_so_and_goes_on() {
     let mut registry = Registry::new(2);
     let (one, two) = (open(&mut registry, 1), open(&mut registry, 2));
     for key in ["a", "b", "a"] {
         assert_eq!(intern(&mut registry, 1, key, NOT_YET), Ok(NOT_YET));
     }
-    let most = Refused::TooManyKeys { most: 2 };
-    assert_eq!(intern(&mut registry, 1, "c", NOT_YET), Err(most));
+    let full = Err(KeyRefusal::SessionFull);
+    assert_eq!(intern(&mut registry, 1, "c", NOT_YET), Ok(full));
+    assert_eq!(intern(&mut registry, 1, "b", NOT_YET), Ok(NOT_YET));
+    assert_eq!(registry.connected(), 2);
     assert_eq!(intern(&mut registry, 2, "c", NOT_YET), Ok(NOT_YET));
     assert_eq!(registry.get(Incarnation::new(1)).unwrap().keys().count(), 2);
     drop((one, two));

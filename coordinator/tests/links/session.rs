@@ -80,7 +80,6 @@ async fn what_must_not_be_said_ends_the_stream_and_names_the_field() {
     }));
     let bad_report = kind(Kind::Report(vec![0xff; 9].into()));
     let huge = kind(Kind::Report(vec![0; MESSAGE_BYTES_MAX].into()));
-    let many = ClientMessage::Intern(keys(&["a", "b", "c", "d"])).to_message();
     let order = Code::FailedPrecondition;
     let wrong = Code::InvalidArgument;
     check(&[intern], order, &["kind = \"intern\"", "open"]).await;
@@ -94,13 +93,25 @@ async fn what_must_not_be_said_ends_the_stream_and_names_the_field() {
         &["kind"],
     )
     .await;
-    check(&[open.clone(), huge], wrong, &["too large", "4194304"]).await;
-    check(
-        &[open, many],
-        Code::ResourceExhausted,
-        &["keys", "at most 3"],
-    )
-    .await;
+    check(&[open, huge], wrong, &["too large", "4194304"]).await;
+}
+
+#[tokio::test]
+async fn a_session_that_is_full_of_keys_is_told_so_and_goes_on() {
+    let node = Node::start(GateLimits::default()).await;
+    let three = open_with(&["a/1", "a/2", "a/3"]);
+    let (mut peer, opened) = Peer::open(channel(node.address), three).await;
+    assert!(opened.keys.iter().all(|name| name.budget.is_ok()));
+    peer.say(&ClientMessage::Intern(keys(&["a/4", "a/1"])))
+        .await;
+    let NodeMessage::Interned(mut names) = peer.hear().await.unwrap() else {
+        panic!("no names");
+    };
+    names.sort_by_key(|name| name.key.clone());
+    assert_eq!(names[0].budget, Ok(BudgetId::new(1)));
+    assert_eq!(names[1].budget, Err(KeyRefusal::SessionFull));
+    peer.say(&report(opened.edge, 1)).await;
+    assert!(matches!(peer.hear().await, Ok(NodeMessage::Answer(_))));
 }
 
 #[tokio::test]

@@ -88,6 +88,8 @@ pub enum KeyRefusal {
     TooManyInstances,
     /// The budget is not there yet; ask again.
     NotYet,
+    /// The session has as many keys as it may have.
+    SessionFull,
 }
 
 wire!(ClientMessage, ClientMessage, MESSAGE_BYTES_MAX);
@@ -96,10 +98,11 @@ wire!(NodeMessage, NodeMessage, MESSAGE_BYTES_MAX);
 choice!(
     KeyRefusal,
     KeyRefusal,
-    "1 (no rule), 2 (too many instances) or 3 (not yet)",
+    "1 (no rule), 2 (too many instances), 3 (not yet) or 4 (session full)",
     NoRule,
     TooManyInstances,
-    NotYet
+    NotYet,
+    SessionFull
 );
 
 impl From<&ClientMessage> for pb::ClientMessage {

@@ -40,6 +40,7 @@ fn interned() -> impl Strategy<Value = Interned> {
         KeyRefusal::NoRule,
         KeyRefusal::TooManyInstances,
         KeyRefusal::NotYet,
+        KeyRefusal::SessionFull,
     ];
     let budget = prop_oneof![
         any::named(BudgetId::new).prop_map(Ok),
