@@ -163,6 +163,8 @@ bugs! {
     KeptMerges,
     /// A deleted quota's end is proposed in every round though its spent tokens forbid it.
     SpentEndedInVain,
+    /// A quota's instance begins in a period that a forgotten one of its key was spent in.
+    ForgottenPeriodAgain,
     /// A floor that no session claims any more is not asked for, and so recalled in vain.
     LastFloorUnasked,
     /// A stream that ended is forgotten as slowly as a wobble.

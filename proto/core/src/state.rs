@@ -61,6 +61,10 @@ pub struct Rule {
     /// Whether an instance was forgotten before it was provably full: until
     /// that has passed, every new one is born empty.
     pub cold: bool,
+    /// The latest period in which an instance of a quota was forgotten, unspent. A new instance begins in
+    /// it or in a later one: a clock that was set back would give an earlier one again, with what the
+    /// forgotten instance had spent in it.
+    pub period: PeriodId,
 }
 
 /// One generation of one key's budget, with its book.

@@ -16,6 +16,8 @@ mod many;
 mod office;
 #[path = "corners/parents.rs"]
 mod parents;
+#[path = "corners/quotas.rs"]
+mod quotas;
 #[path = "corners/rounds.rs"]
 mod rounds;
 #[path = "corners/setup.rs"]

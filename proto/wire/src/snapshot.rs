@@ -8,7 +8,7 @@ use crate::pb;
 use crate::read::{self, choice};
 use crate::session::read_key;
 use aliquot_core::state::{Generation, Member, Phase, Rule, Snapshot, State};
-use aliquot_core::unit::{BudgetId, Incarnation, NodeId, RequestId, RuleId, Span};
+use aliquot_core::unit::{BudgetId, Incarnation, NodeId, PeriodId, RequestId, RuleId, Span};
 use std::sync::Arc;
 
 choice!(Phase, Phase, "1 (live) or 2 (leaving)", Live, Leaving);
@@ -24,6 +24,7 @@ impl From<&Snapshot> for pb::Snapshot {
             id: id.get(),
             budget: Some(rule.budget.as_ref().into()),
             cold: rule.cold,
+            period: rule.period.get(),
         });
         let budgets = snapshot.budgets.iter();
         let requests = snapshot.requests.iter().copied();
@@ -81,8 +82,12 @@ fn read_member(member: pb::Member) -> Result<(Incarnation, Member), WireError> {
 
 fn read_rule(rule: pb::Rule) -> Result<(RuleId, Rule), WireError> {
     let budget = Arc::new(read::required(rule.budget, "budget")?);
-    let cold = rule.cold;
-    Ok((RuleId::new(rule.id), Rule { budget, cold }))
+    let read = Rule {
+        budget,
+        cold: rule.cold,
+        period: PeriodId::new(rule.period),
+    };
+    Ok((RuleId::new(rule.id), read))
 }
 
 fn write(id: BudgetId, generation: &Generation) -> pb::Generation {

@@ -281,12 +281,11 @@ fn may_end(generation: &Generation, state: &State) -> bool {
     clear && (generation.winding || is_instance(generation, state))
 }
 
-/// Whether a generation may be forgotten when nobody uses it: its template
-/// makes another. A quota's spent count is not forgotten with it.
+/// Returns true if a generation may be forgotten when no client uses it: its template
+/// makes another.
 fn is_instance(generation: &Generation, state: &State) -> bool {
     let rule = state.rule_of(&generation.key);
     rule.is_some_and(|(_, rule)| rule.budget.key().is_template())
-        && generation.budget.kind() != Kind::Quota
 }
 
 /// The time in which an empty budget fills up; `None` if it never does.

@@ -52,6 +52,9 @@ impl State {
         let Some(generation) = self.budgets.get_mut(&budget) else {
             return;
         };
+        let least = self.rules.get(&generation.rule).map(|rule| rule.period);
+        let least = least.filter(|_| !planted::is(Bug::ForgottenPeriodAgain));
+        let period = period.max(least.unwrap_or_default());
         let before: Vec<Incarnation> = generation.account.open().map(|(life, _)| life).collect();
         if generation.account.stamp(period) {
             generation.age = Span::ZERO;
@@ -86,6 +89,9 @@ impl State {
         self.index.remove(budget, &generation);
         generation.account.reset_period(period);
         generation.age = Span::ZERO;
+        if let Some(rule) = self.rules.get_mut(&generation.rule) {
+            rule.period = rule.period.min(period);
+        }
         self.index.add(id, &generation);
         self.next_budget = next;
         self.keys.insert(generation.key.clone(), id);
@@ -190,11 +196,12 @@ impl State {
         };
         self.keys.remove(&generation.key);
         self.index.remove(ending.budget, &generation);
-        if let Some(rule) = self.rules.get_mut(&generation.rule)
-            && !ending.full
-        {
-            rule.cold = true;
-            self.index.cold.insert(generation.rule);
+        if let Some(rule) = self.rules.get_mut(&generation.rule) {
+            rule.period = rule.period.max(generation.account.period());
+            if !ending.full {
+                rule.cold = true;
+                self.index.cold.insert(generation.rule);
+            }
         }
         effects.push(Effect::Ended(ending.budget));
     }

@@ -7,7 +7,7 @@ use crate::edge::Vector;
 use crate::message::Terms;
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
-use crate::unit::{BudgetId, Incarnation, RequestId, RuleId, Span, Tokens};
+use crate::unit::{BudgetId, Incarnation, PeriodId, RequestId, RuleId, Span, Tokens};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -51,6 +51,7 @@ impl State {
             Rule {
                 budget,
                 cold: false,
+                period: PeriodId::default(),
             },
         );
         effects.push(Effect::RuleChanged(id));
@@ -108,6 +109,10 @@ impl State {
         if let Some(rule) = self.rules.get_mut(&id)
             && let Ok(changed) = change.of(&rule.budget)
         {
+            // Periods of another length have other numbers.
+            if rule.budget.period() != changed.period() {
+                rule.period = PeriodId::default();
+            }
             rule.budget = changed;
         }
         for budget in self.index.of_rule.of(id) {
@@ -162,7 +167,7 @@ impl State {
         let Some(rule) = self.catalog.resolve(&key) else {
             return;
         };
-        let Some(Rule { budget, cold }) = self.rules.get(&rule).cloned() else {
+        let Some(Rule { budget, cold, .. }) = self.rules.get(&rule).cloned() else {
             return;
         };
         if let Some(id) = self.keys.get(&key).copied()

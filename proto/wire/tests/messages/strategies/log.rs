@@ -171,12 +171,12 @@ prop_compose! {
         next in (life(), named(BudgetId::new), named(RuleId::new)),
         members in btree_map(life(), member(), 0..3),
         removed in btree_set(named(NodeId::new), 0..3),
-        rules in btree_map(named(RuleId::new), (budget(), any::<bool>()), 0..3),
+        rules in btree_map(named(RuleId::new), (budget(), any::<bool>(), named(PeriodId::new)), 0..3),
         budgets in btree_map(named(BudgetId::new), generation(), 0..3),
         requests in vec(named(RequestId::new), 0..5),
     ) -> Snapshot {
         let rules = listed(rules).into_iter();
-        let rules = rules.map(|(id, (budget, cold))| (id, Rule { budget: Arc::new(budget), cold })).collect();
+        let rules = rules.map(|(id, (budget, cold, period))| (id, Rule { budget: Arc::new(budget), cold, period })).collect();
         Snapshot {
             applied, drift, lease, patience, rules, requests,
             next_incarnation: next.0, next_budget: next.1, next_rule: next.2,

@@ -1,0 +1,178 @@
+//! Quotas of a template: an instance is forgotten once nothing of it is spent or held.
+
+use super::office::Office;
+use super::setup::*;
+use std::collections::BTreeMap;
+
+const MINUTE: i64 = 60_000;
+
+/// The instance of `u/*`, of which 10 tokens were given to node 1 in the first minute, and 4 spent.
+struct Instance {
+    office: Office,
+    reports: u64,
+    heard: BTreeMap<u64, Heard>,
+}
+
+impl Instance {
+    fn spent() -> Self {
+        let mut office = Office::open();
+        office.put(budget(|draft| {
+            draft.key = "u/*".into();
+            draft.quota = Some("100/minute".into());
+        }));
+        let mut instance = Self {
+            office,
+            reports: 0,
+            heard: BTreeMap::new(),
+        };
+        instance.appears();
+        instance.goes_on(2, 0);
+        let budget = instance.living().expect("it was made");
+        let movement = |tokens: u64, spent: u64| Movement {
+            child: Incarnation::new(1),
+            budget,
+            period: instance
+                .office
+                .state
+                .budget(budget)
+                .expect("it lives")
+                .account
+                .period(),
+            total: Vector::from_array([0, 0, tokens, spent, 0, 0]),
+        };
+        let given = Changes {
+            round: Round::new(1 << 40),
+            grants: vec![movement(10, 0)],
+            ..Changes::default()
+        };
+        let back = Changes {
+            round: Round::new(1 << 40),
+            releases: vec![movement(6, 4)],
+            ..Changes::default()
+        };
+        for changes in [given, back] {
+            instance.office.apply(Some(&Command::Round(changes)), at(0));
+        }
+        instance
+    }
+
+    /// A client asks for the key.
+    fn appears(&mut self) {
+        let keys = vec!["u/7".to_owned()];
+        let instantiate = Command::Instantiate {
+            keys,
+            creator: None,
+        };
+        self.office.apply(Some(&instantiate), at(0));
+    }
+
+    fn living(&self) -> Option<BudgetId> {
+        let key = aliquot_core::budget::Key::try_from("u/7").expect("a key");
+        self.office.state.budget_of(&key)
+    }
+
+    /// Every 500 ms all nodes report, for so many seconds, with wall clocks that are `fast` by so much.
+    fn goes_on(&mut self, seconds: u64, fast: i64) {
+        for _ in 0..seconds * 2 {
+            self.reports += 1;
+            let now = at(self.reports * 500);
+            for life in 1..=3 {
+                let heard = self.heard.get(&life).copied().unwrap_or_default();
+                let report = Report {
+                    seq: Seq::new(self.reports),
+                    heard,
+                    seen: heard,
+                    wall_ms: DAWN + i64::try_from(self.reports * 500).expect("short") + fast,
+                    lines: Vec::new(),
+                    ..wants(life, 1, 0)
+                };
+                let Office { state, leader, .. } = &mut self.office;
+                leader.handle_report(&report, state, now);
+            }
+            for part in 0..5 {
+                self.tick(at(self.reports * 500 + part * 100));
+            }
+        }
+    }
+
+    fn tick(&mut self, now: Tick) {
+        for output in self.office.leader.tick(&self.office.state, now) {
+            match output {
+                LeaderOutput::Barrier(barrier) => {
+                    let Office { state, leader, .. } = &mut self.office;
+                    for answer in leader.acknowledged(barrier, state, now) {
+                        self.heard.insert(answer.edge.child.get(), answer.number);
+                    }
+                }
+                LeaderOutput::Propose(command) => self.office.apply(Some(&command), now),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_quota_of_which_something_is_spent_is_kept_until_its_period_is_over() {
+    let mut instance = Instance::spent();
+    instance.goes_on(50, 0);
+    assert!(instance.living().is_some(), "4 are spent in this minute");
+    instance.goes_on(30, 0);
+    assert_eq!(instance.living(), None, "nothing is spent in the next one");
+}
+
+/// Tokens that are given for the key in all, where the clocks are set back after it was forgotten.
+fn given_after_the_clocks_were_set_back() -> PeriodId {
+    let mut instance = Instance::spent();
+    instance.goes_on(80, 0);
+    assert_eq!(instance.living(), None);
+    instance.appears();
+    instance.goes_on(1, -MINUTE);
+    let budget = instance.living().expect("it was made anew");
+    let state = &instance.office.state;
+    state.budget(budget).expect("it lives").account.period()
+}
+
+/// Invariant 3: in the minute that the clocks are set back to, 4 of the quota were spent already.
+#[test]
+fn a_forgotten_quota_begins_in_no_period_before_the_one_it_was_forgotten_in() {
+    let period = |wall: i64| {
+        let wall = aliquot_core::budget::WallTime::from_millis(wall);
+        quota()
+            .period()
+            .expect("a quota")
+            .id_at(wall)
+            .expect("a period")
+    };
+    let (first, second) = (period(DAWN), period(DAWN + MINUTE));
+    assert_eq!(given_after_the_clocks_were_set_back(), second);
+    let bug = Some(Bug::ForgottenPeriodAgain);
+    assert_eq!(
+        planted::with(bug, given_after_the_clocks_were_set_back),
+        first
+    );
+}
+
+/// An operator who sets a period back has the last word.
+#[test]
+fn a_period_that_an_operator_resets_is_the_least_from_then_on() {
+    let mut instance = Instance::spent();
+    instance.goes_on(80, 0);
+    instance.appears();
+    instance.goes_on(2, MINUTE);
+    let budget = instance.living().expect("it was made anew");
+    let now = instance
+        .office
+        .state
+        .budget(budget)
+        .expect("it lives")
+        .account
+        .period();
+    let reset = Command::ResetPeriod {
+        request: RequestId::new(9),
+        budget,
+        period: PeriodId::new(now.get() - 2),
+    };
+    instance.office.apply(Some(&reset), at(123_000));
+    let mut rules = instance.office.state.rules();
+    let (_, rule) = rules.next().expect("the template");
+    assert_eq!(rule.period.get(), now.get() - 2);
+}
