@@ -1,8 +1,7 @@
-//! Published workloads, and what comes of them here: the document that says so.
+//! Measures Aliquot on published workloads, and writes `docs/accuracy.md`.
 //!
-//! Every figure is the worst of its seeds. A row that does not reach its goal is
-//! printed as one that falls short, with the reason, and fails nothing: what must not
-//! get worse is asserted by its scenario.
+//! Each figure is the worst over the row's seeds. A row that misses its goal is printed as falling short,
+//! with the reason, and fails nothing. Figures that must not get worse are asserted by the scenarios.
 
 mod rows;
 mod text;
@@ -15,44 +14,44 @@ use crate::world::World;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What a figure should be.
+/// The goal of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Goal {
-    /// Nothing; it is only told.
+    /// No goal: the figure is printed and not judged.
     Told,
     AtLeast(f64),
     AtMost(f64),
 }
 
-/// How a figure is written.
+/// The unit in which a figure is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
-    /// Times the limit, two digits.
+    /// A multiple of the limit, with two digits.
     OfLimit,
-    /// Per cent, one digit.
+    /// Per cent, with one digit.
     PerCent,
-    /// Seconds.
+    /// Seconds, with one digit.
     Seconds,
-    /// Whole numbers.
+    /// A whole number.
     Count,
-    /// Three digits.
+    /// A number with three digits.
     Index,
-    /// Bytes per second and client, as KB/s.
+    /// Bytes per second and client, printed as KB/s.
     PerClient,
 }
 
-/// One figure of all scenarios of a table.
+/// A column of a table: one figure for every row.
 #[derive(Clone, Copy, Debug)]
 struct Column {
     heading: &'static str,
-    /// As `Figures::figure` knows it.
+    /// The figure's name, as `Figures::figure` takes it.
     name: &'static str,
     unit: Unit,
-    /// In rows that say nothing else.
+    /// The window and the goal, in rows that do not override them.
     look: Look,
 }
 
-/// In which window, in seconds, a figure is looked at, and what it should be.
+/// The window of a figure, in seconds, and its goal.
 #[derive(Clone, Copy, Debug)]
 struct Look {
     from: f64,
@@ -66,24 +65,24 @@ struct Row {
     scenario: &'static str,
     says: &'static str,
     published: &'static str,
-    /// What there is to say of it; where a goal is not reached, why.
+    /// A remark on the row; if a goal is missed, the reason.
     short: &'static str,
-    /// Columns, by their headings, that are looked at otherwise than in most rows.
+    /// Overrides of a column's window and goal, by the column's heading.
     but: &'static [(&'static str, Look)],
 }
 
-/// A workload's tables, in order: a heading, what to know of it, its figures and its rows.
+/// A table of the document: heading, introduction, columns and rows.
 struct Table {
     heading: &'static str,
     says: &'static str,
-    /// Every row is lived through with the seeds `0..seeds`.
+    /// Every row runs with the seeds `0..seeds`.
     seeds: u64,
     columns: &'static [Column],
     rows: &'static [Row],
 }
 
 impl Table {
-    /// How each column is looked at in a row.
+    /// Returns the window and the goal of each column in this row.
     fn looks<'a>(&'a self, row: &'a Row) -> impl Iterator<Item = Look> + 'a {
         self.columns.iter().map(|column| {
             let other = row.but.iter().find(|(of, _)| *of == column.heading);
@@ -92,30 +91,30 @@ impl Table {
     }
 }
 
-/// The worst of every figure of every scenario; `None` where there is none.
+/// The worst value of every figure, by scenario. `None` if some seed had no such value.
 type Results = BTreeMap<&'static str, Vec<Option<f64>>>;
 
-/// Every row, with its table.
+/// Iterates over all rows, each with its table.
 fn all_rows() -> impl Iterator<Item = (&'static Table, &'static Row)> {
     let of = |table: &'static Table| table.rows.iter().map(move |row| (table, row));
     rows::TABLES.iter().flat_map(of)
 }
 
-/// How many seeds are lived through.
+/// Returns the number of seeds to run, over all rows.
 #[must_use]
 pub fn seeds() -> u64 {
     all_rows().map(|(table, _)| table.seeds).sum()
 }
 
-/// Lives all seeds through on `jobs` threads, telling `done` of each.
+/// Runs all seeds on `jobs` threads and returns the document. Calls `done` after each seed.
 ///
 /// # Panics
 ///
-/// If a scenario of the library is missing or wrong, or a seed panics.
+/// If a scenario of the library is missing or invalid, or a seed panics.
 #[must_use]
 pub fn measure(jobs: usize, done: &(dyn Fn() + Sync)) -> String {
     let rows: Vec<(&Table, &Row)> = all_rows().collect();
-    // The longest first, so that no thread ends up alone with one.
+    // Longest first, so that no thread ends with a long run while the others are idle.
     let mut work: Vec<(usize, u64)> = (0..rows.len())
         .flat_map(|row| (0..rows[row].0.seeds).map(move |seed| (row, seed)))
         .collect();
@@ -191,7 +190,7 @@ fn figures_of(table: &Table, row: &Row, seed: u64) -> Vec<Option<f64>> {
         .collect()
 }
 
-/// The worse of two by what is wanted. No figure is worse than any.
+/// Returns the worse of two values with respect to the goal. A missing value is worse than any other.
 fn worse(goal: Goal, one: Option<f64>, other: Option<f64>) -> Option<f64> {
     let (one, other) = (one?, other?);
     Some(match goal {
@@ -201,8 +200,8 @@ fn worse(goal: Goal, one: Option<f64>, other: Option<f64>) -> Option<f64> {
 }
 
 impl Goal {
-    /// A figure as it is written, and whether what is written reaches the goal:
-    /// published figures are rounded, too.
+    /// Returns the figure as text, and whether it reaches the goal. The rounded text is what is compared,
+    /// since the published figures are rounded as well.
     fn judge(self, unit: Unit, value: Option<f64>) -> (String, bool) {
         let Some(value) = value else {
             return ("-".into(), self == Self::Told);
@@ -216,7 +215,7 @@ impl Goal {
             Unit::PerClient => (1e-3, 2, " KB/s"),
         };
         let text = format!("{:.digits$}", value * scale);
-        // No figure is written as less than nothing if it is nothing as written.
+        // Adding 0.0 turns -0.0 into 0.0, so that a zero is printed without a sign.
         let rounded = text.parse::<f64>().unwrap_or(f64::NAN) + 0.0;
         let text = format!("{rounded:.digits$}");
         let holds = match self {

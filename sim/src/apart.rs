@@ -1,8 +1,8 @@
-//! One seed in a process of its own.
+//! Judges one seed in a process of its own ("apart").
 //!
-//! Simulations of the network tier share what is the whole process's: the numbers
-//! of tasks, and what hash maps are seeded with. So that a seed is the same whatever ran
-//! before it, each has a process, which is this very program.
+//! Simulations of the network tier depend on state of the whole process: task ids, and the seeds of hash
+//! maps. With one process per seed, a seed gives the same result whatever ran before it. The process is
+//! another instance of this program.
 
 use crate::judge::{SeedResult, Verdict, judge as judge_here};
 use crate::mark::{Mark, Marks};
@@ -15,8 +15,10 @@ use std::process::{Command, Stdio};
 /// The command of the program that judges one seed.
 pub const COMMAND: &str = "judge-one";
 
-/// Judges a seed in another process of this program, or, where this program is not
-/// `aliquot-sim`, here: then two runs of a seed need not be the same.
+/// Judges a seed in another process of this program.
+///
+/// If the current program is not `aliquot-sim`, judges it in this process. Then two runs of a seed may
+/// differ.
 #[must_use]
 pub fn judge(scenario: &Scenario, seed: u64) -> SeedResult {
     let program = std::env::current_exe().ok();
@@ -50,7 +52,7 @@ pub fn judge(scenario: &Scenario, seed: u64) -> SeedResult {
     })
 }
 
-/// What the process says on standard output, or else why it said nothing.
+/// Returns the standard output of the process, or the reason for which it is empty.
 fn ask(command: &mut Command, text: &str) -> Result<String, String> {
     let command = command
         .stdin(Stdio::piped())
@@ -58,7 +60,7 @@ fn ask(command: &mut Command, text: &str) -> Result<String, String> {
         .stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| error.to_string())?;
     if let Some(mut input) = child.stdin.take() {
-        // One that died already is heard of below.
+        // If the process has already died, the caller learns of it below.
         let _ = input.write_all(text.as_bytes());
     }
     let output = child
@@ -74,7 +76,7 @@ fn ask(command: &mut Command, text: &str) -> Result<String, String> {
     Ok(said)
 }
 
-/// A result, to be read by [`judge`].
+/// Encodes a result as JSON, which [`judge`] reads back.
 #[must_use]
 pub fn written(result: &SeedResult) -> Value {
     let hit = Mark::ALL

@@ -1,7 +1,7 @@
-//! What a run was like: who asked for how much, who got it, what it cost.
+//! The course of a run: a recording of demand, admissions and traffic over time.
 //!
-//! Everything is counted in bins of 100 ms of true time, per key, and in bins
-//! of a second per client; figures are made of them for any window.
+//! Keys are recorded in bins of 100 ms of true time, clients in bins of one second. The figures of any window
+//! are computed from these bins.
 
 use aliquot_core::budget::{Budget, Length};
 use aliquot_core::share::Kind;
@@ -10,7 +10,8 @@ use aliquot_core::share::Kind;
 pub const BIN: u64 = 100_000_000;
 const SEC: u64 = 1_000_000_000;
 
-/// One bucket of the limit as it is written, without drift, that sees everything.
+/// An ideal bucket: a single bucket with the configured limit that decides every request, on a clock without
+/// drift.
 #[derive(Clone, Copy, Debug)]
 struct Ideal {
     at: u64,
@@ -35,41 +36,41 @@ impl Ideal {
     }
 }
 
-/// One bin of a key.
+/// A bin of a key.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bin {
-    /// Tokens that were offered to it, first attempts only.
+    /// Tokens requested, first attempts only.
     pub offered: u64,
-    /// Tokens that were admitted.
+    /// Tokens admitted.
     pub admitted: u64,
-    /// Tokens that one ideal bucket would have admitted of the same decisions.
+    /// Tokens that the ideal bucket would have admitted for the same requests.
     pub ideal: u64,
-    /// Refusals.
+    /// Requests refused.
     pub refused: u64,
-    /// Tokens per second of the limit that was in force when the bin began.
+    /// Tokens per second of the limit in force when the bin began.
     pub rate: f64,
-    /// Its burst, if it is a rate.
+    /// Burst of that limit; 0 if the budget is not a rate.
     pub burst: f64,
 }
 
-/// One key's course.
+/// The recording of one key.
 #[derive(Clone, Debug)]
 pub struct KeyCourse {
     /// The key.
     pub key: String,
-    /// Tokens per second, as it was first written: of a quota per its period, where
-    /// that has a fixed length; of permits their number.
+    /// Tokens per second of the limit as first configured. For a quota: its tokens divided by its period, or
+    /// 0 if the period's length varies. For permits: their number.
     pub limit: f64,
-    /// Whether it is a rate.
+    /// True if the budget is a rate.
     pub is_rate: bool,
-    /// Whether it is permits in flight.
+    /// True if the budget limits permits in flight.
     pub is_permits: bool,
-    /// Its bins.
+    /// The bins, from the start of the run.
     pub bins: Vec<Bin>,
     ideal: Option<Ideal>,
     admitted: u64,
     ideally: u64,
-    /// By how many tokens the fleet was ahead of the ideal bucket at most.
+    /// Maximum number of tokens by which the fleet was ahead of the ideal bucket.
     pub ahead: i64,
 }
 
@@ -78,36 +79,37 @@ pub struct KeyCourse {
 pub struct Traffic {
     /// Messages to or from coordinator nodes.
     pub messages: u64,
-    /// Their bytes, where they were counted.
+    /// Bytes of these messages, if bytes were counted.
     pub bytes: u64,
-    /// Messages of clients.
+    /// Messages sent by clients.
     pub of_clients: u64,
-    /// Bytes of clients' messages and of answers to them, where they were counted.
+    /// Bytes of messages from and to clients, if bytes were counted.
     pub client_bytes: u64,
-    /// Entries that were applied.
+    /// Log entries applied.
     pub entries: u64,
 }
 
-/// What a run was like.
+/// The recording of a run.
 #[derive(Clone, Debug)]
 pub struct Course {
     /// The keys.
     pub keys: Vec<KeyCourse>,
-    /// Per client and second: tokens offered and admitted.
+    /// Tokens requested and admitted, by client and second.
     pub clients: Vec<Vec<(u32, u32)>>,
-    /// The key of each client.
+    /// Index of each client's key in `keys`.
     pub key_of: Vec<usize>,
-    /// Who was in office from when on: true time and node.
+    /// True times at which a node became the ready leader, with the node.
     pub offices: Vec<(u64, usize)>,
-    /// Who was elected when.
+    /// True times of elections, with the elected node.
     pub elections: Vec<(u64, usize)>,
-    /// Faults that took effect: begin, end, what.
+    /// Faults that took effect: begin, end, description.
     pub faults: Vec<(u64, u64, String)>,
-    /// Messages and entries.
+    /// Messages and log entries.
     pub traffic: Traffic,
-    /// How far each node's and some clients' clocks were off, once a second, in nanoseconds.
+    /// Clock errors of every node and of some clients, sampled once a second, in nanoseconds. Counted from
+    /// the first sample.
     pub skews: Vec<(String, Vec<i64>)>,
-    /// The end of the safety phase, and of everything.
+    /// The end of the safety phase, and the end of the run.
     pub ends: (u64, u64),
 }
 
@@ -147,7 +149,7 @@ impl Course {
         &mut of[second]
     }
 
-    /// A request came for the first time. Clones are not counted among clients.
+    /// Records a first attempt of a request. Clones are not counted among the clients.
     pub(crate) fn offered(&mut self, now: u64, client: usize, cost: u64) {
         if client >= self.clients.len() {
             return;
@@ -208,7 +210,7 @@ impl KeyCourse {
         }
     }
 
-    /// The limit as it is written was changed.
+    /// Records that the configured limit was changed.
     pub(crate) fn change(&mut self, now: u64, budget: &Budget) {
         let grains = budget.scale().grains_per_token() as f64;
         let whole = budget.whole();

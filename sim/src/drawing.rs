@@ -1,5 +1,4 @@
-//! A seed, drawn: one HTML file that needs nothing else, readable in light and
-//! in dark.
+//! Draws a seed as one self-contained HTML file, readable in light and in dark mode.
 
 mod plot;
 
@@ -12,10 +11,10 @@ use std::fmt::Write;
 
 const STYLE: &str = include_str!("drawing/style.css");
 
-/// So many clients are drawn each by itself.
+/// Maximum number of clients that are drawn as lines of their own.
 const CLIENTS: usize = 8;
 
-/// Draws a seed that was lived through.
+/// Draws a seed that was run.
 #[must_use]
 pub fn html(scenario: &Scenario, plan: &Plan, lived: &Lived) -> String {
     let course = &lived.course;
@@ -83,7 +82,7 @@ fn plot(title: &str, unit: &'static str, course: &Course) -> Plot {
     Plot::new(title, unit, course.ends.1 as f64 / 1e9, bands.collect())
 }
 
-/// Bins of 100 ms as rates per second, averaged over half a second.
+/// Returns a quantity of the bins as rates per second, averaged over half a second.
 fn rates(key: &KeyCourse, of: impl Fn(&crate::course::Bin) -> f64) -> Vec<(f64, f64)> {
     const BINS: usize = 5;
     let per_second = 1e9 / BIN as f64 / BINS as f64;
@@ -119,9 +118,10 @@ fn admitted(body: &mut String, key: &KeyCourse, course: &Course) {
     plot.draw(body);
 }
 
-/// How many tokens more the envelope would have allowed, at the end of each bin: the level of one
-/// bucket that is filled at `(1 + ρ) · R` and that every admission takes from. Below nothing the
-/// envelope is broken.
+/// Plots the tokens left under the envelope at the end of each bin.
+///
+/// This is the level of a bucket that is filled at `(1 + ρ) · R` and charged by every admission. A negative
+/// level means that the envelope is broken.
 fn envelope(body: &mut String, key: &KeyCourse, course: &Course, drift: f64) {
     if !key.is_rate {
         return;

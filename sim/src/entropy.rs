@@ -1,9 +1,9 @@
-//! What code that is not ours asks the operating system: randomness, the time of day, and how time passes.
+//! Deterministic replacements for the randomness and the clocks of the operating system.
 //!
-//! Hash maps are seeded with it, servers date their answers, and what is kept of a stream that was reset is
-//! kept for a while. All of that would make each run of a seed another one. So this program answers itself: it defines the functions
-//! of the C library by their names, and the linker takes these. Nothing that is secret is
-//! made by this program.
+//! Code that is not ours asks the operating system for them: hash maps draw their seeds, servers put a date
+//! into their responses, and HTTP/2 remembers reset streams for a while. Each run of a seed would therefore
+//! differ. This program defines the C library's functions under their own names, and the linker prefers these
+//! definitions. The program generates no secrets.
 
 #![expect(
     unsafe_code,
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Every process draws the same sequence.
 static DRAWN: AtomicU64 = AtomicU64::new(0);
 
-/// What the time of day is, in seconds since the Unix epoch: always the same.
+/// The time of day in seconds since the Unix epoch, which never changes.
 const TODAY: i64 = 1_700_000_000;
 
 const BILLION: u64 = 1_000_000_000;
@@ -31,11 +31,13 @@ fn next() -> u64 {
     mixed ^ (mixed >> 31)
 }
 
+/// Fills `buffer` with pseudo-random bytes.
+///
 /// # Safety
 ///
 /// `buffer` must be valid for writing `len` bytes.
 unsafe fn fill(buffer: *mut c_void, len: size_t) {
-    // SAFETY: the caller says that so many bytes may be written there.
+    // SAFETY: the caller guarantees that `len` bytes may be written there.
     let bytes = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), len) };
     for chunk in bytes.chunks_mut(8) {
         chunk.copy_from_slice(&next().to_le_bytes()[..chunk.len()]);
@@ -47,7 +49,7 @@ unsafe extern "C" fn getrandom(buffer: *mut c_void, len: size_t, _flags: c_uint)
     if buffer.is_null() {
         return 0;
     }
-    // SAFETY: as `getrandom(2)` demands of its callers.
+    // SAFETY: callers of `getrandom(2)` guarantee it.
     unsafe { fill(buffer, len) };
     ssize_t::try_from(len).unwrap_or(ssize_t::MAX)
 }
@@ -55,7 +57,7 @@ unsafe extern "C" fn getrandom(buffer: *mut c_void, len: size_t, _flags: c_uint)
 #[unsafe(no_mangle)]
 unsafe extern "C" fn getentropy(buffer: *mut c_void, len: size_t) -> c_int {
     if !buffer.is_null() {
-        // SAFETY: as `getentropy(3)` demands of its callers.
+        // SAFETY: callers of `getentropy(3)` guarantee it.
         unsafe { fill(buffer, len) };
     }
     0
@@ -69,30 +71,30 @@ unsafe extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_i
         _ => None,
     };
     let Some((tv_sec, tv_nsec)) = simulated else {
-        // SAFETY: the very call that the C library would make.
+        // SAFETY: the same system call that the C library would make.
         let done = unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time) };
         return c_int::try_from(done).unwrap_or(-1);
     };
     if !time.is_null() {
-        // SAFETY: as `clock_gettime(2)` demands of its callers.
+        // SAFETY: callers of `clock_gettime(2)` guarantee that `time`, if not null, may be written.
         unsafe { time.write(timespec { tv_sec, tv_nsec }) };
     }
     0
 }
 
-/// Nanoseconds that a clock of the machine shows.
+/// Returns a clock's reading in nanoseconds, as the kernel gives it.
 fn nanos_of(clock: clockid_t) -> u64 {
     let mut time = timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: the kernel writes into a time that is there.
+    // SAFETY: the kernel writes to a local variable that outlives the call.
     unsafe { libc::syscall(libc::SYS_clock_gettime, clock, &raw mut time) };
     let (seconds, nanos) = (time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs());
     seconds.wrapping_mul(BILLION).wrapping_add(nanos)
 }
 
-/// Seconds, and the nanoseconds beyond them.
+/// Splits nanoseconds into seconds and the remaining nanoseconds.
 const fn parted(nanos: u64) -> (i64, i64) {
     ((nanos / BILLION) as i64, (nanos % BILLION) as i64)
 }

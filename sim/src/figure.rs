@@ -1,4 +1,4 @@
-//! Figures: what a run's course comes to, over any window of it.
+//! Figures of a run, over any window of it.
 
 use crate::course::{BIN, Bin, KeyCourse};
 use crate::scenario::Scenario;
@@ -6,31 +6,32 @@ use crate::world::Lived;
 
 const SEC: u64 = 1_000_000_000;
 
-/// Whose figure, and when. Instants are nanoseconds of true time.
+/// The window of a figure, and the clients and the key that it covers. Instants are nanoseconds of true time.
 #[derive(Clone, Copy, Debug)]
 pub struct Window<'a> {
-    /// The begin.
+    /// Begin of the window.
     pub from: u64,
-    /// The end.
+    /// End of the window.
     pub to: u64,
-    /// Only clients of this group.
+    /// Name of a client group; if set, only its clients count.
     pub group: Option<&'a str>,
-    /// Only this key, else the first.
+    /// The key; the first budget's if `None`.
     pub key: Option<&'a str>,
 }
 
-/// A run, to be asked for figures.
+/// A run from which figures are computed.
 #[derive(Clone, Copy, Debug)]
 pub struct Figures<'a> {
-    /// What was run, as it was for the seed.
+    /// The scenario, with the values drawn for this seed.
     pub scenario: &'a Scenario,
-    /// What came of it.
+    /// The result of the run.
     pub lived: &'a Lived,
 }
 
 impl Figures<'_> {
-    /// A figure by the name that files use; `None` where there is no such
-    /// figure for this window or this key, which is not the same as zero.
+    /// Returns a figure by the name that scenario files use.
+    ///
+    /// Returns `None` if there is no such figure for this window or this key, which is not the same as zero.
     ///
     /// | figure | unit |
     /// |---|---|
@@ -95,7 +96,7 @@ impl Figures<'_> {
         }
     }
 
-    /// The rate that bounds speak of: as the key's budget was first written.
+    /// Returns the limit that bounds such as `0.99 R` refer to: the limit of the key as first configured.
     #[must_use]
     pub fn rate(&self, window: Window<'_>) -> f64 {
         self.key(window).map_or(0.0, |key| key.limit)
@@ -109,7 +110,7 @@ impl Figures<'_> {
         }
     }
 
-    /// The clients that ask for a key, of the window's group: with their numbers.
+    /// Returns the numbers of the window's clients that use this key.
     fn clients(&self, key: &KeyCourse, window: Window<'_>) -> Vec<usize> {
         let course = &self.lived.course;
         let index = course.keys.iter().position(|known| known.key == key.key);
@@ -138,7 +139,7 @@ impl Figures<'_> {
             .sum()
     }
 
-    /// Tokens that a client offered and admitted in the window's whole seconds.
+    /// Returns the tokens that a client requested and was granted, in every second that overlaps the window.
     fn seconds(&self, client: usize, window: Window<'_>) -> (f64, f64) {
         let (from, to) = (
             (window.from / SEC) as usize,
@@ -153,7 +154,7 @@ impl Figures<'_> {
         })
     }
 
-    /// For each client that wanted something: what it got, and its max-min share.
+    /// Returns the tokens admitted and the max-min share, for each client that requested something.
     fn shares(&self, key: &KeyCourse, window: Window<'_>) -> Vec<(f64, f64)> {
         let clients = self.clients(key, window);
         let seconds = window.to.saturating_sub(window.from) as f64 / 1e9;
@@ -179,7 +180,8 @@ impl Figures<'_> {
             .collect()
     }
 
-    /// What the callers of a closed loop would ask for per second if nobody made them wait.
+    /// Returns the requests per second of a client's closed-loop callers if every request were admitted at
+    /// once.
     fn would_ask(&self, client: usize) -> f64 {
         let mut first = 0;
         for group in &self.scenario.clients {
@@ -215,7 +217,7 @@ impl Figures<'_> {
     }
 }
 
-/// The bins of a window; those that were never written are not there.
+/// Returns the recorded bins of a window.
 fn bins<'a>(key: &'a KeyCourse, window: Window<'_>) -> &'a [Bin] {
     let (from, to) = (
         (window.from / BIN) as usize,
@@ -227,7 +229,8 @@ fn bins<'a>(key: &'a KeyCourse, window: Window<'_>) -> &'a [Bin] {
         .unwrap_or_default()
 }
 
-/// Whole seconds, and what each admitted beyond its limit; negative where that was not used up.
+/// Yields each whole second with its limit and its surplus: the tokens admitted minus the limit, negative if
+/// the limit was not used up.
 fn surpluses(bins: &[Bin]) -> impl Iterator<Item = (&[Bin], f64, f64)> {
     bins.chunks_exact(10).map(|second| {
         let admitted: u64 = second.iter().map(|bin| bin.admitted).sum();
@@ -241,7 +244,8 @@ fn seconds_over(bins: &[Bin]) -> f64 {
     over.count() as f64
 }
 
-/// Of these, those whose surplus is more than what one bucket that was empty when the window began had saved by then.
+/// Counts the seconds over the limit whose surplus exceeds the tokens saved so far. The savings are those of
+/// one bucket that was empty when the window began.
 fn seconds_unsaved(bins: &[Bin]) -> f64 {
     let mut saved = 0.0_f64;
     let mut unsaved = 0;
@@ -255,8 +259,8 @@ fn seconds_unsaved(bins: &[Bin]) -> f64 {
     f64::from(unsaved)
 }
 
-/// Seconds from the first bin until every later second, sliding by 100 ms, is
-/// within 2 % (and a token) of what one ideal bucket would have admitted.
+/// Returns the seconds from the first bin until every later second, sliding by 100 ms, is within 2 % (and one
+/// token) of the ideal bucket.
 fn settled(bins: &[Bin]) -> f64 {
     let mut last = 0;
     for (index, second) in bins.windows(10).enumerate() {
@@ -269,7 +273,7 @@ fn settled(bins: &[Bin]) -> f64 {
     last as f64 / 10.0
 }
 
-/// Max-min shares of `total` among who wants so much each.
+/// Returns the max-min fair shares of `total` for the given demands.
 #[must_use]
 pub fn max_min(wants: &[f64], total: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wants.len()).collect();
@@ -321,10 +325,10 @@ mod tests {
         let mut bins = vec![bin(100); 40];
         (bins[12].admitted, bins[25].admitted) = (50, 130);
         assert_eq!((seconds_over(&bins), seconds_unsaved(&bins)), (1.0, 0.0));
-        // The bucket holds 40, whatever was left unused.
+        // The bucket holds at most 40, whatever was left unused.
         bins[25].admitted = 151;
         assert_eq!((seconds_over(&bins), seconds_unsaved(&bins)), (1.0, 1.0));
-        // And what was spent is not there again.
+        // Tokens that were spent are not available again.
         (bins[25].admitted, bins[35].admitted) = (130, 130);
         assert_eq!((seconds_over(&bins), seconds_unsaved(&bins)), (2.0, 1.0));
     }

@@ -1,4 +1,4 @@
-//! The hosts of a world: nodes first, then clients, then clones of clients.
+//! The hosts of a simulation, numbered: nodes first, then clients, then clones of clients.
 
 use crate::draw::{Draw, Of};
 use crate::scenario::{Scenario, Target};
@@ -29,19 +29,19 @@ impl HostSet {
     }
 }
 
-/// Who is who.
+/// The hosts' names, zones and groups.
 #[derive(Clone, Debug)]
 pub(crate) struct Hosts {
     pub(crate) nodes: usize,
-    /// The group of each client, and its number in it.
+    /// The group of each client, and its number within the group.
     pub(crate) clients: Vec<(usize, usize)>,
     names: Vec<String>,
-    /// Every host's name, clones included.
+    /// The name of every host, clones included.
     labels: Vec<String>,
     zone_names: Vec<String>,
     /// The zone of each host, clones included.
     pub(crate) zones: Vec<u16>,
-    /// The node that each client goes to first.
+    /// The node that each client connects to first.
     pub(crate) homes: Vec<usize>,
 }
 
@@ -94,7 +94,7 @@ impl Hosts {
         }
     }
 
-    /// All hosts, clones included.
+    /// Returns the number of all hosts, clones included.
     pub(crate) fn count(&self) -> usize {
         self.zones.len()
     }
@@ -103,17 +103,17 @@ impl Hosts {
         host < self.nodes
     }
 
-    /// A host's name, as files write it.
+    /// Returns a host's name, as scenario files write it.
     pub(crate) fn label(&self, host: usize) -> &str {
         &self.labels[host]
     }
 
-    /// The same, to be kept.
+    /// Returns the same name as an owned string.
     pub(crate) fn name(&self, host: usize) -> String {
         self.labels[host].clone()
     }
 
-    /// The hosts that a target means. `leader` is who is in office, if anybody is.
+    /// Returns the hosts that a target denotes. `leader` is the node that leads, if any.
     pub(crate) fn find(
         &self,
         target: &Target,
@@ -169,7 +169,7 @@ impl Hosts {
     }
 }
 
-/// The hosts in a zone, as targets.
+/// Returns the hosts of a zone as targets.
 pub(crate) fn zone_members(scenario: &Scenario, zone: &str) -> Vec<Target> {
     let hosts = Hosts::new(scenario, 0);
     let mut lots = Draw::of(0, Of::Plan, 0, 0);

@@ -1,4 +1,4 @@
-//! The workloads: what is run, what was published, and what should be.
+//! The workloads of the document: the scenarios, the published figures and the goals.
 
 mod gossip;
 
@@ -15,7 +15,7 @@ const fn at_most(value: f64) -> Goal {
     Goal::AtMost(value)
 }
 
-/// From so many seconds on.
+/// From `from` seconds to the end of the run.
 const fn from(from: f64, goal: Goal) -> Look {
     Look {
         from,
@@ -24,7 +24,7 @@ const fn from(from: f64, goal: Goal) -> Look {
     }
 }
 
-/// From so many seconds to so many.
+/// From `from` to `to`, in seconds.
 const fn within(from: f64, to: f64, goal: Goal) -> Look {
     Look {
         from,
@@ -42,12 +42,12 @@ const fn column(heading: &'static str, name: &'static str, unit: Unit, look: Loo
     }
 }
 
-/// Of the whole run, and never anything.
+/// Tokens above the envelope in the whole run; always 0.
 const EXCESS: Column = column("excess", "excess", Unit::Count, from(0.0, at_most(0.0)));
 const MESSAGES: Column = column("messages", "messages", Unit::Count, from(0.0, TOLD));
 const LOG: Column = column("log", "entries", Unit::Index, from(0.0, TOLD));
 
-/// A row that is looked at as most of its table are, and of which nothing is to be said.
+/// A row without overrides and without a remark.
 const fn row(scenario: &'static str, says: &'static str, published: &'static str) -> Row {
     Row {
         scenario,
@@ -252,7 +252,7 @@ const DRL: &[Row] = &[
     .but(&[("Jain", from(20.0, TOLD))]),
 ];
 
-/// What was published of all of them.
+/// The published figure, which is the same for all of these workloads.
 const AHEAD: &str = "1.00 to 1.015 of ideal, up to 3,157 tokens ahead";
 
 const BUCKETS: &[Row] = &[

@@ -1,4 +1,4 @@
-//! The document, in Markdown.
+//! The document as Markdown.
 
 use super::rows::TABLES;
 use super::{Results, Row, Table};
@@ -21,7 +21,7 @@ of their own systems in their own settings: they say what the workload is known 
 - *messages* and *log*: per coordinator node and second, and entries of the replicated log per second.
 ";
 
-/// All tables.
+/// Renders all tables.
 #[must_use]
 pub(super) fn document(results: &Results) -> String {
     let mut text = PREFACE.to_owned();
@@ -64,7 +64,7 @@ fn rows_of(table: &Table, results: &Results, text: &mut String) {
     }
 }
 
-/// What stands in a row's columns, and whether all goals are reached.
+/// Renders the cells of a row. Returns true as well if all goals are reached.
 fn cells(table: &Table, row: &Row, values: &[Option<f64>]) -> (Vec<String>, bool) {
     let mut all = true;
     let looks = table.columns.iter().zip(table.looks(row)).zip(values);

@@ -8,7 +8,7 @@ const LEFT: f64 = 64.0;
 const BOTTOM: f64 = 20.0;
 const LANE: f64 = 18.0;
 
-/// A text that may stand in HTML.
+/// Escapes a text for HTML.
 pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
@@ -197,7 +197,7 @@ impl Plot {
     }
 }
 
-/// About so many round numbers from `low` to `high`: multiples of one, two or five tens.
+/// Returns about `about` round numbers from `low` to `high`, at a step of 1, 2, 5 or 10 times a power of ten.
 fn round_steps(low: f64, high: f64, about: f64) -> impl Iterator<Item = f64> {
     let rough = ((high - low) / about).max(1e-9);
     let ten = 10_f64.powf(rough.log10().floor());
@@ -211,7 +211,7 @@ fn round_steps(low: f64, high: f64, about: f64) -> impl Iterator<Item = f64> {
     (first..=last).map(move |index| index as f64 * step)
 }
 
-/// A number in few digits, without zeros at its end.
+/// Formats a number with few digits and without trailing zeros.
 fn shown(value: f64) -> String {
     match value.abs() {
         large if large >= 10_000.0 => format!("{}k", (value / 100.0).round() / 10.0),

@@ -1,4 +1,4 @@
-//! The table of a gossiping limiter: five instances and every fault of its own.
+//! The workloads of a published gossiping limiter: five instances, and the faults of its own test table.
 
 use super::super::Row;
 use super::{TOLD, at_least, at_most, from, row, within};
