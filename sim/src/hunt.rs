@@ -1,11 +1,9 @@
-//! Looking for trouble: the seed, and the change of what it drew, that leaves
-//! the least slack under the envelope.
+//! Searches for the seed, and the changes to its plan, that leave the least slack under the envelope.
 //!
-//! First seeds are lived through as they are. Then the best of them are changed,
-//! a fault or a load at a time, and what comes closer to the envelope is changed
-//! further. All chance is drawn by name, and a generation is judged as a whole
-//! before the next is made, so the same hunt finds the same whatever the number
-//! of threads.
+//! The search starts with seeds as they are drawn. Then it changes the best of them, a fault or a load at a
+//! time, and keeps the changed plans that come closest to the envelope. Random numbers are drawn by name, and
+//! a generation is judged as a whole before the next one is made. Therefore a hunt gives the same result with
+//! any number of threads.
 
 mod change;
 
@@ -15,43 +13,43 @@ use crate::plan::Plan;
 use crate::scenario::Scenario;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How a hunt goes about it.
+/// Parameters of a hunt.
 #[derive(Clone, Copy, Debug)]
 pub struct Hunt {
-    /// What the hunt's own draws are named by.
+    /// Names the random numbers of the hunt itself.
     pub seed: u64,
-    /// How many worlds it may live through.
+    /// Maximum number of plans to run.
     pub runs: usize,
-    /// Threads; it finds the same with any number.
+    /// Number of threads; it does not change the result.
     pub jobs: usize,
 }
 
-/// What a hunt brought home.
+/// The best plan that a hunt has found ("quarry").
 #[derive(Clone, Debug)]
 pub struct Quarry {
     /// The plan with the least slack, or the first that failed.
     pub plan: Plan,
-    /// Tokens under the envelope in its worst window; negative if it is broken.
+    /// Tokens left under the envelope in the plan's worst window; negative if the envelope is broken.
     pub slack: f64,
-    /// What did not hold, if anything.
+    /// The failure, if the plan failed.
     pub failure: Option<String>,
-    /// How many changes lead to it from the seed as it was drawn.
+    /// Number of changes that lead to this plan from a seed as it was drawn.
     pub changes: usize,
-    /// Worlds that were lived through.
+    /// Number of plans run so far.
     pub runs: usize,
 }
 
-/// Judged together, from the same parents.
+/// Number of plans in a generation. They are derived from the same parents and judged together.
 const GENERATION: usize = 16;
 
-/// So many of the best are changed further.
+/// Number of best plans that are changed further.
 const PARENTS: usize = 4;
 
-/// Hunts. `tell` hears of each generation: worlds lived through, and the best so far.
+/// Runs a hunt. Calls `tell` after each generation with the number of plans run and the best so far.
 ///
 /// # Errors
 ///
-/// That no world of the scenario has an envelope to come close to.
+/// If no plan of the scenario has an envelope, because it has no rate budget.
 pub fn hunt(
     scenario: &Scenario,
     how: Hunt,
@@ -65,7 +63,7 @@ pub fn hunt(
         if count == 0 || found {
             break;
         }
-        // A third of the worlds are seeds as they are drawn.
+        // Every plan is drawn afresh until a third of the runs are done.
         let fresh = best.is_empty() || 3 * runs < how.runs;
         let candidate = |index: usize| {
             let number = (runs + index) as u64;
@@ -84,7 +82,7 @@ pub fn hunt(
         let candidates: Vec<Candidate> = (0..count).map(candidate).collect();
         runs += count;
         best.extend(judged(candidates, how.jobs, runs));
-        // Failures first, then the least slack; the earlier of equals stays.
+        // Failures first, then by slack. The sort is stable, so the earlier of equals stays ahead.
         best.sort_by(|a, b| {
             let whole = a.failure.is_none().cmp(&b.failure.is_none());
             whole.then(a.slack.total_cmp(&b.slack))
@@ -105,7 +103,7 @@ struct Candidate {
     changes: usize,
 }
 
-/// Lives all of a generation through, in any order, and returns them in theirs.
+/// Runs the plans of a generation in any order, and returns the results in the order of the candidates.
 fn judged(candidates: Vec<Candidate>, jobs: usize, runs: usize) -> Vec<Quarry> {
     let next = AtomicUsize::new(0);
     let work = || {

@@ -1,4 +1,4 @@
-//! The verdict on a seed, and on a scenario.
+//! The verdict on a seed and on a scenario.
 
 use crate::figure::{Figures, Window};
 use crate::mark::{Mark, Marks};
@@ -8,19 +8,19 @@ use crate::tier::{self, Looks};
 use crate::world::Lived;
 use std::collections::BTreeMap;
 
-/// What is said of a seed or a scenario.
+/// The verdict on a seed or on a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// Everything was judged, and held.
     Pass,
-    /// Something could not be judged, and nothing was seen to fail.
+    /// Something could not be judged, and nothing failed.
     Unknown,
     /// Something did not hold.
     Fail,
 }
 
 impl Verdict {
-    /// In one word.
+    /// Returns the verdict as one word.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -31,30 +31,30 @@ impl Verdict {
     }
 }
 
-/// What came of one seed, in short.
+/// The summary of one seed.
 #[derive(Clone, Debug)]
 pub struct SeedResult {
     /// The seed.
     pub seed: u64,
     /// The verdict.
     pub verdict: Verdict,
-    /// What did not hold.
+    /// Failures: invariants and assertions that did not hold.
     pub failures: Vec<String>,
-    /// What could not be judged.
+    /// Invariants and assertions that could not be judged, with the reason.
     pub doubts: Vec<String>,
-    /// Every figure that there is, of the time from 5 s (or a quarter) to the end of the duration.
+    /// All figures that exist, over the usual window (see [`usual`]).
     pub figures: BTreeMap<&'static str, f64>,
-    /// The marks that were hit; a summary keeps those of its seeds together.
+    /// The marks that were hit. A summary moves them into the sum over its seeds.
     pub marks: Marks,
-    /// Events that were handled.
+    /// Number of events handled.
     pub events: u64,
-    /// True time lived through, in nanoseconds.
+    /// True time simulated, in nanoseconds.
     pub lived: u64,
-    /// The greatest breach of what the scenario is there to break.
+    /// Breaches that the scenario allows by `breaks`.
     pub broke: Vec<String>,
 }
 
-/// The figures' usual window: what comes after the start.
+/// Returns the default window of figures: from 5 s, or a quarter of the duration if that is less, to its end.
 #[must_use]
 pub fn usual(scenario: &Scenario) -> Window<'static> {
     let duration = scenario.run.duration;
@@ -66,14 +66,15 @@ pub fn usual(scenario: &Scenario) -> Window<'static> {
     }
 }
 
-/// Lives one seed through and judges it. Bytes of messages are counted only
-/// if asked for: that costs time, and changes nothing else.
+/// Runs one seed and judges it.
+///
+/// Counts the bytes of messages only if `bytes` is set. Counting costs time and changes nothing else.
 #[must_use]
 pub fn judge(scenario: &Scenario, seed: u64, bytes: bool) -> SeedResult {
     judge_plan(Plan::draw(scenario, seed), &scenario.asserts, bytes)
 }
 
-/// The same of a plan that is made already.
+/// Runs and judges a plan that has already been drawn.
 #[must_use]
 pub fn judge_plan(plan: Plan, asserts: &[Assert], bytes: bool) -> SeedResult {
     let (seed, drawn) = (plan.seed, plan.scenario.clone());
@@ -163,7 +164,7 @@ fn never(assert: &Assert, name: &str, lived: &Lived) -> Checked {
 
 fn bounded(assert: &Assert, name: &str, figures: &Figures<'_>, window: Window<'_>) -> Checked {
     let says = &assert.says;
-    // A run that ended early has no figures of what it did not live through.
+    // A run that ended early has no figures for the time after its end.
     let short = window.to > figures.lived.lived && !matches!(name, "excess" | "slack" | "faults");
     let Some(figure) = figures.figure(name, window).filter(|_| !short) else {
         return Checked::Unknown(format!("{says}: there is no such figure of this window"));
@@ -183,7 +184,7 @@ fn bounded(assert: &Assert, name: &str, figures: &Figures<'_>, window: Window<'_
     }
 }
 
-/// Marks that a scenario wants and that none of its seeds hit.
+/// Returns a message for each mark that an assertion requires and that no seed hit.
 #[must_use]
 pub fn missed(scenario: &Scenario, marks: &Marks) -> Vec<String> {
     let wanted = scenario

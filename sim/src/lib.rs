@@ -1,12 +1,11 @@
-//! Whole fleets, simulated: scenarios of faults and skewed clocks, judged by
-//! Aliquot's own invariants.
+//! A simulator of whole fleets: it runs scenarios of faults and skewed clocks, and judges them by Aliquot's
+//! invariants.
 //!
-//! A scenario file says who asks for what, what goes wrong and what must hold.
-//! A seed of it is a deterministic world over the core's machines: nodes,
-//! clients, a modelled log and network, and clocks of every kind of badness.
+//! A scenario file defines the load, the faults and the assertions. Each seed of a scenario is a
+//! deterministic run of the core's state machines, with a modelled log, network and clocks. On the network
+//! tier the real nodes and clients run instead.
 //!
-//! The modules stand in the order of their floors: each imports only from the
-//! groups above its own.
+//! Modules are listed in the order of their layers: each imports only from the groups above its own.
 
 pub mod draw;
 pub mod mark;

@@ -6,7 +6,7 @@ mod entropy;
 use mimalloc::MiMalloc;
 use std::process::ExitCode;
 
-/// Each message is an allocation or two, and a seed has tens of thousands.
+/// Each message takes an allocation or two, and a seed has tens of thousands of messages.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

@@ -1,9 +1,10 @@
-//! Marks: things that must happen somewhere, or the simulator shows less than
-//! it seems to. A run counts them; an assertion may want one (`sometimes`).
+//! Marks: events that some seed must reach, or the simulator tests less than it seems to.
+//!
+//! A run counts them. An assertion `sometimes` requires that at least one seed hits a mark.
 
 macro_rules! marks {
     ($($name:ident $text:literal $says:literal,)+) => {
-        /// Something worth knowing that it happened.
+        /// An event whose occurrence is counted.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum Mark {
@@ -14,13 +15,13 @@ macro_rules! marks {
             /// Every mark.
             pub const ALL: &'static [Self] = &[$(Self::$name,)+];
 
-            /// Its name, as files write it.
+            /// Returns the mark's name, as scenario files write it.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$name => $text,)+ }
             }
 
-            /// What happened.
+            /// Returns a sentence that describes the event.
             #[must_use]
             pub const fn says(self) -> &'static str {
                 match self { $(Self::$name => $says,)+ }
@@ -152,28 +153,28 @@ marks! {
     AheadOfIdeal "ahead-of-ideal" "The fleet was ahead of one ideal bucket.",
 }
 
-/// How often each mark was hit.
+/// Hit counts of all marks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks(Vec<u64>);
 
 impl Marks {
-    /// It happened.
+    /// Counts a mark once.
     pub fn hit(&mut self, mark: Mark) {
-        // None is counted until one is hit.
+        // The vector stays empty until the first hit.
         if self.0.is_empty() {
             self.0.resize(Mark::ALL.len(), 0);
         }
         self.0[mark as usize] += 1;
     }
 
-    /// It happened, if it did.
+    /// Counts a mark once if `happened`.
     pub fn hit_if(&mut self, happened: bool, mark: Mark) {
         if happened {
             self.hit(mark);
         }
     }
 
-    /// It happened so often more.
+    /// Adds `times` to the count of a mark.
     pub fn hit_times(&mut self, mark: Mark, times: u64) {
         if times > 0 {
             self.hit(mark);
@@ -181,13 +182,13 @@ impl Marks {
         }
     }
 
-    /// How often it did.
+    /// Returns how often a mark was hit.
     #[must_use]
     pub fn count(&self, mark: Mark) -> u64 {
         self.0.get(mark as usize).copied().unwrap_or(0)
     }
 
-    /// Those of another run are added.
+    /// Adds the counts of another run.
     pub fn add(&mut self, other: &Self) {
         if self.0.len() < other.0.len() {
             self.0.resize(other.0.len(), 0);
@@ -197,13 +198,13 @@ impl Marks {
         }
     }
 
-    /// The marks that were never hit.
+    /// Iterates over the marks that were never hit.
     pub fn unhit(&self) -> impl Iterator<Item = Mark> {
         let all = Mark::ALL.iter().copied();
         all.filter(|mark| self.count(*mark) == 0)
     }
 
-    /// How many marks were hit at all.
+    /// Returns the number of marks that were hit at least once.
     #[must_use]
     pub fn hit_count(&self) -> usize {
         self.0.iter().filter(|count| **count > 0).count()

@@ -1,20 +1,18 @@
-//! A seed, lived through by the real code: coordinator nodes and clients as they are,
-//! in a simulated network.
+//! The network tier: runs a seed with the real coordinator nodes and clients, in a simulated network.
 //!
-//! Nodes run openraft, tonic, gossip and sessions; services run the client. They are
-//! hosts of [turmoil](https://docs.rs/turmoil): one thread runs them all, in steps of a
-//! millisecond of true time. What is not real stands in few places: sockets, clocks and
-//! waits, randomness, and the disk. The plan of a seed, the oracle, the figures and the
+//! Nodes run openraft, tonic, gossip and sessions. Services run the client library. Both are hosts of
+//! [turmoil](https://docs.rs/turmoil): one thread runs them all, in steps of a millisecond of true time. Only
+//! sockets, clocks, timers, randomness and the disk are replaced. The plan, the oracle, the figures and the
 //! verdict are those of the kernel tier.
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `host` | clocks, waits and chance of a host |
-//! | `fabric`, `pipe`, `frames` | links and what goes wrong on them, sockets, and what passes on these |
-//! | `reach`, `disk` | how nodes are reached, and what they write on |
-//! | `node`, `service` | the software of hosts: the real code, and who calls it |
-//! | `strike` | what goes wrong with hosts, and how it ends |
-//! | `diary`, `hear`, `looks` | what happened, and what the oracle is told of it |
+//! | `host` | clocks, timers and random numbers of a host |
+//! | `fabric`, `pipe`, `frames` | the links and their faults, the sockets, and the HTTP/2 frames on them |
+//! | `reach`, `disk` | connections to nodes, and the disks of nodes |
+//! | `node`, `service` | the software of a host: a coordinator node, or a client with its callers |
+//! | `strike` | injects faults into hosts and links, and recovers them |
+//! | `diary`, `hear`, `looks` | a log of what happened in a step, and what is passed from it and from the hosts to the oracle |
 
 mod begin;
 mod diary;
@@ -56,18 +54,18 @@ use std::time::Duration;
 const MS: u64 = 1_000_000;
 const SEC: u64 = 1_000 * MS;
 
-/// True time moves by so much at once.
+/// True time advances in steps of this length.
 const STEP: Duration = Duration::from_millis(1);
 const STEP_NANOS: u64 = MS;
 
-/// How often the oracle looks at all hosts.
+/// Interval at which the oracle inspects all hosts.
 const LOOK_EVERY: u64 = 50 * MS;
 
-/// What the real code may take to notice dead connections and to come back after: two
-/// keep-alives, a connection that does not open, and the longest pause between two tries.
+/// Time that the real code may take to notice dead connections and to reconnect: two keep-alives, one attempt
+/// to connect that fails, and the longest pause between two attempts.
 const CONNECTIONS: u64 = (4 + 2 + 2) * SEC;
 
-/// A seed being lived through.
+/// A run in progress.
 struct Network<'a> {
     plan: Plan,
     hosts: Hosts,
@@ -79,35 +77,36 @@ struct Network<'a> {
     oracle: Oracle,
     marks: Marks,
     course: Course,
-    /// All that was ever applied, by whoever was first.
+    /// The replicated state after all entries applied so far, by whichever node applied each first.
     state: State,
-    /// What each entry did, in short, to be compared with what it does elsewhere.
+    /// A digest of each entry's effects, to be compared with its effects on the other nodes.
     effects: Vec<u64>,
-    /// Since when a node has been in office, by its own clock, in a term.
+    /// Readings of a node's clock at which it applied its first entry of a term, by node and term.
     offices: BTreeMap<(usize, u64), u64>,
-    /// The last entry that anybody has written first.
+    /// Term and index of the latest entry that was written, on any node.
     written: (u64, u64),
     now: u64,
-    /// The next fault of the plan.
+    /// Index of the next fault in the plan.
     next_fault: usize,
-    /// What ends when, and the hosts that it struck.
+    /// Faults that are active, by index: true time of their end, and the affected hosts.
     active: BTreeMap<usize, (u64, Vec<usize>)>,
     lasts: u64,
-    /// What operators ask for, until it is done, and when it was asked for last.
+    /// Commands that operators have submitted and that are not applied yet, with the time of the last
+    /// attempt.
     asked: Vec<(aliquot_core::command::Command, u64)>,
     requests: u64,
     calmed: bool,
     stopped: bool,
-    /// All has been well for a while after the last fault.
+    /// Set once everything has been well for a while after the last fault.
     healed: bool,
-    /// Who was in office at the last look.
+    /// The node that led at the last inspection.
     leader: Option<usize>,
     skew_from: Vec<(u64, i64)>,
     witness: Option<Box<dyn Witness>>,
 }
 
-/// Lives the seed of a plan through: the safety phase, then the healing phase. It
-/// ends early at a breach of something that must hold.
+/// Runs the seed of a plan: the safety phase, then the healing phase. Ends early if an invariant is broken
+/// that the scenario does not allow to be broken.
 #[must_use]
 pub fn live(plan: Plan, witness: Option<Box<dyn Witness>>) -> Lived {
     let lived = Network::new(plan, witness).live();
@@ -156,7 +155,7 @@ impl Network<'_> {
         }
     }
 
-    /// A host's software panicked: the seed is over, and that is what it is told for.
+    /// Ends the run as a failure, because the software of a host panicked.
     fn broke(&mut self, what: &str) {
         let now = self.now;
         let what = what.to_owned();

@@ -1,4 +1,4 @@
-//! Changing what a seed drew, a little.
+//! Small random changes to a plan.
 
 use crate::draw::Draw;
 use crate::plan::{self, Plan};
@@ -7,7 +7,7 @@ use crate::scenario::format::{BEYOND, FAULTS};
 
 const MS: u64 = 1_000_000;
 
-/// The plan with one to three things changed.
+/// Returns the plan with one to three changes.
 pub(super) fn changed(plan: &Plan, draw: &mut Draw) -> Plan {
     let mut plan = plan.clone();
     for _ in 0..draw.range(1, 4) {
@@ -27,7 +27,7 @@ pub(super) fn changed(plan: &Plan, draw: &mut Draw) -> Plan {
 
 fn add(plan: &mut Plan, draw: &mut Draw) {
     let end = plan.scenario.run.duration;
-    // Only such as the contract holds under.
+    // Only kinds under which Aliquot's guarantees hold.
     let within = FAULTS.iter().filter(|kind| !BEYOND.contains(kind));
     let kinds: Vec<&'static str> = within.copied().collect();
     let kind = kinds[draw.index(kinds.len())];
@@ -42,7 +42,7 @@ fn picked<'a>(plan: &'a mut Plan, draw: &mut Draw) -> &'a mut Fault {
     &mut plan.faults[index]
 }
 
-/// A fault comes up to two seconds earlier or later.
+/// Moves a fault by up to two seconds, earlier or later.
 fn shift(plan: &mut Plan, draw: &mut Draw) {
     let end = plan.scenario.run.duration;
     let by = draw.range(0, 4_000 * MS);
@@ -52,7 +52,7 @@ fn shift(plan: &mut Plan, draw: &mut Draw) {
     fault.lasts = fault.lasts.min(end.saturating_sub(fault.at));
 }
 
-/// A fault lasts from half as long to twice as long.
+/// Makes a fault last between half and twice as long.
 fn stretch(plan: &mut Plan, draw: &mut Draw) {
     let end = plan.scenario.run.duration;
     let part = draw.range(50, 201);
@@ -61,7 +61,7 @@ fn stretch(plan: &mut Plan, draw: &mut Draw) {
     fault.lasts = (fault.lasts / 100 * part).min(longest);
 }
 
-/// A group asks for from half as much to twice as much.
+/// Scales a group's load by a factor from a half to two.
 fn load(plan: &mut Plan, draw: &mut Draw) {
     let groups = &mut plan.scenario.clients;
     let index = draw.index(groups.len());
@@ -70,7 +70,7 @@ fn load(plan: &mut Plan, draw: &mut Draw) {
     }
 }
 
-/// A group's callers come in step, or by chance.
+/// Switches a group's arrivals between regular and random.
 fn arrivals(plan: &mut Plan, draw: &mut Draw) {
     let groups = &mut plan.scenario.clients;
     let index = draw.index(groups.len());

@@ -1,4 +1,4 @@
-//! A seed before its first step.
+//! Sets up a run, before its first step.
 
 use super::diary::Diary;
 use super::fabric::Fabric;
@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-/// Machines that clients share, if there are so many.
+/// Maximum number of simulated machines among which the clients are divided.
 const MACHINES: usize = 2;
 
 impl Network<'_> {
@@ -126,7 +126,7 @@ fn sites(
         report_every: Span::from_nanos(lease.report_every),
         client_report_every: Span::from_nanos(lease.client_report_every),
         flush: Duration::from_nanos(scenario.topology.commit_delay).max(STEP),
-        // So few that snapshots and purges are part of every seed.
+        // Low enough that every seed takes snapshots and purges its log.
         snapshot_every: 100,
     };
     let site = |number: usize| {
@@ -144,7 +144,7 @@ fn sites(
     (0..hosts.nodes).map(site).collect()
 }
 
-/// Keys, the budget of each, and the key of each client.
+/// The keys, the budget of each, and the index of each client's key.
 type Keys<'a> = (&'a [Key], &'a [Budget], &'a [usize]);
 
 fn stations(
@@ -177,7 +177,7 @@ fn stations(
 }
 
 fn simulation(seed: u64, sites: &[Arc<Site>], stations: &[Arc<Station>]) -> turmoil::Sim<'static> {
-    /// What everybody's wall clock has shown at the beginning, as far as turmoil is asked.
+    /// The wall time at which a simulation begins, as turmoil tells it to code that asks.
     const EPOCH: Duration = Duration::from_secs(1_700_000_000);
     let mut sim = turmoil::Builder::new()
         .rng_seed(seed)

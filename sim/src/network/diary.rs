@@ -1,4 +1,4 @@
-//! What happened within a step, in order: what the oracle is told after it.
+//! The log of a step ("diary"): what happened on the hosts, in order. The oracle reads it after the step.
 
 use super::disk::Written;
 use super::node::Applied;
@@ -7,12 +7,12 @@ use aliquot_core::share::Share;
 use aliquot_core::unit::{Edge, PeriodId};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Debug)]
 pub(super) enum What {
-    /// It came, for the first time.
+    /// The request arrived for the first time, with its cost.
     Offered(u64),
-    /// It was decided here.
+    /// The client admitted it by itself.
     Admitted {
         cost: u64,
         period: PeriodId,
@@ -20,17 +20,17 @@ pub(super) enum What {
         share: Share,
         edge: Option<Edge>,
     },
-    /// A node decided it, at some time since it was asked.
+    /// A node admitted it in central mode, at some time since the client asked. Holds the cost.
     Central(u64),
-    /// It was turned away.
+    /// It was refused, with its cost.
     Refused(u64),
-    /// A permit was taken.
+    /// A permit was acquired, with its number.
     Taken(u64),
-    /// A permit was given back.
+    /// A permit was returned.
     Landed,
 }
 
-/// A request at a client.
+/// An outcome, with its time, client and process.
 #[derive(Clone, Debug)]
 pub(super) struct Decided {
     pub(super) at: u64,
@@ -39,7 +39,7 @@ pub(super) struct Decided {
     pub(super) what: What,
 }
 
-/// Something that the oracle must hear of.
+/// An event that is passed to the oracle.
 #[derive(Debug)]
 pub(super) enum Happened {
     Applied(Applied),
@@ -47,7 +47,7 @@ pub(super) enum Happened {
     Decided(Decided),
 }
 
-/// A permit in flight: its client, the process there, its number there.
+/// A permit in flight: the client, its process, the permit's number there, and the permit.
 pub(super) type Flight = (usize, u32, u64, Arc<Permit>);
 
 #[derive(Debug, Default)]
@@ -56,7 +56,7 @@ struct Pages {
     flights: Vec<Flight>,
 }
 
-/// What happened since it was last read. All clones are one.
+/// The events since the last read, and the permits in flight. Clones share their contents.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Diary(Arc<Mutex<Pages>>);
 
@@ -81,13 +81,13 @@ impl Diary {
         self.end(|flight| (flight.0, flight.1, flight.2) == (client, process, number));
     }
 
-    /// All permits of a process are gone with it.
+    /// Drops all permits of a client, because its process has crashed.
     pub(super) fn crashes(&self, client: usize) {
         self.end(|flight| flight.0 == client);
     }
 
     fn end(&self, over: impl Fn(&Flight) -> bool) {
-        // Dropped outside of the lock: who drops a permit may wake others.
+        // Dropped without holding the lock, since dropping a permit may wake other tasks.
         let ended: Vec<Flight> = {
             let mut pages = self.lock();
             pages
@@ -98,7 +98,7 @@ impl Diary {
         drop(ended);
     }
 
-    /// Whether a permit is in flight and its client may still use it.
+    /// Returns true if a permit is in flight and its client may still use it.
     pub(super) fn is_flying(&self, client: usize, process: u32, number: u64) -> bool {
         self.lock().flights.iter().any(|flight| {
             (flight.0, flight.1, flight.2) == (client, process, number) && flight.3.is_valid()

@@ -1,4 +1,4 @@
-//! A node's disk: the one in memory, with a flush that takes its time.
+//! A node's disk: a disk in memory whose flushes take time.
 
 use super::diary::{Diary, Happened};
 use super::host::now;
@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// An entry as a leader first wrote it: true time, node, index, bytes.
+/// An entry as it was appended to a disk: true time, node, index and bytes.
 pub(super) type Written = (u64, usize, u64, Bytes);
 
-/// The disk of one start of a node.
+/// The disk of a node, from one start of its process to the next crash.
 #[derive(Debug)]
 pub(super) struct NodeDisk {
     node: usize,
@@ -31,7 +31,8 @@ impl NodeDisk {
         }
     }
 
-    /// What the next start finds: `kept` of the writes that were not flushed had got there.
+    /// Returns the disk for the next start after a crash. The first `kept` of the writes that were not
+    /// flushed have survived.
     pub(super) fn after_crash(&self, kept: usize) -> MemoryDisk {
         self.memory.crash_keeping(kept);
         MemoryDisk::from_image(self.memory.image())
@@ -41,7 +42,7 @@ impl NodeDisk {
         self.memory.waiting()
     }
 
-    /// Every write fails from now on.
+    /// Makes every write fail from now on.
     pub(super) fn fail(&self) {
         self.memory.fail_with(StoreError::Io {
             what: "writing to the log".to_owned(),
@@ -50,7 +51,7 @@ impl NodeDisk {
         self.wrote.notify_one();
     }
 
-    /// Flushes what is written, each time after `span`: one flush for all that wait.
+    /// Flushes writes, `span` after the first of them. One flush covers all writes that wait.
     pub(super) async fn flush(self: Arc<Self>, span: Duration) {
         loop {
             self.wrote.notified().await;

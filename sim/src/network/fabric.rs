@@ -1,9 +1,8 @@
-//! The network between hosts: what becomes of what is sent, and of connections.
+//! The network between hosts ("fabric"): decides the fate of data and of connections.
 //!
-//! Sockets are turmoil's, and never lose anything. What goes wrong happens above them,
-//! where a connection is read ([`Pipe`](super::pipe::Pipe)): what a cut link carries
-//! waits, as TCP would send it again; what a dead machine or a black hole carries is
-//! never read by anybody.
+//! Sockets are turmoil's and never lose anything. Faults are injected above them, where a connection is read
+//! (see [`Pipe`](super::pipe::Pipe)). Data on a cut link waits, as if TCP retransmitted it. Data to or from a
+//! crashed machine, or into a black hole, is never read.
 
 use super::host::{Host, now};
 use crate::course::Traffic;
@@ -15,21 +14,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use tokio::sync::Notify;
 
-/// What one turmoil message takes, in nanoseconds: links' delays count from there.
+/// The latency of a turmoil message in nanoseconds. It is part of each link's delay.
 pub(super) const SOCKET: u64 = super::MS;
 
-/// A connection between a host that opened it and one that listens.
+/// A connection between the host that opened it and the host that accepted it.
 #[derive(Debug, Default)]
 pub(super) struct Connection {
     pub(super) ends: [usize; 2],
-    /// Nothing that is on it is ever read.
+    /// If set, nothing on the connection is ever read.
     severed: AtomicBool,
-    /// Both ends are told that it is over.
+    /// If set, both ends fail with `ConnectionReset`.
     reset: AtomicBool,
     wakers: Mutex<[Option<Waker>; 2]>,
 }
 
-/// A piece that was read.
+/// A piece of data that was read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Delivery<'a> {
     pub(super) from: usize,
@@ -38,7 +37,7 @@ pub(super) struct Delivery<'a> {
     pub(super) is_message: bool,
 }
 
-/// What happened to what was sent, for marks.
+/// Counts of what happened to data on links, for marks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
     pub(super) cut: u64,
@@ -48,8 +47,8 @@ pub(super) struct Seen {
     pub(super) reset: u64,
 }
 
-/// What is written down of a delivery, if somebody wants it: true time, from, to,
-/// how many bytes, and a digest of them.
+/// A record of a piece that was read, kept if a witness wants it: true time, sender, receiver, length, and a
+/// digest of the bytes.
 pub(super) type Noted = (u64, usize, usize, usize, u64);
 
 #[derive(Debug)]
@@ -61,7 +60,7 @@ struct Inner {
     noted: Option<Vec<Noted>>,
 }
 
-/// The network, and the hosts on it: nodes first, then clients.
+/// The network and its hosts: nodes first, then clients.
 #[derive(Debug)]
 pub(super) struct Fabric {
     pub(super) seed: u64,
@@ -69,12 +68,12 @@ pub(super) struct Fabric {
     pub(super) hosts: Vec<Arc<Host>>,
     up: Vec<AtomicBool>,
     inner: Mutex<Inner>,
-    /// Links were mended: whoever waits to connect tries again.
+    /// Notified when a link has recovered: connection attempts that wait are repeated.
     pub(super) mended: Notify,
     pub(super) pieces: AtomicU64,
 }
 
-/// What becomes of a piece: when its copies arrive.
+/// The fate of a piece: the true times at which its copies arrive.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fate {
     Arrives(u64),
@@ -140,7 +139,7 @@ impl Fabric {
         self.up[host].store(up, Ordering::Relaxed);
     }
 
-    /// Whether both ways are open.
+    /// Returns true if the link is open both ways.
     pub(super) fn joined(&self, a: usize, b: usize) -> bool {
         let inner = self.lock();
         inner.net.reaches(a, b) && inner.net.reaches(b, a)
@@ -150,7 +149,7 @@ impl Fabric {
         self.lock().net.reaches(from, to)
     }
 
-    /// A host has opened a connection; its ends' addresses name it.
+    /// Registers a connection that a host has opened. The addresses of its two ends identify it.
     pub(super) fn connected(
         &self,
         ends: [usize; 2],
@@ -166,21 +165,21 @@ impl Fabric {
         connection
     }
 
-    /// The connection that its opener has told of.
+    /// Returns the connection that its opener has registered under these addresses.
     pub(super) fn find(&self, addresses: (SocketAddr, SocketAddr)) -> Option<Arc<Connection>> {
         self.lock().connections.get(&addresses).cloned()
     }
 
     pub(super) fn forget(&self, gone: &Arc<Connection>) {
-        // One end's half is enough: the other end has its own.
+        // Only the entry in the map goes; the other end keeps its own `Arc`.
         self.lock()
             .connections
             .retain(|_, connection| !Arc::ptr_eq(connection, gone));
     }
 
-    /// Decides on a piece that arrived just now: when it is read, and how often.
+    /// Decides when a piece that arrived just now may be read, and how often.
     pub(super) fn fate(&self, from: usize, to: usize) -> Fate {
-        /// After this TCP sends again what was lost.
+        /// The time after which TCP retransmits lost data.
         const AGAIN: u64 = 200 * super::MS;
         let mut inner = self.lock();
         let fate = inner.net.send(now(), from, to);
@@ -188,7 +187,7 @@ impl Fabric {
         let due = |delay: u64| now() + delay.saturating_sub(SOCKET) + slow;
         inner.seen.late += u64::from(fate.late);
         match fate.copies {
-            // It waits where the link is cut.
+            // On a cut link data waits until the link recovers.
             [None, _] if fate.cut => {
                 inner.seen.cut += 1;
                 Fate::Arrives(due(SOCKET))
@@ -205,7 +204,7 @@ impl Fabric {
         }
     }
 
-    /// A piece is read.
+    /// Counts a piece that was read.
     pub(super) fn delivered(&self, delivery: Delivery<'_>) {
         self.pieces.fetch_add(1, Ordering::Relaxed);
         let Delivery {
@@ -228,7 +227,7 @@ impl Fabric {
         }
     }
 
-    /// Does something to every connection with such ends.
+    /// Applies `act` to each connection for whose ends `with` returns true. Returns their number.
     pub(super) fn each(
         &self,
         with: impl Fn([usize; 2]) -> bool,
@@ -245,7 +244,7 @@ impl Fabric {
         all.len()
     }
 
-    /// Whoever waits looks again.
+    /// Wakes all tasks that wait for a connection or for a link.
     pub(super) fn wake_all(&self) {
         self.each(|_| true, Connection::wake);
         self.mended.notify_waiters();
@@ -288,7 +287,7 @@ impl Connection {
     }
 }
 
-/// FNV-1a, word by word of eight bytes.
+/// FNV-1a over words of eight bytes.
 fn digest(bytes: &[u8]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for chunk in bytes.chunks(8) {

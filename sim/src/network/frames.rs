@@ -1,31 +1,30 @@
-//! What passes on a connection: HTTP/2's frames, and gRPC's messages in them.
+//! The data on a connection: HTTP/2 frames, and gRPC messages within them.
 //!
-//! The bytes of a connection are split into whole frames, so that each has a time and
-//! a fate of its own. A frame that carries whole messages and nothing else may be
-//! lost or doubled: it is the only thing that may be without breaking the connection
-//! for reasons that no network has.
+//! The bytes of a connection are split into whole frames, so that each frame has its own time and fate. Only
+//! a frame that holds whole messages may be lost or doubled. Losing anything else would break the connection
+//! in a way that no real network can.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use std::collections::BTreeMap;
 
 const HEADER: usize = 9;
-/// What a client says before its first frame.
+/// The connection preface, which a client sends before its first frame.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const DATA: u8 = 0;
 const RST_STREAM: u8 = 3;
 const END_STREAM: u8 = 1;
 const PADDED: u8 = 8;
 
-/// A piece of a connection.
+/// A piece of a connection's data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// Whole messages of a stream, in one frame. Not the stream's first ones if `later`.
+    /// Whole messages of a stream, in one frame. `later` is set if the stream has carried messages before.
     Messages { frame: Bytes, later: bool },
-    /// Anything else: it arrives, and once.
+    /// Any other data, which arrives exactly once.
     Other(Bytes),
 }
 
-/// How far a stream is in its messages.
+/// The position of a stream within its messages.
 #[derive(Clone, Copy, Debug, Default)]
 struct Course {
     header: [u8; 5],
@@ -47,7 +46,7 @@ impl Frames {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole piece.
+    /// Returns the next whole piece.
     pub(super) fn next(&mut self) -> Option<Piece> {
         if !self.begun {
             let len = PREFACE.len().min(self.buffer.len());
@@ -89,7 +88,7 @@ impl Frames {
 }
 
 impl Course {
-    /// Whether these bytes are whole messages.
+    /// Advances over these bytes. Returns true if they are whole messages.
     fn pass(&mut self, mut bytes: &[u8]) -> bool {
         let mut whole = self.got == 0 && self.left == 0 && !bytes.is_empty();
         while !bytes.is_empty() {
@@ -114,8 +113,8 @@ impl Course {
     }
 }
 
-/// What arrives in the place of a frame that is lost: as much padding, so that flow
-/// control adds up, and no end of the stream.
+/// Returns the replacement of a lost frame: padding of the same length, so that flow control still adds up,
+/// without the end of the stream.
 pub(super) fn lost(frame: &Bytes) -> Bytes {
     const MOST: usize = 256;
     let mut left = frame.len().saturating_sub(HEADER);
@@ -131,7 +130,7 @@ pub(super) fn lost(frame: &Bytes) -> Bytes {
     padding.freeze()
 }
 
-/// The same frame once more, before it: without the end of the stream.
+/// Returns a copy of the frame without the end of the stream, to be delivered before it.
 pub(super) fn doubled(frame: &Bytes) -> Bytes {
     let mut copy = BytesMut::from(&frame[..]);
     copy[4] &= !END_STREAM;

@@ -1,4 +1,4 @@
-//! What the oracle is told of each step: what was applied, written and decided in it.
+//! Passes the events of a step to the oracle: entries applied and written, and requests decided.
 
 use super::Network;
 use super::diary::{Decided, Happened, What};
@@ -16,7 +16,7 @@ use aliquot_wire::log::LogEntry;
 use aliquot_wire::raft;
 
 impl Network<'_> {
-    /// Takes in all that happened in a step, in order.
+    /// Passes on the events of a step, in order.
     pub(super) fn hear(&mut self) {
         for happened in self.diary.take() {
             match happened {
@@ -76,7 +76,8 @@ impl Network<'_> {
         self.show("applied", Some(node), || {
             format!("entry {}: {effects:?}", entry.index)
         });
-        // Some ran out since anybody looked, and no longer count against a limit that this lowers.
+        // Permits may have expired since the last look. They no longer count against a limit that this entry
+        // lowers.
         self.land();
         self.oracle
             .applied(self.now, entry.index, &self.state, &effects);
@@ -90,7 +91,7 @@ impl Network<'_> {
         self.stopped = true;
     }
 
-    /// A leader writes an entry before anybody else does: then it is proposed.
+    /// Takes the first write of an entry, which is its leader's, as the proposal of the entry.
     fn wrote(&mut self, (_, node, index, bytes): &Written) {
         let Ok(entry) = raft::Entry::from_bytes(bytes.clone()) else {
             return;
@@ -119,7 +120,7 @@ impl Network<'_> {
         }
     }
 
-    /// The budget that a client asks for, as the log has it by now.
+    /// Returns the budget that a client uses, according to the entries applied so far.
     pub(super) fn budget_of(&self, client: usize) -> Option<(BudgetId, Scale)> {
         let key = &self.stations[client].key;
         let key = aliquot_core::budget::Key::try_from(key.as_str()).ok()?;
@@ -197,7 +198,7 @@ impl Network<'_> {
         }
     }
 
-    /// Permits that are over, by the clocks of those who hold them.
+    /// Ends the permits that are over, by their clients' own clocks.
     fn land(&mut self) {
         let (diary, now) = (self.diary.clone(), self.now);
         let over = |(client, process, flight): &Flown| match flight {
@@ -213,12 +214,12 @@ impl Network<'_> {
     }
 }
 
-/// Permits have numbers of their own here.
+/// Identifies a permit by its number in the diary.
 const fn flown(client: usize, process: u32, number: u64) -> Flown {
     (client, process, Flight::Central(RequestId::new(number)))
 }
 
-/// What an entry did, in short.
+/// Returns a digest of an entry's effects.
 fn digest(effects: &[Effect]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in format!("{effects:?}").bytes() {

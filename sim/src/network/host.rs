@@ -1,7 +1,7 @@
-//! Hosts as the real code meets them: clocks, waits and chance.
+//! Hosts as the real code sees them: clocks, timers and random numbers.
 //!
-//! True time moves by whole steps of the simulation, and all hosts read the same
-//! one within a step; each shows it on its own clock.
+//! True time advances by whole steps of the simulation. Within a step all hosts run at the same true time,
+//! and each host's own clock maps it to a reading.
 
 use super::STEP;
 use crate::draw::{Draw, Of};
@@ -16,17 +16,17 @@ use std::time::Duration;
 use tokio::runtime::Id;
 
 thread_local! {
-    /// True time in nanoseconds since the simulation of this thread began.
+    /// True time in nanoseconds since the simulation on this thread began.
     static NOW: Cell<u64> = const { Cell::new(0) };
-    /// What the machine's monotonic clock showed when the simulation began, once somebody asked.
+    /// Reading of the machine's monotonic clock when the simulation began, set when code first asks for it.
     static BEGAN: Cell<Option<u64>> = const { Cell::new(None) };
-    /// Whether this thread simulates.
+    /// True if this thread runs a simulation.
     static SIMULATES: Cell<bool> = const { Cell::new(false) };
-    /// Which host each of the simulation's runtimes is.
+    /// Maps each of the simulation's runtimes to its host.
     static RUNTIMES: RefCell<Vec<(Id, Arc<Host>)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// True time in nanoseconds.
+/// Returns true time in nanoseconds.
 pub(super) fn now() -> u64 {
     NOW.get()
 }
@@ -35,9 +35,11 @@ pub(super) fn set_now(now: u64) {
     NOW.set(now);
 }
 
-/// What the monotonic clock shows to code that is not ours and asks the machine, in nanoseconds: on a thread
-/// that simulates, the simulated time since the simulation began, on top of what the clock showed then. `None`
-/// elsewhere.
+/// Returns the reading of the monotonic clock, in nanoseconds, for third-party code that asks the operating
+/// system.
+///
+/// On a thread that runs a simulation, this is the simulated time that has passed, added to the reading at
+/// the simulation's begin. On other threads returns `None`.
 pub fn monotonic(machine: impl FnOnce() -> u64) -> Option<u64> {
     if !SIMULATES.get() {
         return None;
@@ -49,17 +51,17 @@ pub fn monotonic(machine: impl FnOnce() -> u64) -> Option<u64> {
     Some(began.saturating_add(now()))
 }
 
-/// A new simulation begins on this thread.
+/// Begins a simulation on this thread.
 pub(super) fn begin() {
     set_now(0);
     BEGAN.set(None);
     SIMULATES.set(true);
     RUNTIMES.with_borrow_mut(Vec::clear);
-    // Whoever was first said the same.
+    // Registering again is harmless: every thread registers the same function.
     timer::simulate(find);
 }
 
-/// This thread simulates no longer.
+/// Ends the simulation on this thread.
 pub(super) fn end() {
     SIMULATES.set(false);
 }
@@ -79,11 +81,11 @@ pub(super) struct Host {
     pub(super) number: usize,
     seed: u64,
     clock: Mutex<Clock>,
-    /// What its clock has shown at most: instants never go back.
+    /// The greatest reading given out so far: instants never go back.
     shown: AtomicU64,
-    /// It does nothing before this true time.
+    /// The host does nothing before this true time.
     frozen: AtomicU64,
-    /// How often it was started.
+    /// Number of starts.
     boots: AtomicU64,
     draws: AtomicU64,
 }
@@ -101,7 +103,7 @@ impl Host {
         }
     }
 
-    /// The runtime that runs just now is this host's from now on.
+    /// Assigns the current runtime to this host.
     pub(super) fn runs_here(self: &Arc<Self>) {
         let id = tokio::runtime::Handle::current().id();
         RUNTIMES.with_borrow_mut(|runtimes| {
@@ -110,7 +112,7 @@ impl Host {
         });
     }
 
-    /// It is started: what it draws from now on is another sequence. Gives a seed of this start.
+    /// Starts another sequence of random numbers, and returns a seed for this start.
     pub(super) fn boot(&self) -> u64 {
         self.boots.fetch_add(1, Ordering::Relaxed);
         self.draws.store(0, Ordering::Relaxed);
@@ -127,7 +129,7 @@ impl Host {
         change(&mut self.clock.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What leases are counted on here.
+    /// Reads the clock that leases are counted on.
     pub(super) fn read(&self) -> Tick {
         self.with_clock(|clock| clock.read(now()))
     }
@@ -136,25 +138,25 @@ impl Host {
         self.with_clock(|clock| clock.wall_ms(now()))
     }
 
-    /// Nothing is done here before `until`.
+    /// Stops the host until this true time.
     pub(super) fn freeze(&self, until: u64) {
         self.frozen.fetch_max(until, Ordering::Relaxed);
     }
 
-    /// How long it does nothing yet; `None` if it runs.
+    /// Returns the time for which the host is still stopped; `None` if it runs.
     pub(super) fn frozen(&self) -> Option<Duration> {
         let left = self.frozen.load(Ordering::Relaxed).checked_sub(now())?;
         (left > 0).then(|| Duration::from_nanos(left))
     }
 
-    /// Is over once this host's clock has counted `span`, and the host runs.
+    /// Completes once this host's clock has advanced by `span` and the host runs.
     fn wait(self: Arc<Self>, span: Duration) -> BoxFuture<'static, ()> {
-        /// A clock that is stepped is looked at again after this.
+        /// Longest sleep between two looks at the clock, which may have been stepped meanwhile.
         const LOOK: Duration = Duration::from_millis(500);
         let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
         let until = self.read().nanos().saturating_add(span);
         Box::pin(async move {
-            // Who waits for nothing lets others run, too.
+            // A wait of zero still yields to other tasks.
             tokio::task::yield_now().await;
             loop {
                 let nap = match self.frozen() {
@@ -176,7 +178,7 @@ impl Host {
 
 impl timer::Host for Host {
     fn uptime(&self) -> Duration {
-        /// The library subtracts leases from its first instants.
+        /// The client library subtracts leases from its first instants, which must not fall below zero.
         const LONG_AGO: Duration = Duration::from_secs(86_400);
         let shows = self.read().nanos();
         let shown = self.shown.fetch_max(shows, Ordering::Relaxed).max(shows);
@@ -196,7 +198,7 @@ impl timer::Host for Host {
     }
 }
 
-/// The host of this number among those with a runtime.
+/// Returns the host of this number, if a runtime is assigned to it.
 fn find_own(number: usize) -> Option<Arc<Host>> {
     RUNTIMES.with_borrow(|runtimes| {
         let mut hosts = runtimes.iter().map(|(_, host)| host);
@@ -204,7 +206,7 @@ fn find_own(number: usize) -> Option<Arc<Host>> {
     })
 }
 
-/// The clock that a node or a client is given.
+/// The clock of a node or a client, as the real code takes it.
 #[derive(Clone, Debug)]
 pub(super) struct HostClock(pub(super) Arc<Host>);
 

@@ -1,4 +1,4 @@
-//! What the oracle is shown: all hosts at instants.
+//! Inspects all hosts and shows the oracle their state.
 
 use super::service::is_booked;
 use super::{Network, SEC};
@@ -8,7 +8,7 @@ use aliquot_core::share::Share;
 use aliquot_core::unit::BudgetId;
 
 impl Network<'_> {
-    /// All hosts at this instant.
+    /// Inspects all hosts at this instant.
     pub(super) fn look(&mut self) {
         self.follow_leader();
         let budgets: Vec<BudgetId> = self.state.budgets().map(|(budget, _)| budget).collect();
@@ -46,7 +46,7 @@ impl Network<'_> {
         self.stopped |= found.any(|breach| !breaks.contains(&breach.invariant));
     }
 
-    /// Who is in office: the latest term.
+    /// Updates the current leader: among the ready leaders, the one of the latest term.
     fn follow_leader(&mut self) {
         let in_office =
             |node: &usize| self.fabric.is_up(*node) && self.sites[*node].lock().sight.in_office;
@@ -64,7 +64,7 @@ impl Network<'_> {
         }
     }
 
-    /// What nodes hold and have dealt to nobody, and what the leader has.
+    /// Returns what nodes hold and have not passed on, and what the leader has not granted.
     fn held_by_nodes(&self, budget: BudgetId) -> Vec<Share> {
         let mut parts = Vec::new();
         let of = |shares: &[(BudgetId, Share)]| {
@@ -74,7 +74,7 @@ impl Network<'_> {
         for node in (0..self.hosts.nodes).filter(|&node| self.fabric.is_up(node)) {
             let site = self.sites[node].lock();
             let sight = &site.sight;
-            // A node that begins or is about to end says nothing; then nothing of it is counted.
+            // A node that starts or is about to crash has not answered this look. Then it is left out.
             if sight.at != self.now {
                 continue;
             }
@@ -146,7 +146,7 @@ impl Network<'_> {
         }
     }
 
-    /// What is noted once a second: how far clocks are off, and whether the limit is used.
+    /// Records, once a second, clock errors and whether the limit is fully used.
     fn note_second(&mut self) {
         const CLIENTS_SHOWN: usize = 3;
         let hosts = self.hosts.nodes + self.hosts.clients.len().min(CLIENTS_SHOWN);
@@ -169,7 +169,7 @@ impl Network<'_> {
         }
     }
 
-    /// A digest of every host's state, for who writes all down.
+    /// Shows the witness the state of every host.
     fn show_states(&mut self) {
         if self.witness.is_none() {
             return;

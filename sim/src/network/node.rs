@@ -1,4 +1,4 @@
-//! A coordinator node: the real one, on a simulated host.
+//! A coordinator node: the real code on a simulated host.
 
 use super::diary::{Diary, Happened};
 use super::disk::NodeDisk;
@@ -28,7 +28,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use turmoil::net::TcpListener;
 
-/// An entry that a node applied: where, at what reading of its clock, and what it did.
+/// An entry that a node applied: the node, its clock's reading, the entry and its effects.
 #[derive(Debug)]
 pub(super) struct Applied {
     pub(super) node: usize,
@@ -37,7 +37,7 @@ pub(super) struct Applied {
     pub(super) outcome: Outcome,
 }
 
-/// What a node is like at an instant.
+/// A snapshot of a node at an instant ("sight").
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sight {
     pub(super) at: u64,
@@ -46,26 +46,26 @@ pub(super) struct Sight {
     pub(super) applied: u64,
     pub(super) life: Option<Incarnation>,
     pub(super) leased: bool,
-    /// What it has dealt to nobody.
+    /// Shares that the node has not passed on to clients.
     pub(super) undealt: Vec<(BudgetId, Share)>,
-    /// What its leader's machine has dealt to no node.
+    /// Shares that the leader on this node has not granted to any node.
     pub(super) pool: Vec<(BudgetId, Share)>,
     pub(super) edge: Option<Edge>,
     pub(super) counters: Vec<(BudgetId, Counters)>,
 }
 
-/// What a node is asked to do from outside.
+/// A request to a running node from outside.
 #[derive(Debug)]
 pub(super) enum Job {
-    /// Say what you are like.
+    /// Take a snapshot of the node.
     Look,
     /// Have a command applied.
     Write(Box<Command>),
-    /// Let another node lead.
+    /// Transfer leadership to another node.
     Transfer(u64),
 }
 
-/// What stays of a node while its process comes and goes.
+/// A node host ("site"): the part of a node that outlives its processes.
 #[derive(Debug)]
 pub(super) struct Site {
     pub(super) number: usize,
@@ -75,21 +75,21 @@ pub(super) struct Site {
     pub(super) diary: Diary,
 }
 
-/// What changes of it.
+/// The part of a site that changes.
 #[derive(Debug, Default)]
 pub(super) struct Inner {
-    /// What the next start finds on the disk.
+    /// The disk for the next start.
     pub(super) image: Option<MemoryDisk>,
     pub(super) disk: Option<Arc<NodeDisk>>,
     pub(super) jobs: Option<mpsc::UnboundedSender<Job>>,
     pub(super) sight: Sight,
     /// Commands that were applied.
     pub(super) done: Vec<Command>,
-    /// Why its log cannot go on.
+    /// The reason for which the node's log has failed, if it has.
     pub(super) failed: Option<String>,
 }
 
-/// How nodes are configured.
+/// The configuration of nodes.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) nodes: usize,
@@ -99,7 +99,7 @@ pub(super) struct Settings {
     pub(super) report_every: Span,
     pub(super) client_report_every: Span,
     pub(super) flush: Duration,
-    /// After so many entries a snapshot is made.
+    /// Number of entries after which a snapshot is made.
     pub(super) snapshot_every: u64,
 }
 
@@ -110,7 +110,7 @@ impl Site {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the process that runs, if one does.
+    /// Sends a request to the running process. Returns false if there is none.
     pub(super) fn ask(&self, job: Job) -> bool {
         let jobs = self.lock().jobs.clone();
         jobs.is_some_and(|jobs| jobs.send(job).is_ok())
@@ -156,7 +156,7 @@ impl Site {
         (of_actor, of_raft)
     }
 
-    /// One start of the process, until it is killed.
+    /// Runs the process from one start until it is killed.
     pub(super) async fn run(self: Arc<Self>) -> turmoil::Result {
         let host = &self.fabric.hosts[self.number];
         host.runs_here();
@@ -189,7 +189,7 @@ impl Site {
         Ok(())
     }
 
-    /// Both ports, with the services that `aliquot serve` has on them.
+    /// Serves both ports, with the services of `aliquot serve`.
     fn serve(&self, handle: &NodeHandle, raft: &Raft, clients: TcpListener, peers: TcpListener) {
         let node = NodeId::new(self.number as u64 + 1);
         let gossip = GossipFace::new(CLUSTER.to_owned(), node, handle.links());
@@ -224,7 +224,7 @@ impl Site {
     async fn obey(self: &Arc<Self>, job: Job, handle: &NodeHandle, raft: &Raft) {
         match job {
             Job::Look => {
-                // A node that has stopped is not looked at any more.
+                // A node that has stopped has no state to look at.
                 if let Ok(sight) = handle.view(sight_of).await {
                     self.lock().sight = sight;
                 }
@@ -240,7 +240,7 @@ impl Site {
             Job::Transfer(heir) => {
                 let transfer = raft.change(Change::Transfer(heir));
                 tokio::spawn(async move {
-                    // It may be refused, and then nothing has changed.
+                    // A refused transfer has no effect.
                     let _ = transfer.await;
                 });
             }
@@ -249,11 +249,11 @@ impl Site {
 }
 
 async fn form(raft: Raft) {
-    // A node that cannot form says so by never serving; the healing phase sees it.
+    // A node that cannot form a cluster never serves; the healing phase detects that.
     let _ = raft.form().await;
 }
 
-/// Takes note of a log that cannot go on.
+/// Records when the log fails.
 async fn follow(site: Arc<Site>, raft: Raft) {
     let mut status = raft.status();
     loop {
@@ -297,7 +297,7 @@ fn sight_of(view: &View<'_>) -> Sight {
     }
 }
 
-/// The actor's side of the log, watched.
+/// Wraps the actor's state machine and logs the entries that it applies.
 struct Observed {
     site: Arc<Site>,
     machine: Box<dyn Machine>,

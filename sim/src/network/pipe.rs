@@ -1,4 +1,4 @@
-//! A socket as the real code gets it: turmoil's, with all that may go wrong above it.
+//! Sockets for the real code: turmoil's sockets, with the faults of the network injected above them.
 
 use super::fabric::{Connection, Delivery, Fabric, Fate};
 use super::frames::{self, Frames, Piece};
@@ -20,14 +20,14 @@ use turmoil::net::TcpStream;
 pub(super) struct Pipe {
     fabric: Arc<Fabric>,
     socket: TcpStream,
-    /// Whose end it is.
+    /// The host at this end.
     me: usize,
-    /// The connection's addresses: its opener's, its listener's.
+    /// The addresses of the opener and of the listener.
     addresses: (SocketAddr, SocketAddr),
-    /// Known to the listening end once the opener has said who it is.
+    /// The shared connection. The listening end finds it once the opener has registered it.
     connection: Option<Arc<Connection>>,
     frames: Frames,
-    /// What arrived, with the true time at which it may be read.
+    /// Data that has arrived, with the true time from which it may be read.
     arrived: VecDeque<(u64, Bytes)>,
     due: u64,
     over: bool,
@@ -35,7 +35,7 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
-    /// The opener's end.
+    /// Wraps the opener's end.
     pub(super) fn opened(
         fabric: &Arc<Fabric>,
         socket: TcpStream,
@@ -48,7 +48,7 @@ impl Pipe {
         Ok(pipe)
     }
 
-    /// The listener's end.
+    /// Wraps the listener's end.
     pub(super) fn accepted(fabric: &Arc<Fabric>, socket: TcpStream, me: usize) -> Result<Self> {
         let addresses = (socket.peer_addr()?, socket.local_addr()?);
         Ok(Self::new(fabric, socket, me, addresses))
@@ -74,7 +74,7 @@ impl Pipe {
         }
     }
 
-    /// The connection, and which end of it this is.
+    /// Returns the connection, and which of its two ends this is.
     fn connection(&mut self) -> Option<(&Arc<Connection>, usize)> {
         if self.connection.is_none() {
             self.connection = self.fabric.find(self.addresses);
@@ -84,7 +84,7 @@ impl Pipe {
         Some((connection, usize::from(connection.ends[0] != me)))
     }
 
-    /// Whether its end came otherwise than by what is read.
+    /// Returns the failure of the connection: an error if it was reset, pending forever if it was severed.
     fn broken(&mut self) -> Option<Poll<Error>> {
         let (connection, _) = self.connection()?;
         if connection.is_reset() {
@@ -93,7 +93,7 @@ impl Pipe {
         connection.is_severed().then_some(Poll::Pending)
     }
 
-    /// Looks again after this.
+    /// Wakes the task again after `span`.
     fn doze(&mut self, span: Duration, context: &mut Context<'_>) {
         let mut nap = Box::pin(tokio::time::sleep(span));
         if nap.as_mut().poll(context).is_ready() {
@@ -102,7 +102,7 @@ impl Pipe {
         self.nap = Some(nap);
     }
 
-    /// Takes in all that the socket has.
+    /// Takes all data that the socket has.
     fn take_in(&mut self, context: &mut Context<'_>) -> Result<()> {
         let mut room = [0; 16 << 10];
         while !self.over {
@@ -120,7 +120,7 @@ impl Pipe {
         Ok(())
     }
 
-    /// Gives a piece its time.
+    /// Decides when a piece may be read, and queues it.
     fn place(&mut self, piece: Piece) {
         let me = self.me;
         let Some((connection, end)) = self.connection() else {
@@ -144,7 +144,7 @@ impl Pipe {
         }
     }
 
-    /// What may be read now.
+    /// Gives the reader the data that may be read now.
     fn give(&mut self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
         if let Some(left) = self.fabric.hosts[self.me].frozen() {
             self.doze(left, context);
@@ -186,7 +186,7 @@ impl Pipe {
         Poll::Ready(Ok(()))
     }
 
-    /// What may be written now, or whether it goes nowhere.
+    /// Decides whether a write may go on: `true` if it is sent, `false` if it is silently dropped.
     fn writes(&mut self, context: &mut Context<'_>) -> Poll<Result<bool>> {
         match self.broken() {
             Some(Poll::Ready(error)) => return Poll::Ready(Err(error)),
@@ -249,7 +249,7 @@ impl AsyncWrite for Pipe {
     }
 }
 
-/// Nobody asks who is at the other end: the fabric knows.
+/// No code asks for the peer's address: the fabric knows both ends.
 impl Connected for Pipe {
     type ConnectInfo = ();
 
@@ -258,7 +258,7 @@ impl Connected for Pipe {
 
 impl Drop for Pipe {
     fn drop(&mut self) {
-        // The opener's end is the last that anybody looks for.
+        // The listener looks the connection up by the opener's entry, so only the opener's end removes it.
         if let Some(connection) = self.connection.take()
             && connection.ends[0] == self.me
             && self.over

@@ -1,4 +1,4 @@
-//! How hosts reach nodes.
+//! Connections from hosts to nodes ("reach").
 
 use super::fabric::Fabric;
 use super::pipe::Pipe;
@@ -12,12 +12,12 @@ use std::task::{Context, Poll};
 use tonic::transport::{Channel, Endpoint};
 use turmoil::net::TcpStream;
 
-/// The port where nodes listen for clients.
+/// The port on which nodes accept clients.
 pub(super) const CLIENTS: u16 = 7001;
-/// The port where they listen for each other.
+/// The port on which nodes accept each other.
 pub(super) const PEERS: u16 = 7101;
 
-/// A node's address.
+/// Returns a node's address.
 pub(super) fn name(node: usize, port: u16) -> String {
     format!("n{}:{port}", node + 1)
 }
@@ -47,7 +47,7 @@ impl Reach {
         })
     }
 
-    /// A channel for a session, with the endpoint of the client's own connector.
+    /// Opens a channel for a session, with the endpoint that the client built.
     pub(super) async fn session(
         self,
         endpoint: Endpoint,
@@ -55,7 +55,7 @@ impl Reach {
         endpoint.connect_with_connector(self).await
     }
 
-    /// Waits where a link is cut: what opens a connection is lost there, and sent again.
+    /// Opens a connection. Waits while the link is cut, as TCP would repeat the lost SYN.
     async fn open(self, to: Uri) -> Result<TokioIo<Pipe>> {
         let unknown = || Error::from(ErrorKind::NotFound);
         let host = to.host().ok_or_else(unknown)?;
