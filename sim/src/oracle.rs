@@ -1,25 +1,24 @@
-//! The oracle: what must never be, judged as the world goes by.
+//! The oracle: judges the invariants while a simulation runs.
 //!
-//! Each invariant of `docs/invariants.md` has its file and its number. The
-//! functions that judge are the core's own, from its module `check`; what is
-//! here feeds them with true times and with what clients were promised.
+//! Each invariant of `docs/invariants.md` has its own file here, named with its number. The judging functions
+//! are the core's own, from its module `check`. This module feeds them with true times and with the promises
+//! that clients were given.
 //!
 //! | number | file | fed with |
 //! |---|---|---|
 //! | 1 | `envelope` | every admission, every limit as the book has it |
-//! | 2 | `conservation` | what all believe they hold, every 50 ms |
+//! | 2 | `conservation` | the shares that all hosts believe they hold, every 50 ms |
 //! | 3 | `disjointness` | reclaims, and admissions after them |
-//! | 4 | `commits` | what nodes were given, against the log |
+//! | 4 | `commits` | the grants that nodes received, and the log |
 //! | 5 | `patience` | every round that is proposed |
-//! | 6 | `edges` | every counter, every 50 ms |
+//! | 6 | `edges` | the counters of every edge, every 50 or 200 ms |
 //! | 7 | `degraded` | admissions without a lease |
-//! | 8 | `healing` | the whole world, after the last fault |
+//! | 8 | `healing` | the state of all hosts, after the last fault |
 //! | 11 | `dominance` | every decision |
 //!
-//! The limit in force is what the first replica to apply an entry says, joined
-//! with what is still booked to anybody: a lowered limit is in force when the
-//! book has shrunk to it, and no sooner. That bound needs no lag, and is the
-//! tightest there is.
+//! The limit in force is the one of the first replica that applies an entry, joined with everything that is
+//! still booked to any holder. A lowered limit is therefore in force only once the book has shrunk to it.
+//! This bound needs no lag, and it is the tightest one possible.
 
 mod admission;
 mod bench;
@@ -46,15 +45,15 @@ use aliquot_core::unit::{BudgetId, Drift, Tick, Tokens};
 /// A breach of an invariant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Breach {
-    /// The invariant, as files name it.
+    /// The invariant's name, as scenario files write it.
     pub invariant: &'static str,
-    /// Its number in `docs/invariants.md`.
+    /// The invariant's number in `docs/invariants.md`.
     pub number: u8,
-    /// True time of its begin and end, in nanoseconds.
+    /// True times of its begin and end, in nanoseconds.
     pub within: (u64, u64),
-    /// By how much, in tokens where it is tokens.
+    /// Size of the breach, in tokens if it is measured in tokens; otherwise 0.
     pub excess: f64,
-    /// What happened.
+    /// A description of the breach.
     pub what: String,
 }
 
@@ -69,7 +68,7 @@ impl std::fmt::Display for Breach {
     }
 }
 
-/// What a checker found first, and why it could not judge.
+/// The findings of a checker: its first breach, and the first reason for which it could not judge.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     pub(crate) breach: Option<Breach>,
@@ -77,7 +76,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Takes note of a breach at one instant.
+    /// Records a breach at one instant, unless one is recorded already.
     pub(crate) fn fail(
         &mut self,
         invariant: (u8, &'static str),
@@ -95,7 +94,7 @@ impl Found {
         }
     }
 
-    /// Takes note of what a function of the core says, in tokens of so many grains.
+    /// Records the verdict of a function of the core, converted to tokens of `grains` grains each.
     pub(crate) fn hear(&mut self, invariant: (u8, &'static str), verdict: Verdict, grains: u64) {
         match verdict {
             Verdict::Pass => {}
@@ -126,7 +125,7 @@ impl Found {
     }
 }
 
-/// True time, as the core's checkers take it.
+/// Converts a true time for the core's checkers.
 pub(crate) const fn tick(now: u64) -> Tick {
     Tick::from_nanos(now)
 }
@@ -142,7 +141,7 @@ pub(crate) struct Oracle {
     pub(crate) edges: edges::Check,
     pub(crate) degraded: degraded::Check,
     pub(crate) healing: Healing,
-    /// The last entry that any replica has applied.
+    /// Index of the last entry that any replica has applied.
     applied: u64,
 }
 
@@ -161,13 +160,12 @@ impl Oracle {
         }
     }
 
-    /// The last entry that any replica has applied.
+    /// Returns the index of the last entry that any replica has applied.
     pub(crate) const fn latest_applied(&self) -> u64 {
         self.applied
     }
 
-    /// An entry was applied; only the first replica's word counts. `lease` is
-    /// how long nobody may hear of it.
+    /// Takes the effects of an entry from the first replica that applies it, and ignores the others.
     pub(crate) fn applied(&mut self, now: u64, index: u64, state: &State, effects: &[Effect]) {
         if index <= self.applied {
             return;
@@ -196,7 +194,7 @@ impl Oracle {
         found.map(|(_, bench)| bench)
     }
 
-    /// The checkers of budgets of permits.
+    /// Iterates over the checkers of budgets of permits.
     pub(crate) fn of_permits(&mut self) -> impl Iterator<Item = (BudgetId, &mut Bench)> {
         let all = self.benches.iter_mut().map(|(id, bench)| (*id, bench));
         all.filter(|(_, bench)| bench.kind == Kind::Concurrency)
@@ -220,7 +218,7 @@ impl Oracle {
         }
     }
 
-    /// All that was found so far: each invariant's first breach.
+    /// Iterates over the findings of all checkers.
     pub(crate) fn found(&self) -> impl Iterator<Item = &Found> {
         let own = [
             &self.disjoint.found,
@@ -236,7 +234,7 @@ impl Oracle {
             .chain(own)
     }
 
-    /// The least slack under an envelope, in tokens, and the worst excess over one.
+    /// Returns the least slack under any envelope, in tokens; negative if an envelope is broken.
     pub(crate) fn slack(&self) -> Option<f64> {
         let all = self.benches.iter().filter_map(|(_, bench)| bench.slack());
         all.reduce(f64::min)

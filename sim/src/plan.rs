@@ -1,24 +1,24 @@
-//! What a seed is: the scenario as it is for this seed, and every fault that
-//! will strike, with its time and its hosts, all drawn before it begins.
+//! The plan of a seed: the scenario with all drawn values, and all faults with their times and targets. It is
+//! drawn before the simulation starts.
 
 use crate::draw::{Draw, Of};
 use crate::scenario::{Fault, Group, Scenario, Shape, Swarm, Target, What};
 use aliquot_core::budget::{Budget, BudgetDraft, Key};
 use aliquot_core::share::Kind;
 
-/// A seed's plan.
+/// The plan of a seed.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The seed.
     pub seed: u64,
-    /// The scenario with what was drawn in place; its own faults and its swarm are in `faults`.
+    /// The scenario with the drawn values in place. Its faults and its swarm have moved to `faults`.
     pub scenario: Scenario,
-    /// Every fault, once each, in the order of their times.
+    /// All occurrences of all faults, by time.
     pub faults: Vec<Fault>,
 }
 
 impl Plan {
-    /// Draws a seed's plan.
+    /// Draws the plan of a seed.
     #[must_use]
     pub fn draw(scenario: &Scenario, seed: u64) -> Self {
         let mut scenario = scenario.clone();
@@ -41,15 +41,16 @@ impl Plan {
         }
     }
 
-    /// Whether the healing phase may end as soon as all has been well for a while: nobody
-    /// asks for figures of its end.
+    /// Returns true if the healing phase may end as soon as everything has been well for a while.
+    ///
+    /// It must last to its end if an assertion needs figures of that time.
     #[must_use]
     pub fn may_end_early(&self) -> bool {
         let after = |assert: &crate::scenario::Assert| matches!(assert.what, What::AfterHeal(_));
         !self.scenario.asserts.iter().any(after)
     }
 
-    /// How long the healing phase lasts at most, in nanoseconds.
+    /// Returns the maximum length of the healing phase in nanoseconds.
     #[must_use]
     pub fn heal(&self) -> u64 {
         let delay = self.scenario.topology.delay
@@ -63,7 +64,7 @@ impl Plan {
     }
 }
 
-/// All occurrences of a fault that is written down.
+/// Adds all occurrences of a fault of the scenario.
 fn repeat(scenario: &Scenario, fault: &Fault, index: u64, seed: u64, faults: &mut Vec<Fault>) {
     let mut at = fault.at;
     for time in 0..fault.times {
@@ -85,7 +86,7 @@ fn repeat(scenario: &Scenario, fault: &Fault, index: u64, seed: u64, faults: &mu
     }
 }
 
-/// Puts hosts in the place of `one-of:` and `minority`.
+/// Replaces `one-of:` and `minority` by drawn hosts.
 fn resolve(scenario: &Scenario, targets: &[Target], draw: &mut Draw) -> Vec<Target> {
     let nodes = scenario.topology.nodes;
     let resolved = targets.iter().flat_map(|target| match target {
@@ -106,7 +107,7 @@ fn resolve(scenario: &Scenario, targets: &[Target], draw: &mut Draw) -> Vec<Targ
     resolved.collect()
 }
 
-/// The single hosts of a target, as targets.
+/// Returns the single hosts of a target, as targets.
 fn members(scenario: &Scenario, target: &Target) -> Vec<Target> {
     let nodes = || (0..scenario.topology.nodes).map(Target::Node);
     let of_group = |group: &Group| {
@@ -143,7 +144,7 @@ fn draw_sizes(scenario: &mut Scenario, swarm: &Swarm, seed: u64) {
         leave_out_groups(scenario, draw.range(from, to), &mut draw);
     }
     if let Some((from, to)) = swarm.clients {
-        // Many are drawn less often than few: they cost more, and show little more.
+        // Large numbers are drawn less often than small ones: they cost more and show little more.
         let (within, part) = (to - from, clients % 1_000);
         let clients = (from + within * part.pow(4) / 1_000_000_000_000) as usize;
         let groups = scenario.clients.len().max(1);
@@ -163,7 +164,7 @@ fn draw_sizes(scenario: &mut Scenario, swarm: &Swarm, seed: u64) {
     }
 }
 
-/// Keeps `most` groups, drawn, and the budgets that they ask for.
+/// Removes drawn groups until `most` are left, with the budgets that no other group uses.
 fn leave_out_groups(scenario: &mut Scenario, most: u64, draw: &mut Draw) {
     let first = scenario.budgets.first().map(|(draft, _)| draft.key.clone());
     while scenario.clients.len() as u64 > most.max(1) {
@@ -183,7 +184,7 @@ fn leave_out_groups(scenario: &mut Scenario, most: u64, draw: &mut Draw) {
         .retain(|(_, budget)| keys.iter().any(|key| budget.key().matches(key)));
 }
 
-/// All clients of a group together want from a fifth of their limit to one and a half times as much.
+/// Scales a group so that all its clients together request from 0.2 to 1.6 times their limit.
 fn draw_size(group: &mut Group, budgets: &[(BudgetDraft, Budget)], draw: &mut Draw) {
     let wanted = 0.2 * 8_f64.powf(draw.unit());
     let key = group.key.as_deref().map(Key::try_from);
@@ -199,19 +200,19 @@ fn draw_size(group: &mut Group, budgets: &[(BudgetDraft, Budget)], draw: &mut Dr
     let limit = match budget.kind() {
         Kind::Rate => whole.rate.grains() as f64 / grains,
         Kind::Concurrency => whole.burst.grains() as f64 / grains * 1e9 / group.hold as f64,
-        // What is written is meant for the quota's length.
+        // A quota scenario's rates are already chosen for the length of the quota.
         Kind::Quota => group.rate * group.count as f64,
     };
-    // To three digits: a file writes it as it is.
+    // Rounded to three digits, so that a scenario file holds exactly this value.
     let times = wanted * limit / (group.rate * group.count as f64 * group.cost as f64);
     group.times = (times * 1e3).round() / 1e3;
 }
 
-/// Another shape of about the same size, now and then a much smaller or greater one.
+/// Draws another shape and size of load, from a fifth of the rate to 3.2 times the rate.
 fn draw_load(group: &mut Group, duration: u64, draw: &mut Draw) {
     const SEC: u64 = 1_000_000_000;
     let at = draw.range(duration / 6, duration / 2);
-    // To six digits behind the point, as a file writes it.
+    // Rounded to six decimals, so that a scenario file holds exactly this value.
     let to = (group.rate * (0.2 + 3.0 * draw.unit()) * 1e6).round() / 1e6;
     group.shape = match draw.range(0, 9) {
         0 => Shape::Ramp {
@@ -250,7 +251,7 @@ fn draw_load(group: &mut Group, duration: u64, draw: &mut Draw) {
     };
     group.in_step = draw.chance(0.3);
     group.waiting = if draw.chance(0.3) { 8 } else { 0 };
-    // Callers who wait ask again and again: of many clients they would be all that there is.
+    // Callers of a closed loop retry again and again. With many clients, retries would dominate the run.
     let (closed, flows) = (draw.chance(0.3), draw.range(1, 4));
     group.flows = (closed && group.count <= 10).then_some(flows);
 }
@@ -268,7 +269,8 @@ fn draw_faults(scenario: &Scenario, swarm: &Swarm, seed: u64, faults: &mut Vec<F
     }
     let end = scenario.run.duration;
     let mut at = swarm.from;
-    // The log's quorum is of all nodes that there ever were: one may be gone for good.
+    // The log's quorum counts all nodes that ever joined, so at most one node may leave for good. Below four
+    // nodes, none may.
     let mut stays = scenario.topology.nodes < 4;
     if kinds.contains(&"membership") && !stays && classes.chance(0.3) {
         stays = true;
@@ -293,7 +295,7 @@ fn draw_faults(scenario: &Scenario, swarm: &Swarm, seed: u64, faults: &mut Vec<F
     }
 }
 
-/// One fault of a class, with hosts and amounts drawn.
+/// Draws one fault of a kind, with its targets and amounts.
 pub(crate) fn one(
     scenario: &Scenario,
     kind: &'static str,
@@ -359,7 +361,7 @@ pub(crate) fn one(
     }
 }
 
-/// Another limit for one of the budgets, from an eighth to twice what is written.
+/// Draws another limit for one of the budgets, from an eighth of the configured limit to twice that.
 fn change(scenario: &Scenario, draw: &mut Draw) -> toml::Table {
     let mut set = toml::Table::new();
     let (picked, eighths) = (draw.index(scenario.budgets.len()), draw.range(1, 17));
@@ -379,7 +381,7 @@ fn change(scenario: &Scenario, draw: &mut Draw) -> toml::Table {
             let permits = scaled(whole.burst.grains(), grains);
             set.insert("concurrency".into(), count(permits));
         }
-        // Its length must stay, or it is another quota.
+        // The period must stay the same, or the budget would become another quota.
         Kind::Quota => {
             let number = scaled(whole.tokens.grains(), grains);
             let length = draft.quota.as_ref().map(ToString::to_string);

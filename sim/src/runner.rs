@@ -1,4 +1,4 @@
-//! Many seeds of a scenario, on several threads, and their figures together.
+//! Runs many seeds of a scenario on several threads, and combines their results.
 
 use crate::apart;
 use crate::judge::{SeedResult, Verdict, judge, missed};
@@ -8,26 +8,26 @@ use crate::scenario::{Scenario, Tier, What};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What came of a scenario.
+/// The combined result of a scenario.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// Its name.
+    /// Name of the scenario.
     pub name: String,
-    /// Its title.
+    /// Title of the scenario.
     pub says: String,
-    /// Every seed, in order.
+    /// The results of all seeds, in order.
     pub seeds: Vec<SeedResult>,
-    /// Marks that were wanted and not hit.
+    /// A message for each mark that an assertion requires and that no seed hit.
     pub missed: Vec<String>,
-    /// All marks together.
+    /// The marks of all seeds, added up.
     pub marks: Marks,
 }
 
-/// Lives seeds through on `jobs` threads and tells `done` of each as it ends.
+/// Runs seeds on `jobs` threads, and calls `done` with the result of each.
 ///
 /// # Panics
 ///
-/// If a seed panics: a broken assertion of the core is a finding, and its seed is told.
+/// If a seed panics. A failed assertion of the core is a finding, and the panic message names it.
 #[must_use]
 pub fn run(
     scenario: &Scenario,
@@ -56,7 +56,7 @@ pub fn run(
                 Tier::Network => apart::judge(scenario, seed),
             };
             done(&result);
-            // A million seeds must fit in memory: their marks are kept together.
+            // A million seeds must fit in memory, so their marks are added up at once.
             marks.add(&std::mem::take(&mut result.marks));
             results.push(result);
         }
@@ -89,7 +89,7 @@ pub fn run(
 }
 
 impl Summary {
-    /// The worst verdict of all seeds; a mark that was missed is a failure.
+    /// Returns the worst verdict of all seeds. A missed mark counts as a failure.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         let worst = self.seeds.iter().map(|seed| seed.verdict).max();
@@ -101,7 +101,7 @@ impl Summary {
         }
     }
 
-    /// A figure of every seed that has it.
+    /// Returns the values of a figure over all seeds that have it, sorted.
     fn all(&self, name: &str) -> Vec<f64> {
         let mut all: Vec<f64> = self
             .seeds
@@ -112,26 +112,26 @@ impl Summary {
         all
     }
 
-    /// The median of a figure.
+    /// Returns the median of a figure.
     #[must_use]
     pub fn median(&self, name: &str) -> Option<f64> {
         let all = self.all(name);
         all.get(all.len() / 2).copied()
     }
 
-    /// The least of a figure.
+    /// Returns the least value of a figure.
     #[must_use]
     pub fn least(&self, name: &str) -> Option<f64> {
         self.all(name).first().copied()
     }
 
-    /// The greatest of a figure.
+    /// Returns the greatest value of a figure.
     #[must_use]
     pub fn most(&self, name: &str) -> Option<f64> {
         self.all(name).last().copied()
     }
 
-    /// Events of all seeds.
+    /// Returns the number of events of all seeds.
     #[must_use]
     pub fn events(&self) -> u64 {
         self.seeds.iter().map(|seed| seed.events).sum()

@@ -1,8 +1,8 @@
-//! Scenario files: what is simulated, and what must hold.
+//! Scenario files: they define the fleet, the load, the faults and the assertions.
 //!
-//! A scenario is TOML. Its sections and keys stand once, in [`mod@format`], from
-//! where they are read and documented. Everything that is wrong is told at
-//! once, each with its field, its value and what may be written.
+//! A scenario is a TOML file. All sections and keys are listed in the tables of [`mod@format`], which drive
+//! both the reader and the documentation. The reader reports all problems at once, each with its field, its
+//! value and the allowed values.
 //!
 //! ```
 //! use aliquot_sim::scenario::Scenario;
@@ -47,41 +47,41 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
-/// A scenario that was read and checked.
+/// A scenario that was read and validated.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// What it is called: the file's name without its ending, or a library's name.
+    /// Name of the scenario: the file's name without its extension, or its name in the library.
     pub name: String,
-    /// How long, how often, and what is judged.
+    /// Durations, seeds and the invariants that may be broken.
     pub run: Run,
     /// Nodes, zones and links.
     pub topology: Topology,
-    /// What the cluster is configured with.
+    /// Configuration of the cluster.
     pub lease: Lease,
-    /// The budgets, as they were written and as they were understood.
+    /// The budgets, as written and as validated.
     pub budgets: Vec<(BudgetDraft, Budget)>,
-    /// Who asks.
+    /// Groups of clients, with their load.
     pub clients: Vec<Group>,
-    /// Clocks that are not left to chance, the wider targets first.
+    /// Rules for clocks that are not drawn; those with wider targets come first.
     pub clocks: Vec<ClockRule>,
-    /// What goes wrong.
+    /// Faults.
     pub faults: Vec<Fault>,
-    /// What goes wrong by chance.
+    /// Parameters of faults that are drawn for each seed.
     pub swarm: Option<Swarm>,
-    /// What must hold besides the invariants.
+    /// Assertions, in addition to the invariants.
     pub asserts: Vec<Assert>,
-    /// The file itself.
+    /// Text of the file.
     pub text: String,
-    /// The folder that files which it names are in.
+    /// Folder in which files named by the scenario are looked up.
     pub beside: Option<PathBuf>,
 }
 
 impl Scenario {
-    /// Reads a scenario. Files that it names are looked for in the folder `beside`.
+    /// Reads a scenario. Files that it names are looked up in the folder `beside`.
     ///
     /// # Errors
     ///
-    /// [`Problems`]: everything that is wrong with it.
+    /// Returns [`Problems`], which lists everything that is wrong with it.
     pub fn parse(name: &str, text: &str, beside: Option<&Path>) -> Result<Self, Problems> {
         let root: Table = text.parse().map_err(|error: toml::de::Error| {
             let mut problems = Problems::default();
@@ -112,11 +112,12 @@ impl Scenario {
         }
     }
 
-    /// The budget with these fields changed: the first, or the one that `set` names by `key`.
+    /// Returns a budget with the fields of `set` changed. If `set` has a `key`, it selects the budget;
+    /// otherwise the first budget is changed.
     ///
     /// # Errors
     ///
-    /// What is wrong with the fields, or that there is no such budget.
+    /// Returns a message if a field is invalid or if there is no such budget.
     pub fn changed(&self, set: &Table) -> Result<(BudgetDraft, Budget), String> {
         let named = set.get("key").and_then(Value::as_str);
         let found = match named {
@@ -141,13 +142,13 @@ impl Scenario {
         Ok((draft, budget))
     }
 
-    /// The clients of all groups.
+    /// Returns the number of clients in all groups.
     #[must_use]
     pub fn clients_count(&self) -> usize {
         self.clients.iter().map(|group| group.count).sum()
     }
 
-    /// The groups' names and sizes.
+    /// Returns the names and sizes of all groups.
     #[must_use]
     pub fn groups(&self) -> Vec<(String, usize)> {
         let groups = self.clients.iter();

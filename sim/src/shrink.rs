@@ -1,36 +1,35 @@
-//! Making a failing seed small: fewer faults, fewer clients, less time, as
-//! long as the same thing fails.
+//! Shrinks a failing seed: removes faults, clients and time while the same failure remains.
 
 use crate::judge::{SeedResult, judge_plan};
 use crate::plan::Plan;
 use crate::scenario::{Assert, Scenario, write};
 
-/// What came of it.
+/// The result of shrinking.
 #[derive(Clone, Debug)]
 pub struct Shrunk {
-    /// A scenario that fails by itself.
+    /// Text of a scenario that fails by itself.
     pub text: String,
-    /// What fails.
+    /// The failure.
     pub failure: String,
-    /// Faults before and after.
+    /// Number of faults before and after.
     pub faults: (usize, usize),
-    /// Clients before and after.
+    /// Number of clients before and after.
     pub clients: (usize, usize),
-    /// Nanoseconds of the safety phase before and after.
+    /// Duration of the safety phase in nanoseconds, before and after.
     pub duration: (u64, u64),
-    /// How many runs it took.
+    /// Number of runs that were needed.
     pub runs: usize,
 }
 
-/// What is being made small.
+/// A shrinking run in progress.
 struct Shrinker<'a> {
     asserts: &'a [Assert],
-    /// What failed at first, by its first words.
+    /// The first part of the original failure's message, which identifies the kind of failure.
     failure: String,
     runs: usize,
 }
 
-/// What failed, without the figures that differ from run to run.
+/// Returns the kind of failure, without the numbers that differ between runs.
 fn kind(result: &SeedResult) -> Option<String> {
     let failure = result.failures.first()?;
     let until = failure.find(" at ").or_else(|| failure.find(" within "));
@@ -38,12 +37,12 @@ fn kind(result: &SeedResult) -> Option<String> {
     Some(failure[..until].to_owned())
 }
 
-/// Shrinks a seed that fails. `tell` hears of each step.
+/// Shrinks a failing seed. Calls `tell` after each step.
 ///
 /// # Errors
 ///
-/// That the seed does not fail, or that what is left does not fail any more
-/// once it is written down: then nothing is to be trusted.
+/// Returns a message if the seed does not fail, or if the shrunk scenario no longer fails once it is written
+/// and read again.
 pub fn shrink(
     scenario: &Scenario,
     seed: u64,
@@ -54,7 +53,7 @@ pub fn shrink(
     let failure = kind(&result)
         .ok_or_else(|| format!("seed {seed} does not fail: there is nothing to shrink"))?;
     tell(&format!("seed {seed} fails: {}", result.failures[0]));
-    // An invariant is judged by itself; only what an assertion says needs the assertions.
+    // Invariants are always judged, so assertions are needed only if one of them failed.
     let by_assert = !failure.starts_with("invariant");
     let mut shrinker = Shrinker {
         asserts: if by_assert { &scenario.asserts } else { &[] },
@@ -99,7 +98,7 @@ impl Shrinker<'_> {
         kind(&result).as_ref() == Some(&self.failure)
     }
 
-    /// What came after the breach played no part.
+    /// Cuts off the time after the breach, if the seed still fails without it.
     fn less_time(&mut self, plan: Plan, result: &SeedResult) -> Plan {
         const MORE: u64 = 200_000_000;
         let mut less = plan.clone();
@@ -113,7 +112,7 @@ impl Shrinker<'_> {
         if self.fails(&less) { less } else { plan }
     }
 
-    /// Takes away ever smaller parts of the faults, as long as it fails without them.
+    /// Removes ever smaller parts of the faults while the seed still fails without them.
     fn fewer_faults(&mut self, mut plan: Plan, tell: &mut dyn FnMut(&str)) -> Plan {
         plan.scenario.run.heal = Some(plan.heal());
         let mut part = plan.faults.len().div_ceil(2).max(1);
@@ -141,7 +140,7 @@ impl Shrinker<'_> {
         }
     }
 
-    /// Halves every group as long as it fails, then takes clients one by one.
+    /// Removes clients from each group, half of them first, then fewer at a time, while the seed still fails.
     fn fewer_clients(&mut self, mut plan: Plan, tell: &mut dyn FnMut(&str)) -> Plan {
         for index in 0..plan.scenario.clients.len() {
             let mut step = plan.scenario.clients[index].count.div_ceil(2);
@@ -153,7 +152,8 @@ impl Shrinker<'_> {
                     continue;
                 }
                 *count -= step;
-                // Faults of clients that are gone strike nobody.
+                // A fault whose target names a removed client would be rejected when the scenario is read
+                // again.
                 if self.fails(&less) && is_whole(&less) {
                     plan = less;
                 } else {
@@ -170,7 +170,7 @@ impl Shrinker<'_> {
     }
 }
 
-/// Whether every host that a fault names is there.
+/// Returns true if all hosts that faults name exist.
 fn is_whole(plan: &Plan) -> bool {
     let groups = plan.scenario.groups();
     let there = |target: &crate::scenario::Target| {

@@ -1,15 +1,15 @@
-//! A seed lived through, on the tier that its scenario names.
+//! Runs a seed on the tier that its scenario names.
 
 use crate::plan::Plan;
 use crate::scenario::Tier;
 use crate::world::{Lived, Witness, World};
 
-/// What is looked at besides the verdict, at a price.
+/// Observations in addition to the verdict, each of which costs time ("looks").
 #[derive(Default)]
 pub(crate) struct Looks {
-    /// Whoever sees all that happens.
+    /// Receives everything that happens.
     pub(crate) witness: Option<Box<dyn Witness>>,
-    /// Whether bytes of messages are counted, where that is not free.
+    /// If set, bytes of messages are counted where that costs time.
     pub(crate) bytes: bool,
 }
 
@@ -36,7 +36,8 @@ fn on_network(plan: Plan, looks: Looks) -> Lived {
     crate::network::live(plan, looks.witness)
 }
 
-/// Scenarios of that tier are refused when they are read; one that is made otherwise is not judged.
+/// A scenario of the network tier is rejected when it is read. If one is constructed in another way, it runs
+/// on the kernel tier and its verdict is at best unknown.
 #[cfg(not(feature = "network"))]
 fn on_network(plan: Plan, looks: Looks) -> Lived {
     let mut lived = in_kernel(plan, looks);

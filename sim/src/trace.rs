@@ -1,13 +1,15 @@
-//! The hash of all that happens in a seed.
+//! A hash over everything that happens in a seed.
 
 use crate::world::{Sight, Witness};
 use std::cell::Cell;
 use std::hash::Hasher;
 use std::rc::Rc;
 
-/// Hashes what it sees: every message with all that is in it, its time and its
-/// hosts, the state of every host that heard one, every decision to admit, every
-/// entry and fault, and once a second all books. Clones hash together.
+/// Hashes all events of a run.
+///
+/// The hash covers every message with its contents, time and hosts, and the state of the host that received
+/// it. It also covers every admission, log entry and fault, and once a second the state of all nodes. Clones
+/// share one hash.
 #[derive(Clone, Debug)]
 pub struct Trace {
     hash: Rc<Cell<u64>>,
@@ -24,13 +26,13 @@ impl Default for Trace {
 }
 
 impl Trace {
-    /// The hash so far, in hexadecimal.
+    /// Returns the hash so far, in hexadecimal.
     #[must_use]
     pub fn hash(&self) -> String {
         format!("{:016x}", self.hash.get())
     }
 
-    /// How much it has seen.
+    /// Returns the number of events hashed so far.
     #[must_use]
     pub fn sights(&self) -> u64 {
         self.sights.get()
@@ -50,7 +52,7 @@ impl Witness for Trace {
     }
 }
 
-/// FNV-1a, word by word of eight bytes: the same on every machine of one width.
+/// FNV-1a over words of eight bytes. Gives the same hash on all machines with the same `usize` width.
 #[derive(Clone, Debug)]
 pub struct Fold(u64);
 

@@ -1,20 +1,20 @@
-//! A seed, lived through: a deterministic world over the core's machines.
+//! The kernel tier: runs a seed deterministically, on the core's state machines.
 //!
-//! Every event has a true time; every host sees only its own clocks. There is
-//! one thread and no clock, and all chance is drawn by name ([`crate::draw`]),
-//! so the same seed gives the same events in the same order.
+//! Every event has a true time, and every host sees only its own clocks. The simulation has one thread and
+//! reads no real clock. Random numbers are drawn by name ([`crate::draw`]). Therefore the same seed gives the
+//! same events in the same order.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
-//! | `clock`, `net`, `log` | hosts' clocks, links, and the replicated log |
-//! | `coordinator`, `office`, `desk` | a node: its shell, its leading, its clients |
-//! | `service`, `callers` | a service instance and who calls it |
-//! | `strike` | what goes wrong, and how it ends |
-//! | `operator` | who writes budgets |
-//! | `looks`, `marking` | what the oracle is shown; what is marked of it |
-//! | `seen` | what an answer changed, for marks |
-//! | `queue` | what is to happen |
-//! | `relay` | what nodes tell all others |
+//! | `clock`, `net`, `log` | clocks of hosts, links, and the replicated log |
+//! | `coordinator`, `office`, `desk` | a node: its shell, its work as leader, and its clients |
+//! | `service`, `callers` | a service instance and its callers |
+//! | `strike`, `mend` | injects faults, and recovers them |
+//! | `operator` | submits budgets and configuration |
+//! | `looks`, `marking` | passes the state of hosts to the oracle, and counts marks |
+//! | `seen` | compares a client's lease before and after an answer, for marks |
+//! | `queue` | the events to come |
+//! | `relay` | messages that nodes send to all others, and relay |
 
 mod asks;
 pub(crate) mod begin;
@@ -67,7 +67,7 @@ pub(crate) struct Process {
     number: u32,
     up: bool,
     paused_until: u64,
-    /// Its machine is there and says at once that nobody listens.
+    /// If the process is down: the machine is up and refuses connections at once.
     refuses: bool,
 }
 
@@ -85,7 +85,7 @@ impl Process {
     }
 }
 
-/// A seed being lived through.
+/// A simulation in progress ("world").
 pub struct World {
     plan: Plan,
     seed: u64,
@@ -96,41 +96,41 @@ pub struct World {
     net: Net,
     nodes: Vec<Coordinator>,
     services: Vec<Service>,
-    /// The keys that clients ask for, with the budget that each falls under.
+    /// The keys that clients use.
     keys: Vec<Key>,
     claims: Vec<Budget>,
-    /// What operators wrote last of each key's limit.
+    /// The latest limit of each key that an operator has submitted.
     limits: Vec<aliquot_core::share::Share>,
     oracle: Oracle,
     marks: Marks,
     course: Course,
     operator: Operator,
     requests: Requests,
-    /// Which node each life belongs to.
+    /// The node of each incarnation.
     lives: BTreeMap<Incarnation, usize>,
-    /// What was admitted centrally: by which life, to which question.
+    /// Admissions in central mode: the deciding incarnation, the client's edge and the request.
     decided: std::collections::BTreeSet<(
         Incarnation,
         aliquot_core::unit::Edge,
         aliquot_core::unit::RequestId,
     )>,
-    /// What the last refusal said.
+    /// Set if the last attempt sent its request to a node instead of refusing it.
     just_asked: bool,
     retry_after: u64,
     callers_until: u64,
-    /// Faults that last, with the hosts that they struck.
+    /// Active faults, with the affected hosts.
     active: BTreeMap<usize, Vec<usize>>,
-    /// Until when what has befallen so far lasts at least.
+    /// True time until which the faults injected so far last at least.
     lasts: u64,
     clones: usize,
     applied: u64,
     events: u64,
     stopped: bool,
-    /// All has been well for a while after the last fault.
+    /// Set once everything has been well for a while after the last fault.
     healed: bool,
     measures_bytes: bool,
     skew_from: Vec<(u64, i64)>,
-    /// Since when nobody is in office, as far as anybody has looked.
+    /// True time since which no node has been the ready leader, as of the last look.
     vacant: Option<u64>,
     witness: Option<Box<dyn Witness>>,
 }
@@ -146,22 +146,22 @@ impl std::fmt::Debug for World {
 }
 
 impl World {
-    /// Counts the bytes of messages: slower, and changes nothing else.
+    /// Counts the bytes of messages as well. This costs time and changes nothing else.
     #[must_use]
     pub const fn measuring_bytes(mut self) -> Self {
         self.measures_bytes = true;
         self
     }
 
-    /// Shows everything that happens to a witness.
+    /// Passes everything that happens to a witness.
     #[must_use]
     pub fn witnessed_by(mut self, witness: Box<dyn Witness>) -> Self {
         self.witness = Some(witness);
         self
     }
 
-    /// Lives the seed through: the safety phase, then the healing phase. It
-    /// ends early at a breach of something that must hold.
+    /// Runs the safety phase, then the healing phase. Ends early if an invariant is broken that the scenario
+    /// does not allow to be broken.
     #[must_use]
     pub fn live(mut self) -> Lived {
         let (end, heal) = (self.plan.scenario.run.duration, self.plan.heal());
@@ -228,7 +228,7 @@ impl World {
         }
     }
 
-    /// A process that does not run finds everything waiting when it does.
+    /// Postpones an event of a paused process until the pause ends.
     fn wait_for(&mut self, host: usize, event: Event) {
         let until = self.paused(host).unwrap_or(self.now);
         let message = matches!(event, Event::Deliver { .. });
@@ -239,7 +239,7 @@ impl World {
     fn ring(&mut self, host: usize, process: u32, timer: Timer) {
         if self.process(host) != Some(process) {
             if let (0, false, None) = (process, self.hosts.is_node(host), self.process(host)) {
-                // A process that starts late.
+                // The first start of a process that starts late.
                 self.start_service(host - self.hosts.nodes);
             }
             return;
@@ -284,7 +284,7 @@ impl World {
         self.at(self.now.saturating_add(span), event);
     }
 
-    /// Sets a timer of the present process of `host`.
+    /// Sets a timer of the process that runs on `host` now.
     fn set(&mut self, host: usize, span: u64, timer: Timer) {
         if let Some(process) = self.process(host) {
             let slow = if self.net.slow.is_empty() {
@@ -306,7 +306,7 @@ impl World {
     }
 
     fn send(&mut self, from: usize, to: usize, message: Message) {
-        // A clone has its original's memory and nobody's network.
+        // A clone has its original's memory, but no network.
         if from >= self.hosts.count() - self.clones {
             return;
         }
@@ -365,7 +365,7 @@ impl World {
         }
     }
 
-    /// The process that runs on a host, if one does.
+    /// Returns the number of the process that runs on a host, if one does.
     fn process(&self, host: usize) -> Option<u32> {
         let process = self.process_of(host);
         process.up.then_some(process.number)

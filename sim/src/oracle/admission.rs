@@ -1,34 +1,34 @@
-//! What a client was promised when it admitted something.
+//! Admissions and permits, as the oracle sees them.
 
 use aliquot_core::client::Permit;
 use aliquot_core::share::Share;
 use aliquot_core::unit::{BudgetId, Edge, PeriodId, RequestId, Tokens};
 
-/// By what right it was admitted.
+/// The right by which a request was admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Right {
-    /// By a share under a lease, by a booked floor, or by a node in the client's stead.
+    /// A share under a lease, a booked floor, or a node's decision in central mode.
     Booked,
-    /// By the last share, without a lease.
+    /// The last share, kept without a lease (policy `keep`).
     Kept,
-    /// By a part of its own.
+    /// A local part of the client's own, without a lease (policy `local`).
     Local,
-    /// By no limit.
+    /// No limit at all, without a lease (policy `open`).
     Open,
 }
 
 /// An admission.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admission {
-    /// The number of its client; none where a node admitted in a client's stead.
+    /// The number of the client; `None` if a node admitted in central mode.
     pub(crate) client: Option<usize>,
     pub(crate) budget: BudgetId,
-    /// The edge that it was admitted on; none for a floor of a former one.
+    /// The edge on which it was admitted; `None` for a floor of an earlier edge.
     pub(crate) edge: Option<Edge>,
     pub(crate) cost: Tokens,
     pub(crate) period: PeriodId,
     pub(crate) right: Right,
-    /// What is decided by, where it is not booked.
+    /// The share that decided, if the right is not booked.
     pub(crate) share: Share,
 }
 
@@ -39,5 +39,5 @@ pub(crate) enum Flight {
     Central(RequestId),
 }
 
-/// A permit in flight: its client, the process there, and the permit.
+/// A permit in flight, with its client and the process there.
 pub(crate) type Flown = (usize, u32, Flight);

@@ -1,4 +1,4 @@
-//! The checkers of one budget's generation.
+//! The checkers of one budget's generation ("bench").
 
 use super::admission::Admission;
 use super::admission::Flown;
@@ -14,7 +14,7 @@ pub(crate) struct Bench {
     /// Grains of one token.
     pub(crate) grains: u64,
     limit: Limit,
-    /// Tokens per second of the limit as it is written.
+    /// Tokens per second of the limit as configured.
     pub(crate) rate: f64,
     envelope: envelope::Check,
     conservation: conservation::Check,
@@ -36,7 +36,7 @@ impl Bench {
         }
     }
 
-    /// What the book says after an entry.
+    /// Follows the book of the budget after an entry.
     pub(super) fn follow(&mut self, now: u64, generation: &Generation) {
         self.rate = rate_of(generation);
         self.conservation.adds_up(now, generation);
@@ -77,7 +77,7 @@ impl Bench {
         self.envelope.landed(now, over);
     }
 
-    /// What all believe that they may use at this instant, and the levels of it.
+    /// Takes the shares, with their levels, that all holders believe they may use at this instant.
     pub(crate) fn believed(&mut self, now: u64, parts: impl Iterator<Item = Share>) {
         self.conservation.believed(now, self.limit, parts);
     }

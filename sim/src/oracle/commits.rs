@@ -1,4 +1,4 @@
-//! Invariant 4: nothing is used before it is committed.
+//! Invariant 4: no grant is used before it is committed.
 
 use super::Found;
 use super::admission::Admission;
@@ -14,7 +14,8 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    /// A node was `given` this; the log, as far as it is applied anywhere, says `committed`.
+    /// Checks the tokens granted to a node so far. They must be covered by the `committed` ones, as of the
+    /// latest applied entry.
     pub(crate) fn given(
         &mut self,
         now: u64,
@@ -30,7 +31,7 @@ impl Check {
         }
     }
 
-    /// A restart replays the end of the log, and that must change nothing.
+    /// Records a breach: replaying the end of the log after a restart changed the state.
     pub(crate) fn replayed(&mut self, now: u64, node: usize, effects: &[Effect]) {
         self.found.fail(NAME, now, || {
             format!(
@@ -40,13 +41,13 @@ impl Check {
         });
     }
 
-    /// The software that is simulated did what it must never do.
+    /// Records a breach: the simulated software failed in a way that it must never fail.
     #[cfg(feature = "network")]
     pub(crate) fn broke(&mut self, now: u64, what: impl FnOnce() -> String) {
         self.found.fail(NAME, now, what);
     }
 
-    /// Something was admitted of a budget that no log knows.
+    /// Records a breach: a request was admitted for a budget that no applied entry created.
     pub(super) fn unknown_budget(&mut self, now: u64, admission: &Admission) {
         let budget = admission.budget;
         self.found.fail(NAME, now, || {

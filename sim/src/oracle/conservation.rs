@@ -1,4 +1,4 @@
-//! Invariant 2: what all believe they hold is no more than there is.
+//! Invariant 2: the holdings that all hosts believe in are no more than the limit.
 
 use super::{Found, tick};
 use aliquot_core::check::{Holdings, Limit, Limits, TokenAccount};
@@ -45,7 +45,7 @@ impl Check {
     }
 
     pub(super) fn believed(&mut self, now: u64, limit: Limit, parts: impl Iterator<Item = Share>) {
-        // Of a quota and of permits what is spent or in flight is judged by invariant 1.
+        // For quotas and permits, invariant 1 judges what is spent or in flight.
         if self.kind != Kind::Rate {
             return;
         }

@@ -1,8 +1,8 @@
 //! Invariant 7: without a lease, a holder follows its budget's policy exactly.
 //!
-//! `deny` and `floor` admit by what is booked and are judged by invariants 1
-//! to 3. What `keep` and `local` admit is judged here, each holder against the
-//! envelope of its own part; what `open` admits has no bound, and is counted.
+//! Admissions under `deny` and `floor` are booked, so invariants 1 to 3 judge them. Admissions under `keep`
+//! and `local` are judged here, each holder against the envelope of its own part. Admissions under `open`
+//! have no bound and are only counted.
 
 use super::admission::{Admission, Right};
 use super::{Found, tick};
@@ -34,7 +34,7 @@ impl Check {
         }
     }
 
-    /// Whether an admission is one without a lease, which is judged here.
+    /// Judges an admission if it was made without a lease. Returns false if it was booked instead.
     pub(super) fn admitted(&mut self, now: u64, admission: &Admission, grains: u64) -> bool {
         if admission.right == Right::Booked {
             return false;

@@ -1,4 +1,4 @@
-//! Invariant 3: who was reclaimed admits nothing, except on its booked floor.
+//! Invariant 3: a reclaimed incarnation admits nothing more, except from its booked floor.
 
 use super::admission::Admission;
 use super::{Found, tick};
@@ -46,7 +46,7 @@ impl Check {
         }
     }
 
-    /// A client admitted on an edge of which its node has booked nothing.
+    /// Records a breach: a client admitted on an edge for which its node has nothing booked.
     pub(crate) fn unbooked(&mut self, now: u64, what: impl FnOnce() -> String) {
         self.found.fail(NAME, now, what);
     }

@@ -1,4 +1,4 @@
-//! Invariant 11: one bucket that saw everything would have admitted as much.
+//! Invariant 11: one bucket that decides every request would have admitted as much.
 
 use super::{Found, tick};
 use aliquot_core::check::{Dominance, Limit, Limits};
@@ -29,7 +29,7 @@ impl Check {
         self.dominance.admitted(tick(now), cost);
         let verdict = self.dominance.verdict();
         if !verdict.is_pass() {
-            // Its excess counts admissions, not grains.
+            // The excess is a number of admissions, not of grains.
             self.found.hear(NAME, verdict, 1);
         }
     }

@@ -1,4 +1,4 @@
-//! Invariant 6: counters of an edge only grow.
+//! Invariant 6: the counters of an edge only grow.
 
 use super::{Found, tick};
 use aliquot_core::check::Monotone;
@@ -11,7 +11,8 @@ const RETURNED: &str = "returned that went back";
 
 #[derive(Debug)]
 pub(crate) struct Check {
-    /// A quota's counters begin anew with each period, and periods only follow one another.
+    /// A quota's counters start anew with each period, so the period is part of the key. Periods only
+    /// increase.
     counters: Monotone<(Edge, BudgetId, PeriodId), 12>,
     periods: Monotone<(Edge, BudgetId), 1>,
     pub(super) found: Found,
@@ -28,7 +29,7 @@ impl Check {
         }
     }
 
-    /// The counters of an edge as its child knows them.
+    /// Checks the counters of an edge, as its child has them.
     pub(crate) fn seen(&mut self, now: u64, edge: Edge, budget: BudgetId, counters: &Counters) {
         let (given, returned) = (counters.given.to_array(), counters.returned.to_array());
         let mut all = [0; 12];

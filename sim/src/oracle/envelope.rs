@@ -1,4 +1,4 @@
-//! Invariant 1: the envelope, of each kind of budget.
+//! Invariant 1: the envelope, for each kind of budget.
 
 use super::admission::Flown;
 use super::{Found, tick};
@@ -49,7 +49,7 @@ impl Check {
         }
     }
 
-    /// A period began: tokens of the one before are dead by `ends`.
+    /// Starts a quota's period. Tokens of the previous period must not be used after `ends`.
     pub(super) fn stamped(&mut self, ends: u64, period: PeriodId) {
         if let Of::Quota(check, running) = &mut self.of
             && period > *running
@@ -89,7 +89,7 @@ impl Check {
         }
     }
 
-    /// Tokens by which the worst window stays under its bound; negative if it does not.
+    /// Returns the slack of the worst window in tokens; negative if the envelope is broken.
     pub(super) fn slack(&self) -> Option<f64> {
         match &self.of {
             Of::Rate(check) => Some(check.report().slack as f64 / self.grains as f64),

@@ -1,17 +1,17 @@
-//! Invariant 8: a bounded time after the last fault everything has recovered.
+//! Invariant 8: everything recovers within a bounded time after the last fault.
 
 use super::Found;
 
 const NAME: (u8, &str) = (8, "healing");
 
-/// How well a world is at an instant.
+/// The state of a whole simulation at an instant, as far as recovery is concerned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Health {
-    /// Leaders in office.
+    /// Number of ready leaders.
     pub(crate) leaders: usize,
     /// Clients that should have a lease and have none.
     pub(crate) unleased: Vec<usize>,
-    /// Lives in the book that no node lives.
+    /// Number of incarnations in the book ("ghosts") that are not the current incarnation of any node.
     pub(crate) ghosts: usize,
 }
 
@@ -21,25 +21,25 @@ impl Health {
     }
 }
 
-/// When the last fault was over, and when the world was well.
+/// Records when the last fault was over, and since when everything has been well.
 #[derive(Debug, Default)]
 pub(crate) struct Healing {
-    /// The last fault was over.
+    /// True time at which the last fault was over.
     since: Option<u64>,
-    /// By when it must be well.
+    /// True time by which everything must be well.
     by: u64,
-    /// Since when it has been well without a break.
+    /// True time since which everything has been well without interruption.
     well: Option<u64>,
     pub(super) found: Found,
 }
 
 impl Healing {
-    /// The last fault is over; so long may it take.
+    /// Starts the check when the last fault is over. Recovery may take `within`.
     pub(crate) const fn begin(&mut self, now: u64, within: u64) {
         (self.since, self.by, self.well) = (Some(now), now.saturating_add(within), None);
     }
 
-    /// `name` names hosts.
+    /// Checks the state at an instant. `name` names hosts.
     pub(crate) fn look(&mut self, now: u64, health: &Health, name: &dyn Fn(usize) -> String) {
         let Some(since) = self.since else { return };
         if health.is_well() {
@@ -62,14 +62,14 @@ impl Healing {
         }
     }
 
-    /// Whether it has been well for so long that nothing more is to be learned.
+    /// Returns true once everything has been well for so long that nothing more can be learned.
     pub(crate) fn is_over(&self, now: u64) -> bool {
         const CALM: u64 = 5_000_000_000;
         let well = self.well.filter(|_| self.since.is_some());
         well.is_some_and(|since| now - since >= CALM)
     }
 
-    /// How long it took to be well for good, in nanoseconds.
+    /// Returns the time from the last fault until everything was well for good, in nanoseconds.
     pub(crate) fn took(&self) -> Option<u64> {
         Some(self.well?.saturating_sub(self.since?))
     }

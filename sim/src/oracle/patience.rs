@@ -1,4 +1,4 @@
-//! Invariant 5: a leader waits a lease in office before it proposes a reclaim.
+//! Invariant 5: a leader waits for a lease after it became ready before it proposes a reclaim.
 
 use super::Found;
 use aliquot_core::command::Changes;
@@ -12,7 +12,8 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    /// A round is proposed by a leader that has been in office for so long, where a lease is so long.
+    /// Checks a round that a leader proposes. `since` is the time for which the leader has been ready,
+    /// `lease` the duration of a lease.
     pub(crate) fn proposed(
         &mut self,
         now: u64,

@@ -1,50 +1,50 @@
-//! `[[assert]]`: what must hold besides the invariants.
+//! `[[assert]]`: assertions in addition to the invariants.
 
 use super::fields::{Fields, part};
 use super::format::METRICS;
 use aliquot_core::budget::grammar;
 use toml::Value;
 
-/// What is looked at.
+/// The subject of an assertion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// An invariant, by the name that files use, in the window.
+    /// An invariant, by name, which must not be broken in the window.
     Never(String),
-    /// A figure of the end of the healing phase.
+    /// A figure at the end of the healing phase.
     AfterHeal(&'static str),
-    /// A figure of the window.
+    /// A figure over the window.
     Metric(&'static str),
-    /// A mark, over all seeds.
+    /// A mark, which some seed must hit.
     Sometimes(String),
 }
 
-/// A bound of a figure.
+/// A bound on a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
-    /// As the figure is; spans in seconds.
+    /// A value in the figure's own unit; spans are in seconds.
     Plain(f64),
-    /// So many times the rate of the budget.
+    /// A multiple of the budget's rate.
     OfRate(f64),
 }
 
 /// One assertion.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Assert {
-    /// What is looked at.
+    /// The subject.
     pub what: What,
-    /// The least, as it was written.
+    /// The lower bound, inclusive.
     pub at_least: Option<Bound>,
-    /// The most.
+    /// The upper bound, inclusive.
     pub at_most: Option<Bound>,
-    /// The window's begin, in nanoseconds of true time.
+    /// Begin of the window, in nanoseconds of true time.
     pub from: u64,
-    /// Its end.
+    /// End of the window.
     pub to: u64,
-    /// Only these clients.
+    /// Name of a client group; if set, only its clients count.
     pub group: Option<String>,
-    /// Whose figures, if not the first budget's.
+    /// The key whose figures count; the first budget's if `None`.
     pub key: Option<String>,
-    /// As it stands in the file, for messages.
+    /// The assertion in words, for messages.
     pub says: String,
 }
 

@@ -1,4 +1,4 @@
-//! `[[fault]]`, `[swarm]`, and whom they strike.
+//! `[[fault]]` and `[swarm]`, and the targets of faults.
 
 use super::fields::Fields;
 use super::format::FAULTS;
@@ -6,7 +6,7 @@ use super::load::node_number;
 use aliquot_budgets::nearest;
 use toml::Table;
 
-/// Hosts, as a file names them.
+/// Hosts, as a scenario file names them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// All nodes and clients.
@@ -15,30 +15,30 @@ pub enum Target {
     Nodes,
     /// All clients.
     Clients,
-    /// A node, from 0.
+    /// A node, numbered from 0.
     Node(usize),
-    /// A group of clients.
+    /// A group of clients, by name.
     Group(String),
-    /// One client of a group, from 0.
+    /// One client of a group, numbered from 0.
     Client(String, usize),
-    /// What is in a zone.
+    /// All hosts in a zone.
     Zone(String),
-    /// One of those, drawn.
+    /// One host of the inner target, drawn at random.
     OneOf(Box<Target>),
-    /// The greatest number of nodes that is no majority, drawn.
+    /// The largest minority of the nodes, drawn at random.
     Minority,
-    /// The node in office when it strikes.
+    /// The ready leader at the time of the fault.
     Leader,
-    /// Some other node.
+    /// A node other than the leader, drawn at random.
     Follower,
 }
 
 impl Target {
-    /// Reads a target; `groups` are the groups there are.
+    /// Parses a target. `groups` lists the names and sizes of all groups of clients.
     ///
     /// # Errors
     ///
-    /// What it may be.
+    /// Returns a message that names the allowed targets.
     pub fn parse(
         text: &str,
         nodes: usize,
@@ -102,7 +102,8 @@ impl Target {
         })
     }
 
-    /// How wide it is, for what goes before what: the narrower the less.
+    /// Returns the width of the target, for the precedence of clock rules: narrower targets override wider
+    /// ones.
     pub(super) const fn width(&self) -> u8 {
         match self {
             Self::Node(_) | Self::Client(..) => 0,
@@ -114,7 +115,7 @@ impl Target {
     }
 }
 
-/// As a file would write it.
+/// Formats the target as a scenario file writes it.
 impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -140,42 +141,42 @@ fn listed(names: &[String]) -> String {
     }
 }
 
-/// A fault that a file names.
+/// A fault of a scenario file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
-    /// One of the format's kinds.
+    /// One of [`FAULTS`].
     pub kind: &'static str,
-    /// When, first.
+    /// True time of the first occurrence, in nanoseconds.
     pub at: u64,
-    /// How often again.
+    /// Interval between occurrences; `None` if it occurs once.
     pub every: Option<u64>,
-    /// How often at most.
+    /// Maximum number of occurrences.
     pub times: u64,
-    /// How long it lasts.
+    /// Duration of an occurrence.
     pub lasts: u64,
-    /// Whom it strikes; empty for all.
+    /// Hosts that are hit; empty for all of them.
     pub target: Vec<Target>,
-    /// The other side; empty for all others.
+    /// The other side of a link fault; empty for all other hosts.
     pub to: Vec<Target>,
-    /// Whether clients stay on the side of their node.
+    /// If true, clients are on the same side as their home node.
     pub with_clients: bool,
-    /// How many messages.
+    /// Fraction of messages that are affected.
     pub amount: f64,
-    /// How long, or by how much.
+    /// Delay or clock step, in nanoseconds.
     pub by: i64,
-    /// The rate of a clock, in ppm.
+    /// Rate of the clock relative to true time, in ppm.
     pub ppm: i64,
-    /// How often a strobe steps.
+    /// Period of a strobe.
     pub period: u64,
-    /// Whether it is the wall clock.
+    /// If true, the fault steps the wall clock; otherwise the boot clock.
     pub wall: bool,
-    /// Whether a node joins instead of leaving.
+    /// If true, the node joins; otherwise it leaves.
     pub joins: bool,
-    /// Fields of a budget that change.
+    /// Budget fields to change.
     pub set: Table,
 }
 
-/// Faults that only the kernel tier knows, and why.
+/// Faults that only the kernel tier supports, with the reason.
 pub(super) const NOT_ON_NETWORK: &[(&str, &str)] = &[
     ("reorder", "a connection keeps its order"),
     ("membership", "its nodes neither join nor leave"),
@@ -235,7 +236,7 @@ impl Fault {
     }
 }
 
-/// A rate in ppm, in the steps in which readings stay exact.
+/// Reads a rate in ppm. It must be a multiple of 100, so that clock readings are exact.
 pub(super) fn ppm(fields: &Fields<'_>) -> i64 {
     let ppm = fields.number("ppm");
     if ppm % 100.0 != 0.0 {
@@ -244,26 +245,26 @@ pub(super) fn ppm(fields: &Fields<'_>) -> i64 {
     ppm as i64
 }
 
-/// Faults that are drawn for each seed.
+/// Parameters for faults that are drawn for each seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Swarm {
-    /// The classes.
+    /// The kinds of faults to draw from.
     pub kinds: Vec<&'static str>,
-    /// How likely one is left out.
+    /// Probability that a seed leaves a kind out.
     pub omit: f64,
-    /// The mean time between two.
+    /// Mean time between two faults.
     pub every: u64,
-    /// When they begin.
+    /// True time at which faults begin.
     pub from: u64,
-    /// How long one lasts at most.
+    /// Maximum duration of a fault.
     pub longest: u64,
-    /// Nodes, the end not included.
+    /// Number of nodes, as a half-open range.
     pub nodes: Option<(u64, u64)>,
-    /// Groups of clients that a seed keeps, the end not included.
+    /// Number of client groups that a seed keeps, as a half-open range.
     pub groups: Option<(u64, u64)>,
-    /// Clients of all groups that a seed keeps, the end not included.
+    /// Number of clients in all groups together, as a half-open range.
     pub clients: Option<(u64, u64)>,
-    /// Whether loads are drawn, too.
+    /// If true, the load of each group is drawn as well.
     pub load: bool,
 }
 

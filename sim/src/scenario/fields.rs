@@ -1,4 +1,4 @@
-//! Reading a section by the table of the format.
+//! Reads the fields of a section, as the format's table defines them.
 
 use super::format::{Default, Key, Section, Shape};
 use super::problem::Problems;
@@ -7,16 +7,16 @@ use aliquot_core::budget::grammar;
 use std::cell::RefCell;
 use toml::{Table, Value};
 
-/// What a value was read as.
+/// A value that was read.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Read {
-    /// Nanoseconds, or with a sign.
+    /// A duration in nanoseconds.
     Nanos(u64),
     Shift(i64),
     Whole(u64),
-    /// A number, a part of one, or requests per second.
+    /// A number, a fraction, or requests per second.
     Number(f64),
-    /// From, and to, the end not included.
+    /// A half-open range.
     Range(u64, u64),
     Texts(Vec<String>),
     Flag(bool),
@@ -24,7 +24,7 @@ pub(super) enum Read {
     Table(Table),
 }
 
-/// One section of a file, at `place`.
+/// One section of a file. `place` names it in messages.
 #[derive(Debug)]
 pub(super) struct Fields<'a> {
     section: &'static Section,
@@ -34,7 +34,7 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Opens a section; keys that there are not are problems.
+    /// Opens a section. Unknown keys are reported as problems.
     pub(super) fn open(
         section: &'static Section,
         place: String,
@@ -68,7 +68,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Takes note that what stands at `name` is wrong.
+    /// Reports that the value of `name` is wrong.
     pub(super) fn refuse(&self, name: &str, allowed: impl Into<String>) {
         let value = self.table.get(name).map(Value::to_string);
         let field = format!("{}.{name}", self.place);
@@ -76,7 +76,7 @@ impl<'a> Fields<'a> {
         problems.add(&field, value.unwrap_or_default(), allowed);
     }
 
-    /// Whether something is written there.
+    /// Returns true if the file sets this key.
     pub(super) fn has(&self, name: &str) -> bool {
         self.table.contains_key(name)
     }
@@ -149,7 +149,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A range, the end not included.
+    /// Returns a half-open range.
     pub(super) fn range(&self, name: &str) -> Option<(u64, u64)> {
         match self.read(name)? {
             Read::Range(from, to) => Some((from, to)),
@@ -191,7 +191,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A default, as if it had been written.
+/// Converts a default of the table to a TOML value.
 fn written(shape: &Shape, text: &str) -> Value {
     let number = || text.parse().map(Value::Integer);
     match shape {
@@ -202,7 +202,7 @@ fn written(shape: &Shape, text: &str) -> Value {
     }
 }
 
-/// What a value is by its shape, if it is that.
+/// Reads a value by its shape. Returns `None` if it does not have that shape.
 pub(super) fn read(shape: &Shape, value: &Value) -> Option<Read> {
     let within = |number: f64, least: f64, most: f64| {
         (number >= least && number <= most).then_some(Read::Number(number))
@@ -255,7 +255,7 @@ fn nanos(text: &str) -> Option<u64> {
     grammar::span(text).map(|span| span.nanos())
 }
 
-/// The nanoseconds of a span that stands in the table.
+/// Parses a span that the table itself contains.
 fn nanos_of(text: &str) -> u64 {
     nanos(text).unwrap_or_default()
 }
@@ -276,7 +276,7 @@ fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// `"30%"` or a number.
+/// Parses `"30%"` or a number.
 pub(super) fn part(value: &Value) -> Option<f64> {
     match value.as_str() {
         Some(text) => {
@@ -287,7 +287,7 @@ pub(super) fn part(value: &Value) -> Option<f64> {
     }
 }
 
-/// Requests per second.
+/// Parses a rate as requests per second.
 pub(super) fn rate(text: &str) -> Option<f64> {
     const MOST: f64 = 10_000_000.0;
     let frequency = grammar::frequency(text)?;
@@ -295,7 +295,7 @@ pub(super) fn rate(text: &str) -> Option<f64> {
     (per_second <= MOST).then_some(per_second)
 }
 
-/// `"3..7"`, whose end counts if `more` is 1, or one number.
+/// Parses `"3..7"` or one number as a half-open range. The end counts if `more` is 1.
 fn range(value: &Value, more: u64) -> Option<(u64, u64)> {
     if let Some(one) = value.as_integer() {
         let one = u64::try_from(one).ok()?;
@@ -304,7 +304,7 @@ fn range(value: &Value, more: u64) -> Option<(u64, u64)> {
     seeds(value.as_str()?, more)
 }
 
-/// `"0..64"`, or `"7"`.
+/// Parses `"0..64"` or `"7"` as a half-open range. The end counts if `more` is 1.
 pub(super) fn seeds(text: &str, more: u64) -> Option<(u64, u64)> {
     let Some((from, to)) = text.split_once("..") else {
         let one: u64 = text.trim().parse().ok()?;

@@ -1,44 +1,45 @@
-//! The format's table: every section and key, what it may be, what it is when
-//! nothing is written, and what it means. The reader and `explain-format` both
-//! live off it, so neither can know a key that the other does not.
+//! The table of the format: every section and key, with the allowed values, the default and a description.
+//!
+//! Both the reader and `explain-format` are driven by this table, so neither can know a key that the other
+//! does not.
 
 mod table;
 
 pub use table::SECTIONS;
 
-/// What a value may be.
+/// The allowed values of a key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Shape {
-    /// A span with its unit, from `least` to `most`, as texts.
+    /// A duration with a unit, from `least` to `most`, which are durations as text.
     Span {
-        /// The shortest.
+        /// The shortest duration.
         least: &'static str,
-        /// The longest.
+        /// The longest duration.
         most: &'static str,
     },
-    /// A span that may have a sign.
+    /// A duration with a unit and an optional sign.
     Shift,
     /// A whole number.
     Whole {
-        /// The least.
+        /// The least number.
         least: u64,
-        /// The greatest.
+        /// The greatest number.
         most: u64,
     },
     /// A number.
     Number {
-        /// The least.
+        /// The least number.
         least: f64,
-        /// The greatest.
+        /// The greatest number.
         most: f64,
     },
-    /// A part of something: `"30%"`, or a number from 0 to 1.
+    /// A fraction: `"30%"`, or a number from 0 to 1.
     Part,
-    /// Tokens or requests per span: `"400/s"`.
+    /// Tokens or requests per duration: `"400/s"`.
     Rate,
-    /// Seeds: `"0..64"` (the end not included), or one number.
+    /// Seeds: `"0..64"`, without the end, or one number.
     Seeds,
-    /// Whole numbers from one to another, both included: `"3..7"`, or one number.
+    /// A range of whole numbers with both ends, `"3..7"`, or one number.
     Range,
     /// One of these words.
     Word(&'static [&'static str]),
@@ -50,51 +51,51 @@ pub enum Shape {
     Texts,
     /// `true` or `false`.
     Flag,
-    /// A list of `[span, rate]` pairs, such as `[["0s", "10/s"], ["30s", "1000/s"]]`.
+    /// A list of pairs of time and rate, such as `[["0s", "10/s"], ["30s", "1000/s"]]`.
     Points,
     /// A table of fields of a budget.
     Budget,
 }
 
-/// What a key is when nothing is written.
+/// The default of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Default {
-    /// Something must be written.
+    /// There is no default: the key is required.
     Required,
-    /// Nothing; the text says what that means.
+    /// No value. The text says what its absence means.
     Nothing(&'static str),
-    /// This, read as if it had been written.
+    /// This value, read as if the file contained it.
     Is(&'static str),
 }
 
-/// One key.
+/// One key of a section.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// Its name.
+    /// Name of the key.
     pub name: &'static str,
-    /// What may be written.
+    /// Allowed values.
     pub shape: Shape,
-    /// What it is when nothing is.
+    /// Default.
     pub default: Default,
-    /// What it means.
+    /// Description.
     pub says: &'static str,
 }
 
 /// One section.
 #[derive(Clone, Copy, Debug)]
 pub struct Section {
-    /// As it is written: `run`, `clients`.
+    /// Name of the section, such as `run` or `clients`.
     pub name: &'static str,
-    /// How it stands in a file.
+    /// Heading of the section, as a file writes it.
     pub heading: &'static str,
-    /// What it is for.
+    /// Description.
     pub says: &'static str,
-    /// Its keys; none for a section that is a budget's.
+    /// Keys of the section; empty if its fields are those of a budget.
     pub keys: &'static [Key],
 }
 
 impl Shape {
-    /// What may be written, to be read after "must be".
+    /// Describes the allowed values, in words that follow "must be".
     #[must_use]
     pub fn allowed(&self) -> String {
         match self {
@@ -122,7 +123,7 @@ impl Shape {
     }
 }
 
-/// The invariants that a run judges by itself, by the names that files use.
+/// The invariants that every run judges, by the names that files use.
 pub const INVARIANTS: &[&str] = &[
     "envelope",
     "conservation",
@@ -162,7 +163,8 @@ pub const FAULTS: &[&str] = &[
     "store_error",
 ];
 
-/// What breaks the contract by itself, or takes hosts that nobody has said are there.
+/// Kinds that a hunt does not try, because Aliquot makes no promises under them or because they need hosts
+/// that the scenario does not have.
 pub const BEYOND: &[&str] = &["vm_pause", "membership", "clone_client"];
 
 /// Every shape of load.
@@ -179,7 +181,7 @@ pub const LOADS: &[&str] = &[
     "trace",
 ];
 
-/// What can be measured, by the names that asserts use.
+/// Every figure, by the name that assertions use.
 pub const METRICS: &[&str] = &[
     "admitted",
     "utilisation",
@@ -202,7 +204,7 @@ pub const METRICS: &[&str] = &[
     "breaches",
 ];
 
-/// The section of that name.
+/// Returns the section with that name.
 #[must_use]
 pub fn section(name: &str) -> Option<&'static Section> {
     SECTIONS.iter().find(|section| section.name == name)

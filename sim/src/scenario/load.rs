@@ -1,114 +1,116 @@
-//! `[[clients]]`: who asks, when, and how much.
+//! `[[clients]]`: groups of clients and their load.
 
 use super::fields::{Fields, rate};
 use std::path::Path;
 
-/// How the load of a client changes over time. Rates are requests per second,
-/// instants and spans nanoseconds of true time.
+/// The load of a client over time.
+///
+/// Rates are in requests per second, instants and durations in nanoseconds of true time. "The rate" is
+/// [`Group::rate`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
-    /// Always the same.
+    /// The rate, always.
     Constant,
-    /// From the rate to `to` between `at` and `at + over`.
+    /// From the rate to `to`, linearly, between `at` and `at + over`.
     Ramp {
-        /// Where it goes.
+        /// The final rate.
         to: f64,
-        /// When it begins.
+        /// Begin of the ramp.
         at: u64,
-        /// How long it takes.
+        /// Duration of the ramp.
         over: u64,
     },
     /// The rate until `at`, then `to`.
     Step {
-        /// What it becomes.
+        /// The rate after the step.
         to: f64,
-        /// When.
+        /// Time of the step.
         at: u64,
     },
-    /// `to` from `at` for `over`, else the rate.
+    /// `to` from `at` for `over`, otherwise the rate.
     Spike {
-        /// What it becomes.
+        /// The rate during the spike.
         to: f64,
-        /// When.
+        /// Begin of the spike.
         at: u64,
-        /// How long.
+        /// Duration of the spike.
         over: u64,
     },
-    /// Around the rate, by `swing` of it, in periods of `over`.
+    /// A sine wave around the rate, with the amplitude `swing` and the period `over`.
     Sine {
-        /// The part of the rate that it moves by.
+        /// The amplitude, as a fraction of the rate.
         swing: f64,
         /// The period.
         over: u64,
     },
-    /// The rate for `on`, nothing for `off`, from `at` on.
+    /// The rate for `on`, then nothing for `off`, in turns from `at` on. Nothing before `at`.
     OnOff {
-        /// How long it is on.
+        /// Duration of the load in each turn.
         on: u64,
-        /// How long it is off.
+        /// Duration of the silence in each turn.
         off: u64,
-        /// When it is first on.
+        /// Begin of the first turn.
         at: u64,
     },
-    /// A jump from the rate to `to` at `at` that dies down with the time `over`.
+    /// A jump from the rate to `to` at `at`, which decays exponentially.
     FlashCrowd {
         /// The peak.
         to: f64,
-        /// When.
+        /// Time of the jump.
         at: u64,
-        /// The time in which it falls to 37 %.
+        /// Time constant: after it, 37 % of the jump is left.
         over: u64,
     },
-    /// The rate on average, with gaps of a heavy tail.
+    /// The rate on average, with heavy-tailed gaps between requests.
     Pareto {
-        /// The tail's exponent, above 1.
+        /// Exponent of the tail, above 1.
         alpha: f64,
     },
-    /// Every `over` it moves by up to `swing` of itself, up or down.
+    /// A random walk: every `over`, the rate changes by up to the fraction `swing` of itself.
     Walk {
-        /// The part of itself that it moves by.
+        /// Maximum change, as a fraction of the present rate.
         swing: f64,
-        /// How often.
+        /// Interval between changes.
         over: u64,
     },
-    /// The rate from each instant on.
+    /// A sequence of times, each with the rate from then on.
     Trace(Vec<(u64, f64)>),
 }
 
 /// A group of service instances.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// Its name; its clients are `name-1`, `name-2`, …
+    /// Name of the group; its clients are `name-1`, `name-2`, …
     pub name: String,
-    /// How many.
+    /// Number of clients.
     pub count: usize,
-    /// Their zone, if one is named.
+    /// Zone of the clients, if the file names one.
     pub zone: Option<String>,
-    /// The node they go to first, from 0, if one is named.
+    /// The node that the clients connect to first, numbered from 0, if the file names one.
     pub home: Option<usize>,
-    /// The key they ask for, if it is not the first budget's.
+    /// The key that the clients use; the first budget's if `None`.
     pub key: Option<String>,
-    /// How the load changes.
+    /// The shape of the load.
     pub shape: Shape,
     /// Requests per second and client.
     pub rate: f64,
-    /// Every rate is so many times what is written.
+    /// Factor that is applied to all rates of the load.
     pub times: f64,
-    /// Whether requests come in step.
+    /// If true, requests arrive at regular intervals; otherwise at random.
     pub in_step: bool,
-    /// How much later the first one comes.
+    /// Delay of the first request.
     pub phase: u64,
-    /// Callers of a closed loop; `None` for an open one.
+    /// Number of callers of a closed loop, per client; `None` for an open loop.
     pub flows: Option<u64>,
-    /// So many wait at each client.
+    /// Maximum number of callers of an open loop that wait at each client.
     pub waiting: u64,
     /// Tokens per request.
     pub cost: u64,
-    /// How long permits are held, on average.
+    /// Mean time for which a permit is held.
     pub hold: u64,
-    /// When the processes start.
+    /// True time at which the processes start.
     pub start: u64,
-    /// When callers stop.
+    /// True time at which callers stop.
     pub stop: u64,
 }
 
@@ -145,7 +147,7 @@ impl Group {
 }
 
 impl Group {
-    /// Until when nobody asks, if that is known.
+    /// Returns the time until which the group sends no requests, if it is silent now and that time is known.
     pub(crate) const fn silent_until(&self, now: u64) -> Option<u64> {
         match self.shape {
             Shape::OnOff { at, .. } if now < at => Some(at),
@@ -254,7 +256,7 @@ fn point(line: &str) -> Option<(u64, f64)> {
     fits.then_some(((at * 1e9) as u64, per_second))
 }
 
-/// The number from 0 of the node `n1`, `n2`, …
+/// Returns the number of the node `n1`, `n2`, …, counted from 0.
 pub(super) fn node_number(name: &str) -> Option<usize> {
     let number: usize = name.strip_prefix('n')?.parse().ok()?;
     number.checked_sub(1)

@@ -1,15 +1,15 @@
-//! What is wrong with a scenario: the field, what is written there, what may be.
+//! Problems of a scenario file: the field, its value and the allowed values.
 
 use std::fmt;
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where: `clients[2].rate`.
+    /// The field, such as `clients[2].rate`.
     pub field: String,
-    /// What is written there; empty if nothing is.
+    /// The value in the file; empty if there is none.
     pub value: String,
-    /// What may be, to be read after "must be", or what else is wrong.
+    /// The allowed values or the problem, in words.
     pub allowed: String,
 }
 
@@ -27,12 +27,12 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that is wrong with a scenario; nothing was run.
+/// All problems of a scenario file. Nothing was run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problems(pub Vec<Problem>);
 
 impl Problems {
-    /// Takes note of one more.
+    /// Adds a problem. Long values are shortened.
     pub fn add(&mut self, field: &str, value: impl fmt::Display, allowed: impl Into<String>) {
         const VALUE_CHARS_MAX: usize = 80;
         let value = value.to_string();
@@ -45,7 +45,7 @@ impl Problems {
             value: short,
             allowed: allowed.into(),
         };
-        // A value that is looked at twice is wrong once.
+        // A value that is read twice is still one problem.
         if !self.0.contains(&problem) {
             self.0.push(problem);
         }

@@ -1,4 +1,4 @@
-//! Reading a whole file: its sections, what they name of each other, its budgets.
+//! Reads a whole file: its sections, the references between them, and its budgets.
 
 use super::fault::NOT_ON_NETWORK;
 use super::fields::Fields;
@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::path::Path;
 use toml::{Table, Value};
 
-/// What a file is being read with.
+/// A file that is being read.
 pub(super) struct Reader<'a> {
     pub(super) root: &'a Table,
     pub(super) problems: RefCell<Problems>,
@@ -21,7 +21,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Sections that there are not.
+    /// Reports unknown sections.
     pub(super) fn look_for_strangers(&self) {
         let known = || {
             SECTIONS
@@ -52,7 +52,7 @@ impl Reader<'_> {
         self.problems.borrow_mut().add(field, "", allowed);
     }
 
-    /// The one section of that name; empty if there is none.
+    /// Returns the section with that name; an empty one if the file does not have it.
     fn one(&self, name: &'static str) -> Fields<'_> {
         let table = match self.root.get(name) {
             Some(Value::Table(table)) => table,
@@ -70,7 +70,7 @@ impl Reader<'_> {
         Fields::open(section, place, table, &self.problems)
     }
 
-    /// The tables of a repeated section, with where they stand.
+    /// Returns the tables of a repeated section, each with its place for messages.
     fn many(&self, name: &str) -> Vec<(String, &Table)> {
         let found = match self.root.get(name) {
             None => return Vec::new(),
@@ -156,9 +156,9 @@ impl Reader<'_> {
         }
     }
 
-    /// What the network tier cannot do.
+    /// Reports everything that the network tier does not support.
     pub(super) fn check_network(&self, scenario: &Scenario) {
-        /// Every host costs time in each step, and clients need two.
+        /// Every host costs time in each step. Two more hosts run the clients.
         const NODES_MAX: usize = 6;
         if cfg!(not(feature = "network")) {
             self.refuse(

@@ -1,33 +1,33 @@
-//! The sections that stand once: `[run]`, `[topology]`, `[lease]`, `[clock.*]`.
+//! The sections that occur once: `[run]`, `[topology]` and `[lease]`, and the rules `[clock.*]`.
 
 use super::fault::{Target, ppm};
 use super::fields::Fields;
 use super::format::INVARIANTS;
 use aliquot_core::unit::{Drift, Span};
 
-/// What is simulated.
+/// The software that is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tier {
-    /// The core's machines in a modelled world.
+    /// The core's state machines, with a modelled log and network.
     Kernel,
-    /// The real code in a simulated network.
+    /// The real nodes and clients, in a simulated network.
     Network,
 }
 
-/// How long, how often, and what is judged. Spans are in nanoseconds.
+/// Durations, seeds and the invariants that may be broken. Durations are in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// What is simulated.
+    /// The software that is simulated.
     pub tier: Tier,
-    /// One line about it.
+    /// Title of the scenario.
     pub says: Option<String>,
-    /// The safety phase.
+    /// Duration of the safety phase.
     pub duration: u64,
-    /// The healing phase, if it is written.
+    /// Duration of the healing phase, if the file sets it.
     pub heal: Option<u64>,
-    /// The seeds, the end not included.
+    /// The seeds, as a half-open range.
     pub seeds: (u64, u64),
-    /// Invariants whose breach is no failure.
+    /// Invariants whose breach is not a failure.
     pub breaks: Vec<&'static str>,
 }
 
@@ -51,37 +51,37 @@ impl Run {
     }
 }
 
-/// How what a message takes longer is drawn.
+/// Distribution of the random part of a message's delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
-    /// Up to it, each as likely.
+    /// Uniform, from zero to the spread.
     Uniform,
-    /// With it as mean.
+    /// Exponential, with the spread as mean.
     Exponential,
-    /// With it as mean and a heavy tail (exponent 2.5).
+    /// Pareto with exponent 2.5, with the spread as mean.
     Pareto,
 }
 
-/// Nodes, zones and links. Spans are in nanoseconds.
+/// Nodes, zones and links. Durations are in nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topology {
-    /// Coordinator nodes.
+    /// Number of coordinator nodes.
     pub nodes: usize,
-    /// Zones, at least one.
+    /// Names of the zones; at least one.
     pub zones: Vec<String>,
-    /// One way, at least.
+    /// Minimum one-way delay.
     pub delay: u64,
-    /// What a message takes longer.
+    /// Size of the random part of the delay, see [`Spread`].
     pub spread: u64,
-    /// How that is drawn.
+    /// Distribution of the random part.
     pub shape: Spread,
-    /// What it takes longer between zones.
+    /// Additional delay between two zones.
     pub zone_delay: u64,
-    /// The part of messages that is lost.
+    /// Fraction of messages that are lost.
     pub loss: f64,
-    /// The part that arrives twice.
+    /// Fraction of messages that arrive twice.
     pub duplicate: f64,
-    /// How long an entry takes to be durable.
+    /// Time that a node takes to make an entry durable.
     pub commit_delay: u64,
 }
 
@@ -109,28 +109,28 @@ impl Topology {
     }
 }
 
-/// What the cluster is configured with. Spans are in nanoseconds.
+/// Configuration of the cluster. Durations are in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// How long a node may be deaf.
+    /// Duration of a lease: the time for which a node may use its holdings without hearing from the leader.
     pub lease: u64,
-    /// The bound on drift.
+    /// Bound on clock drift, ρ.
     pub drift: Drift,
-    /// How often nodes report.
+    /// Interval between reports of a node.
     pub report_every: u64,
-    /// How often clients report.
+    /// Interval between reports of a client.
     pub client_report_every: u64,
-    /// How often a leader says that it lives.
+    /// Interval between heartbeats of a leader.
     pub heartbeat: u64,
-    /// The shortest patience of a follower.
+    /// Minimum election timeout of a follower.
     pub election_min: u64,
-    /// The longest.
+    /// Maximum election timeout of a follower.
     pub election_max: u64,
-    /// How often a node looks at what is due.
+    /// Interval at which a node checks its timers.
     pub tick: u64,
-    /// At most one round in this time.
+    /// Minimum interval between two regular rounds of a leader.
     pub round: u64,
-    /// Whether leases are counted on a clock that stands still while its machine is suspended.
+    /// If true, leases are counted on a clock that stops while the machine is suspended.
     pub monotonic: bool,
 }
 
@@ -155,9 +155,11 @@ impl Lease {
         lease
     }
 
-    /// How long invariant 8 allows until everything has recovered, if a
-    /// message takes up to `delay` one way: an election that two split votes
-    /// lengthen, patience, two reports and two round trips.
+    /// Returns the time within which invariant 8 requires that everything has recovered. A message takes up
+    /// to `delay` one way.
+    ///
+    /// The sum covers an election with two split votes, the leader's patience, two reports and two round
+    /// trips.
     #[must_use]
     pub fn heals_within(&self, delay: u64) -> u64 {
         let patience = aliquot_core::lease::parent_span(Span::from_nanos(self.lease), self.drift);
@@ -165,16 +167,16 @@ impl Lease {
     }
 }
 
-/// A clock that is not left to chance.
+/// A rule for the clocks of some hosts, instead of drawn values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClockRule {
-    /// Whose.
+    /// Hosts to which the rule applies.
     pub target: Target,
-    /// How much faster than true time it runs.
+    /// Rate relative to true time, in ppm: positive if the clock runs fast.
     pub ppm: Option<i64>,
-    /// What it shows at the beginning, in nanoseconds.
+    /// Initial reading of the boot clock, in nanoseconds.
     pub offset: Option<u64>,
-    /// How far its wall clock is ahead, in nanoseconds.
+    /// Offset of the wall clock, in nanoseconds.
     pub wall_offset: i64,
 }
 

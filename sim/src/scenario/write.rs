@@ -1,5 +1,6 @@
-//! Writing a seed's plan down as a scenario of its own: everything that was
-//! drawn is said, so that nothing is left to draw but messages and arrivals.
+//! Writes a seed's plan as a scenario of its own.
+//!
+//! All values drawn for the plan become explicit. Only messages and arrivals are still drawn at random.
 
 use super::load::{Group, Shape};
 use super::{Fault, Scenario, Target};
@@ -16,7 +17,7 @@ fn shift(nanos: i64) -> Value {
     Value::String(format!("{sign}{}", Span::from_nanos(nanos.unsigned_abs())))
 }
 
-/// A rate, as a whole number of requests per some span, to six digits behind the point.
+/// Writes a rate as a whole number of requests per 1,000,000 s, which keeps six decimals.
 fn rate(per_second: f64) -> Value {
     Value::String(format!("{} per 1000000s", (per_second * 1e6).round()))
 }
@@ -30,7 +31,7 @@ fn targets(targets: &[Target]) -> Value {
     )
 }
 
-/// A fault as a table.
+/// Writes a fault as a table.
 #[must_use]
 pub fn fault(fault: &Fault) -> Table {
     let mut table = Table::new();
@@ -63,7 +64,7 @@ pub fn fault(fault: &Fault) -> Table {
     table
 }
 
-/// The load of a group, put into its table.
+/// Writes a group's load into its table.
 fn load(table: &mut Table, group: &Group) {
     let mut put = |name: &str, value: Value| drop(table.insert(name.to_owned(), value));
     let word = |text: &str| Value::String(text.to_owned());
@@ -90,7 +91,7 @@ fn load(table: &mut Table, group: &Group) {
     }
 }
 
-/// The keys of a load's shape. A trace stays as it is written.
+/// Returns the keys of a load's shape. A trace keeps the keys of the original file.
 fn shape(shape: &Shape) -> Vec<(&'static str, Value)> {
     let (word, keys) = match shape {
         Shape::Constant => ("constant", vec![]),
@@ -121,7 +122,7 @@ fn swings(swing: f64, over: u64) -> Vec<(&'static str, Value)> {
     vec![("swing", Value::Float(swing)), ("over", span(over))]
 }
 
-/// The scenario that is this plan, its asserts included if they are wanted.
+/// Writes the plan as a scenario. If `asserts` is set, it keeps the assertions of the original.
 #[must_use]
 pub fn plan(original: &Scenario, plan: &Plan, asserts: bool) -> String {
     let mut root: Table = original.text.parse().unwrap_or_default();
