@@ -208,7 +208,8 @@ fn draw_size(group: &mut Group, budgets: &[(BudgetDraft, Budget)], draw: &mut Dr
     group.times = (times * 1e3).round() / 1e3;
 }
 
-/// Draws another shape and size of load, from a fifth of the rate to 3.2 times the rate.
+/// Draws another shape of load. If the shape moves to another rate, that rate is 0.2 to 3.2 times the present
+/// one.
 fn draw_load(group: &mut Group, duration: u64, draw: &mut Draw) {
     const SEC: u64 = 1_000_000_000;
     let at = draw.range(duration / 6, duration / 2);

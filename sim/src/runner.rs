@@ -27,7 +27,7 @@ pub struct Summary {
 ///
 /// # Panics
 ///
-/// If a seed panics. A failed assertion of the core is a finding, and the panic message names it.
+/// If a seed of the kernel tier panics, for example because an assertion of the core fails.
 #[must_use]
 pub fn run(
     scenario: &Scenario,

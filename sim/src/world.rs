@@ -67,7 +67,7 @@ pub(crate) struct Process {
     number: u32,
     up: bool,
     paused_until: u64,
-    /// If the process is down: the machine is up and refuses connections at once.
+    /// If set, the machine refuses connections at once while the process is down.
     refuses: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A service instance: the real client, and who calls it.
+//! A service instance: the real client library, and its callers.
 
 use super::diary::{Decided, Diary, Happened, What};
 use super::host::{Host, HostClock, now};
@@ -16,21 +16,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// How often a load that may change, or is nothing now, is looked at again.
+/// Interval at which a load is evaluated again if it varies or is zero at present.
 const LOOK: f64 = 50.0 * MS as f64;
 
-/// One stream of requests: of an open loop the only one, of a closed one a caller.
+/// One stream of requests: all requests of an open loop, or those of one caller of a closed loop.
 #[derive(Clone, Copy, Debug)]
 struct Flow {
-    /// When the next request comes, in nanoseconds of true time.
+    /// Arrival of the next request, in nanoseconds of true time.
     next: f64,
-    /// It waits for its answer.
+    /// Set while the flow waits for its answer.
     busy: bool,
-    /// The next event only looks at the load again.
+    /// If set, the next event sends no request and only evaluates the load again.
     looks: bool,
 }
 
-/// What changes as processes come and go.
+/// The part of a client host that changes as processes start and stop.
 #[derive(Debug, Default)]
 pub(super) struct Inner {
     pub(super) process: u32,
@@ -42,7 +42,7 @@ pub(super) struct Inner {
     waiting: u64,
 }
 
-/// What stays of a client while its process comes and goes.
+/// A client host ("station"): the part of a client that outlives its processes.
 #[derive(Debug)]
 pub(super) struct Station {
     /// Its number among the clients.
@@ -58,11 +58,11 @@ pub(super) struct Station {
     pub(super) diary: Diary,
     pub(super) inner: Mutex<Inner>,
     pub(super) session: Mutex<Option<Client>>,
-    /// Flows whose request was answered.
+    /// Process and flow of each request that was answered since the last step.
     pub(super) done: Mutex<Vec<(u32, usize)>>,
 }
 
-/// Runs all processes of one machine.
+/// Runs all client hosts of one simulated machine.
 pub(super) async fn machine(stations: Vec<Arc<Station>>) -> turmoil::Result {
     loop {
         for station in &stations {
@@ -77,14 +77,14 @@ impl Station {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new process is there; it begins at its next step.
+    /// Starts a new process, which begins to work in its next step.
     pub(super) fn start(&self) {
         let mut inner = self.lock();
         inner.process += 1;
         inner.up = true;
     }
 
-    /// The process is gone, with all that it did. Whether there was one.
+    /// Kills the process and everything that belongs to it. Returns false if there was none.
     pub(super) fn kill(&self) -> bool {
         let gone = {
             let mut inner = self.lock();
@@ -96,14 +96,15 @@ impl Station {
         gone.0
     }
 
-    /// The edge that it holds on.
+    /// Returns the edge of the current session.
     fn edge(&self) -> Option<Edge> {
         self.session()
             .as_ref()
             .and_then(|client| client.status().edge)
     }
 
-    /// Beside the rest, which a step holds while it asks.
+    /// Locks the client. It has a lock of its own, because a step holds the lock of [`Inner`] while it
+    /// decides requests.
     pub(super) fn session(&self) -> MutexGuard<'_, Option<Client>> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -128,9 +129,9 @@ impl Station {
         }
     }
 
-    /// A process begins: the client, its limiter, its callers.
+    /// Begins a process: builds the client, its limiter and its callers.
     fn begin(&self, inner: &mut Inner) {
-        // Its own node first, as a service that knows where it is would have it.
+        // The home node comes first, as in the configuration of a service that knows its nearest node.
         let nodes = (0..self.nodes).map(|node| name((self.home + node) % self.nodes, CLIENTS));
         let reach = self.reach.clone();
         let built = Client::builder()
@@ -150,7 +151,7 @@ impl Station {
                 }
             })
             .connect();
-        // The settings are ours, and right.
+        // Cannot fail: the settings are fixed and valid.
         let Ok(client) = built else { return };
         inner.limiter = client.limiter(&self.key).ok();
         *self.session() = Some(client);
@@ -191,7 +192,7 @@ impl Station {
         }
     }
 
-    /// Somebody comes, or it is looked whether somebody may.
+    /// Handles an arrival: sends a request, unless the load is zero or was only to be evaluated.
     fn come(self: &Arc<Self>, inner: &mut Inner, flow: usize) {
         let rate = self.rate(inner);
         if rate <= 0.0 {
@@ -222,12 +223,12 @@ impl Station {
             Some(_) => now() as f64,
             None => next.next.max(now() as f64 - mean),
         };
-        // A long gap at a low rate must not sleep through a higher one.
+        // A long gap at a low rate must not skip over a later, higher rate.
         next.looks = moves && !self.group.in_step && gap > 4.0 * LOOK;
         next.next = from + if next.looks { 4.0 * LOOK } else { gap };
     }
 
-    /// One request. Who cannot be served at once may wait for it.
+    /// Sends one request. If it cannot be served at once, its caller may wait.
     fn ask(self: &Arc<Self>, inner: &mut Inner, flow: usize) {
         let Some(limiter) = inner.limiter.clone() else {
             return;
@@ -270,7 +271,7 @@ impl Station {
     }
 }
 
-/// A request under way.
+/// A request in progress.
 struct Request {
     station: Arc<Station>,
     limiter: Limiter,
@@ -326,7 +327,7 @@ impl Request {
         self.station.write(self.process, what);
     }
 
-    /// Holds a permit for a while.
+    /// Holds a permit for a random time.
     async fn hold(&self, permit: Permit) {
         let station = &self.station;
         let permit = Arc::new(permit);
@@ -352,7 +353,7 @@ impl Request {
     }
 }
 
-/// Whether something was admitted by right of a lease or a floor.
+/// Returns true if an admission has the right of a lease or of a floor.
 pub(super) const fn is_booked(standing: Standing) -> bool {
     matches!(standing, Standing::Leased | Standing::Floor)
 }

@@ -1,4 +1,4 @@
-//! What goes wrong, and how it ends. A fault counts only if it took effect.
+//! Injects faults ("strikes") and recovers them ("mends"). A fault counts only if it took effect.
 
 use super::fabric::Connection;
 use super::node::Job;
@@ -12,7 +12,7 @@ use crate::world::net::{Harm, Harmed};
 use aliquot_core::command::Command;
 
 impl Network<'_> {
-    /// Whatever begins or ends now.
+    /// Starts late processes, and injects and recovers the faults that are due.
     pub(super) fn befall_due(&mut self) {
         for station in &self.stations {
             if station.lock().process == 0 && self.now >= station.group.start {
@@ -84,7 +84,7 @@ impl Network<'_> {
         self.course.faults.push((self.now, self.now + lasts, what));
     }
 
-    /// Whether it took effect.
+    /// Injects a fault. Returns true if it took effect.
     fn befall(&mut self, index: usize, fault: &Fault, targets: &[usize]) -> bool {
         let until = self.now + fault.lasts;
         match fault.kind {
@@ -135,7 +135,7 @@ impl Network<'_> {
         }
     }
 
-    /// What befalls each host by itself. Whether it did.
+    /// Applies a fault to one host. Returns true if it took effect.
     fn befall_host(&mut self, fault: &Fault, host: usize) -> bool {
         let (now, is_node) = (self.now, self.hosts.is_node(host));
         match fault.kind {
@@ -192,7 +192,7 @@ impl Network<'_> {
             _ => (Harm::Cut, true),
         };
         if fault.kind == "blackhole" {
-            // What is under way is swallowed for good, and connections with it.
+            // A black hole also swallows the data in flight, and every connection across it.
             let crosses = |ends: [usize; 2]| {
                 (side.contains(&ends[0]) && to.contains(&ends[1]))
                     || (side.contains(&ends[1]) && to.contains(&ends[0]))
@@ -211,7 +211,8 @@ impl Network<'_> {
         takes
     }
 
-    /// A process is gone, and its connections as `how` says. Whether there was one.
+    /// Kills the process of a host and ends its connections by `how`. Returns false if no process was
+    /// running.
     fn crash(&mut self, host: usize, how: impl Fn(&Connection)) -> bool {
         if !self.fabric.is_up(host) {
             return false;
@@ -225,7 +226,7 @@ impl Network<'_> {
         let mut inner = self.sites[host].lock();
         (inner.jobs, inner.failed) = (None, None);
         if let Some(disk) = inner.disk.take() {
-            // Of what was not flushed yet, some had reached the disk.
+            // Some of the writes that were not flushed yet reach the disk, the others are lost.
             let mut draw = Draw::of(self.plan.seed, Of::Fault, 2 << 40 | host as u64, self.now);
             inner.image = Some(disk.after_crash(draw.index(disk.waiting() + 1)));
         }
@@ -244,7 +245,7 @@ impl Network<'_> {
         self.fabric.wake_all();
     }
 
-    /// A node whose log cannot go on stops, as `aliquot serve` does.
+    /// Stops nodes whose log has failed, as `aliquot serve` does.
     fn bury(&mut self) {
         for node in 0..self.hosts.nodes {
             let failed = self.sites[node].lock().failed.clone();
@@ -274,7 +275,7 @@ impl Network<'_> {
         });
     }
 
-    /// To and fro, as long as it lasts.
+    /// Steps clocks forth and back for as long as a strobe lasts.
     fn strobe(&mut self) {
         for (&index, (_, hosts)) in &self.active {
             let fault = &self.plan.faults[index];
@@ -325,7 +326,7 @@ impl Network<'_> {
         true
     }
 
-    /// What operators ask for is asked of one node after the other until it is done.
+    /// Submits the commands of operators to one node after the other, until they are applied.
     pub(super) fn operate(&mut self) {
         const AGAIN: u64 = 20 * LOOK_EVERY;
         for site in &self.sites {
@@ -360,7 +361,7 @@ impl Network<'_> {
             match fault.kind {
                 "crash" | "restart" | "client_churn" => self.restart(host),
                 "store_error" => {
-                    // It may not have noticed yet.
+                    // The node may still be running if it has not written since the fault.
                     self.crash(host, Connection::reset);
                     self.restart(host);
                 }
@@ -378,7 +379,7 @@ impl Network<'_> {
         }
     }
 
-    /// The safety phase is over: whatever lasts ends now, but for pauses, which end when they do.
+    /// Ends the safety phase: recovers all active faults. Pauses are left to end by themselves.
     pub(super) fn calm(&mut self) {
         self.calmed = true;
         let lasting: Vec<usize> = self.active.keys().copied().collect();

@@ -1,4 +1,4 @@
-//! What a client has its node decide, and the permits that it holds.
+//! Requests that a client sends to its node for a decision in central mode, and permits that it holds.
 
 use super::World;
 use super::clock::{MS, quantised};
@@ -13,7 +13,7 @@ use aliquot_core::unit::{BudgetId, RequestId, Tick};
 use std::num::NonZeroU64;
 
 impl World {
-    /// Asks the node to decide in the client's stead. Whether it could be asked.
+    /// Asks the node to decide on the client's behalf. Returns false if the request could not be sent.
     pub(super) fn ask_node(&mut self, of: usize, budget: BudgetId, kind: Kind, cost: u64) -> bool {
         const ASKED_MOST: u64 = 32;
         let waits = self.plan.scenario.clients[self.services[of].group]
@@ -44,7 +44,7 @@ impl World {
         true
     }
 
-    /// Questions that will not be answered: who asked them goes away, or asks again.
+    /// Ends requests that will not be answered. Their callers give up, or try again in a closed loop.
     pub(super) fn questions_void(&mut self, of: usize, void: &[RequestId]) {
         for _ in void {
             self.marks.hit(Mark::QuestionVoid);
@@ -96,7 +96,7 @@ impl World {
         }
     }
 
-    /// A permit is held for a while, exponentially distributed.
+    /// Holds a permit for a random, exponentially distributed time.
     pub(super) fn fly(&mut self, of: usize, flight: Flight) {
         let group = &self.plan.scenario.clients[self.services[of].group];
         let mean = group.hold as f64;
@@ -109,7 +109,7 @@ impl World {
         self.set(self.hosts.nodes + of, span, Timer::Done);
     }
 
-    /// Callers are done with their permits.
+    /// Releases the permits whose callers are done.
     pub(super) fn release_permits(&mut self, of: usize) {
         self.events += 1;
         let true_now = self.now;

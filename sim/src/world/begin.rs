@@ -1,4 +1,4 @@
-//! A seed before its first event.
+//! Sets up a simulation, before its first event.
 
 use super::World;
 use super::callers::Callers;
@@ -22,7 +22,7 @@ use aliquot_core::leader::Pace;
 use std::collections::BTreeMap;
 
 impl World {
-    /// A seed before its first event.
+    /// Sets up a simulation of a plan, before its first event.
     #[must_use]
     pub fn new(plan: Plan) -> Self {
         let (seed, scenario) = (plan.seed, plan.scenario.clone());
@@ -104,7 +104,8 @@ impl World {
             let start = self.plan.scenario.clients[self.services[of].group].start;
             match start {
                 0 => self.start_service(of),
-                // A process that is yet to begin is a fault that ends then, and is none.
+                // The host is not down before its process starts, so starting it is no recovery. An event of
+                // process 0 marks the first start.
                 at => self.at(
                     at,
                     Event::Timer {
@@ -123,7 +124,7 @@ impl World {
     }
 }
 
-/// The keys that clients ask for, the budget that each falls under, and each client's key.
+/// Returns the keys that clients use, the budget of each, and the index of each client's key.
 pub(crate) fn keys_of(scenario: &Scenario, hosts: &Hosts) -> (Vec<Key>, Vec<Budget>, Vec<usize>) {
     let budgets = &scenario.budgets;
     let first = budgets
@@ -164,7 +165,7 @@ pub(crate) fn keys_of(scenario: &Scenario, hosts: &Hosts) -> (Vec<Key>, Vec<Budg
     (keys, claims, key_of)
 }
 
-/// A host's clocks: as the narrowest rule says, else drawn.
+/// Returns a host's clocks: as the narrowest rule says, otherwise drawn.
 pub(crate) fn clock_of(scenario: &Scenario, hosts: &Hosts, host: usize, seed: u64) -> Clock {
     let mut draw = Draw::of(seed, Of::Clock, host as u64, 0);
     let bound = i64::from(scenario.lease.drift.ppm()) / clock::PPM_STEP;
@@ -198,7 +199,7 @@ fn nodes_of(scenario: &Scenario, hosts: &Hosts, seed: u64) -> Vec<Coordinator> {
     (0..hosts.nodes).map(node).collect()
 }
 
-/// The services, and after them the clones that there may be.
+/// Returns the services, followed by placeholders for the clones that the plan may create.
 fn services_of(scenario: &Scenario, hosts: &Hosts, key_of: &[usize], seed: u64) -> Vec<Service> {
     let service = |of: usize| {
         let group = hosts.clients.get(of).map_or(0, |&(group, _)| group);

@@ -1,4 +1,4 @@
-//! The callers of a service: when they come, what they ask for, who waits.
+//! The callers of a service: their arrivals, their requests, and the queue of those that wait.
 
 use super::World;
 use super::clock::{MS, SEC};
@@ -13,36 +13,36 @@ use aliquot_core::client::{Decider, Denial, Mode};
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{BudgetId, PeriodId, Tick, Tokens};
 
-/// Who calls one service.
+/// The callers of one service.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Callers {
-    /// How many have come, for their draws.
+    /// Number of arrivals so far, which names their random numbers.
     pub(super) count: u64,
-    /// When the next one comes, in nanoseconds of true time, not quantised.
+    /// Time of the next arrival, in nanoseconds of true time, not rounded to the quantum.
     next: f64,
-    /// What `walk` has made of the rate so far, and when it steps again.
+    /// The factor that a random walk has reached, and the time of its next step.
     pub(super) walked: (f64, u64),
     pub(super) steps: u64,
-    /// The next event only looks at the load again.
+    /// If set, the next event sends no request and only evaluates the load again.
     looks: bool,
-    /// Who waits here for tokens.
+    /// Number of callers that wait for tokens.
     pub(crate) waiting: u64,
     retrying: bool,
-    /// Permits in flight, with the true time of their release.
+    /// Permits in flight, each with the true time of its release.
     pub(crate) flights: Vec<(u64, Flight)>,
-    /// Who waits for a node's answer.
+    /// Number of requests that wait for a node's answer.
     pub(super) asked: u64,
 }
 
 impl Callers {
-    /// One more comes: how many have by now.
+    /// Counts an arrival. Returns the number of arrivals so far.
     #[cfg(feature = "network")]
     pub(crate) const fn come(&mut self) -> u64 {
         self.count += 1;
         self.count
     }
 
-    /// Those of a new process: the load goes on, nobody waits.
+    /// Returns the callers of a restarted process: the load continues, and no caller waits.
     pub(crate) fn reborn(&self) -> Self {
         Self {
             count: self.count,
@@ -53,11 +53,11 @@ impl Callers {
     }
 }
 
-/// How often a load that may change, or is nothing now, is looked at again.
+/// Interval at which a load is evaluated again if it varies or is zero at present.
 const LOOK: f64 = 50.0 * MS as f64;
 
 impl World {
-    /// The first arrivals of a process.
+    /// Schedules the first arrivals of a process.
     pub(super) fn begin_callers(&mut self, of: usize) {
         let service = &self.services[of];
         let group = &self.plan.scenario.clients[service.group];
@@ -89,7 +89,7 @@ impl World {
         service.callers.rate(group, now, seed, of as u64)
     }
 
-    /// Somebody comes, or it is looked whether somebody may.
+    /// Handles an arrival: decides a request, unless the load is zero or was only to be evaluated.
     pub(super) fn arrive(&mut self, of: usize) {
         let rate = self.rate_of(of);
         let group = self.services[of].group;
@@ -113,7 +113,7 @@ impl World {
         }
     }
 
-    /// When the next one comes. A load that moves is looked at often enough.
+    /// Schedules the next arrival. A load that varies is evaluated again before a long gap is over.
     fn come_again(&mut self, of: usize, rate: f64) {
         let (seed, now) = (self.seed, self.now);
         let service = &mut self.services[of];
@@ -139,8 +139,8 @@ impl World {
             callers.next
         };
         let moves = !matches!(group.shape, Shape::Constant | Shape::Pareto { .. });
-        // A long gap at a low rate must not sleep through a higher one. Chance has
-        // no memory: to draw the rest of the gap again changes nothing.
+        // A long gap at a low rate must not skip over a later, higher rate. The exponential distribution has
+        // no memory, so drawing the rest of the gap again does not change the arrivals.
         callers.looks = moves && !group.in_step && at > now as f64 + 4.0 * LOOK;
         if callers.looks {
             callers.next = now as f64 + 4.0 * LOOK;
@@ -149,7 +149,7 @@ impl World {
         self.come_at(of, at);
     }
 
-    /// One request, decided at its client. Who belongs to a closed loop waits if it must.
+    /// Decides one request at its client. If it is refused, a caller of a closed loop waits.
     fn decide(&mut self, of: usize, closed: bool) {
         self.course.offered(self.now, of, self.cost_of(of));
         if self.try_once(of) {
@@ -163,7 +163,7 @@ impl World {
         self.plan.scenario.clients[self.services[of].group].cost
     }
 
-    /// In a closed loop, who was served comes again after a while.
+    /// Schedules the next arrival of a caller that was served, in a closed loop.
     pub(super) fn served(&mut self, of: usize, closed: bool) {
         if closed {
             let rate = self.rate_of(of);
@@ -187,7 +187,7 @@ impl World {
         }
     }
 
-    /// Those who wait try again, one after the other, until one is refused.
+    /// Retries the waiting callers one after the other, until one is refused.
     pub(super) fn retry(&mut self, of: usize) {
         self.services[of].callers.retrying = false;
         let closed = self.plan.scenario.clients[self.services[of].group]
@@ -216,8 +216,8 @@ impl World {
         }
     }
 
-    /// One decision. What a refusal says is kept: when to try again, and
-    /// whether a node is asked instead.
+    /// Tries to decide one request. After a refusal, `retry_after` says when to try again, and `just_asked`
+    /// whether a node decides instead.
     fn try_once(&mut self, of: usize) -> bool {
         self.events += 1;
         (self.just_asked, self.retry_after) = (false, 50 * MS);
@@ -269,7 +269,8 @@ impl World {
             Denial::NoShare | Denial::Bucket(Refusal::ExceedsBurst { .. })
         );
         if large && cost > 1 && (group.flows.is_some() || group.waiting > 0) {
-            // Somebody waits for more than any part holds: so much is to be gathered.
+            // A caller waits for more tokens than this client's part holds. The next report says how many, so
+            // that the leader can assign a larger part.
             let service = &mut self.services[of];
             let now = service.clock.read(self.now);
             let grains = service
@@ -307,7 +308,7 @@ const fn mark_of(denial: Denial) -> Mark {
     }
 }
 
-/// What `service` has just admitted, decided at its own clock reading `now`.
+/// Describes an admission by `service` at its own clock reading `now`.
 fn admission(
     service: &Service,
     budget: BudgetId,
@@ -327,7 +328,8 @@ fn admission(
         (Right::Booked, _) | (_, None) => Share::EMPTY,
         (_, Some((_, allotment))) => Decider::share_at(allotment.decider(), now),
     };
-    // A floor of a former edge is not of this one: it goes on until this one gives.
+    // A floor of an earlier edge does not belong to the present edge. It remains in use until the present
+    // edge grants something.
     let holder = service.client.holder();
     let holds = holder.is_some_and(|holder| !holder.holding(budget).is_zero());
     Admission {

@@ -1,27 +1,28 @@
-//! A host's clocks: piecewise linear maps from true time to what they show.
+//! The clocks of a host: piecewise linear functions from true time to readings.
 //!
-//! *boot* counts everything; *monotonic* stands still while the machine is
-//! suspended; *wall* is what people read, and may be stepped. A machine that
-//! its host pauses shows nothing of it on boot, and its wall clock jumps ahead
+//! The *boot* clock counts all time. The *monotonic* clock stops while the machine is suspended. The *wall*
+//! clock is the time of day and may be stepped. If a virtual machine is paused by its host, its boot clock
+//! does not advance, and its wall clock jumps ahead afterwards.
 //! when it goes on.
 
 use aliquot_core::unit::Tick;
 
-/// True time comes in steps of so many nanoseconds and rates in steps of
-/// [`PPM_STEP`], so that every reading is exact: one that was rounded up would
-/// be a clock that runs faster than it may.
+/// The quantum of true time, in nanoseconds.
+///
+/// True time advances in multiples of the quantum, and rates are multiples of [`PPM_STEP`], so that every
+/// reading is exact. If readings were rounded up, a clock could run faster than its bound allows.
 pub(crate) const QUANTUM: u64 = 10_000;
 
-/// Rates of clocks are multiples of this.
+/// All rates of clocks are multiples of this.
 pub(crate) const PPM_STEP: i64 = 100;
 
-/// A clock that stands still.
+/// The rate of a clock that has stopped.
 pub(crate) const FROZEN: i64 = -1_000_000;
 
 pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const SEC: u64 = 1_000 * MS;
 
-/// What every wall clock without an offset shows at the beginning, in milliseconds.
+/// Initial reading of a wall clock without an offset, in milliseconds.
 const EPOCH_MS: i64 = 1_700_000_000_000;
 
 /// Rounds up to the quantum of true time.
@@ -32,12 +33,12 @@ pub(crate) const fn quantised(nanos: u64) -> u64 {
     }
 }
 
-/// A line through a point.
+/// A linear function through a point.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     at: u64,
     shows: i64,
-    /// How much faster it runs than true time, in steps of [`PPM_STEP`]: nanoseconds per [`QUANTUM`].
+    /// Rate relative to true time, in steps of [`PPM_STEP`]. This is the same as nanoseconds per [`QUANTUM`].
     steps: i64,
 }
 
@@ -58,13 +59,13 @@ impl Line {
 pub(crate) struct Clock {
     boot: Line,
     wall: Line,
-    /// What boot counted while the machine was suspended.
+    /// Time that the boot clock has counted during suspensions.
     suspended: i64,
-    /// When a suspension began, in true time.
+    /// True time at which the present suspension began.
     asleep: Option<u64>,
-    /// What it runs at when nothing is done to it.
+    /// The rate of the clocks outside of faults, in ppm.
     usual: i64,
-    /// Leases are counted on the monotonic clock.
+    /// If true, leases are counted on the monotonic clock.
     monotonic: bool,
 }
 
@@ -87,7 +88,7 @@ impl Clock {
         }
     }
 
-    /// What leases are counted on.
+    /// Reads the clock that leases are counted on.
     pub(crate) fn read(&self, now: u64) -> Tick {
         let boot = self.boot.read(now);
         let shows = if self.monotonic {
@@ -102,17 +103,17 @@ impl Clock {
         EPOCH_MS + self.wall.read(now) / MS as i64
     }
 
-    /// How far boot is from where true time would have it by now, in nanoseconds.
+    /// Returns how far the boot clock has drifted from true time since the sample `since`, in nanoseconds.
     pub(crate) const fn skew(&self, now: u64, since: (u64, i64)) -> i64 {
         (self.boot.read(now) - since.1) - (now - since.0) as i64
     }
 
-    /// What boot shows.
+    /// Reads the boot clock.
     pub(crate) const fn boot(&self, now: u64) -> i64 {
         self.boot.read(now)
     }
 
-    /// How much true time passes, at least, until it has counted `local`.
+    /// Returns the true time that passes until the clock has counted `local`, rounded up.
     pub(crate) fn true_span(&self, local: u64) -> u64 {
         let rate = u64::try_from(1_000_000 + self.boot.steps * PPM_STEP).unwrap_or(0);
         if rate == 0 {
@@ -132,7 +133,7 @@ impl Clock {
         self.usual
     }
 
-    /// From now on it runs so much faster than true time.
+    /// Sets the rate of all clocks, relative to true time.
     pub(crate) const fn run_at(&mut self, now: u64, ppm: i64) {
         self.boot.run_at(now, ppm);
         self.wall.run_at(now, ppm);
@@ -148,7 +149,7 @@ impl Clock {
         self.wall.shows += by;
     }
 
-    /// The machine is suspended: boot and wall count on, monotonic does not.
+    /// Suspends the machine: the boot and wall clocks go on, the monotonic clock stops.
     pub(crate) const fn suspend(&mut self, now: u64) {
         self.asleep = Some(now);
     }
@@ -159,12 +160,12 @@ impl Clock {
         }
     }
 
-    /// The machine's own host pauses it: nothing counts.
+    /// Pauses the virtual machine: all of its clocks stop.
     pub(crate) const fn freeze(&mut self, now: u64) {
         self.run_at(now, FROZEN);
     }
 
-    /// It goes on, and its wall clock is put right.
+    /// Ends the pause of the virtual machine, and corrects its wall clock.
     pub(crate) const fn thaw(&mut self, now: u64, paused: u64) {
         self.run_at(now, self.usual);
         self.step_wall(now, paused as i64);
@@ -172,7 +173,7 @@ impl Clock {
 }
 
 impl Line {
-    /// What it showed at an instant before its last point, had it run as it does now.
+    /// Extrapolates to an instant before the line's last point.
     const fn read_back(&self, then: u64) -> i64 {
         if then >= self.at {
             return self.read(then);

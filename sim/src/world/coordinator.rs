@@ -1,6 +1,5 @@
-//! A coordinator node's shell: the log, the replica, a leader asleep or awake,
-//! a node once it has joined. What follows from an input is done at once, as
-//! the real process does it.
+//! The shell of a coordinator node: the log, the replica, the leader's state machine, and the node's own once
+//! it has joined. The shell handles the consequences of an input at once, as the real process does.
 
 use super::clock::{Clock, MS};
 use super::event::{Message, Timer};
@@ -25,7 +24,7 @@ pub(crate) struct Coordinator {
     pub(crate) log: Log,
     pub(crate) state: State,
     pub(crate) leader: Leader,
-    /// Since when it is in office, by its own clock.
+    /// Reading of the node's clock when it became the ready leader, if it is.
     pub(crate) office: Option<Tick>,
     pub(super) leads: Option<u64>,
     pub(super) barriers: Vec<(Barrier, u64)>,
@@ -33,17 +32,17 @@ pub(crate) struct Coordinator {
     pub(super) join: Option<RequestId>,
     asked: Option<Tick>,
     pub(super) applying: bool,
-    /// Which client each session belongs to.
+    /// The client of each session.
     pub(crate) sessions: BTreeMap<Incarnation, usize>,
-    /// The greatest report that was heard on each session's edge.
+    /// Sequence number of the latest report on each session's edge.
     pub(super) reports: BTreeMap<Incarnation, Seq>,
-    /// Keys that clients asked for, whose budgets are not there yet.
+    /// Keys that clients have used and whose budgets do not exist yet.
     pub(super) wanted: BTreeSet<usize>,
-    /// The latest report of each life: whoever comes to lead asks for what it builds on.
+    /// The latest report of each incarnation. A new leader starts from them.
     pub(super) heard: BTreeMap<Incarnation, Rc<Report>>,
     reported: Tick,
     pub(super) news: bool,
-    /// Hands everything back.
+    /// Set if the node is leaving and hands everything back.
     pub(crate) departs: bool,
     jumps: Option<(Tick, i64)>,
     /// The greatest reading so far: ticks never go back.
@@ -79,13 +78,13 @@ impl Coordinator {
         }
     }
 
-    /// What its clock shows, and never less than before.
+    /// Returns the clock's reading, but never less than an earlier one.
     pub(super) fn look(&mut self, true_now: u64) -> Tick {
         self.latest = self.latest.max(self.clock.read(true_now));
         self.latest
     }
 
-    /// A wall clock that runs ahead tells of time that was not counted.
+    /// Returns true if the wall clock has run ahead, which means that the other clock missed some time.
     fn jumped(&mut self, now: Tick, wall_ms: i64) -> bool {
         const MOST: Span = Span::from_millis(250);
         let Some((then, wall_then)) = self.jumps.replace((now, wall_ms)) else {
@@ -109,7 +108,7 @@ impl World {
         }
     }
 
-    /// How patient a member of the log is next.
+    /// Draws the next election timeout of a node.
     fn log_patience(&mut self, node: usize) -> u64 {
         let lease = &self.plan.scenario.lease;
         let bounds = (lease.election_min, lease.election_max);
@@ -118,7 +117,7 @@ impl World {
         Draw::of(self.seed, Of::Timer, node as u64, host.timers).range(bounds.0, bounds.1)
     }
 
-    /// A process begins on a node's disk. It replays the end of the log, which must change nothing.
+    /// Starts a process on a node's disk. It replays the end of the log, which must change nothing.
     pub(super) fn start_node(&mut self, node: usize) {
         let (now, pace) = (self.now, self.pace());
         let patience = self.log_patience(node);
@@ -227,7 +226,7 @@ impl World {
         self.propose(node, Command::Instantiate { keys, creator });
     }
 
-    /// Hands a command to whoever leads, as far as this node knows.
+    /// Passes a command to the leader, as far as this node knows which node leads.
     pub(super) fn propose(&mut self, node: usize, command: Command) {
         let host = &mut self.nodes[node];
         if host.log.is_leader() {
@@ -241,8 +240,8 @@ impl World {
         let now = self.nodes[node].look(self.now);
         match message {
             Message::Log(message) => {
-                // What the log's members say to each other is the log's alone, until
-                // it changes who leads, what is committed or what a quorum answered.
+                // Messages between members of the log concern only the log. The rest of the node is affected
+                // only if leadership changes, entries are committed or a quorum has answered.
                 self.nodes[node].log.handle(from, &message, now.nanos());
                 if !self.follow_log(node) {
                     self.flush_log(node);
@@ -280,7 +279,7 @@ impl World {
                 if let Some(machine) = &mut host.node {
                     let ended = |budget| host.state.has_ended(budget);
                     machine.handle_report_under(&report, now, |_| None, ended);
-                    // The refusal of another life's edge must find its way, too.
+                    // The refusal of an edge of another incarnation must find its way as well.
                     self.drain_to(node, Some((report.edge, from)));
                 }
             }
@@ -289,7 +288,7 @@ impl World {
         self.settle(node);
     }
 
-    /// Does what follows from an input: elections, commits, plans, answers, reports.
+    /// Handles the consequences of an input: elections, commits, rounds, answers and reports.
     pub(super) fn settle(&mut self, node: usize) {
         self.follow_log(node);
         self.lead(node);
@@ -341,7 +340,8 @@ impl World {
         self.drain_to(node, None);
     }
 
-    /// Carries out what the node's machine wants said; `asker` waits for the refusal of an edge.
+    /// Sends the answers of the node's state machine. `asker` is the client whose report was just handled,
+    /// with its edge. It receives the answer even if its edge is unknown here.
     pub(super) fn drain_to(&mut self, node: usize, asker: Option<(Edge, usize)>) {
         let Some(machine) = &mut self.nodes[node].node else {
             return;

@@ -1,4 +1,5 @@
-//! A node's clients: sessions, names of keys, questions, and leaving.
+//! The service of a node for its clients ("desk"): sessions, budget ids of keys, central decisions, and
+//! leaving.
 
 use super::World;
 use super::event::Message;
@@ -62,7 +63,8 @@ impl World {
         }
     }
 
-    /// What a key is called; a template's key is made when it is first asked for.
+    /// Answers with the budget of a key. The budget of a template's key is created when the key is first
+    /// used.
     fn name(&mut self, from: usize, node: usize, key: usize) {
         let state = &self.nodes[node].state;
         if let Some(budget) = state.budget_of(&self.keys[key])
@@ -95,7 +97,7 @@ impl World {
         }
     }
 
-    /// The home's verdict, on its way to the client.
+    /// Passes a decision of another node on to the client.
     fn node_is_told(&mut self, node: usize, told: Told) {
         let host = &self.nodes[node];
         let life = host.node.as_ref().map(aliquot_core::node::Node::life);
@@ -105,7 +107,7 @@ impl World {
         }
     }
 
-    /// What is admitted centrally is judged when its home decides, once.
+    /// Shows the oracle a central decision, once, at the time at which it is made.
     fn judge_verdict(&mut self, ask: &Ask, told: &Told) {
         let Some(bench) = self.oracle.bench(ask.budget) else {
             return;
@@ -131,14 +133,14 @@ impl World {
         }
     }
 
-    /// The client of a session, wherever that is known.
+    /// Returns the client of a session, or `usize::MAX` if the session is unknown.
     fn asker(&self, edge: Edge) -> usize {
         let node = self.lives.get(&edge.parent);
         let host = node.and_then(|&node| self.nodes[node].sessions.get(&edge.child));
         host.map_or(usize::MAX, |host| host - self.hosts.nodes)
     }
 
-    /// A node that leaves asks its clients to go, and ends when nothing is left.
+    /// Continues a node's departure. The process ends when nothing is left to hand back.
     pub(super) fn keep_leaving(&mut self, node: usize) {
         let host = &mut self.nodes[node];
         if !host.departs {
@@ -155,7 +157,7 @@ impl World {
         }
     }
 
-    /// A node begins to hand everything back.
+    /// Begins a node's departure: it hands everything back, and asks its clients to move.
     pub(super) fn leave(&mut self, node: usize) -> bool {
         let host = &mut self.nodes[node];
         if !host.process.up || host.departs {

@@ -1,4 +1,4 @@
-//! Which node a session talks to, and when it goes to another one.
+//! The connection of a client's session: selects a node, connects, and moves to other nodes.
 
 use super::World;
 use super::event::Message;
@@ -7,7 +7,7 @@ use aliquot_core::roaming::{Aim, Attempt, Held, Line, Phase, Step, farewell};
 use aliquot_core::unit::{Edge, Span, Tick};
 use std::rc::Rc;
 
-/// A modelled connection: a node, and what tells its dials apart.
+/// A modelled connection: the node, and a nonce that identifies the attempt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dialled {
     node: usize,
@@ -23,14 +23,14 @@ impl Line for Dialled {
 }
 
 impl World {
-    /// A client that never had a session tries its own node so often before any other.
+    /// Number of attempts that a client without a session makes at its home node before it tries others.
     const HOME_TRIES: u32 = 8;
 
     const OPEN_WAIT: Span = Span::from_millis(500);
-    /// What is handed back to go elsewhere is not waited for any longer than this.
+    /// Maximum time to wait until the old node has received what the client hands back before it moves.
     const LEAVE_WAIT: Span = Span::from_millis(200);
 
-    /// Leaves, tries and changes nodes, as far as it is time for that.
+    /// Takes all steps that are due: leaves a node, connects to one, or changes over.
     pub(super) fn roam(&mut self, of: usize, now: Tick) {
         let service = &mut self.services[of];
         if service.moves_at.is_some_and(|at| now >= at) {
@@ -50,7 +50,7 @@ impl World {
                     self.marks.hit(Mark::NodeTrustedAgain);
                     self.give_up(of, &attempt, now);
                 }
-                // It says nothing: another one may.
+                // Another node may answer.
                 Step::Unanswered(_) => self.marks.hit(Mark::DialUnanswered),
                 Step::Dial(aim) => {
                     let node = self.choose(of);
@@ -86,14 +86,14 @@ impl World {
         service.roaming.step(&held, now)
     }
 
-    /// The node of the edge in use first, if its connection was just lost;
-    /// at first the client's own; then any.
+    /// Selects a node. A client without an edge tries its home node a number of times. Otherwise the node of
+    /// its present edge comes first, if the connection was just lost.
     fn choose(&mut self, of: usize) -> usize {
         let home = self.hosts.homes.get(of).copied().unwrap_or(0);
         let nodes: Vec<usize> = (0..self.hosts.nodes).collect();
         let mut draw = self.choice(of);
         let service = &mut self.services[of];
-        // A node that has just begun serves soon.
+        // A node that has just started will serve soon.
         if service.client.edge().is_none() && service.roaming.failures() < Self::HOME_TRIES {
             return home;
         }
@@ -112,7 +112,7 @@ impl World {
         let line = Dialled { node, nonce };
         let until = now.after(Self::OPEN_WAIT);
         service.roaming.dialled(line, aim, until);
-        // A machine without the process, or a node that has not joined, refuses at once.
+        // A machine without the process refuses at once. So does a node that has not joined.
         if refused {
             self.marks.hit(Mark::DialRefused);
             self.back_off(of, now);
@@ -128,7 +128,7 @@ impl World {
         roaming.dial_at(now.after(roaming.backoff()));
     }
 
-    /// The connection is gone that was not in use yet.
+    /// Handles the loss of a connection that was not in use yet.
     pub(super) fn lose_attempt(&mut self, of: usize, from: usize, now: Tick) {
         let attempt = self.services[of].roaming.attempt();
         if attempt.is_some_and(|attempt| attempt.link.node == from) {
@@ -137,7 +137,7 @@ impl World {
         }
     }
 
-    /// A node would have this client go: to the one that it tries anyway, or to any other.
+    /// Handles a node's request to move: to the node already being tried, or to a random one.
     pub(super) fn send_away(&mut self, of: usize, from: usize, now: Tick) {
         self.marks.hit(Mark::ClientAskedToMove);
         let others: Vec<usize> = (0..self.hosts.nodes).filter(|&node| node != from).collect();
@@ -152,7 +152,7 @@ impl World {
         }
     }
 
-    /// A node has opened a session: for an attempt, or for one that is over.
+    /// Handles a session that a node has opened, for the present attempt or for an earlier one.
     pub(super) fn session_opened(
         &mut self,
         (from, of): (usize, usize),
@@ -171,7 +171,8 @@ impl World {
         self.close_unused(of, from, edge, now);
     }
 
-    /// Closes what an attempt opened; what it opens later is closed when that is heard.
+    /// Gives up an attempt and closes its session, if it has opened one. A session that opens later is closed
+    /// then.
     pub(super) fn give_up(&mut self, of: usize, attempt: &Attempt<Dialled>, now: Tick) {
         if let Some(edge) = attempt.opened {
             self.close_unused(of, attempt.link.node, edge, now);
@@ -187,7 +188,7 @@ impl World {
         }
     }
 
-    /// What was handed back is with the node that is left, or is not waited for.
+    /// Changes over to the new node, once the old one has what was handed back or the wait is over.
     pub(super) fn go_over(&mut self, of: usize, now: Tick) {
         let service = &mut self.services[of];
         service.moves_at = None;
@@ -209,7 +210,7 @@ impl World {
         service.report_at = now;
     }
 
-    /// The connection is gone, or its edge is closed.
+    /// Handles the loss of the connection or the closing of its edge.
     pub(super) fn lose_link(&mut self, of: usize, now: Tick) {
         let asking = self.services[of].asking.pending() > 0;
         self.marks.hit_if(asking, Mark::LinkLostWhileAsking);
@@ -217,7 +218,7 @@ impl World {
         self.dial_within(of, Span::from_millis(10), now);
     }
 
-    /// Dials between half of the span and all of it from now.
+    /// Schedules an attempt to connect, at a random time between half of the span and all of it from now.
     pub(super) fn dial_within(&mut self, of: usize, span: Span, now: Tick) {
         let jitter = self.choice(of).range(span.nanos() / 2, span.nanos());
         let roaming = &mut self.services[of].roaming;

@@ -1,4 +1,4 @@
-//! What can happen, and in which order.
+//! Messages, events and timers, and the order of events.
 
 use super::log::LogMessage;
 use aliquot_core::central::{Ask, Release, Told};
@@ -8,23 +8,23 @@ use aliquot_core::unit::{BudgetId, Edge, Scale};
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-/// What hosts say to each other.
+/// A message between two hosts.
 #[derive(Clone, Debug, Hash)]
 pub(crate) enum Message {
     Log(LogMessage),
-    /// A command for whoever leads.
+    /// A command for the leader.
     Propose(Rc<Command>),
-    /// A node's report, on its way to whoever leads, through whoever hears it.
+    /// A node's report, on its way to the leader. Other nodes may relay it.
     Report {
         report: Rc<Report>,
         relayed: bool,
     },
-    /// A leader's answer, on its way to its node.
+    /// A leader's answer, on its way to a node.
     Answer {
         answer: Rc<Answer>,
         relayed: bool,
     },
-    /// A client would have a session, with the edge that it has.
+    /// A client's request for a session, with its present edge if it has one.
     Open {
         nonce: u64,
         resume: Option<Edge>,
@@ -33,7 +33,7 @@ pub(crate) enum Message {
         nonce: u64,
         edge: Edge,
     },
-    /// What is this key called?
+    /// A client's request for the budget of a key.
     Name {
         key: usize,
     },
@@ -44,9 +44,9 @@ pub(crate) enum Message {
     },
     ClientReport(Rc<Report>),
     ClientAnswer(Rc<Answer>),
-    /// The node goes away; go to another one.
+    /// The node is leaving, and asks the client to move to another one.
     Move,
-    /// The connection is gone.
+    /// The connection is lost.
     Reset,
     Ask(Ask),
     Told(Told),
@@ -54,7 +54,7 @@ pub(crate) enum Message {
 }
 
 impl Message {
-    /// What it is called.
+    /// Returns the name of the message's kind.
     pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::Log(LogMessage::Ask { .. }) => "log ask",
@@ -81,7 +81,7 @@ impl Message {
     }
 }
 
-/// What happens. Timers carry the process that set them: another one's are void.
+/// An event. A timer belongs to the process that set it, and is void for another one.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     Deliver {
@@ -94,14 +94,14 @@ pub(crate) enum Event {
         process: u32,
         timer: Timer,
     },
-    /// An occurrence begins, or one of its steps.
+    /// Injects a fault, by its index in the plan.
     Strike(u32),
     Strobe(u32, u64),
-    /// It ends.
+    /// Ends a fault.
     Mend(u32),
-    /// Operators do what they have to.
+    /// Lets operators submit their commands.
     Operate,
-    /// The books of all hosts are looked at.
+    /// Inspects all hosts.
     Look,
 }
 
@@ -110,12 +110,12 @@ pub(crate) enum Timer {
     NodeTick,
     LogTick,
     Apply,
-    /// A client's session looks at what is due.
+    /// A client's session checks what is due.
     Look,
     Arrival,
-    /// Somebody who waits tries again.
+    /// A waiting caller tries again.
     Retry,
-    /// A permit's caller is done.
+    /// A caller is done with its permit.
     Done,
 }
 
@@ -140,7 +140,7 @@ impl PartialOrd for Due {
     }
 }
 
-/// The earliest is the greatest: what comes next is taken from the end.
+/// Orders the earliest event last, where a sorted vector can pop it.
 impl Ord for Due {
     fn cmp(&self, other: &Self) -> Ordering {
         (other.at, other.id).cmp(&(self.at, self.id))

@@ -1,4 +1,4 @@
-//! Faults of links, of the log's lead, of budgets, and clones.
+//! Faults of links, leadership transfers, budget changes, and clones.
 
 use super::clock::{MS, quantised};
 use super::event::{Message, Timer};
@@ -96,7 +96,7 @@ impl World {
         took
     }
 
-    /// The memory of a client goes on in a second machine, which reaches nobody.
+    /// Copies the memory of a client to a second machine, which reaches no other host.
     pub(super) fn clone_client(&mut self, index: usize, fault: &Fault, targets: &[usize]) -> bool {
         let original = targets
             .iter()

@@ -1,32 +1,33 @@
-//! What came of a seed.
+//! The result of a run.
 
 use super::World;
 use crate::course::Course;
 use crate::mark::{Mark, Marks};
 use crate::oracle::Breach;
 
-/// What came of a seed.
+/// The result of a run ("lived").
 #[derive(Debug)]
 pub struct Lived {
     /// Breaches of invariants that must hold: the first of each.
     pub breaches: Vec<Breach>,
-    /// Breaches of invariants that the scenario is there to break.
+    /// Breaches that the scenario allows by `breaks`.
     pub allowed: Vec<Breach>,
-    /// Why something could not be judged.
+    /// Reasons for which something could not be judged.
     pub doubts: Vec<String>,
-    /// The least slack under an envelope, in tokens; negative is an excess.
+    /// The least slack under any envelope, in tokens; negative if an envelope is broken.
     pub slack: Option<f64>,
     /// Tokens admitted without a lease, by policy.
     pub unleased: f64,
-    /// How long it took to recover after the last fault, in nanoseconds.
+    /// Time from the last fault until everything was well for good, in nanoseconds.
     pub recovery: Option<u64>,
-    /// What it was like.
+    /// The recording of demand, admissions and traffic.
     pub course: Course,
     /// The marks that were hit.
     pub marks: Marks,
-    /// Events: inputs handled by a machine of the core.
+    /// Number of events: inputs handled by a state machine of the core, or in the network tier pieces of data
+    /// read.
     pub events: u64,
-    /// How much true time was lived through, in nanoseconds.
+    /// True time simulated, in nanoseconds.
     pub lived: u64,
 }
 

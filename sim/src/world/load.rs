@@ -1,11 +1,11 @@
-//! How much is asked for at an instant.
+//! The load of a client at an instant.
 
 use super::callers::Callers;
 use crate::draw::{Draw, Of};
 use crate::scenario::{Group, Shape};
 
 impl Callers {
-    /// Requests per second at an instant, and how long that certainly stays so.
+    /// Returns the requests per second at an instant.
     pub(crate) fn rate(&mut self, group: &Group, now: u64, seed: u64, of: u64) -> f64 {
         let since = |at: u64| now.saturating_sub(at) as f64;
         let rate = match &group.shape {

@@ -1,12 +1,14 @@
-//! The modelled replicated log: elections, a quorum for every entry, leaders
-//! that do not know yet that they are none. It is the smallest protocol of the
-//! Raft family that shows these; what is simulated is what stands on it.
+//! A model of the replicated log: elections, a quorum for every entry, and leaders that do not know yet that
+//! they have been replaced.
 //!
-//! | it has | it leaves out |
+//! It is the smallest protocol of the Raft family with these properties. The simulation is about the software
+//! above the log, not about the log itself.
+//!
+//! | included | left out |
 //! |---|---|
-//! | terms, votes, trial votes, logs that conflict and are cut back | changes of its own membership |
-//! | commit by a quorum of the leader's own term, which refuses entries while it hands its lead over | snapshots and compaction |
-//! | barriers: a round trip to a quorum | disks that forget what they acknowledged |
+//! | terms, votes, pre-votes (`trial`), logs that conflict and are truncated | changes of its own membership |
+//! | commits by a quorum in the leader's own term; a leader refuses entries while it transfers its leadership | snapshots and compaction |
+//! | barriers: a round trip to a quorum | disks that lose acknowledged writes |
 
 use super::clock::MS;
 use aliquot_core::command::Command;
@@ -20,7 +22,7 @@ pub(crate) struct Entry {
 
 #[derive(Clone, Debug, Hash)]
 pub(crate) enum LogMessage {
-    /// A candidate asks; a `trial` changes nobody's term.
+    /// A candidate's request for votes. A `trial` is a pre-vote, which changes no node's term.
     Ask {
         term: u64,
         last: (u64, u64),
@@ -45,20 +47,20 @@ pub(crate) enum LogMessage {
     Newer {
         term: u64,
     },
-    /// The leader would have another one lead.
+    /// The leader's request that the receiver starts an election at once.
     Stand {
         term: u64,
     },
 }
 
-/// What a leader knows of the others.
+/// A leader's knowledge of the other nodes, by node.
 #[derive(Clone, Debug)]
 pub(super) struct Peers {
     pub(super) next: Vec<u64>,
     pub(super) matched: Vec<u64>,
     pub(super) probed: Vec<u64>,
     pub(super) heard: Vec<u64>,
-    /// Since when another one has been asked to lead: meanwhile nothing is appended.
+    /// Time since which a transfer of leadership is under way. Meanwhile the leader appends nothing.
     pub(super) handing: Option<u64>,
 }
 
@@ -69,25 +71,25 @@ pub(super) enum Role {
     Leader(Peers),
 }
 
-/// How patient members are, in nanoseconds of their own clocks.
+/// Bounds of the election timeout, in nanoseconds of a node's own clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     pub(crate) least: u64,
     pub(crate) most: u64,
 }
 
-/// What happened to a log.
+/// Events of a log, for marks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Noted {
-    /// Entries were thrown away.
+    /// Entries were truncated because of a conflict.
     pub(crate) conflict: bool,
-    /// What came before an entry was not there.
+    /// An append was refused because the entry before it was missing.
     pub(crate) gap: bool,
     /// An election had no winner.
     pub(crate) lost: bool,
 }
 
-/// One node's part. The log, the term and the vote survive a crash.
+/// One node's part of the log. Its entries, term and vote survive a crash.
 #[derive(Debug)]
 pub(crate) struct Log {
     pub(super) me: usize,
@@ -102,9 +104,9 @@ pub(crate) struct Log {
     pub(super) heard: u64,
     pub(super) bounds: Patience,
     pub(super) patience: u64,
-    /// Its disk refuses to write.
+    /// Set while the disk fails all writes.
     pub(crate) broken: bool,
-    /// What happened since somebody looked.
+    /// Events since the last time that they were read.
     pub(crate) noted: Noted,
     pub(crate) out: Vec<(usize, LogMessage)>,
 }
@@ -144,7 +146,7 @@ impl Log {
         matches!(self.role, Role::Leader(_))
     }
 
-    /// A new process on the same disk, of this patience.
+    /// Restarts on the same disk, with this election timeout.
     pub(crate) fn restart(&mut self, now: u64, patience: u64) {
         self.role = Role::Follower;
         self.hint = None;
@@ -172,7 +174,7 @@ impl Log {
         (0..self.size).filter(move |&node| node != me)
     }
 
-    /// Appends to the log, if this node believes that it leads and is to lead on.
+    /// Appends a command, if this node believes that it leads and is not transferring its leadership.
     pub(crate) fn propose(&mut self, command: Command) -> bool {
         let leads = matches!(&self.role, Role::Leader(peers) if peers.handing.is_none());
         if !leads || self.broken {
@@ -187,14 +189,14 @@ impl Log {
         true
     }
 
-    /// Starts a round trip to a quorum, and names it.
+    /// Starts a round trip to a quorum, and returns its number.
     pub(crate) fn probe(&mut self) -> u64 {
         self.probe += 1;
         self.replicate();
         self.probe
     }
 
-    /// The latest round trip that a quorum has answered, in this term.
+    /// Returns the latest round trip of this term that a quorum has answered.
     pub(crate) fn probed(&self) -> u64 {
         match &self.role {
             Role::Leader(peers) => self.by_quorum(&peers.probed, self.probe),
@@ -202,7 +204,8 @@ impl Log {
         }
     }
 
-    /// What a quorum has reached: the others have reached `theirs`, this node `mine`.
+    /// Returns the greatest number that a quorum has reached. The other nodes are at `theirs`, this node is
+    /// at `mine`.
     fn by_quorum(&self, theirs: &[u64], mine: u64) -> u64 {
         let others = || self.others().map(|node| theirs[node]);
         let has = |least: u64| {
@@ -218,11 +221,11 @@ impl Log {
         most
     }
 
-    /// Heartbeats, elections, and a leader that hears no quorum gives up.
-    /// `draw` is how patient it is from now on, if it loses patience.
+    /// Sends heartbeats, starts elections, and lets a leader step down that hears no quorum. `draw` is the
+    /// next election timeout, used if the present one has passed.
     pub(crate) fn tick(&mut self, now: u64, draw: u64) {
         if let Role::Leader(peers) = &mut self.role {
-            // Who was asked to lead, and did not in so long, never heard of it.
+            // The request to take over has been lost, so the leader goes on.
             let waits = |since: &u64| now.saturating_sub(*since) < self.bounds.most;
             peers.handing = peers.handing.filter(waits);
             let (me, doubt) = (self.me, 2 * self.bounds.most);
@@ -353,13 +356,13 @@ impl Log {
             }
             Err(index) => peers.next[from] = index + 1,
         }
-        // Who has no more than is committed commits nothing.
+        // A node that has no more than the committed entries cannot advance the commit index.
         if peers.matched[from] > self.commit {
             self.count_up();
         }
     }
 
-    /// Only an entry of its own term commits by counting.
+    /// Advances the commit index. Only an entry of the leader's own term commits by counting replicas.
     pub(super) fn count_up(&mut self) {
         let Role::Leader(peers) = &self.role else {
             return;
@@ -371,5 +374,5 @@ impl Log {
     }
 }
 
-/// How long after a message to the log is due it may be told again.
+/// Time after which a command that is not applied yet is submitted again.
 pub(crate) const AGAIN: u64 = 500 * MS;

@@ -1,4 +1,4 @@
-//! What the oracle is shown: admissions, permits, and the books of all hosts at instants.
+//! Shows the oracle admissions, permits, and the state of all hosts at instants ("looks").
 
 use super::clock::{MS, SEC};
 use super::coordinator::Coordinator;
@@ -37,7 +37,8 @@ impl World {
         }
     }
 
-    /// An admission under a lease is one of a session that its node has booked something for.
+    /// Checks that an admission under a lease belongs to a session for which its node still has something
+    /// booked.
     fn inspect(&mut self, of: usize, admission: &Admission) {
         let service = &self.services[of];
         let now = service.clock.read(self.now);
@@ -59,7 +60,8 @@ impl World {
         let Some(account) = machine.and_then(|machine| machine.account(admission.budget)) else {
             return;
         };
-        // What a quota's former period left is no longer booked, and may be used until the client hears.
+        // The rest of a quota's previous period is no longer booked, and the client may use it until it hears
+        // of the new period.
         let former = admission.period < account.period();
         if account.holding(edge.child).is_zero() && !former {
             let (name, at) = (
@@ -85,7 +87,7 @@ impl World {
         }
     }
 
-    /// Permits that are over, by the clocks of those who hold them.
+    /// Ends the permits that are over, by their clients' own clocks.
     pub(super) fn land(&mut self) {
         let (services, now) = (&self.services, self.now);
         let over = |&(of, process, flight): &Flown| {
@@ -109,7 +111,7 @@ impl World {
         }
     }
 
-    /// A process is over, and with it all that it did.
+    /// Ends all permits of a process that has ended.
     pub(super) fn end_flights(&mut self, of: usize) {
         let flights = std::mem::take(&mut self.services[of].callers.flights);
         if !flights.is_empty() {
@@ -128,7 +130,8 @@ impl World {
         self.show("applied", Some(node), || {
             format!("entry {index}: {effects:?}")
         });
-        // Some ran out since anybody looked, and no longer count against a limit that this lowers.
+        // Permits may have expired since the last look. They no longer count against a limit that this entry
+        // lowers.
         if index > self.oracle.latest_applied() {
             self.land();
         }
@@ -169,7 +172,7 @@ impl World {
         self.stopped = found.any(|breach| !breaks.contains(&breach.invariant));
     }
 
-    /// What everybody believes to hold at this instant, of every budget that time refills.
+    /// Shows the oracle the shares that all hosts believe they hold at this instant, for every rate budget.
     fn look_at_parts(&mut self, best: usize) {
         let now = self.now;
         let mut clients: Vec<(BudgetId, Share)> = Vec::with_capacity(self.services.len());
@@ -199,7 +202,7 @@ impl World {
         }
     }
 
-    /// Whose pools count: the latest leader in office, if its book is the latest too.
+    /// Returns the node whose pools count: the leader of the latest term, if it has applied all entries.
     fn pools(&self, best: usize) -> Option<usize> {
         let latest = self.nodes[best].state.applied();
         let leader = self.leader();
@@ -263,7 +266,7 @@ impl World {
         }
     }
 
-    /// What is noted once a second: how far clocks are off, and whether the limit is used.
+    /// Records, once a second, clock errors and whether the limit is fully used.
     fn note_second(&mut self) {
         const CLIENTS_SHOWN: usize = 3;
         let hosts = self.hosts.nodes + self.hosts.clients.len().min(CLIENTS_SHOWN);
@@ -307,7 +310,7 @@ impl World {
     }
 }
 
-/// What a client would admit by at this instant.
+/// Returns the shares by which a client would admit at this instant, where a lease or a floor covers them.
 fn usable(service: &Service, now: Tick) -> impl Iterator<Item = (BudgetId, Share)> {
     let leased = service.client.is_leased(now);
     let usable = move |mode: &Mode| match mode {
@@ -320,7 +323,7 @@ fn usable(service: &Service, now: Tick) -> impl Iterator<Item = (BudgetId, Share
         .map(move |(budget, allotment)| (budget, allotment.share_at(now)))
 }
 
-/// The bytes of a message as it would be sent, without what transport adds.
+/// Returns the encoded size of a message in bytes, without transport overhead.
 fn size(message: &Message) -> u64 {
     use super::log::LogMessage;
     use aliquot_wire::log::LogEntry;

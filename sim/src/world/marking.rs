@@ -1,4 +1,4 @@
-//! Marks of what is seen in passing. Nothing here changes what happens.
+//! Counts marks. Nothing here changes the simulation.
 
 use super::World;
 use super::coordinator::Coordinator;
@@ -11,7 +11,7 @@ use aliquot_core::state::Effect;
 use aliquot_core::unit::Span;
 
 impl World {
-    /// A fault took effect.
+    /// Counts marks of a fault that took effect.
     pub(super) fn mark_fault(&mut self, fault: &Fault, leads: bool) {
         self.marks.hit_if(leads, Mark::StruckLeader);
         let of_leader = match fault.kind {
@@ -35,7 +35,7 @@ impl World {
         }
     }
 
-    /// A node's process begins.
+    /// Counts marks of a node's start.
     pub(super) fn mark_start(&mut self, node: usize) {
         let replays = self.nodes[node].state.applied() > 0;
         self.marks.hit_if(replays, Mark::LogReplayed);
@@ -103,7 +103,7 @@ impl World {
         self.marks.hit_if(cut, Mark::AdmittedWhileCut);
     }
 
-    /// The first replica applied something.
+    /// Counts marks of an effect, when the first replica applies it.
     pub(super) fn mark_effect(&mut self, effect: &Effect) {
         match effect {
             Effect::Reclaimed(life) => {
@@ -123,7 +123,7 @@ impl World {
         }
     }
 
-    /// Who is in office at an instant, and whom that one reaches.
+    /// Counts marks of leadership: the time without a leader, and a leader that is cut off from the quorum.
     pub(super) fn mark_office(&mut self) {
         let Some(leader) = self.leader() else {
             let since = *self.vacant.get_or_insert(self.now);

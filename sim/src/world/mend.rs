@@ -1,4 +1,4 @@
-//! How faults end.
+//! Recovers from faults ("mends").
 
 use super::World;
 use super::clock::quantised;
@@ -39,7 +39,7 @@ impl World {
         }
     }
 
-    /// The safety phase is over: whatever lasts ends now, but for pauses, which end when they do.
+    /// Ends the safety phase: recovers all active faults. Pauses are left to end by themselves.
     pub(super) fn calm(&mut self) {
         let lasting: Vec<usize> = self.active.keys().copied().collect();
         for index in lasting {

@@ -1,4 +1,4 @@
-//! Who reaches whom, how late, how often.
+//! The network: which hosts reach each other, with which delays, losses and duplicates.
 
 use super::clock::quantised;
 use crate::draw::{Draw, Of};
@@ -6,28 +6,28 @@ use crate::hosts::HostSet;
 use crate::scenario::{Spread, Topology};
 use std::collections::BTreeMap;
 
-/// What is done to links.
+/// A fault of a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Harm {
-    /// Nothing passes.
+    /// Loses everything.
     Cut,
-    /// Some of it is lost.
+    /// Loses this fraction of messages.
     Loss(f64),
-    /// Some of it arrives twice.
+    /// Delivers this fraction of messages twice.
     Duplicate(f64),
-    /// Some of it takes so much longer.
+    /// Delays a fraction of messages by a fixed time.
     Delay(f64, u64),
-    /// Some of it takes up to so much longer, each message its own.
+    /// Delays a fraction of messages, each by its own random time up to this one.
     Reorder(f64, u64),
 }
 
-/// A harm in force, from hosts to hosts.
+/// An active link fault, with the hosts at both ends.
 #[derive(Clone, Debug)]
 pub(crate) struct Harmed {
     pub(crate) harm: Harm,
     pub(crate) from: HostSet,
     pub(crate) to: HostSet,
-    /// Whether the way back is harmed as well.
+    /// If true, the fault affects both directions.
     pub(crate) both: bool,
 }
 
@@ -38,7 +38,7 @@ impl Harmed {
     }
 }
 
-/// What becomes of a message: how long each copy takes.
+/// The fate of a message: the delay of each copy.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fate {
     pub(crate) copies: [Option<u64>; 2],
@@ -48,12 +48,12 @@ pub(crate) struct Fate {
     pub(crate) overtaken: bool,
 }
 
-/// What a link has carried, one way.
+/// The messages of a link in one direction.
 #[derive(Clone, Copy, Debug, Default)]
 struct Link {
-    /// How many messages, for their draws.
+    /// Number of messages, which names their random numbers.
     count: u64,
-    /// When the last of them arrives.
+    /// Arrival of the latest message.
     last: u64,
 }
 
@@ -62,16 +62,16 @@ pub(crate) struct Net {
     seed: u64,
     usual: Topology,
     zones: Vec<u16>,
-    /// Each by its number, in their order.
+    /// Active faults by their number, in that order.
     harms: Vec<(u64, Harmed)>,
-    /// What each link has carried.
+    /// All links.
     links: Vec<Link>,
     pub(crate) slow: BTreeMap<u64, (HostSet, u64)>,
 }
 
 impl Net {
     pub(crate) fn new(seed: u64, usual: Topology, zones: Vec<u16>) -> Self {
-        // Clients talk to nodes alone.
+        // Clients talk only to nodes.
         let links = vec![Link::default(); 2 * usual.nodes * zones.len()];
         Self {
             seed,
@@ -99,24 +99,24 @@ impl Net {
         !meets.any(|harmed| harmed.harm == Harm::Cut)
     }
 
-    /// Whether all that one says arrives at the other: nothing is done to the link.
+    /// Returns true if every message from one host arrives at the other, because the link has no faults.
     pub(crate) fn hears(&self, from: usize, to: usize) -> bool {
         self.usual.loss == 0.0 && self.meeting(from, to).next().is_none()
     }
 
-    /// What is done to a link.
+    /// Iterates over the faults of a link.
     fn meeting(&self, from: usize, to: usize) -> impl Iterator<Item = &Harmed> {
         let all = self.harms.iter().map(|(_, harmed)| harmed);
         all.filter(move |harmed| harmed.meets(from, to))
     }
 
-    /// How much later a host does what it has to do.
+    /// Returns the delay of everything that a slow host does.
     pub(crate) fn slowness(&self, host: usize) -> u64 {
         let slow = self.slow.values().filter(|(hosts, _)| hosts.has(host));
         slow.map(|(_, by)| *by).sum()
     }
 
-    /// Where a link's record is. Hosts that are neither node nor client share records.
+    /// Returns the index of a link. Links between two hosts that are not nodes share entries.
     fn link(&self, from: usize, to: usize) -> usize {
         let (nodes, hosts) = (self.usual.nodes, self.zones.len());
         let index = match to < nodes {
@@ -126,12 +126,12 @@ impl Net {
         index % self.links.len().max(1)
     }
 
-    /// Whether anything is done to links.
+    /// Returns true if any link fault is active.
     pub(crate) fn is_harmed(&self) -> bool {
         !self.harms.is_empty()
     }
 
-    /// Decides on a message that is sent now.
+    /// Decides the fate of a message that is sent now.
     pub(crate) fn send(&mut self, now: u64, from: usize, to: usize) -> Fate {
         if from == to {
             let copies = [Some(super::clock::QUANTUM), None];
@@ -183,7 +183,7 @@ impl Net {
         fate
     }
 
-    /// Each copy draws its own: they overtake each other.
+    /// Draws the delay of a copy. Copies are delayed independently, so they may overtake each other.
     fn delay(&self, from: usize, to: usize, draw: &mut Draw) -> u64 {
         let spread = self.usual.spread as f64;
         let drawn = match self.usual.shape {
@@ -196,7 +196,7 @@ impl Net {
         quantised(self.usual.delay + zone + drawn as u64)
     }
 
-    /// What a message takes at most, as a rule.
+    /// Returns the greatest delay of a message without faults, as a rule.
     pub(crate) const fn usual_delay(&self) -> u64 {
         self.usual.delay + self.usual.zone_delay + 2 * self.usual.spread
     }

@@ -1,5 +1,4 @@
-//! What a node does about the log and as its leader: elections, barriers,
-//! rounds, commits, and what it tells others.
+//! The leadership of a node ("office"): elections, barriers, rounds, commits, and answers to other nodes.
 
 use super::World;
 use super::coordinator::Coordinator;
@@ -48,7 +47,7 @@ impl World {
         }
     }
 
-    /// Follows elections, and barriers that a quorum has answered. Whether there was any.
+    /// Follows changes of leadership, and barriers that a quorum has answered. Returns true if there was any.
     pub(super) fn follow_log(&mut self, node: usize) -> bool {
         let host = &mut self.nodes[node];
         let now = host.look(self.now);
@@ -78,7 +77,7 @@ impl World {
         news
     }
 
-    /// Barriers that a quorum has answered. Whether there was any.
+    /// Handles barriers that a quorum has answered. Returns true if there was any.
     fn hear_quorum(&mut self, node: usize, now: Tick) -> bool {
         let host = &mut self.nodes[node];
         let probed = host.log.probed();
@@ -98,7 +97,7 @@ impl World {
         heard
     }
 
-    /// Sends what the log has to say, and begins to apply what is committed.
+    /// Sends the messages of the log, and schedules the application of committed entries.
     pub(super) fn flush_log(&mut self, node: usize) {
         let host = &mut self.nodes[node];
         let mut out: Vec<(usize, LogMessage)> = std::mem::take(&mut host.log.out);
@@ -111,7 +110,7 @@ impl World {
         for (to, message) in out.drain(..) {
             self.send(node, to, Message::Log(message));
         }
-        // Its room is wanted again at once.
+        // Puts the vector back, so that its capacity is reused.
         self.nodes[node].log.out = out;
         if apply {
             let span = self.plan.scenario.topology.commit_delay;
@@ -158,7 +157,8 @@ impl World {
             let office = |host: &&Coordinator| host.process.up && host.leader.in_office();
             let others = self.nodes.iter().filter(office).count();
             self.marks.hit_if(others > 1, Mark::TwoInOffice);
-            // What every node said last builds on what another leader knew: each is asked at once.
+            // The latest reports of the nodes build on the state of an earlier leader. Handling them now asks
+            // each node for a complete one.
             let heard: Vec<Rc<Report>> = self.nodes[node].heard.values().cloned().collect();
             for report in heard {
                 let host = &mut self.nodes[node];

@@ -1,4 +1,4 @@
-//! Operators: what they ask of the log, again until it is done.
+//! Operators: they submit commands to the log, again and again until these are applied.
 
 use super::World;
 use aliquot_core::budget::Budget;
@@ -6,7 +6,7 @@ use aliquot_core::command::Command;
 use aliquot_core::node::Node;
 use aliquot_core::unit::{NodeId, RequestId, Span};
 
-/// Names of requests, of nodes that join and of operators.
+/// Numbers of requests, shared by joining nodes and operators.
 #[derive(Debug, Default)]
 pub(crate) struct Requests(u64);
 
@@ -17,11 +17,11 @@ impl Requests {
     }
 }
 
-/// What is not done yet.
+/// Commands that are not applied yet.
 #[derive(Debug, Default)]
 pub(crate) struct Operator {
     asked: Vec<Command>,
-    /// Nodes that are to be removed once they have left.
+    /// Nodes to remove from the log once they have left.
     pub(super) removes: Vec<usize>,
     began: bool,
 }
@@ -43,7 +43,7 @@ impl World {
             .push(Command::Configure { drift, lease });
     }
 
-    /// A budget is written anew.
+    /// Submits a new version of a budget.
     pub(super) fn put(&mut self, budget: Budget) {
         let request = self.requests.next();
         let creator = None;
@@ -54,8 +54,8 @@ impl World {
         });
     }
 
-    /// The budgets are made once all nodes that began have joined, or some time
-    /// has passed; one of them gets the tokens.
+    /// Submits the budgets once all running nodes have joined, or after some time. One of the nodes is their
+    /// creator and receives their tokens.
     fn write_first_budgets(&mut self) {
         const PATIENCE: u64 = 2_000_000_000;
         let up = self.nodes.iter().filter(|node| node.process.up);
@@ -78,7 +78,7 @@ impl World {
         });
     }
 
-    /// Hands what is not done to whoever believes that it leads.
+    /// Submits pending commands to every node that believes it leads.
     pub(super) fn operate(&mut self) {
         self.write_first_budgets();
         if self.operator.asked.is_empty() && self.operator.removes.is_empty() {

@@ -1,29 +1,27 @@
-//! What is to happen, in order of true time.
+//! The queue of events, ordered by true time.
 
 use super::event::Due;
 use std::collections::BTreeMap;
 
-/// Events in the order of their times and, within an instant, in the order in which
-/// they were made.
+/// Events ordered by time and, within an instant, by the order in which they were created.
 ///
-/// Nearly all of them are due within seconds. These wait unsorted in slots of a millisecond
-/// or so; only the slot that is being lived through is sorted, and holds so few that this
-/// costs next to nothing.
+/// Nearly all events are due within seconds. They wait unsorted in slots of about a millisecond. Only the
+/// present slot is sorted, and it holds so few events that sorting costs next to nothing.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    /// What is due in the present slot, or should have been by now: the first is the last.
+    /// Events that are due in the present slot or earlier, sorted so that the next one is last.
     present: Vec<Due>,
     slot: u64,
-    /// The slots after the present one, each at its number modulo their count.
+    /// The slots after the present one, each at its number modulo `SLOTS`.
     soon: Vec<Vec<Due>>,
-    /// How many wait there.
+    /// Number of events in `soon`.
     waiting: usize,
-    /// Slots that are later still.
+    /// Events in later slots.
     late: BTreeMap<u64, Vec<Due>>,
 }
 
 impl Queue {
-    /// Slots are 2²⁰ nanoseconds long.
+    /// Binary logarithm of a slot's width: slots are 2²⁰ nanoseconds wide.
     const WIDTH: u32 = 20;
     const SLOTS: u64 = 1_024;
 
@@ -50,7 +48,7 @@ impl Queue {
         }
     }
 
-    /// The next event, if it is due by `end`.
+    /// Returns the next event, if it is due by `end`.
     pub(crate) fn pop_by(&mut self, end: u64) -> Option<Due> {
         if self.present.is_empty() {
             self.advance();
@@ -58,7 +56,7 @@ impl Queue {
         self.present.pop_if(|due| due.at <= end)
     }
 
-    /// Goes on to the next slot in which something waits.
+    /// Advances to the next slot that holds an event.
     fn advance(&mut self) {
         let late = self.late.keys().next().copied();
         let soon = (self.slot + 1..self.slot + Self::SLOTS)
@@ -69,7 +67,7 @@ impl Queue {
         };
         self.slot = next;
         if soon == Some(next) {
-            // The slot gets the room of the one before it.
+            // Swapped, so that the slot reuses the capacity of the previous one.
             let slot = &mut self.soon[(next % Self::SLOTS) as usize];
             std::mem::swap(&mut self.present, slot);
             self.waiting -= self.present.len();
@@ -95,7 +93,7 @@ mod tests {
         let (mut now, mut id) = (0, 0);
         for _ in 0..20_000 {
             for _ in 0..draw.range(0, 3) {
-                // From this very instant to some seconds later, most of them soon.
+                // From this very instant to some seconds later, with most events soon.
                 let at = now + draw.next() % (1 << draw.range(1, 33));
                 let event = Event::Look;
                 queue.push(Due { at, id, event });

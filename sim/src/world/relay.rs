@@ -1,7 +1,7 @@
-//! What nodes tell all others, and who passes it on.
+//! Messages that nodes send to all others, and their relaying.
 //!
-//! Whatever a node says of itself, or a leader of a node, goes to everybody at once. Who
-//! does not hear its origin gets it through the others.
+//! A node's report, and a leader's answer to a node, are sent to all other nodes at once. If the receiver
+//! cannot hear the sender directly, the other nodes relay the message to it.
 
 use super::World;
 use super::event::Message;
@@ -11,7 +11,7 @@ use aliquot_core::unit::Tick;
 use std::rc::Rc;
 
 impl World {
-    /// What whom it is for hears from its origin is relayed by nobody.
+    /// Relays an answer to its node, unless that node hears the leader directly.
     pub(super) fn relay_answer(
         &mut self,
         (from, node): (usize, usize),

@@ -1,4 +1,4 @@
-//! What an answer changed at its client: marks, and nothing else.
+//! Compares a client's lease before and after an answer, and counts marks ("seen").
 
 use super::service::Service;
 use crate::mark::{Mark, Marks};
@@ -27,7 +27,7 @@ impl LeaseSeen {
         }
     }
 
-    /// Takes note of what the answer changed.
+    /// Counts marks of what the answer changed.
     pub(super) fn compare(
         self,
         service: &mut Service,

@@ -1,7 +1,7 @@
-//! A service instance: its client's session, as the real one goes about it.
+//! A service instance: the session of its client, as the real client handles it.
 //!
-//! An edge that holds under a lease stays in use until the lease ends, whatever
-//! becomes of its connection; the next one is opened meanwhile.
+//! An edge with a valid lease stays in use until the lease ends, even if its connection is lost. Meanwhile
+//! the client opens the next edge.
 
 use super::callers::Callers;
 use super::clock::{Clock, MS};
@@ -26,27 +26,27 @@ pub(crate) struct Service {
     pub(crate) client: Client,
     pub(crate) asking: Asking,
     pub(crate) group: usize,
-    /// The number of its key among the world's.
+    /// Index of its key in `World::keys`.
     pub(crate) key: usize,
-    /// What the key is called, and its fixed point.
+    /// The budget of the key and its scale, once a node has sent them.
     pub(crate) budget: Option<(BudgetId, Scale)>,
     pub(super) roaming: Roaming<Dialled>,
-    /// Until when it is waited that what it handed back is taken, before it goes over.
+    /// Time at which the client moves even if the old node has not taken what was handed back.
     pub(super) moves_at: Option<Tick>,
     reported: Tick,
     pub(super) report_at: Tick,
     named: Tick,
-    /// Somebody was not served since the last report.
+    /// Set if a request was refused since the last report.
     pub(crate) wanted: bool,
-    /// The true time of the look that counts.
+    /// True time of the valid look. Timers of other looks are ignored.
     look_at: u64,
     clocks: Option<(Tick, i64)>,
     choices: u64,
     pub(crate) leaving: bool,
     pub(crate) had_lease: bool,
-    /// The edge whose lease ended last.
+    /// The edge of the lease that ended last.
     pub(super) lapsed: Option<Edge>,
-    /// The edge that the last answer was of, and its number.
+    /// The edge of the last answer, and that answer's number.
     pub(super) answered: Option<(Edge, Heard)>,
     pub(crate) callers: Callers,
 }
@@ -86,7 +86,7 @@ impl Service {
         }
     }
 
-    /// The node that it talks to.
+    /// Returns the node that the client is connected to.
     pub(crate) fn link(&self) -> Option<usize> {
         self.roaming.link().map(|line| *line.node())
     }
@@ -100,7 +100,7 @@ impl World {
     const ASK_AGAIN: Span = Span::from_millis(200);
     const JUMP_MS: i64 = 1_000;
 
-    /// A new process: it holds nothing and knows nothing.
+    /// Starts a new process, which holds nothing and knows nothing.
     pub(super) fn start_service(&mut self, of: usize) {
         self.end_flights(of);
         let now = self.now;
@@ -131,14 +131,14 @@ impl World {
         self.begin_callers(of);
     }
 
-    /// A draw of a client's own.
+    /// Returns the client's next source of random numbers for its choices.
     pub(super) fn choice(&mut self, of: usize) -> Draw {
         let service = &mut self.services[of];
         service.choices += 1;
         Draw::of(self.seed, Of::Choice, of as u64, service.choices)
     }
 
-    /// Looks at what is due within so much true time.
+    /// Schedules a look after this true time, unless an earlier one is scheduled.
     pub(super) fn look_within(&mut self, of: usize, span: u64) {
         let at = super::clock::quantised(self.now + span);
         let service = &mut self.services[of];
@@ -148,7 +148,7 @@ impl World {
         }
     }
 
-    /// Somebody was not served: the parent should hear of it soon.
+    /// Records that a request was refused, and schedules an early report of it.
     pub(super) fn want(&mut self, of: usize) {
         let service = &mut self.services[of];
         if !service.wanted {
@@ -160,9 +160,9 @@ impl World {
         }
     }
 
-    /// What the session's task does whenever it wakes.
+    /// Wakes the session's task.
     pub(super) fn look_at_session(&mut self, of: usize) {
-        // What was set before an earlier look was wanted means nothing any more.
+        // This timer was replaced by a later look.
         if self.now < self.services[of].look_at {
             return;
         }
@@ -209,7 +209,7 @@ impl World {
         self.look_within(of, span);
     }
 
-    /// Reads the clocks; what they say about a pause ends leases.
+    /// Reads the clocks. If they show that the process was paused, the lease ends.
     fn look_at_clocks(&mut self, of: usize) -> Tick {
         let service = &mut self.services[of];
         let (now, wall) = (
@@ -346,7 +346,7 @@ impl World {
         }
     }
 
-    /// Says what there is to say at once.
+    /// Sends a report at once.
     pub(super) fn report_now(&mut self, of: usize, node: usize, now: Tick) {
         let wall = self.services[of].clock.wall_ms(self.now);
         if let Some(report) = self.services[of].client.report(now, wall) {

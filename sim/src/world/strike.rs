@@ -1,4 +1,4 @@
-//! What goes wrong, and how it ends. A fault counts only if it took effect.
+//! Injects faults ("strikes"). A fault counts only if it took effect.
 
 use super::World;
 use super::clock::{MS, quantised};
@@ -9,7 +9,8 @@ use crate::mark::Mark;
 use crate::scenario::{Fault, Target};
 
 impl World {
-    /// Who is in office, as far as anybody who runs believes: the latest term.
+    /// Returns the ready leader. If several running nodes believe that they lead, it is the one of the latest
+    /// term.
     pub(super) fn leader(&self) -> Option<usize> {
         let leads =
             |node: &usize| self.nodes[*node].process.up && self.nodes[*node].leader.in_office();
@@ -61,7 +62,7 @@ impl World {
         }
     }
 
-    /// Whether it took effect.
+    /// Injects a fault. Returns true if it took effect.
     fn befall(&mut self, index: usize, fault: &Fault, targets: &[usize]) -> bool {
         match fault.kind {
             "partition" | "one_way" | "blackhole" | "delay" | "loss" | "duplicate" | "reorder" => {
@@ -116,7 +117,7 @@ impl World {
         }
     }
 
-    /// What befalls each host by itself. Whether it did.
+    /// Applies a fault to one host. Returns true if it took effect.
     fn befall_host(&mut self, fault: &Fault, host: usize) -> bool {
         let (now, is_node) = (self.now, self.hosts.is_node(host));
         match fault.kind {
@@ -156,7 +157,7 @@ impl World {
         joins
     }
 
-    /// It lasts for so long from now on.
+    /// Marks a fault as active, and schedules its end.
     pub(super) fn lasts_for(&mut self, index: usize, span: u64, struck: Vec<usize>) {
         self.active.insert(index, struck);
         self.after(span, Event::Mend(index as u32));
@@ -227,7 +228,7 @@ impl World {
         }
     }
 
-    /// To and fro, as long as it lasts.
+    /// Steps clocks forth and back for as long as a strobe lasts.
     pub(super) fn strobe(&mut self, index: usize, count: u64) {
         let Some(hosts) = self.active.get(&index).cloned() else {
             return;
@@ -243,7 +244,7 @@ impl World {
     }
 }
 
-/// Clocks are stepped by whole quanta, so that readings stay exact.
+/// The unit of clock steps: whole quanta, so that readings stay exact.
 const fn clock_step() -> i64 {
     super::clock::QUANTUM as i64
 }

@@ -1,4 +1,4 @@
-//! Who leads the log: trial votes, votes, and leads that are handed over.
+//! Elections of the modelled log: pre-votes (trials), votes, and transfers of leadership.
 
 use super::log::{Entry, Log, LogMessage, Peers, Role};
 
@@ -30,11 +30,11 @@ impl Log {
         trial: bool,
         now: u64,
     ) {
-        // Who hears a leader lets nobody try.
+        // A node that hears a leader rejects pre-votes.
         let hears = self.hint.is_some() && now.saturating_sub(self.heard) < self.bounds.least;
         let content = trial && (self.is_leader() || hears);
-        // Of a trial that could not win here the next term must be told, too: a candidate with the
-        // best log that never hears of it would try for ever, and nobody else can win.
+        // A rejected pre-vote must tell its candidate of a newer term as well. Otherwise a candidate with the
+        // best log that never hears of that term would try forever, and no other node could win.
         let old = term < self.term || trial && term == self.term;
         if content || old || self.broken {
             let term = self.term;
@@ -97,7 +97,7 @@ impl Log {
         self.replicate();
     }
 
-    /// Asks another node to lead. Whether this one does now.
+    /// Transfers leadership to another node. Returns false if this node does not lead.
     pub(crate) fn transfer(&mut self, to: usize, now: u64) -> bool {
         let term = self.term;
         let Role::Leader(peers) = &mut self.role else {
@@ -112,7 +112,7 @@ impl Log {
         true
     }
 
-    /// Leads no more.
+    /// Steps down as leader.
     pub(crate) fn step_down(&mut self, now: u64) {
         self.role = Role::Follower;
         (self.heard, self.hint) = (now, None);
@@ -124,14 +124,14 @@ mod tests {
     use super::super::log::Patience;
     use super::*;
 
-    /// Passes messages on until nobody has anything to say.
+    /// Delivers messages until no log has any left to send.
     fn talk(logs: &mut [Log], now: u64) {
         loop {
             let mut said = false;
             for from in 0..logs.len() {
                 for (to, message) in std::mem::take(&mut logs[from].out) {
                     said = true;
-                    // The third never answers.
+                    // The third log does not exist and never answers.
                     if let Some(log) = logs.get_mut(to) {
                         log.handle(from, &message, now);
                     }
@@ -143,8 +143,8 @@ mod tests {
         }
     }
 
-    /// The first has the best log; the second stood once more, for a term that nobody else heard of. The
-    /// third is gone, so that both are needed.
+    /// The first log has the best entries. The second has been a candidate once more, in a term of which no
+    /// other log has heard. The third is down, so both others are needed for a quorum.
     #[test]
     fn the_best_log_wins_though_another_has_a_higher_term() {
         let bounds = Patience {

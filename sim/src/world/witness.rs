@@ -1,4 +1,4 @@
-//! Showing what happens to somebody who writes it down.
+//! Shows everything that happens in a simulation to a witness.
 
 use super::World;
 use super::event::Message;
@@ -12,13 +12,13 @@ use aliquot_core::unit::Tick;
 use std::fmt::{Display, Formatter, Result};
 use std::hash::Hash;
 
-/// All that there is to be seen of something: as text for who reads it, and
-/// as a hash for who only compares, which costs a fiftieth of it.
+/// A value that a witness can look at: as text, for people, or as a hash, for comparison. Hashing costs a
+/// fiftieth of writing the text.
 pub trait Seen {
-    /// Writes it out.
+    /// Writes the value as text.
     fn tell(&self, f: &mut Formatter<'_>) -> Result;
 
-    /// Folds in all that differs between two that differ.
+    /// Hashes the value. Values that differ must give different hashes.
     fn digest(&self, fold: &mut Fold);
 }
 
@@ -48,7 +48,7 @@ impl Seen for Message {
     }
 }
 
-/// What a node is like after it heard something.
+/// The state of a node after a message.
 #[derive(Hash)]
 struct NodeSeen<'a> {
     now: Tick,
@@ -80,7 +80,7 @@ impl Seen for NodeSeen<'_> {
     }
 }
 
-/// What a client is like after it heard something.
+/// The state of a client after a message.
 #[derive(Hash)]
 struct ClientSeen<'a>(Tick, &'a Client);
 
@@ -94,7 +94,7 @@ impl Seen for ClientSeen<'_> {
     }
 }
 
-/// A node's machines, whole.
+/// The complete state machines of a node.
 #[derive(Hash)]
 struct Books<'a>(&'a State, &'a Leader, Option<&'a Node>);
 
@@ -108,18 +108,18 @@ impl Seen for Books<'_> {
     }
 }
 
-/// Something that happened.
+/// An event that is shown to a witness.
 #[derive(Clone, Copy)]
 pub struct Sight<'a> {
     /// True time in nanoseconds.
     pub at: u64,
-    /// What kind of thing: `message`, `state`, `books`, `fault`, `over`, `applied`, `admitted`.
+    /// Kind of the event: `message`, `state`, `books`, `fault`, `over`, `applied`, `admitted` and others.
     pub kind: &'static str,
-    /// Where, by name; empty if it is nowhere.
+    /// Name of the host; empty if the event belongs to none.
     pub host: &'a str,
-    /// Where it came from, for a message.
+    /// Name of the sender, if the event is a message.
     pub from: &'a str,
-    /// All of it.
+    /// The contents.
     pub what: &'a dyn Seen,
 }
 
@@ -136,9 +136,9 @@ impl std::fmt::Debug for Sight<'_> {
     }
 }
 
-/// Who writes it down.
+/// A receiver of everything that happens.
 pub trait Witness {
-    /// Something happened.
+    /// Called for each event.
     fn saw(&mut self, sight: &Sight<'_>);
 }
 
@@ -160,7 +160,7 @@ impl World {
         }
     }
 
-    /// A message with all that is in it.
+    /// Shows a message with all its contents.
     pub(super) fn show_message(&mut self, from: usize, to: usize, message: &Message) {
         if let Some(witness) = &mut self.witness {
             witness.saw(&Sight {
@@ -173,7 +173,7 @@ impl World {
         }
     }
 
-    /// A host's state after it heard something: what it holds, in full.
+    /// Shows the state of a host after a message, with all that it holds.
     pub(super) fn show_state(&mut self, host: usize) {
         let Some(witness) = &mut self.witness else {
             return;
@@ -203,7 +203,7 @@ impl World {
         }
     }
 
-    /// All machines of all nodes, books included: too much for every message.
+    /// Shows the complete state of all nodes, which would be too much after every message.
     pub(super) fn show_books(&mut self) {
         let Some(witness) = &mut self.witness else {
             return;
