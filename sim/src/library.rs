@@ -1,4 +1,4 @@
-//! The scenarios that come with the program.
+//! The scenarios that are compiled into the program.
 
 macro_rules! library {
     ($($name:literal)*) => {
@@ -100,13 +100,13 @@ library! {
     "waves"
 }
 
-/// Their names, in order; those that this build can run.
+/// Iterates over the names of the scenarios that this build can run, in order.
 pub fn names() -> impl Iterator<Item = &'static str> {
     let names = ALL.iter().map(|(name, _)| *name);
     names.filter(|name| cfg!(feature = "network") || !name.starts_with("network-"))
 }
 
-/// A scenario's text.
+/// Returns a scenario's text.
 #[must_use]
 pub fn text(name: &str) -> Option<&'static str> {
     let found = ALL.iter().find(|(known, _)| *known == name);

@@ -1,13 +1,13 @@
-//! Reports as a browser shows them, in light and in dark: nothing on its console, something drawn in
-//! every plot, and all of it told apart from the paper. It needs Chromium, and says so aloud where
-//! `ALIQUOT_BROWSER` does not name one.
+//! Reports as a browser shows them, in the light and the dark scheme. The console must stay empty, every plot
+//! must show something, and everything must contrast with the background. The test needs Chromium. If
+//! `ALIQUOT_BROWSER` does not name it, the test says so on standard output.
 
 use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What a plot is, as the browser laid it out, and how well what is drawn stands out.
+/// Reports the layout of each plot and its contrast with the background.
 const PROBE: &str = r#"<script>
 const light = text => {
   const part = value => (value /= 255) <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
@@ -48,7 +48,7 @@ document.body.append(verdict);
 </script>
 </body>"#;
 
-/// The schemes, by the number that Chromium gives them.
+/// The colour schemes, with Chromium's numbers for them.
 const SCHEMES: [(&str, u8); 2] = [("dark", 0), ("light", 1)];
 
 fn browser() -> Option<PathBuf> {
@@ -60,7 +60,7 @@ fn browser() -> Option<PathBuf> {
     named.map(PathBuf::from)
 }
 
-/// What a page becomes, and what its console said.
+/// Returns the DOM of a page after loading, and the lines of its console.
 fn look(browser: &Path, page: &Path, scheme: u8) -> (String, Vec<String>) {
     let profile = tempfile::tempdir().expect("a folder can be made");
     let output = Command::new(browser)
@@ -95,7 +95,7 @@ fn look(browser: &Path, page: &Path, scheme: u8) -> (String, Vec<String>) {
     )
 }
 
-/// What the probe found in a page.
+/// Returns the report of the probe for a page, and the lines of its console.
 fn probed(browser: &Path, html: &str, scheme: u8) -> (Value, Vec<String>) {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let page = folder.path().join("page.html");
@@ -111,7 +111,7 @@ fn probed(browser: &Path, html: &str, scheme: u8) -> (Value, Vec<String>) {
     (serde_json::from_str(&verdict).expect("it is JSON"), console)
 }
 
-/// A report of a seed.
+/// Returns the report of a seed.
 fn report(scenario: &str, seed: u64) -> String {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let output = Command::new(env!("CARGO_BIN_EXE_aliquot-sim"))
@@ -123,7 +123,7 @@ fn report(scenario: &str, seed: u64) -> String {
     std::fs::read_to_string(folder.path().join("report.html")).expect("it was written")
 }
 
-/// What is wrong with a page.
+/// Returns everything that is wrong with a page.
 fn troubles(browser: &Path, html: &str, scheme: (&str, u8)) -> Vec<String> {
     let (seen, console) = probed(browser, html, scheme.1);
     let mut troubles = console;

@@ -1,5 +1,4 @@
-//! The program from the outside: exit codes, what is written, what is left of
-//! a failing seed.
+//! The program as a user runs it: its exit codes, its output, and the result of shrinking a failing seed.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -23,8 +22,7 @@ fn check(folder: &Path, arguments: &[&str], code: i32, says: &str) {
     );
 }
 
-/// A swarm in which machines are paused from the outside, which the contract
-/// does not allow for.
+/// A scenario that fails: a virtual machine is paused by its host, which Aliquot's guarantees do not cover.
 const BROKEN: &str = r#"
 [run]
 duration = "40s"

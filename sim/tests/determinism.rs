@@ -1,6 +1,7 @@
-//! Invariant 14: the same seed gives the same trace, byte for byte, in two
-//! processes. The hash covers every message with all that is in it, its time
-//! and its hosts, and every host's state after it.
+//! Invariant 14: the same seed gives the same trace, byte for byte, in two processes.
+//!
+//! The hash covers every message with its contents, time and hosts, and the state of the host that received
+//! it.
 
 use std::process::Command;
 

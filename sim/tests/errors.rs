@@ -1,4 +1,4 @@
-//! What is wrong with a scenario is said with its field, its value and what may be.
+//! The messages for invalid scenarios: each names the field, its value and the allowed values.
 
 use aliquot_sim::scenario::Scenario;
 use expect_test::{Expect, expect};
@@ -25,7 +25,7 @@ fn check(text: &str, expect: &Expect) {
     expect.assert_eq(&said);
 }
 
-/// The usual scenario with something in another's place.
+/// Checks the valid scenario with one text replaced.
 #[track_caller]
 fn instead(old: &str, new: &str, expect: &Expect) {
     assert!(WHOLE.contains(old), "{old}");

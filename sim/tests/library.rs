@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// These take long, and pass in the step of the volume.
+/// Scenarios that take long. The CI step that runs many seeds covers them.
 const LONG: &[&str] = &[
     "doorman-5",
     "doorman-6",
@@ -25,7 +25,7 @@ fn scenario(name: &str) -> Scenario {
     Scenario::parse(name, text, None).unwrap_or_else(|problems| panic!("{name}: {problems}"))
 }
 
-/// The names of all files below a folder.
+/// Collects the names of all files below a folder.
 fn files(folder: &Path, prefix: &str, found: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).expect("the folder is there") {
         let path = entry.expect("it can be read").path();
@@ -73,15 +73,16 @@ fn every_file_is_in_the_library_and_says_what_it_teaches() {
     );
 }
 
-/// The real code has a process for each seed: `tests/network.rs` runs these.
+/// Returns true for scenarios of the network tier. Their seeds need processes of their own, see
+/// `tests/network.rs`.
 fn is_real(name: &str) -> bool {
     scenario(name).run.tier == Tier::Network
 }
 
-/// What does not hold in a scenario of the library.
+/// Runs a scenario of the library. Returns what does not hold, if anything.
 fn trouble(name: &str) -> Option<String> {
     let mut scenario = scenario(name);
-    // A mark may need more seeds than there is time for here.
+    // Hitting a mark may need more seeds than there is time for here.
     scenario
         .asserts
         .retain(|assert| !matches!(assert.what, What::Sometimes(_)));

@@ -1,5 +1,5 @@
-//! The real code in a simulated network: what it cannot do is refused by name, what it
-//! does is judged by the same oracle, and a seed is the same in every process.
+//! The network tier: it rejects unsupported scenarios by name, the same oracle judges it, and a seed gives
+//! the same result in every process.
 
 use aliquot_sim::scenario::Scenario;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn simulator(arguments: &[&str]) -> Output {
     command.args(arguments).output().expect("the program runs")
 }
 
-/// Runs a file that consists of the usual head and these lines; gives what is printed.
+/// Runs a file of the common head and these lines. Returns whether it succeeded, and its output.
 fn run(folder: &Path, name: &str, lines: &str, command: &[&str]) -> (bool, String) {
     let file = folder.join(format!("{name}.toml"));
     std::fs::write(&file, format!("{HEAD}{lines}")).expect("it can be written");
@@ -64,8 +64,8 @@ fn what_this_tier_cannot_do_is_refused_by_name() {
     }
 }
 
-/// A leader's machine dies, a link loses and doubles messages, a client stands still and
-/// a lead is handed over, all within one short seed.
+/// Faults within one short seed: the leader's machine dies, links lose and double messages, a client pauses,
+/// and leadership is transferred.
 const FAULTS: &str = r#"
 [[fault]]
 kind = "crash"
@@ -111,8 +111,10 @@ fn the_real_code_passes_under_faults_and_the_same_way_each_time() {
     assert_eq!(first, run(folder.path(), "faults", FAULTS, &hash).1);
 }
 
-/// Leads are handed over while a third of all messages is lost: a leader on its way out refuses
-/// every barrier at once, and once was asked for the next as fast as the processor could.
+/// Leadership is transferred while a third of all messages is lost.
+///
+/// A leader that transfers its leadership refuses every barrier at once. It once asked for the next one
+/// without a pause and used a whole core.
 const HANDED_OVER: &str = r#"
 [topology]
 nodes = 5

@@ -1,7 +1,8 @@
-//! The test of the test: bugs that a reviewer could pass are caught by the
-//! oracle, each within a few seeds of one scenario, and the same seeds show
-//! nothing without them. The table says which invariant or figure told of each,
-//! by which seed, and how few faults shrinking leaves.
+//! Tests of the tests: bugs that a reviewer could miss must be caught.
+//!
+//! Each bug must fail one of the first seeds of a scenario, and the same seed must pass without the bug. The
+//! table shows which invariant or figure caught each bug, by which seed, and how few faults remain after
+//! shrinking.
 
 #[path = "planted/rows.rs"]
 mod rows;
@@ -19,7 +20,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Says it on standard output, for whoever reads the table.
+/// Prints a line on standard output.
 macro_rules! say {
     ($($text:tt)*) => {{
         let _ = writeln!(std::io::stdout().lock(), $($text)*);
@@ -35,7 +36,7 @@ const FAMILIES: &[(&str, &[Row])] = &[
     ("session", rows::SESSION),
 ];
 
-/// So many seeds are tried of a tier.
+/// Maximum number of seeds to try on a tier.
 const fn seeds(tier: Tier) -> u64 {
     match tier {
         Tier::Kernel => 100,
@@ -55,15 +56,15 @@ fn scenario(name: &str) -> Scenario {
     Scenario::parse(name, text, None).expect("it is well")
 }
 
-/// What tells of a bug.
+/// The seed that caught a bug.
 struct Caught {
     seed: u64,
     by: String,
-    /// Faults as they were drawn, and what shrinking left of them.
+    /// Number of faults as drawn, and after shrinking.
     faults: Option<(usize, usize)>,
 }
 
-/// What does not hold of a seed while a bug is planted, if anything.
+/// Returns what does not hold for a seed while a bug is planted, if anything.
 fn trouble(scenario: &Scenario, bug: Option<Bug>, seed: u64) -> Option<String> {
     let run = || planted::with(bug, || judge(scenario, seed, false));
     match catch_unwind(AssertUnwindSafe(run)) {
@@ -73,8 +74,8 @@ fn trouble(scenario: &Scenario, bug: Option<Bug>, seed: u64) -> Option<String> {
     }
 }
 
-/// Whether `.ci/run` lives this seed through anyway, and fails if anything is wrong: of the network tier,
-/// the first seed of each scenario and many of the swarm.
+/// Returns true if `.ci/run` runs this seed anyway and fails if anything is wrong. It covers the first seed
+/// of each network scenario and many seeds of the swarm.
 fn lived_elsewhere(scenario: &Scenario, seed: u64) -> bool {
     let seeds = scenario.swarm.as_ref().map_or(1, |_| 128);
     scenario.run.tier == Tier::Network && seed < seeds
@@ -106,12 +107,12 @@ fn caught(bug: Bug, scenario: &Scenario, shrinks: bool) -> Option<Caught> {
     Some(Caught { seed, by, faults })
 }
 
-/// What a process that lives seeds of the network tier through is told by, and says its finding with.
+/// Environment variable and output prefixes by which the table talks to the process of a row.
 const ROW: &str = "ALIQUOT_ROW";
 const TRIES: &str = "trying seed ";
 const FOUND: &str = "found by seed ";
 
-/// The same in a process of its own, of which each lives through one seed of the network tier at a time.
+/// Catches a bug in a process of its own. A process can run only one seed of the network tier at a time.
 fn caught_apart(bug: Bug, name: &str) -> Option<Caught> {
     let program = std::env::current_exe().expect("a test has a program");
     let mut command = Command::new(program);
@@ -128,7 +129,7 @@ fn caught_apart(bug: Bug, name: &str) -> Option<Caught> {
     let last = said.lines().rev().find_map(|line| line.strip_prefix(TRIES));
     let (seed, by) = match (found, last) {
         (Some(found), _) => found.split_once(": ")?,
-        // A broken assertion of the log's library leaves nobody who could say more.
+        // After a failed assertion in the log's library, the process ends without reporting anything more.
         (None, Some(seed)) if !output.status.success() => (seed, "the process died of it"),
         (None, _) => return None,
     };
@@ -150,10 +151,10 @@ fn one_row_of_the_network() {
     }
 }
 
-/// A row of the table with its family, and what became of it.
+/// A row of the table with its family and its result.
 type Done = (&'static str, Row, Option<Caught>);
 
-/// Every row of a tier with what became of it, on two threads.
+/// Runs all rows of a tier on two threads, and returns their results.
 fn table(tier: Tier, shrinks: bool) -> Vec<Done> {
     let rows = FAMILIES
         .iter()
@@ -171,7 +172,7 @@ fn table(tier: Tier, shrinks: bool) -> Vec<Done> {
             let found = match tier {
                 Tier::Kernel => {
                     let scenario = scenario(name);
-                    // Faults that are written down are there on purpose.
+                    // Faults of a scenario file are there on purpose.
                     let shrinks = shrinks && scenario.swarm.is_some();
                     caught(bug, &scenario, shrinks)
                 }
@@ -194,7 +195,7 @@ fn median(mut all: Vec<u64>) -> u64 {
     all.get(all.len() / 2).copied().unwrap_or(0)
 }
 
-/// Prints a tier's table and checks what is promised of it.
+/// Prints a tier's table, and checks that all bugs were caught and that shrinking works.
 fn check(tier: Tier, shrinks: bool) {
     let table = table(tier, shrinks);
     say!(
@@ -274,7 +275,7 @@ fn there_are_bugs_of_every_family() {
     }
 }
 
-/// The pairs `BUG=SCENARIO,…` that a variable of the environment names.
+/// Parses the pairs `BUG=SCENARIO,…` of an environment variable.
 fn asked(variable: &str) -> Vec<(Bug, Scenario)> {
     let asked = std::env::var(variable).unwrap_or_default();
     let asked = asked
@@ -288,7 +289,7 @@ fn asked(variable: &str) -> Vec<(Bug, Scenario)> {
     asked.collect()
 }
 
-/// Which of these scenarios show which of these bugs: `BUG=SCENARIO,…` in `ALIQUOT_TRY`, for whoever adds rows.
+/// Finds out which scenarios catch which bugs, from `BUG=SCENARIO,…` in `ALIQUOT_TRY`. Helps to add rows.
 #[test]
 #[ignore = "for whoever adds rows"]
 fn what_shows_a_bug() {

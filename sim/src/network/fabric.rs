@@ -227,7 +227,7 @@ impl Fabric {
         }
     }
 
-    /// Applies `act` to each connection for whose ends `with` returns true. Returns their number.
+    /// Applies `act` to each connection whose ends satisfy `with`. Returns their number.
     pub(super) fn each(
         &self,
         with: impl Fn([usize; 2]) -> bool,

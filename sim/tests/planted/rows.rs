@@ -1,9 +1,9 @@
-//! The table of planted bugs: what each is about, and the scenario that shows it.
+//! The table of planted bugs, with a scenario that catches each.
 
 use aliquot_core::planted::Bug;
 
-/// A bug, and the scenario that shows it. Of one that asserts nothing of its own
-/// only invariants can tell; of the others figures may, too.
+/// A bug and a scenario that catches it. A scenario without assertions can catch a bug only by an invariant.
+/// One with assertions can also catch it by a figure.
 pub(crate) type Row = (Bug, &'static str);
 
 pub(crate) const LEASE: &[Row] = &[

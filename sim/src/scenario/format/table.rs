@@ -1,9 +1,9 @@
-//! Every section and key there is.
+//! The sections and keys of the format.
 
 use super::Default::{Is, Nothing, Required};
 use super::{FAULTS, INVARIANTS, Key, LOADS, METRICS, Section, Shape};
 
-/// A row per key: its name, its shape, what it is when nothing is written, what it means.
+/// A row for each key: name, shape, default and description.
 macro_rules! keys {
     ($($name:literal: $shape:expr, $default:expr, $says:literal;)*) => {
         &[$(Key { name: $name, shape: $shape, default: $default, says: $says },)*]
@@ -14,7 +14,7 @@ const fn span(least: &'static str, most: &'static str) -> Shape {
     Shape::Span { least, most }
 }
 
-/// The whole format.
+/// All sections of the format.
 pub const SECTIONS: &[Section] = &[
     Section {
         name: "run",
