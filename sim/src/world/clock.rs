@@ -3,7 +3,6 @@
 //! The *boot* clock counts all time. The *monotonic* clock stops while the machine is suspended. The *wall*
 //! clock is the time of day and may be stepped. If a virtual machine is paused by its host, its boot clock
 //! does not advance, and its wall clock jumps ahead afterwards.
-//! when it goes on.
 
 use aliquot_core::unit::Tick;
 
