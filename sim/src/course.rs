@@ -98,7 +98,8 @@ pub struct Course {
     pub clients: Vec<Vec<(u32, u32)>>,
     /// Index of each client's key in `keys`.
     pub key_of: Vec<usize>,
-    /// True times at which a node became the ready leader, with the node.
+    /// True times at which a node became the ready leader, with the node. A leader is ready once it has
+    /// applied an entry of its own term.
     pub offices: Vec<(u64, usize)>,
     /// True times of elections, with the elected node.
     pub elections: Vec<(u64, usize)>,

@@ -36,21 +36,21 @@ impl Figures<'_> {
     /// | figure | unit |
     /// |---|---|
     /// | `admitted` | tokens per second |
-    /// | `utilisation` | part of what the limit made; not of permits |
-    /// | `loss_against_ideal` | part of what one ideal bucket would have admitted of the same decisions |
-    /// | `jain` | Jain's index over clients' parts of their max-min shares |
-    /// | `deviation` | the greatest distance from a max-min share, as part of the limit |
-    /// | `seconds_over` | whole seconds with more than 1.01 times the limit |
-    /// | `seconds_unsaved` | those of them that spent more than the window had saved by then, of a burst at most |
+    /// | `utilisation` | fraction of the tokens that the limit produced; none for permits |
+    /// | `loss_against_ideal` | fraction by which the admissions fall short of those of an ideal bucket |
+    /// | `jain` | Jain's index over the clients' admissions, each divided by its max-min share |
+    /// | `deviation` | greatest distance of a client from its max-min share, as a fraction of the limit |
+    /// | `seconds_over` | whole seconds that admitted more than 1.01 times the limit |
+    /// | `seconds_unsaved` | those of them whose surplus exceeds the tokens saved in the window so far, at most one burst |
     /// | `refused` | refusals |
-    /// | `settled` | seconds from the window's begin until every later second is within 2 % of the ideal bucket's |
-    /// | `excess`, `slack` | tokens over and under the envelope, in the whole run |
-    /// | `recovery` | seconds from the last fault until all was well for good |
-    /// | `messages`, `bytes` | per coordinator node and second, in the whole run |
-    /// | `entries` | of the log, per second, in the whole run |
-    /// | `requests` | messages of a client per second beyond its lease's renewals, in the whole run |
-    /// | `faults` | that took effect |
-    /// | `ahead` | tokens by which the fleet was ahead of the ideal bucket at most |
+    /// | `settled` | seconds from the window's begin until every later second is within 2 % of the ideal bucket |
+    /// | `excess`, `slack` | tokens above and below the envelope, over the whole run |
+    /// | `recovery` | seconds from the last fault until everything was well for good |
+    /// | `messages`, `bytes` | per coordinator node and second, over the whole run |
+    /// | `entries` | log entries per second, over the whole run |
+    /// | `requests` | messages of a client per second beyond the renewals of its lease, over the whole run |
+    /// | `faults` | faults that took effect |
+    /// | `ahead` | maximum number of tokens by which the fleet was ahead of the ideal bucket |
     /// | `breaches` | invariants that were broken, allowed or not |
     #[must_use]
     pub fn figure(&self, name: &str, window: Window<'_>) -> Option<f64> {

@@ -51,7 +51,7 @@ pub struct Breach {
     pub number: u8,
     /// True times of its begin and end, in nanoseconds.
     pub within: (u64, u64),
-    /// Size of the breach, in tokens if it is measured in tokens; otherwise 0.
+    /// Size of the breach: in tokens, for dominance in admissions, and 0 if it has no size.
     pub excess: f64,
     /// A description of the breach.
     pub what: String,

@@ -200,7 +200,7 @@ fn draw_size(group: &mut Group, budgets: &[(BudgetDraft, Budget)], draw: &mut Dr
     let limit = match budget.kind() {
         Kind::Rate => whole.rate.grains() as f64 / grains,
         Kind::Concurrency => whole.burst.grains() as f64 / grains * 1e9 / group.hold as f64,
-        // A quota scenario's rates are already chosen for the length of the quota.
+        // The rates written for a quota's clients already suit the length of its period.
         Kind::Quota => group.rate * group.count as f64,
     };
     // Rounded to three digits, so that a scenario file holds exactly this value.

@@ -6,15 +6,17 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `clock`, `net`, `log` | clocks of hosts, links, and the replicated log |
+//! | `begin`, `lived` | the setup of a run, and its result |
+//! | `event`, `queue` | messages, timers and other events, and the queue of those to come |
+//! | `clock`, `net`, `log`, `votes` | clocks of hosts, links, and the replicated log with its elections |
 //! | `coordinator`, `office`, `desk` | a node: its shell, its work as leader, and its clients |
-//! | `service`, `callers` | a service instance and its callers |
-//! | `strike`, `mend` | injects faults, and recovers them |
+//! | `relay` | reports and answers that nodes send to all others, and relay |
+//! | `service`, `dial`, `asks` | a service instance: its session, its connection, and its requests for central decisions |
+//! | `callers`, `load` | the callers of a service, and how much they request |
+//! | `strike`, `links`, `mend` | injects faults into hosts and links, and recovers them |
 //! | `operator` | submits budgets and configuration |
-//! | `looks`, `marking` | passes the state of hosts to the oracle, and counts marks |
-//! | `seen` | compares a client's lease before and after an answer, for marks |
-//! | `queue` | the events to come |
-//! | `relay` | messages that nodes send to all others, and relay |
+//! | `looks`, `marking`, `seen` | passes the state of hosts to the oracle, and counts marks |
+//! | `witness` | shows everything to a witness, which may write or hash it |
 
 mod asks;
 pub(crate) mod begin;

@@ -74,7 +74,7 @@ impl Network<'_> {
         for node in (0..self.hosts.nodes).filter(|&node| self.fabric.is_up(node)) {
             let site = self.sites[node].lock();
             let sight = &site.sight;
-            // A node that starts or is about to crash has not answered this look. Then it is left out.
+            // A node that is starting or stopping has not answered this look, so it is left out.
             if sight.at != self.now {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Invariant 2: the holdings that all hosts believe in are no more than the limit.
+//! Invariant 2: the shares that all hosts believe they hold sum to no more than the limit.
 
 use super::{Found, tick};
 use aliquot_core::check::{Holdings, Limit, Limits, TokenAccount};

@@ -7,7 +7,7 @@ const NAME: (u8, &str) = (8, "healing");
 /// The state of a whole simulation at an instant, as far as recovery is concerned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Health {
-    /// Number of ready leaders.
+    /// Number of ready leaders (in office): elected, with an entry of their own term applied.
     pub(crate) leaders: usize,
     /// Clients that should have a lease and have none.
     pub(crate) unleased: Vec<usize>,
@@ -34,7 +34,7 @@ pub(crate) struct Healing {
 }
 
 impl Healing {
-    /// Starts the check when the last fault is over. Recovery may take `within`.
+    /// Starts the check when the last fault is over. Recovery may take as long as `within`.
     pub(crate) const fn begin(&mut self, now: u64, within: u64) {
         (self.since, self.by, self.well) = (Some(now), now.saturating_add(within), None);
     }

@@ -104,8 +104,8 @@ impl World {
             let start = self.plan.scenario.clients[self.services[of].group].start;
             match start {
                 0 => self.start_service(of),
-                // The host is not down before its process starts, so starting it is no recovery. An event of
-                // process 0 marks the first start.
+                // A late start is not a fault, so no recovery starts the process. A timer of process 0 starts
+                // it instead.
                 at => self.at(
                     at,
                     Event::Timer {

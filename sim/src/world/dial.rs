@@ -27,7 +27,7 @@ impl World {
     const HOME_TRIES: u32 = 8;
 
     const OPEN_WAIT: Span = Span::from_millis(500);
-    /// Maximum time to wait until the old node has received what the client hands back before it moves.
+    /// Maximum time that a client waits, before it moves, for the old node to take what it hands back.
     const LEAVE_WAIT: Span = Span::from_millis(200);
 
     /// Takes all steps that are due: leaves a node, connects to one, or changes over.

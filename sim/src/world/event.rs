@@ -140,7 +140,7 @@ impl PartialOrd for Due {
     }
 }
 
-/// Orders the earliest event last, where a sorted vector can pop it.
+/// Orders the earliest event as the greatest, so that it comes last in a sorted vector.
 impl Ord for Due {
     fn cmp(&self, other: &Self) -> Ordering {
         (other.at, other.id).cmp(&(self.at, self.id))

@@ -225,7 +225,7 @@ impl Log {
     /// next election timeout, used if the present one has passed.
     pub(crate) fn tick(&mut self, now: u64, draw: u64) {
         if let Role::Leader(peers) = &mut self.role {
-            // The request to take over has been lost, so the leader goes on.
+            // If the other node has not taken over by then, the request was lost, and the leader goes on.
             let waits = |since: &u64| now.saturating_sub(*since) < self.bounds.most;
             peers.handing = peers.handing.filter(waits);
             let (me, doubt) = (self.me, 2 * self.bounds.most);

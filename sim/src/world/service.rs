@@ -162,7 +162,7 @@ impl World {
 
     /// Wakes the session's task.
     pub(super) fn look_at_session(&mut self, of: usize) {
-        // This timer was replaced by a later look.
+        // The valid look is later: this timer belongs to an earlier schedule.
         if self.now < self.services[of].look_at {
             return;
         }

@@ -108,7 +108,7 @@ impl Seen for Books<'_> {
     }
 }
 
-/// An event that is shown to a witness.
+/// An event that is shown to a witness ("sight").
 #[derive(Clone, Copy)]
 pub struct Sight<'a> {
     /// True time in nanoseconds.
