@@ -112,7 +112,7 @@ const ROW: &str = "ALIQUOT_ROW";
 const TRIES: &str = "trying seed ";
 const FOUND: &str = "found by seed ";
 
-/// Catches a bug in a process of its own. A process can run only one seed of the network tier at a time.
+/// Catches a bug in a process of its own, so that the process runs one seed of the network tier at a time.
 fn caught_apart(bug: Bug, name: &str) -> Option<Caught> {
     let program = std::env::current_exe().expect("a test has a program");
     let mut command = Command::new(program);

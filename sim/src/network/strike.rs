@@ -275,7 +275,7 @@ impl Network<'_> {
         });
     }
 
-    /// Steps clocks forth and back for as long as a strobe lasts.
+    /// Steps clocks back and forth for as long as a strobe lasts.
     fn strobe(&mut self) {
         for (&index, (_, hosts)) in &self.active {
             let fault = &self.plan.faults[index];

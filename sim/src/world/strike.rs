@@ -228,7 +228,7 @@ impl World {
         }
     }
 
-    /// Steps clocks forth and back for as long as a strobe lasts.
+    /// Steps clocks back and forth for as long as a strobe lasts.
     pub(super) fn strobe(&mut self, index: usize, count: u64) {
         let Some(hosts) = self.active.get(&index).cloned() else {
             return;
