@@ -1,14 +1,14 @@
-//! The command line: `aliquot serve` runs a node, everything else talks to one.
+//! The command line: `aliquot serve` runs a node, every other command talks to one.
 //!
 //! | exit code | meaning |
 //! |---|---|
 //! | 0 | done |
 //! | 1 | refused or failed; the message says whether anything was changed |
-//! | 2 | the command line, a file or a data directory is wrong; nothing was sent, and trying again does not help |
+//! | 2 | the command line, a file or a data directory is wrong; nothing was sent, and a retry does not help |
 //! | 3 | no node could be reached; nothing was changed |
-//! | 4 | the log holds what this version of `aliquot serve` cannot read; the message names the ways out |
+//! | 4 | the log holds an entry or a snapshot that this version of `aliquot serve` cannot read; the message says what to do |
 
-/// What the help of a command that has none below it ends with: an example, and how it exits.
+/// Builds the end of the help of a command without subcommands: its examples and exit codes.
 macro_rules! leaf {
     ($($line:literal),+) => {
         concat!(
@@ -43,7 +43,7 @@ use std::fmt::{self, Display};
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Runs a node until it ends, or says why it could not.
+/// Runs a node until it ends. Fails if the node could not start or could not go on.
 pub type Serve = fn(Loaded) -> BoxFuture<'static, Result<(), Failure>>;
 
 /// One global rate limit across a whole fleet.
@@ -78,18 +78,19 @@ const AFTER_HELP: &str = "\
 Examples:
   aliquot serve --config node.toml          run a node
   aliquot budget apply budgets.yaml         write budgets
-  aliquot budget usage tenant/42/reads      the limit in force and its use
-  aliquot check tenant/42/reads             one request, as a service's
-  aliquot cluster status                    who leads, who is there
+  aliquot budget usage tenant/42/reads      the limit in force and its usage
+  aliquot check tenant/42/reads             decide one request, as a service does
+  aliquot cluster status                    the leader and the size of the cluster
   aliquot top                               the busiest keys, live
 
 Exit codes:
   0  done
   1  refused or failed; the message says whether anything was changed
-  2  the command line, a file or a data directory is wrong; nothing was sent, and trying again
+  2  the command line, a file or a data directory is wrong; nothing was sent, and a retry
      does not help
   3  no node could be reached; nothing was changed
-  4  `aliquot serve` alone: the log holds what this version cannot read; the message names the ways out";
+  4  only `aliquot serve`: this version cannot read an entry or a snapshot of the log; the message
+     says what to do";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -97,9 +98,9 @@ enum Command {
     Serve(Box<serve::Args>),
     /// Write, read and compare budgets
     Budget(budget::Args),
-    /// Look at the cluster and change who is in it
+    /// Show the cluster and change its members
     Cluster(cluster::Args),
-    /// Ask whether a request would be let through, and take it
+    /// Decide one request, and spend its tokens if it is admitted
     Check(check::Args),
     /// Show the busiest keys, live
     Top(top::Args),
@@ -107,22 +108,22 @@ enum Command {
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  aliquot completions bash > /etc/bash_completion.d/aliquot")]
     Completions {
-        /// For which shell
+        /// Shell to print the script for
         shell: clap_complete::Shell,
     },
 }
 
-/// Why a command did not do what it was asked.
+/// Reason for which a command failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// It was refused, or failed.
+    /// The request was refused, or failed.
     Refused(String),
-    /// It makes no sense, or what it needs is wrong; nothing was sent, and trying again
-    /// does not help.
+    /// The command line, a file or a data directory is wrong. Nothing was sent, and a retry does
+    /// not help.
     Usage(String),
-    /// Nobody could be reached.
+    /// No node could be reached.
     Unreachable(String),
-    /// The log of a node holds what this version cannot read.
+    /// The log of a node holds an entry or a snapshot that this version cannot read.
     Unreadable(String),
 }
 
@@ -152,14 +153,14 @@ impl Failure {
     }
 }
 
-/// Parses the arguments, the program's name first, and does what they say.
-/// `serve` runs a node.
+/// Parses the arguments, of which the first is the program's name, and runs the command.
+/// Calls `serve` to run a node.
 #[must_use]
 pub fn run(arguments: impl IntoIterator<Item = OsString>, serve: Serve) -> ExitCode {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
-            // Help goes to the one who asked; nobody is left to tell if that fails.
+            // If this fails there is no other place to report it.
             drop(error.print());
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
@@ -188,7 +189,7 @@ fn dispatch(cli: Cli, out: Out, serve: Serve) -> Result<ExitCode, Failure> {
             out.say(String::from_utf8_lossy(&script).trim_end());
             Ok(())
         }
-        // Its exit codes are its own: they tell a verdict.
+        // `demo` has exit codes of its own, which report its verdict.
         Command::Demo(args) => return Ok(demo::start(*args, out.json)),
     };
     done.map(|()| ExitCode::SUCCESS)
@@ -202,14 +203,14 @@ fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, F
     runtime.map_err(failed)?.block_on(command)
 }
 
-/// Where answers go.
+/// Prints answers and errors, as text or as JSON.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Out {
     json: bool,
 }
 
 impl Out {
-    /// Prints one or the other, as was asked.
+    /// Prints `json` if `--json` was given, and `text` otherwise.
     fn answer(self, json: impl FnOnce() -> serde_json::Value, text: impl FnOnce() -> String) {
         if self.json {
             self.say(format_args!("{:#}", json()));
@@ -218,7 +219,7 @@ impl Out {
         }
     }
 
-    /// A reader that went away, as `head` does, needs no more.
+    /// Prints to standard output. It is no error if the reader has closed the pipe, as `head` does.
     fn say(self, text: impl Display) {
         drop(writeln!(std::io::stdout(), "{text}"));
     }

@@ -132,7 +132,7 @@ async fn budgets_are_applied_shown_and_withdrawn() {
         &[],
     );
     let get = node.run(&["budget", "get", "tenant/*/reads"], "").await;
-    check(&get, 0, &["quota: 50000 per day", "budgets by it: 0"], &[]);
+    check(&get, 0, &["quota: 50000 per day", "keys in use: 0"], &[]);
     let usage = node.run(&["budget", "usage", "checkout/charge"], "").await;
     check(&usage, 0, &["held:   1000/s, burst 200"], &[]);
     let usage = node.json(&["budget", "usage", "tenant/7/reads"]).await;
@@ -145,7 +145,7 @@ async fn budgets_are_applied_shown_and_withdrawn() {
     check(
         &text,
         0,
-        &["OF IT FLOOR", "No client holds any of it."],
+        &["FLOOR", "No client holds any of it."],
         &["node 1 is left out"],
     );
     assert_eq!(
@@ -153,7 +153,7 @@ async fn budgets_are_applied_shown_and_withdrawn() {
         serde_json::json!([])
     );
     let gone = node.run(&["budget", "delete", "jobs"], "").await;
-    check(&gone, 0, &["jobs withdrawn; budgets by it: 1."], &[]);
+    check(&gone, 0, &["jobs withdrawn; keys in use: 1."], &[]);
     let gone = node.run(&["budget", "delete", "jobs"], "").await;
     check(&gone, 1, &[], &["there is no budget for jobs"]);
     let none = node.run(&["budget", "usage", "zebra"], "").await;
@@ -344,7 +344,7 @@ async fn the_cluster_is_shown_and_changed() {
     check(&add, 0, &["node-4:7101 has joined"], &[]);
     node.fake.remove(7);
     let again = node.run(&["cluster", "remove", "7"], "").await;
-    check(&again, 0, &["Node 7 has left. It was so already"], &[]);
+    check(&again, 0, &["Node 7 has left. This was already so"], &[]);
     assert_eq!(node.fake.changes().len(), 2);
     for order in ["promote", "remove"] {
         let refused = node.run(&["cluster", order, "9"], "").await;

@@ -1,4 +1,4 @@
-//! `aliquot budget …`: rules, and the keys under them.
+//! The `aliquot budget` commands: rules, and the keys that match them.
 
 mod apply;
 mod format;
@@ -18,8 +18,8 @@ A budget file (YAML; TOML with the same fields if its name ends in .toml):
   key: checkout/charge            # or a template, such as tenant/*/reads
   rate: 1000/s                    # or quota: 50000 per day, or concurrency: 20
   burst: 200
-Several budgets stand in a list, in a list under `budgets`, or in several YAML documents.
-All fields, and what they mean: aliquot budget explain-format
+Several budgets are a list, a list under `budgets`, or several YAML documents.
+All fields and their meaning: aliquot budget explain-format
 
 Examples:
   aliquot budget apply budgets.yaml --dry-run
@@ -38,66 +38,67 @@ pub(super) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Write the budgets of files, any number of them
+    /// Apply the budgets of one or more files
     ///
-    /// All of them are checked before anything is sent, and compared with what is in force before
-    /// anything is changed: if one is wrong, every error is told with its line, and nothing is changed.
-    /// Then what differs is written in sets of up to 1,024 budgets. A set is written whole or not at
-    /// all; several sets are not: other operators, and clients, may see some of them in force before the
-    /// others. If it is interrupted, it says how much is written; the same command goes on from there.
-    #[command(after_help = leaf!("aliquot budget apply budgets.yaml --dry-run", "aliquot budget apply -    from standard input", "aliquot budget explain-format    what may stand in a budget"))]
+    /// All files are checked before anything is sent, and compared with the budgets in force before
+    /// anything is changed. If a budget is wrong, every error is printed with its line, and nothing is
+    /// changed. The differences are then written in sets of up to 1,024 budgets. One set is written as a
+    /// whole or not at all. Several sets are not: clients and other operators may see some sets in force
+    /// before the others. If the command is interrupted, it prints how many changes are made; run it
+    /// again to continue from there.
+    #[command(after_help = leaf!("aliquot budget apply budgets.yaml --dry-run", "aliquot budget apply -    from standard input", "aliquot budget explain-format    the fields of a budget"))]
     Apply {
         /// Files of budgets, or - for standard input
         #[arg(required = true, value_name = "FILE")]
         files: Vec<String>,
-        /// Check them, and tell what would change, and change nothing
+        /// Check the files and show what would change, without changing anything
         #[arg(long)]
         dry_run: bool,
     },
-    /// Tell what applying files would change
+    /// Show what applying the files would change
     #[command(after_help = leaf!("aliquot budget diff budgets.yaml"))]
     Diff {
         /// Files of budgets, or - for standard input
         #[arg(required = true, value_name = "FILE")]
         files: Vec<String>,
     },
-    /// Show one budget, by its key or template to the letter
+    /// Show one budget, by its exact key or template
     #[command(after_help = leaf!("aliquot budget get tenant/*/reads"))]
     Get {
         /// The key or template
         #[arg(value_parser = pattern)]
         key: KeyPattern,
     },
-    /// Show all fields that a budget may have, and what they mean
+    /// Show all fields of a budget and their meaning
     #[command(after_help = "Example:\n  aliquot budget explain-format | less")]
     ExplainFormat,
     /// Show all budgets
     #[command(after_help = leaf!("aliquot budget list --json"))]
     List,
-    /// Withdraw a budget; what is out comes back within a lease
+    /// Withdraw a budget; what nodes and clients hold of it is released within a lease
     #[command(after_help = leaf!("aliquot budget delete tenant/*/reads --dry-run"))]
     Delete {
         /// The key or template
         #[arg(value_parser = pattern)]
         key: KeyPattern,
-        /// Tell what would be withdrawn, and change nothing
+        /// Show what would be withdrawn, without changing anything
         #[arg(long)]
         dry_run: bool,
     },
-    /// Show the limit in force for a key, and its use
+    /// Show the limit in force for a key, and its usage
     #[command(after_help = leaf!("aliquot budget usage tenant/42/reads"))]
     Usage {
         /// The key
         #[arg(value_parser = exact)]
         key: Key,
     },
-    /// Show which nodes hold what of a key
+    /// Show the nodes that hold a part of a key's budget
     #[command(after_help = leaf!("aliquot budget holders tenant/42/reads --clients"))]
     Holders {
         /// The key
         #[arg(value_parser = exact)]
         key: Key,
-        /// Show which of their clients hold it, too
+        /// Also show the clients that hold a part of it
         #[arg(long)]
         clients: bool,
     },
@@ -169,7 +170,7 @@ async fn get(connection: &Connection, out: Out, key: KeyPattern) -> Result<(), F
             .filter(|(name, _)| *name != "key")
             .map(|(name, value)| format!("  {name}: {}\n", bare(value)));
         format!(
-            "{}\n{}  budgets by it: {}",
+            "{}\n{}  keys in use: {}",
             view.budget.key(),
             lines.collect::<String>(),
             view.instances
@@ -179,7 +180,7 @@ async fn get(connection: &Connection, out: Out, key: KeyPattern) -> Result<(), F
     Ok(())
 }
 
-/// Rules are asked for by so many.
+/// Number of rules in one page of a list.
 const PAGE: u32 = 500;
 
 const _: () = assert!(PAGE as usize <= PAGE_MAX);
@@ -203,7 +204,7 @@ async fn list(connection: &Connection, out: Out) -> Result<(), Failure> {
     }
     let text = || {
         if all.is_empty() {
-            return "There are no budgets: aliquot budget apply FILE writes some.".to_owned();
+            return "There are no budgets. To write some: aliquot budget apply FILE".to_owned();
         }
         let rows = all.iter().map(|view| {
             let band = view.budget.to_draft().band;
@@ -234,7 +235,7 @@ async fn delete(
         .await?;
     if !deleted.found {
         return Err(Failure::Refused(format!(
-            "there is no budget for {name}, to the letter; nothing was changed"
+            "there is no budget for {name}, exactly as written; nothing was changed"
         )));
     }
     let verb = match mode {
@@ -242,7 +243,7 @@ async fn delete(
         Mode::DryRun => "would be withdrawn",
     };
     let json = || json!({ "key": name, "instances": deleted.instances });
-    let text = || format!("{name} {verb}; budgets by it: {}.", deleted.instances);
+    let text = || format!("{name} {verb}; keys in use: {}.", deleted.instances);
     out.answer(json, text);
     Ok(())
 }

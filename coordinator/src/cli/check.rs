@@ -1,4 +1,4 @@
-//! `aliquot check`: one request, decided as a service's would be.
+//! `aliquot check`: one request, decided as a request of a service is.
 
 use super::connect::Connection;
 use super::{Failure, Out};
@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 const EXAMPLES: &str = "\
-What is admitted is spent: a check is a request like any other. A permit is
-given back at once.
+A check is a request like any other: if it is admitted, its tokens are spent.
+A permit is returned at once.
 
 Examples:
   aliquot check tenant/42/reads
@@ -19,14 +19,14 @@ Examples:
 
 Exit codes:
   0  admitted
-  1  refused, or nobody could decide; nothing was taken
+  1  refused, or no node could decide
   2  the command line is wrong; nothing was sent
-  3  no node gave a session; nothing was taken";
+  3  no node opened a session; nothing was taken";
 
-/// How long a session and the first word about the key are waited for.
+/// Maximum wait for a session and for the terms of the key.
 const SESSION_WAIT: Duration = Duration::from_secs(2);
 
-/// How often it is looked whether they are there.
+/// Interval at which both are polled.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 #[derive(Debug, clap::Args)]
@@ -35,7 +35,7 @@ pub(super) struct Args {
     /// The key
     #[arg(value_parser = exact)]
     key: Key,
-    /// So many tokens; of permits there is only one at a time
+    /// Number of tokens; must be 1 if the key limits concurrency
     #[arg(short = 'n', long = "tokens", value_name = "N", default_value_t = 1, value_parser = tokens)]
     tokens: u64,
     #[command(flatten)]
@@ -52,7 +52,7 @@ fn exact(text: &str) -> Result<Key, String> {
 }
 
 impl Args {
-    /// Whether it was admitted, as an exit code.
+    /// Runs the check. Returns exit code 0 if the request was admitted, 1 if it was refused.
     pub(super) async fn run(self, out: Out) -> Result<ExitCode, Failure> {
         let client = self.connection.client()?.connect();
         let client = client.map_err(|error| Failure::Usage(error.to_string()))?;
@@ -85,7 +85,7 @@ impl Args {
         match self.tokens {
             1 => Ok(limiter.permit().await.map(drop)),
             more => Err(Failure::Usage(format!(
-                "-n = {more}: must be 1, since {} limits what is in flight",
+                "-n = {more}: must be 1, because {} limits concurrency",
                 self.key
             ))),
         }
@@ -125,7 +125,7 @@ impl Args {
     }
 }
 
-/// Waits until a session says what the key is.
+/// Waits until the session has a lease and the key's terms, or the key is known to have no budget.
 async fn known(client: &Client, limiter: &Limiter) {
     let mut looks = tokio::time::interval(LOOK_EVERY);
     loop {

@@ -1,4 +1,4 @@
-//! `aliquot cluster …`: the nodes, their clients, and who leads.
+//! The `aliquot cluster` commands: the nodes, their clients, and the leader.
 
 use super::connect::{Connection, request_id};
 use super::{Failure, Out, show};
@@ -13,9 +13,9 @@ use aliquot_wire::pb;
 use serde_json::{Value, json};
 
 const EXAMPLES: &str = "\
-A node that joins is started first, with the same cluster.id; then it is added, and promoted, which
-waits until it has caught up. A wiped node with its old address joins by itself; one with another
-address takes a dead node's place by `replace`.
+To add a node, start it with the same cluster.id, then `add` it, then `promote` it, which waits
+until it has caught up. A node with an empty data directory and its old address joins by itself.
+To put a node with another address in the place of a dead one, use `replace`.
 
 Examples:
   aliquot cluster status
@@ -35,7 +35,7 @@ pub(super) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Show who leads, in which term, and the settings of the cluster
+    /// Show the leader, its term and the settings of the cluster
     #[command(after_help = leaf!("aliquot cluster status"))]
     Status,
     /// Show every node
@@ -44,36 +44,36 @@ enum Command {
     /// Show the client sessions of every node
     #[command(after_help = leaf!("aliquot cluster clients"))]
     Clients,
-    /// Let a running node join, without a vote
+    /// Add a running node, without a vote
     #[command(after_help = leaf!("aliquot cluster add node-4.example:7101"))]
     Add {
-        /// Its peer address
+        /// Peer address of the node
         address: Address,
     },
     /// Give a node a vote
     #[command(after_help = leaf!("aliquot cluster promote 4"))]
     Promote {
-        /// The node, as `members` shows it
+        /// Id of the node, as shown by `members`
         node: u64,
     },
-    /// Let a node leave for good
+    /// Remove a node for good
     #[command(after_help = leaf!("aliquot cluster remove 4"))]
     Remove {
-        /// The node, as `members` shows it
+        /// Id of the node, as shown by `members`
         node: u64,
     },
-    /// Let a running node take the place of another, which may be dead
+    /// Replace a node, which may be dead, by a running one
     #[command(after_help = leaf!("aliquot cluster replace 2 node-5.example:7101"))]
     Replace {
-        /// The node that leaves
+        /// Id of the node that leaves, as shown by `members`
         node: u64,
-        /// The peer address of that which comes
+        /// Peer address of the new node
         address: Address,
     },
-    /// Let another node lead
+    /// Transfer the leadership to another node
     #[command(after_help = leaf!("aliquot cluster transfer-leader 3"))]
     TransferLeader {
-        /// The node, as `members` shows it
+        /// Id of the node, as shown by `members`
         node: u64,
     },
 }
@@ -91,7 +91,7 @@ impl Args {
             ),
             Command::Promote { node } => (
                 ClusterChange::Promote(NodeId::new(node)),
-                format!("Node {node} votes."),
+                format!("Node {node} has a vote."),
             ),
             Command::Remove { node } => (
                 ClusterChange::Remove(NodeId::new(node)),
@@ -109,7 +109,7 @@ impl Args {
                 format!("Node {node} leads."),
             ),
         };
-        // For what is said afterwards alone: whoever cannot answer this may yet do what is asked.
+        // Needed for the closing message only: if this question fails, the change may still succeed.
         let before = ask(connection).await.ok();
         let is_so = before.is_some_and(|cluster| holds(&change, &cluster));
         let request = request_id();
@@ -118,7 +118,7 @@ impl Args {
             .order(async |mut admin| admin.change_cluster(change.clone()).await)
             .await?;
         let text = || match is_so {
-            true => format!("{done} It was so already: there was nothing to do."),
+            true => format!("{done} This was already so: nothing was changed."),
             false => done,
         };
         out.answer(|| json!({ "done": true, "was_so": is_so }), text);
@@ -126,7 +126,7 @@ impl Args {
     }
 }
 
-/// Whether all that is asked for is so already.
+/// True if the cluster already is as the change asks.
 fn holds(change: &ClusterChange, cluster: &Cluster) -> bool {
     let members = || cluster.nodes.iter().filter(|it| it.role != Role::Removed);
     let is_member = |node: &NodeId| members().any(|it| it.node == *node);
@@ -157,7 +157,7 @@ async fn status(connection: &Connection, out: Out) -> Result<(), Failure> {
         .count();
     let text = || {
         let leader = cluster.leader.map_or_else(
-            || "none is known: budgets hold as they are, and nothing can be changed".to_owned(),
+            || "unknown: budgets stay in force, and nothing can be changed".to_owned(),
             |leader| format!("node {}", leader.get()),
         );
         format!(
@@ -238,7 +238,7 @@ async fn members(connection: &Connection, out: Out) -> Result<(), Failure> {
             "ROLE",
             "PEER ADDRESS",
             "CLIENT ADDRESS",
-            "LIFE",
+            "INCARNATION",
             "MATCHED",
             "HEARD",
             "SESSIONS",
@@ -249,7 +249,8 @@ async fn members(connection: &Connection, out: Out) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Asks every node for its clients, or for those alone that hold something of a key. Who cannot be asked is told of.
+/// Asks every node for its clients, or only for those that hold a part of `key`. Prints a message for each node that
+/// cannot be asked.
 pub(super) async fn everywhere(
     connection: &Connection,
     out: Out,
@@ -265,7 +266,7 @@ pub(super) async fn everywhere(
                 Err(Failure::Unreachable(why)) => Err(why),
                 Err(failure) => return Err(failure),
             },
-            Err(_) => Err("nobody knows where clients reach it".to_owned()),
+            Err(_) => Err("its client address is not known".to_owned()),
         };
         match clients {
             Ok(clients) => all.extend(clients.into_iter().map(|client| (node, client))),
@@ -275,7 +276,7 @@ pub(super) async fn everywhere(
     Ok(all)
 }
 
-/// What a client says it is.
+/// Formats the labels of a client as `name=value`, with spaces between them.
 pub(super) fn labels(client: &ClientView) -> String {
     let labels = client.labels.iter();
     let labels = labels.map(|(name, value)| format!("{name}={value}"));

@@ -1,4 +1,4 @@
-//! How to reach a cluster: any of its nodes will do.
+//! Connections to a cluster, through any of its nodes.
 
 use super::Failure;
 use crate::config::Address;
@@ -16,25 +16,25 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Response, Status};
 
-/// How long a node may take to accept a connection before the next is tried.
+/// Timeout of a connection attempt. After it, the next node is tried.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 
-/// How long one answer may take: several elections, and a slow disk.
+/// Timeout of one answer: long enough for several elections and a slow disk.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 
-/// The same of a change of the cluster: longer than the node tries, so that its word is heard.
+/// Timeout of a change of the cluster: longer than the node itself tries, so that its answer is received.
 const CHANGED_WITHIN: Duration = CHANGE_WITHIN.saturating_add(Duration::from_secs(5));
 
 /// Maximum time for which one set of a larger operation is retried: several changes of leader.
 const INSIST_FOR: Span = Span::from_secs(20);
 
-/// Between two tries.
+/// Pause between two tries.
 const AGAIN: Duration = Duration::from_millis(300);
 
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Connection")]
 pub(super) struct Connection {
-    /// A node to ask; repeat it, and all are tried in turn
+    /// Address of a node; repeat it to name several, which are tried in turn
     #[arg(
         long = "endpoint",
         value_name = "HOST:PORT",
@@ -44,24 +44,24 @@ pub(super) struct Connection {
         global = true
     )]
     endpoints: Vec<Address>,
-    /// The authority that signs the nodes' certificates, PEM; turns TLS on
+    /// Certificate authority of the nodes, PEM; turns TLS on
     #[arg(long, value_name = "FILE", env = "ALIQUOT_TLS_CA", global = true)]
     tls_ca: Option<PathBuf>,
-    /// A certificate of yours, PEM
+    /// Client certificate, PEM
     #[arg(long, value_name = "FILE", env = "ALIQUOT_TLS_CERT", global = true)]
     tls_cert: Option<PathBuf>,
-    /// Its private key, PEM
+    /// Private key of the client certificate, PEM
     #[arg(long, value_name = "FILE", env = "ALIQUOT_TLS_KEY", global = true)]
     tls_key: Option<PathBuf>,
-    /// A file that holds a bearer token of yours and nothing else
+    /// File that holds a bearer token and nothing else
     #[arg(long, value_name = "FILE", env = "ALIQUOT_TOKEN_FILE", global = true)]
     token_file: Option<PathBuf>,
 }
 
-/// The operator's service of one node.
+/// Client of the operator's service of one node.
 pub(super) type Admin = AdminClient<InterceptedService<Channel, Bearer>>;
 
-/// Shows a token with every request.
+/// Adds the bearer token, if there is one, to every request.
 #[derive(Clone, Debug)]
 pub(super) struct Bearer(Option<MetadataValue<Ascii>>);
 
@@ -75,16 +75,16 @@ impl tonic::service::Interceptor for Bearer {
     }
 }
 
-/// A request id that nobody else has.
+/// Returns a random request id.
 pub(super) fn request_id() -> RequestId {
     RequestId::new(rand::random_range(1..=u64::MAX))
 }
 
 /// No node answered.
 struct Silence {
-    /// Each address, and why not.
+    /// Each address that was tried, and why it gave no answer.
     tried: Vec<String>,
-    /// Set if a node may have carried it out.
+    /// Set if a node may have carried out the request.
     lost: bool,
 }
 
@@ -93,12 +93,12 @@ impl From<Silence> for Failure {
         let tried = tried.join("\n  ");
         if lost {
             Self::Refused(format!(
-                "an answer was lost, and what was asked may be carried out or not; look before you \
-                 ask again\n  {tried}"
+                "an answer was lost: the request may have been carried out or not; check before you \
+                 try again\n  {tried}"
             ))
         } else {
             Self::Unreachable(format!(
-                "no node answered; nothing was changed; is it running, and is --endpoint right?\n  {tried}"
+                "no node answered; nothing was changed; is a node running, and is --endpoint right?\n  {tried}"
             ))
         }
     }
@@ -113,9 +113,8 @@ fn readable<T: Wire>(message: T::Message) -> Result<T, Failure> {
 }
 
 impl Connection {
-    /// Asks one node after the other until one answers. A node that cannot
-    /// serve, or an answer that was lost, leads to the next: what is asked
-    /// carries its request id, so that asking twice does nothing twice.
+    /// Asks one node after the other until one answers. If a node cannot serve, or its answer is
+    /// lost, the next is asked. A request carries its request id, so it is carried out only once.
     pub(super) async fn ask<T: Wire>(
         &self,
         ask: impl AsyncFn(Admin) -> Result<Response<T::Message>, Status>,
@@ -159,7 +158,7 @@ impl Connection {
         only.ask(ask).await
     }
 
-    /// Orders a change of the cluster, and waits for as long as that may take.
+    /// Requests a change of the cluster, with the longer timeout that this needs.
     pub(super) async fn order<M>(
         &self,
         order: impl AsyncFn(Admin) -> Result<Response<M>, Status>,
@@ -183,7 +182,7 @@ impl Connection {
     ) -> Result<Result<M, Silence>, Failure> {
         let (tls, bearer) = (self.tls()?, self.bearer()?);
         let mut tried = Vec::new();
-        // Without an answer nobody knows whether the request was carried out.
+        // Without an answer it is unknown whether the request was carried out.
         let mut lost = false;
         for address in &self.endpoints {
             let admin = match connect(address, tls.as_ref(), &bearer, within).await {
@@ -208,7 +207,7 @@ impl Connection {
         Ok(Err(Silence { tried, lost }))
     }
 
-    /// A client of these nodes, as services embed it.
+    /// Builds a client library's client of these nodes.
     pub(super) fn client(&self) -> Result<ClientBuilder, Failure> {
         let addresses = self.endpoints.iter().map(ToString::to_string);
         let mut client = Client::builder().addresses(addresses);
@@ -232,7 +231,7 @@ impl Connection {
             (Some(ca), identity) => match TlsFiles::of_client(ca, identity) {
                 Ok(files) => Ok(Some(files)),
                 Err(error) => {
-                    // Here the setting is a flag.
+                    // The error names a setting; here it is a flag.
                     let said = error.to_string();
                     wrong(&said.replacen("tls.", "--tls-", usize::from(said.starts_with("tls."))))
                 }
@@ -262,7 +261,7 @@ impl Connection {
         let header = format!("Bearer {token}").parse();
         let mut header: MetadataValue<Ascii> = header.map_err(|_| {
             let path = path.display();
-            let why = "holds no token: one line of printable characters";
+            let why = "must hold a token: one line of printable characters";
             Failure::Usage(format!("--token-file {path} {why}"))
         })?;
         header.set_sensitive(true);
@@ -291,7 +290,7 @@ async fn connect(
     Ok(admin.max_decoding_message_size(MESSAGE_BYTES_MAX))
 }
 
-/// The innermost cause: what wraps it says nothing that helps.
+/// Returns the innermost cause: the errors around it carry no useful detail.
 fn why(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {

@@ -17,13 +17,13 @@ use std::sync::Arc;
 use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// A run that did not hold what it must.
+/// Exit code of a run whose verdict is fail.
 const FAILED: u8 = 1;
-/// A run without a verdict, for the reason that is told.
+/// Exit code of a run without a verdict; the reason is printed.
 const NO_RUN: u8 = 2;
-/// A run whose verdict is unknown.
+/// Exit code of a run whose verdict is unknown.
 const UNKNOWN: u8 = 3;
-/// A run that was interrupted.
+/// Exit code of a run that was interrupted.
 const INTERRUPTED: u8 = 130;
 
 const EXIT_CODES: &str = "\
@@ -35,68 +35,69 @@ Examples:
   aliquot demo --keep --kill none
 
 Exit codes:
-  0    everything held
-  1    something did not
-  2    the run could not be made
-  3    what was recorded does not say: it does not fit together, or the run was too short
+  0    every check of the verdict passed
+  1    a check failed
+  2    the run could not be carried out
+  3    the verdict is unknown: the records do not fit together, or the run was too short
   130  interrupted";
 
 /// Start a cluster and services on this machine, put them under load, kill a
 /// node, and judge every decision
 ///
-/// Three coordinators and the services are processes of their own, with their
-/// files in one directory. Services share one limit that is asked for three
-/// times over, half of it by one of them. At half time a node is killed, and
-/// started again two seconds later. Every decision is recorded with the clock
-/// around it, and the verdict is computed from these records.
+/// Three coordinators and the services are separate processes, with their
+/// files in one directory. The services share one limit. The load is three
+/// times that limit, and half of it goes to one service. At half time a node is
+/// killed; it is started again two seconds later. Every decision is recorded
+/// with the times before and after it, and the verdict is computed from these
+/// records.
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, after_help = EXIT_CODES)]
 pub(crate) struct DemoArgs {
-    /// With --json: where the report goes; standard output if left out
+    /// With --json: file for the report [default: standard output]
     #[arg(value_name = "FILE")]
     report: Option<PathBuf>,
 
-    /// How long the load lasts, 3s to 24h, and at least 13s with a kill [default: 30s, or as long as the replay]
+    /// Duration of the load, 3s to 24h, and at least 13s with a kill [default: 30s, or as long as the replay]
     #[arg(long, value_name = "SPAN", value_parser = duration)]
     duration: Option<Span>,
 
-    /// How many services there are, 1 to 64
+    /// Number of services, 1 to 64
     #[arg(long, value_name = "N", default_value_t = 8,
         value_parser = clap::value_parser!(u64).range(1..=64))]
     services: u64,
 
-    /// Requests per second of the shared limit, 1 to 100000
+    /// Rate of the shared limit, in requests per second, 1 to 100000
     #[arg(long, value_name = "N", default_value_t = 1_000,
         value_parser = clap::value_parser!(u64).range(1..=100_000))]
     limit: u64,
 
-    /// Requests that it lets through at once, 1 to 1000000
+    /// Burst of the shared limit, in requests, 1 to 1000000
     #[arg(long, value_name = "N", default_value_t = 200,
         value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     burst: u64,
 
-    /// Which node is killed at half time
+    /// Node to kill at half time
     #[arg(long, value_name = "NODE", default_value = "leader")]
     kill: KillChoice,
 
-    /// Leave everything running after the verdict, until Ctrl-C, and say how to talk to it
+    /// Leave everything running after the verdict, until Ctrl-C, and print a command to try
     #[arg(long)]
     keep: bool,
 
-    /// An empty directory for all files, which stay [default: a temporary one]
+    /// Empty directory for all files, which are kept [default: a temporary directory]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 
-    /// What the load is drawn from
+    /// Seed of the random load
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Offer the requests of a CSV (time,key,cost) or of an access log instead:
+    /// Replay the requests of a CSV file (time,key,cost) or an access log as the load:
     /// each key has the limit for itself
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
 
-    /// How many times as fast a replay goes, 0.001 to 10000
+    /// Speed of the replay as a factor, 0.001 to 10000
     #[arg(long, value_name = "X", default_value = "1", value_parser = speed, requires = "replay")]
     speed: u64,
 
@@ -114,19 +115,18 @@ pub(crate) struct DemoArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum KillChoice {
-    /// The one that leads
+    /// The leader
     Leader,
-    /// Of the others, the one with the most sessions
+    /// The follower with the most sessions
     Follower,
-    /// None
+    /// No node
     None,
 }
 
-/// Does what `aliquot demo` was asked; `json` says whether the report is
-/// written as JSON, too. Called on the main thread, which all processes of a
-/// run are tied to.
+/// Runs `aliquot demo`. If `json` is set, the report is also written as JSON. Must be called on the
+/// main thread, because all processes of a run end with the thread that started them.
 pub(crate) fn start(args: DemoArgs, json: bool) -> ExitCode {
-    // A service is one of many on this machine.
+    // A service is one of many processes on this machine: one thread is enough for it.
     let mut runtime = match args.part {
         Some(_) => runtime::Builder::new_current_thread(),
         None => runtime::Builder::new_multi_thread(),
@@ -167,7 +167,7 @@ async fn run_all(mut args: DemoArgs, json: bool) -> ExitCode {
             return ExitCode::from(NO_RUN);
         }
     };
-    // What is shown goes beside a report on standard output, not into it.
+    // If the report goes to standard output, progress goes to standard error.
     let screen = match (json, &report) {
         (true, None) => screen(io::stderr()),
         _ => screen(io::stdout()),
@@ -246,7 +246,7 @@ fn screen(out: impl Write + IsTerminal + Send + 'static) -> Screen {
     Screen::new(Box::new(out), device)
 }
 
-/// Where the report goes: found out before the run, so that none is made in vain.
+/// File for the report, opened before the run so that a wrong path is found early.
 struct ReportFile {
     path: PathBuf,
     file: File,
@@ -278,7 +278,7 @@ impl ReportFile {
 
 impl Drop for ReportFile {
     fn drop(&mut self) {
-        // A run without a report leaves none: neither an empty one, nor a former one in pieces.
+        // A run without a report leaves no empty file, and does not damage an earlier report.
         let is_empty = self
             .file
             .metadata()
@@ -299,7 +299,7 @@ fn write_report(report: &Report, file: Option<&ReportFile>) -> io::Result<()> {
 }
 
 fn complain(said: &str) {
-    // Who cannot be told gets the exit code.
+    // If this fails, the exit code still reports the error.
     let _ = writeln!(io::stderr(), "aliquot demo: {said}");
 }
 
@@ -310,7 +310,7 @@ fn duration(text: &str) -> Result<Span, String> {
     within.ok_or_else(|| "must be a span from 3s to 24h, such as 30s or 5m".to_owned())
 }
 
-/// A factor in thousandths.
+/// Parses a factor, in thousandths.
 fn speed(text: &str) -> Result<u64, String> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

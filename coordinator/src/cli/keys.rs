@@ -1,4 +1,4 @@
-//! Keys under a budget: the limit in force, and who holds what.
+//! Keys under a budget: the limit in force, and the holders of its parts.
 
 use super::connect::Connection;
 use super::{Failure, Out, cluster, show};
@@ -30,10 +30,10 @@ pub(super) async fn usage(connection: &Connection, out: Out, key: Key) -> Result
             let _ = write!(said, "\n  spent:  {} in this period", show::decimal(spent));
         }
         if usage.budget.is_none() {
-            said.push_str("\n  This key was not used yet.");
+            said.push_str("\n  This key has not been used yet.");
         }
         if usage.winding {
-            said.push_str("\n  It is being wound up: nothing more is given.");
+            said.push_str("\n  It is being wound up: nothing more is granted.");
         }
         said
     };
@@ -41,12 +41,12 @@ pub(super) async fn usage(connection: &Connection, out: Out, key: Key) -> Result
     Ok(())
 }
 
-/// How closely it is looked who holds a key.
+/// Level of detail of the list of holders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Detail {
-    /// Which nodes.
+    /// Nodes only.
     Nodes,
-    /// Which of their clients, too.
+    /// Nodes and their clients.
     Clients,
 }
 
@@ -89,7 +89,7 @@ pub(super) async fn holders(
     };
     let text = || {
         if list.holders.is_empty() {
-            return format!("Nobody holds any of {}.", usage.key);
+            return format!("No node holds any of {}.", usage.key);
         }
         let rows = list.holders.iter().map(|holder| {
             let state = if holder.closed {
@@ -109,7 +109,7 @@ pub(super) async fn holders(
                 state.to_owned(),
             ]
         });
-        let nodes = show::table(["NODE", "LIFE", "HELD", "OF IT FLOOR", "EDGE"], rows);
+        let nodes = show::table(["NODE", "INCARNATION", "HELD", "FLOOR", "EDGE"], rows);
         match &clients {
             None => nodes,
             Some(clients) => format!("{nodes}\n\n{}", client_table(clients, budget)),
@@ -145,8 +145,5 @@ fn client_table(clients: &[(NodeId, ClientView)], budget: &Budget) -> String {
             cluster::labels(client),
         ]
     });
-    show::table(
-        ["NODE", "SESSION", "FROM", "HELD", "OF IT FLOOR", "LABELS"],
-        rows,
-    )
+    show::table(["NODE", "SESSION", "FROM", "HELD", "FLOOR", "LABELS"], rows)
 }

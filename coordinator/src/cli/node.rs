@@ -1,4 +1,4 @@
-//! The process of a node: logs, signals, and what a new cluster begins with.
+//! The process of a node: logs, signals, and the first budgets of a new cluster.
 
 use super::Failure;
 use crate::config::{Config, Loaded, LogConfig, LogFormat};
@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tracing_subscriber::EnvFilter;
 
-/// Runs a node until SIGTERM, SIGINT or SIGHUP, as of a terminal that is closed; a second one ends it at once.
+/// Runs a node until SIGTERM, SIGINT or SIGHUP. A second signal ends it at once.
 pub fn node(loaded: Loaded) -> BoxFuture<'static, Result<(), Failure>> {
     run(loaded.config).boxed()
 }
@@ -21,7 +21,7 @@ async fn run(config: Config) -> Result<(), Failure> {
     log_to_stderr(&config.log).map_err(Failure::Usage)?;
     let budgets = first_budgets(&config).map_err(Failure::Usage)?;
     let said =
-        |error: std::io::Error| Failure::Refused(format!("signals cannot be heard: {error}"));
+        |error: std::io::Error| Failure::Refused(format!("signals cannot be handled: {error}"));
     let mut term = signal(SignalKind::terminate()).map_err(said)?;
     let mut int = signal(SignalKind::interrupt()).map_err(said)?;
     let mut hup = signal(SignalKind::hangup()).map_err(said)?;
@@ -39,7 +39,7 @@ async fn run(config: Config) -> Result<(), Failure> {
         told().await;
     };
     let shutdown = async move {
-        // The sender lives until it has said so.
+        // The sender is dropped only after it has sent.
         let _ = shutdown.await;
     };
     let start = |name| {
@@ -56,7 +56,7 @@ async fn run(config: Config) -> Result<(), Failure> {
     let ended = tokio::select! {
         ended = serve::run(config, budgets, &apart, shutdown) => ended.map_err(failure),
         () = second => {
-            let said = "told twice to stop: what is held here is free after a lease".to_owned();
+            let said = "stopped by a second signal: what is held here is free after a lease".to_owned();
             Err(Failure::Refused(said))
         }
     };
@@ -73,9 +73,9 @@ fn failure(error: ServeError) -> Failure {
     }
 }
 
-/// A runtime with a thread of its own. It is one that does not look for others to share its work
-/// with: of several that do, each task that is woken from outside wakes two, and each timer that is
-/// set wakes the one that waits for timers. Nor does it look for signals, or for children that ended.
+/// A single-threaded runtime on a thread of its own. In a multi-threaded runtime, a task that is woken from outside
+/// wakes two workers, and each new timer wakes the worker that waits for timers. Handles neither signals nor
+/// child processes.
 struct Own {
     handle: Handle,
     _runs: oneshot::Sender<()>,
@@ -91,7 +91,7 @@ impl Own {
         let (runs, ended) = oneshot::channel::<()>();
         let thread = std::thread::Builder::new().name(name.to_owned());
         thread.spawn(move || {
-            // It is dropped, not sent.
+            // Ends when the sender is dropped; nothing is ever sent.
             let _ = runtime.block_on(ended);
             runtime.shutdown_background();
         })?;
@@ -102,11 +102,11 @@ impl Own {
     }
 }
 
-/// Lines of the log, with colours on a terminal alone.
+/// Sets up the log on standard error, with colours if that is a terminal.
 fn log_to_stderr(config: &LogConfig) -> Result<(), String> {
-    // What the libraries say of their own is for those who ask for it by name. That the
-    // log's task has ended is said by whoever ended it, and whoever asks it is told.
-    // Which peer does not answer is said once, by whoever keeps the links.
+    // Messages of the libraries are shown only if the filter names them. The end of the log's
+    // task is reported by the code that ended it, and to its callers. A peer that does not
+    // answer is reported once, by the code that keeps the links.
     let quiet = "openraft=error,openraft::raft::raft_inner=off,sled=warn,h2=warn";
     let filter = format!("{quiet},{}", config.filter);
     let filter = EnvFilter::try_new(filter)
@@ -130,7 +130,7 @@ fn first_budgets(config: &Config) -> Result<Vec<Budget>, String> {
     let found = aliquot_budgets::read(&[path.display().to_string()]);
     let budgets = found.and_then(|found| aliquot_budgets::validate(&found));
     let budgets = budgets.map_err(|failure| failure.to_string())?;
-    // They are one entry of the log.
+    // All of them are in one entry of the log.
     if budgets.len() > PAGE_MAX {
         return Err(format!(
             "{} holds {} budgets; a cluster is formed with at most {PAGE_MAX}: apply the others \

@@ -1,16 +1,18 @@
-//! `aliquot serve`: a node.
+//! `aliquot serve`: runs a node.
 
 use super::{Failure, Out, Serve};
 use crate::config::{Config, Flags, Loaded, Sources};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
-Every setting may stand in the file, in a variable and in a flag; a flag goes before a variable, a
-variable before the file. `--print-config` prints what is in force and where each value comes from.
+Every setting can be given in the file, by an environment variable and by a flag. A flag overrides a
+variable, and a variable overrides the file. `--print-config` prints the settings in force and where
+each value comes from.
 
-Exit code 2 says that the configuration, a file or the data directory is wrong, and that it would be
-again; after 1, of which a port in use or a full disk is the reason, it may be started again. After 4 the
-log holds an entry or a snapshot that this version cannot read: the message names the ways out.
+Exit code 1: the node failed for a reason that may pass, such as a port in use or a full disk; it may
+be started again. Exit code 2: the configuration, a file or the data directory is wrong; starting it
+again does not help. Exit code 4: this version cannot read an entry or a snapshot of the log; the
+message says what to do.
 
 Examples:
   aliquot serve                                        one node, for trying out
@@ -35,7 +37,7 @@ A file:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// The configuration file (TOML)
+    /// Configuration file (TOML)
     #[arg(long, value_name = "FILE", env = "ALIQUOT_CONFIG")]
     config: Option<PathBuf>,
     /// Print the effective configuration with the origin of each value, and exit

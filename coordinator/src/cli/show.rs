@@ -1,4 +1,4 @@
-//! What people are shown: tables, numbers in their units, and the same as JSON.
+//! Output for people and programs: tables, numbers in their units, and the same as JSON.
 
 use aliquot_core::budget::{Budget, BudgetDraft, Limit};
 use aliquot_core::share::{Kind, Share};
@@ -7,7 +7,7 @@ use aliquot_wire::admin::Usage;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Value, json};
 
-/// A table without lines, such as `ps` prints.
+/// Formats a table without lines, as `ps` does.
 pub(super) fn table<const N: usize>(
     head: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
@@ -28,7 +28,7 @@ pub(super) fn table<const N: usize>(
     lines.join("\n")
 }
 
-/// `rate 100/s, burst 20`.
+/// Formats the limit of a budget: `rate 100/s, burst 20`.
 pub(super) fn limit(budget: &Budget) -> String {
     let draft = budget.to_draft();
     let said = |field: &Option<aliquot_core::budget::Written>| {
@@ -41,7 +41,7 @@ pub(super) fn limit(budget: &Budget) -> String {
     }
 }
 
-/// What was written, without the fields that say nothing.
+/// Returns the written fields of a budget as JSON, without empty ones.
 pub(super) fn draft(draft: &BudgetDraft) -> Value {
     let mut value = serde_json::to_value(draft).unwrap_or_default();
     if let Some(fields) = value.as_object_mut() {
@@ -50,15 +50,15 @@ pub(super) fn draft(draft: &BudgetDraft) -> Value {
     value
 }
 
-/// Grains in tokens, in thousandths: 1,500 is one and a half.
+/// Converts grains to thousandths of a token: 1,500 is one and a half.
 pub(super) fn milli(grains: u64, budget: &Budget) -> u64 {
     let scale = u128::from(budget.scale().grains_per_token().max(1));
-    // To the nearest: a rate that the scale rounded reads as it was written.
+    // Round to nearest, so that a rate that the scale rounded is shown as it was written.
     let milli = (u128::from(grains) * 1_000 + scale / 2) / scale;
     u64::try_from(milli).unwrap_or(u64::MAX)
 }
 
-/// Thousandths as people write them: `1.5`, `200`.
+/// Formats thousandths as a decimal: `1.5`, `200`.
 pub(super) fn decimal(milli: u64) -> String {
     let (whole, rest) = (milli / 1_000, milli % 1_000);
     match rest {
@@ -69,7 +69,7 @@ pub(super) fn decimal(milli: u64) -> String {
     }
 }
 
-/// What is held of a budget, in its kind's unit.
+/// Formats a share of a budget, in the unit of the budget's kind.
 pub(super) fn share(share: &Share, budget: &Budget) -> String {
     let tokens = |grains| decimal(milli(grains, budget));
     match budget.kind() {
@@ -83,7 +83,7 @@ pub(super) fn share(share: &Share, budget: &Budget) -> String {
     }
 }
 
-/// What is held, as numbers: tokens per second, tokens, permits.
+/// Returns a share as JSON numbers: tokens per second, tokens or permits.
 pub(super) fn share_json(share: &Share, budget: &Budget) -> Value {
     let number = |grains| number(milli(grains, budget));
     match budget.kind() {
@@ -96,7 +96,7 @@ pub(super) fn share_json(share: &Share, budget: &Budget) -> Value {
     }
 }
 
-/// Thousandths as a JSON number that is whole where it can be.
+/// Returns thousandths as a JSON number, as an integer if possible.
 pub(super) fn number(milli: u64) -> Value {
     match milli % 1_000 {
         0 => (milli / 1_000).into(),
@@ -106,7 +106,7 @@ pub(super) fn number(milli: u64) -> Value {
     }
 }
 
-/// A key's limit and use, for machines.
+/// Returns the limit and the usage of a key as JSON.
 pub(super) fn usage_json(usage: &Usage) -> Value {
     let budget = &usage.limit;
     json!({
@@ -122,7 +122,7 @@ pub(super) fn usage_json(usage: &Usage) -> Value {
     })
 }
 
-/// An age as people say it: the two greatest units at most.
+/// Formats an age in at most two units: `1m30s`.
 pub(super) fn age(span: Span) -> String {
     let millis = span.nanos() / 1_000_000;
     let secs = millis / 1_000;
@@ -135,7 +135,7 @@ pub(super) fn age(span: Span) -> String {
     }
 }
 
-/// Seconds as a JSON number.
+/// Returns a span in seconds, as a JSON number.
 pub(super) fn seconds(span: Span) -> Value {
     number(span.nanos() / 1_000_000)
 }

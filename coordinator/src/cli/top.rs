@@ -13,8 +13,9 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 const EXAMPLES: &str = "\
-DEMAND is what callers want per second, ADMITTED and DENIED what they get. USE is, of a quota,
-what is spent of it, and of permits what is held. `q` ends it.
+DEMAND is what callers ask for per second; ADMITTED and DENIED are what they get. USE is a part of
+the limit: of a rate, what is asked for; of a quota, what is spent; of permits, what is held.
+Press q to quit.
 
 Examples:
   aliquot top -n 40 --every 1s
@@ -23,16 +24,16 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// So many keys
+    /// Number of keys to show
     #[arg(short = 'n', long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_024))]
     keys: u32,
-    /// Leave so many of the busiest out
+    /// Number of the busiest keys to leave out
     #[arg(long, default_value_t = 0)]
     skip: u32,
-    /// How often the table is renewed
+    /// Interval at which the table is refreshed
     #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = interval)]
     every: Duration,
-    /// Print the table once, as is done where nobody watches
+    /// Print the table once and exit; always so with --json, or if standard output is no terminal
     #[arg(long)]
     once: bool,
     #[command(flatten)]
@@ -55,7 +56,7 @@ impl Args {
             out.answer(|| to_json(&busy), || to_text(&busy));
             return Ok(());
         }
-        // Left when this returns, so that what is complained about stays to be read.
+        // Closed when this function returns, so that an error message stays visible.
         let mut screen = Screen::enter();
         let mut ticks = tokio::time::interval(self.every);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -65,7 +66,7 @@ impl Args {
                 () = screen.quit() => return Ok(()),
                 _ = tokio::signal::ctrl_c() => return Ok(()),
             }
-            // A node that is away for a moment leaves the table waiting, not gone.
+            // If no node can be reached for a moment, `top` shows that and goes on.
             let busy = tokio::select! {
                 busy = self.ask() => busy,
                 () = screen.quit() => return Ok(()),
@@ -90,7 +91,7 @@ impl Args {
     }
 }
 
-/// A page of the terminal's own for as long as somebody watches; what was there before comes back.
+/// The alternate screen of the terminal. Dropping it restores what was shown before.
 struct Screen {
     keys: mpsc::UnboundedReceiver<()>,
 }
@@ -99,10 +100,10 @@ impl Screen {
     fn enter() -> Self {
         let (quit, keys) = mpsc::unbounded_channel();
         let mut out = std::io::stdout();
-        // A terminal that cannot do that shows the table all the same.
+        // A terminal without an alternate screen still shows the table.
         let _ = execute!(out, terminal::EnterAlternateScreen, cursor::Hide);
         if std::io::stdin().is_terminal() && terminal::enable_raw_mode().is_ok() {
-            // It waits for a key when this process ends, and ends with it.
+            // This thread blocks in `read` until the process ends.
             std::thread::spawn(move || {
                 while let Ok(event) = event::read() {
                     if is_quit(&event) && quit.send(()).is_err() {
@@ -114,7 +115,7 @@ impl Screen {
         Self { keys }
     }
 
-    /// Resolves when somebody wants to leave.
+    /// Resolves when the user presses a key to quit.
     async fn quit(&mut self) {
         if self.keys.recv().await.is_none() {
             std::future::pending::<()>().await;
@@ -124,7 +125,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Whose terminal is gone needs nothing back.
+        // If the terminal is gone, there is nothing to restore.
         let _ = terminal::disable_raw_mode();
         let _ = execute!(
             std::io::stdout(),
@@ -134,7 +135,7 @@ impl Drop for Screen {
     }
 }
 
-/// `q`, Escape and Ctrl-C, which is a key like any other while keys are read.
+/// True for `q`, Escape and Ctrl-C. In raw mode Ctrl-C is a key event, not a signal.
 fn is_quit(event: &Event) -> bool {
     let Event::Key(key) = event else { return false };
     match key.code {
@@ -144,7 +145,7 @@ fn is_quit(event: &Event) -> bool {
     }
 }
 
-/// Over the last page, so that nothing flickers.
+/// Draws over the previous page, without clearing the screen first, to avoid flicker.
 fn draw(page: &str) -> std::io::Result<()> {
     let mut screen = std::io::stdout().lock();
     let (_, rows) = terminal::size().unwrap_or((80, 24));
@@ -158,7 +159,7 @@ fn draw(page: &str) -> std::io::Result<()> {
     screen.flush()
 }
 
-/// How much of the limit is wanted, spent or held, in thousandths.
+/// Returns the part of the limit that is asked for, spent or held, in thousandths.
 fn used(key: &BusyKey) -> u64 {
     let (usage, whole) = (&key.usage, key.usage.limit.whole());
     let (used, of) = match usage.limit.kind() {

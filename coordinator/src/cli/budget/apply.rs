@@ -1,11 +1,11 @@
 //! `aliquot budget apply` and `diff`: any number of budgets, in sets.
 //!
-//! A file is checked as a whole before anything is sent, and held against what
-//! is in force as a whole before anything is changed. What would change is then
-//! sent in sets, each of which is one entry of the log: made whole or not at
-//! all, and made once however often it is sent. Budgets that are in force as
-//! they are written are not sent, so that the same file goes on after an
-//! interruption where it ended.
+//! All files are checked before anything is sent, and compared with the budgets
+//! in force before anything is changed. The differences are then sent in sets.
+//! Each set is one entry of the log: it is applied as a whole or not at all, and
+//! only once even if it is sent several times. Budgets that are already in force
+//! as written are not sent, so applying the same file again after an interruption
+//! continues where it stopped.
 
 use super::super::connect::{Connection, request_id};
 use super::super::{Failure, Out, show};
@@ -22,18 +22,18 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// The most budgets of a set: what one request and one entry may hold.
+/// Maximum number of budgets in a set: the limit of one request and of one entry of the log.
 pub(super) const SET_MAX: usize = PAGE_MAX;
 
-/// The most bytes of a set. Its answer, which tells of each budget what was and what is with every
-/// default written out, fits a message.
+/// Maximum size of a set in bytes. Its answer, which has each budget before and after with every default
+/// written out, then fits into a message.
 const SET_BYTES_MAX: usize = 1 << 20;
 
-/// Changes that are shown one by one when they are made; of more, the first few.
+/// Maximum number of made changes that are all shown. Of more, the first [`SHOWN_OF_MORE`] are shown.
 const SHOWN_MAX: usize = 1_000;
 const SHOWN_OF_MORE: usize = 20;
 
-/// Reads, checks, compares, and unless it is a dry run applies.
+/// Reads, checks and compares the files, and applies them unless it is a dry run.
 pub(super) async fn apply(
     connection: &Connection,
     out: Out,
@@ -57,7 +57,7 @@ pub(super) async fn apply(
     Ok(())
 }
 
-/// Budgets in which nothing is wrong by itself.
+/// Reads the files. Fails if a budget is wrong by itself.
 fn read(files: &[String]) -> Result<Vec<Found>, Failure> {
     let read = || {
         let found = aliquot_budgets::read(files)?;
@@ -67,7 +67,7 @@ fn read(files: &[String]) -> Result<Vec<Found>, Failure> {
     read().map_err(|error: Unreadable| error.into())
 }
 
-/// Budgets on their way.
+/// The budgets to apply, and the connection to apply them through.
 struct Job<'a> {
     connection: &'a Connection,
     out: Out,
@@ -77,15 +77,15 @@ struct Job<'a> {
 /// The changes that applying the file would make.
 #[derive(Default)]
 struct Plan {
-    /// The places in `found` of budgets that are not in force as they are written.
+    /// Indices in `found` of the budgets that are not in force as written.
     changed: Vec<usize>,
-    /// The changes as they are shown.
+    /// The changes, formatted.
     json: Vec<Value>,
     text: Vec<String>,
 }
 
 impl Job<'_> {
-    /// Holds everything against what is in force.
+    /// Compares all budgets with those in force.
     async fn plan(&self) -> Result<Plan, Failure> {
         let mut progress = Progress::new(self.out, "compared", self.found.len());
         let (mut plan, mut refused) = (Plan::default(), Vec::new());
@@ -97,7 +97,7 @@ impl Job<'_> {
             let ask = async |mut admin: super::super::connect::Admin| {
                 admin.diff_budgets(diff.clone()).await
             };
-            // A cluster that is not there is told of at once; one that was there is waited for.
+            // If no node answers at first, fail at once. If one answered before, retry.
             let outcome: BudgetsOutcome = match done {
                 0 => self.connection.ask(ask).await?,
                 _ => self.connection.insist(ask).await?,
@@ -131,7 +131,7 @@ impl Job<'_> {
         }
     }
 
-    /// Makes the changes, or tells how many are made.
+    /// Makes the changes. An error says how many are made.
     async fn commit(&self, changed: &[usize]) -> Result<(), Failure> {
         let done = Cell::new(0);
         let failure = tokio::select! {
@@ -143,8 +143,8 @@ impl Job<'_> {
             _ = tokio::signal::ctrl_c() => "interrupted".to_owned(),
         };
         Err(Failure::Refused(format!(
-            "{failure}\n{} of {} changes are made; those of the set that was being sent, of at most {SET_MAX}, \
-             are made all or none of them; apply the same again to go on: what is made stays as it is",
+            "{failure}\n{} of {} changes are made; the set that was being sent, of at most {SET_MAX} changes, \
+             is made as a whole or not at all; apply the same files again to continue",
             done.get(),
             changed.len()
         )))
@@ -173,7 +173,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// These budgets, cut where a set is full.
+    /// Splits these budgets into sets.
     fn sets<'a>(&self, places: &'a [usize]) -> impl Iterator<Item = &'a [usize]> {
         let mut bytes = 0;
         let mut ends = Vec::new();
@@ -197,7 +197,7 @@ impl Job<'_> {
         drafts.collect()
     }
 
-    /// Each error of an answer to a set, with its line.
+    /// Returns the errors in the answer to a set, each with its line.
     fn refusals(&self, set: &[usize], outcome: &BudgetsOutcome) -> Vec<String> {
         let told = outcome.refusals.iter().flat_map(|refusal| {
             let found = set.get(refusal.index as usize).map(|&at| &self.found[at]);
@@ -252,7 +252,7 @@ fn to_json(difference: &Difference) -> Value {
     })
 }
 
-/// `~ a` and below it each field that differs; `+ a` with all that was written of it.
+/// Formats a change: `~ a` with each field that differs, or `+ a` with each field that was written.
 fn to_text(difference: &Difference, written: &Value) -> String {
     let fields = |draft: &Option<BudgetDraft>| draft.as_ref().map(show::draft);
     let (before, after) = (fields(&difference.before), fields(&difference.after));

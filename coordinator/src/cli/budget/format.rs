@@ -1,4 +1,4 @@
-//! `aliquot budget explain-format`: what may stand in a budget.
+//! `aliquot budget explain-format`: the fields of a budget.
 
 use super::Out;
 use aliquot_core::budget::{FIELDS, Field};

@@ -6,16 +6,16 @@ use crossterm::terminal::{Clear, ClearType};
 use serde_json::json;
 use std::io::{IsTerminal, Write};
 
-/// Nothing is said of what takes less.
+/// Shortest operation for which progress is shown.
 const SOON: Span = Span::from_secs(1);
 
-/// Time between two movements of the bar, and between two lines where there is no terminal.
+/// Interval between two updates of the bar, or between two lines if there is no terminal.
 const BAR_EVERY: Span = Span::from_millis(100);
 const LINE_EVERY: Span = Span::from_secs(3);
 
 const BAR_CHARS: usize = 30;
 
-/// Tells on the standard error how much of a work is done, once it takes longer than a second.
+/// Shows progress on standard error if an operation takes longer than a second.
 pub(super) struct Progress {
     out: Out,
     is_terminal: bool,
@@ -26,7 +26,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Begins a work on so many budgets, each of which is then "applied", say.
+    /// Begins an operation on `total` budgets; `verb` says what is done to each, such as "applied".
     pub(super) fn new(out: Out, verb: &'static str, total: usize) -> Self {
         Self {
             out,
@@ -53,7 +53,7 @@ impl Progress {
         self.said = Some(now);
         let Self { verb, total, .. } = *self;
         let mut err = std::io::stderr().lock();
-        // Nobody is left to tell if that fails.
+        // If this fails there is no other place to report it.
         let _ = if self.is_terminal {
             let full = done * BAR_CHARS / total.max(1);
             let (bar, rest) = ("█".repeat(full), " ".repeat(BAR_CHARS.saturating_sub(full)));
@@ -66,7 +66,7 @@ impl Progress {
         };
     }
 
-    /// Makes room for what is said next.
+    /// Clears the bar, to make room for other output.
     pub(super) fn end(&mut self) {
         if self.is_terminal && self.said.take().is_some() {
             let _ = write!(std::io::stderr(), "\r{}", Clear(ClearType::CurrentLine));

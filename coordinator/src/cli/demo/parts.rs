@@ -1,4 +1,4 @@
-//! What the processes of a run are, when they are this program.
+//! The processes of a run that are this program itself.
 
 use super::{FAILED, NO_RUN, complain};
 use crate::clock::HostClock;
@@ -12,13 +12,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// What a process of a run is.
+/// Role of a process of a run.
 #[derive(Debug, Subcommand)]
 pub(super) enum Part {
     /// Become this program with other arguments, and end with the parent
     #[command(hide = true)]
     Exec {
-        /// The process that this one ends with
+        /// Id of the parent process
         #[arg(long)]
         parent: u32,
         /// The arguments
@@ -30,7 +30,7 @@ pub(super) enum Part {
     Service(ServiceArgs),
 }
 
-/// What a service of a run is told.
+/// Arguments of a service of a run.
 #[derive(Args, Debug)]
 pub(super) struct ServiceArgs {
     /// The key of the path `/`
@@ -39,19 +39,19 @@ pub(super) struct ServiceArgs {
     /// Nodes of the cluster
     #[arg(long, value_delimiter = ',', required = true)]
     pub(super) endpoints: Vec<String>,
-    /// Where it listens
+    /// Address to listen on
     #[arg(long, default_value = "127.0.0.1:0")]
     pub(super) listen: SocketAddr,
-    /// Where it writes its decisions
+    /// File for its decisions
     #[arg(long)]
     pub(super) record: PathBuf,
-    /// Where it writes the address it listens at
+    /// File for the address it listens on
     #[arg(long)]
     pub(super) address: PathBuf,
-    /// So many refused requests it serves
+    /// Number of refused requests that it serves anyway
     #[arg(long, default_value_t = 0)]
     pub(super) serve_refused: u64,
-    /// So many admissions it does not write down
+    /// Number of admissions that it does not record
     #[arg(long, default_value_t = 0)]
     pub(super) forget: u64,
 }
@@ -87,7 +87,7 @@ async fn serve_one(args: ServiceArgs) -> ExitCode {
     };
     let limited = |routes, audit: &Arc<_>| limit(routes, audit, &client);
     let served = serve(plan, Arc::new(HostClock), limited, held).await;
-    // Nothing is admitted any more: what is left is handed back at once.
+    // Nothing is admitted any more: return the rest of the allotment at once.
     client.close().await;
     match served {
         Ok(()) => ExitCode::SUCCESS,
