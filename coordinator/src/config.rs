@@ -1,10 +1,10 @@
-//! What a node is told: one set of settings, by file, environment and flag alike.
+//! The configuration of a node: one set of settings, by file, environment and flag.
 //!
-//! Every setting stands once, in [`SETTINGS`], and from there has its key in the
-//! file, its variable and its flag. A flag goes before a variable, a variable
-//! before the file, the file before the default. What is written is read once,
-//! into a [`Config`] in which nothing can be wrong any more; everything that is
-//! wrong is told at once.
+//! Every setting is defined once, in [`SETTINGS`], with its key in the file. Its
+//! variable and its flag follow from the key. A flag overrides a variable, a
+//! variable overrides the file, and the file overrides the default. The sources
+//! are read once, into a [`Config`] that is valid. All errors are reported
+//! together.
 //!
 //! ```
 //! use aliquot_coordinator::config::{Config, Sources};
@@ -43,92 +43,92 @@ use source::Written;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Everything that a node is told, checked.
+/// The configuration of a node, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Which cluster and where its nodes are.
+    /// Name and nodes of the cluster.
     pub cluster: ClusterConfig,
-    /// Where clients and operators are listened to.
+    /// Address to listen on for clients and operators.
     pub listen: SocketAddr,
-    /// Where other nodes are listened to.
+    /// Address to listen on for other nodes.
     pub peer_listen: SocketAddr,
-    /// Where metrics are read, over plain HTTP; nowhere if off.
+    /// Address to listen on for metrics, over plain HTTP; `None` if off.
     pub metrics_listen: Option<SocketAddr>,
-    /// Where clients reach this node.
+    /// Address at which clients reach this node.
     pub advertise: Address,
-    /// Where other nodes reach this node.
+    /// Address at which other nodes reach this node.
     pub peer_advertise: Address,
-    /// What the node keeps on disk is in here.
+    /// Directory for all that the node keeps on disk.
     pub data_dir: PathBuf,
     /// Leases, reports and elections.
     pub pace: PaceConfig,
-    /// A snapshot is made after so many entries of the log, at least 1.
+    /// Number of log entries between two snapshots, at least 1.
     pub snapshot_every: u64,
-    /// Entries of the log that this node skips, by its operator's consent.
+    /// Entries of the log that this node skips, because its operator said so.
     pub skip_entry: Vec<SkipEntry>,
-    /// What clients may take of this node.
+    /// Limits for client sessions.
     pub session: SessionConfig,
-    /// What is logged, and how.
+    /// Format and filter of the log.
     pub log: LogConfig,
     /// TLS, if it is on.
     pub tls: Option<TlsConfig>,
-    /// Tokens and the roles they give; without, tokens give none.
+    /// File of tokens and their roles. Without it, a token gives no role.
     pub tokens: Option<PathBuf>,
-    /// Budgets that are applied when the cluster is formed.
+    /// File of budgets that are applied when the cluster is formed.
     pub budgets: Option<PathBuf>,
-    /// Whether metrics, which name the busiest keys over plain HTTP, are shown off loopback.
+    /// Security of metrics off loopback, which show the busiest keys over plain HTTP.
     pub metrics_security: Security,
-    /// Whether plaintext, or peers that nobody knows, are accepted off loopback.
+    /// Security off loopback: accept plaintext and unauthenticated callers, or not.
     pub security: Security,
 }
 
-/// Which cluster, and where its nodes are.
+/// Name and nodes of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterConfig {
-    /// Its name: 1 to 64 letters, digits, `-`, `_` and `.`.
+    /// Name of the cluster: 1 to 64 letters, digits, `-`, `_` and `.`.
     pub id: String,
-    /// The peer addresses of the nodes that form it, this node's own included, each once.
+    /// Peer addresses of the nodes that form the cluster, this node's own included, each once.
     pub peers: Vec<Address>,
 }
 
-/// How a node keeps time. The values fit each other: see [`lease_needs`].
+/// Leases, reports and elections. The values fit each other: see [`lease_needs`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PaceConfig {
-    /// The nodes' lease, as the leader counts it. Taken when the cluster is formed.
+    /// Lease of the nodes, as the leader counts it. Fixed when the cluster is formed.
     pub lease: Span,
-    /// How often nodes and clients report.
+    /// Interval between two reports of a node, and the longest between two reports of a client.
     pub report_every: Span,
-    /// How far any clock may drift. Taken when the cluster is formed.
+    /// Maximum drift of any clock. Fixed when the cluster is formed.
     pub drift: Drift,
-    /// How often a leader is heard of by its followers.
+    /// Interval between two heartbeats of a leader.
     pub heartbeat: Span,
-    /// The shortest that a follower waits for a leader before it stands for election.
+    /// Minimum time that a follower waits for a leader before it starts an election.
     pub election_min: Span,
-    /// The longest.
+    /// Maximum time that a follower waits for a leader before it starts an election.
     pub election_max: Span,
-    /// The slowest round trip between nodes, flush included, that an ordinary leader change may meet.
+    /// Slowest round trip between nodes, flush included, that an ordinary leader change must allow for.
     pub round_trip: Span,
 }
 
-/// What clients may take of a node.
+/// Limits for client sessions of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionConfig {
-    /// So many sessions at once.
+    /// Maximum number of concurrent sessions.
     pub most: u32,
-    /// So many keys in one session.
+    /// Maximum number of keys in one session.
     pub keys: u32,
 }
 
-/// What is logged.
+/// Format and filter of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogConfig {
-    /// How a line looks.
+    /// Format of a line.
     pub format: LogFormat,
-    /// Which lines there are, as `tracing_subscriber::EnvFilter` reads it.
+    /// Filter of lines, as `tracing_subscriber::EnvFilter` reads it.
     pub filter: String,
 }
 
-/// How a line of the log looks.
+/// Format of a line of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
     /// For people.
@@ -137,59 +137,59 @@ pub enum LogFormat {
     Json,
 }
 
-/// The files of TLS, and what names in certificates may do.
+/// Files for TLS, and the roles of names in certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsConfig {
-    /// This node's certificate and those between it and the authority, PEM.
+    /// Certificate chain of this node, without the authority, PEM.
     pub cert: PathBuf,
-    /// Its private key, PEM.
+    /// Private key of this node, PEM.
     pub key: PathBuf,
-    /// The authority that signs nodes and clients, PEM.
+    /// Certificate authority of nodes and clients, PEM.
     pub ca: PathBuf,
-    /// Whether clients and operators must show a certificate. Other nodes always must.
+    /// Rule for certificates of clients and operators. Other nodes always need one.
     pub client_certs: ClientCerts,
     /// Names whose certificates may administer. `*` is any name.
     pub admins: Vec<String>,
     /// Names whose certificates may open sessions. `*` is any name.
     pub clients: Vec<String>,
-    /// Names whose certificates are other nodes.
+    /// Names whose certificates belong to other nodes.
     pub peers: Vec<String>,
 }
 
-/// Whether clients and operators must show a certificate.
+/// Rule for certificates of clients and operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientCerts {
-    /// They must.
+    /// A certificate is required.
     Required,
-    /// They may; who does not needs a token.
+    /// A caller without a certificate needs a token.
     Optional,
 }
 
-/// What is accepted off loopback.
+/// Requirements for connections off loopback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Security {
-    /// Only TLS, and only those who say who they are.
+    /// Only TLS, and only callers that identify themselves.
     Strict,
-    /// Anything: the operator said so.
+    /// Anything, because the operator said so.
     Insecure,
 }
 
-/// A configuration, and where each of its values comes from.
+/// A configuration, and the origin of each of its values.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// The configuration.
     pub config: Config,
-    /// What is odd and does not stop the node, such as a variable that means nothing.
+    /// Warnings that do not stop the node, such as an unknown variable.
     pub warnings: Vec<String>,
     written: Written,
 }
 
 impl Config {
-    /// Reads the sources.
+    /// Reads and checks the sources.
     ///
     /// # Errors
     ///
-    /// Every setting that is unknown, wrong, or at odds with another.
+    /// [`Problems`], with every setting that is unknown, wrong, or contradicts another.
     pub fn load(sources: &Sources) -> Result<Loaded, Problems> {
         let mut problems = Problems::default();
         let written = Written::of(sources, &mut problems);
@@ -209,7 +209,7 @@ impl Config {
 }
 
 impl Loaded {
-    /// Where a setting's value comes from; `None` if there is no such setting.
+    /// Returns the origin of a setting's value; `None` if there is no such setting.
     #[must_use]
     pub fn origin(&self, key: &str) -> Option<&Origin> {
         Some(&self.written.get(key)?.origin)

@@ -1,8 +1,8 @@
-//! A node from its configuration to its graceful end.
+//! Runs a node from its configuration to a graceful shutdown.
 //!
-//! Everything that can be wrong is found out before anything is promised:
-//! ports, the data directory, certificates, tokens. Then the node forms a
-//! cluster with its peers or joins theirs, and serves until it is told to stop.
+//! Ports, the data directory, certificates and tokens are checked first, before
+//! the node serves anything. Then the node forms a cluster with its peers, or
+//! joins theirs, and serves until it is told to stop.
 
 mod connect;
 mod listen;
@@ -35,17 +35,17 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-/// Why a node did not start, or stopped.
+/// Reason for which a node did not start, or stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// An address cannot be listened on. Nothing was started.
+    /// The node cannot listen on an address. Nothing was started.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// The data directory is not this node's to use. Nothing was started.
+    /// This node must not use the data directory. Nothing was started.
     #[error(transparent)]
     DataDir(#[from] DataDirError),
-    /// What is in the data directory cannot be used, or not written any more.
+    /// The store in the data directory cannot be used, or cannot be written any more.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A certificate or key cannot be used. Nothing was started.
@@ -54,20 +54,19 @@ pub enum ServeError {
     /// The tokens cannot be used. Nothing was started.
     #[error(transparent)]
     Auth(#[from] AuthError),
-    /// The log cannot be taken up.
+    /// The log cannot be opened.
     #[error(transparent)]
     Raft(#[from] RaftError),
-    /// The log ends where this version cannot read it, or is not to skip it as it was told.
+    /// This version cannot read an entry or a snapshot of the log, or `skip_entry` does not fit the log.
     #[error(transparent)]
     Halted(#[from] Halt),
-    /// The log does not go on. What was acknowledged is on the disk.
+    /// The log cannot go on. Everything that was acknowledged is on the disk.
     #[error("this node stopped, because its log cannot go on: {0}")]
     Failed(String),
 }
 
 impl ServeError {
-    /// Whether the node may start if it is only tried again: nothing of its files
-    /// need be changed for that.
+    /// Returns true if starting the node again may help, without a change to its files.
     #[must_use]
     pub const fn may_pass(&self) -> bool {
         match self {
@@ -81,33 +80,33 @@ impl ServeError {
     }
 }
 
-/// Clients are told to report this often, or as often as nodes if that is more.
+/// Report interval of clients, unless that of nodes is shorter.
 const CLIENT_REPORT: Span = Span::from_millis(200);
 
-/// How long a leader that leaves waits for another to take over.
+/// Maximum wait of a leaving leader for another node to take over.
 const HAND_OVER: Duration = Duration::from_secs(3);
 
-/// How long a node that leaves waits for its clients to go and for the leader
-/// to hear what they gave back.
+/// Maximum wait of a leaving node for its clients to disconnect, and for the leader to receive
+/// what they returned.
 const LEAVE: Duration = Duration::from_secs(6);
 
-/// What runs apart from clients' streams and operators, for which the present runtime is: what
-/// must not wait behind thousands of them.
+/// Runtimes apart from the current one, which serves clients' streams and operators. The tasks on
+/// them must not wait behind thousands of streams.
 #[derive(Clone, Debug)]
 pub struct Apart {
-    /// What the nodes ask of each other, the log above all: a leader that is not heard, because
-    /// thousands of sessions report, is deposed.
+    /// Requests between nodes, above all those of the log. A leader whose heartbeats are delayed
+    /// by thousands of reporting sessions would be deposed.
     pub peers: Handle,
-    /// The node's actor, and what it says to the others.
+    /// The node's actor, and its messages to other nodes.
     pub actor: Handle,
 }
 
-/// Runs a node until `shutdown` resolves, and then hands everything back.
-/// `budgets` are what a new cluster begins with.
+/// Runs a node until `shutdown` resolves, then returns all that the node holds.
+/// A new cluster begins with `budgets`.
 ///
 /// # Errors
 ///
-/// [`ServeError`]. A node whose log fails stops: it must not go on without it.
+/// [`ServeError`]. If its log fails, the node stops, because it must not go on without it.
 pub async fn run(
     config: Config,
     budgets: Vec<Budget>,
@@ -122,7 +121,7 @@ pub async fn run(
         tracing::warn!("{warning}");
     }
     let [new_id, actor_seed, raft_seed]: [u64; 3] = rand::rng().random();
-    // An id is never 0, and fits a signed number everywhere.
+    // An id is never 0, and fits into a signed 64-bit number.
     let new_id = (new_id >> 1).max(1);
     let mut data = DataDir::open(&config.data_dir, &config.cluster.id, || new_id)?;
     let disk = Arc::new(SledDisk::open(data.store_path())?);
@@ -144,7 +143,9 @@ pub async fn run(
         "starting"
     );
     if config.security == Security::Insecure {
-        tracing::warn!("insecure = true: whoever reaches this node's ports owns the cluster");
+        tracing::warn!(
+            "insecure = true: anyone who can connect to this node's ports controls the cluster"
+        );
     }
     let fleet = skips.cluster(&config.cluster.id);
     let options = actor_options(&config, &fleet, node, budgets, &connector, actor_seed);
@@ -179,7 +180,7 @@ pub async fn run(
         .await
 }
 
-/// Returns a halt as an error of its own, and logs it.
+/// Converts an error of the log. A halt becomes [`ServeError::Halted`] and is logged.
 fn raft_error(error: RaftError) -> ServeError {
     match error {
         RaftError::Halted(halt) => halted(halt),
@@ -240,12 +241,13 @@ fn raft_options(config: &Config, fleet: &str, skips: Skips, node: u64, seed: u64
             election_min: span(config.pace.election_min),
             election_max: span(config.pace.election_max),
         },
-        // Nodes apply the same entries at the same time; they need not write at the same time.
+        // Spread the snapshots of the nodes: they apply the same entries at the same time, and would
+        // all write at once.
         snapshot_every: config.snapshot_every + node % (config.snapshot_every / 4 + 1),
         keep_entries: config.snapshot_every / 10,
         chunk_bytes: raft::Options::CHUNK_BYTES,
         seed,
-        // Whoever proposes waits until its own node has applied the command, and sees there.
+        // The proposer reads the outcome from its own node, once that has applied the command.
         encode_outcome: |_| Bytes::new(),
         forget_node: |node| {
             let command = Some(Command::Remove {
@@ -261,12 +263,12 @@ fn raft_options(config: &Config, fleet: &str, skips: Skips, node: u64, seed: u64
     }
 }
 
-/// A node that runs.
+/// A running node.
 struct Running {
     handle: NodeHandle,
     raft: Raft,
     lifeline: Lifeline,
-    /// The name of the cluster that peers must agree on.
+    /// Name of the cluster, and of the entries it skips, on which peers must agree.
     fleet: String,
 }
 
@@ -328,7 +330,7 @@ impl Running {
         result
     }
 
-    /// Hands over: leadership first, then clients, then what they gave back.
+    /// Hands over: first the leadership, then the clients, then what they returned.
     async fn leave(&self) {
         tracing::info!("leaving");
         let status = self.raft.status().borrow().clone();
@@ -340,12 +342,12 @@ impl Running {
             }
         }
         if timer::timeout(LEAVE, self.handle.leave()).await.is_err() {
-            tracing::warn!("not everything was handed back in time; it is free after a lease");
+            tracing::warn!("not everything was returned in time; the rest is free after a lease");
         }
     }
 }
 
-/// Forms or joins; what it waits for meanwhile is logged there.
+/// Forms a cluster or joins one, and logs the result.
 async fn form(raft: Raft) {
     match raft.form().await {
         Ok(()) => tracing::info!("part of the cluster"),
@@ -353,7 +355,7 @@ async fn form(raft: Raft) {
     }
 }
 
-/// Resolves when the log cannot go on.
+/// Resolves with the reason when the log cannot go on.
 async fn failure(raft: Raft) -> String {
     let mut status = raft.standing();
     loop {

@@ -157,7 +157,7 @@ fn the_peers_contain_the_node_itself() {
     );
     check_refused(
         "cluster.peers = [\"127.0.0.1:7101\", \"127.0.0.1:7101\"]",
-        &["stands there twice"],
+        &["is listed twice"],
     );
     check_refused(
         "listen = \"127.0.0.1:5\"\npeer_listen = \"127.0.0.1:5\"",

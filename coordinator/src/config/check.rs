@@ -1,4 +1,4 @@
-//! What must hold between settings.
+//! Checks of settings against each other.
 
 use super::problem::Problems;
 use super::source::Written;
@@ -16,30 +16,31 @@ use std::net::{IpAddr, SocketAddr};
     lasts.nanos() / 1_000_000
 )]
 pub struct LeaseTooShort {
-    /// How long an ordinary leader change may take.
+    /// Longest duration of an ordinary leader change.
     pub needs: Span,
-    /// How long a client's lease lasts.
+    /// Duration of a client's lease.
     pub lasts: Span,
 }
 
-/// Whether a lease outlasts an ordinary leader change, so that one costs nobody his lease.
+/// Checks that a lease outlasts an ordinary leader change, so that no lease runs out during one.
 ///
 /// Let `L` be the lease, `r` the report interval, `E` the longest election
-/// timeout, `t` the round trip between nodes with its flush, `h` the time between two heartbeats,
-/// which may be a quarter longer than it is told, and `σ(x) = x · (1 − ρ)/(1 + ρ)`
-/// what a child counts of its parent's `x`. A client counts `σ(σ(L))`, because its lease
-/// rides on its node's. Let the last report that the old leader confirms be sent at 0; then
+/// timeout, `t` the round trip between nodes with its flush and `h` the heartbeat interval. Two
+/// heartbeats may be a quarter further apart than `h`. A child counts
+/// `σ(x) = x · (1 − ρ)/(1 + ρ)` of a span `x` of its parent. A client counts `σ(σ(L))`, because
+/// its lease depends on its node's. Let the last report that the old leader confirms be sent at 0.
+/// Then:
 ///
-/// | by | what has happened at the latest |
+/// | by | latest event |
 /// |---|---|
-/// | `r + h + t` | the leader is dead: the next heartbeat would have confirmed the next report otherwise |
-/// | `+ 2 E` | a follower's timeout has passed, then its own draw before the vote |
-/// | `+ t` | the new leader is in office: an entry of its own term is committed |
-/// | `+ r + t` | it has heard the node's next report |
-/// | `+ t` | a quorum has confirmed it, for a new leader does not wait for a heartbeat, and the node knows |
+/// | `r + 5/4 h + t` | the leader is dead: otherwise the next heartbeat would have confirmed the next report |
+/// | `+ 2 E` | a follower's election timeout has passed, then its own random wait before the vote |
+/// | `+ t` | the new leader is ready: an entry of its own term is committed |
+/// | `+ r + t` | it has received the node's next report |
+/// | `+ t` | a quorum has confirmed it, because a new leader does not wait for a heartbeat, and the node knows |
 /// | `+ r + t` | the client has reported and been answered |
 ///
-/// so the condition is `3 r + 2 E + 5 t + 5/4 h ≤ σ(σ(L))`. With the defaults it reads
+/// The condition is `3 r + 2 E + 5 t + 5/4 h ≤ σ(σ(L))`. With the defaults it is
 /// 1,350 + 1,200 + 250 + 187.5 = 2,987.5 ms ≤ 2,988 ms.
 ///
 /// # Errors
@@ -59,7 +60,7 @@ pub fn lease_needs(pace: &PaceConfig) -> Result<(), LeaseTooShort> {
     Err(LeaseTooShort { needs, lasts })
 }
 
-/// Everything that is at odds.
+/// Adds a problem for every setting that contradicts another.
 pub(super) fn all(config: &Config, written: &Written, problems: &mut Problems) {
     let mut refuse = |key: &str, what: String| {
         let Some(entry) = written.get(key) else {
@@ -90,7 +91,7 @@ fn pace(pace: &PaceConfig, refuse: &mut impl FnMut(&str, String)) {
         refuse(
             "election_min",
             format!(
-                "must be at least twice heartbeat = {}: one that is lost must depose nobody",
+                "must be at least twice heartbeat = {}: one lost heartbeat must not depose the leader",
                 pace.heartbeat
             ),
         );
@@ -100,7 +101,7 @@ fn pace(pace: &PaceConfig, refuse: &mut impl FnMut(&str, String)) {
         refuse(
             "heartbeat",
             format!(
-                "must be at least 4/3 of round_trip = {}: no answer comes in time otherwise",
+                "must be at least 4/3 of round_trip = {}: otherwise no answer comes in time",
                 pace.round_trip
             ),
         );
@@ -112,7 +113,7 @@ fn peers(config: &Config, refuse: &mut impl FnMut(&str, String)) {
     if !peers.contains(own) {
         refuse(
             "cluster.peers",
-            format!("must contain this node's own peer_advertise = \"{own}\", to the letter"),
+            format!("must contain this node's own peer_advertise = \"{own}\", exactly as written"),
         );
     }
     let mut taken: Vec<(&str, SocketAddr)> = Vec::new();
@@ -136,7 +137,7 @@ fn security(config: &Config, refuse: &mut impl FnMut(&str, String)) {
         && tls.client_certs == ClientCerts::Optional
         && config.tokens.is_none()
     {
-        let what = "needs tokens: without a certificate or a token nobody is known";
+        let what = "needs tokens: a caller without a certificate is identified by its token";
         refuse("tls.require_client_cert", what.to_owned());
     }
     if config.security == Security::Insecure {
@@ -144,8 +145,8 @@ fn security(config: &Config, refuse: &mut impl FnMut(&str, String)) {
     }
     let metrics_off_loopback = config.metrics_listen.filter(|at| !is_loopback(at.ip()));
     if metrics_off_loopback.is_some() && config.metrics_security == Security::Strict {
-        let what = "is off loopback, where anybody could read what the busiest keys are called, with TLS or without: \
-                    accept it with metrics_open = true, or say off";
+        let what = "is off loopback, where anyone could read the names of the busiest keys, with TLS or without: \
+                    accept it with metrics_open = true, or set it to off";
         refuse("metrics_listen", what.to_owned());
     }
     if config.tls.is_some() {

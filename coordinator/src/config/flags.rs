@@ -1,10 +1,10 @@
-//! The flags of `aliquot serve`, made from the settings.
+//! The flags of `aliquot serve`, built from the table of settings.
 
 use super::setting::{SETTINGS, Setting, Shape};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use std::collections::BTreeMap;
 
-/// The settings that were said by flag, as they were written.
+/// Settings that were given by flag, as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Flags(BTreeMap<&'static str, Vec<String>>);
 
@@ -13,7 +13,7 @@ impl Flags {
         self.0.get(key)
     }
 
-    /// Says a setting as its flag would; `false` if there is none of that key.
+    /// Gives a setting a text, as its flag would. Returns `false` if there is no such setting.
     #[must_use]
     pub fn say(&mut self, key: &str, text: &str) -> bool {
         let Some(setting) = super::setting::setting(key) else {

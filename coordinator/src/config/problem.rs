@@ -1,21 +1,21 @@
-//! What is wrong with what was written, and where.
+//! Errors in the configuration, and the place of each.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where a value comes from.
+/// Source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody said anything.
+    /// The default.
     Default,
-    /// The file.
+    /// The configuration file.
     File {
-        /// Which, as it was named.
+        /// Path of the file, as it was given.
         path: PathBuf,
-        /// The line, counted from 1.
+        /// Line number, from 1.
         line: usize,
     },
-    /// A variable.
+    /// An environment variable, by name.
     Env(String),
     /// A flag, with its dashes.
     Flag(String),
@@ -32,16 +32,16 @@ impl fmt::Display for Origin {
     }
 }
 
-/// One thing that is wrong.
+/// An error in one setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The setting, or what was taken for one.
+    /// Key of the setting, which may be unknown.
     pub key: String,
-    /// What was written; `None` if that is not the point.
+    /// Value as written; `None` if the error is not about the value.
     pub value: Option<String>,
-    /// Where.
+    /// Source of the value.
     pub origin: Origin,
-    /// What is wrong with it, and what is allowed.
+    /// Description of the error, and of the values that are allowed.
     pub what: String,
 }
 
@@ -56,12 +56,12 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that is wrong. Nothing was started.
+/// All errors in a configuration. The node was not started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problems(pub Vec<Problem>);
 
 impl Problems {
-    /// Whether nothing is wrong.
+    /// Returns true if there is no error.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -1,4 +1,4 @@
-//! From one text per setting to a value that cannot be wrong by itself.
+//! Parses the text of each setting into a value that is valid by itself.
 
 use super::problem::Problems;
 use super::skip::{SkipEntry, SkipEntryError};
@@ -14,29 +14,29 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// A host and a port: where something is reached. `node-1.example:7101`, `10.0.0.1:7101`, `[::1]:7101`.
+/// A host and a port to connect to: `node-1.example:7101`, `10.0.0.1:7101`, `[::1]:7101`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
     host: String,
     port: u16,
 }
 
-/// A text is no address.
+/// The text is not an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be HOST:PORT with a port from 1 to 65535, such as node-1.example:7101")]
 pub struct AddressError;
 
 impl Address {
-    /// The most bytes of an address, as it travels on the wire.
+    /// Maximum length of an address in bytes, as in messages.
     const BYTES_MAX: usize = aliquot_wire::limits::ADDRESS_BYTES_MAX;
 
-    /// The host: a name, or an IP address without brackets.
+    /// Returns the host: a name, or an IP address without brackets.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The port; never 0.
+    /// Returns the port, which is never 0.
     #[must_use]
     pub const fn port(&self) -> u16 {
         self.port
@@ -78,7 +78,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// The configuration, as far as each setting is right by itself.
+/// Parses every setting by itself. Returns `None` if a required one is wrong.
 pub(super) fn config(written: &Written, problems: &mut Problems) -> Option<Config> {
     let mut read = Read { written, problems };
     let listen = read.socket("listen");
@@ -140,7 +140,7 @@ impl Read<'_> {
         }
     }
 
-    /// What was written, if anything was.
+    /// Returns the text of a setting, if it has one.
     fn text(&self, key: &str) -> Option<String> {
         self.entry(key)?.texts.first().cloned()
     }
@@ -150,7 +150,7 @@ impl Read<'_> {
             .map_or_else(Vec::new, |entry| entry.texts.clone())
     }
 
-    /// Reads what must be there.
+    /// Parses a setting that must have a value.
     fn one<T>(
         &mut self,
         key: &str,
@@ -176,7 +176,7 @@ impl Read<'_> {
         })
     }
 
-    /// The address said, or that which is listened on, if others can use it.
+    /// Returns the address that is set, or the listening address if others can connect to it.
     fn address_or(
         &mut self,
         key: &str,
@@ -189,8 +189,8 @@ impl Read<'_> {
         let listen = listen?;
         if listen.ip().is_unspecified() || listen.port() == 0 {
             let what = format!(
-                "must be given, because {listen_key} = \"{listen}\" is no address that others can connect to: \
-                 HOST:PORT, as they reach this node"
+                "must be given, because {listen_key} = \"{listen}\" is not an address that others can connect to: \
+                 the HOST:PORT at which they reach this node"
             );
             self.refuse(key, "", what);
             return None;
@@ -253,7 +253,7 @@ impl Read<'_> {
                 continue;
             };
             if peers.contains(&address) {
-                self.refuse("cluster.peers", text, "stands there twice".to_owned());
+                self.refuse("cluster.peers", text, "is listed twice".to_owned());
             }
             peers.push(address);
         }
@@ -265,7 +265,7 @@ impl Read<'_> {
     }
 
     fn pace(&mut self) -> Option<PaceConfig> {
-        // Below 20 ms a holder forgets what it sent before its lease is over.
+        // Below 20 ms, a holder forgets the reports it sent before its lease ends.
         let least = Span::from_millis(20);
         let minute = Span::from_secs(60);
         let lease = self.span("lease", Span::from_millis(200), Span::from_secs(3_600));
@@ -316,7 +316,7 @@ impl Read<'_> {
         })
     }
 
-    /// `None` if a setting is wrong, `Some(None)` if TLS is off.
+    /// Returns `None` if a setting is wrong, and `Some(None)` if TLS is off.
     fn tls(&mut self, peers: &[Address]) -> Option<Option<TlsConfig>> {
         let files = ["tls.cert", "tls.key", "tls.ca"];
         let required = self.flag("tls.require_client_cert");

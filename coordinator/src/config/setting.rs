@@ -1,21 +1,21 @@
-//! The settings: each once, for file, variable, flag and help.
+//! The table of settings, from which file keys, variables, flags and help are made.
 
-/// One setting.
+/// A setting of a node.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// Its key in the file; a point stands between table and key.
+    /// Key in the file, with a dot between table and key.
     pub key: &'static str,
-    /// What is written in it.
+    /// Form of the value.
     pub shape: Shape,
-    /// What it is where nothing is said. Empty: nothing, or what `help` says.
+    /// Default value. If empty, there is none, or `help` describes it.
     pub default: &'static str,
-    /// What stands for its value in help.
+    /// Placeholder for the value in help.
     pub value: &'static str,
-    /// What it means.
+    /// Help text.
     pub help: &'static str,
 }
 
-/// What is written in a setting.
+/// Form of a setting's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// One text or number.
@@ -27,13 +27,13 @@ pub enum Shape {
 }
 
 impl Setting {
-    /// Its flag, without the dashes: `cluster-id`.
+    /// Returns the flag, without the dashes: `cluster-id`.
     #[must_use]
     pub fn flag(&self) -> String {
         self.key.replace(['.', '_'], "-")
     }
 
-    /// Its variable: `ALIQUOT_CLUSTER_ID`.
+    /// Returns the environment variable: `ALIQUOT_CLUSTER_ID`.
     #[must_use]
     pub fn variable(&self) -> String {
         format!("ALIQUOT_{}", self.key.replace('.', "_").to_uppercase())
@@ -55,77 +55,77 @@ macro_rules! settings {
 
 settings! {
     "cluster.id" One "aliquot" "NAME"
-        "The cluster's name. A data directory of another cluster is refused.";
+        "Name of the cluster. A data directory of another cluster is refused.";
     "cluster.peers" List "" "ADDR"
-        "The peer addresses of all nodes that form the cluster, this one's own included. Default: this node alone.";
+        "Peer addresses of all nodes that form the cluster, this node's own included. Default: this node alone.";
     "listen" One "127.0.0.1:7001" "IP:PORT"
-        "Where clients and operators are listened to.";
+        "Address to listen on for clients and operators.";
     "peer_listen" One "127.0.0.1:7101" "IP:PORT"
-        "Where the other nodes are listened to.";
+        "Address to listen on for the other nodes.";
     "metrics_listen" One "127.0.0.1:7201" "IP:PORT"
-        "Where Prometheus reads metrics, over plain HTTP, or `off`.";
+        "Address to listen on for Prometheus metrics, over plain HTTP, or `off`.";
     "metrics_open" Flag "false" "BOOL"
-        "Show metrics off loopback. Whoever reaches `metrics_listen` then reads what the busiest keys are called.";
+        "Allow a `metrics_listen` off loopback. Anyone who can connect to it can then read the names of the busiest keys.";
     "advertise" One "" "HOST:PORT"
-        "Where clients reach this node. Default: `listen`.";
+        "Address at which clients reach this node. Default: `listen`.";
     "peer_advertise" One "" "HOST:PORT"
-        "Where the other nodes reach this node. Default: `peer_listen`.";
+        "Address at which the other nodes reach this node. Default: `peer_listen`.";
     "data_dir" One "aliquot-data" "DIR"
-        "What this node keeps on disk is in here.";
+        "Directory for all that this node keeps on disk.";
     "lease" One "3s" "SPAN"
-        "The nodes' lease: how long a cut-off node and its clients go on. Taken when the cluster is formed.";
+        "Lease of the nodes: how long a node that is cut off, and its clients, may go on admitting. Fixed when the cluster is formed.";
     "report_every" One "450ms" "SPAN"
-        "How often nodes and clients report.";
+        "Interval between two reports of a node. Clients report at the same interval, or every 200ms if that is shorter.";
     "drift_ppm" One "1000" "PPM"
-        "How far any clock's rate may be from true, in parts per million. Taken when the cluster is formed.";
+        "Maximum error of any clock's rate, in parts per million. Fixed when the cluster is formed.";
     "heartbeat" One "150ms" "SPAN"
-        "How often a leader is heard of by its followers.";
+        "Interval between two heartbeats of a leader to its followers.";
     "election_min" One "300ms" "SPAN"
-        "The shortest that a follower waits for its leader before it stands for election.";
+        "Minimum time that a follower waits for its leader before it starts an election.";
     "election_max" One "600ms" "SPAN"
-        "The longest that it waits.";
+        "Maximum time that a follower waits for its leader before it starts an election.";
     "round_trip" One "50ms" "SPAN"
-        "The slowest round trip between nodes, disk flush included, that the lease must allow for.";
+        "Slowest round trip between nodes, disk flush included, that the lease must allow for.";
     "snapshot_every" One "20000" "ENTRIES"
-        "A snapshot is made, and the log before it removed, after so many entries.";
+        "Number of log entries after which a snapshot is made and the log before it is removed.";
     "skip_entry" List "" "INDEX:CHECKSUM"
-        "Entries of the log to skip, as the error that stopped the cluster names them. The same on every node, and for good.";
+        "Entries of the log to skip, as named by the error that stopped the cluster. Set the same entries on every node, and keep them set.";
     "session.max" One "20000" "COUNT"
-        "So many client sessions are served at once; the next is sent to another node.";
+        "Maximum number of concurrent client sessions. Above it, new clients are redirected to another node.";
     "session.keys" One "16384" "COUNT"
-        "So many keys are served in one session; one more is refused.";
+        "Maximum number of keys in one session. A client that uses more loses its session.";
     "log.format" One "pretty" "FORMAT"
-        "How a line of the log looks: `pretty` or `json`.";
+        "Format of a log line: `pretty` or `json`.";
     "log.filter" One "info" "FILTER"
-        "What is logged, such as `info` or `warn,aliquot_coordinator=debug`.";
+        "Filter of log lines, such as `info` or `warn,aliquot_coordinator=debug`.";
     "tls.cert" One "" "FILE"
-        "This node's certificate chain, PEM. Turns TLS on, together with `tls.key` and `tls.ca`.";
+        "Certificate chain of this node, PEM. Turns TLS on, together with `tls.key` and `tls.ca`.";
     "tls.key" One "" "FILE"
-        "This node's private key, PEM.";
+        "Private key of this node, PEM.";
     "tls.ca" One "" "FILE"
-        "The authority that signs the certificates of nodes and clients, PEM.";
+        "Certificate authority of nodes and clients, PEM.";
     "tls.require_client_cert" Flag "true" "BOOL"
-        "Whether clients and operators must show a certificate. Other nodes always must.";
+        "Require a certificate of clients and operators. Other nodes always need one.";
     "tls.admins" List "" "NAME"
-        "Names (DNS or IP) whose certificates may administer; `*` is any name.";
+        "Names (DNS or IP) whose certificates may administer the cluster; `*` is any name.";
     "tls.clients" List "*" "NAME"
         "Names whose certificates may open sessions; `*` is any name.";
     "tls.peers" List "" "NAME"
-        "Names whose certificates are the other nodes'. Default: the hosts of `cluster.peers`.";
+        "Names whose certificates belong to the other nodes. Default: the hosts of `cluster.peers`.";
     "tokens" One "" "FILE"
-        "Bearer tokens with their roles, one `admin TOKEN` or `client TOKEN` a line. Once given, whoever shows no certificate needs one. Read again when it changes.";
+        "File of bearer tokens and their roles, one `admin TOKEN` or `client TOKEN` per line. If set, a caller without a certificate needs a token. Read again when it changes.";
     "budgets" One "" "FILE"
-        "Budgets (YAML or TOML) that are applied when the cluster is formed, and never again.";
+        "File of budgets (YAML or TOML) that are applied once, when the cluster is formed.";
     "insecure" Flag "false" "BOOL"
-        "Accept plaintext, and anybody, off loopback. Whoever reaches the ports then owns the cluster.";
+        "Accept plaintext and unauthenticated callers off loopback. Anyone who can connect to the ports then controls the cluster.";
 }
 
-/// The setting of that key.
+/// Finds a setting by its key.
 pub(super) fn setting(key: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.key == key)
 }
 
-/// The key that is most like a text, if one is alike enough to be meant.
+/// Returns the key most similar to `text`, if one is similar enough to be meant.
 pub(super) fn nearest(text: &str) -> Option<&'static str> {
     aliquot_budgets::nearest(text, SETTINGS.iter().map(|setting| setting.key))
 }

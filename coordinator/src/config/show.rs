@@ -1,12 +1,12 @@
-//! The effective configuration, with where each value comes from.
+//! Prints the effective configuration, with the origin of each value.
 
 use super::setting::{SETTINGS, Setting, Shape};
 use super::{Config, Loaded};
 use std::fmt;
 
 impl Loaded {
-    /// As one JSON object: `{"lease": {"value": "3s", "origin": "default"}}`. A
-    /// setting that is off is `null`.
+    /// Returns the configuration as one JSON object: `{"lease": {"value": "3s", "origin": "default"}}`.
+    /// A setting without a value is `null`.
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
         let settings = SETTINGS.iter().map(|setting| {
@@ -25,7 +25,7 @@ impl Loaded {
     }
 }
 
-/// As a file that says the same, with the origins as comments.
+/// Formats the configuration as a file, with the origins as comments.
 impl fmt::Display for Loaded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let line = |setting: &Setting, name: &str| {
@@ -64,7 +64,7 @@ impl fmt::Display for Loaded {
     }
 }
 
-/// What is in force: what was written, or what follows from other settings.
+/// Returns the value in force: as written, or as it follows from other settings.
 fn effective(loaded: &Loaded, setting: &Setting) -> Vec<String> {
     let config: &Config = &loaded.config;
     match setting.key {

@@ -1,21 +1,21 @@
-//! The name of an entry of the log that an operator has skipped.
+//! Names of log entries that an operator skips.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// An entry of the log, named by its index and by the checksum of its command, so that nobody
-/// skips another one than was meant: `1234:00c0ffee00c0ffee`.
+/// Names an entry of the log by its index and the checksum of its command, so that no other entry
+/// is skipped by mistake: `1234:00c0ffee00c0ffee`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SkipEntry {
-    /// Its index, counted from 1.
+    /// Index of the entry, from 1.
     pub index: u64,
-    /// The FNV-1a hash of its command.
+    /// FNV-1a hash of the entry's command.
     pub checksum: u64,
 }
 
-/// A text names no entry.
+/// The text does not name an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("must be INDEX:CHECKSUM, as the error that names the entry says it")]
+#[error("must be INDEX:CHECKSUM, as in the error that names the entry")]
 pub struct SkipEntryError;
 
 impl fmt::Display for SkipEntry {
@@ -33,7 +33,7 @@ impl FromStr for SkipEntry {
             index: index.parse().map_err(|_| SkipEntryError)?,
             checksum: u64::from_str_radix(checksum, 16).map_err(|_| SkipEntryError)?,
         };
-        // One text for one entry: no signs, no zeros before, no capitals.
+        // Each entry has exactly one text: no sign, no other padding, no capitals.
         let exact = read.index > 0 && read.to_string() == text;
         exact.then_some(read).ok_or(SkipEntryError)
     }

@@ -1,4 +1,4 @@
-//! From file, variables and flags to one text per setting.
+//! Merges file, variables and flags into one text per setting.
 
 use super::flags::Flags;
 use super::problem::{Origin, Problems};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// What is read, as it was written.
+/// The sources of a configuration, as text.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     file: Option<(PathBuf, String)>,
@@ -17,25 +17,25 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// The file: its name for messages, and what it says.
+    /// Sets the file: its path, which is only for messages, and its content.
     pub fn file(&mut self, path: impl Into<PathBuf>, text: impl Into<String>) {
         self.file = Some((path.into(), text.into()));
     }
 
-    /// Takes every variable that begins with `ALIQUOT_`.
+    /// Adds every variable whose name begins with `ALIQUOT_`.
     pub fn env(&mut self, variables: impl IntoIterator<Item = (String, String)>) {
         let ours = variables.into_iter();
         self.env
             .extend(ours.filter(|(name, _)| name.starts_with(PREFIX)));
     }
 
-    /// Takes the flags.
+    /// Sets the flags.
     pub fn flags(&mut self, flags: Flags) {
         self.flags = flags;
     }
 
-    /// Variables that look like ours and are not. They are no errors: an
-    /// orchestrator sets some of its own beside every service.
+    /// Returns a warning for each variable that is similar to one of ours. It is no error, because an
+    /// orchestrator sets variables of its own for every service.
     pub(super) fn warnings(&self) -> Vec<String> {
         let known = |name: &str| SETTINGS.iter().any(|setting| setting.variable() == name);
         let odd = self
@@ -55,22 +55,22 @@ impl Sources {
 
 const PREFIX: &str = "ALIQUOT_";
 
-/// Variables of ours that are no settings of a node.
+/// Variables of ours that are not settings of a node.
 const OTHERS: &[&str] = &["ALIQUOT_CONFIG", "ALIQUOT_ENDPOINTS", "ALIQUOT_TOKEN_FILE"];
 
-/// One setting's text, or texts, and where it comes from.
+/// The texts of one setting, and their origin.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) texts: Vec<String>,
     pub(super) origin: Origin,
 }
 
-/// Every setting that has a text.
+/// The texts of all settings, by key.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Written(BTreeMap<&'static str, Entry>);
 
 impl Written {
-    /// Merges the sources: the later in this function goes before the earlier.
+    /// Merges the sources. A flag overrides a variable, a variable the file, the file the default.
     pub(super) fn of(sources: &Sources, problems: &mut Problems) -> Self {
         let mut written = Self::default();
         for setting in SETTINGS {
@@ -96,7 +96,7 @@ impl Written {
         self.0.get(key)
     }
 
-    /// Takes a text. An empty one says nothing, which goes before what was said before.
+    /// Sets a text. An empty text removes what was set before.
     fn say(&mut self, setting: &Setting, text: &str, origin: Origin) {
         let texts = match setting.shape {
             Shape::List => text.split(',').map(str::trim).map(str::to_owned).collect(),

@@ -1,4 +1,4 @@
-//! The ports of a node.
+//! The ports of a node and the services on each.
 
 use crate::config::Config;
 use crate::face::actor::ActorBackend;
@@ -31,7 +31,7 @@ use tonic::service::InterceptorLayer;
 use tonic::transport::Server;
 use tonic_health::ServingStatus;
 
-/// An address cannot be listened on, or served.
+/// The node cannot listen on an address, or not serve it.
 #[derive(Debug, thiserror::Error)]
 #[error("{setting} = {address}: {reason}")]
 pub struct ListenError {
@@ -40,7 +40,7 @@ pub struct ListenError {
     reason: String,
 }
 
-/// The bound ports.
+/// The bound ports of a node.
 #[derive(Debug)]
 pub(super) struct Listeners {
     clients: TcpListener,
@@ -48,7 +48,7 @@ pub(super) struct Listeners {
     metrics: Option<TcpListener>,
 }
 
-/// What is served on them.
+/// The services on the ports.
 pub(super) struct Faces {
     pub(super) cluster: String,
     pub(super) node: u64,
@@ -57,20 +57,20 @@ pub(super) struct Faces {
     pub(super) handle: NodeHandle,
     pub(super) raft: Raft,
     pub(super) auth: Arc<Auth>,
-    /// Why the node serves nobody, or nothing if it does.
+    /// `None` while the node is ready; otherwise the reason for which it is not.
     pub(super) readiness: watch::Receiver<Option<String>>,
 }
 
-/// The servers that run.
+/// The running servers.
 pub(super) struct Servers {
     tasks: Vec<JoinHandle<()>>,
 }
 
-/// How long open calls may go on after the servers were told to stop.
+/// Time that open calls have to finish after the servers were told to stop.
 const DRAIN: Duration = Duration::from_millis(500);
 
 impl Listeners {
-    /// Takes the ports, so that whoever cannot have them learns it first.
+    /// Binds all ports. Done first at start-up, so that a port in use is found early.
     pub(super) async fn bind(config: &Config) -> Result<Self, ListenError> {
         let metrics = match config.metrics_listen {
             Some(address) => Some(bind("metrics_listen", address).await?),
@@ -83,7 +83,7 @@ impl Listeners {
         })
     }
 
-    /// Serves on all of them until `stopping` says so; peers on a runtime of their own.
+    /// Serves on all ports until `stopping` is true. Peers are served on a runtime of their own.
     pub(super) fn serve(
         self,
         faces: &Faces,
@@ -108,23 +108,23 @@ async fn bind(setting: &'static str, address: SocketAddr) -> Result<TcpListener,
     listen(address).map_err(|error| ListenError {
         setting,
         address: address.to_string(),
-        reason: format!("cannot be listened on: {error}; is another node running here?"),
+        reason: format!("cannot listen: {error}; is another node running here?"),
     })
 }
 
-/// Listens with a queue deep enough for a fleet that comes back all at once.
+/// Listens with a queue long enough for a whole fleet that reconnects at once.
 fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
     };
-    // A node that was killed must get its port back at once.
+    // A node that is started again after a kill must be able to bind its port at once.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
-/// Connections as they come, without delay.
+/// Returns the accepted connections, with `TCP_NODELAY` set.
 fn connections(
     listener: TcpListener,
 ) -> impl tokio_stream::Stream<Item = std::io::Result<tokio::net::TcpStream>> {
@@ -136,7 +136,7 @@ fn connections(
 }
 
 async fn told(mut stopping: watch::Receiver<bool>) {
-    // A sender that is gone says the same.
+    // A dropped sender also means stop.
     let _ = stopping.wait_for(|stop| *stop).await;
 }
 
@@ -149,7 +149,7 @@ fn secured(
     server.tls_config(tls).map_err(|error| ListenError {
         setting,
         address: "tls".to_owned(),
-        reason: format!("these certificates cannot be served with: {error}"),
+        reason: format!("these certificates cannot be used: {error}"),
     })
 }
 
@@ -218,7 +218,7 @@ impl Faces {
             .add_service(admin)
             .add_service(health)
             .add_service(reflection().build_v1().map_err(unreflected)?)
-            // What most tools still ask first.
+            // Most tools still ask for this version first.
             .add_service(reflection().build_v1alpha().map_err(unreflected)?);
         let serving = router.serve_with_incoming_shutdown(connections(listener), told(stopping));
         Ok(run(serving, "clients"))
@@ -239,14 +239,14 @@ impl Faces {
     }
 }
 
-/// What this port serves, for those who have no copy of the schema.
+/// Returns a builder of the reflection service, for tools without a copy of the schema.
 fn reflection() -> tonic_reflection::server::Builder<'static> {
     tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(DESCRIPTORS)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
 }
 
-/// Serving while `/readyz` says so, too.
+/// Reports health as serving while the node is ready, as `/readyz` does.
 async fn report_health(
     reporter: tonic_health::server::HealthReporter,
     mut readiness: watch::Receiver<Option<String>>,
@@ -270,8 +270,7 @@ async fn report_health(
 }
 
 impl Servers {
-    /// Waits for what still runs, but not for ever: a session's stream ends only
-    /// when it is cut.
+    /// Waits for open calls, then aborts the rest: a session's stream does not end by itself.
     pub(super) async fn stop(self) {
         for task in self.tasks {
             let abort = task.abort_handle();
