@@ -3,9 +3,9 @@
 //! | exit code | meaning |
 //! |---|---|
 //! | 0 | every seed was judged and passed |
-//! | 1 | something did not hold |
+//! | 1 | an invariant or an assertion failed |
 //! | 2 | the command line or a scenario is wrong; nothing was run |
-//! | 3 | something could not be judged, and nothing was seen to fail |
+//! | 3 | something could not be judged, and nothing failed |
 
 mod accuracy;
 mod explain;
@@ -40,22 +40,22 @@ const STYLES: Styles = Styles::styled()
 
 const AFTER_HELP: &str = "\
 Examples:
-  aliquot-sim list                               what there is to run
-  aliquot-sim run leader-crash --seeds 0..64     a scenario of the library
-  aliquot-sim run mine.toml                      one of your own
-  aliquot-sim replay mine.toml --seed 7          all that happens, line by line
-  aliquot-sim report mine.toml --seed 7          the same, drawn
-  aliquot-sim shrink mine.toml --seed 7          the least that still fails
-  aliquot-sim explain mine.toml --seed 7         what led to the breach
-  aliquot-sim hunt mine.toml --runs 1000         what comes closest to one
+  aliquot-sim list                               list the scenarios of the library
+  aliquot-sim run leader-crash --seeds 0..64     run a scenario of the library
+  aliquot-sim run mine.toml                      run a scenario of your own
+  aliquot-sim replay mine.toml --seed 7          print all events, line by line
+  aliquot-sim report mine.toml --seed 7          draw all events
+  aliquot-sim shrink mine.toml --seed 7          find the smallest scenario that still fails
+  aliquot-sim explain mine.toml --seed 7         show what led to a breach
+  aliquot-sim hunt mine.toml --runs 1000         search for what comes closest to a breach
 
 Exit codes:
   0  every seed was judged and passed
-  1  something did not hold
+  1  an invariant or an assertion failed
   2  the command line or a scenario is wrong; nothing was run
-  3  something could not be judged, and nothing was seen to fail";
+  3  something could not be judged, and nothing failed";
 
-/// Simulate whole fleets of Aliquot: faults, skewed clocks, and a verdict.
+/// Simulate whole fleets of Aliquot, with faults and skewed clocks, and judge them.
 #[derive(Debug, Parser)]
 #[command(
     name = "aliquot-sim",
@@ -73,25 +73,25 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Live seeds of scenarios through and judge them
+    /// Run seeds of scenarios and judge them
     Run(run::Args),
-    /// Tell one seed, event by event, as JSON lines
+    /// Print the events of one seed, as JSON lines
     Replay(replay::Args),
     /// Print the hash of each seed's trace: the same in every process
     Trace(trace::Args),
-    /// Tell what led to a breach
+    /// Show what led to a breach
     Explain(explain::Args),
-    /// Make a failing seed small: fewer faults, fewer clients, less time
+    /// Shrink a failing seed: fewer faults, fewer clients, less time
     Shrink(shrink::Args),
     /// Search for the seed and the change that leave the least slack
     Hunt(hunt::Args),
-    /// Draw a seed: one HTML file that opens offline
+    /// Draw a seed, as one HTML file that opens offline
     Report(report::Args),
-    /// Live the published workloads through and write docs/accuracy.md
+    /// Run the published workloads and write docs/accuracy.md
     Accuracy(accuracy::Args),
     /// List the scenarios of the library
     List {
-        /// Print one scenario instead, as it is written
+        /// Print the text of this scenario instead
         name: Option<String>,
     },
     /// Explain every key of a scenario file
@@ -99,11 +99,11 @@ enum Command {
     /// Judge one seed of a scenario that is read from standard input, and answer as JSON
     #[command(hide = true)]
     JudgeOne(one::Args),
-    /// List the marks that an assertion may want
+    /// List the marks that an assertion may require
     Marks,
 }
 
-/// Why a command did not do what it was asked; nothing was run.
+/// Reason for which a command ran nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Usage(String);
 
@@ -113,13 +113,13 @@ impl Usage {
     }
 }
 
-/// Parses the arguments, the program's name first, and does what they say.
+/// Parses the arguments, of which the first is the program's name, and runs the command.
 #[must_use]
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
-            // Help goes to the one who asked; nobody is left to tell if that fails.
+            // If this fails there is no other place to report it.
             drop(error.print());
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
@@ -151,18 +151,18 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Says something on standard output. A reader that has gone is no failure.
+/// Prints to standard output. It is no error if the reader has closed the pipe.
 fn say(text: &str) -> Verdict {
     let _ = writeln!(std::io::stdout().lock(), "{}", text.trim_end());
     Verdict::Pass
 }
 
-/// Says something on standard error.
+/// Prints to standard error.
 fn warn(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", text.trim_end());
 }
 
-/// The scenario of that name, or in that file.
+/// Reads the scenario of that name in the library, or in that file.
 fn scenario(name: &str) -> Result<Scenario, Usage> {
     let path = Path::new(name);
     let (named, text, beside) = match library::text(name) {
@@ -182,7 +182,7 @@ fn scenario(name: &str) -> Result<Scenario, Usage> {
             let near = aliquot_budgets::nearest(name, library::names());
             let hint = near.map_or(String::new(), |near| format!("; did you mean {near:?}?"));
             return Err(Usage(format!(
-                "there is no scenario {name:?}, and a file must end in .toml{hint} `aliquot-sim list` says what there is"
+                "there is no scenario {name:?}, and a file must end in .toml; `aliquot-sim list` lists all{hint}"
             )));
         }
     };

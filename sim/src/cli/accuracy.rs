@@ -1,4 +1,4 @@
-//! `accuracy`: the published workloads, and the document about them.
+//! `accuracy`: measures the published workloads and writes the document about them.
 
 use super::progress::Progress;
 use super::{Usage, say, warn};
@@ -9,13 +9,13 @@ use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Write nothing: fail if the document is not what would be written
+    /// Write nothing; fail if the document differs from what would be written
     #[arg(long)]
     check: bool,
-    /// The document
+    /// File of the document
     #[arg(long, default_value = "docs/accuracy.md")]
     out: PathBuf,
-    /// Threads; by default one per processor
+    /// Number of threads; by default one per processor
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
 }

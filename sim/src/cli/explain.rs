@@ -1,4 +1,4 @@
-//! `explain`: what led to a breach, as far back as it can matter.
+//! `explain`: shows what led to a breach, from two leases before it.
 
 use super::{Usage, say, scenario};
 use crate::judge::Verdict;
@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// A file that ends in .toml, or a name of the library
+    /// A file that ends in .toml, or the name of a scenario of the library
     #[arg(value_name = "FILE|NAME")]
     scenario: String,
     /// The seed that fails
@@ -21,23 +21,24 @@ pub(super) struct Args {
     seed: u64,
 }
 
-/// What is kept of what happened.
+/// Events around the breach.
 #[derive(Debug, Default)]
 struct Story {
-    /// Faults and their ends, elections and entries: time and text.
+    /// Faults and their ends, elections and entries of the log: time and text.
     events: Vec<(u64, String)>,
-    /// Entries that were told of already: the first replica's word counts.
+    /// Entries that are already listed: each counts when the first replica applies it.
     entries: BTreeSet<String>,
-    /// Admissions of each host in the window.
+    /// Number of admissions of each host in the window of the breach.
     admitted: BTreeMap<String, u64>,
-    /// The latest state of each host that admitted, at the window's end.
+    /// Latest state of each client, up to the end of the window.
     states: BTreeMap<String, String>,
 }
 
 struct Listener {
     story: Rc<RefCell<Story>>,
-    /// What matters begins here, and the window of the breach.
+    /// Time of the first event to keep.
     since: u64,
+    /// Window of the breach.
     within: (u64, u64),
 }
 
@@ -72,7 +73,7 @@ impl Witness for Listener {
     }
 }
 
-/// What a client's state says of its lease: the end, and its own time.
+/// Extracts the end of the lease and the client's own time from a client's state.
 fn lease(state: &str) -> Option<String> {
     let now = state.split_whitespace().next()?;
     let until = state.split("until: ").nth(1)?.split([',', ' ']).next()?;
@@ -81,11 +82,11 @@ fn lease(state: &str) -> Option<String> {
 
 fn told(scenario: &Scenario, breach: &Breach, story: &Story, leaders: &[(u64, usize)]) -> String {
     let mut text = format!("{breach}\n");
-    let _ = writeln!(text, "\nwhat happened from two leases before it on:");
+    let _ = writeln!(text, "\nevents, from two leases before the breach:");
     let mut events = story.events.clone();
     let offices = leaders
         .iter()
-        .map(|(at, node)| (*at, format!("{:<8} n{} in office", "leader", node + 1)));
+        .map(|(at, node)| (*at, format!("{:<8} n{} is ready", "leader", node + 1)));
     events.extend(offices);
     events.sort();
     let since = breach.within.0.saturating_sub(2 * scenario.lease.lease);
@@ -97,7 +98,7 @@ fn told(scenario: &Scenario, breach: &Breach, story: &Story, leaders: &[(u64, us
     }
     let _ = writeln!(
         text,
-        "\nwho admitted in the window, and on which lease when it was last heard of:"
+        "\nadmissions in the window of the breach, by client, with its last known lease:"
     );
     for (host, count) in &story.admitted {
         let lease = story
@@ -131,7 +132,7 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
     let listener = Listener {
         story: Rc::clone(&story),
         since: breach.within.0.saturating_sub(before),
-        // A breach at one instant is of a window that ends there.
+        // A breach at one instant gets a window of one second that ends there.
         within: (
             breach
                 .within
@@ -140,7 +141,7 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
             breach.within.1,
         ),
     };
-    // The same seed again, with somebody who looks on.
+    // Run the same seed again, with an observer.
     let again = World::new(plan).witnessed_by(Box::new(listener)).live();
     say(&told(
         &scenario,

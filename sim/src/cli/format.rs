@@ -1,12 +1,12 @@
-//! `explain-format`: the table of the format, as text.
+//! `explain-format`: prints the table of the scenario format.
 
 use crate::scenario::format::{Default, Key, SECTIONS};
 use std::fmt::Write;
 
-/// Every section and key, with what may be written.
+/// Returns a text that explains every section and key, with the allowed values.
 pub(super) fn explained() -> String {
     let mut text = String::from(
-        "A scenario is a TOML file. Spans carry their units (\"500ms\"), parts are \"30%\" or 0.3, rates \"400/s\".\n",
+        "A scenario is a TOML file. Spans have units (\"500ms\"), fractions are \"30%\" or 0.3, rates are \"400/s\".\n",
     );
     for section in SECTIONS {
         let _ = write!(text, "\n{}\n", section.heading);
@@ -20,7 +20,7 @@ pub(super) fn explained() -> String {
 
 fn explain(text: &mut String, key: &Key) {
     let default = match key.default {
-        Default::Required => "must be written".to_owned(),
+        Default::Required => "required".to_owned(),
         Default::Nothing(means) => format!("default: {means}"),
         Default::Is(value) => format!("default: {value}"),
     };
@@ -33,7 +33,7 @@ fn explain(text: &mut String, key: &Key) {
     wrap(text, "      ", key.says);
 }
 
-/// Adds lines of at most 100 characters.
+/// Appends a text, wrapped into lines of at most 100 characters.
 fn wrap(text: &mut String, indent: &str, says: &str) {
     const WIDTH: usize = 100;
     let mut line = indent.to_owned();

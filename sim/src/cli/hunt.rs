@@ -1,4 +1,4 @@
-//! `hunt`: the seed and the change that leave the least slack.
+//! `hunt`: searches for the seed and the changes that leave the least slack.
 
 use super::progress::Progress;
 use super::{Usage, say, scenario};
@@ -10,19 +10,19 @@ use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// A file that ends in .toml, or a name of the library
+    /// A file that ends in .toml, or the name of a scenario of the library
     #[arg(value_name = "FILE|NAME")]
     scenario: String,
-    /// What the hunt's own chance is drawn by: the same finds the same
+    /// Seed of the search; the same seed finds the same
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// How many worlds it may live through
+    /// Maximum number of worlds to simulate
     #[arg(long, default_value_t = 400)]
     runs: usize,
-    /// Threads; by default one per processor
+    /// Number of threads; by default one per processor
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
-    /// Where what was found is written
+    /// File for the scenario that was found
     #[arg(long, default_value = "hunted.toml")]
     out: PathBuf,
 }
@@ -48,11 +48,14 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
     told(args, &quarry, &replayed(&text, quarry.plan.seed)?)
 }
 
-/// What comes of the file that was written: that, and nothing else, is what is claimed.
+/// Judges the text that was written, so that the printed result is that of the file.
 fn replayed(text: &str, seed: u64) -> Result<crate::judge::SeedResult, Usage> {
     let written = Scenario::parse("hunted", text, None);
-    let written = written
-        .map_err(|problems| Usage(format!("what was found cannot be written down: {problems}")))?;
+    let written = written.map_err(|problems| {
+        Usage(format!(
+            "the result cannot be written as a scenario: {problems}"
+        ))
+    })?;
     Ok(judge(&written, seed, false))
 }
 

@@ -1,4 +1,4 @@
-//! `list` and `marks`.
+//! `list` and `marks`: list the scenarios of the library and the marks.
 
 use super::{Usage, say, scenario};
 use crate::judge::Verdict;
@@ -18,7 +18,7 @@ pub(super) fn run(name: Option<&str>) -> Result<Verdict, Usage> {
     Ok(say(&text))
 }
 
-/// Every mark, with what it means.
+/// Returns a text with every mark and its meaning.
 pub(super) fn marks() -> String {
     let mut text = String::new();
     for mark in Mark::ALL {

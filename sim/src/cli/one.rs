@@ -1,4 +1,4 @@
-//! `judge-one`: one seed, for [`crate::apart`].
+//! `judge-one`: judges one seed in a process of its own, for [`crate::apart`].
 
 use super::{Usage, say};
 use crate::apart::written;
@@ -8,12 +8,12 @@ use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// What the scenario is called
+    /// Name of the scenario
     name: String,
     /// The seed
     #[arg(long)]
     seed: u64,
-    /// The folder of files that the scenario names
+    /// Folder of the files that the scenario names
     #[arg(long)]
     beside: Option<PathBuf>,
 }

@@ -1,10 +1,10 @@
-//! How far a run is, for somebody who looks on: on a terminal only.
+//! Progress of a run, shown on a terminal only.
 
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// A line that is written anew as seeds end.
+/// A progress line that is redrawn as seeds end.
 #[derive(Debug)]
 pub(super) struct Progress {
     name: String,
@@ -31,7 +31,7 @@ impl Progress {
         }
     }
 
-    /// One more has ended.
+    /// Counts one more seed as done, and shows the number of failures.
     pub(super) fn step(&self, failed: bool) {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         let failed =
@@ -42,7 +42,7 @@ impl Progress {
         self.draw(done, &format!("{failed} failed"));
     }
 
-    /// So many have ended, and this is to be said.
+    /// Shows that `done` seeds are done, with a text.
     pub(super) fn reach(&self, done: u64, says: &str) {
         if self.shown {
             self.draw(done, says);
@@ -66,12 +66,12 @@ impl Progress {
         let _ = out.flush();
     }
 
-    /// Wall time since it began, in seconds.
+    /// Returns the wall time since the start, in seconds.
     pub(super) fn seconds(&self) -> f64 {
         self.since.elapsed().as_secs_f64()
     }
 
-    /// Takes the line away.
+    /// Clears the line.
     pub(super) fn end(&self) {
         if self.shown {
             let _ = write!(std::io::stderr().lock(), "\r\x1b[K");

@@ -1,4 +1,4 @@
-//! `replay`: one seed, event by event, and the hash of all of it.
+//! `replay`: prints the events of one seed and the hash of its trace.
 
 use super::{Usage, say, scenario};
 use crate::judge::Verdict;
@@ -11,18 +11,18 @@ use std::io::Write;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// A file that ends in .toml, or a name of the library
+    /// A file that ends in .toml, or the name of a scenario of the library
     #[arg(value_name = "FILE|NAME")]
     scenario: String,
     /// The seed
     #[arg(long)]
     seed: u64,
-    /// Print nothing but the hash of the trace
+    /// Print only the hash of the trace
     #[arg(long)]
     hash: bool,
 }
 
-/// Writes what it sees.
+/// Prints each event.
 struct Teller {
     trace: Trace,
     out: Option<std::io::BufWriter<std::io::Stdout>>,
@@ -39,7 +39,7 @@ impl Witness for Teller {
                 "from": sight.from,
                 "text": sight.what.to_string(),
             });
-            // A reader that has gone is no failure.
+            // It is no error if the reader has closed the pipe.
             let _ = writeln!(out, "{line}");
         }
     }

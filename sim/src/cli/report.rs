@@ -1,4 +1,4 @@
-//! `report`: a seed, drawn.
+//! `report`: draws a seed.
 
 use super::{Usage, say, scenario};
 use crate::drawing;
@@ -9,13 +9,13 @@ use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// A file that ends in .toml, or a name of the library
+    /// A file that ends in .toml, or the name of a scenario of the library
     #[arg(value_name = "FILE|NAME")]
     scenario: String,
     /// The seed
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Where it is written
+    /// File for the report
     #[arg(long, default_value = "report.html")]
     out: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! `run`: seeds of scenarios, and their verdicts.
+//! `run`: runs seeds of scenarios and prints their verdicts.
 
 use super::progress::Progress;
 use super::{Usage, say, scenario, table, warn};
@@ -11,17 +11,17 @@ use std::ops::Range;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Scenarios: files that end in .toml, names of the library, PREFIX/* or `all`; with seeds of
-    /// its own as NAME@0..256
+    /// Scenarios: files that end in .toml, names of the library, PREFIX/* or `all`; NAME@0..256 sets
+    /// the seeds of one
     #[arg(required = true, value_name = "FILE|NAME")]
     scenarios: Vec<String>,
-    /// Seeds, such as 0..256 (256 not included) or 7; by default what each scenario says
+    /// Seeds, such as 0..256 (256 not included) or 7; by default those of each scenario
     #[arg(long, value_parser = seeds)]
     seeds: Option<Range<u64>>,
-    /// Threads; by default one per processor
+    /// Number of threads; by default one per processor
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
-    /// Fail if fewer marks were hit by all together, and list those that were not
+    /// Fail if all scenarios together hit fewer marks, and list the marks that were not hit
     #[arg(long, value_name = "N|all", value_parser = marks)]
     marks: Option<usize>,
     /// Print JSON instead of a table
@@ -45,7 +45,7 @@ pub(super) fn seeds(text: &str) -> Result<Range<u64>, String> {
     }
 }
 
-/// Reads how many marks must be hit.
+/// Reads the number of marks that must be hit.
 fn marks(text: &str) -> Result<usize, String> {
     let all = Mark::ALL.len();
     let number = match text {
@@ -55,7 +55,7 @@ fn marks(text: &str) -> Result<usize, String> {
     number.ok_or_else(|| format!("{text:?}: must be a number up to {all}, or all"))
 }
 
-/// Says which marks were hit. Whether they were so many.
+/// Prints how many marks were hit. Returns true if at least `least` were.
 fn marked(summaries: &[Summary], least: usize) -> bool {
     let mut marks = Marks::default();
     summaries.iter().for_each(|of| marks.add(&of.marks));
@@ -74,10 +74,10 @@ fn marked(summaries: &[Summary], least: usize) -> bool {
     hit >= least
 }
 
-/// A scenario's name, and its seeds where they are named.
+/// Name of a scenario, and its seeds if they are given.
 type Wanted = (String, Option<Range<u64>>);
 
-/// All names that are meant, with seeds where they are named.
+/// Expands patterns to names of scenarios, with their seeds if they are given.
 fn named(patterns: &[String]) -> Result<Vec<Wanted>, Usage> {
     let mut names = Vec::new();
     for pattern in patterns {
@@ -107,7 +107,7 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
     let names = named(&args.scenarios)?;
     if names.is_empty() {
         return Err(Usage::new(
-            "no scenario has such a name; `aliquot-sim list` says what there is",
+            "no scenario has such a name; `aliquot-sim list` lists all",
         ));
     }
     let scenarios = names

@@ -1,4 +1,4 @@
-//! `shrink`: the least that still fails.
+//! `shrink`: finds the smallest scenario that still fails.
 
 use super::{Usage, say, scenario, warn};
 use crate::judge::Verdict;
@@ -7,13 +7,13 @@ use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// A file that ends in .toml, or a name of the library
+    /// A file that ends in .toml, or the name of a scenario of the library
     #[arg(value_name = "FILE|NAME")]
     scenario: String,
     /// The seed that fails
     #[arg(long)]
     seed: u64,
-    /// Where the small scenario is written
+    /// File for the smaller scenario
     #[arg(long, default_value = "minimal.toml")]
     out: PathBuf,
 }

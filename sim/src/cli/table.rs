@@ -1,4 +1,4 @@
-//! The summary table, and the same as JSON.
+//! The summary of a run, as a table and as JSON.
 
 use crate::judge::Verdict;
 use crate::mark::Mark;
@@ -6,7 +6,7 @@ use crate::runner::Summary;
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
 
-/// A column: heading, and what stands there.
+/// A column: its heading, and a function that returns its text.
 type Column = (&'static str, fn(&Summary) -> String);
 
 fn number(value: Option<f64>, digits: usize) -> String {
@@ -36,13 +36,14 @@ const COLUMNS: &[Column] = &[
     ("faults", |of| number(of.median("faults"), 0)),
 ];
 
-/// What the columns mean.
+/// Explains the columns.
 pub(super) const LEGEND: &str = "\
-slack: tokens under the envelope in the worst window of all seeds; over: tokens above it; used: of the limit; lost: against one
-ideal bucket; Jain, off: fairness of clients' parts, and the worst distance from a max-min share, of the limit; settled: seconds
-until within 2 % of the ideal; healed: seconds after the last fault, at most; msg/s, B/s: per coordinator node; medians unless said";
+slack: tokens below the envelope in the worst window of all seeds; over: tokens above it; used: part of the limit that was used;
+lost: loss against one ideal bucket; Jain: fairness of the clients' parts; off: worst distance from a max-min share, as a part of
+the limit; settled: seconds until within 2 % of the ideal; healed: longest recovery after the last fault, in seconds; msg/s, B/s:
+per coordinator node. Medians over the seeds, except slack, over and healed";
 
-/// The table of all scenarios.
+/// Formats the table of all scenarios.
 pub(super) fn table(summaries: &[Summary]) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
@@ -56,7 +57,7 @@ pub(super) fn table(summaries: &[Summary]) -> String {
     table.to_string()
 }
 
-/// What did not hold, and what could not be judged: a line each, the first few.
+/// Formats the first failures and doubts, one per line.
 pub(super) fn troubles(summary: &Summary) -> String {
     const SHOWN: usize = 8;
     let mut lines = Vec::new();
@@ -78,7 +79,7 @@ pub(super) fn troubles(summary: &Summary) -> String {
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// Everything, for programs.
+/// Returns the summary as JSON, for programs.
 pub(super) fn as_json(summary: &Summary) -> Value {
     let seeds = summary.seeds.iter().map(|seed| {
         json!({
@@ -104,7 +105,7 @@ pub(super) fn as_json(summary: &Summary) -> Value {
     })
 }
 
-/// The worst verdict of all.
+/// Returns the worst verdict of all scenarios.
 pub(super) fn worst(summaries: &[Summary]) -> Verdict {
     summaries
         .iter()

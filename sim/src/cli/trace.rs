@@ -1,4 +1,4 @@
-//! `trace`: a hash of each seed, to compare processes and machines by.
+//! `trace`: prints a hash of each seed's trace, to compare processes and machines.
 
 use super::run::seeds;
 use super::{Usage, say, scenario};
@@ -10,7 +10,7 @@ use std::ops::Range;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// A file that ends in .toml, or a name of the library
+    /// A file that ends in .toml, or the name of a scenario of the library
     #[arg(value_name = "FILE|NAME")]
     scenario: String,
     /// Seeds, such as 0..80 (80 not included) or 7
