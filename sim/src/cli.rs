@@ -3,7 +3,7 @@
 //! | exit code | meaning |
 //! |---|---|
 //! | 0 | every seed was judged and passed |
-//! | 1 | an invariant or an assertion failed |
+//! | 1 | an invariant, an assertion or another check failed |
 //! | 2 | the command line or a scenario is wrong; nothing was run |
 //! | 3 | something could not be judged, and nothing failed |
 
@@ -51,7 +51,7 @@ Examples:
 
 Exit codes:
   0  every seed was judged and passed
-  1  an invariant or an assertion failed
+  1  an invariant, an assertion or another check failed
   2  the command line or a scenario is wrong; nothing was run
   3  something could not be judged, and nothing failed";
 

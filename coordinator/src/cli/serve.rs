@@ -9,10 +9,10 @@ Every setting can be given in the file, by an environment variable and by a flag
 variable, and a variable overrides the file. `--print-config` prints the settings in force and where
 each value comes from.
 
-Exit code 1: the node failed for a reason that may pass, such as a port in use or a full disk; it may
-be started again. Exit code 2: the configuration, a file or the data directory is wrong; starting it
-again does not help. Exit code 4: this version cannot read an entry or a snapshot of the log; the
-message says what to do.
+Exit code 1: the node failed for a reason that may pass, such as a port in use or a full disk; it
+may be started again. Exit code 2: the configuration, a file or the data directory is wrong;
+starting it again does not help. Exit code 4: this version cannot read an entry or a snapshot of the
+log; the message says what to do.
 
 Examples:
   aliquot serve                                        one node, for trying out

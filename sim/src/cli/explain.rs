@@ -98,7 +98,7 @@ fn told(scenario: &Scenario, breach: &Breach, story: &Story, leaders: &[(u64, us
     }
     let _ = writeln!(
         text,
-        "\nadmissions in the window of the breach, by client, with its last known lease:"
+        "\nadmissions in the window of the breach, by host, with its last known lease:"
     );
     for (host, count) in &story.admitted {
         let lease = story
