@@ -33,7 +33,7 @@ async fn a_rolling_restart_under_load_admits_nearly_all_throughout() {
         assert_eq!(end.status.code(), Some(0), "{}", end.log);
         // Whoever waits for nobody is gone long before what it would give up on.
         assert!(
-            !end.log.contains("not everything was handed back"),
+            !end.log.contains("not everything was returned"),
             "{}",
             end.log
         );
