@@ -29,7 +29,7 @@ pub(super) const SET_MAX: usize = PAGE_MAX;
 /// written out, then fits into a message.
 const SET_BYTES_MAX: usize = 1 << 20;
 
-/// Maximum number of made changes that are all shown. Of more, the first [`SHOWN_OF_MORE`] are shown.
+/// Up to this number, all changes that were made are printed; of more, the first [`SHOWN_OF_MORE`].
 const SHOWN_MAX: usize = 1_000;
 const SHOWN_OF_MORE: usize = 20;
 
