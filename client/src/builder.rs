@@ -1,4 +1,4 @@
-//! How a client is made.
+//! The settings of a client.
 
 use crate::client::Client;
 use crate::clock::{HostClock, SharedClock, Source};
@@ -20,24 +20,24 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tonic::transport::{Channel, ClientTlsConfig};
 
-/// What becomes of a key that no rule names.
+/// Decides requests for keys that no budget matches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DefaultRule {
-    /// It is refused as [`NoBudget`](crate::Reason::NoBudget).
+    /// Refuses them as [`NoBudget`](crate::Reason::NoBudget).
     #[default]
     Deny,
-    /// Everything is admitted.
+    /// Admits all of them.
     Allow,
-    /// This process admits so much, whatever others do.
+    /// Admits up to a limit of this process, whatever other processes admit.
     Local {
-        /// Tokens per span.
+        /// Tokens per time span.
         rate: Frequency,
-        /// The most tokens at once; it starts full.
+        /// Maximum number of tokens at once; the bucket starts full.
         burst: u64,
     },
 }
 
-/// What a client is made of; see [`Client::builder`].
+/// Settings of a [`Client`]; see [`Client::builder`].
 pub struct ClientBuilder {
     addresses: Vec<String>,
     labels: Labels,
@@ -81,36 +81,36 @@ impl Default for ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// The nodes' addresses, `host:port` each. Any of them serves.
+    /// Sets the addresses of the nodes, each as `host:port`. The client connects to any one of them.
     #[must_use]
     pub fn addresses<A: Into<String>>(mut self, addresses: impl IntoIterator<Item = A>) -> Self {
         self.addresses = addresses.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Says what this process is: `label("service", "checkout")`. At most 32.
+    /// Adds a label that describes this process, such as `label("service", "checkout")`. At most 32 labels.
     #[must_use]
     pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(name.into(), value.into());
         self
     }
 
-    /// The token that nodes know this client by, if they ask for one.
+    /// Sets the token that authenticates the client, for nodes that require one.
     #[must_use]
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(token.into());
         self
     }
 
-    /// Speaks TLS to the nodes.
+    /// Connects to the nodes with TLS.
     #[must_use]
     pub fn tls(mut self, tls: ClientTlsConfig) -> Self {
         self.tls = Some(tls);
         self
     }
 
-    /// Reaches nodes in a way of its own: a simulator's network, or a proxy's.
-    /// The setting for TLS then does not count.
+    /// Replaces the way in which nodes are reached, for example by a simulated network or a proxy.
+    /// [`ClientBuilder::tls`] has no effect then.
     #[must_use]
     pub fn connector<F, R>(mut self, connector: F) -> Self
     where
@@ -121,56 +121,59 @@ impl ClientBuilder {
         self
     }
 
-    /// The clock that everything is decided by. The default is the host's.
+    /// Sets the clock for all decisions. The default is the [`HostClock`](crate::HostClock).
     #[must_use]
     pub fn clock(mut self, clock: SharedClock) -> Self {
         self.clock = Some(clock);
         self
     }
 
-    /// Whether threads hold a few tokens of a key on which they decide often. The default is
-    /// [`Batches::Strict`]; with a clock of one's own there are none.
+    /// Sets how threads cache tokens of keys on which they decide often. The default is [`Batches::Strict`].
+    /// With a clock set by [`ClientBuilder::clock`] there are no thread caches.
     #[must_use]
     pub const fn batches(mut self, batches: Batches) -> Self {
         self.batches = batches;
         self
     }
 
-    /// What jitter and the choice of nodes are drawn from. The default is random.
+    /// Sets the seed for jitter and for the choice of nodes. The default is random.
     #[must_use]
     pub const fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// What becomes of keys that no rule names. The default is to deny.
+    /// Sets the rule for keys that no budget matches. The default is [`DefaultRule::Deny`].
     #[must_use]
     pub const fn default_rule(mut self, rule: DefaultRule) -> Self {
         self.default_rule = rule;
         self
     }
 
-    /// How long [`Limiter::acquire`](crate::Limiter::acquire) waits for a budget
-    /// that is not known yet. The default is 50 ms.
+    /// Sets the time that [`Limiter::acquire`](crate::Limiter::acquire) and the other methods that wait spend
+    /// on a budget that is not known yet. The default is 50 ms.
     #[must_use]
     pub const fn cold_wait(mut self, most: Duration) -> Self {
         self.cold_wait = most;
         self
     }
 
-    /// The most keys of this client: 1 to 16,384, which is the default; no more than nodes let a session
-    /// have (`session.keys`). Keys that nobody holds make room for others: see [`Client::limiter`].
+    /// Sets the maximum number of keys of this client: 1 to 16,384. The default is 16,384.
+    ///
+    /// Must not exceed what the nodes allow a session (`session.keys`). Keys without limiters make room for
+    /// others: see [`Client::limiter`].
     #[must_use]
     pub const fn keys_max(mut self, most: usize) -> Self {
         self.keys_max = most;
         self
     }
 
-    /// Makes the client. It connects by itself, whether a node is up now or later.
+    /// Makes the client. It connects in the background, and retries while no node is up. Must be called
+    /// within a tokio runtime.
     ///
     /// # Errors
     ///
-    /// [`BuildError`], naming the setting that is wrong.
+    /// [`BuildError`], which names the setting that is wrong.
     pub fn connect(self) -> Result<Client, BuildError> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
         self.check()?;
@@ -237,7 +240,7 @@ impl ClientBuilder {
         Ok(())
     }
 
-    /// The default rule's part in its own fixed point, full.
+    /// Returns the share of the default rule in its own fixed point, with all tokens.
     fn local_rule(&self) -> Result<(Scale, Share), BuildError> {
         let DefaultRule::Local { rate, burst } = self.default_rule else {
             return Ok((Scale::WHOLE, Share::EMPTY));
@@ -257,5 +260,5 @@ impl ClientBuilder {
     }
 }
 
-/// The report interval until a node says another.
+/// Report interval until a node sets another one.
 pub(crate) const REPORT_EVERY: Span = Span::from_millis(200);

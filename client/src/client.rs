@@ -1,4 +1,4 @@
-//! A process's client.
+//! The client of a process.
 
 use crate::breaker::Breaker;
 use crate::builder::ClientBuilder;
@@ -13,57 +13,63 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// A process's client: one session with the coordinator, and a limiter per key.
+/// The client of a process: one session with the coordinator, and one limiter per key.
 ///
-/// Cheap to clone, and all clones are one. When the last clone and the last
-/// limiter are dropped, what is held is handed back.
+/// Cloning is cheap, and all clones share one session. When the last clone and the last limiter are dropped,
+/// the session hands back what it holds.
 #[derive(Clone, Debug)]
 pub struct Client {
     handle: Handle,
 }
 
 impl Client {
-    /// How long [`Client::close`] waits for the answer: a lease, as long as it usually is.
+    /// Maximum time that [`Client::close`] waits for the node's answer: the usual length of a lease.
     pub const CLOSE_WAIT: Duration = Duration::from_secs(3);
 
     pub(crate) const fn new(handle: Handle) -> Self {
         Self { handle }
     }
 
-    /// A client of the cluster with these nodes, `host:port` each. It returns at once, even
-    /// with no node up, and must be called within a tokio runtime.
+    /// Connects to the cluster with these nodes, each address as `host:port`.
+    ///
+    /// Returns at once, even if no node is up; the connection is made in the background. Must be called
+    /// within a tokio runtime.
     ///
     /// # Errors
     ///
-    /// [`BuildError`], naming what is wrong.
+    /// [`BuildError`], which names the setting that is wrong.
     pub fn connect<A: Into<String>>(
         addresses: impl IntoIterator<Item = A>,
     ) -> Result<Self, BuildError> {
         Self::builder().addresses(addresses).connect()
     }
 
-    /// A client with settings of its own.
+    /// Returns a builder, for settings other than the addresses.
     #[must_use]
     pub fn builder() -> ClientBuilder {
         ClientBuilder::default()
     }
 
-    /// The limiter of a key, such as `tenant/42/reads`.
+    /// Returns the limiter of a key, such as `tenant/42/reads`.
     ///
-    /// A key that nobody has a limiter of, or asks for, is forgotten after a minute: what is held of it goes
-    /// back, and who asks for it later finds it as it was at first. Where there are as many keys
-    /// as there may be, those go at once that are of no use the longest. A key stays that has a mode of
-    /// its own, that lives on without a lease, or that owes something to a rule of this process's own.
+    /// A key without limiters that is not asked for is forgotten after a minute. Its tokens go back, and a
+    /// later call finds the key in its initial state. If the client has its maximum number of keys, the keys
+    /// that have been unused for the longest are forgotten at once to make room.
+    ///
+    /// A key is not forgotten while it has a mode of its own, while it admits without a lease, or while it
+    /// owes tokens under [`DefaultRule::Local`](crate::DefaultRule::Local).
     ///
     /// # Errors
     ///
-    /// [`KeyRefused`]: the text is no key, as many are held as there may be, or the client is closed.
+    /// [`KeyRefused`] if the text is not a valid key, if the client has its maximum number of keys and all of
+    /// them are in use, or if the client is closed.
     pub fn limiter(&self, key: &str) -> Result<Limiter, KeyRefused> {
         let gate = self.handle.shared.gate(key)?;
         Ok(Limiter::new(gate, self.handle.clone()))
     }
 
-    /// All limiters, by key: those that are held, and those that were asked for and are not forgotten yet.
+    /// Returns the limiters of all keys, ordered by key: keys with a limiter, and keys that are not forgotten
+    /// yet.
     #[must_use]
     pub fn limiters(&self) -> Vec<Limiter> {
         let gates = self.handle.shared.gates();
@@ -73,24 +79,30 @@ impl Client {
             .collect()
     }
 
-    /// Whether it was closed.
+    /// Returns true if the client was closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.handle.shared.is_closed()
     }
 
-    /// What stands before the questions to the homes of budgets that are kept in one piece ([`Limiter::check`] and all that
-    /// waits): after eight in a row without an answer none is asked for a fifth of a second, and twice that each time the one
-    /// that tries has none either, up to two seconds. One whose caller has gone before is without an answer, too, where none at all was
-    /// heard for 0.7 s, which is how long it is waited for. Meanwhile these are refused at once, as
-    /// [`Reason::Undecided`](crate::Reason::Undecided). It is watched with
-    /// the client ([`Watch::client`](crate::Watch::client)), and can be switched as any other.
+    /// Returns the circuit breaker for central decisions: requests that [`Limiter::check`] and the methods
+    /// that wait send to the home node of a budget in central mode.
+    ///
+    /// It opens after eight requests in a row without an answer, for 200 ms; each trial that fails doubles
+    /// that time, up to 2 s. While it is open, such requests are refused at once as
+    /// [`Reason::Undecided`](crate::Reason::Undecided).
+    ///
+    /// A request has no answer if none comes within 0.7 s. A request whose caller gave up earlier counts as
+    /// one if the client has heard no answer at all for 0.7 s.
+    ///
+    /// The breaker is watched with the client ([`Watch::client`](crate::Watch::client)), and has a [`Mode`]
+    /// like any other.
     #[must_use]
     pub fn breaker(&self) -> Breaker {
         self.handle.shared.breaker.clone()
     }
 
-    /// What was counted of keys that are forgotten.
+    /// Returns the totals of keys that were forgotten.
     pub(crate) fn past(&self) -> Past {
         self.handle.shared.past()
     }
@@ -99,28 +111,32 @@ impl Client {
         self.handle.shared.watch(tap);
     }
 
-    /// How the session stands.
+    /// Returns the state of the session.
     #[must_use]
     pub fn status(&self) -> Status {
         self.handle.shared.status()
     }
 
-    /// What holds for all limiters whose own mode it overrules.
+    /// Returns the mode of the client. Unless it is [`Mode::Enforce`], it overrides the modes of all its
+    /// limiters.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.handle.shared.mode()
     }
 
-    /// Another mode for all limiters of this client, those that are made later too.
-    /// With [`Mode::Enforce`] each goes by its own again. See
-    /// [`Limiter::set_mode`] for when it holds.
+    /// Sets the mode of all limiters of this client, including those made later.
+    ///
+    /// With [`Mode::Enforce`] each limiter follows its own mode again. See [`Limiter::set_mode`] for when the
+    /// change takes effect.
     pub fn set_mode(&self, mode: Mode) {
         self.handle.shared.set_mode(mode);
     }
 
-    /// Hands everything back, and waits up to [`Client::CLOSE_WAIT`] for the node to
-    /// take it. Nothing is admitted from when the client's task has seen it, which is before this answers. Answers whether the node
-    /// took it: if not, it is free when its lease has run out.
+    /// Hands everything back, and waits up to [`Client::CLOSE_WAIT`] for the node's answer.
+    ///
+    /// Nothing is admitted once the client's task has seen the request, which is before this method returns.
+    /// Returns true if the node took back what the client held; otherwise that is free again when its lease
+    /// has expired.
     pub async fn close(&self) -> bool {
         self.handle.shared.close();
         let (reply, answer) = oneshot::channel();
@@ -130,7 +146,7 @@ impl Client {
             Ok(()) => answer.await.ok(),
             Err(_) => None,
         };
-        // Another one has closed it.
+        // Another call has closed the client already.
         answered.unwrap_or_else(|| !self.handle.shared.untaken.load(Ordering::Acquire))
     }
 }

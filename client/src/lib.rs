@@ -1,4 +1,36 @@
-//! The client of Aliquot: every request decided locally, against a leased part of one limit for the whole fleet.
+//! Rate limits that are checked inside the process: limits of one process alone, and limits that a whole
+//! fleet shares.
+//!
+//! A **local** limiter needs nothing but this crate. A **leased** limiter takes part in a budget of the whole
+//! fleet: a coordinator leases a part of the budget to each process ahead of demand, and the client decides
+//! against that part. Neither kind makes a network call in [`Limiter::try_acquire`].
+//!
+//! # A local limiter
+//!
+//! [`Limiter::local`] makes a token bucket of this process. It starts full:
+//!
+//! ```
+//! use aliquot_client::{Limit, Limiter};
+//!
+//! let limiter = Limiter::local(Limit::per_sec(100), 20)?;
+//! assert!(limiter.try_acquire(20).is_ok());
+//! assert!(limiter.try_acquire(20).is_err());
+//! # Ok::<(), aliquot_client::LimitError>(())
+//! ```
+//!
+//! Over any window of length `t` it admits at most `20 + 100 · t` tokens.
+//!
+//! # A leased limiter
+//!
+//! Start one node to try it out, and create a budget:
+//!
+//! ```sh
+//! aliquot serve &
+//! echo '{ key: "tenant/*/reads", rate: 1000/s, burst: 200 }' | aliquot budget apply -
+//! ```
+//!
+//! The node listens on `127.0.0.1:7001`. A process connects to the nodes of its cluster and asks for the
+//! limiter of a key; the limiter has the same type as a local one:
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -15,65 +47,94 @@
 //! # }
 //! ```
 //!
-//! | what you want | what you take |
+//! The first `try_acquire` of a key is usually refused as [`Reason::Cold`], because no node has answered yet.
+//! The async methods [`Limiter::check`] and [`Limiter::acquire`] wait for that answer, at most 50 ms by default.
+//!
+//! # An axum service
+//!
+//! [`LimitLayer`] is a tower layer, for axum, tonic and any other server of [`http`] types. It refuses requests
+//! with status 429 and `Retry-After` before the service sees them:
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use aliquot_client::{Client, LimitLayer};
+//! use axum::Router;
+//! use axum::routing::get;
+//!
+//! let client = Client::connect(["127.0.0.1:7001"])?;
+//! let limit = LimitLayer::new(client.limiter("tenant/42/reads")?).problems();
+//! let app = Router::new()
+//!     .route("/", get(|| async { "hello\n" }))
+//!     .layer(limit);
+//! let listener = tokio::net::TcpListener::bind("127.0.0.1:8080").await?;
+//! axum::serve(listener, app).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Use [`LimitLayer::by_key`] for one limit per tenant, address or path; [`web::key`] makes the keys. The
+//! directory `client/examples` holds a complete axum service, and services and callers for tonic and reqwest.
+//!
+//! # Types by purpose
+//!
+//! | purpose | type |
 //! |---|---|
 //! | one limit for the whole fleet | [`Client::limiter`] |
 //! | a limit of this process alone | [`Limiter::local`], [`Limiter::local_permits`] |
 //! | a limit for each of millions of keys | [`Keyed`] |
 //! | several limits at once, all or nothing | [`Layers`] of [`Tier`]s, [`Keyed::tier`] among them |
-//! | windows, a meter, strict spacing | [`shape`] |
-//! | as many calls at once, or a second, as a dependency bears | [`adaptive`] |
-//! | to spare a backend that rejects, or answers nothing | [`adaptive::Throttle`], [`Breaker`] |
-//! | limits in front of a service | [`LimitLayer`], and [`web::key`] for what requests are counted under |
-//! | calls that wait when a server says so | [`web::RetryAfterLayer`] |
-//! | to try a limit out, or to switch it off | [`Mode`], [`Switched`] |
-//! | to act once on many events | [`debounce`] |
-//! | to see what limits do | [`Watch`], [`Client::health`] |
-//! | to test with a clock of your own | [`ManualClock`] |
+//! | windows, a leaky bucket, strict spacing | [`shape`] |
+//! | concurrency or a rate that adapts to a dependency | [`adaptive`] |
+//! | protection of a backend that rejects or does not answer | [`adaptive::Throttle`], [`Breaker`] |
+//! | limits in front of a service | [`LimitLayer`], with keys from [`web::key`] |
+//! | outgoing calls that obey `Retry-After` | [`web::RetryAfterLayer`] |
+//! | dry runs and emergency switches | [`Mode`], [`Switched`] |
+//! | one action for many events | [`debounce`] |
+//! | figures and health | [`Watch`], [`Client::health`] |
+//! | tests with a manual clock | [`ManualClock`] |
 //!
-//! Whatever decides has the same manners. A verb that decides at once has a twin that takes the time as an
-//! argument, named `…_at`. A refusal is a [`Refused`]: it says what refused and when to come again, and nothing was taken. What was taken is put back or settled
-//! by what the verb answered. To decide takes no lock and
-//! allocates nothing; to find a limiter by its key takes a lock for one lookup. The guide in `docs/guide` helps to choose.
+//! The guide in `docs/guide` helps to choose.
 //!
-//! With the feature `reqwest` outgoing calls may be reqwest's; with `metrics` a watch tells the `metrics` facade.
+//! # Conventions
 //!
-//! # Limits of a process's own
+//! - A method that decides at once has a twin that takes the time as an argument, named `…_at`.
+//! - A refusal is a [`Refused`]. It names the reason and, where it is known, the time to wait. A refused
+//!   request took nothing.
+//! - Tokens that were taken are put back or settled through the value that the method returned.
+//! - A decision takes no lock and allocates nothing. [`Client::limiter`] takes a lock for one lookup.
 //!
-//! [`Limiter::local`] needs no coordinator, and is the same type:
+//! # Cargo features
 //!
-//! ```
-//! use aliquot_client::{Limit, Limiter};
+//! - `reqwest`: [`web::RetryAfterLayer`] also wraps reqwest's client.
+//! - `metrics`: adds `Watch::publish`, which reports to the `metrics` facade.
 //!
-//! let limiter = Limiter::local(Limit::per_sec(100), 20)?;
-//! assert!(limiter.try_acquire(20).is_ok());
-//! assert!(limiter.try_acquire(20).is_err());
-//! # Ok::<(), aliquot_client::LimitError>(())
-//! ```
+//! # Central mode
 //!
-//! # Budgets that are too small to divide
+//! Three tokens cannot be dealt to forty clients. A budget that is too small to divide is decided in central
+//! mode: one node, the budget's home, holds all of it and decides each request. The client then holds nothing:
 //!
-//! Three tokens cannot be dealt to forty clients. Such a budget is kept in one
-//! piece on one node, its home, and nothing of it is held here: [`Limiter::try_acquire`]
-//! is refused as [`Reason::NoShare`], while [`Limiter::check`], [`Limiter::acquire`],
-//! [`Limiter::permit`] and the tower layer ask the home, for a round trip. What the home
-//! decided was decided between [`Admission::asked_at`] and [`Admission::decided_at`].
+//! - [`Limiter::try_acquire`] is refused as [`Reason::NoShare`].
+//! - [`Limiter::check`], [`Limiter::acquire`], [`Limiter::permit`] and the tower layer ask the home node, for
+//!   one round trip.
+//! - The home node decided at some time between [`Admission::asked_at`] and [`Admission::decided_at`].
 //!
-//! # Forks and pauses
+//! # Forks, stops and suspends
 //!
-//! A forked process that keeps its parent's memory must not go on with its
-//! parent's client: make another. If its runtime does go on, the session notices
-//! and holds nothing until it has a session of its own; at most one lease passes
-//! until then. A process that is stopped in the middle of a decision may, when it
-//! goes on, finish that one decision under the lease that it had: at most one for each thread.
+//! A forked process that keeps its parent's memory must not use its parent's client: create another one. If
+//! the child's runtime continues with that client all the same, the session detects it and holds nothing
+//! until it has a session of its own. This takes at most one lease.
 //!
-//! Threads that decide often on one key hold a few tokens of their own: see [`Batches`]. Decisions on those
-//! look at a clock that the kernel writes down at each of its ticks and that does not count suspended
-//! time, of which the session tells it at least four times a second. So after a suspend, and until the session's first look, at
-//! most one batch for each thread, of at most 2,048 tokens and a 64th of the burst, is admitted under a lease that is over. What is
-//! decided on the word that threads share reads the boot clock itself.
+//! A process that is stopped in the middle of a decision may, when it continues, finish that one decision under
+//! its former lease: at most one decision per thread.
+//!
+//! A thread that decides often on one key keeps a few tokens of its own, the thread cache: see [`Batches`].
+//! Decisions on these tokens read a clock that the kernel updates at each of its ticks and that does not count
+//! suspended time; the session corrects it at least four times a second. After a suspend, and until the
+//! session's first correction, each thread may therefore admit at most one batch under an expired lease: at
+//! most 2,048 tokens and at most a 64th of the burst. Decisions on the state that threads share read the boot
+//! clock itself.
 
-/// The guide, whose examples are compiled and run.
+/// Compiles and runs the examples of the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/guide/choosing.md")]
 struct Guide;

@@ -1,4 +1,4 @@
-//! The handle that requests are decided with.
+//! The handle that decides requests of one key.
 
 mod central;
 mod keyed;
@@ -26,63 +26,64 @@ use own::Own;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One key's limiter: cheap to clone, and all clones are one.
+/// The limiter of one key. Cloning is cheap, and all clones share one state.
 ///
-/// The synchronous verbs take no lock, allocate nothing and ask nobody: what
-/// they decide on was leased to this process beforehand, or is its own
-/// ([`Limiter::local`]). Each has a twin that takes the time as an argument.
+/// The synchronous methods take no lock, allocate nothing and make no call: they decide on tokens that were
+/// leased to this process beforehand, or on a limit of this process ([`Limiter::local`]). Each has a twin
+/// that takes the time as an argument.
 #[derive(Clone, Debug)]
 pub struct Limiter {
     gate: Arc<Gate>,
     handle: Handle,
-    /// Who changes the limit, where that is this process.
+    /// Changes the limit, if it belongs to this process; `None` for a leased limit.
     own: Option<Arc<Own>>,
-    /// Whether it is counted what is admitted: of a leased limit always, since it is told to those who deal.
+    /// True if admissions are counted. Always true for a leased limit, because the session reports them.
     counts: bool,
     pace: Pace,
 }
 
-/// What a limiter holds at one instant.
+/// State of a limiter at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// What the budget limits.
+    /// Kind of the budget: a rate, a quota or permits.
     pub kind: Kind,
-    /// Tokens per second that this process may admit, rounded down; zero for other kinds than rates.
+    /// Tokens per second that this process may admit, rounded down; zero for kinds other than rates.
     pub rate: u64,
-    /// The most tokens at once, or of permits those held; rounded down.
+    /// Maximum number of tokens at once, rounded down; for permits, the number that this process may have in
+    /// flight.
     pub burst: u64,
-    /// The tokens, or permits, that are there now, rounded down.
+    /// Tokens or permits that are available now, rounded down.
     pub level: u64,
-    /// By what right they are used.
+    /// Right by which the limiter admits.
     pub right: Standing,
-    /// What remains of that right: of the lease or of the floor. Zero when it is
-    /// over; the longest span where it has no end.
+    /// Time that remains of that right: of the lease or of the floor. Zero after its end; [`Span::MAX`] if it
+    /// has no end.
     pub remaining: Span,
 }
 
-/// By what right a limiter admits.
+/// Right by which a limiter admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Standing {
-    /// The budget is not known yet.
+    /// Nothing: the budget is not known yet.
     Cold,
-    /// A share, under the session's lease.
+    /// A share of the budget, under the session's lease.
     Leased,
-    /// None: the lease is over.
+    /// Nothing: the lease is over.
     Lapsed,
-    /// A floor that outlives the lease.
+    /// A floor: a small share that outlives the lease.
     Floor,
-    /// A part without a lease: the last share, or one of its own.
+    /// A part without a lease: the last share, or a limit of this process.
     Forever,
-    /// No limit.
+    /// No limit: everything is admitted.
     Open,
-    /// There is no budget.
+    /// Nothing: there is no budget for the key.
     NoBudget,
     /// There is a budget for the key, and no room for it: its template or its session is full.
     NoRoom,
-    /// The client is closed.
+    /// Nothing: the client is closed.
     Closed,
-    /// Nothing is admitted, by order: [`Mode::Freeze`](crate::Mode::Freeze).
+    /// Nothing: the mode is [`Mode::Freeze`](crate::Mode::Freeze).
     Frozen,
 }
 
@@ -97,18 +98,19 @@ impl Limiter {
         }
     }
 
-    /// The key.
+    /// Returns the key; empty for a limit of this process.
     #[must_use]
     pub fn key(&self) -> &str {
         self.gate.name()
     }
 
-    /// Takes `n` tokens if they are there now, if it can from those that this thread took beforehand (see [`Batches`]).
+    /// Takes `n` tokens if they are available now. Uses tokens that this thread took beforehand if it has
+    /// any: see [`Batches`].
     ///
     /// # Errors
     ///
     /// [`Refused`]; nothing was taken.
-    // In whoever calls it: what is decided with a thread's own tokens, and what was refused a moment ago, needs no call then.
+    // Inlined into the caller: decisions on the thread cache and repeated refusals then need no call.
     #[inline(always)]
     pub fn try_acquire(&self, n: u64) -> Result<Admission, Refused> {
         match self.at_once(n) {
@@ -121,8 +123,8 @@ impl Limiter {
         }
     }
 
-    /// [`Limiter::try_acquire`] at a reading of the client's clock. A reading that is
-    /// behind an earlier one makes no tokens.
+    /// [`Limiter::try_acquire`] at `now`, a reading of the limiter's clock. A reading that is behind an
+    /// earlier one makes no tokens.
     ///
     /// # Errors
     ///
@@ -132,7 +134,7 @@ impl Limiter {
             .map_err(|no| self.refuse(n, no))
     }
 
-    /// The same for those who may wait, and to whom a call is nothing.
+    /// The same, not inlined, for callers that may wait.
     fn decide(&self, n: u64, now: Tick) -> Result<Admission, No> {
         self.decide_in_place(n, now)
     }
@@ -155,7 +157,7 @@ impl Limiter {
         self.gate.cell.decide(Ask::Tokens(n), now, lease)
     }
 
-    /// Counts an admission, where there is somebody to tell of it.
+    /// Counts an admission, if anything reads the count.
     fn admitted_here(&self, n: u64) {
         if self.counts {
             self.gate.tally.admitted(n);
@@ -166,7 +168,7 @@ impl Limiter {
         self.deny(n, Refused::of(no))
     }
 
-    /// Counts a refusal: what is wanted is told to those who deal.
+    /// Counts a refusal: the session reports it as demand.
     fn deny(&self, n: u64, refused: Refused) -> Refused {
         if self.counts {
             self.gate.tally.denied(n);
@@ -184,14 +186,22 @@ impl Limiter {
         self.handle.shared.now()
     }
 
-    /// Takes `n` tokens, waiting for them in line: first come, first served
-    /// among those who wait. Of a limit of this process's own the place in line is
-    /// booked at once, so that nobody who comes later is before it. Of others, it waits for time to make them as long as that takes, at
-    /// most 50 ms (a setting) for a budget that is not known yet, and at most 1 s
-    /// for capacity that a node must bring, or for the next lease where one has ended (after that second nobody begins to wait); more than the whole budget's burst is refused at once. Of a budget that is kept in one
-    /// piece, because it is too small to divide, the first in line asks its home,
-    /// and asks again when it is told to. Dropping the future leaves the line, gives
-    /// up what was asked, and takes nothing; a verdict that is on its way then is lost.
+    /// Takes `n` tokens, and waits for them in line: first come, first served.
+    ///
+    /// A limit of this process books the place in line at once, so no later caller goes before it. A leased
+    /// limiter waits
+    ///
+    /// - as long as it takes for tokens that time makes;
+    /// - at most 50 ms for a budget that is not known yet
+    ///   ([`ClientBuilder::cold_wait`](crate::ClientBuilder::cold_wait));
+    /// - at most 1 s for capacity that a node must bring;
+    /// - at most 1 s from the end of a lease for the next one; after that second no caller begins to wait.
+    ///
+    /// More than the burst of the whole budget is refused at once. For a budget in central mode the first
+    /// caller in line asks the home node, and asks again when the node says so.
+    ///
+    /// Dropping the future leaves the line, gives up the request to the home node, and takes nothing. A
+    /// decision of the home node that is on its way at that time is lost.
     ///
     /// # Errors
     ///
@@ -200,7 +210,7 @@ impl Limiter {
         self.wait(n, None, Manner::Waits).await
     }
 
-    /// [`Limiter::acquire`] within `most`; at once refused if that cannot be.
+    /// [`Limiter::acquire`] that waits at most `most`. Refuses at once if the tokens cannot be there in time.
     ///
     /// # Errors
     ///
@@ -209,16 +219,22 @@ impl Limiter {
         self.wait(n, Some(most), Manner::Waits).await
     }
 
-    /// Takes `n` tokens, if need be by asking: where nothing is held, or the
-    /// budget is kept in one piece, its home decides, within a round trip. What it
-    /// refused is refused here for 20 ms more, without asking. Tokens of a quota that were
-    /// not dealt here yet are waited for, at most 250 ms; while they do not come, one caller
-    /// a second waits, and the others are refused at once.
+    /// Takes `n` tokens, and asks a node once if they are not held here.
+    ///
+    /// - If the budget is in central mode, its home node decides, within a round trip. After it refused,
+    ///   requests for as much or more are refused here for up to 20 ms without asking.
+    /// - If nothing of the budget is held here, the home node is asked too, and a share that arrives within
+    ///   250 ms is used.
+    /// - If the budget is not known yet, the call waits for it, at most
+    ///   [`ClientBuilder::cold_wait`](crate::ClientBuilder::cold_wait).
+    /// - If a quota's tokens were not dealt here yet, or the cost exceeds what the part held here can ever
+    ///   have, the call waits at most 250 ms for more. While a quota's tokens do not come, one caller a
+    ///   second waits, and the others are refused at once.
     ///
     /// # Errors
     ///
-    /// [`Refused`]; nothing was taken. With [`Reason::Undecided`](crate::Reason::Undecided) no node is
-    /// known to have decided, and what it may yet take is not used.
+    /// [`Refused`]; nothing was taken. With [`Reason::Undecided`](crate::Reason::Undecided) no node is known
+    /// to have decided; if a node takes the tokens later, they are not used.
     pub async fn check(&self, n: u64) -> Result<Admission, Refused> {
         let no = match self.decide(n, self.now()) {
             Ok(admission) => return Ok(admission),
@@ -238,7 +254,7 @@ impl Limiter {
         }
     }
 
-    /// Takes a permit, if one is there now. It is released when it is dropped.
+    /// Takes a permit if one is free now. Dropping the permit releases it.
     ///
     /// # Errors
     ///
@@ -247,7 +263,7 @@ impl Limiter {
         self.try_permit_at(self.now())
     }
 
-    /// [`Limiter::try_permit`] at a reading of the limiter's clock.
+    /// [`Limiter::try_permit`] at `now`, a reading of the limiter's clock.
     ///
     /// # Errors
     ///
@@ -277,7 +293,7 @@ impl Limiter {
             return Err(No::Permits);
         };
         let permit = Permit::seated(self.gate.clone(), self.handle.clone(), Some(seat), era, now);
-        // An edge that went meanwhile took the permit with it, but not the seat.
+        // If the edge ended in the meantime, the permit went with it, but the seat did not.
         if cell.era() != era {
             return Err(No::Permits);
         }
@@ -285,8 +301,11 @@ impl Limiter {
         Ok(permit)
     }
 
-    /// Takes a permit, waiting in line: of a limit of this process's own as long as it
-    /// takes, of others for at most 1 s (50 ms for a budget that is not known yet), and for the next lease as [`Limiter::acquire`] does. Of a budget that is kept in one piece the first in line asks its home.
+    /// Takes a permit, and waits for one in line.
+    ///
+    /// For a limit of this process it waits as long as it takes. For a leased limit it waits at most 1 s, or
+    /// 50 ms if the budget is not known yet, and for the next lease as [`Limiter::acquire`] does. For a
+    /// budget in central mode the first caller in line asks the home node.
     ///
     /// # Errors
     ///
@@ -295,7 +314,7 @@ impl Limiter {
         self.wait_for_permit().await
     }
 
-    /// What is held now; nothing is taken.
+    /// Returns the state of the limiter now. Takes nothing.
     #[must_use]
     pub fn peek(&self) -> Snapshot {
         let now = self.now();
@@ -330,9 +349,11 @@ impl Limiter {
         }
     }
 
-    /// What this process may use now of the budget, in the budget's own grains
-    /// and rounded against it: to be added up with what others hold, as who judges a
-    /// fleet does. Empty where nothing may be used, and where there is no limit.
+    /// Returns the part of the budget that this process may use now, in the budget's own grains and rounded
+    /// down.
+    ///
+    /// The shares of all processes can be added up to check a fleet against its budget. Returns
+    /// [`Share::EMPTY`] if nothing may be used, and if there is no limit.
     #[must_use]
     pub fn share(&self) -> Share {
         let used = matches!(
