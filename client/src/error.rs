@@ -1,68 +1,68 @@
-//! What can be wrong before anything is decided.
+//! Errors that are found before anything is decided.
 
 use aliquot_core::budget::KeyError;
 
-/// Why there is no client.
+/// An invalid setting of a client. No client was made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// There is no address to connect to.
+    /// No address was given.
     #[error("addresses: there are none; at least one \"host:port\" is needed")]
     NoAddress,
-    /// An address cannot be one.
+    /// An address is not a valid `host:port`.
     #[error("addresses: {address:?} is no \"host:port\" ({reason})")]
     Address {
-        /// What stood there.
+        /// Address that was given.
         address: String,
-        /// What is wrong with it.
+        /// Reason why it is invalid.
         reason: String,
     },
     /// There are too many labels.
     #[error("labels: there are {labels}; at most {most} are allowed")]
     Labels {
-        /// How many there are.
+        /// Number of labels that was given.
         labels: usize,
-        /// The most that there may be.
+        /// Maximum number of labels.
         most: usize,
     },
-    /// The cap on keys is out of range.
+    /// The maximum number of keys is out of range.
     #[error("keys_max: {value}; 1 to {most} are allowed")]
     KeysMax {
-        /// What stood there.
+        /// Number that was given.
         value: usize,
-        /// The most that it may be.
+        /// Largest number that is allowed.
         most: usize,
     },
-    /// The default rule's rate or burst is out of range.
+    /// The rate or the burst of the default rule is out of range.
     #[error("default_rule: {reason}")]
     DefaultRule {
-        /// What is wrong with it.
+        /// Reason why it is invalid.
         reason: String,
     },
-    /// The token cannot be sent in a header.
+    /// The token contains characters that cannot be sent in a header.
     #[error("token: it must be visible ASCII")]
     Token,
-    /// It was not called within a tokio runtime.
+    /// The call was made outside a tokio runtime.
     #[error("a client needs a tokio runtime to be made in; there is none")]
     NoRuntime,
 }
 
-/// Why there is no limiter.
+/// The client has no limiter for a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyRefused {
-    /// The text is no key.
+    /// The text is not a valid key.
     #[error("key {key:?}: it {error}")]
     Invalid {
-        /// What stood there, cut to the length of a key.
+        /// Text that was given, cut to the maximum length of a key.
         key: String,
-        /// What is wrong with it.
+        /// Reason why it is invalid.
         error: KeyError,
     },
-    /// The client has as many keys as it may have, and all of them are needed.
+    /// The client has its maximum number of keys, and all of them are in use.
     #[error("the client has {most} keys, all of them needed, and no room for another")]
     TooMany {
-        /// The most keys.
+        /// Maximum number of keys.
         most: usize,
     },
     /// The client was closed.

@@ -1,21 +1,23 @@
-//! A limit of a process's own, in numbers.
+//! The rate of a limit of this process.
 
 use aliquot_core::share::Share;
 use aliquot_core::unit::{Frequency, Rate, Scale, Span, Tokens};
 use std::time::Duration;
 
-/// How many tokens are made in a time, or that nothing is limited.
+/// A rate: tokens per time span, or no limit.
 ///
-/// A rate is never rounded up. It is exact where a whole number of tokens, or a whole part
-/// of one, is made each nanosecond in a bucket that holds at most `2⁴⁶` of such parts (up to
-/// 70,000 tokens at any rate, more at round ones), and else, where a bucket is full within ten years, to one part in 10⁸. What is out of range is refused where the limit is used.
+/// A rate is never rounded up. It is exact if the bucket makes a whole number of tokens, or of equal parts of
+/// a token, in each nanosecond, and holds at most `2⁴⁶` of these parts: up to 70,000 tokens at any rate, more
+/// at round ones. Otherwise it is exact to one part in 10⁸ if the bucket fills within ten years.
+///
+/// Values out of range are refused where the limit is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// `None`: everything is admitted.
+    /// `None` admits everything.
     rate: Option<(u64, Span)>,
 }
 
-/// Why a limit cannot be that. Nothing was changed.
+/// An invalid limit. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimitError {
@@ -24,76 +26,76 @@ pub enum LimitError {
         "rate: {tokens} tokens per {per} are not between one in ten days and 10¹² a second (nor 0)"
     )]
     Rate {
-        /// The tokens.
+        /// Tokens per span.
         tokens: u64,
-        /// The span that they are made in.
+        /// Span in which they are made.
         per: Span,
     },
-    /// A rate that is no number, or below zero.
+    /// The rate is negative, too large, or not a number.
     #[error("rate: {per_sec} a second is no rate; 0 to 10¹² are allowed")]
     NoRate {
-        /// What stood there.
+        /// Tokens per second that were given.
         per_sec: f64,
     },
     /// The burst is out of range.
     #[error("burst: {burst}; at most {most} are allowed at this rate")]
     Burst {
-        /// What stood there.
+        /// Burst that was given.
         burst: u64,
-        /// The most that it may be.
+        /// Maximum burst at this rate.
         most: u64,
     },
     /// The number of keys is out of range.
     #[error("keys: {keys}; 1 to {most} are allowed")]
     Keys {
-        /// What stood there.
+        /// Number of keys that was given.
         keys: usize,
-        /// The most that it may be.
+        /// Maximum number of keys.
         most: usize,
     },
     /// There are too many classes.
     #[error("classes: {classes}; at most 65535 are allowed")]
     Classes {
-        /// How many there are.
+        /// Number of classes that was given.
         classes: usize,
     },
-    /// A throttle's multiplier is out of range.
+    /// The multiplier of a throttle is out of range.
     #[error("multiplier: {percent} %; 100 to 10,000 are allowed")]
     Multiplier {
-        /// What stood there.
+        /// Multiplier that was given, in percent.
         percent: u32,
     },
-    /// Permits have no rate.
+    /// The limit counts permits, which have no rate.
     #[error("rate: permits have none; their number is set as the burst")]
     Permits,
-    /// What a controller of rates is to keep between is out of range, or the wrong way round.
+    /// The bounds of a rate controller are out of range, or in the wrong order.
     #[error(
         "rate bounds: {least} to {most} tokens a second; in this order, one a day to 10¹² a second are allowed"
     )]
     RateBounds {
-        /// The least, in tokens a second.
+        /// Lower bound, in tokens per second.
         least: f64,
-        /// The most, in tokens a second.
+        /// Upper bound, in tokens per second.
         most: f64,
     },
-    /// A controller's hysteresis is out of range.
+    /// The hysteresis of a controller is out of range.
     #[error("hysteresis: {percent} %; 0 to 50 are allowed")]
     Hysteresis {
-        /// What stood there.
+        /// Hysteresis that was given, in percent.
         percent: u32,
     },
-    /// A controller sets permits, and this limit has none.
+    /// A controller of concurrency was given a limit of tokens.
     #[error("permits: this limit is of tokens; a controller sets how many are in flight")]
     NoPermits,
-    /// The limit is the coordinator's: budgets are changed there.
+    /// The limit belongs to the coordinator, and is changed there by its budget.
     #[error("the limit of {what} belongs to the coordinator: its budget is changed there")]
     NotOwn {
-        /// What was to be changed.
+        /// The limit that was to be changed.
         what: &'static str,
     },
 }
 
-/// A limit in a fixed point.
+/// A limit in fixed point.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fitted {
     pub(crate) scale: Scale,
@@ -102,19 +104,19 @@ pub(crate) struct Fitted {
 }
 
 impl Limit {
-    /// Nothing is ever made: what there is at the start is all.
+    /// Makes no tokens: only those that are there at the start are admitted.
     pub const ZERO: Self = Self::per_sec(0);
 
-    /// Everything is admitted, whatever the burst.
+    /// Admits everything, whatever the burst.
     pub const UNLIMITED: Self = Self { rate: None };
 
-    /// So many tokens a second.
+    /// Makes `tokens` tokens per second.
     #[must_use]
     pub const fn per_sec(tokens: u64) -> Self {
         Self::per(tokens, Duration::from_secs(1))
     }
 
-    /// So many tokens in each `span`, evenly.
+    /// Makes `tokens` tokens per `span`, evenly.
     ///
     /// ```
     /// use aliquot_client::{Limit, Limiter};
@@ -137,29 +139,32 @@ impl Limit {
         }
     }
 
-    /// One token in each `span`.
+    /// Makes one token per `span`.
     #[must_use]
     pub const fn every(span: Duration) -> Self {
         Self::per(1, span)
     }
 
-    /// So many tokens a second, rounded down to a whole number in 10⁹ nanoseconds, or
-    /// below one a second in ten days. Infinity is no limit.
+    /// Makes `per_sec` tokens per second. Infinity is no limit.
+    ///
+    /// At 10⁹ a second and more the rate is rounded down to a whole number of tokens per second, below that
+    /// to a whole number of tokens per 10⁹ seconds. A rate below 10⁻⁹ a second becomes zero.
     ///
     /// # Errors
     ///
-    /// [`LimitError::NoRate`] for a negative number, or none.
+    /// [`LimitError::NoRate`] if `per_sec` is negative, above 10¹², or not a number. A rate between 10⁻⁹ a
+    /// second and one token in ten days is refused where the limit is used.
     pub fn per_sec_f64(per_sec: f64) -> Result<Self, LimitError> {
         if per_sec.is_infinite() && per_sec > 0.0 {
             return Ok(Self::UNLIMITED);
         }
-        // A rate in tokens per second is so many thousandths of a millionth per second.
+        // Below 10⁹ a second: billionths of a token per second are tokens per 10⁹ seconds.
         const PLACES: u64 = 1_000_000_000;
         const MOST: f64 = 1e12;
         if !(0.0..=MOST).contains(&per_sec) {
             return Err(LimitError::NoRate { per_sec });
         }
-        // Below 2⁶⁴ after the clipping: 10¹² a second, or 10⁹ billionths.
+        // The casts fit: at most 10¹², or less than 10⁹ · 10⁹ < 2⁶⁴.
         let (tokens, secs) = if per_sec >= 1e9 {
             (per_sec as u64, 1)
         } else {
@@ -168,7 +173,7 @@ impl Limit {
         Ok(Self::per(tokens, Duration::from_secs(secs)))
     }
 
-    /// The tokens that are made in a second; infinity if nothing is limited.
+    /// Returns the rate in tokens per second; infinity if there is no limit.
     ///
     /// ```
     /// use aliquot_client::Limit;
@@ -185,13 +190,13 @@ impl Limit {
         }
     }
 
-    /// Whether everything is admitted.
+    /// Returns true if everything is admitted.
     #[must_use]
     pub const fn is_unlimited(self) -> bool {
         self.rate.is_none()
     }
 
-    /// The limit in a fixed point of its own, or in `now` if that serves it as well.
+    /// Converts the limit to a fixed point of its own, or keeps the scale `now` if that is as good.
     pub(crate) fn fit(self, burst: u64, now: Option<Scale>) -> Result<Fitted, LimitError> {
         let frequency = match self.rate {
             None | Some((0, _)) => Frequency::ZERO,
@@ -210,7 +215,7 @@ impl Limit {
 }
 
 impl Limit {
-    /// The limit in a fixed point in which a 64-bit word lasts for 34 years.
+    /// Converts the limit to a fixed point in which a 64-bit word lasts for 34 years.
     pub(crate) fn fit_for_long(self, burst: u64) -> Result<Fitted, LimitError> {
         const LASTS: u64 = 1 << 34;
         let fitted = self.fit(burst, None)?;
@@ -227,19 +232,19 @@ impl Limit {
 }
 
 impl Fitted {
-    /// Beyond these a unit of the cell is more than a grain.
+    /// Above this, a unit of the cell is more than a grain. The same holds for the burst below.
     const RATE_FITS: u64 = 1 << 40;
     pub(crate) const BURST_FITS: u64 = 1 << 46;
 
-    /// A fixed point in which a nanosecond makes a whole number of grains, so that
-    /// nothing at all is rounded, if there is room for one.
+    /// Picks a scale in which each nanosecond makes a whole number of grains, so that nothing is rounded.
+    /// `None` if there is no room for it.
     fn exact(rate: Frequency, burst: u64) -> Option<Self> {
         let per = rate.per().nanos();
         let scale = Scale::try_from(per / gcd(rate.tokens(), per)).ok()?;
         Self::within(scale, rate, burst)
     }
 
-    /// The fixed point that a budget would have.
+    /// Picks the scale that a budget would have.
     fn coarse(rate: Frequency, burst: u64) -> Result<Self, LimitError> {
         Self::fitting(rate, burst).ok_or_else(|| LimitError::Burst {
             burst,
@@ -256,7 +261,8 @@ impl Fitted {
         })
     }
 
-    /// The greatest burst that fits at a rate: where a greater one does, a smaller one does, too.
+    /// Returns the largest burst that fits at a rate. Smaller bursts fit as well, so a binary search finds
+    /// it.
     fn most(rate: Frequency) -> u64 {
         let (mut most, mut beyond) = (0, Scale::GRAINS_MAX + 1);
         while beyond - most > 1 {
@@ -269,13 +275,13 @@ impl Fitted {
         most
     }
 
-    /// The same fixed point as before, where a grain of it is little enough: what
-    /// is promised can then still be put back.
+    /// Keeps the scale of before if its grain is fine enough. What was promised under it can then still be
+    /// put back.
     fn keep(scale: Scale, rate: Frequency, burst: u64) -> Option<Self> {
         const FINE: u64 = 1 << 28;
         let kept = Self::within(scale, rate, burst)?;
         let grains = kept.rate.grains();
-        // What makes something must not be rounded off to nothing.
+        // A positive rate must not be rounded down to zero.
         let makes = grains > 0 || rate.tokens() == 0;
         let whole = makes && grains.is_multiple_of(1_000_000_000);
         (whole || grains >= FINE).then_some(kept)
@@ -296,7 +302,7 @@ impl Fitted {
     }
 }
 
-/// The greatest common divisor; `b` is not zero.
+/// Returns the greatest common divisor; `b` is not zero.
 const fn gcd(mut a: u64, mut b: u64) -> u64 {
     while a != 0 {
         (a, b) = (b % a, a);

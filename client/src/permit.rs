@@ -7,13 +7,14 @@ use crate::shared::Handle;
 use aliquot_core::unit::Tick;
 use std::sync::Arc;
 
-/// One of a concurrency budget's permits. Dropping it releases it.
+/// A permit of a concurrency budget, or of [`Limiter::local_permits`](crate::Limiter::local_permits).
+/// Dropping it releases it.
 ///
-/// It is held for at most the budget's maximum hold: after [`Permit::until`] it
-/// is cancelled and counts no more, whether it was dropped or not; of a limit of this
-/// process's own ([`Limiter::local_permits`](crate::Limiter::local_permits)) that never is. One that was
-/// taken at its budget's home and is dropped after the client was closed is free
-/// only when a lease and that hold are over.
+/// A leased permit is valid for at most the budget's maximum hold. After [`Permit::until`] it is cancelled
+/// and no longer counts, whether it was dropped or not. A permit of this process has no such end.
+///
+/// If the home node granted the permit (central mode) and it is dropped after the client was closed, it
+/// becomes free only after a lease and the maximum hold.
 #[derive(Debug)]
 #[must_use = "a permit is released when it is dropped"]
 pub struct Permit {
@@ -26,16 +27,16 @@ pub struct Permit {
 /// Where a permit is counted.
 #[derive(Debug)]
 enum Place {
-    /// Among those that this process holds.
+    /// Among the permits of this process.
     Here {
         gate: Arc<Gate>,
-        /// `None` of a limit of this process's own: nobody ends it but its holder.
+        /// `None` for a limit of this process: only dropping the permit ends it.
         seat: Option<Seat>,
         era: u64,
     },
-    /// At the home of its budget, which is told when this is dropped.
+    /// At the home node of its budget, which is told when the permit is dropped.
     Home(Booking),
-    /// Nowhere: it was let through.
+    /// Nowhere: the mode let the request through.
     Nowhere,
 }
 
@@ -55,7 +56,7 @@ impl Permit {
         }
     }
 
-    /// A permit that was let through although there was none.
+    /// Makes a permit for a request that the mode let through.
     pub(crate) const fn free(handle: Handle, decided_at: Tick) -> Self {
         Self {
             place: Place::Nowhere,
@@ -79,21 +80,22 @@ impl Permit {
         }
     }
 
-    /// The clock reading before which it was not decided: the sending of the
-    /// question if its home was asked, else the same as [`Permit::decided_at`].
+    /// Returns the earliest clock reading at which the permit can have been decided: the time at which the
+    /// request was sent to the home node, or [`Permit::decided_at`] if it was decided here.
     #[must_use]
     pub const fn asked_at(&self) -> Tick {
         self.asked_at
     }
 
-    /// The clock reading on which it was decided, or on which it was heard that
-    /// its home did.
+    /// Returns the clock reading at which the permit was decided here, or at which the home node's answer
+    /// arrived.
     #[must_use]
     pub const fn decided_at(&self) -> Tick {
         self.decided_at
     }
 
-    /// The end of its hold on the client's clock: it holds strictly before it.
+    /// Returns the end of the permit on the client's clock; the permit is valid strictly before it. The
+    /// maximum tick if it has no end.
     #[must_use]
     pub const fn until(&self) -> Tick {
         match &self.place {
@@ -105,7 +107,7 @@ impl Permit {
         }
     }
 
-    /// Whether it still holds.
+    /// Returns true if the permit is still valid.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.handle.shared.clock.now() < self.until()

@@ -1,4 +1,4 @@
-//! What a limiter answers.
+//! The answers of a limiter.
 
 use crate::cell::No;
 use crate::cell::book::Taken;
@@ -6,26 +6,26 @@ use aliquot_core::unit::{PeriodId, Tick};
 use std::fmt;
 use std::time::Duration;
 
-/// A request that was let through.
+/// A request that was admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admission {
-    /// The tokens taken.
+    /// Number of tokens taken.
     pub tokens: u64,
-    /// The clock reading before which it was not decided: the same as
-    /// [`Admission::decided_at`] if it was decided here, and the sending of the
-    /// question if it was decided elsewhere.
+    /// Earliest clock reading at which the request can have been decided. Equal to [`Admission::decided_at`]
+    /// if it was decided here; otherwise the time at which it was sent to the home node.
     pub asked_at: Tick,
-    /// The clock reading on which it was decided here, or on which it was heard
-    /// that it was decided elsewhere, in nanoseconds of the client's clock. The
-    /// decision lies between the two readings, both included: who checks admissions
-    /// against a limit must count each somewhere in between.
+    /// Clock reading at which the request was decided here, or at which the home node's answer arrived, on
+    /// the client's clock.
+    ///
+    /// The decision lies between the two readings, both included. A check of admissions against a limit must
+    /// count each of them somewhere in between.
     pub decided_at: Tick,
-    /// The period of a quota that it counts in; zero for other kinds.
+    /// Period of the quota that the tokens belong to; zero for other kinds.
     pub period: PeriodId,
 }
 
 impl Admission {
-    /// What was decided here, at one reading.
+    /// Makes the admission of a decision that was made here, at one reading.
     #[inline(always)]
     pub(crate) const fn at(tokens: u64, at: Tick, period: PeriodId) -> Self {
         Self {
@@ -36,7 +36,7 @@ impl Admission {
         }
     }
 
-    /// What was taken to be settled, as an admission.
+    /// Makes the admission of tokens that were taken and can be settled.
     pub(crate) const fn of(tokens: u64, taken: &Taken) -> Self {
         Self {
             tokens,
@@ -47,56 +47,56 @@ impl Admission {
     }
 }
 
-/// A request that was turned away. Nothing was taken.
+/// A request that was refused. Nothing was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("refused: {reason}")]
 pub struct Refused {
-    /// What refused.
+    /// Reason of the refusal.
     pub reason: Reason,
-    /// When to ask again: the shortest wait that may help. `None` where waiting
-    /// does not help, or nobody knows.
+    /// Shortest wait after which a retry may succeed. `None` if waiting does not help, or if the wait is not
+    /// known.
     pub retry_after: Option<Duration>,
 }
 
-/// What refused.
+/// Reason of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
-    /// No rule names the key, and the client's default is to deny.
+    /// No budget matches the key, and the client's default is to deny.
     NoBudget,
     /// The budget is not known yet: no node has answered.
     Cold,
-    /// Nothing of the budget is held: not granted yet, or all of it recalled.
+    /// Nothing of the budget is held here: it was not granted yet, was recalled, or is in central mode.
     NoShare,
     /// The lease is over, and the budget's policy denies.
     Lapsed,
-    /// More was asked for than what is held can ever have at once.
+    /// The request costs more than the part held here can ever have at once.
     ExceedsBurst,
     /// The tokens are not there yet.
     Throttled,
-    /// What is held of the period's quota is spent, or less than asked for.
+    /// The part of the period's quota held here is spent, or less than the cost.
     Quota,
     /// All permits are in flight.
     Permits,
-    /// The budget is of another kind: permits of a rate, or tokens of permits.
+    /// The budget is of another kind: permits were asked of a rate, or tokens of a concurrency budget.
     WrongKind,
-    /// No node is known to have decided: none answered, or none could just now.
+    /// No node is known to have decided: none answered, or none was able to.
     Undecided,
     /// The client was closed.
     Closed,
-    /// Nothing is admitted, by order: [`Mode::Freeze`](crate::Mode::Freeze).
+    /// Nothing is admitted: the mode is [`Mode::Freeze`](crate::Mode::Freeze).
     Frozen,
-    /// What stands before is taken for broken, and was not asked: a [`Breaker`](crate::Breaker).
+    /// A [`Breaker`](crate::Breaker) is open.
     Broken,
-    /// Too much of it was rejected of late: a [`Throttle`](crate::adaptive::Throttle).
+    /// A [`Throttle`](crate::adaptive::Throttle) rejected the call, because the backend rejected many of
+    /// late.
     Shed,
-    /// There is no room for another key: the template of the key has as many as it may have, the session
-    /// has, or all keys of a store that could make room owe something.
+    /// There is no room for another key: every key that could make room owes something.
     NoRoom,
 }
 
 impl Reason {
-    /// All of them, in their order.
+    /// All reasons, in order.
     pub const ALL: [Self; 15] = [
         Self::NoBudget,
         Self::Cold,
@@ -115,7 +115,7 @@ impl Reason {
         Self::NoRoom,
     ];
 
-    /// The reason in one word, as in metrics and headers.
+    /// Returns the reason as one word, as in metrics and headers.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -161,14 +161,14 @@ impl fmt::Display for Reason {
 }
 
 impl Refused {
-    /// When a share may have come: one answer of a node that is there.
+    /// Time after which a share may have arrived: one answer of a node that is up.
     const SOON: Duration = Duration::from_millis(50);
     /// When a key that had no room is asked for again.
     const ROOM: Duration = Duration::from_secs(5);
-    /// When a session may have come back.
+    /// Time after which a session may have been restored.
     const LATER: Duration = Duration::from_secs(1);
 
-    /// Nobody knows. When to ask again: after an election, as nodes say it.
+    /// Returns the refusal if no node decided. The wait is that which nodes give after an election.
     pub(crate) const fn undecided() -> Self {
         Self {
             reason: Reason::Undecided,
@@ -176,7 +176,7 @@ impl Refused {
         }
     }
 
-    /// The refusal for what a cell says.
+    /// Converts a cell's refusal.
     pub(crate) fn of(no: No) -> Self {
         let (reason, retry_after) = match no {
             No::Cold => (Reason::Cold, Some(Self::SOON)),

@@ -1,36 +1,35 @@
-//! What an operator says over a limit's head while it runs.
+//! Modes that an operator sets while a limit is in use.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Whether what a limit decides is done.
+/// Mode of a limit: enforced, a dry run, bypassed or frozen.
 ///
-/// Changed at run time, for one limiter ([`Limiter::set_mode`](crate::Limiter::set_mode)), for all of a
-/// client's ([`Client::set_mode`](crate::Client::set_mode)), or for a tier of any kind
-/// ([`Switched`](crate::Switched)). What the mode changed is counted ([`Overruled`]).
+/// It is changed at run time: for one limiter ([`Limiter::set_mode`](crate::Limiter::set_mode)), for all
+/// limiters of a client ([`Client::set_mode`](crate::Client::set_mode)), or for a tier of any kind
+/// ([`Switched`](crate::Switched)). Decisions that the mode changed are counted ([`Overruled`]).
 ///
-/// A limiter looks at its mode where it refuses, so that no admission is slower for it.
+/// A limiter reads its mode only when it refuses, so the mode costs admissions nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// It is.
+    /// Refuses and admits as the limit says.
     #[default]
     Enforce,
-    /// What would be refused, or would wait, is let through at once, and counted. All else goes on as if it
-    /// were enforced: tokens are taken while they are there, and what is wanted is
-    /// reported. So a new limit is tried out.
+    /// Admits at once, and counts, what would be refused or would wait. Everything else works as in
+    /// [`Mode::Enforce`]: available tokens are taken, and demand is reported. For trying out a new limit.
     DryRun,
-    /// Everything is let through: as in a dry run, but what is let through beyond the limit is no
-    /// demand, and so takes no share from others. For an emergency in which the limit does harm.
+    /// Admits everything. As in [`Mode::DryRun`], but what is admitted beyond the limit is not reported as
+    /// demand, so it takes no share from other processes. For an emergency in which the limit does harm.
     Bypass,
-    /// Nothing is admitted. For an emergency in which the traffic does harm.
+    /// Admits nothing. For an emergency in which the traffic does harm.
     Freeze,
 }
 
 impl Mode {
-    /// All of them.
+    /// All modes, in order.
     pub const ALL: [Self; 4] = [Self::Enforce, Self::DryRun, Self::Bypass, Self::Freeze];
 
-    /// The mode in one word, as in metrics.
+    /// Returns the mode as one word, as in metrics.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -61,19 +60,19 @@ impl fmt::Display for Mode {
     }
 }
 
-/// How often a mode other than [`Mode::Enforce`] had its way.
+/// Counts of the decisions that a mode other than [`Mode::Enforce`] changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overruled {
-    /// Requests let through that would have been refused, or would have waited.
+    /// Requests admitted that would have been refused or would have waited.
     pub let_through: u64,
-    /// The tokens of these.
+    /// Tokens of these requests.
     pub tokens: u64,
-    /// Requests refused because all are.
+    /// Requests refused by [`Mode::Freeze`].
     pub frozen: u64,
 }
 
 impl Overruled {
-    /// Both together.
+    /// Adds up two counts.
     pub(crate) const fn plus(self, other: Self) -> Self {
         Self {
             let_through: self.let_through.saturating_add(other.let_through),
@@ -83,21 +82,22 @@ impl Overruled {
     }
 }
 
-/// The mode of one limit: its own, or its client's where that has one; and whether it is watched.
+/// Mode of one limit, with a flag for whether it is watched. The client's mode overrides the limit's own
+/// unless the client's is [`Mode::Enforce`].
 #[derive(Debug)]
 pub(crate) struct Switch {
-    /// Its own in the lowest two bits, its client's in the next two, and then whether it is watched. Above that a number that no other
-    /// switch of this process has, nor ever had.
+    /// Bits 0 and 1: own mode. Bits 2 and 3: client's mode. Bit 4: set if watched. From bit 5: a number that
+    /// no other switch of this process ever has.
     modes: AtomicU64,
     let_through: AtomicU64,
     tokens: AtomicU64,
     frozen: AtomicU64,
 }
 
-/// Above all modes.
+/// Number of the lowest bit of the switch's number.
 const NUMBER: u32 = 5;
 
-/// A number for a switch, with no modes below it. It is not zero.
+/// Returns a new number, shifted above the modes. It is not zero.
 fn next_number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed) << NUMBER
@@ -118,7 +118,7 @@ impl Default for Switch {
 impl Switch {
     const WATCHED: u64 = 1 << 4;
 
-    /// What holds: the client's mode, if it is not to enforce.
+    /// Returns the mode in force: the client's unless that is [`Mode::Enforce`], else the own one.
     pub(crate) fn mode(&self) -> Mode {
         let modes = self.modes.load(Ordering::Relaxed);
         match Mode::of(modes >> 2) {
@@ -127,13 +127,13 @@ impl Switch {
         }
     }
 
-    /// Which switch this is, and with which modes: as long as this is the same, both are.
+    /// Returns the number of the switch together with its modes: if two stamps are equal, both are the same.
     #[inline(always)]
     pub(crate) fn stamp(&self) -> u64 {
         self.modes.load(Ordering::Relaxed)
     }
 
-    /// Whether refusals are to be told of, where they are enforced.
+    /// Returns whether refusals are watched if a stamp's modes enforce; `None` if they do not.
     #[inline]
     pub(crate) const fn enforced(stamp: u64) -> Option<bool> {
         let own_and_clients = stamp & (Self::WATCHED - 1);
@@ -143,33 +143,33 @@ impl Switch {
         }
     }
 
-    /// The place of a stamp among so many: each number has the next.
+    /// Maps a stamp to one of `places` places; consecutive numbers have consecutive places.
     #[inline(always)]
     pub(crate) const fn place(stamp: u64, places: usize) -> usize {
         (stamp >> NUMBER) as usize % places
     }
 
-    /// Whether refusals are to be told of.
+    /// Returns true if refusals are watched.
     pub(crate) fn is_watched(&self) -> bool {
         self.modes.load(Ordering::Relaxed) & Self::WATCHED != 0
     }
 
-    /// Refusals are to be told of from now on.
+    /// Watches refusals from now on.
     pub(crate) fn watch(&self) {
         self.modes.fetch_or(Self::WATCHED, Ordering::Release);
     }
 
-    /// Whether it has a mode of its own.
+    /// Returns true if the limit's own mode is not [`Mode::Enforce`].
     pub(crate) fn has_own(&self) -> bool {
         Mode::of(self.modes.load(Ordering::Relaxed)) != Mode::Enforce
     }
 
-    /// Another mode of its own.
+    /// Sets the limit's own mode.
     pub(crate) fn set_own(&self, mode: Mode) {
         self.set(mode, 0);
     }
 
-    /// Another mode of its client.
+    /// Sets the client's mode.
     pub(crate) fn set_client(&self, mode: Mode) {
         self.set(mode, 2);
     }
@@ -186,7 +186,7 @@ impl Switch {
         }
     }
 
-    /// Whether refusals are let through.
+    /// Returns true if the mode in force admits what the limit refuses.
     pub(crate) fn lets_through(&self) -> bool {
         matches!(self.mode(), Mode::DryRun | Mode::Bypass)
     }
@@ -195,13 +195,13 @@ impl Switch {
         self.mode() == Mode::Freeze
     }
 
-    /// Counts what was let through.
+    /// Counts a request that the mode admitted.
     pub(crate) fn let_through(&self, n: u64) {
         self.let_through.fetch_add(1, Ordering::Relaxed);
         self.tokens.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// Counts what was refused because all is.
+    /// Counts a request that a freeze refused.
     pub(crate) fn froze(&self) {
         self.frozen.fetch_add(1, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! A limit of any kind with a switch of its own, and limits that only watch.
+//! A tier or a store with a mode of its own.
 
 mod keyed;
 
@@ -9,11 +9,12 @@ use crate::tier::{Slip, Tier};
 use aliquot_core::unit::Tick;
 use std::sync::Arc;
 
-/// A [`Tier`] whose [`Mode`] can be changed while it is used; or a [`Keyed`](crate::Keyed) store of them.
+/// A [`Tier`] with a [`Mode`] that can be changed while it is in use, or a [`Keyed`](crate::Keyed) store with
+/// one mode for all its keys.
 ///
-/// A **shadow** is one that starts as a dry run. Put among [`Layers`](crate::Layers) it refuses nothing and
-/// answers what it would have refused; it is charged for what the layers let through, just as
-/// if it were enforced, and not for what another layer refused.
+/// A **shadow** starts as a dry run. Among [`Layers`](crate::Layers) it refuses nothing and counts what it
+/// would have refused. It is charged for each request that the layers admit, as if it were enforced, and not
+/// for requests that another layer refused.
 ///
 /// ```
 /// use aliquot_client::{Layers, Limit, Limiter, Mode, Switched};
@@ -39,7 +40,7 @@ pub struct Switched<T> {
 }
 
 impl<T: Clone> Clone for Switched<T> {
-    /// One more handle on the same switch.
+    /// Makes another handle on the same mode.
     fn clone(&self) -> Self {
         Self {
             tier: self.tier.clone(),
@@ -49,14 +50,14 @@ impl<T: Clone> Clone for Switched<T> {
 }
 
 impl<T> Switched<T> {
-    /// The tier, enforced.
+    /// Wraps the tier, enforced.
     #[must_use]
     pub fn new(tier: T) -> Self {
         let sentry = Arc::default();
         Self { tier, sentry }
     }
 
-    /// The tier, as a dry run.
+    /// Wraps the tier as a dry run.
     #[must_use]
     pub fn shadow(tier: T) -> Self {
         let switched = Self::new(tier);
@@ -64,19 +65,19 @@ impl<T> Switched<T> {
         switched
     }
 
-    /// The tier itself.
+    /// Returns the tier itself, without the mode.
     #[must_use]
     pub const fn tier(&self) -> &T {
         &self.tier
     }
 
-    /// What holds now.
+    /// Returns the mode.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.sentry.mode()
     }
 
-    /// Another mode from the next decision on.
+    /// Sets the mode from the next decision on.
     pub fn set_mode(&self, mode: Mode) {
         self.sentry.set_mode(mode);
     }
@@ -85,14 +86,14 @@ impl<T> Switched<T> {
         &self.sentry
     }
 
-    /// How often the mode had its way.
+    /// Returns the counts of the decisions that the mode changed.
     #[must_use]
     pub fn overruled(&self) -> Overruled {
         self.sentry.overruled()
     }
 }
 
-/// Nothing is admitted, by order. Nobody knows for how long.
+/// Refusal of a frozen limit. How long the freeze lasts is not known.
 pub(crate) const FROZEN: Refused = Refused {
     reason: Reason::Frozen,
     retry_after: None,
@@ -116,7 +117,7 @@ impl<T: Tier> Tier for Switched<T> {
     }
 
     fn put_back_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
-        // What was let through took nothing, and keeps nobody from anything.
+        // What the mode let through took nothing, so all of it is free.
         match slip.tokens() {
             0 => n,
             _ => self.tier.put_back_at(slip, n, now),

@@ -1,4 +1,4 @@
-//! What several limits at once are made of.
+//! One limit among several.
 
 use crate::cell::book::Taken;
 use crate::keyed::Charged;
@@ -6,51 +6,55 @@ use crate::refused::{Admission, Refused};
 use aliquot_core::unit::Tick;
 use std::fmt;
 
-/// One limit among several: it takes, and puts back what it took.
+/// One of several limits that a request must all pass: it takes tokens, and puts back what it took.
 ///
-/// Limiters and shapes are tiers. One's own must be exact in the same sense: what was
-/// put back at the tick that it was taken at is as if it had never been taken, unless
-/// somebody else rests on it.
+/// Limiters, buckets, meters and windows are tiers. An implementation of your own must be as exact as they
+/// are: tokens put back at the tick at which they were taken leave no trace, unless another caller was
+/// decided on them.
 ///
-/// Each verb takes a reading of the tier's own clock. A tier under a lease believes that of nobody: whether the lease
-/// is over it asks its clock as well, before it admits.
+/// Each method takes a reading of the tier's own clock. A tier under a lease does not rely on that reading:
+/// before it admits it also checks the lease against its own clock.
 pub trait Tier: fmt::Debug + Send + Sync {
-    /// A reading of the clock that it decides by.
+    /// Returns a reading of the clock that the tier decides by.
     fn now(&self) -> Tick;
 
-    /// Takes `n` if they are there.
+    /// Takes `n` tokens if they are there.
     ///
     /// # Errors
     ///
     /// [`Refused`]; nothing was taken.
     fn take_at(&self, n: u64, now: Tick) -> Result<Slip, Refused>;
 
-    /// What [`Tier::take_at`] would answer; nothing is taken.
+    /// Answers as [`Tier::take_at`] would, but takes nothing.
     ///
     /// # Errors
     ///
     /// As [`Tier::take_at`].
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused>;
 
-    /// Puts up to `n` of what was taken back, and answers how many others can have.
+    /// Puts back up to `n` of the tokens taken, and returns how many of them other callers can have.
     fn put_back_at(&self, slip: &Slip, n: u64, now: Tick) -> u64;
 
-    /// [`Tier::put_back_at`] now. A tier whose answer depends on the time looks at its clock when it has seen what others took: who is
-    /// held up in between must not put back at a reading that is behind theirs.
+    /// [`Tier::put_back_at`] now.
+    ///
+    /// A tier whose answer depends on the time should override this and read its clock after it has seen what
+    /// other callers took. Otherwise a thread that is held up in between puts back at a reading behind
+    /// theirs.
     fn put_back(&self, slip: &Slip, n: u64) -> u64 {
         self.put_back_at(slip, n, self.now())
     }
 
-    /// Takes `n` more than was asked for, whether they are there or not, and answers how many: what a cost that is
-    /// known only afterwards was above its estimate. Later requests wait for it. A tier that cannot owe,
-    /// as a window, takes none.
+    /// Takes `n` more tokens, whether they are there or not, and returns how many it took. For a cost that
+    /// turned out higher than its estimate; later requests wait for these tokens.
+    ///
+    /// A tier that cannot owe tokens, such as a window, takes none and returns 0.
     fn owe_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
         let _ = (slip, n, now);
         0
     }
 }
 
-/// What a [`Tier`] took, so that it can put it back.
+/// Record of what a [`Tier`] took, needed to put it back.
 #[derive(Clone, Copy, Debug)]
 pub struct Slip {
     tokens: u64,
@@ -61,15 +65,15 @@ pub struct Slip {
 enum From {
     Cell(Taken),
     Key(Charged),
-    /// A number of its own choice: which window it was.
+    /// A number that the tier chose: for example, which window it was.
     Window(u64),
 }
 
 impl Slip {
-    /// Nothing taken, nowhere.
+    /// The slip of nothing.
     pub(crate) const NOTHING: Self = Self::of_window(0, 0);
 
-    /// The slip of a tier of one's own: `tokens` taken, and a number that says where.
+    /// Makes the slip of a tier of your own: the tokens taken, and a number that says where.
     #[must_use]
     pub const fn of_window(tokens: u64, window: u64) -> Self {
         Self {
@@ -92,13 +96,13 @@ impl Slip {
         }
     }
 
-    /// The tokens taken.
+    /// Returns the number of tokens taken.
     #[must_use]
     pub const fn tokens(&self) -> u64 {
         self.tokens
     }
 
-    /// The number that [`Slip::of_window`] was given; `None` for a limiter's or a key's slip.
+    /// Returns the number given to [`Slip::of_window`]; `None` for the slip of a limiter or a key.
     #[must_use]
     pub const fn window(&self) -> Option<u64> {
         match self.from {
@@ -114,7 +118,7 @@ impl Slip {
         }
     }
 
-    /// The same as an admission, if a limiter took it.
+    /// Returns the slip as an admission, if a limiter took the tokens.
     pub(crate) fn admission(&self) -> Option<Admission> {
         let taken = self.taken()?;
         Some(Admission::of(self.tokens, taken))

@@ -1,6 +1,6 @@
-//! A store of keys with a switch of its own.
+//! A store of keys with a mode of its own.
 //!
-//! The switch is around the store, so that a decision of a store without one reads nothing for it.
+//! The mode is checked around the store, so a store without one pays nothing for it.
 
 use super::{FROZEN, Switched};
 use crate::keyed::Keyed;
@@ -11,7 +11,7 @@ use aliquot_core::unit::Tick;
 use std::borrow::Borrow;
 use std::sync::Arc;
 
-/// All keys of the store have one mode.
+/// A store whose keys all have the same mode.
 ///
 /// ```
 /// use aliquot_client::{Keyed, Limit, Mode, Switched};
@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// # Ok::<(), aliquot_client::LimitError>(())
 /// ```
 impl<K: Borrow<Keyed>> Switched<K> {
-    /// [`Keyed::try_acquire`], as the mode has it.
+    /// [`Keyed::try_acquire`] under the mode.
     ///
     /// # Errors
     ///
@@ -35,7 +35,7 @@ impl<K: Borrow<Keyed>> Switched<K> {
         self.decide(n, |store| store.try_acquire(key, n))
     }
 
-    /// [`Keyed::try_acquire_at`], as the mode has it.
+    /// [`Keyed::try_acquire_at`] under the mode.
     ///
     /// # Errors
     ///
@@ -44,7 +44,7 @@ impl<K: Borrow<Keyed>> Switched<K> {
         self.decide(n, |store| store.try_acquire_at(key, n, now))
     }
 
-    /// [`Keyed::try_acquire_of`], as the mode has it.
+    /// [`Keyed::try_acquire_of`] under the mode.
     ///
     /// # Errors
     ///
@@ -53,12 +53,12 @@ impl<K: Borrow<Keyed>> Switched<K> {
         self.decide(n, |store| store.try_acquire_of(class, key, n, now))
     }
 
-    /// [`Keyed::try_each`], as the mode has it.
+    /// [`Keyed::try_each`] under the mode.
     pub fn try_each(&self, asked: &[(&str, u64)], answers: &mut [Result<(), Refused>]) {
         self.try_each_at(asked, answers, self.store().now());
     }
 
-    /// [`Keyed::try_each_at`], as the mode has it.
+    /// [`Keyed::try_each_at`] under the mode.
     pub fn try_each_at(
         &self,
         asked: &[(&str, u64)],
@@ -74,8 +74,8 @@ impl<K: Borrow<Keyed>> Switched<K> {
         }
     }
 
-    /// [`Keyed::tier`], as the mode has it: what [`Switched::tier`] answers is the store itself, whose keys
-    /// know no mode.
+    /// [`Keyed::tier`] under the mode. [`Switched::tier`] returns the store itself instead, whose keys have
+    /// no mode.
     ///
     /// ```
     /// use aliquot_client::{Keyed, Layers, Limit, Limiter, Mode, Switched};
@@ -93,7 +93,7 @@ impl<K: Borrow<Keyed>> Switched<K> {
         self.key_of(0, key)
     }
 
-    /// [`Keyed::tier_of`], as the mode has it.
+    /// [`Keyed::tier_of`] under the mode.
     #[must_use]
     pub fn key_of<'a>(&'a self, class: u16, key: &'a str) -> Switched<KeyTier<'a>> {
         Switched {
@@ -117,7 +117,7 @@ impl<K: Borrow<Keyed>> Switched<K> {
 }
 
 impl From<Arc<Keyed>> for Switched<Arc<Keyed>> {
-    /// The store, enforced.
+    /// Wraps the store, enforced.
     fn from(store: Arc<Keyed>) -> Self {
         Self::new(store)
     }
