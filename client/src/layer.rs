@@ -1,11 +1,15 @@
-//! A tower layer: requests are limited before the service sees them.
+//! A tower layer that limits requests before the service sees them.
 //!
-//! One layer serves HTTP (axum) and gRPC (tonic): both speak [`http`] types. A
-//! refused HTTP request is answered with 429, `Retry-After` in seconds rounded
-//! up, and fields that say what there is ([`Fields`]), with a body if it is to be one
-//! ([`LimitLayer::problems`]); a refused gRPC call with the status `RESOURCE_EXHAUSTED`, the same fields, and the wait in
-//! milliseconds as `grpc-retry-pushback-ms`, which gRPC's own retries obey ([gRFC A6](https://github.com/grpc/proposal/blob/master/A6-client-retries.md)).
-//! The fields speak of this process's share, not of the whole limit.
+//! One layer serves HTTP (axum) and gRPC (tonic), because both use [`http`] types.
+//!
+//! A refused HTTP request is answered with status 429, with `Retry-After` in seconds, rounded up, and with
+//! fields that describe the limit ([`Fields`]). [`LimitLayer::problems`] adds a body.
+//!
+//! A refused gRPC call is answered with the status `RESOURCE_EXHAUSTED`, with the same fields, and with the
+//! wait in milliseconds as `grpc-retry-pushback-ms`, which gRPC's own retries obey ([gRFC
+//! A6](https://github.com/grpc/proposal/blob/master/A6-client-retries.md)).
+//!
+//! The fields describe this process's share, not the limit of the whole fleet.
 
 mod answer;
 mod decide;
@@ -34,7 +38,13 @@ use tower_service::Service;
 type Of<T> = Arc<dyn Fn(&Parts) -> T + Send + Sync>;
 type Hook = Arc<dyn Fn(&Limiter, &Admission) + Send + Sync>;
 
-/// Limits the requests of a service.
+/// A tower layer that limits the requests of a service.
+///
+/// A refused request is answered with status 429, or with 503 if the reason is
+/// [`Reason::Closed`](crate::Reason::Closed), [`Reason::Frozen`](crate::Reason::Frozen),
+/// [`Reason::Broken`](crate::Reason::Broken) or [`Reason::Shed`](crate::Reason::Shed). A gRPC call is
+/// answered with `RESOURCE_EXHAUSTED` or `UNAVAILABLE`. A request whose key is not valid is answered with 400
+/// or `INVALID_ARGUMENT`.
 ///
 /// ```no_run
 /// use aliquot_client::web::key;
@@ -82,15 +92,15 @@ impl<A> fmt::Debug for LimitLayer<A> {
 }
 
 impl LimitLayer {
-    /// All requests against one limiter. No request takes a lock.
+    /// Counts all requests against one limiter. No request takes a lock.
     #[must_use]
     pub fn new(limiter: Limiter) -> Self {
         Self::by(By::One(Which::Limiter(limiter)))
     }
 
-    /// Each request against the limiter of its key; `None` is not limited. Finding
-    /// the limiter of a key takes a lock that is held for one lookup.
-    /// See [`key`](crate::web::key) for what makes keys.
+    /// Counts each request against the limiter of its key. A request without a key (`None`) is not limited.
+    /// Finding the limiter takes a lock for one lookup. [`key`](crate::web::key) has functions that make
+    /// keys.
     #[must_use]
     pub fn by_key<F>(client: &Client, key: F) -> Self
     where
@@ -99,8 +109,8 @@ impl LimitLayer {
         Self::by(By::One(Which::of_keys(client, key)))
     }
 
-    /// Each request against its key's bucket in a store of this process's own; `None` is not limited. The
-    /// store may have a mode: [`Switched`].
+    /// Counts each request against its key's bucket in a store of this process. A request without a key
+    /// (`None`) is not limited. The store may have a mode: [`Switched`].
     ///
     /// ```
     /// use aliquot_client::web::{Proxies, key};
@@ -119,11 +129,11 @@ impl LimitLayer {
         Self::by(By::One(Which::Store(store.into(), Arc::new(key))))
     }
 
-    /// Each request against several limits: all of them, or nothing is taken. See [`Tiers`].
+    /// Counts each request against several limits: all of them admit, or nothing is taken. See [`Tiers`].
     ///
     /// # Errors
     ///
-    /// [`TiersError`]: there are none, or a name is none or is there twice.
+    /// [`TiersError`] if there are no limits, or if a name is invalid or used twice.
     pub fn layered(tiers: Tiers) -> Result<Self, TiersError> {
         Ok(Self::by(By::All(tiers.checked()?)))
     }
@@ -138,9 +148,9 @@ impl LimitLayer {
         }))
     }
 
-    /// Answers refusals with a body of `application/problem+json`
-    /// ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)), where the service's body can be made of a text. gRPC calls
-    /// have none.
+    /// Answers refusals with a body of type `application/problem+json` ([RFC
+    /// 9457](https://www.rfc-editor.org/rfc/rfc9457)). The service's body type must implement `From<String>`.
+    /// Answers to gRPC calls have no body.
     #[must_use]
     pub fn problems(self) -> LimitLayer<Problems> {
         LimitLayer::of(self.rules)
@@ -155,7 +165,7 @@ impl<A> LimitLayer<A> {
         }
     }
 
-    /// What a request costs, in tokens. The default is one.
+    /// Sets the cost of a request, in tokens. The default is one.
     #[must_use]
     pub fn cost<F>(mut self, cost: F) -> Self
     where
@@ -165,8 +175,8 @@ impl<A> LimitLayer<A> {
         self
     }
 
-    /// Paths that are not limited: health checks, metrics. One that ends in `/*` stands for all below it. Those of
-    /// several calls count.
+    /// Adds paths that are not limited, such as health checks and metrics. A path that ends in `/*` matches
+    /// everything below it. The paths of several calls add up.
     #[must_use]
     pub fn except<P: Into<String>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
         let paths = paths.into_iter().map(|path| path.into().into_boxed_str());
@@ -174,15 +184,15 @@ impl<A> LimitLayer<A> {
         self
     }
 
-    /// Which fields answers carry. The default is [`Fields::Standard`].
+    /// Sets the fields that answers carry. The default is [`Fields::Standard`].
     #[must_use]
     pub fn fields(mut self, fields: Fields) -> Self {
         Arc::make_mut(&mut self.rules).fields = fields;
         self
     }
 
-    /// Is called with each admission, before the service is: to audit it. Of several limits with that of each limiter; not of a
-    /// store, which has none.
+    /// Calls `hook` with each admission, before the service is called, for audits. With several limits it is
+    /// called once for each limiter. Stores have no admissions, and the hook is not called for them.
     #[must_use]
     pub fn on_admit<F>(mut self, hook: F) -> Self
     where
@@ -205,7 +215,7 @@ impl<A, S> Layer<S> for LimitLayer<A> {
     }
 }
 
-/// A service behind a [`LimitLayer`].
+/// The service behind a [`LimitLayer`].
 pub struct Limited<S, A = Plain> {
     inner: S,
     rules: Arc<Rules>,
@@ -248,7 +258,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        // The one that was polled to readiness is the one to call.
+        // Call the instance that was polled to readiness, and keep the clone.
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let rules = Arc::clone(&self.rules);

@@ -1,4 +1,4 @@
-//! Several limits at once: all of them, or nothing.
+//! Several limits at once, all or nothing.
 
 #[cfg(test)]
 mod clocks;
@@ -10,17 +10,16 @@ use crate::tier::{Slip, Tier};
 use aliquot_core::unit::Tick;
 use row::{By, Row};
 
-/// Several limits that a request must all pass: the whole service's, its route's, its
-/// tenant's, its user's.
+/// Several limits that a request must all pass: of the whole service, its route, its tenant, its user.
 ///
-/// They are asked in the order given: the cheapest and the likeliest to refuse
-/// first. When one refuses, those before it put back what they took: to them
-/// it is as if nobody had asked. The refusal names the layer whose wait is the longest, since it
-/// is that one which decides when to come again; those behind the first that refused are
-/// only peeked at. Nothing is allocated.
+/// The limits are asked in the order given, so put the cheapest and the likeliest to refuse first. If one
+/// refuses, those before it put back what they took, as if they had not been asked. Those behind it are only
+/// peeked at. The refusal names the layer with the longest wait, because that one decides when a retry may
+/// succeed. Nothing is allocated.
 ///
-/// Each layer goes by its own clock, and looks at it when its turn comes: one reading is no other clock's, least of all for a
-/// lease. The twins that take the time as an argument ask all layers at that reading.
+/// Each layer decides by its own clock, which is read when its turn comes: a reading of one clock is
+/// meaningless on another, above all for a lease. The twins that take the time as an argument ask all layers
+/// at that reading.
 ///
 /// ```
 /// use aliquot_client::{Layers, Limit, Limiter};
@@ -40,7 +39,7 @@ pub struct Layers<'a, const N: usize> {
     tiers: [(&'a str, &'a dyn Tier); N],
 }
 
-/// What all layers took.
+/// The tokens that all layers took.
 #[derive(Debug)]
 #[must_use = "the tokens are taken; dropping this keeps them so"]
 pub struct Charge<'a, const N: usize> {
@@ -49,20 +48,20 @@ pub struct Charge<'a, const N: usize> {
     tokens: u64,
 }
 
-/// Why layers refused. Nothing was taken.
+/// A refusal by layers. Nothing was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{layer}: {refused}")]
 pub struct LayerRefused<'a> {
-    /// The layer that must be waited for the longest.
+    /// Name of the layer with the longest wait.
     pub layer: &'a str,
-    /// Which of the layers it is, from 0.
+    /// Position of that layer, from 0.
     pub index: usize,
-    /// What it said.
+    /// Refusal of that layer.
     pub refused: Refused,
 }
 
 impl<'a, const N: usize> Layers<'a, N> {
-    /// These layers, in the order in which they are asked.
+    /// Makes layers of tiers of one type, in the order in which they are asked.
     #[must_use]
     pub fn of<T: Tier>(tiers: [(&'a str, &'a T); N]) -> Self {
         Self {
@@ -70,7 +69,7 @@ impl<'a, const N: usize> Layers<'a, N> {
         }
     }
 
-    /// The same of tiers of several types.
+    /// Makes layers of tiers of several types, in the order in which they are asked.
     ///
     /// ```
     /// use aliquot_client::{FixedWindow, Layers, Limit, Limiter};
@@ -87,7 +86,7 @@ impl<'a, const N: usize> Layers<'a, N> {
         Self { tiers }
     }
 
-    /// Takes `n` from each layer, or nothing from any, each by its own clock.
+    /// Takes `n` tokens from each layer, or nothing from any. Each layer decides by its own clock.
     ///
     /// # Errors
     ///
@@ -96,11 +95,11 @@ impl<'a, const N: usize> Layers<'a, N> {
         self.take(n, By::Own)
     }
 
-    /// [`Layers::try_acquire`] at a reading of the clock that all layers share.
+    /// [`Layers::try_acquire`] at `now`, a reading of the clock that all layers share.
     ///
-    /// Where they do not share one, a layer admits what it would admit if its clock stood there: a reading that is ahead of its
-    /// clock has what is made until then early. A lease is the exception. Whether it is over, a layer under one
-    /// asks its own clock as well, so that no reading makes it last longer.
+    /// A layer with another clock admits what it would admit if its clock showed `now`. If `now` is ahead of
+    /// that clock, the layer gives out tokens early. Leases are the exception: a layer under a lease also
+    /// checks the lease against its own clock, so no reading prolongs it.
     ///
     /// # Errors
     ///
@@ -119,7 +118,7 @@ impl<'a, const N: usize> Layers<'a, N> {
         })
     }
 
-    /// Whether `n` would pass now; nothing is taken.
+    /// Answers as [`Layers::try_acquire`] would, but takes nothing.
     ///
     /// # Errors
     ///
@@ -128,7 +127,8 @@ impl<'a, const N: usize> Layers<'a, N> {
         Row(&self.tiers).look(n, By::Own)
     }
 
-    /// [`Layers::peek`] at a reading of the clock that all layers share, as of [`Layers::try_acquire_at`].
+    /// [`Layers::peek`] at `now`, a reading of the clock that all layers share; see
+    /// [`Layers::try_acquire_at`].
     ///
     /// # Errors
     ///
@@ -139,25 +139,27 @@ impl<'a, const N: usize> Layers<'a, N> {
 }
 
 impl<const N: usize> Charge<'_, N> {
-    /// The tokens taken from each layer.
+    /// Returns the number of tokens taken from each layer.
     #[must_use]
     pub const fn tokens(&self) -> u64 {
         self.tokens
     }
 
-    /// Puts all of it back, as far as others do not rest on it by now.
+    /// Puts back all tokens, except those that later decisions depend on.
     pub fn refund(self) {
         self.settle(0);
     }
 
-    /// Says what it really cost, as [`Reservation::settle`](crate::Reservation::settle) does, to
-    /// each layer by its own clock; layers that cannot owe, as windows, take no more than they took. Answers what every layer
-    /// put back or took at least.
+    /// Settles the charge for its actual cost in each layer, by the layer's own clock: see
+    /// [`Reservation::settle`](crate::Reservation::settle).
+    ///
+    /// Layers that cannot owe tokens, such as windows, take no more than they took. Returns the amounts that
+    /// every layer put back or took at least.
     pub fn settle(self, actual: u64) -> Settled {
         Row(&self.tiers).settle(&self.slips, (self.tokens, actual), By::Own)
     }
 
-    /// [`Charge::settle`] at a reading of the clock that all layers share.
+    /// [`Charge::settle`] at `now`, a reading of the clock that all layers share.
     pub fn settle_at(self, actual: u64, now: Tick) -> Settled {
         Row(&self.tiers).settle(&self.slips, (self.tokens, actual), By::Given(now))
     }

@@ -1,4 +1,4 @@
-//! What a refused request is answered with.
+//! Answers to refused requests.
 
 use crate::error::KeyRefused;
 use crate::limiter::Snapshot;
@@ -19,19 +19,19 @@ const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 /// <https://github.com/grpc/proposal/blob/master/A6-client-retries.md>.
 const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
-/// Which fields of an answer say what there is.
+/// Header fields that describe the limit in an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Fields {
-    /// None; `Retry-After` stays.
+    /// No fields; `Retry-After` is still sent.
     None,
     /// `RateLimit` and `RateLimit-Policy` of
     /// [draft-ietf-httpapi-ratelimit-headers](https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/).
     #[default]
     Standard,
-    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, in seconds from now,
-    /// which many clients know and nobody has defined.
+    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, the last in seconds from now.
+    /// Many clients know them, but no standard defines them.
     Legacy,
-    /// Both kinds.
+    /// The fields of [`Fields::Standard`] and [`Fields::Legacy`].
     Both,
 }
 
@@ -43,20 +43,20 @@ enum Grpc {
     Unavailable = 14,
 }
 
-/// What bodies refusals have.
+/// Makes the bodies of refusals: [`Plain`] or [`Problems`].
 pub trait Answers<R> {
-    /// The body, and its type, of a problem in JSON.
+    /// Returns the body and its content type; `problem` makes the problem in JSON.
     fn body(problem: impl FnOnce() -> String) -> (R, Option<HeaderValue>);
 
-    /// The body of an answer that has none.
+    /// Returns an empty body.
     fn empty() -> R;
 }
 
-/// None.
+/// Refusals without a body.
 #[derive(Clone, Copy, Debug)]
 pub struct Plain;
 
-/// Problems, in JSON.
+/// Refusals with a problem in JSON ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)) as their body.
 #[derive(Clone, Copy, Debug)]
 pub struct Problems;
 
@@ -81,18 +81,18 @@ impl<R: From<String>> Answers<R> for Problems {
     }
 }
 
-/// What an answer is about, whatever it looks like.
+/// Content of a refusal, for HTTP and for gRPC.
 struct Problem<'a> {
     status: StatusCode,
     grpc: Grpc,
     word: &'static str,
     detail: String,
-    /// Which of several limits it was.
+    /// Name of the limit, if there are several.
     layer: Option<&'a str>,
     wait: Option<Duration>,
 }
 
-/// The answer to a request that was refused: HTTP's, or a gRPC answer without a message.
+/// Answers a refused request: with an HTTP answer, or with a gRPC answer without a message.
 pub(super) fn refuse<A: Answers<R>, R>(
     parts: &Parts,
     layer: Option<&str>,
@@ -115,7 +115,7 @@ pub(super) fn refuse<A: Answers<R>, R>(
     problem.answer::<A, R>(parts)
 }
 
-/// The answer to a request whose key is none, or one too many.
+/// Answers a request whose key is invalid, or for which there are too many keys.
 pub(super) fn no_key<A: Answers<R>, R>(parts: &Parts, refused: &KeyRefused) -> Response<R> {
     let (status, grpc, word) = match refused {
         KeyRefused::Invalid { .. } => (
@@ -134,7 +134,7 @@ pub(super) fn no_key<A: Answers<R>, R>(parts: &Parts, refused: &KeyRefused) -> R
             Reason::Closed.word(),
         ),
     };
-    // What the request said is not repeated to it.
+    // Text from the request is not echoed.
     let detail = match refused {
         KeyRefused::Invalid { error, .. } => format!("the key {error}"),
         KeyRefused::TooMany { .. } | KeyRefused::Closed => refused.to_string(),
@@ -155,14 +155,14 @@ impl Problem<'_> {
         let content = parts.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
         let mut response;
         if content.is_some_and(|content| content.starts_with(b"application/grpc")) {
-            // Trailers only: all of the answer is in its header.
+            // Trailers only: the whole answer is in its header.
             response = Response::new(A::empty());
             let headers = response.headers_mut();
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
             headers.insert(GRPC_STATUS, HeaderValue::from(self.grpc as u16));
             headers.insert(GRPC_MESSAGE, HeaderValue::from_static(self.word));
             if let Some(wait) = self.wait {
-                // Its readers know no more than 31 bits.
+                // Readers of this field use 31 bits.
                 let ms = i32::try_from(ms_up(wait)).unwrap_or(i32::MAX);
                 headers.insert(GRPC_PUSHBACK, HeaderValue::from(ms));
             }
@@ -181,8 +181,9 @@ impl Problem<'_> {
         response
     }
 
-    /// RFC 9457, with the problem types that the draft of the `RateLimit` fields registers, and members of our own: a
-    /// word for the reason, which limit it was where there are several, and the wait to the millisecond.
+    /// Writes RFC 9457 JSON, with the problem types that the draft of the `RateLimit` fields registers. Our
+    /// own members: a word for the reason, the name of the limit if there are several, and the wait in
+    /// milliseconds.
     fn json(&self) -> String {
         let (kind, title) = match self.status {
             StatusCode::TOO_MANY_REQUESTS => (
@@ -211,7 +212,7 @@ impl Problem<'_> {
     }
 }
 
-/// A text as JSON has it (RFC 8259, section 7).
+/// Quotes a text for JSON (RFC 8259, section 7).
 fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -227,10 +228,11 @@ fn quoted(text: &str) -> String {
 }
 
 impl Fields {
-    /// The `RateLimit` fields: structured fields (RFC 9651) with the part of this process.
+    /// Writes the `RateLimit` fields, as structured fields (RFC 9651), with the part of this process.
     ///
-    /// `q` is the burst and `w` the seconds in which the rate makes it, rounded up;
-    /// `r` is what is there now and `t` the seconds until all of it is. `name` is visible ASCII without quotes. The legacy ones are `q`, `r` and `t`.
+    /// `q` is the burst, and `w` the seconds in which the rate makes it, rounded up. `r` is the number of
+    /// tokens now, and `t` the seconds until the bucket is full. `name` must be visible ASCII without quotes.
+    /// The legacy fields carry `q`, `r` and `t`.
     pub(super) fn write(self, headers: &mut HeaderMap, name: &str, held: &Snapshot) {
         let (standard, legacy) = match self {
             Self::None => return,

@@ -1,4 +1,4 @@
-//! What a request is decided by, and how it came out.
+//! Decides a request, by one limit or by several.
 
 use super::tiers::{Named, decide_all};
 use super::{Of, Rules};
@@ -13,14 +13,14 @@ use aliquot_core::unit::Tick;
 use http::request::Parts;
 use std::sync::Arc;
 
-/// By what requests are decided.
+/// The limit or limits of a layer.
 #[derive(Clone)]
 pub(super) enum By {
     One(Which),
     All(Arc<[Named]>),
 }
 
-/// Which limit is a request's.
+/// Finds the limit of a request.
 #[derive(Clone)]
 pub(super) enum Which {
     Limiter(Limiter),
@@ -29,24 +29,24 @@ pub(super) enum Which {
     Tier(Arc<dyn Tier>),
 }
 
-/// How a request came out.
+/// Outcome of a request.
 pub(super) enum Outcome<'a> {
-    /// Nothing limits it.
+    /// No limit applies.
     Free,
     Admitted(Meters<'a>),
     Refused(Asked<'a>, Refused),
-    /// Its key is none, or one too many.
+    /// The key is invalid, or there are too many keys.
     NoKey(KeyRefused),
 }
 
-/// A limit that a request is asked of, and is looked at when it is answered.
+/// A limit that a request was counted against; its state is read for the answer.
 pub(super) struct Asked<'a> {
-    /// Where there are several.
+    /// Name of the limit, if there are several.
     pub(super) name: Option<&'a str>,
     pub(super) meter: Meter,
 }
 
-/// All that admitted a request.
+/// All limits that admitted a request.
 pub(super) struct Meters<'a> {
     pub(super) first: Asked<'a>,
     pub(super) others: Vec<Asked<'a>>,
@@ -70,7 +70,7 @@ impl Which {
         }))
     }
 
-    /// A request's; `None` if it has none here.
+    /// Returns the limit of a request; `None` if it has no key.
     pub(super) fn meter(&self, parts: &Parts) -> Option<Result<Meter, KeyRefused>> {
         Some(Ok(match self {
             Self::Limiter(limiter) => Meter::Limiter(limiter.clone()),
@@ -129,7 +129,8 @@ impl Rules {
 }
 
 impl Asked<'_> {
-    /// What is held of it, by its name; `None` where that is not known, or there is no limit to speak of.
+    /// Returns the name and the state of the limit; `None` if the state is not known or there is no limit in
+    /// force.
     pub(super) fn read(&self) -> Option<(&str, Snapshot)> {
         let held = match &self.meter {
             Meter::Limiter(limiter) => limiter.peek(),
@@ -145,7 +146,7 @@ impl Asked<'_> {
 }
 
 impl Meters<'_> {
-    /// The one that has the fewest tokens left; of those that have as few, the first.
+    /// Returns the limit with the fewest tokens left; the first one of those if several have as few.
     pub(super) fn tightest(&self) -> Option<(&str, Snapshot)> {
         let all = std::iter::once(&self.first).chain(&self.others);
         let read = all.filter_map(Asked::read);
@@ -153,7 +154,7 @@ impl Meters<'_> {
     }
 }
 
-/// Among several limits.
+/// A limit among several.
 impl Tier for Meter {
     fn now(&self) -> Tick {
         match self {

@@ -13,15 +13,20 @@ use http::request::Parts;
 use std::fmt;
 use std::sync::Arc;
 
-/// The limits that a request must all pass, each with a name, for [`LimitLayer::layered`](crate::LimitLayer::layered).
+/// Limits that a request must all pass, each with a name, for
+/// [`LimitLayer::layered`](crate::LimitLayer::layered).
 ///
-/// They are asked in the order given: put the cheapest and the likeliest to refuse first. All of them admit, or
-/// nothing is taken from any, as of [`Layers`](crate::Layers). A request that has no key for one of them is not limited by that one. What
-/// waits for a node, a leased limit that is not known yet or that its home decides, is asked when all others have admitted, and they put back what they took if
-/// it refuses, or the request is gone.
+/// The limits are asked in the order given, so put the cheapest and the likeliest to refuse first. All of
+/// them admit, or nothing is taken from any, as in [`Layers`](crate::Layers). A limit for which the request
+/// has no key is skipped.
 ///
-/// A refusal says which of the limits it was that has to be waited for the longest: `Retry-After` and the fields ([`Fields`](crate::Fields)) are that one's, by
-/// its name, and so is a problem, as its member `layer`. The fields of a request that was admitted speak of the limit that has the fewest tokens left.
+/// A leased limit that has to wait for a node, because its budget is not known yet or is in central mode, is
+/// asked after all others have admitted. If it refuses, or if the request is dropped, the others put back
+/// what they took.
+///
+/// A refusal reports the limit with the longest wait: `Retry-After`, the fields ([`Fields`](crate::Fields))
+/// and the member `layer` of a problem are that limit's. The fields of an admitted request describe the limit
+/// with the fewest tokens left.
 ///
 /// ```
 /// use aliquot_client::web::{Proxies, key};
@@ -51,27 +56,27 @@ pub(super) struct Named {
     which: Which,
 }
 
-/// Why limits cannot be a layer's.
+/// Invalid limits of a layer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TiersError {
-    /// There are none.
+    /// There are no limits.
     #[error("tiers: there are none; at least one limit is needed")]
     None,
-    /// A name cannot be sent in a field of an answer.
+    /// A name cannot be sent in a header field.
     #[error(
         "tiers: {name:?} is no name; 1 to {most} visible ASCII characters other than '\"' and '\\' are allowed"
     )]
     Name {
-        /// What stood there.
+        /// Name that was given, cut to the maximum length.
         name: Box<str>,
-        /// The most characters of one.
+        /// Maximum number of characters.
         most: usize,
     },
     /// Two limits have the same name.
     #[error("tiers: {name:?} is there twice; each limit needs a name of its own")]
     Twice {
-        /// The name.
+        /// Name that is used twice.
         name: Box<str>,
     },
 }
@@ -84,20 +89,20 @@ impl fmt::Debug for Tiers {
 }
 
 impl Tiers {
-    /// The most characters of a name.
+    /// Maximum number of characters of a name.
     pub const NAME_MAX: usize = 64;
 
-    /// None yet.
+    /// Makes an empty list.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// All requests against one limiter, of this process's own or leased.
+    /// Adds a limiter for all requests, local or leased.
     pub fn limiter(self, name: &str, limiter: Limiter) -> Self {
         self.and(name, Which::Limiter(limiter))
     }
 
-    /// Each request against the limiter of its key, as of [`LimitLayer::by_key`](crate::LimitLayer::by_key).
+    /// Adds a limiter for each key, as [`LimitLayer::by_key`](crate::LimitLayer::by_key) does.
     pub fn by_key<F>(self, name: &str, client: &Client, key: F) -> Self
     where
         F: Fn(&Parts) -> Option<String> + Send + Sync + 'static,
@@ -105,7 +110,7 @@ impl Tiers {
         self.and(name, Which::of_keys(client, key))
     }
 
-    /// Each request against its key's bucket in a store, as of [`LimitLayer::in_store`](crate::LimitLayer::in_store).
+    /// Adds a bucket for each key of a store, as [`LimitLayer::in_store`](crate::LimitLayer::in_store) does.
     pub fn in_store<F>(self, name: &str, store: impl Into<Switched<Arc<Keyed>>>, key: F) -> Self
     where
         F: Fn(&Parts) -> Option<String> + Send + Sync + 'static,
@@ -113,8 +118,8 @@ impl Tiers {
         self.and(name, Which::Store(store.into(), Arc::new(key)))
     }
 
-    /// All requests against a limit of another kind: a window, a shadow, one of your own. Nobody knows what it holds, so fields
-    /// never speak of it.
+    /// Adds a limit of another kind for all requests: a window, a shadow, or a tier of your own. Its state
+    /// cannot be read, so header fields never describe it.
     pub fn tier(self, name: &str, tier: impl Tier + 'static) -> Self {
         self.and(name, Which::Tier(Arc::new(tier)))
     }
@@ -144,7 +149,7 @@ impl Tiers {
     }
 }
 
-/// What was taken until now; put back if this is dropped before it is kept.
+/// What was taken so far; put back when dropped, unless it was kept.
 struct Taken<'r, 'a> {
     row: Row<'r, 'a>,
     slips: Vec<Slip>,
@@ -164,7 +169,7 @@ impl Drop for Taken<'_, '_> {
     }
 }
 
-/// Decides by all limits that have to do with a request.
+/// Decides a request by all limits for which it has a key.
 pub(super) async fn decide_all<'a>(
     named: &'a [Named],
     parts: &Parts,
@@ -194,7 +199,8 @@ pub(super) async fn decide_all<'a>(
     }
 }
 
-/// Takes `n` from each, or nothing from any; which of them refused. What needs a node comes last, in its order.
+/// Takes `n` tokens from each limit, or nothing from any. On refusal returns the position of the limit that
+/// refused. Limits that need a node come last, in their order.
 async fn take_all(
     asked: &[Asked<'_>],
     n: u64,

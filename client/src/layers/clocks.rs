@@ -1,4 +1,4 @@
-//! Layers whose clocks are apart: each decides by its own, and a lease by no other.
+//! Layers with different clocks: each decides by its own, and no other clock prolongs a lease.
 
 use super::Layers;
 use crate::cell::CellDecider;
@@ -40,7 +40,8 @@ struct Windows {
     fixed: FixedWindow,
 }
 
-/// A limiter with a hundred tokens of a budget by this clock, by this right, under a lease of two seconds; and windows over that.
+/// Makes a limiter with a hundred tokens of a budget, under a lease of two seconds, and windows over its
+/// share. The returned decider keeps the share.
 fn leased(clock: &ManualClock, right: Right) -> (Limiter, Windows, CellDecider) {
     let draft = BudgetDraft {
         key: "a".into(),
@@ -68,12 +69,13 @@ fn leased(clock: &ManualClock, right: Right) -> (Limiter, Windows, CellDecider) 
         tokens: burst,
     };
     decider.deposit(share, START);
-    // In windows counts what was held for a whole one.
+    // Windows count only what was held for a whole window.
     decider.cancel_overheld(START.after(Span::from_millis(1_500)));
     (limiter, windows, decider)
 }
 
-/// What a tier under a lease, behind a layer whose clock stands still, says under its lease and after it.
+/// Checks the answers of a tier under a lease, during the lease and after it. The layer before it has a clock
+/// that stands still.
 fn check(name: &str, now: &ManualClock, tier: &dyn Tier) {
     let still = clock();
     let first = local(&still, 100);
@@ -141,7 +143,7 @@ fn nobodys_tokens_are_made_by_another_layers_clock() {
     behind.advance(SECOND);
     let charge = layers.try_acquire(1).expect("one was made");
     assert_eq!((first.tokens(), second.tokens()), (4.0, 0.0));
-    // Settled by each one's own clock, too.
+    // Each layer settles by its own clock, too.
     behind.advance(2 * SECOND);
     charge.refund();
     assert_eq!((first.tokens(), second.tokens()), (5.0, 3.0));

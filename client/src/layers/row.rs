@@ -1,4 +1,4 @@
-//! How several limits, however many, are asked: all of them, or nothing.
+//! Asks any number of limits, all or nothing.
 
 use super::LayerRefused;
 use crate::limiter::Settled;
@@ -11,12 +11,12 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row<'r, 'a>(pub(crate) &'r [(&'a str, &'a dyn Tier)]);
 
-/// Whose reading a limit is asked at.
+/// The clock reading at which a limit is asked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum By {
-    /// Each limit's own clock's.
+    /// A reading of each limit's own clock.
     Own,
-    /// The caller's, who says that it is all limits'.
+    /// A reading of the caller's, valid for all limits.
     Given(Tick),
 }
 
@@ -37,13 +37,14 @@ impl By {
 }
 
 impl<'a> Row<'_, 'a> {
-    /// Takes `n` from each, and writes down in its slip what that was; or nothing from any.
+    /// Takes `n` tokens from each limit and stores a slip for each, or takes nothing from any.
     pub(crate) fn take(self, slips: &mut [Slip], n: u64, by: By) -> Result<(), LayerRefused<'a>> {
         for (index, &(layer, tier)) in self.0.iter().enumerate() {
             match tier.take_at(n, by.now(tier)) {
                 Ok(slip) => slips[index] = slip,
                 Err(refused) => {
-                    // At a reading of now: others may have decided since, at later ones than this did.
+                    // Read the clocks again: other threads may have decided since, at later readings than
+                    // this one.
                     for (&(_, tier), slip) in self.0.iter().zip(&*slips).take(index).rev() {
                         by.put_back(tier, slip, n);
                     }
@@ -59,7 +60,7 @@ impl<'a> Row<'_, 'a> {
         Ok(())
     }
 
-    /// What [`Row::take`] would answer; nothing is taken.
+    /// Answers as [`Row::take`] would, but takes nothing.
     pub(crate) fn look(self, n: u64, by: By) -> Result<(), LayerRefused<'a>> {
         for (index, &(layer, tier)) in self.0.iter().enumerate() {
             if let Err(refused) = tier.peek_at(n, by.now(tier)) {
@@ -74,7 +75,7 @@ impl<'a> Row<'_, 'a> {
         Ok(())
     }
 
-    /// Of the first refusal and those behind it, the one to wait for the longest.
+    /// Returns the refusal with the longest wait, of the first one and the limits behind it.
     fn longest(self, first: LayerRefused<'a>, n: u64, by: By) -> LayerRefused<'a> {
         let behind = self.0.iter().enumerate().skip(first.index + 1);
         behind.fold(first, |longest, (index, &(layer, tier))| {
@@ -89,7 +90,7 @@ impl<'a> Row<'_, 'a> {
         })
     }
 
-    /// Says of what was taken what it really cost, and answers what every limit put back or took at least.
+    /// Settles all slips for the actual cost. Returns the amounts that every limit put back or took at least.
     pub(crate) fn settle(self, slips: &[Slip], (tokens, actual): (u64, u64), by: By) -> Settled {
         let less = tokens.saturating_sub(actual);
         let more = actual.saturating_sub(tokens);
@@ -106,7 +107,7 @@ impl<'a> Row<'_, 'a> {
     }
 }
 
-/// How long a refusal says to wait; the longest where waiting does not help.
+/// Returns the wait of a refusal; the maximum if waiting does not help.
 fn wait(refused: &Refused) -> Duration {
     refused.retry_after.unwrap_or(Duration::MAX)
 }
