@@ -1,5 +1,4 @@
-//! Questions to the home of a budget that is too small to divide: what callers
-//! hand to the session, and what it hands back.
+//! Requests to the home node of a budget in central mode: the messages between callers and the session.
 //!
 //! ```text
 //!  caller ── Errand::Ask ──► session ── Ask ──► node (and on to the home)
@@ -7,7 +6,7 @@
 //!  dropped: Errand::GiveUp           ── Release ──►
 //! ```
 //!
-//! Nothing of it is on the path of `try_acquire`.
+//! None of this is on the path of `try_acquire`.
 
 use crate::key::Gate;
 use crate::shared::Shared;
@@ -20,63 +19,62 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
-/// What callers hand to the session. There are as many at most as callers: each
-/// has one question, gives it up once, and releases a permit once.
+/// A message from a caller to the session. Their number is bounded by the number of callers: each has one
+/// question, gives it up at most once, and releases a permit at most once.
 #[derive(Debug)]
 pub(crate) enum Errand {
-    /// Ask this.
+    /// Asks a question.
     Ask(Question),
-    /// Whoever asked has gone.
+    /// The caller of this question has gone.
     GiveUp(u64),
-    /// The permit of a question is over.
+    /// Releases the permit of a question.
     Release(RequestId),
 }
 
-/// The way to the session.
+/// Sender of messages to the session.
 pub(crate) type Errands = mpsc::UnboundedSender<Errand>;
 
 /// A question on its way to the session.
 #[derive(Debug)]
 pub(crate) struct Question {
-    /// Names it within the process.
+    /// Number of the question within the process.
     pub(crate) ticket: u64,
     pub(crate) gate: Arc<Gate>,
     pub(crate) kind: Kind,
     pub(crate) cost: NonZeroU64,
     pub(crate) manner: Manner,
     pub(crate) reply: oneshot::Sender<Answer>,
-    /// Its place among those that may be under way at once.
+    /// Semaphore permit: the number of questions in flight is limited.
     pub(crate) room: OwnedSemaphorePermit,
 }
 
-/// What became of a question.
+/// Outcome of a question.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// It was taken.
+    /// The home node took the tokens.
     Admitted(Grant),
-    /// It was not.
+    /// The home node did not take them.
     Refused {
         reason: Reason,
         retry_after: Option<Span>,
     },
-    /// Nothing is known of it: another one may be asked at once.
+    /// The outcome is not known. The caller may ask again at once.
     Void,
     /// There is no lease to ask under.
     NoLease,
 }
 
-/// What was taken at the home, between `asked_at` and `heard_at`.
+/// Tokens or a permit that the home node took between `asked_at` and `heard_at`.
 #[derive(Debug)]
 pub(crate) struct Grant {
     pub(crate) asked_at: Tick,
     pub(crate) heard_at: Tick,
     pub(crate) period: PeriodId,
-    /// The permit, if it is one.
+    /// The permit, if a permit was asked for.
     pub(crate) booking: Option<Booking>,
 }
 
-/// A permit that the home has booked. It is released when this is dropped,
-/// wherever the answer got to.
+/// A permit that the home node has booked. Dropping this releases it, wherever the answer is by then.
 #[derive(Debug)]
 pub(crate) struct Booking {
     request: RequestId,
@@ -96,13 +94,13 @@ impl Booking {
 
 impl Drop for Booking {
     fn drop(&mut self) {
-        // A session that is over has nobody to tell.
+        // The session may be over; then there is nothing to release.
         let _ = self.errands.send(Errand::Release(self.request));
     }
 }
 
-/// Since when no question has had an answer: since the first that was put after the last that was heard. An answer ends it
-/// though whoever asked has gone.
+/// Start of the time in which no question was answered: the first question after the last answer. An answer
+/// ends it even if its caller has gone.
 #[derive(Debug)]
 pub(crate) struct Silence(AtomicU64);
 
@@ -115,26 +113,26 @@ impl Default for Silence {
 impl Silence {
     const NONE: u64 = u64::MAX;
 
-    /// A question is put. The session's alone, as is what ends it.
+    /// Records a question. Only the session calls this and [`Silence::over`].
     pub(crate) fn asked(&self, now: Tick) {
         if self.0.load(Ordering::Acquire) == Self::NONE {
             self.0.store(now.nanos(), Ordering::Release);
         }
     }
 
-    /// An answer was heard, or what was asked is void.
+    /// Records an answer, or that the questions are void.
     pub(crate) fn over(&self) {
         self.0.store(Self::NONE, Ordering::Release);
     }
 
-    /// How long it has lasted.
+    /// Returns how long no question has been answered.
     pub(crate) fn lasted(&self, now: Tick) -> Duration {
         let since = Tick::from_nanos(self.0.load(Ordering::Acquire));
         Duration::from_nanos(now.since(since).nanos())
     }
 }
 
-/// Asks, and waits for what becomes of it. Dropped meanwhile, the question is given up.
+/// Asks a question, and waits for its outcome. Dropping the future gives the question up.
 pub(crate) async fn ask(
     shared: &Shared,
     gate: &Arc<Gate>,
@@ -166,11 +164,11 @@ pub(crate) async fn ask(
     };
     let answer = answer.await;
     under_way.ticket = None;
-    // A session that ends answers nobody.
+    // A session that ends drops its questions without an answer.
     answer.unwrap_or(Answer::NoLease)
 }
 
-/// A question that nobody has answered, until this is dropped.
+/// A question in flight. Dropping this gives the question up if there was no answer.
 struct UnderWay<'a> {
     ticket: Option<u64>,
     errands: &'a Errands,

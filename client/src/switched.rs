@@ -28,7 +28,7 @@ use std::sync::Arc;
 ///     assert!(layers.try_acquire(1).is_ok());
 /// }
 /// assert_eq!(stricter.overruled().let_through, 15);
-/// // It proved itself.
+/// // Enforce it from now on.
 /// stricter.set_mode(Mode::Enforce);
 /// assert!(layers.try_acquire(10).is_err());
 /// # Ok::<(), aliquot_client::LimitError>(())

@@ -1,4 +1,4 @@
-//! What limits do, for those who look on.
+//! Figures of limits, for operators.
 
 mod post;
 #[cfg(feature = "metrics")]
@@ -16,18 +16,22 @@ use crate::tap::{Tap, Waits};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Watches limiters and clients: what they hold, whom they refused and why, how long callers waited.
+/// Watches limiters and clients: what they hold, what they refused and why, and how long callers waited.
 ///
-/// What is watched has a name, which is what figures are told apart by: never a key, of which
-/// there may be any number. All keys of a client are one name together; a limiter that several watch goes by
-/// the name that it was given first. Nothing is slower for being watched but a
-/// refusal, by a counter, and an admission of a limit of this process's own, by another.
+/// Figures are told apart by a name that the caller gives, never by key, because there may be any number of
+/// keys. All keys of a client share one name. A limiter that several watches have keeps the name that it was
+/// given first.
 ///
-/// - [`Watch::lines`] says what each limiter holds just now; a watch written with `{}` is a table of them.
-/// - Breakers, throttles and whatever else has a [`Mode`] are watched as well ([`Watch::register`]), and have a table of their own. A client's
-///   own breaker is there by itself ([`Watch::client`]).
-/// - `tracing` hears of the first refusal of each reason, and then of one in so many ([`Watch::sampling`]).
-/// - With the feature `metrics`, `Watch::publish` tells the `metrics` facade all there is to tell; see there for the names.
+/// Watching costs one counter for each refusal, and one for each admission of a limit of this process.
+/// Nothing else becomes slower.
+///
+/// - [`Watch::lines`] returns the state of each limiter. A watch formatted with `{}` is a table of them.
+/// - [`Watch::register`] also watches breakers, throttles and everything else that has a [`Mode`]; they have
+///   a table of their own. [`Watch::client`] registers the client's own breaker.
+/// - The first refusal of each reason is logged with `tracing`, and then a sample of the others
+///   ([`Watch::sampling`]).
+/// - With the feature `metrics`, `Watch::publish` reports all figures to the `metrics` facade. Its
+///   documentation lists the names.
 ///
 /// ```
 /// use aliquot_client::{Limit, Limiter, Watch};
@@ -66,74 +70,76 @@ enum What {
     Post(Watched),
 }
 
-/// One limiter, as it is now.
+/// State of one limiter.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// What it is watched as.
+    /// Name that it is watched as.
     pub name: Box<str>,
-    /// Its key; none of a limit of this process's own.
+    /// Its key; empty for a limit of this process.
     pub key: Box<str>,
-    /// What it holds.
+    /// State that it holds.
     pub held: Snapshot,
-    /// Whether what it decides is done.
+    /// Mode in force.
     pub mode: Mode,
-    /// What the mode changed.
+    /// Decisions that the mode changed.
     pub overruled: Overruled,
-    /// Tokens admitted since it is counted.
+    /// Tokens admitted since counting began.
     pub admitted: u64,
     /// Tokens refused.
     pub refused: u64,
-    /// Tokens that callers wait for now.
+    /// Tokens that callers are waiting for.
     pub waiting: u64,
 }
 
-/// What is known of one name.
+/// Figures of one name.
 #[derive(Clone, Debug)]
 pub struct Figures {
     /// The name.
     pub name: Box<str>,
-    /// How many limiters go by it.
+    /// Number of limiters with this name.
     pub limiters: usize,
-    /// Tokens that all of them admitted since they are counted.
+    /// Tokens that all of them admitted since counting began.
     pub admitted: u64,
     /// Tokens refused.
     pub refused: u64,
-    /// Requests refused, by reason, where there were any.
+    /// Requests refused, by reason; reasons without any are left out.
     pub reasons: Vec<(Reason, u64)>,
-    /// What modes changed.
+    /// Decisions that modes changed.
     pub overruled: Overruled,
-    /// How long those waited who were served.
+    /// Waiting times of callers that were served.
     pub waits: Waits,
-    /// How many limiters admit by which right.
+    /// Number of limiters by the right by which they admit.
     pub standings: [(Standing, usize); Standing::ALL.len()],
 }
 
-/// How a client does.
+/// Health of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Health {
-    /// It decides by what it was leased.
+    /// The client decides on a lease.
     Leased,
-    /// It has no keys, and so nothing to decide.
+    /// The client has no keys, and so nothing to decide.
     Idle,
-    /// It has no lease: each budget's own policy decides. So it is for a moment after the start.
+    /// The client has no lease: the policy of each budget decides. So for a moment after the start.
     Unleased,
-    /// Its limits are not enforced, or nothing is admitted: by order.
+    /// The client's mode is not [`Mode::Enforce`]: limits are not enforced, or nothing is admitted.
     Overruled(Mode),
-    /// It was closed.
+    /// The client was closed.
     Closed,
 }
 
 impl Health {
-    /// Whether all is as it should be: what a readiness check asks, if a service is not to get requests
-    /// while its limits are not the fleet's. Such a service still decides, by its budgets' policies;
-    /// a liveness check has nothing to ask here.
+    /// Returns true for [`Health::Leased`] and [`Health::Idle`].
+    ///
+    /// Use it for a readiness check, if a service must not get requests while its limits are not those of the
+    /// fleet. A service that is not well still decides, by the policies of its budgets. A liveness check
+    /// should not use it.
     #[must_use]
     pub const fn is_well(self) -> bool {
         matches!(self, Self::Leased | Self::Idle)
     }
 
-    /// It in one word, as in metrics.
+    /// Returns the health as one word, as in metrics.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -153,7 +159,7 @@ impl fmt::Display for Health {
 }
 
 impl Client {
-    /// How it does.
+    /// Returns the health of the client.
     #[must_use]
     pub fn health(&self) -> Health {
         let status = self.status();
@@ -174,16 +180,16 @@ impl Default for Watch {
 }
 
 impl Watch {
-    /// What follows a client's name in that of its breaker.
+    /// Suffix of the name under which [`Watch::client`] registers the client's breaker.
     pub const HOMES: &str = "/homes";
 
-    /// Of a thousand refusals one is told.
+    /// Makes a watch that logs one in a thousand refusals of each reason.
     #[must_use]
     pub fn new() -> Self {
         Self::sampling(1_000)
     }
 
-    /// Of so many refusals of one reason one is told: of all with 1.
+    /// Makes a watch that logs one in `one_of` refusals of each reason; all of them with 1.
     #[must_use]
     pub fn sampling(one_of: u64) -> Self {
         let inner = Inner {
@@ -195,7 +201,7 @@ impl Watch {
         }
     }
 
-    /// Watches a limiter. What is asked of the one that is answered, and of its clones, is counted.
+    /// Watches a limiter. Counts the requests made through the returned limiter and its clones.
     #[must_use = "what is asked of this one is counted"]
     pub fn limiter(&self, name: &str, limiter: Limiter) -> Limiter {
         let tap = self.tap(name);
@@ -204,11 +210,11 @@ impl Watch {
         limiter
     }
 
-    /// Watches all limiters of a client, those that are made later too. A watch has the client as a clone has it: who
-    /// waits for the last one to go closes the client instead.
+    /// Watches all limiters of a client, including those made later. The watch keeps a clone of the client.
+    /// So the session does not end when your last handle is dropped: call [`Client::close`].
     ///
-    /// What stands before its questions to the homes of budgets in one piece ([`Client::breaker`]) is registered with it, by the
-    /// name of the client and [`Watch::HOMES`]: `fleet/homes` of a client that is watched as `fleet`.
+    /// The breaker for central decisions ([`Client::breaker`]) is registered too, under the client's name and
+    /// [`Watch::HOMES`]: `fleet/homes` for a client that is watched as `fleet`.
     pub fn client(&self, name: &str, client: &Client) {
         let tap = self.tap(name);
         client.watch(&tap);
@@ -224,20 +230,21 @@ impl Watch {
         self.entries().push(Entry { tap, what });
     }
 
-    /// None of what this guards is left half-done by a panic.
+    /// A panic leaves nothing under this lock half-done, so a poisoned lock is usable.
     fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {
         let entries = self.inner.entries.lock();
         entries.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All limiters, as they are now, in the order in which they were named, and of a client by key.
+    /// Returns the state of all limiters, in the order in which they were named; the limiters of a client are
+    /// ordered by key.
     #[must_use]
     pub fn lines(&self) -> Vec<Line> {
         let entries = self.entries().clone();
         entries.iter().flat_map(Entry::lines).collect()
     }
 
-    /// What is known of each name that limiters go by, in the order in which they were named.
+    /// Returns the figures of each name of limiters, in the order in which they were named.
     #[must_use]
     pub fn figures(&self) -> Vec<Figures> {
         let entries = self.entries().clone();
@@ -251,7 +258,7 @@ impl Watch {
         all
     }
 
-    /// The clients that are watched.
+    /// Returns the clients that are watched, with their names.
     #[must_use]
     pub fn clients(&self) -> Vec<(Box<str>, Client)> {
         let entries = self.entries().clone();
@@ -264,7 +271,7 @@ impl Watch {
 }
 
 impl Figures {
-    /// Others of the same name.
+    /// Adds the figures of others with the same name.
     fn add(&mut self, others: &Self) {
         self.limiters += others.limiters;
         self.admitted += others.admitted;
@@ -316,7 +323,7 @@ impl Entry {
         }
         let lines = self.lines();
         let standing = |right| lines.iter().filter(|line| line.held.right == right).count();
-        // What is counted stays so, though its key is forgotten.
+        // Totals include keys that were forgotten.
         let past = match &self.what {
             What::Client(client) => client.past(),
             _ => Past::default(),

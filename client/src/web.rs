@@ -1,12 +1,12 @@
-//! Limits in front of services and behind clients that speak HTTP.
+//! Limits in front of HTTP services and behind HTTP clients.
 //!
-//! | what | for whom |
+//! | item | purpose |
 //! |---|---|
-//! | [`LimitLayer`](crate::LimitLayer) | servers: axum, tonic, whatever serves [`http`] types through tower |
-//! | [`key`] | what a request is counted under: headers, paths, addresses, claims |
-//! | [`Proxies`] | whose word is taken for where a request came from |
-//! | [`RetryAfterLayer`] | clients: reqwest, hyper, tonic's channels; they wait when a server says so |
-//! | [`retry_after`] | what a server said |
+//! | [`LimitLayer`](crate::LimitLayer) | limits a server: axum, tonic, and any other that serves [`http`] types through tower |
+//! | [`key`] | makes keys from headers, paths, addresses and claims |
+//! | [`Proxies`] | finds the address of a client behind proxies |
+//! | [`RetryAfterLayer`] | makes a client wait when a server says so: reqwest, hyper, tonic's channels |
+//! | [`retry_after`] | reads how long a server asks to wait |
 
 pub mod key;
 mod outgoing;

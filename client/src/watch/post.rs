@@ -1,4 +1,4 @@
-//! What is watched besides limiters and clients.
+//! Watched parts other than limiters and clients.
 
 use super::{Watch, What};
 use crate::adaptive::{Adaptive, AdaptiveRate, Criticality, Shown, Throttle};
@@ -13,8 +13,8 @@ use crate::tap::Tap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Something that a [`Watch`] can take by a name: a [`Breaker`], a [`Throttle`], an [`Adaptive`], an [`AdaptiveRate`], a [`Pacer`], or a
-/// [`Switched`] tier or store of any kind.
+/// A part that a [`Watch`] can register under a name: a [`Breaker`], a [`Throttle`], an [`Adaptive`], an
+/// [`AdaptiveRate`], a [`Pacer`], or a [`Switched`] tier or store.
 #[derive(Clone, Debug)]
 pub struct Watched(Kind);
 
@@ -28,42 +28,42 @@ enum Kind {
     Switched(Arc<Sentry>),
 }
 
-/// One of these, as it is now.
+/// State of one registered part.
 #[derive(Clone, Debug)]
 pub struct Post {
-    /// What it is watched as.
+    /// Name that it is registered under.
     pub name: Box<str>,
-    /// Whether what it decides is done.
+    /// Mode in force.
     pub mode: Mode,
-    /// What the mode changed.
+    /// Decisions that the mode changed.
     pub overruled: Overruled,
-    /// Requests refused, by reason, where there were any.
+    /// Requests refused, by reason; reasons without any are left out.
     pub reasons: Vec<(Reason, u64)>,
-    /// How it is.
+    /// State of the part itself.
     pub state: State,
 }
 
-/// How something that is watched is.
+/// State of a registered part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum State {
     /// A breaker.
     Breaker {
-        /// What it lets through of itself, whatever its mode.
+        /// State of the circuit, whatever the mode.
         circuit: Circuit,
-        /// How often it opened.
+        /// Number of times that it opened.
         openings: u64,
     },
-    /// A throttle: what it knows of each criticality, in the order of [`Criticality::ALL`].
+    /// A throttle: its figures for each criticality, in the order of [`Criticality::ALL`].
     Throttle([Shown; 4]),
-    /// What a controller says.
+    /// A controller of concurrency.
     Adaptive {
-        /// How many calls may be in flight.
+        /// Maximum number of calls in flight.
         limit: u64,
     },
-    /// What a controller of rates says.
+    /// A controller of a rate.
     AdaptiveRate {
-        /// The rate that holds.
+        /// Rate in force.
         limit: Limit,
     },
     /// A pacer.
@@ -71,7 +71,7 @@ pub enum State {
         /// Turns that are booked and not yet due.
         waiting: u64,
     },
-    /// A limit of any kind, of which nothing is known but its mode.
+    /// A limit of any kind; only its mode is known.
     Switched,
 }
 
@@ -112,7 +112,7 @@ impl<T> From<&Switched<T>> for Watched {
 }
 
 impl Watch {
-    /// Watches something that is no limiter: see [`Watched`] for what.
+    /// Watches a part that is not a limiter: see [`Watched`] for the types.
     ///
     /// ```
     /// use aliquot_client::{Breaker, Watch};
@@ -136,7 +136,7 @@ impl Watch {
         self.add(tap, What::Post(thing));
     }
 
-    /// What was registered, as it is now, in the order in which it was.
+    /// Returns the state of all registered parts, in the order in which they were registered.
     #[must_use]
     pub fn posts(&self) -> Vec<Post> {
         let entries = self.entries().clone();

@@ -8,29 +8,29 @@ use crate::switch::{Mode, Overruled};
 use metrics::{counter, gauge};
 
 impl Watch {
-    /// Tells the `metrics` facade all there is to tell. Call it as often as figures are collected. Of a client that is watched as
-    /// `fleet`, its own breaker is told as `limit="fleet/homes"`.
+    /// Reports all figures to the `metrics` facade. Call it each time that figures are collected. The breaker
+    /// of a client that is watched as `fleet` has the label `limit="fleet/homes"`.
     ///
-    /// | name | kind | labels | what |
+    /// | name | kind | labels | value |
     /// |---|---|---|---|
     /// | `aliquot_admitted_tokens_total` | counter | `limit` | tokens admitted |
     /// | `aliquot_refused_tokens_total` | counter | `limit` | tokens refused |
     /// | `aliquot_refusals_total` | counter | `limit`, `reason` | requests refused |
-    /// | `aliquot_let_through_total` | counter | `limit` | requests that a dry run or a bypass let through |
-    /// | `aliquot_frozen_total` | counter | `limit` | requests refused by a freeze |
-    /// | `aliquot_limiters` | gauge | `limit`, `mode` | limiters, by the mode that holds; what is registered counts as one |
+    /// | `aliquot_let_through_total` | counter | `limit` | requests that a dry run or a bypass admitted |
+    /// | `aliquot_frozen_total` | counter | `limit` | requests that a freeze refused |
+    /// | `aliquot_limiters` | gauge | `limit`, `mode` | limiters, by mode in force; a registered breaker, throttle and so on counts as one |
     /// | `aliquot_standing_limiters` | gauge | `limit`, `right` | limiters, by the right by which they admit: a lease, a floor, or none |
-    /// | `aliquot_waiting_tokens` | gauge | `limit` | tokens that callers wait for |
-    /// | `aliquot_wait_seconds` | histogram | `limit` | how long those waited who were served; told as it happens |
-    /// | `aliquot_lease_seconds` | gauge | `limit` | what remains of a client's lease |
+    /// | `aliquot_waiting_tokens` | gauge | `limit` | tokens that callers are waiting for |
+    /// | `aliquot_wait_seconds` | histogram | `limit` | waiting times of callers that were served; recorded when they are served |
+    /// | `aliquot_lease_seconds` | gauge | `limit` | time that remains of a client's lease |
     /// | `aliquot_well` | gauge | `limit` | 1 if a client [is well](super::Health::is_well), else 0 |
-    /// | `aliquot_circuit` | gauge | `limit`, `circuit` | 1 for what a breaker lets through of itself, else 0 |
-    /// | `aliquot_circuit_openings_total` | counter | `limit` | how often it opened |
+    /// | `aliquot_circuit` | gauge | `limit`, `circuit` | 1 for the state of a breaker, whatever its mode, else 0 |
+    /// | `aliquot_circuit_openings_total` | counter | `limit` | number of times that a breaker opened |
     /// | `aliquot_throttle_requests` | gauge | `limit`, `criticality` | calls asked for in the last two minutes |
-    /// | `aliquot_throttle_accepts` | gauge | `limit`, `criticality` | calls that the backend accepted of these |
-    /// | `aliquot_throttle_rejected_ratio` | gauge | `limit`, `criticality` | the part of the calls that is rejected now |
+    /// | `aliquot_throttle_accepts` | gauge | `limit`, `criticality` | calls of these that the backend accepted |
+    /// | `aliquot_throttle_rejected_ratio` | gauge | `limit`, `criticality` | ratio of calls that the throttle rejects now |
     /// | `aliquot_adaptive_limit` | gauge | `limit` | calls that a controller allows in flight |
-    /// | `aliquot_adaptive_rate` | gauge | `limit` | tokens a second that a controller allows |
+    /// | `aliquot_adaptive_rate` | gauge | `limit` | tokens per second that a controller allows |
     /// | `aliquot_waiting_turns` | gauge | `limit` | turns of a pacer that are booked and not yet due |
     pub fn publish(&self) {
         for figures in self.figures() {

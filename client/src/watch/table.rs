@@ -1,4 +1,4 @@
-//! A watch as text.
+//! Formats a watch as text.
 
 use super::{Line, Post, Watch};
 use std::fmt;

@@ -1,8 +1,10 @@
-//! What a request is counted under.
+//! Keys that requests are counted under.
 //!
-//! Each of these makes a function from a request's head to a part of a key, or to `None`: the
-//! request is then not limited. What a request says about itself is made fit for a key: what is not
-//! visible ASCII, and `/`, `*` and `%`, is written as `%` and two digits.
+//! Each function here returns a function from a request's head to a part of a key, or to `None` if the
+//! request is not limited.
+//!
+//! Text from the request is escaped: each byte that is not visible ASCII, and each `/`, `*` and `%`, becomes
+//! `%` and two hexadecimal digits.
 //!
 //! ```no_run
 //! use aliquot_client::web::{Proxies, key};
@@ -25,13 +27,13 @@ use std::fmt::Write;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use tonic::transport::server::TcpConnectInfo;
 
-/// Always this part: the name of what is limited.
+/// Returns this text for each request: the fixed part of a key.
 pub fn text(text: impl Into<String>) -> impl Fn(&Parts) -> Option<String> + Send + Sync + 'static {
     let text = text.into();
     move |_| Some(text.clone())
 }
 
-/// What a header says, if it is there, once, and not empty.
+/// Returns the value of a header. `None` if the header is missing, empty, or there more than once.
 pub fn header(name: &'static str) -> impl Fn(&Parts) -> Option<String> + Send + Sync + 'static {
     move |parts| {
         let mut values = parts.headers.get_all(name).iter();
@@ -40,13 +42,13 @@ pub fn header(name: &'static str) -> impl Fn(&Parts) -> Option<String> + Send + 
     }
 }
 
-/// The request's path, without empty segments; `-` for the root. Where a path names things, there are as many keys
-/// as things.
+/// Returns the request's path without empty segments, and `-` for the root. If paths contain ids, there are
+/// as many keys as ids.
 pub fn path() -> impl Fn(&Parts) -> Option<String> + Send + Sync + 'static {
     |parts| {
         let segments = parts.uri.path().split('/');
         let segments = segments.filter(|text| !text.is_empty());
-        // A `%` escapes there already.
+        // Paths are percent-encoded already.
         let escaped = |text: &str| escaped(text.as_bytes(), b"*");
         let segments: Vec<_> = segments.map(escaped).collect();
         match segments.is_empty() {
@@ -56,20 +58,22 @@ pub fn path() -> impl Fn(&Parts) -> Option<String> + Send + Sync + 'static {
     }
 }
 
-/// The request's method.
+/// Returns the request's method.
 pub fn method() -> impl Fn(&Parts) -> Option<String> + Send + Sync + 'static {
     |parts| segment(parts.method.as_str().as_bytes())
 }
 
-/// A claim of the bearer's token, such as its subject: `claim` is told the token, verifies it, and answers what it
-/// claims. A request without a token, or with one that is not believed, has no key: whoever is behind
-/// this layer refuses it.
+/// Returns a claim of the bearer token, such as its subject. `claim` gets the token, verifies it, and returns
+/// the claim.
+///
+/// A request without a token, or with one that `claim` rejects, has no key and is not limited here. The
+/// service behind the layer must refuse it.
 ///
 /// ```
 /// use aliquot_client::web::key;
 ///
 /// # fn verified(token: &str) -> Option<String> { Some(token.to_owned()) }
-/// // With whatever crate verifies tokens there.
+/// // `verified` uses any crate that verifies tokens.
 /// let subject = key::claim(|token| verified(token));
 /// ```
 pub fn claim<F>(claim: F) -> impl Fn(&Parts) -> Option<String> + Send + Sync + 'static
@@ -86,9 +90,11 @@ where
     }
 }
 
-/// The address that a request came from behind these proxies; `peer` says who is at the other end of the
-/// connection, as [`peer`] does. Of IPv6 addresses the first 64 bits count: whoever has one has
-/// all that begin with these.
+/// Returns the address of the client behind these proxies. `peer` returns the address at the other end of the
+/// connection, as [`peer`] does.
+///
+/// Only the first 64 bits of an IPv6 address count, because a host usually has all addresses with the same
+/// first 64 bits.
 pub fn ip<P>(peer: P, proxies: Proxies) -> impl Fn(&Parts) -> Option<String> + Send + Sync + 'static
 where
     P: Fn(&Parts) -> Option<IpAddr> + Send + Sync + 'static,
@@ -105,8 +111,10 @@ where
     }
 }
 
-/// Who is at the other end of the connection, as tonic notes it, or whoever put a [`SocketAddr`] or an
-/// [`IpAddr`] among a request's extensions. Of axum, whose note this crate cannot read:
+/// Returns the address at the other end of the connection: from tonic's extension, or from a [`SocketAddr`]
+/// or [`IpAddr`] among the request's extensions.
+///
+/// This crate does not depend on axum. For axum, write a function that reads its extension:
 ///
 /// ```
 /// # struct ConnectInfo<T>(T);
@@ -127,8 +135,8 @@ pub fn peer(parts: &Parts) -> Option<IpAddr> {
     address.or_else(|| noted.get::<IpAddr>().copied())
 }
 
-/// Several parts, joined by `/`, if all are there: `key::all((key::text("user"), key::header("x-user")))`.
-/// Two to six of them.
+/// Joins two to six parts with `/`: `key::all((key::text("user"), key::header("x-user")))`. `None` if a part
+/// is missing.
 pub fn all<T: All>(parts: T) -> impl Fn(&Parts) -> Option<String> + Send + Sync + 'static {
     move |head| {
         let mut key = String::new();
@@ -136,9 +144,9 @@ pub fn all<T: All>(parts: T) -> impl Fn(&Parts) -> Option<String> + Send + Sync 
     }
 }
 
-/// A tuple of functions that make parts of a key.
+/// A tuple of functions that return parts of a key.
 pub trait All: Send + Sync + 'static {
-    /// Appends all parts; `None` if one is missing.
+    /// Appends all parts, separated by `/`. `None` if a part is missing.
     fn join(&self, head: &Parts, key: &mut String) -> Option<()>;
 }
 
@@ -169,12 +177,12 @@ tuples!(A B C D);
 tuples!(A B C D E);
 tuples!(A B C D E F);
 
-/// A text as one segment of a key; `None` for none.
+/// Escapes a text as one segment of a key; `None` if it is empty.
 fn segment(text: &[u8]) -> Option<String> {
     (!text.is_empty()).then(|| escaped(text, b"/*%"))
 }
 
-/// A text in visible ASCII: what is none, or one of `others`, is written as `%` and two digits.
+/// Escapes a text: each byte that is not visible ASCII, or is one of `others`, becomes `%` and two digits.
 fn escaped(text: &[u8], others: &[u8]) -> String {
     let mut escaped = String::with_capacity(text.len());
     for &byte in text {

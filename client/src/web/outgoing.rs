@@ -1,4 +1,4 @@
-//! Calls to others, who may say when to come again.
+//! Outgoing calls that wait when a server says so.
 
 use super::retry::retry_after;
 use crate::clock::{HostClock, SharedClock};
@@ -15,14 +15,14 @@ use std::time::Duration;
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Makes calls wait when the server that they go to has said so.
+/// A tower layer that makes outgoing calls wait when the server has asked for it.
 ///
-/// When an answer says when to come again ([`retry_after`]), no call goes to that host before:
-/// it waits, or fails at once if it would have to wait too long. The answer itself is handed on as it
-/// came. With a limiter, every call also takes a token of it first, so that the server need not say anything.
+/// When an answer says how long to wait ([`retry_after`]), later calls to that host wait until then, or fail
+/// at once if the wait is too long. The answer itself is passed on unchanged. With a limiter, each call also
+/// takes a token first, so that the server need not refuse anything.
 ///
-/// It serves reqwest's client (with the feature `reqwest`), hyper's, and tonic's channels. It does not call again by itself:
-/// with tower's `retry` layer *around* it, each further try waits as it was told.
+/// The layer wraps reqwest's client (with the feature `reqwest`), hyper's, and tonic's channels. It does not
+/// retry. Put tower's `retry` layer *around* it, and each retry waits as the server asked.
 ///
 /// ```
 /// use aliquot_client::web::RetryAfterLayer;
@@ -48,13 +48,13 @@ struct Manners {
     clock: SharedClock,
 }
 
-/// The hosts that asked for silence, and until when.
+/// Hosts that asked not to be called, each with the end of that time.
 #[derive(Debug, Default)]
 struct Held {
     hosts: Mutex<BTreeMap<Box<str>, Tick>>,
 }
 
-/// A client that waits when it is told to.
+/// The client behind a [`RetryAfterLayer`].
 #[derive(Clone, Debug)]
 pub struct Obeying<S> {
     inner: S,
@@ -62,39 +62,41 @@ pub struct Obeying<S> {
     held: Arc<Held>,
 }
 
-/// Why a call was not made, or how it failed.
+/// A call that was not sent, or that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OutgoingError<E> {
-    /// The server asked for a longer silence than a call waits. Nothing was sent.
+    /// The server asked for a longer wait than a call may wait; the field is the time that is left. Nothing
+    /// was sent.
     #[error("the server asked not to be called for another {0:?}")]
     Held(Duration),
-    /// Its limiter refused it. Nothing was sent.
+    /// The limiter refused the call. Nothing was sent.
     #[error(transparent)]
     Refused(Refused),
-    /// It failed by itself.
+    /// The call was sent and failed.
     #[error(transparent)]
     Inner(E),
 }
 
-/// What can be called.
+/// A request that can be sent through [`Obeying`].
 pub trait Outgoing {
-    /// The host, with its port if it was named; in letters of either case. `None` where it is all one: a channel to one server.
+    /// Returns the host, with its port if the request names one, in upper or lower case. `None` if all
+    /// requests go to one server, as on a tonic channel.
     fn host(&self) -> Option<&str>;
 }
 
-/// What comes back.
+/// An answer that [`Obeying`] can read.
 pub trait Answered {
-    /// The status.
+    /// Returns the status.
     fn status(&self) -> StatusCode;
 
-    /// The headers; of a gRPC call that failed before it began they are all there is.
+    /// Returns the headers. For a gRPC call that failed before it began they are the whole answer.
     fn headers(&self) -> &HeaderMap;
 }
 
 impl<B> Outgoing for http::Request<B> {
     fn host(&self) -> Option<&str> {
         let authority = self.uri().authority()?.as_str();
-        // Without a user's name and password.
+        // Without the user's name and password.
         authority.rsplit('@').next()
     }
 }
@@ -112,7 +114,7 @@ impl<B> Answered for http::Response<B> {
 #[cfg(feature = "reqwest")]
 impl Outgoing for reqwest::Request {
     fn host(&self) -> Option<&str> {
-        // Without a user's name and password.
+        // Without the user's name and password.
         self.url().authority().rsplit('@').next()
     }
 }
@@ -135,7 +137,7 @@ impl Default for RetryAfterLayer {
 }
 
 impl RetryAfterLayer {
-    /// A call waits for at most 30 seconds, and a server is believed for at most an hour.
+    /// Makes a layer whose calls wait at most 30 seconds, and that believes a server for at most an hour.
     #[must_use]
     pub fn new() -> Self {
         let manners = Manners {
@@ -150,28 +152,29 @@ impl RetryAfterLayer {
         }
     }
 
-    /// How long a call waits at most, for the server and for its limiter each. Zero for not at all.
+    /// Sets the maximum time that a call waits: for the server, and for the limiter. Zero never waits.
     #[must_use]
     pub const fn wait(mut self, most: Duration) -> Self {
         self.manners.wait = most;
         self
     }
 
-    /// For how long a server is believed: one that asks for more is called after this.
+    /// Sets the maximum time for which a server is believed. A server that asks for more is called again
+    /// after this time.
     #[must_use]
     pub const fn most(mut self, most: Duration) -> Self {
         self.manners.most = most;
         self
     }
 
-    /// Each call takes a token of this first.
+    /// Takes a token of this limiter before each call.
     #[must_use]
     pub fn limiter(mut self, limiter: Limiter) -> Self {
         self.manners.limiter = Some(limiter);
         self
     }
 
-    /// The clock that it waits by.
+    /// Sets the clock for waits. The default is the [`HostClock`].
     #[must_use]
     pub fn clock(mut self, clock: SharedClock) -> Self {
         self.manners.clock = clock;
@@ -192,7 +195,7 @@ impl<S> Layer<S> for RetryAfterLayer {
 }
 
 impl Held {
-    /// No more hosts than this: those whose time comes first are forgotten first.
+    /// Maximum number of hosts; beyond it those whose time ends first are forgotten first.
     const HOSTS_MAX: usize = 1_024;
 
     fn until(&self, host: &str, now: Tick) -> Option<Span> {
@@ -201,7 +204,7 @@ impl Held {
         (!left.is_zero()).then_some(left)
     }
 
-    /// Nobody calls it before that. Of several answers the longest wait counts.
+    /// Delays calls to a host until `until`. Of several answers the latest time counts.
     fn hold(&self, host: &str, until: Tick, now: Tick) {
         let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = hosts.get_mut(host) {
@@ -222,15 +225,16 @@ impl Held {
 }
 
 impl Manners {
-    /// Waits until the host may be called, and for a token.
+    /// Waits until the host may be called, and for a token of the limiter.
     async fn permit<E>(&self, held: &Held, host: &str) -> Result<(), OutgoingError<E>> {
         let mut limiter = self.limiter.as_ref();
-        // For the server alone.
+        // Time waited for the server; the limiter has a time of its own.
         let mut waited = Duration::ZERO;
         loop {
             let now = self.clock.now();
             let Some(left) = held.until(host, now) else {
-                // The server may speak up while the limiter makes it wait.
+                // Another answer may arrive while the limiter makes this call wait, so check the host again
+                // after it.
                 let Some(limiter) = limiter.take() else {
                     return Ok(());
                 };
@@ -277,7 +281,7 @@ where
     }
 
     fn call(&mut self, request: Q) -> Self::Future {
-        // The one that was polled to readiness is the one to call.
+        // Call the instance that was polled to readiness, and keep the clone.
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let (manners, held) = (self.manners.clone(), Arc::clone(&self.held));

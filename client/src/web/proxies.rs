@@ -1,17 +1,18 @@
-//! Whose word is taken for where a request came from.
+//! Trusted proxies, and the client addresses that they report.
 
 use http::HeaderMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-/// The proxies whose word is taken for whom a request came from.
+/// Trusted proxies, whose headers say which client a request came from.
 ///
-/// Anybody can write anything into `X-Forwarded-For` and `Forwarded`; each proxy adds to the right what it saw
-/// itself. So the list is read from the right: the peer's word is taken if the peer is trusted, the word of
-/// the one it names if that is trusted, and so on. The first that is not trusted is the client. What stands to the left
-/// of it is not looked at, so that nothing that a client sends changes what it is taken for.
+/// A client can write anything into `X-Forwarded-For` and `Forwarded`; each proxy appends the address that it
+/// saw. The list is therefore read from the right, beginning with the peer of the connection: as long as an
+/// address is trusted, the entry that it appended is the next address. The first address that is not trusted
+/// is the client. Entries to its left are ignored, so a client cannot change its own address.
 ///
-/// Only the one header counts that one's proxies write: the other would pass through them as it came.
+/// Only one of the two headers is read: the one that your proxies write. The other one may pass through them
+/// unchanged.
 ///
 /// ```
 /// use aliquot_client::web::Proxies;
@@ -22,7 +23,7 @@ use std::str::FromStr;
 /// headers.insert("x-forwarded-for", HeaderValue::from_static("1.2.3.4, 203.0.113.7, 10.1.1.1"));
 /// let client = proxies.client("10.0.0.1".parse()?, &headers);
 /// assert_eq!(client, "203.0.113.7".parse::<std::net::IpAddr>()?);
-/// // Who is not trusted speaks for nobody.
+/// // A peer that is not trusted is the client itself.
 /// let client = proxies.client("198.51.100.9".parse()?, &headers);
 /// assert_eq!(client, "198.51.100.9".parse::<std::net::IpAddr>()?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -41,17 +42,17 @@ enum Header {
     Forwarded,
 }
 
-/// A text that names no network.
+/// A text that is neither an address nor a network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "trusted proxies: {text:?} is no address, and no network such as \"10.0.0.0/8\" or \"2001:db8::/32\""
 )]
 pub struct CidrError {
-    /// What stood there.
+    /// Text that was given.
     pub text: String,
 }
 
-/// The addresses that share their first bits. IPv4 ones are written as IPv6 ones that stand for them.
+/// Addresses with the same first bits. IPv4 addresses are mapped to IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cidr {
     bits: u128,
@@ -65,7 +66,7 @@ impl Cidr {
     }
 }
 
-/// An address in 128 bits, alike for both ways to write an IPv4 one.
+/// Returns an address as 128 bits; an IPv4 address and its IPv6-mapped form are equal.
 fn wide(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
@@ -102,7 +103,7 @@ impl FromStr for Cidr {
 }
 
 impl Proxies {
-    /// Nobody is trusted: a request came from its peer.
+    /// Trusts no proxy: the client is the peer of the connection.
     #[must_use]
     pub const fn none() -> Self {
         Self {
@@ -111,8 +112,8 @@ impl Proxies {
         }
     }
 
-    /// Proxies in these networks, which write `X-Forwarded-For`. Each is an address, or a network by an address
-    /// and the number of bits that count.
+    /// Trusts proxies in these networks, which write `X-Forwarded-For`. Each text is an address, or a network
+    /// in CIDR notation such as `10.0.0.0/8`.
     ///
     /// # Errors
     ///
@@ -123,8 +124,8 @@ impl Proxies {
         Self::trusting(trusted, Header::XForwardedFor)
     }
 
-    /// Proxies in these networks, which write `Forwarded`
-    /// ([RFC 7239](https://www.rfc-editor.org/rfc/rfc7239)).
+    /// Trusts proxies in these networks, which write `Forwarded` ([RFC
+    /// 7239](https://www.rfc-editor.org/rfc/rfc7239)).
     ///
     /// # Errors
     ///
@@ -144,14 +145,15 @@ impl Proxies {
         Ok(Self { trusted, header })
     }
 
-    /// Whether an address is a trusted proxy's.
+    /// Returns true if the address belongs to a trusted proxy.
     #[must_use]
     pub fn trusts(&self, address: IpAddr) -> bool {
         self.trusted.iter().any(|cidr| cidr.contains(address))
     }
 
-    /// Whom a request came from. If all that are named are trusted, it is the first of them; where the list
-    /// cannot be read, it is the last whose word could be.
+    /// Returns the address of the client that sent a request, given the peer of the connection. If all
+    /// addresses are trusted, this is the leftmost one. If an entry cannot be read, this is the address that
+    /// appended it.
     #[must_use]
     pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let name = match self.header {
@@ -160,7 +162,7 @@ impl Proxies {
             Header::Forwarded => "forwarded",
         };
         let mut client = peer;
-        // All lines are one list, in their order.
+        // Several lines of the header are one list, in their order.
         for line in headers.get_all(name).iter().rev() {
             for element in self.header.elements(line.as_bytes()) {
                 if !self.trusts(client) {
@@ -180,14 +182,14 @@ impl Proxies {
     }
 }
 
-/// An IPv4 address is one, however it is written.
+/// Converts an IPv6-mapped IPv4 address to IPv4, so that both forms are equal.
 const fn canonical(address: IpAddr) -> IpAddr {
     address.to_canonical()
 }
 
 impl Header {
-    /// The elements of a list that are not empty, the last one first. Quotes are counted from the right as well: one
-    /// that a client left open does not swallow what a proxy added.
+    /// Returns the non-empty elements of a list, the last one first. Quotes are matched from the right as
+    /// well, so a quote that a client left open does not hide what a proxy appended.
     fn elements(self, line: &[u8]) -> impl Iterator<Item = &[u8]> {
         divided(line, b',', matches!(self, Self::Forwarded))
             .map(<[u8]>::trim_ascii)
@@ -195,8 +197,8 @@ impl Header {
     }
 }
 
-/// The parts of a text between those of its bytes that are `by` and, if there are quotes, in none: the last one first. In bytes, since what a
-/// client wrote need not be text.
+/// Splits a text at each byte `by`, outside quotes if `quotes` is set, and returns the last part first. Works
+/// on bytes, because a client need not send valid text.
 fn divided(text: &[u8], by: u8, quotes: bool) -> impl Iterator<Item = &[u8]> {
     let mut left = Some(text);
     std::iter::from_fn(move || {
@@ -211,14 +213,14 @@ fn divided(text: &[u8], by: u8, quotes: bool) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Whether what follows is no more than itself: after an odd number of backslashes.
+/// Returns true if the byte after `before` is escaped: an odd number of backslashes precedes it.
 fn is_escaped(before: &[u8]) -> bool {
     let slashes = before.iter().rev().take_while(|&&byte| byte == b'\\');
     slashes.count() % 2 == 1
 }
 
-/// What `for` says in an element of `Forwarded`. What stands in quotes is a value, whatever it looks like: a host is what a
-/// client wrote.
+/// Returns the value of `for` in an element of `Forwarded`. Text in quotes is a value even if it looks like a
+/// pair: a host is text that a client wrote.
 fn forwarded_for(element: &[u8]) -> Option<&[u8]> {
     divided(element, b';', true).find_map(|pair| {
         let equals = pair.iter().position(|&byte| byte == b'=')?;
@@ -231,7 +233,7 @@ fn forwarded_for(element: &[u8]) -> Option<&[u8]> {
     })
 }
 
-/// The address of a node: with a port or without, an IPv6 one in brackets or not.
+/// Parses the address of a node: with or without a port, an IPv6 address with or without brackets.
 fn node(text: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(text).ok()?;
     let bare = text

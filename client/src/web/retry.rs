@@ -1,18 +1,16 @@
-//! What a server says about when to come again.
+//! How long a server asks to wait.
 
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, StatusCode};
 use std::time::{Duration, UNIX_EPOCH};
 
-/// For how long an answer asks not to be asked again, if it does.
+/// Returns how long an answer asks the client to wait; `None` if it does not, or if the value cannot be read.
 ///
-/// Of an answer that refuses (429, 503, or a redirection) it is `Retry-After`, in seconds or as an
-/// HTTP date ([RFC 9110, section 10.2.3](https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3)); a date is compared with
-/// `wall_ms`, milliseconds since the Unix epoch, and one that has passed is no wait. Of a gRPC call that failed before
-/// it began it is `Retry-After` as well, or `grpc-retry-pushback-ms`
-/// ([gRFC A6](https://github.com/grpc/proposal/blob/master/A6-client-retries.md)).
-///
-/// What cannot be read says nothing.
+/// - For an answer that refuses (429, 503 or a redirection) this is `Retry-After`, in seconds or as an HTTP
+///   date ([RFC 9110, section 10.2.3](https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3)). A date is
+///   compared with `wall_ms`, in milliseconds since the Unix epoch; a date in the past gives zero.
+/// - For a gRPC call that failed before it began this is `grpc-retry-pushback-ms` ([gRFC
+///   A6](https://github.com/grpc/proposal/blob/master/A6-client-retries.md)), or else `Retry-After`.
 ///
 /// ```
 /// use aliquot_client::web::retry_after;
@@ -45,7 +43,7 @@ pub fn retry_after(status: StatusCode, headers: &HeaderMap, wall_ms: i64) -> Opt
     }
     let said = text(RETRY_AFTER.as_str())?.trim();
     if !said.is_empty() && said.bytes().all(|byte| byte.is_ascii_digit()) {
-        // More digits than there are in a number are a long time.
+        // Too many digits for a number are a long time.
         return Some(Duration::from_secs(said.parse().unwrap_or(u64::MAX)));
     }
     let at = httpdate::parse_http_date(said).ok()?;
