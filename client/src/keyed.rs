@@ -1,4 +1,4 @@
-//! Limits of as many keys as there is memory for, and no more.
+//! Limits of many keys in a fixed amount of memory.
 
 mod ask;
 mod batch;
@@ -25,26 +25,34 @@ use name::by_words;
 use std::time::Duration;
 use table::Table;
 
-/// A bucket for each key, found by the key itself, in memory that is taken once and never
-/// grows.
+/// A bucket for each key, in memory that is allocated once and never grows.
 ///
-/// A key that was never seen has a full bucket. So has one that is not remembered: when
-/// room is needed, a key whose bucket is full again is forgotten, of those that were looked at the
-/// one that has been full for the longest, and nothing can be told from it. A key that owes
-/// something is never forgotten; where all that could make room do, the new key is refused as
-/// [`Reason::NoRoom`](crate::Reason::NoRoom), until the first of them is full. So over any window each key admits at
-/// most its `burst + rate · t`, whatever was forgotten. Who comes late with a reading, from before some key that was forgotten was full,
-/// finds a new key short of what is made until then.
+/// A key that was never seen has a full bucket, and so has a key that was forgotten. When room is needed, a
+/// key whose bucket is full again is forgotten: of a few candidates, the one that has been full for the
+/// longest. This loses nothing. A key that owes tokens is never forgotten. If every key that could make room
+/// owes some, the new key is refused as [`Reason::NoRoom`](crate::Reason::NoRoom), until the first of them is
+/// full.
 ///
-/// Where the burst is 64 or more and a token is made in a whole number of nanoseconds (1,000 a second, not 300), most decisions by
-/// [`Keyed::try_acquire`] read no clock: of each key up to fifteen tokens, and a 64th of the burst, may be charged later than they were taken, as of the next
-/// reading that is made for that key. That never admits more. A key whose bucket was full may lack as many when somebody looks at it again,
-/// however much later, until they are made. A store with a clock of its own ([`KeyedBuilder::clock`]), and whoever says when it is, charges each at once.
+/// So over any window of length `t` each key admits at most `burst + rate · t`, whatever was forgotten. A
+/// caller with an old reading, from before a forgotten key was full, finds a new key short of the tokens that
+/// are made until then.
 ///
-/// Keys are compared in full (above 48 bytes by 128 keyed bits of them). A key may be of one of
-/// several *classes*, each with a limit of its own; the same text in another class is
-/// another key. To find a key takes no lock and allocates nothing; a key that is new takes
-/// one of 1,024 locks for as long as it is written down.
+/// # Deferred charges
+///
+/// If the burst is 64 or more and a token takes a whole number of nanoseconds (1,000 a second, not 300), most
+/// decisions by [`Keyed::try_acquire`] read no clock. For each key up to fifteen tokens, and at most a 64th
+/// of the burst, may then be charged later, as of the next clock reading for that key.
+///
+/// This never admits more than the limit. A key whose bucket was full may lack that many tokens when it is
+/// next looked at, however much later, until they are made. A store with a clock of its own
+/// ([`KeyedBuilder::clock`]) and the methods that take the time as an argument charge each token at once.
+///
+/// # Keys and classes
+///
+/// Keys are compared in full; keys above 48 bytes are compared by 128 keyed bits. A key may belong to one of
+/// several *classes*, each with a limit of its own. The same text in another class is another key.
+///
+/// Finding a key takes no lock and allocates nothing. Adding a new key takes one of 1,024 locks for a moment.
 ///
 /// ```
 /// use aliquot_client::{Keyed, Limit};
@@ -57,18 +65,18 @@ use table::Table;
 /// ```
 #[derive(Debug)]
 pub struct Keyed {
-    /// Class 0's, on the way of most decisions.
+    /// Tariff of class 0, which most decisions use.
     first: Tariff,
-    /// What may be charged later of keys of class 0; of others nothing is.
+    /// Tokens of class 0 that may be charged later; other classes defer nothing.
     deferral: Deferral,
     classes: Vec<Class>,
     table: Table,
     clock: Source,
-    /// For how long a key is full before it is forgotten by whoever brings a new one; `None`: not for that.
+    /// Time for which a key is full before a new key's decision forgets it; `None` never does.
     idle: Option<Span>,
 }
 
-/// What a key holds, in tokens.
+/// State of a key, in tokens.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held {
     pub(crate) rate: u64,
@@ -76,33 +84,35 @@ pub(crate) struct Held {
     pub(crate) level: u64,
 }
 
-/// The limit of a class.
+/// Limit of a class.
 #[derive(Clone, Copy, Debug)]
 struct Class {
-    /// `None`: no limit.
+    /// `None` if the class has no limit.
     slot: Option<Slot>,
     tariff: Tariff,
     deferral: Deferral,
     grains_per_token: u64,
-    /// No key can owe more than this.
+    /// Maximum debt of a key.
     most: u64,
 }
 
 impl Keyed {
-    /// The most keys: 2³² × 4/5.
+    /// Maximum number of keys: 2³² × 4/5.
     pub const KEYS_MAX: usize = (1 << 32) / 5 * 4;
 
-    /// Buckets of this limit, full at the start, with room for `keys` keys: 83 bytes each,
-    /// which are taken at once. By the [`CounterClock`](crate::CounterClock).
+    /// Makes a store of buckets with this limit, full at the start, with room for `keys` keys.
+    ///
+    /// Each key takes 83 bytes, which are allocated at once. The store decides by the
+    /// [`CounterClock`](crate::CounterClock).
     ///
     /// # Errors
     ///
-    /// [`LimitError`], naming what is out of range.
+    /// [`LimitError`], which names the value that is out of range.
     pub fn new(limit: impl Into<Limit>, burst: u64, keys: usize) -> Result<Self, LimitError> {
         Self::builder(limit, burst, keys).build()
     }
 
-    /// A store with more classes, or settings of its own.
+    /// Returns a builder, for several classes and for other settings.
     ///
     /// ```
     /// use aliquot_client::{Keyed, Limit};
@@ -119,7 +129,7 @@ impl Keyed {
         KeyedBuilder::new(limit.into(), burst, keys)
     }
 
-    /// Takes `n` of the key's tokens, of class 0.
+    /// Takes `n` tokens of a key of class 0.
     ///
     /// # Errors
     ///
@@ -129,7 +139,7 @@ impl Keyed {
         by_words!(key, W => self.ask::<W>(key, n))
     }
 
-    /// [`Keyed::try_acquire`] at a reading of its clock.
+    /// [`Keyed::try_acquire`] at `now`, a reading of the store's clock.
     ///
     /// # Errors
     ///
@@ -138,16 +148,18 @@ impl Keyed {
         by_words!(key, W => self.ask_of::<W>(0, key, n, now))
     }
 
-    /// Takes `n` of the tokens that the key has in a class; 0 is the first.
+    /// Takes `n` tokens of a key of a class, at `now`, a reading of the store's clock. The first class is 0.
     ///
     /// # Errors
     ///
-    /// [`Refused`]; nothing was taken. A class that there is not has [`Reason::NoBudget`](crate::Reason::NoBudget).
+    /// [`Refused`]; nothing was taken. The reason is [`Reason::NoBudget`](crate::Reason::NoBudget) if there
+    /// is no such class.
     pub fn try_acquire_of(&self, class: u16, key: &str, n: u64, now: Tick) -> Result<(), Refused> {
         by_words!(key, W => self.ask_of::<W>(class, key, n, now))
     }
 
-    /// The tokens that a key of class 0 has, rounded down; all of them if it is not remembered.
+    /// Returns the tokens of a key of class 0, rounded down: the burst if the key is not remembered, and
+    /// `u64::MAX` if there is no limit.
     #[must_use]
     pub fn tokens_at(&self, key: &str, now: Tick) -> u64 {
         let (Some(slot), scale) = (self.classes[0].slot, self.classes[0].grains_per_token) else {
@@ -165,7 +177,7 @@ impl Keyed {
         slot.grains(slot.burst.saturating_sub(missing)) / scale
     }
 
-    /// The limit of class 0, and the tokens that a key has of it; `None` without a limit.
+    /// Returns the limit of class 0 and the tokens of a key; `None` if there is no limit.
     pub(crate) fn held_at(&self, key: &str, now: Tick) -> Option<Held> {
         let class = &self.classes[0];
         let slot = class.slot?;
@@ -177,34 +189,36 @@ impl Keyed {
         })
     }
 
-    /// Forgets the keys that have been full for as long as `idle`, and answers how many those
-    /// were. It looks at all there are: for a background task, not for a request; [`KeyedBuilder::idle_after`] does it bit by bit. Memory
-    /// stays as it is; what this saves is looking for room later. A key of which tokens were still to be charged is charged, and
-    /// forgotten by a later call.
+    /// Forgets the keys that have been full for at least `idle`, and returns their number.
+    ///
+    /// This looks at all slots, so call it from a background task, not from a request;
+    /// [`KeyedBuilder::idle_after`] does the same bit by bit. It frees no memory, but saves the search for
+    /// room later. A key with deferred charges is charged by this call and forgotten by a later one.
     pub fn forget_idle(&self, idle: Duration, now: Tick) -> usize {
         let idle = Span::from_nanos(u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX));
         self.table.free_if(&self.idle_for(idle, now))
     }
 
-    /// How many keys are remembered: those that owe something, and those that are full and not forgotten yet.
+    /// Returns the number of keys that are remembered: keys that owe tokens, and full keys that are not
+    /// forgotten yet.
     #[must_use]
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Whether no key is remembered.
+    /// Returns true if no key is remembered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The memory that the keys' table takes, in bytes, however many there are.
+    /// Returns the memory of the table in bytes, which does not depend on the number of keys in it.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.table.bytes()
     }
 
-    /// A reading of its clock.
+    /// Returns a reading of the store's clock.
     #[must_use]
     pub fn now(&self) -> Tick {
         self.clock.now()

@@ -1,4 +1,4 @@
-//! How a key is decided on: the short way that most decisions go, and the long one.
+//! Decisions on keys: the fast path that most decisions take, and the slow path.
 
 use super::Keyed;
 use super::deferred::{self, Deferral};
@@ -13,7 +13,7 @@ use aliquot_core::unit::Tick;
 use std::time::Duration;
 
 impl Keyed {
-    /// What `n` tokens of a class cost; `None` if it has no limit.
+    /// Returns the price of `n` tokens of a class; `None` if the class has no limit.
     #[inline(always)]
     pub(super) fn price(&self, class: u16, n: u64) -> Result<Option<Price<'_>>, Refused> {
         let Some(class) = self.classes.get(usize::from(class)) else {
@@ -22,7 +22,7 @@ impl Keyed {
         let Some(slot) = &class.slot else {
             return Ok(None);
         };
-        // Of a word's width, since more than that is more than any burst.
+        // One word is enough: a cost that overflows it exceeds any burst.
         let cost = n.checked_mul(class.grains_per_token);
         let cost = cost.map(|grains| slot.units(grains));
         let Some(cost) = cost.filter(|&cost| cost <= slot.burst) else {
@@ -37,7 +37,7 @@ impl Keyed {
         }))
     }
 
-    /// Decides by a key of `W` words, of class 0, now.
+    /// Decides on a key of `W` words in class 0, now.
     #[inline(never)]
     pub(super) fn ask<const W: usize>(&self, key: &str, n: u64) -> Result<(), Refused> {
         let charged = match self.deferral.is_any() {
@@ -57,7 +57,7 @@ impl Keyed {
         }
     }
 
-    /// The same at a reading of the clock.
+    /// Decides on a key of `W` words in any class, at a given reading.
     #[inline(never)]
     pub(super) fn ask_of<const W: usize>(
         &self,
@@ -75,7 +75,7 @@ impl Keyed {
         }
     }
 
-    /// The same by a key of class 0 of which it is known where it most likely stands.
+    /// Decides on a key of class 0 whose likely slot is known.
     #[inline(always)]
     pub(super) fn ask_at<const W: usize>(
         &self,
@@ -98,8 +98,8 @@ impl Keyed {
         }
     }
 
-    /// Charges a key that is where it most likely would be, if it has what is asked for and nobody else charges it meanwhile:
-    /// what most decisions are. `None` if anything is otherwise; then nothing was taken.
+    /// Fast path: charges a key that is in its likely slot, has the tokens, and is not charged by another
+    /// thread at the same time. Otherwise takes nothing and returns `None`.
     #[inline(always)]
     fn charge_at_once<const W: usize>(
         &self,
@@ -109,8 +109,9 @@ impl Keyed {
         n: u64,
         clock: impl FnOnce() -> Option<Tick>,
     ) -> Option<()> {
-        // In this order: a reading of the clock waits, on some processors, for what was begun before, and what comes
-        // after waits for it. Memory that was asked for comes meanwhile; what can be known before, is.
+        // The order matters. On some processors a clock reading waits for the instructions before it, and
+        // those after it wait for the reading. So memory is requested before the reading, and everything that
+        // does not need the time is computed before it.
         let name = self.table.maker().name::<W>(class, key);
         let home = self.table.fetched_home(name.hash);
         let fare = tariff.fare(n)?;
@@ -121,8 +122,8 @@ impl Keyed {
         found.charge(word, next).ok()
     }
 
-    /// The same by a key of class 0 of which a few tokens may be charged later: at a reading only if too many are already, or what was there
-    /// at `floor` does not do.
+    /// Fast path for keys of class 0 with deferred charges. Reads the clock only if too many tokens are
+    /// deferred already, or if the key did not have enough tokens at the earlier reading `floor`.
     #[inline(always)]
     pub(super) fn charge_later<const W: usize>(
         &self,
@@ -140,7 +141,7 @@ impl Keyed {
         let later = self.deferral.later(&self.first, word, (n, fare), floor);
         let next = match later {
             Some(later) => later,
-            // After the word was seen.
+            // Read the clock after the word.
             None => {
                 let now = early.unwrap_or_else(clock)?;
                 self.deferral.now(&self.first, word, fare, now)?
@@ -155,8 +156,8 @@ impl Keyed {
         self.ask_all(0, key, n, self.clock.now())
     }
 
-    /// The same by a key that is not where it most likely would be, as one in twenty, or is refused, or whatever else.
-    /// From the beginning, so that no other decision has to keep what is wanted here.
+    /// Slow path: for a key that is not in its likely slot (one in twenty), a refusal, a lost race, and all
+    /// other cases. It starts from the beginning, so that the fast path need not keep anything for it.
     #[cold]
     #[inline(never)]
     pub(super) fn ask_all(&self, class: u16, key: &str, n: u64, now: Tick) -> Result<(), Refused> {
@@ -184,7 +185,7 @@ impl Keyed {
         }
     }
 
-    /// A slot for a key that has none: a free one, or that of a key which owes nothing.
+    /// Finds a slot for a key that has none: a free slot, or that of a key which owes nothing.
     pub(super) fn claim(&self, name: &Spelled<'_>, now: Tick) -> Result<Found<'_>, Refused> {
         if let Some(idle) = self.idle {
             self.table.sweep(&self.idle_for(idle, now));
@@ -196,7 +197,7 @@ impl Keyed {
     }
 }
 
-/// What tokens cost by the limit of a class.
+/// Price of tokens by the limit of a class.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Price<'a> {
     pub(super) slot: &'a Slot,
@@ -206,13 +207,14 @@ pub(super) struct Price<'a> {
 }
 
 impl Price<'_> {
-    /// What the key whose slot was found would owe after it; `None` if it is another key's by now.
+    /// Returns the debt that the found key would have after the charge; `None` if the slot belongs to another
+    /// key by now.
     pub(super) fn after(&self, found: Found<'_>, now: Tick) -> Option<Result<u64, Refused>> {
         let next = self.next(found.word(), now);
         found.is_still().then_some(next)
     }
 
-    /// What the word of a key would be after it.
+    /// Returns the word of a key after the charge.
     pub(super) fn next(&self, word: u64, now: Tick) -> Result<u64, Refused> {
         let Self { slot, cost, .. } = *self;
         let made = slot.made(now);
@@ -222,7 +224,8 @@ impl Price<'_> {
         next.ok_or_else(|| throttled(slot, owed, cost, now))
     }
 
-    /// Charges the key whose slot was found, and answers what it owes; `None` if none was, or it is another key's by now.
+    /// Charges the found key and returns its debt; `None` if none was found, or if the slot belongs to
+    /// another key by now.
     #[inline(always)]
     pub(super) fn charge(
         &self,
@@ -234,7 +237,7 @@ impl Price<'_> {
         loop {
             let next = match self.next(word, now) {
                 Ok(next) => next,
-                // A refusal is this key's only if the slot still is.
+                // The refusal is this key's only if the slot still belongs to it.
                 Err(refused) => return found.is_still().then_some(Err(refused)),
             };
             match found.charge(word, next) {
@@ -245,16 +248,18 @@ impl Price<'_> {
         }
     }
 
-    /// What a word owes when so much was made, and whether there was more.
+    /// Returns the debt of a word when `made` was made; `more` says that a fraction of a unit was made as
+    /// well.
     #[inline(always)]
     pub(super) fn owed(&self, word: u64, (made, more): (u64, bool)) -> u64 {
         let full = made.saturating_add(u64::from(more));
         self.sane(self.deferral.owed(word, full), made)
     }
 
-    /// The debt, or an empty bucket's where it cannot be this class's: who was charged in
-    /// the measure of the slot's former key is not to wait for a year. A bucket owes at most its
-    /// burst; the hour on top is for a clock that steps back.
+    /// Replaces a debt that is impossible for this class by that of an empty bucket. A debt that was charged
+    /// in the units of the slot's former key must not block this key for a year.
+    ///
+    /// A bucket owes at most its burst. `most` adds the tokens of an hour for a clock that steps back.
     #[inline(always)]
     fn sane(&self, debt: u64, made: u64) -> u64 {
         match debt.saturating_sub(made) > self.most {
@@ -264,7 +269,7 @@ impl Price<'_> {
     }
 }
 
-/// The refusal of a key that finds no slot, and when the first of those in its way is full.
+/// Refusal of a key that finds no slot. The wait ends when the first key in its way is full.
 pub(super) fn no_room(soonest: Option<Tick>, now: Tick) -> Refused {
     Refused {
         reason: Reason::NoRoom,
@@ -272,7 +277,7 @@ pub(super) fn no_room(soonest: Option<Tick>, now: Tick) -> Refused {
     }
 }
 
-/// The refusal of a bucket that owes this.
+/// Refusal of a bucket with this debt.
 #[cold]
 fn throttled(slot: &Slot, debt: u64, cost: u64, now: Tick) -> Refused {
     let due = debt.saturating_add(cost).saturating_sub(slot.burst);

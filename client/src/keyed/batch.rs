@@ -1,4 +1,4 @@
-//! Several keys at once, in rounds, so that no fetch waits for the end of another one's.
+//! Decisions on several keys at once, in rounds, so that their memory is fetched in parallel.
 
 use super::Keyed;
 use super::name::by_words;
@@ -6,18 +6,20 @@ use crate::refused::Refused;
 use aliquot_core::unit::Tick;
 
 impl Keyed {
-    /// How many keys are worked on at once, so that their memory is fetched together.
+    /// Number of keys in one round.
     const BATCH: usize = 16;
 
-    /// Takes `n` for each of these keys, of class 0, each on its own, and writes the answers
-    /// into `answers`, as many as there are of both. One clock reading serves all, and the
-    /// memory of several keys is fetched at once. A key may be charged before others that stand before it; one that
-    /// is there twice is charged in that order, unless another thread brings that key meanwhile.
+    /// Takes tokens of several keys of class 0, each on its own, and writes the answer for `asked[i]` to
+    /// `answers[i]`. If one slice is shorter, the rest of the other is ignored.
+    ///
+    /// One clock reading serves all keys, and their memory is fetched in parallel. A key may be charged
+    /// before others that precede it. A key that occurs twice is charged in order, unless another thread adds
+    /// that key at the same time.
     pub fn try_each(&self, asked: &[(&str, u64)], answers: &mut [Result<(), Refused>]) {
         self.try_each_at(asked, answers, self.clock.now());
     }
 
-    /// [`Keyed::try_each`] at a reading of its clock.
+    /// [`Keyed::try_each`] at `now`, a reading of the store's clock.
     pub fn try_each_at(
         &self,
         asked: &[(&str, u64)],
@@ -43,7 +45,8 @@ impl Keyed {
         for (line, &hash) in lines.iter_mut().zip(&hashes).take(asked.len()) {
             *line = self.table.fetch_at_home(hash);
         }
-        // A few in a hundred are not at home, or new: those come last, so that what they wait for comes meanwhile.
+        // A few in a hundred keys are not in their first group, or are new. They come last, so that their
+        // memory arrives in the meantime.
         let mut away = 0_u32;
         for (at, ((key, n), answer)) in asked.iter().zip(answers.iter_mut()).enumerate() {
             match lines[at] {
@@ -58,7 +61,7 @@ impl Keyed {
         }
     }
 
-    /// The same for those that are not at home.
+    /// Decides on the keys that are not in their first group.
     #[inline(never)]
     fn try_away(
         &self,

@@ -1,4 +1,4 @@
-//! What a store of keys is made of.
+//! The settings of a store of keys.
 
 use super::deferred::Deferral;
 use super::table::Table;
@@ -11,7 +11,7 @@ use aliquot_core::share::Kind;
 use aliquot_core::unit::Span;
 use std::time::Duration;
 
-/// What makes a [`Keyed`]; see [`Keyed::builder`].
+/// Settings of a [`Keyed`] store; see [`Keyed::builder`].
 #[derive(Debug)]
 pub struct KeyedBuilder {
     limits: Vec<(Limit, u64)>,
@@ -19,7 +19,7 @@ pub struct KeyedBuilder {
     clock: Source,
     seed: Option<u64>,
     idle: Option<Span>,
-    /// Where the clock is not the counter, and nothing would be gained by it.
+    /// Set by tests that defer charges with a clock other than the counter, where deferral gains nothing.
     #[cfg(test)]
     defers: bool,
 }
@@ -37,14 +37,15 @@ impl KeyedBuilder {
         }
     }
 
-    /// Has what may be charged later charged later by any clock.
+    /// Defers charges with any clock.
     #[cfg(test)]
     pub(crate) const fn deferring(mut self) -> Self {
         self.defers = true;
         self
     }
 
-    /// Whether keys may be charged later: where a reading takes long, and who asks does not say when it is.
+    /// Returns true if charges may be deferred: the store reads the processor's counter itself, and such a
+    /// reading is slow.
     const fn defers(&self) -> bool {
         #[cfg(test)]
         if self.defers {
@@ -53,37 +54,42 @@ impl KeyedBuilder {
         matches!(self.clock, Source::InPlace(_))
     }
 
-    /// Another class, with a limit of its own: the second is 1, the third 2, and so on.
+    /// Adds a class with a limit of its own. The first call adds class 1, the second one class 2, and so on.
     #[must_use]
     pub fn class(mut self, limit: impl Into<Limit>, burst: u64) -> Self {
         self.limits.push((limit.into(), burst));
         self
     }
 
-    /// The clock that it decides by.
+    /// Sets the clock that the store decides by. The default is the [`CounterClock`](crate::CounterClock).
     #[must_use]
     pub fn clock(mut self, clock: SharedClock) -> Self {
         self.clock = Source::Other(clock);
         self
     }
 
-    /// What places of keys are drawn from, for runs that are to be the same. The default is
-    /// random, so that nobody can choose keys that meet.
+    /// Sets the seed for the places of keys, for runs that must be reproducible. The default is random, so
+    /// that nobody can choose keys that collide.
     #[must_use]
     pub const fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Has keys forgotten whose buckets have been full for as long as `idle`, zero for at once, by those who bring new ones: each key that is not
-    /// remembered, before room for it is looked for, looks through one more group of 32 slots, round and round. So whatever has been idle for as long at one
-    /// moment is gone when as many new keys have come as there are groups, a thirty-second of 7/6 of the keys that there is room for; and where
-    /// no new key comes, nothing is forgotten, and nobody needs room. A key that owes something is never forgotten, nor is
-    /// anything told from a full one that is: what this is for is [`Keyed::len`], which then counts next to nothing but the keys
-    /// in use, and free slots for new ones.
+    /// Forgets keys whose buckets have been full for `idle`, as new keys come; zero forgets a key as soon as
+    /// it is full.
     ///
-    /// Decisions by keys that are remembered cost nothing more. The default is that a full key is forgotten when its room is needed, or
-    /// [`Keyed::forget_idle`] is called.
+    /// Each key that is not remembered first looks through one group of 32 slots, one group after the other.
+    /// The number of groups is a 32nd of 5/4 of the keys that there is room for. After as many new keys,
+    /// every key that was idle at the beginning is gone. While no new key comes, nothing is forgotten, and no
+    /// room is needed.
+    ///
+    /// A key that owes tokens is never forgotten, and forgetting a full key changes no decision. So this
+    /// setting serves two purposes: [`Keyed::len`] counts little more than the keys in use, and new keys find
+    /// free slots.
+    ///
+    /// Decisions on keys that are remembered become no slower. By default a full key is forgotten when its
+    /// room is needed, or by [`Keyed::forget_idle`].
     ///
     /// ```
     /// use aliquot_client::{Keyed, Limit, ManualClock};
@@ -110,11 +116,11 @@ impl KeyedBuilder {
         self
     }
 
-    /// Takes the memory and makes the store.
+    /// Allocates the memory and makes the store.
     ///
     /// # Errors
     ///
-    /// [`LimitError`], naming what is out of range.
+    /// [`LimitError`], which names the value that is out of range.
     pub fn build(self) -> Result<Keyed, LimitError> {
         let keys = self.keys;
         if keys == 0 || keys > Keyed::KEYS_MAX {

@@ -1,27 +1,33 @@
-//! Keys that are charged later: a decision without a reading of the clock.
+//! Deferred charges of keys: decisions that read no clock.
 //!
-//! On some processors a reading of the counter waits for all memory that was asked for before, and all that is asked for after it waits
-//! for the reading; on others it is half of a decision on a key that is near. Where there was more than enough at a reading that this thread
-//! made before, whenever that was, a few tokens are taken without another: they were there then, and time takes none away. The key's word
-//! counts them, above its debt, which they are added to like any other.
+//! On some processors a reading of the counter waits for all memory requests before it, and those after it
+//! wait for the reading. On others the reading is half of a decision on a key in the cache. So if a key had
+//! more than enough tokens at an earlier reading of this thread, however old, a few tokens are taken without
+//! another reading: they were there then, and time takes none away. The key's word counts them above its
+//! debt, and they are added to the debt as well.
 //!
 //! ```text
 //! word   deferred (4 bits) │ debt (60 bits)
 //! ```
 //!
-//! # Why nothing is made
+//! # Why no tokens are made
 //!
-//! As in [`crate::cell::deferred`]: with `S` made by a reading, debt `D` and `d` of it deferred, what is owed at that reading is
+//! As in [`crate::cell::deferred`]: with `S` made by a reading, debt `D` and `d` of it deferred, the debt at
+//! that reading is
 //!
 //! > `max(D − d, S) + d`
 //!
-//! as if those were taken at that very reading. It is made after they were, or leaves them deferred, to be charged once more by one to come; so
-//! they are charged as late as can be, and a bucket that knew when each was taken owes at most as much. What it costs: where
-//! the bucket was full, its level is lower by at most what is deferred, a 64th of the burst, until time has made that again after a reading.
-//! Nobody comes by to read a clock for a key that nobody asks for: whoever looks at it or for room charges it first.
+//! as if the deferred tokens were taken at that very reading. The reading comes after they were taken, or
+//! leaves them deferred for a later one. So they are charged as late as possible, and a bucket that knew when
+//! each was taken owes at most as much.
 //!
-//! Only who sees the word before the clock may charge what is deferred, since only then the reading is the later one, to within the few tens
-//! of nanoseconds by which a processor may read its counter before it has seen what it was told to see first.
+//! The cost: if the bucket was full, its level is lower by at most the deferred tokens, a 64th of the burst,
+//! until time has made them after a reading. Nothing reads a clock for a key that nobody asks for, so any
+//! look at the key, or a search for room, charges it first.
+//!
+//! Deferred tokens may be charged only if the word is read before the clock, since only then the reading is
+//! the later of the two. (A processor may read its counter a few tens of nanoseconds before a load that
+//! precedes it.)
 
 #[cfg(test)]
 use super::name::by_words;
@@ -33,28 +39,28 @@ use aliquot_core::unit::Tick;
 use std::cell::Cell;
 
 thread_local! {
-    /// What this thread read last of the counter, in nanoseconds: never ahead of it.
+    /// The last reading of the counter by this thread, in nanoseconds: never ahead of the counter.
     static LATEST: Cell<u64> = const { Cell::new(0) };
 }
 
-/// What this thread read last.
+/// Returns the last reading of this thread.
 #[inline(always)]
 pub(super) fn latest() -> Tick {
     Tick::from_nanos(LATEST.get())
 }
 
-/// This thread just read so much.
+/// Remembers a reading of this thread.
 #[inline(always)]
 pub(super) fn remember(now: Tick) {
     LATEST.set(now.nanos());
 }
 
-/// How much of each key of a class may be deferred, and what a word says of it.
+/// Number of tokens of each key of a class that may be deferred, and the layout of its word.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Deferral {
-    /// So many tokens; with none a word is a debt, and nothing else.
+    /// Maximum number of deferred tokens. If zero, a word is a debt and nothing else.
     most: u64,
-    /// What one of them costs, in units.
+    /// Cost of a token, in units.
     token: u64,
 }
 
@@ -62,14 +68,15 @@ impl Deferral {
     const AT: u32 = 60;
     const DEBT_MAX: u64 = (1 << Self::AT) - 1;
     const MOST: u64 = u64::MAX >> Self::AT;
-    /// At most this part of the burst.
+    /// The maximum is at most this part of the burst.
     const PART: u64 = if sync::PLAIN { 64 } else { 2 };
-    /// The fastest of which a debt lasts for 34 years, in units per second.
+    /// Highest rate in units per second at which a debt of 60 bits lasts for 34 years.
     const RATE_MAX: u64 = 1 << 30;
-    /// So much is made at most before a debt no longer fits: the rest is for the burst, and for what is owed beyond it.
+    /// Amount made before a debt no longer fits: the rest is for the burst, and for a debt beyond it.
     pub(super) const MADE_MAX: u64 = Self::DEBT_MAX - (1 << 48);
 
-    /// Of a bucket of `burst` units, `token` of which are a token, that makes `rate` a second.
+    /// Makes the deferral of a bucket of `burst` units that makes `rate` units a second; a token is `token`
+    /// units.
     pub(super) const fn of(burst: u64, token: u64, rate: u64) -> Self {
         let part = burst / Self::PART / token;
         let most = if part < Self::MOST { part } else { Self::MOST };
@@ -79,13 +86,13 @@ impl Deferral {
         }
     }
 
-    /// Whether any may be.
+    /// Returns true if any token may be deferred.
     #[inline(always)]
     pub(super) const fn is_any(&self) -> bool {
         self.most > 0
     }
 
-    /// The debt in a word.
+    /// Returns the debt in a word.
     #[inline(always)]
     pub(super) const fn debt(&self, word: u64) -> u64 {
         match self.most {
@@ -94,7 +101,7 @@ impl Deferral {
         }
     }
 
-    /// The tokens of it that are deferred.
+    /// Returns the number of deferred tokens in a word.
     #[inline(always)]
     pub(super) const fn deferred(&self, word: u64) -> u64 {
         match self.most {
@@ -103,7 +110,7 @@ impl Deferral {
         }
     }
 
-    /// What is owed where so much was made by then, rounded up.
+    /// Returns the debt at a reading, given `full`: what was made by then, rounded up.
     #[inline(always)]
     pub(super) fn owed(&self, word: u64, full: u64) -> u64 {
         let debt = self.debt(word);
@@ -117,7 +124,7 @@ impl Deferral {
         }
     }
 
-    /// The debt in a word without what is deferred of it.
+    /// Returns the debt in a word without its deferred tokens.
     pub(super) const fn not_deferred(&self, word: u64) -> u64 {
         let deferred = self.cost_of_deferred(word);
         self.debt(word).saturating_sub(deferred)
@@ -128,7 +135,7 @@ impl Deferral {
         self.deferred(word).saturating_mul(self.token)
     }
 
-    /// The word with another debt, and as much of it deferred; `None` if that is no debt of such a word.
+    /// Returns the word with another debt and the same deferred tokens; `None` if the debt does not fit.
     #[inline(always)]
     pub(super) fn with(&self, word: u64, debt: u64) -> Option<u64> {
         match self.most {
@@ -138,8 +145,8 @@ impl Deferral {
         }
     }
 
-    /// The word after `n` tokens more are deferred, which were there at a reading that was made at some time before; `None` if they were
-    /// not, or are too many.
+    /// Returns the word with `n` more deferred tokens, which must have been there at the earlier reading
+    /// `floor`. `None` if they were not, or if too many tokens would be deferred.
     #[inline(always)]
     pub(super) fn later(
         &self,
@@ -156,7 +163,7 @@ impl Deferral {
         Some(debt | deferred << Self::AT)
     }
 
-    /// The debt after that, with all that is deferred charged as of a reading.
+    /// Returns the debt after the charge, with all deferred tokens charged as of `now`.
     #[inline(always)]
     pub(super) fn now(&self, tariff: &Tariff, word: u64, fare: Fare, now: Tick) -> Option<u64> {
         match self.deferred(word) {
@@ -165,7 +172,8 @@ impl Deferral {
         }
     }
 
-    /// The word after that at a reading that may have been made before the word was seen: what was deferred still is.
+    /// Returns the word after the charge at a reading that may precede the look at the word. Deferred tokens
+    /// stay deferred.
     #[inline(always)]
     pub(super) fn at(&self, tariff: &Tariff, word: u64, fare: Fare, now: Tick) -> Option<u64> {
         self.with(word, self.now(tariff, word, fare, now)?)
@@ -174,8 +182,8 @@ impl Deferral {
 
 #[cfg(test)]
 impl super::Keyed {
-    /// What most decisions on keys of class 0 do, by a clock that is read if it must be; `None`, and nothing was taken, where the long way
-    /// would be gone.
+    /// Takes the fast path for keys of class 0, with this clock. `None` if the slow path would be needed;
+    /// nothing was taken then.
     pub(crate) fn try_later(
         &self,
         key: &str,
@@ -190,7 +198,7 @@ impl super::Keyed {
         matches!(self.clock, crate::clock::Source::InPlace(_))
     }
 
-    /// The limit of class 0, what a token of it costs, and how many may be charged later.
+    /// Returns the limit of class 0, the cost of a token, and the maximum number of deferred tokens.
     pub(crate) fn first_class(&self) -> (Option<Slot>, u64, u64) {
         (
             self.classes[0].slot,

@@ -1,4 +1,4 @@
-//! What the table asks of the limits of its keys.
+//! Answers of the store about the limits of its keys, for the table.
 
 use super::table::Limits;
 use super::{Class, Deferral, Keyed};
@@ -7,7 +7,7 @@ use crate::sync::{self, Bug};
 use aliquot_core::unit::{Span, Tick};
 
 impl Class {
-    /// What its tokens cost, and how much of it may be charged later.
+    /// Returns the tariff of its tokens, and how many may be charged later.
     #[inline(always)]
     pub(super) const fn fares(&self) -> (&Tariff, Deferral) {
         (&self.tariff, self.deferral)
@@ -42,7 +42,7 @@ impl Limits for Keyed {
     }
 }
 
-/// The limits of a store whose keys are to be forgotten once they are full for so long.
+/// Limits of a store that forgets keys after they have been full for `idle`.
 pub(super) struct IdleFor<'a> {
     store: &'a Keyed,
     idle: Span,

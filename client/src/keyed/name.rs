@@ -1,20 +1,20 @@
-//! A key as the table compares it.
+//! Keys in the form in which the table compares them.
 
 use foldhash::quality::FixedState;
 use std::hash::BuildHasher;
 
-/// A key of `W` words, by which a table finds it: all are told apart by how many these are once, where they are asked for, so
-/// that no decision works on words that its key does not have.
+/// A key of `W` words. The number of words is chosen once per decision, so the compiled code works only on
+/// words that the key has.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Name<const W: usize> {
     pub(super) words: [u64; W],
-    /// Class and length, as a slot says them.
+    /// Class and length, in the layout of a slot's owner word.
     pub(super) label: u64,
-    /// Where it may stand.
+    /// Determines the slots that the key may have.
     pub(super) hash: u64,
 }
 
-/// The same, of however many words.
+/// A name with any number of words.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spelled<'a> {
     pub(super) words: &'a [u64],
@@ -22,17 +22,17 @@ pub(super) struct Spelled<'a> {
     pub(super) hash: u64,
 }
 
-/// The most words of a key.
+/// Maximum number of words of a key that is stored in full.
 pub(super) const WORDS: usize = 6;
 const BYTES: usize = WORDS * 8;
 
-/// The length of a key that is not kept, but 128 keyed bits of it; and its words.
+/// Length code of longer keys, of which 128 keyed bits are stored; below, their number of words.
 const LONG: u8 = 63;
 pub(super) const LONG_WORDS: usize = 3;
 
 const _: () = assert!(BYTES < LONG as usize);
 
-/// Does with a key what is compiled for as many words as it has.
+/// Runs the code that is compiled for the key's number of words.
 macro_rules! by_words {
     ($key:expr, $words:ident => $done:expr) => {
         match $key.len() {
@@ -52,10 +52,10 @@ macro_rules! by_words {
 }
 pub(super) use by_words;
 
-/// What names are made with.
+/// Makes names.
 #[derive(Debug)]
 pub(super) struct Maker {
-    /// What places are drawn by: seeded by chance, so that nobody can choose keys that meet.
+    /// Salt for places: random, so that nobody can choose keys that collide.
     salt: [u64; 8],
     long: [std::hash::RandomState; 2],
     seed: Option<u64>,
@@ -89,7 +89,7 @@ impl Maker {
         }
     }
 
-    /// The name of a key that has `W` words.
+    /// Makes the name of a key that has `W` words.
     #[inline(always)]
     pub(super) fn name<const W: usize>(&self, class: u16, key: &str) -> Name<W> {
         let name = self.name_at(0, class, key);
@@ -99,7 +99,7 @@ impl Maker {
         }
     }
 
-    /// The same where it is known where the key may stand.
+    /// Makes the name for a caller that knows the hash, or does not need it.
     #[inline(always)]
     pub(super) fn name_at<const W: usize>(&self, hash: u64, class: u16, key: &str) -> Name<W> {
         let bytes = key.as_bytes();
@@ -114,7 +114,7 @@ impl Maker {
         }
     }
 
-    /// Where a key may stand. Pairs of words are multiplied side by side, so that the whole takes as long as two
+    /// Returns the hash of a key. Pairs of words are multiplied in parallel, so it takes as long as two
     /// multiplications.
     #[inline(always)]
     fn place<const W: usize>(&self, words: &[u64; W], label: u64) -> u64 {
@@ -128,13 +128,13 @@ impl Maker {
         folded(first ^ label ^ self.salt[6], others ^ self.salt[7])
     }
 
-    /// What stands for a key that is too long to be kept.
+    /// Returns the words that replace a key which is too long to be stored.
     #[cold]
     #[inline(never)]
     fn long<const W: usize>(&self, bytes: &[u8]) -> [u64; W] {
         let hashes = match self.seed {
             None => [0, 1].map(|which: usize| self.long[which].hash_one(bytes)),
-            // Of a run that is to be repeated the bits must not be random; nobody attacks it.
+            // A reproducible run must not use random bits, and nobody attacks it.
             Some(seed) => [seed, !seed].map(|seed| FixedState::with_seed(seed).hash_one(bytes)),
         };
         let all = [hashes[0], hashes[1], bytes.len() as u64];
@@ -142,15 +142,15 @@ impl Maker {
     }
 }
 
-/// The bytes, eight to a word; the last word holds the last eight, so that bytes may be in two words. With the length, no two
-/// keys have the same words.
+/// Returns the bytes, eight to a word. The last word holds the last eight bytes, so some bytes may be in two
+/// words. With the length, no two keys have the same words.
 ///
-/// Each word is read on its own, so that all stay in registers: what is written in parts and read as a whole waits for all
-/// that was asked before, the slots of other keys included.
+/// Each word is read on its own and stays in a register. A value that is written in parts and read as a whole
+/// would wait for all earlier memory requests, including the slots of other keys.
 #[inline(always)]
 fn words_of<const W: usize>(bytes: &[u8]) -> [u64; W] {
     let word = |chunk: Option<&[u8; 8]>| chunk.map(|chunk| u64::from_le_bytes(*chunk));
-    // One look at the length: there are as many whole words as come before the last.
+    // Check the length once: the whole words before the last one.
     let before = bytes.get(..(W - 1) * 8).unwrap_or_default();
     std::array::from_fn(|at| match at + 1 == W {
         true => word(bytes.last_chunk()).unwrap_or_else(|| short(bytes)),
@@ -158,14 +158,14 @@ fn words_of<const W: usize>(bytes: &[u8]) -> [u64; W] {
     })
 }
 
-/// Fewer than eight bytes in one word.
+/// Packs fewer than eight bytes into one word.
 #[inline(never)]
 fn short(bytes: &[u8]) -> u64 {
     let later = |word, &byte: &u8| word << 8 | u64::from(byte);
     bytes.iter().rev().fold(0, later)
 }
 
-/// Both halves of a product, one over the other: what the bits of both factors are spread by.
+/// Multiplies two words and combines both halves of the product, which spreads the bits of both factors.
 #[inline(always)]
 const fn folded(a: u64, b: u64) -> u64 {
     let product = a as u128 * b as u128;
@@ -176,7 +176,7 @@ const fn folded(a: u64, b: u64) -> u64 {
 mod tests {
     use super::Maker;
 
-    /// Each bit of each word that a key has changes each bit of the place for about half of all keys.
+    /// Each bit of each word of a key changes each bit of the hash for about half of all keys.
     #[test]
     fn one_bit_of_a_key_changes_half_of_its_place() {
         fn each_bit<const W: usize>() {
@@ -213,7 +213,7 @@ mod tests {
         each_bit::<6>();
     }
 
-    /// By the highest bits keys are dealt to groups, and by the lowest told apart there.
+    /// The highest bits choose a key's group, and the lowest bits tell keys apart there.
     #[test]
     fn keys_that_are_counted_up_spread_as_if_by_chance() {
         const KEYS: usize = 1 << 18;
@@ -243,7 +243,7 @@ mod tests {
         }
     }
 
-    /// Whoever has other bytes, or more, or is of another class, is another key.
+    /// Keys with other bytes, another length or another class have other words or another label.
     #[test]
     fn keys_are_told_apart_by_words_and_label() {
         let maker = Maker::new(Some(3));

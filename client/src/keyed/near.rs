@@ -1,9 +1,9 @@
-//! Memory that is read soon.
+//! Prefetching of memory.
 
 use crate::sync::AtomicU64;
 
-/// Has the line of a word fetched. Where the processor can be told so nothing waits for it; elsewhere the word is read
-/// early, so that it comes together with others.
+/// Fetches the cache line of a word. With a prefetch instruction nothing waits for it. On other processors
+/// the word is read early, so that its fetch overlaps with others.
 #[inline(always)]
 pub(super) fn fetch(word: &AtomicU64) {
     #[cfg(target_arch = "x86_64")]

@@ -1,30 +1,30 @@
-//! Sixteen bits of each slot's key, side by side: what a search reads before any slot. Of two thousand searches one reads
-//! another key's slot in vain.
+//! Sixteen bits of the hash of each slot's key, side by side: a search reads them before any slot. One search
+//! in two thousand reads another key's slot for nothing.
 
 mod lanes;
 
 use super::near::fetch;
 use crate::sync::{self, AtomicU64, Ordering};
 
-/// The tags of a group's slots, in one line.
+/// The tags of a group's slots, in one cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Tags([[AtomicU64; Tags::WORDS]; Tags::GROUP / Tags::PART]);
 
 const _: () = assert!(!sync::PLAIN || size_of::<Tags>() == 64);
 
-/// The slots of a group that a search looks at: one bit for each that is one.
+/// The slots of a group that may hold a key: one bit for each.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidates(u64);
 
 impl Tags {
-    /// The slots of a group: as many as a line has tags; a model of all interleavings is made of fewer.
+    /// Number of slots of a group: as many tags as fit a cache line; fewer in a model of all interleavings.
     pub(super) const GROUP: usize = if sync::PLAIN { 32 } else { 4 };
 
-    /// So many slots side by side are looked at first, where nearly all keys of a group stand that are at home there.
+    /// Number of adjacent slots that are searched first. They hold nearly all keys whose first group this is.
     pub(super) const PART: usize = if sync::PLAIN { 16 } else { 4 };
 
-    /// The words of a part.
+    /// Number of words of a part.
     const WORDS: usize = Self::PART / lanes::LANES;
 
     pub(super) fn new() -> Self {
@@ -33,19 +33,19 @@ impl Tags {
         }))
     }
 
-    /// A key's; never zero, which is an empty slot's.
+    /// Returns the tag of a key; never zero, which marks an empty slot.
     #[inline]
     pub(super) fn tag(hash: u64) -> u64 {
         (hash & lanes::MASK).max(1)
     }
 
-    /// Has them fetched.
+    /// Fetches the tags.
     #[inline(always)]
     pub(super) fn fetch(&self) {
         fetch(&self.0[0][0]);
     }
 
-    /// The slots whose tag is this.
+    /// Returns the slots with this tag.
     #[inline(always)]
     pub(super) fn candidates(&self, tag: u64) -> Candidates {
         let parts = self.0.iter().zip(0..);
@@ -53,8 +53,8 @@ impl Tags {
         Candidates(found.sum())
     }
 
-    /// The slot of the part that `place` is in whose tag is this: the first one, or the part's first slot if there is none. All tags of
-    /// the part are looked at in any case: to go by what was found would cost more than the rest, where nobody can guess it.
+    /// Returns the first slot with this tag in the part that contains `place`; the part's first slot if there
+    /// is none. All tags of the part are compared in any case, because a mispredicted branch would cost more.
     #[inline(always)]
     pub(super) fn likely(&self, place: usize, tag: u64) -> usize {
         let part = place / Self::PART;
@@ -62,7 +62,7 @@ impl Tags {
         part * Self::PART + (found.trailing_zeros() as usize & (Self::PART - 1))
     }
 
-    /// Which slots of a part have this tag.
+    /// Returns the slots of a part that have this tag.
     #[inline(always)]
     fn alike(part: &[AtomicU64; Self::WORDS], tag: u64) -> u64 {
         let words: [u64; Self::WORDS] = std::array::from_fn(|at| part[at].load(Ordering::Acquire));
@@ -84,7 +84,7 @@ impl Tags {
 }
 
 impl Candidates {
-    /// Those of `len` slots from `first` on.
+    /// Keeps the candidates among `len` slots from `first` on.
     pub(super) const fn of(self, first: usize, len: usize) -> Self {
         Self(self.0 & (((1 << len) - 1) << first))
     }
@@ -110,13 +110,14 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// A search that looks at a part first finds what one of all tags finds there, and nothing of the other part.
+        /// A search of one part finds the slots that a search of all tags finds there, and none of the other
+        /// part.
         #[test]
         fn the_likely_slot_is_the_first_of_its_part(
             all in prop::collection::vec(1..4_u64, Tags::GROUP), place in 0..Tags::GROUP, tag in 1..5_u64,
         ) {
             if !sync::PLAIN {
-                // A model's words are none outside of it.
+                // A model's atomics do not work outside the model.
                 return Ok(());
             }
             let tags = Tags::new();

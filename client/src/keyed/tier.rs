@@ -1,4 +1,4 @@
-//! A key of a store among several limits.
+//! A key of a store as one of several limits.
 
 use super::ask::{Price, no_room};
 use super::name::by_words;
@@ -9,12 +9,17 @@ use crate::sync::{self, Bug, Ordering};
 use crate::tier::{Slip, Tier};
 use aliquot_core::unit::Tick;
 
-/// One key's bucket in a store, as a [`Tier`].
+/// The bucket of one key of a store, as a [`Tier`].
 ///
-/// It borrows both, and is made for one request: the key is looked for when it is asked.
-/// A refund is exact at once, and later as a limiter's is, but for what was made since where others of the store put back in between.
-/// What was put back counts for the key that it was taken from, as long as that is remembered. Once it is forgotten, and
-/// perhaps another stands in its place, nothing is put back: it was full, as it is when it comes again.
+/// It borrows the store and the key, and is made for one request. The key is looked up when the tier is
+/// asked.
+///
+/// A refund made at once is exact. A later one is as exact as a limiter's, except that it may lose what was
+/// made in between if other keys of the store put tokens back at the same time.
+///
+/// Tokens are put back to the key that they were taken from, as long as that key is remembered. If it was
+/// forgotten, nothing is put back: it was full, and is full when it comes again. This holds even if another
+/// key has its slot by then.
 ///
 /// ```
 /// use aliquot_client::{Keyed, Layers, Limit, Limiter};
@@ -50,28 +55,28 @@ pub struct KeyTier<'a> {
     key: &'a str,
 }
 
-/// What was taken from a key, and where it stood.
+/// Tokens that were taken from a key, and its slot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Charged {
     place: usize,
     owner: u64,
-    /// In units of its class, as all here.
+    /// Cost in units of the key's class, as are all amounts here.
     cost: u64,
-    /// The debt just after it.
+    /// Debt just after the charge.
     debt: u64,
-    /// What had been put back by then, of all keys that are counted with it, in tokens; it wraps.
+    /// Tokens put back before that, by all keys that share the counter; it wraps.
     back: u64,
     at: Tick,
 }
 
 impl Keyed {
-    /// A key of class 0 as a tier of [`Layers`](crate::Layers).
+    /// Returns a key of class 0 as a tier of [`Layers`](crate::Layers).
     #[must_use]
     pub const fn tier<'a>(&'a self, key: &'a str) -> KeyTier<'a> {
         self.tier_of(0, key)
     }
 
-    /// A key of a class as a tier.
+    /// Returns a key of a class as a tier. The first class is 0.
     #[must_use]
     pub const fn tier_of<'a>(&'a self, class: u16, key: &'a str) -> KeyTier<'a> {
         KeyTier {
@@ -81,7 +86,7 @@ impl Keyed {
         }
     }
 
-    /// Takes, and answers what; `None` of a class without a limit.
+    /// Takes tokens and returns a record of them; `None` for a class without a limit.
     fn charge(&self, class: u16, key: &str, n: u64, now: Tick) -> Result<Option<Charged>, Refused> {
         let Some(price) = self.price(class, n)? else {
             return Ok(None);
@@ -91,7 +96,7 @@ impl Keyed {
             let name = name.spelled();
             let mut found = self.table.find(&name);
             loop {
-                // Before the debt is looked at: what is put back in between is counted twice, and never not at all.
+                // Read this before the debt: what is put back in between is then counted twice, never missed.
                 let back = self.table.put_back(name.hash).load(Ordering::Acquire);
                 if let Some((found, answer)) = found.zip(price.charge(found, now)) {
                     let debt = answer?;
@@ -125,7 +130,7 @@ impl Keyed {
         })
     }
 
-    /// Puts up to `n` tokens back, of so many that were taken, and answers how many.
+    /// Puts back up to `n` of `of` tokens that were taken, and returns how many.
     fn put_back(
         &self,
         class: u16,
@@ -157,9 +162,9 @@ impl Keyed {
                 let Some(seen) = found.map(|found| found.word()) else {
                     return 0;
                 };
-                // After the debt: a reading must not be behind those of others who were charged.
+                // Read the clock after the debt: the reading must not be behind those of other charges.
                 let full = slot.made_up(clock().max(charged.at));
-                // No more is lost than what was made since.
+                // No more is lost than what was made since the charge.
                 let since = full.saturating_sub(slot.made(charged.at).0);
                 let mut same = true;
                 let lowered = self.table.hold(&name, identity, |word| {
@@ -167,9 +172,10 @@ impl Keyed {
                     if !same {
                         return word;
                     }
-                    // What is deferred is missing in any case.
+                    // Deferred tokens are owed in any case.
                     let debt = deferral.not_deferred(word);
-                    // Said before it is done: who puts back at the same time may find less room, never more.
+                    // Counted before the debt is lowered: concurrent refunds may see less room than there is,
+                    // never more.
                     let back = self.table.put_back(name.hash).fetch_add(n, Ordering::AcqRel);
                     let back = back.wrapping_sub(charged.back);
                     let others = back.wrapping_sub(said_in_vain).saturating_mul(*grains_per_token);
@@ -195,8 +201,8 @@ impl Keyed {
         }
     }
 
-    /// Takes `n` tokens, whether they are there or not. `false`, and nothing was taken, if that is more than can be owed: half an
-    /// hour's tokens beyond the burst.
+    /// Takes `n` tokens, whether they are there or not. Returns false, and takes nothing, if the debt would
+    /// exceed the burst by more than half an hour's tokens.
     fn owe(&self, class: u16, key: &str, n: u64, now: Tick) -> bool {
         let Some(class_of) = self.classes.get(usize::from(class)) else {
             return false;
@@ -215,7 +221,7 @@ impl Keyed {
             cost,
             deferral,
         };
-        // The other half of what a debt may be is for a clock that steps back.
+        // The other half of the maximum debt is for a clock that steps back.
         let most = slot.burst + (most - slot.burst) / 2;
         let (made, more) = slot.made(now);
         let full = made.saturating_add(u64::from(more));
@@ -245,7 +251,7 @@ impl Keyed {
 impl KeyTier<'_> {
     fn put_back_by(&self, slip: &Slip, n: u64, clock: impl Fn() -> Tick) -> u64 {
         let (n, of) = (n.min(slip.tokens()), slip.tokens());
-        // Without a limit nothing was taken, and nobody is kept from anything.
+        // A class without a limit took nothing, so all of it is free.
         slip.charged().map_or(n, |charged| {
             self.store
                 .put_back(self.class, self.key, charged, (n, of), clock)

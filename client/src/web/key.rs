@@ -42,8 +42,8 @@ pub fn header(name: &'static str) -> impl Fn(&Parts) -> Option<String> + Send + 
     }
 }
 
-/// Returns the request's path without empty segments, and `-` for the root. If paths contain ids, there are
-/// as many keys as ids.
+/// Returns the request's path without empty segments, and `-` for the root. `%` is kept, because paths are
+/// percent-encoded already. If paths contain ids, there are as many keys as ids.
 pub fn path() -> impl Fn(&Parts) -> Option<String> + Send + Sync + 'static {
     |parts| {
         let segments = parts.uri.path().split('/');

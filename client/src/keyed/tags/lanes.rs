@@ -1,12 +1,12 @@
-//! Words of several lanes, and which of these are alike.
+//! Comparison of several lanes of a word with a tag.
 
-/// The bits of a lane.
+/// Number of bits of a lane.
 const LANE: u32 = 16;
-/// How many a word has.
+/// Number of lanes of a word.
 pub(super) const LANES: usize = (u64::BITS / LANE) as usize;
 pub(super) const MASK: u64 = (1 << LANE) - 1;
 
-/// A bit for each lane that is `tag`: the first word's are the lowest.
+/// Returns one bit for each lane that equals `tag`; the lowest bits are the first word's.
 #[inline(always)]
 pub(super) fn alike<const WORDS: usize>(words: [u64; WORDS], tag: u64) -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -16,18 +16,18 @@ pub(super) fn alike<const WORDS: usize>(words: [u64; WORDS], tag: u64) -> u64 {
     plainly(words, tag)
 }
 
-/// The same on any processor, and of any number of words.
+/// The same on any processor, and for any number of words.
 fn plainly<const WORDS: usize>(words: [u64; WORDS], tag: u64) -> u64 {
-    /// A one in each lane; and the highest bit of each.
+    /// The lowest bit of each lane, and the highest bit of each lane.
     const ONES: u64 = u64::MAX / MASK;
     const HIGHEST: u64 = ONES << (LANE - 1);
     let mut alike = 0;
     for (at, word) in words.into_iter().enumerate() {
         let differ = word ^ (tag * ONES);
-        // The highest bit of each lane in which no bit is set, and of no other.
+        // The highest bit of each lane that is zero, and no other bit.
         let carried = (differ & !HIGHEST) + !HIGHEST;
         let zero = !(carried | differ | !HIGHEST);
-        // Those four side by side: the first of them is 2¹⁵, and goes to 2⁴⁸.
+        // Gathers those four bits: the first of them is 2¹⁵, and moves to 2⁴⁸.
         let gathered = zero.wrapping_mul(1 << 33 | 1 << 18 | 1 << 3) >> 48 | zero >> 60 & 8;
         alike |= (gathered & 0xf) << (LANES * at);
     }
@@ -41,7 +41,7 @@ mod vectors {
         set_splat_i16_m128i,
     };
 
-    /// Sixteen lanes, eight at a time: what every processor of this kind can.
+    /// Compares sixteen lanes, eight at a time, with instructions that every x86-64 processor has.
     #[inline(always)]
     pub(super) fn alike(words: &[u64; 4], tag: u64) -> u64 {
         let tags = set_splat_i16_m128i((tag as u16).cast_signed());
@@ -49,7 +49,7 @@ mod vectors {
             let [low, high] = [words[at], words[at + 1]].map(u64::cast_signed);
             cmp_eq_mask_i16_m128i(set_i64_m128i(high, low), tags)
         };
-        // A lane that is alike is -1, and so is the byte that is kept of it.
+        // An equal lane is -1, and so is the byte that is kept of it.
         let bits = move_mask_i8_m128i(pack_i16_to_i8_m128i(same(0), same(2)));
         u64::from(bits.cast_unsigned())
     }
@@ -61,7 +61,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Of few different tags, so that many are alike.
+        /// Uses few different tags, so that many lanes are equal.
         #[test]
         fn lanes_that_are_alike_are_found_and_no_others(
             tags in prop::array::uniform16(prop_oneof![0..3_u16, Just(0x8000), Just(u16::MAX)]),
