@@ -1,24 +1,28 @@
-//! Where keys stand: a table that never grows.
+//! The table of keys, which never grows.
 //!
-//! A slot is one cache line: the debt, a word that says whose it is, and the key. Slots are in
-//! groups of thirty-two, and each key has two groups that it may stand in, of which it prefers the first, and there one half; sixteen bits of
-//! each slot's key stand together in a line before the group's slots, so that a search reads two lines: that one and the slot.
-//! Most keys stand where they like best, in one of eight lines, and of these in the first that was free, round and round from one of them: they are fetched before it
-//! is known which.
+//! A slot is one cache line: the debt, an owner word, and the key. Slots are in groups of thirty-two. A key
+//! may be in one of two groups, and prefers the first one, and there one half. The tags, sixteen bits of each
+//! slot's key, are in a line of their own before the group's slots, so a search reads two lines: the tags and
+//! the slot.
 //!
-//! # Whose a slot is
+//! Within its half a key prefers eight adjacent lines, and of these the first one that was free, beginning at
+//! a line that its hash chooses and wrapping around. Most keys are in one of these eight lines, which are
+//! fetched before it is known which one.
+//!
+//! # Who owns a slot
 //!
 //! ```text
 //! owner   version │ class │ length │ busy │ ready
 //! ```
 //!
-//! Every change of a slot's key passes through *busy* and ends in another version. Who charges
-//! a slot swaps the debt and then looks at the owner again; who takes a slot away makes it
-//! busy and then swaps the debt by which it chose it for none. One of the two swaps is
-//! first: if the charge, the taker's fails, and the slot is left alone; if
-//! the taker's, the charge reads it and with it that the slot is busy, and is made again for the
-//! right key. Whoever has the slot then may find that charge on top of its own: against
-//! it, never for it.
+//! Every change of a slot's key passes through *busy* and ends in another version. A thread that charges a
+//! slot swaps the debt and then reads the owner again. A thread that takes a slot away makes it busy, and
+//! then swaps the debt that it has seen for that of a new key. One of the two swaps comes first:
+//!
+//! - If the charge is first, the other swap fails, and the slot keeps its key.
+//! - If the other swap is first, the charge reads its debt, and therefore sees that the slot is busy. It is
+//!   repeated for the right key. The slot's new key may carry that charge as well: against the new key, never
+//!   in its favour.
 
 mod group;
 mod idle;
@@ -35,27 +39,29 @@ use std::sync::{Mutex, PoisonError};
 
 pub(super) use line::{Found, Line, No};
 
-/// What a table asks of the limits of its keys.
+/// Questions of a table about the limits of its keys.
 pub(super) trait Limits {
-    /// Since when the bucket of a class and this word is full, or from when on; `None` if never, or not before what is deferred of it is
-    /// charged.
+    /// Returns when the bucket of a class and a word became full, or will. `None` if it never will, or if
+    /// deferred tokens must be charged first.
     fn full_since(&self, class: u16, word: u64) -> Option<Tick>;
 
-    /// The word after that was charged as of a reading that is made now; `None` if nothing is deferred.
+    /// Returns the word with its deferred tokens charged as of a reading made now; `None` if none are
+    /// deferred.
     fn charged(&self, class: u16, word: u64) -> Option<u64>;
 
-    /// What the class makes by a tick, in its units.
+    /// Returns the amount that the class makes until a tick, in its units.
     fn made_by(&self, class: u16, at: Tick) -> u64;
 }
 
-/// What a search for room comes to.
+/// Result of a search for a slot.
 pub(super) enum Claimed<'a> {
     Slot(Found<'a>),
-    /// All that could make room owe something; the first of them is full then.
+    /// Every key that could make room owes tokens. The first of them is full at this tick, if any.
     NoRoom(Option<Tick>),
 }
 
-/// A slot that may be taken: its group, its place there, what it says of its owner, its debt, and since when that is nothing.
+/// A slot that may be taken: its group, its place there, its owner word, its debt, and since when the key is
+/// full.
 #[derive(Clone, Copy)]
 struct Victim<'a> {
     group: &'a Group,
@@ -69,32 +75,34 @@ struct Victim<'a> {
 pub(super) struct Table {
     groups: Box<[Group]>,
     maker: Maker,
-    /// Who writes down a new key holds the lock of its hash, so that nobody writes it down twice.
+    /// Locks by hash. A thread that adds a key holds the lock of its hash, so that no key is added twice.
     writers: Box<[Mutex<()>]>,
-    /// How many tokens were ever put back, of all keys whose hash falls on each; they wrap.
+    /// Tokens that were ever put back, by hash; they wrap.
     backs: Box<[AtomicU64]>,
     used: AtomicU64,
-    /// All keys that were ever forgotten were full by then. Who asks at an earlier reading may be asking for one of them.
+    /// All forgotten keys were full by this tick. A caller with an earlier reading may ask for one of them.
     forgotten: AtomicU64,
-    /// How many groups were swept, one after the other and round and round.
+    /// Number of groups swept, one after the other and around again.
     swept: AtomicU64,
 }
 
 impl Table {
     const WRITERS: usize = 1_024;
     const BACKS: usize = if sync::PLAIN { 256 } else { 2 };
-    /// One is enough; a model has two, that they may differ.
+    /// One group is enough; a model has two, so that they can differ.
     const GROUPS_MIN: usize = if sync::PLAIN { 1 } else { 2 };
-    /// A group with fewer free slots is left for the other one, if that has more: few, so that nearly all keys stand
-    /// in their first group, and enough that a million keys find no two groups full.
+    /// If a key's first group has fewer free slots than this, the other one is preferred if it has more.
+    /// Small, so that nearly all keys are in their first group; large enough that a million keys find no two
+    /// full groups.
     const SPARE: usize = 4;
-    /// So many full slots are compared before the longest full one is taken.
+    /// Number of full slots that are compared before the one that has been full for the longest is taken.
     const SAMPLE: usize = 4;
-    /// A table with more groups, of 2 kB each, stays in no cache for long.
+    /// A table with more groups, of 2 kB each, does not stay in a cache.
     const NEAR: usize = 4_096;
 
     pub(super) fn new(keys: usize, seed: Option<u64>) -> Self {
-        // A quarter more slots than keys: with two groups to choose from, next to no group is ever full before.
+        // A quarter more slots than keys: with two groups to choose from, hardly a group fills up before the
+        // table does.
         let groups = (keys + keys / 4)
             .div_ceil(Tags::GROUP)
             .max(Self::GROUPS_MIN);
@@ -111,7 +119,7 @@ impl Table {
         }
     }
 
-    /// What makes names for this table.
+    /// Returns the maker of this table's names.
     #[inline(always)]
     pub(super) const fn maker(&self) -> &Maker {
         &self.maker
@@ -125,7 +133,7 @@ impl Table {
         size_of_val(&*self.groups) + size_of_val(&*self.writers) + size_of_val(&*self.backs)
     }
 
-    /// The group that a key is first looked for in, and has what will most likely be read of it fetched.
+    /// Returns the first group of a key, and fetches the lines that a search will most likely read.
     #[inline(always)]
     pub(super) fn fetched_home(&self, hash: u64) -> &Group {
         let home = self.home(hash);
@@ -136,19 +144,19 @@ impl Table {
         home
     }
 
-    /// The group that a key is first looked for in.
+    /// Returns the first group of a key.
     #[inline(always)]
     pub(super) fn home(&self, hash: u64) -> &Group {
         &self.groups[self.scaled(hash)]
     }
 
-    /// The group that a key stands in where its home has too little room.
+    /// Returns the second group of a key, for when the first has too little room.
     #[inline]
     fn away(&self, hash: u64) -> &Group {
         let first = self.scaled(hash);
         let mixed = hash.rotate_left(32);
         let second = self.scaled(mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        // Another one, if there is one.
+        // A different group, if there is one.
         let second = match second == first {
             true => (first + 1) % self.groups.len(),
             false => second,
@@ -156,7 +164,7 @@ impl Table {
         &self.groups[second]
     }
 
-    /// The two groups that a key may stand in.
+    /// Returns the two groups of a key.
     fn homes(&self, hash: u64) -> [&Group; 2] {
         [self.home(hash), self.away(hash)]
     }
@@ -166,7 +174,8 @@ impl Table {
         ((u128::from(hash) * self.groups.len() as u128) >> 64) as usize
     }
 
-    /// The slot that its home's tags name for a key, which is fetched; or, if they name none, the tags of its other group are.
+    /// Returns the slot that the tags of the first group name for a key, and fetches it. If they name none,
+    /// fetches the tags of the second group.
     #[inline(always)]
     pub(super) fn fetch_at_home(&self, hash: u64) -> Option<&Line> {
         let line = self.home(hash).named(hash);
@@ -177,14 +186,14 @@ impl Table {
         line
     }
 
-    /// The slot that the tags of its other group name for a key, which is fetched.
+    /// Returns the slot that the tags of the second group name for a key, and fetches it.
     pub(super) fn fetch_away(&self, hash: u64) -> Option<&Line> {
         let line = self.away(hash).named(hash)?;
         line.fetch();
         Some(line)
     }
 
-    /// A key's slot, looked for in all that may be its.
+    /// Finds the slot of a key in both of its groups.
     pub(super) fn find(&self, name: &Spelled<'_>) -> Option<Found<'_>> {
         let tag = Tags::tag(name.hash);
         let mut lines = self.homes(name.hash).into_iter().flat_map(|group| {
@@ -194,8 +203,8 @@ impl Table {
         lines.find_map(|line| line.found(name))
     }
 
-    /// Lowers what a key owes, if it has the same slot as when that said so of itself, from and to what is answered; nobody takes the slot
-    /// away meanwhile.
+    /// Lowers the debt of a key if its slot still has this identity, and returns the debt before and after.
+    /// No thread can take the slot away in the meantime.
     pub(super) fn hold(
         &self,
         name: &Spelled<'_>,
@@ -212,13 +221,13 @@ impl Table {
         }
     }
 
-    /// All that was ever put back, of this key and others.
+    /// Returns the count of tokens that this key, and others with the same counter, ever put back.
     pub(super) fn put_back(&self, hash: u64) -> &AtomicU64 {
         &self.backs[(hash >> 16) as usize % Self::BACKS]
     }
 
-    /// What a key of this class that has no slot owes at `now`: nothing, but to a clock that is behind the one by which
-    /// a key was forgotten.
+    /// Returns the debt of a key without a slot at `now`. Zero, unless `now` is behind the reading by which
+    /// some key was forgotten.
     pub(super) fn owed_by_new(&self, class: u16, now: Tick, limits: &impl Limits) -> u64 {
         let full = Tick::from_nanos(self.forgotten.load(Ordering::Acquire));
         match now < full {
@@ -227,12 +236,14 @@ impl Table {
         }
     }
 
-    /// A key that is full since then is about to be forgotten. Before it is: who does not find it sees this.
+    /// Records that a key which is full since `since` is about to be forgotten. Done first, so that a thread
+    /// that does not find the key sees this.
     fn forget(&self, since: Tick) {
         self.forgotten.fetch_max(since.nanos(), Ordering::AcqRel);
     }
 
-    /// Whether a key that has no slot would find one at `now`; if not, when the first is free.
+    /// Checks whether a key without a slot would find one at `now`. On failure returns when the first slot
+    /// will be free.
     pub(super) fn room(
         &self,
         name: &Spelled<'_>,
@@ -243,7 +254,7 @@ impl Table {
         victim.map(|_| ()).ok_or(soonest)
     }
 
-    /// Writes a key down in a free slot, or in that of a key that is full at `now`.
+    /// Adds a key, in a free slot or in that of a key that is full at `now`.
     pub(super) fn claim(&self, name: &Spelled<'_>, now: Tick, limits: &impl Limits) -> Claimed<'_> {
         let writer = &self.writers[(name.hash >> 16) as usize % Self::WRITERS];
         let _guard = writer.lock().unwrap_or_else(PoisonError::into_inner);
@@ -264,8 +275,8 @@ impl Table {
                 continue;
             }
             self.forget(since);
-            // The debt by which it was chosen gives way to that of a full bucket, or
-            // somebody charged it meanwhile.
+            // Swap the debt that was seen for that of a full bucket. If this fails, another thread charged
+            // the key in the meantime.
             let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
             let emptied = line.debt.compare_exchange(debt, start, done, found);
             if emptied.is_err() && !sync::planted(Bug::DebtUnseen) {
@@ -283,8 +294,8 @@ impl Table {
         }
     }
 
-    /// A free slot in the emptier of the key's groups, or one whose key is full, of a few the
-    /// one that has been for the longest; or when the first is.
+    /// Returns a free slot in one of the key's groups, or else a slot whose key is full: of a few, the one that
+    /// has been full for the longest. If there is none, returns when the first one will be.
     fn victim(
         &self,
         name: &Spelled<'_>,
@@ -293,7 +304,7 @@ impl Table {
     ) -> (Option<Victim<'_>>, Option<Tick>) {
         let homes = self.homes(name.hash);
         let free = homes.map(|group| group.tags.candidates(0).count());
-        // The first is searched first: the second one is for when that fills up.
+        // Searches begin in the first group, so the second is used only when the first fills up.
         let crowded = free[0] < Self::SPARE && free[1] > free[0];
         let order = match crowded {
             true => [homes[1], homes[0]],

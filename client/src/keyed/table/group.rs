@@ -1,4 +1,4 @@
-//! Slots side by side, and where among them a key stands.
+//! A group of slots, and a key's preferred place in it.
 
 use super::super::name::Name;
 use super::super::tags::Tags;
@@ -7,7 +7,7 @@ use super::line::{BUSY, Found, Line, READY};
 use crate::sync::{self, Ordering};
 use aliquot_core::unit::Tick;
 
-/// Where a key may stand: so many slots, and what tells them apart.
+/// The slots that a key may have in one group, and their tags.
 #[derive(Debug)]
 pub(in super::super) struct Group {
     pub(super) tags: Tags,
@@ -17,8 +17,8 @@ pub(in super::super) struct Group {
 const _: () = assert!(!sync::PLAIN || size_of::<Group>() == 33 * 64);
 
 impl Group {
-    /// So many lines side by side a key likes best, round and round from one of them. Ten of eleven keys find room in eight of them when a
-    /// table fills up, and three of four in the first two.
+    /// Number of adjacent lines that a key prefers, beginning at one of them and wrapping around. When a
+    /// table is full, ten of eleven keys are in these eight lines, and three of four in the first two.
     const LIKED: usize = if sync::PLAIN { 8 } else { 4 };
     const FETCHED: usize = 2;
 
@@ -29,19 +29,20 @@ impl Group {
         }
     }
 
-    /// The place that a key likes best.
+    /// Returns the place that a key prefers most.
     #[inline(always)]
     const fn first(hash: u64) -> usize {
         (hash >> 16) as usize % Tags::GROUP
     }
 
-    /// The first of those side by side that it likes.
+    /// Returns the first of the adjacent lines that a key prefers.
     #[inline(always)]
     const fn liked(hash: u64) -> usize {
         Self::first(hash) / Self::LIKED * Self::LIKED
     }
 
-    /// Has all that a search of a key which is at home here will most likely read fetched: where memory is near.
+    /// Fetches all lines that a search in a key's first group will most likely read. For tables that fit a
+    /// cache.
     #[inline(always)]
     pub(super) fn fetch_liked(&self, hash: u64) {
         self.tags.fetch();
@@ -51,7 +52,8 @@ impl Group {
         }
     }
 
-    /// The same where memory is far: there it costs more to fetch lines in vain than to wait for one, now and then.
+    /// Fetches fewer lines. For tables that do not fit a cache, where fetching lines for nothing costs more
+    /// than waiting for one now and then.
     #[inline(always)]
     pub(super) fn fetch_first(&self, hash: u64) {
         self.tags.fetch();
@@ -61,26 +63,27 @@ impl Group {
         }
     }
 
-    /// Has what says where a key stands here fetched.
+    /// Fetches the tags of the group.
     #[inline(always)]
     pub(in super::super) fn fetch_tags(&self) {
         self.tags.fetch();
     }
 
-    /// The place that a key which is at home here most likely has: of twenty keys, nineteen have it.
+    /// Returns the likely place of a key whose first group this is: right for nineteen of twenty keys.
     #[inline(always)]
     pub(super) fn likely(&self, hash: u64) -> usize {
         self.tags.likely(Self::first(hash), Tags::tag(hash))
     }
 
-    /// The first slot whose tag is a key's.
+    /// Returns the first slot with a key's tag.
     #[inline(always)]
     pub(super) fn named(&self, hash: u64) -> Option<&Line> {
         let mut named = self.tags.candidates(Tags::tag(hash));
         named.next().map(|place| &self.lines[place])
     }
 
-    /// A slot that is nobody's: of those that a key of this hash likes, or else in its part.
+    /// Returns a slot without an owner: one that a key of this hash prefers, or else one in its half, or else
+    /// any.
     pub(super) fn free(&self, hash: u64) -> Option<Victim<'_>> {
         let free = self.tags.candidates(0);
         let (liked, first) = (Self::liked(hash), Self::first(hash));
@@ -100,7 +103,7 @@ impl Group {
         nobodys.next()
     }
 
-    /// A key's slot, looked for in that place.
+    /// Looks for a key in its likely place only.
     #[inline(always)]
     pub(in super::super) fn find_at_once<const W: usize>(
         &self,

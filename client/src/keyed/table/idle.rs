@@ -1,11 +1,11 @@
-//! Keys that are forgotten before anybody needs their room.
+//! Forgets keys before their room is needed.
 
 use super::line::{Found, READY, class_of, vacated};
 use super::{Group, Limits, Table};
 use crate::sync::Ordering;
 
 impl Table {
-    /// Frees the slots of which `idle` says since when they are full.
+    /// Frees the slots whose keys are full by the limits `idle`, and returns their number.
     pub(in super::super) fn free_if(&self, idle: &impl Limits) -> usize {
         self.groups
             .iter()
@@ -13,7 +13,8 @@ impl Table {
             .sum()
     }
 
-    /// The same in one group, the next one at each call: in as many calls as there are groups, all of them.
+    /// Does the same in one group, the next one at each call, so that as many calls as there are groups look
+    /// at all of them.
     pub(in super::super) fn sweep(&self, idle: &impl Limits) {
         let at = self.swept.fetch_add(1, Ordering::Relaxed) as usize % self.groups.len();
         self.free_in(&self.groups[at], idle);

@@ -1,4 +1,4 @@
-//! One key's slot.
+//! The slot of one key.
 
 use super::super::name::{Name, Spelled, WORDS};
 use super::super::near::fetch;
@@ -10,7 +10,7 @@ pub(super) const BUSY: u64 = 2;
 const LABEL: u64 = 0xff_ffff & !3;
 const VERSION: u64 = 1 << 24;
 
-/// A slot.
+/// A slot: one cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(in super::super) struct Line {
@@ -21,24 +21,24 @@ pub(in super::super) struct Line {
 
 const _: () = assert!(!sync::PLAIN || size_of::<Line>() == 64);
 
-/// What says of a slot that it is nobody's, after it was this owner's.
+/// Returns the owner word of a slot without an owner, after this owner.
 pub(super) const fn vacated(owner: u64) -> u64 {
     (owner & !(VERSION - 1)).wrapping_add(VERSION)
 }
 
-/// A slot, and whose it was when it was found.
+/// A slot, and its owner when it was found.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Found<'a> {
     pub(super) line: &'a Line,
     pub(super) owner: u64,
 }
 
-/// Why a charge was not made.
+/// Reason why a charge was not made.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) enum No {
-    /// Somebody else charged the key: it now owes this.
+    /// Another thread charged the key: its word is now this one.
     Changed(u64),
-    /// The slot is another key's by now.
+    /// The slot belongs to another key by now.
     Lost,
 }
 
@@ -56,7 +56,8 @@ impl Line {
         fetch(&self.debt);
     }
 
-    /// Makes a slot busy that was seen to be an owner's, or free. Whether nobody else changed it first.
+    /// Makes a slot busy that was seen with this owner, or free. Returns false if another thread changed the
+    /// owner first.
     pub(super) fn make_busy(&self, owner: u64) -> bool {
         let busy = (owner & !READY) | BUSY;
         let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
@@ -64,7 +65,7 @@ impl Line {
         made.is_ok()
     }
 
-    /// Whose the slot is, once that is decided.
+    /// Returns the owner of the slot, after any change in progress.
     #[inline]
     fn settled(&self) -> u64 {
         loop {
@@ -72,12 +73,12 @@ impl Line {
             if owner & BUSY == 0 {
                 return owner;
             }
-            // Two or three stores, or the decision to leave it alone.
+            // A change takes two or three stores.
             sync::spin();
         }
     }
 
-    /// The slot, if it is this key's.
+    /// Returns the slot if it belongs to this key.
     pub(super) fn found(&self, name: &Spelled<'_>) -> Option<Found<'_>> {
         loop {
             let owner = self.settled();
@@ -92,8 +93,8 @@ impl Line {
         }
     }
 
-    /// The same at the first look: `None`, too, while somebody changes whose it is. That the words are all of one key is seen
-    /// by the owner, which whoever charges looks at again.
+    /// Returns the slot if it belongs to this key, at first sight: `None` also while another thread changes
+    /// the owner. The words may be torn; the charge reads the owner again, and sees it.
     #[inline(always)]
     pub(in super::super) fn found_at_once<const W: usize>(
         &self,
@@ -104,7 +105,7 @@ impl Line {
         so.then_some(Found { line: self, owner })
     }
 
-    /// Whether these are the key's words. All are looked at: one comparison that is always the same.
+    /// Returns true if the slot holds these words. Compares all of them, so that the branch is predictable.
     #[inline(always)]
     fn says(&self, words: &[u64]) -> bool {
         let words = self.key.iter().zip(words);
@@ -114,9 +115,9 @@ impl Line {
         differ == 0
     }
 
-    /// Writes a key down. Whoever made the slot busy.
+    /// Writes a key. Only for the thread that made the slot busy.
     pub(super) fn write(&self, name: &Spelled<'_>) {
-        // Who reads any of these sees that the slot is busy.
+        // A thread that reads any of these stores then sees that the slot is busy.
         fence(Ordering::Release);
         for (to, from) in self.key.iter().zip(name.words) {
             to.store(*from, Ordering::Relaxed);
@@ -125,19 +126,21 @@ impl Line {
 }
 
 impl Found<'_> {
-    /// What is owed, and perhaps how much of it is charged later.
+    /// Returns the word: the debt, and how much of it is deferred.
     #[inline(always)]
     pub(in super::super) fn word(&self) -> u64 {
         self.line.debt.load(Ordering::Acquire)
     }
 
-    /// Which slot it is, and whose: no other key ever has the same of both, nor this one when it comes again.
+    /// Returns the address of the slot and its owner word. No other key ever has the same pair, nor has this
+    /// key after it was forgotten.
     pub(in super::super) fn identity(&self) -> (usize, u64) {
         (std::ptr::from_ref(self.line).addr(), self.owner)
     }
 
-    /// Changes the debt to what `lower` says, from and to what is answered, while nobody can take the slot away: what one key puts back
-    /// must never be another's. `None` if somebody else has a hold of the slot, or it is another key's by now.
+    /// Changes the debt to what `lower` returns, while no thread can take the slot away, and returns the debt
+    /// before and after. A refund of one key must never go to another. `None` if another thread holds the
+    /// slot, or if it belongs to another key by now.
     pub(super) fn hold(&self, lower: &mut impl FnMut(u64) -> u64) -> Option<(u64, u64)> {
         let (line, owner) = (self.line, self.owner);
         if !line.make_busy(owner) {
@@ -156,7 +159,7 @@ impl Found<'_> {
         Some(lowered)
     }
 
-    /// The word after what was deferred of it was charged, if nobody else has a hold of the slot.
+    /// Charges the deferred tokens, unless another thread holds the slot, and returns the word.
     pub(in super::super) fn settled(&self, limits: &impl Limits) -> u64 {
         let (word, class) = (self.word(), class_of(self.owner));
         if limits.charged(class, word).is_none() {
@@ -166,14 +169,14 @@ impl Found<'_> {
         self.hold(&mut charge).map_or(word, |(_, charged)| charged)
     }
 
-    /// Whether the slot is still that key's, and so was whatever was read of it.
+    /// Returns true if the slot still belongs to the key. What was read from it before is then the key's.
     #[inline(always)]
     pub(in super::super) fn is_still(&self) -> bool {
         fence(Ordering::Acquire);
         self.line.settled() == self.owner
     }
 
-    /// Changes the debt from `debt` to `next`, if it and the key are still the same.
+    /// Changes the word from `debt` to `next`, if it and the owner are unchanged.
     #[inline(always)]
     pub(in super::super) fn charge(&self, debt: u64, next: u64) -> Result<(), No> {
         let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
@@ -184,19 +187,20 @@ impl Found<'_> {
                 false => Err(No::Lost),
             };
         }
-        // What was read before the swap is this key's if the slot still is: whoever takes it away swaps the debt as well before
-        // another key is written, so that its swap came after this one, and these words after that.
+        // If the owner is unchanged, what was read before the swap was this key's: a thread that takes the
+        // slot away swaps the debt before it writes another key, so its swap came after this one, and the
+        // other key's words after that.
         let same = self.line.owner.load(Ordering::Acquire) == self.owner;
         if same || self.is_still() || sync::planted(Bug::OwnerUnseen) {
             return Ok(());
         }
-        // Another key's now. It keeps the charge: whether the word still is what was
-        // written here, nobody knows; it may be the very charge of the other key.
+        // Another key has the slot now, and keeps this charge. The charge cannot be undone: the word may be
+        // as it was written here, or be the same by a charge of the other key.
         Err(No::Lost)
     }
 }
 
-/// The class that an owner is of.
+/// Returns the class in an owner word.
 pub(super) const fn class_of(owner: u64) -> u16 {
     (owner >> 8) as u16
 }
