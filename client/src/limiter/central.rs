@@ -1,4 +1,4 @@
-//! Asking the home of a budget that is kept in one piece.
+//! Decisions of the home node of a budget in central mode.
 
 use super::Limiter;
 use crate::breaker::Try;
@@ -16,18 +16,18 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 impl Limiter {
-    /// How long an answer is waited for: a node that asks the home in vain says so before.
+    /// Maximum wait for an answer. A node that cannot reach the home node says so earlier.
     const ANSWER_WAIT: Duration = Duration::from_millis(700);
 
-    /// A question that was void is asked again so often within that: the home
-    /// has moved, or the lease ended that it was asked under.
+    /// Number of times that a question is asked if its outcome is void: the home node moved, or the lease
+    /// ended that it was asked under.
     const TRIES: usize = 3;
 
-    /// The home that was moved to may learn of it later than others.
+    /// Pause before the next try: a new home node may learn of its role later than others.
     const MOVED_WAIT: Duration = Duration::from_millis(10);
 
-    /// Whether the home is to be asked after this refusal, and for what: nothing
-    /// is held here, or the budget is kept in one piece there.
+    /// Returns the kind to ask the home node for after this refusal, if it is to be asked: nothing is held
+    /// here, or the budget is in central mode.
     pub(super) fn asks(&self, no: No) -> Option<Kind> {
         let short = matches!(
             no,
@@ -38,12 +38,13 @@ impl Limiter {
         (short && elsewhere && slot.mark == Mark::Leased).then_some(slot.kind)
     }
 
-    /// Whether who asks once asks the home after this refusal: the budget is kept in one piece there.
+    /// Returns true if a caller that asks once asks the home node after this refusal: the budget is in
+    /// central mode.
     pub(super) fn is_asked_for(&self, no: No) -> bool {
         self.gate.home.is_gathered() && self.asks(no).is_some()
     }
 
-    /// Whether a layer has to wait for a node before it knows of `n`: for its first answers, or for a home's.
+    /// Returns true if a layer has to wait for a node before it can decide on `n` tokens.
     pub(crate) fn needs_a_node(&self, n: u64, now: Tick) -> bool {
         if self.own.is_some() || self.gate.switch.lets_through() {
             return false;
@@ -64,8 +65,8 @@ impl Limiter {
         self.handle.shared.cold_wait.max(Self::CENTRAL_WAIT)
     }
 
-    /// Refuses at once what a caller has just waited for in vain, so that a flood against a spent quota does not wait
-    /// each time: of all callers, one a second waits again.
+    /// Refuses at once what another caller has just waited for in vain, so that a flood against a spent quota
+    /// does not wait each time. One caller a second waits again.
     pub(super) fn probe(&self, n: u64, no: No) -> Result<(), Refused> {
         let hushed = (no == No::Quota).then(|| {
             let wait = u64::try_from(self.once_within().as_nanos()).unwrap_or(u64::MAX);
@@ -97,7 +98,8 @@ impl Limiter {
         outcome
     }
 
-    /// Asks once, for a caller who takes no for an answer. `None` where the mode lets them through meanwhile, which is not counted yet.
+    /// Asks the home node once. `None` if the mode changed and admits the request in the meantime; that is
+    /// not counted yet.
     pub(super) async fn check_at_home(&self, n: u64, no: No) -> Result<Option<Grant>, Refused> {
         let Some(kind) = self.asks(no) else {
             return Err(self.refuse(n, no));
@@ -119,7 +121,8 @@ impl Limiter {
         outcome.map(Some).map_err(|refused| self.deny(n, refused))
     }
 
-    /// Asks for as long as the answer is what holds: `None`, and the question is given up, as soon as the mode is another.
+    /// Asks for as long as the mode is [`Mode::Enforce`]. Gives the question up and returns `None` as soon as
+    /// it is not.
     pub(super) async fn ask_while_enforced(
         &self,
         kind: Kind,
@@ -142,10 +145,10 @@ impl Limiter {
         }
     }
 
-    /// Asks until something is known of it, and not for too long. Nothing is
-    /// counted; dropped, the question is given up. Where questions had no answer lately, nobody waits for another but the one who tries.
+    /// Asks until the outcome is known, for at most [`Self::ANSWER_WAIT`]. Counts nothing. Dropping the
+    /// future gives the question up. While the breaker is open only its trial asks.
     async fn ask(&self, kind: Kind, n: u64, manner: Manner) -> Result<Grant, Refused> {
-        // Nothing is no question.
+        // A question needs a cost.
         let cost = NonZeroU64::new(n).ok_or(Refused::of(No::Empty))?;
         let shared = &self.handle.shared;
         let trial = shared.breaker.try_now().map_err(|open| Refused {
@@ -163,7 +166,7 @@ impl Limiter {
         tokio::select! {
             biased;
             answered = asked => {
-                // That nobody could decide says nothing of those who are asked next.
+                // A node that could not decide says nothing about the next one, so the trial has no result.
                 let decided = !matches!(&answered, Err(refused) if refused.reason == Reason::Undecided);
                 if let Some(trial) = trial.of.take().filter(|_| decided) {
                     trial.success();
@@ -179,14 +182,14 @@ impl Limiter {
         }
     }
 
-    /// Asks first for what is owed there, since it was settled for more than it was let through for.
+    /// Asks first for what this process owes to the home node, because requests settled above their estimate.
     async fn pay(&self, kind: Kind, n: u64, manner: Manner) -> Result<(), Refused> {
         if kind != Kind::Rate {
             return Ok(());
         }
         while let Some(debt) = self.gate.home.debt(n) {
             if let Some(cost) = NonZeroU64::new(debt.tokens()) {
-                // Who asks for anything waits for that.
+                // Any later cost waits for the debt, so the refusal counts from a cost of 1.
                 self.put(kind, cost, manner, 1).await?;
             }
             debt.paid();
@@ -194,7 +197,8 @@ impl Limiter {
         Ok(())
     }
 
-    /// Puts the question until something is known of it. Where it is refused for now, so is what costs `least` or more.
+    /// Asks up to [`Self::TRIES`] times, until the outcome is known. If the budget is spent, remembers that
+    /// costs of `least` and more are refused.
     async fn put(
         &self,
         kind: Kind,
@@ -206,7 +210,7 @@ impl Limiter {
         for _ in 0..Self::TRIES {
             match central::ask(shared, &self.gate, kind, cost, manner).await {
                 Answer::Admitted(grant) => return Ok(grant),
-                // It is between two nodes, or two leases.
+                // The session is between two nodes, or two leases.
                 Answer::NoLease => return Err(Refused::undecided()),
                 Answer::Refused {
                     reason,
@@ -226,8 +230,9 @@ impl Limiter {
         Err(Refused::undecided())
     }
 
-    /// What a home let through cost so much more: it is asked for before anything else is asked of that home, or taken
-    /// here, if the budget is dealt by now. `false`, and nothing is owed, of other kinds than rates.
+    /// Charges `n` tokens that a request granted by the home node cost beyond its estimate. They are taken
+    /// here if the budget is dealt by now; otherwise the home node is asked for them before anything else.
+    /// Returns false, and owes nothing, for kinds other than rates.
     pub(super) fn owe_at_home(&self, n: u64, now: Tick) -> bool {
         let (cell, home) = (&self.gate.cell, &self.gate.home);
         let slot = cell.view(now).slot;
@@ -237,7 +242,7 @@ impl Limiter {
         let dealt = !home.is_gathered() && slot.burst > 0;
         let lease = &self.handle.shared.lease.0;
         let here = Taken::owing(cell.era(), now);
-        // A part that owes something already can owe more.
+        // A part that owes tokens already can owe more.
         let holds = || {
             let would = cell.would(Ask::Tokens(0), now, lease);
             matches!(would, Ok(()) | Err(No::NotYet(_)))
@@ -248,7 +253,7 @@ impl Limiter {
         true
     }
 
-    /// What became of who asked once.
+    /// Returns the admission of a caller that asked once.
     pub(super) fn checked(&self, n: u64, grant: Option<Grant>) -> Admission {
         match grant {
             Some(grant) => self.admitted(n, &grant),
@@ -256,7 +261,7 @@ impl Limiter {
         }
     }
 
-    /// What the home let through.
+    /// Returns the admission that the home node granted.
     pub(super) fn admitted(&self, n: u64, grant: &Grant) -> Admission {
         self.gate.tally.admitted(n);
         Admission {
@@ -267,7 +272,7 @@ impl Limiter {
         }
     }
 
-    /// The permit that the home has booked.
+    /// Returns the permit that the home node has booked.
     pub(super) fn permitted(&self, grant: Grant) -> Result<Permit, Refused> {
         let (asked_at, heard_at) = (grant.asked_at, grant.heard_at);
         let booking = grant.booking.ok_or(Refused::undecided())?;
@@ -281,15 +286,15 @@ impl Limiter {
     }
 }
 
-/// Leave to ask, while it is not known what became of it.
+/// The breaker's leave to ask, until the outcome is known.
 struct Trial<'a> {
     shared: &'a Shared,
     of: Option<Try>,
 }
 
 impl Drop for Trial<'_> {
-    /// Whoever asked has gone, and how long they would have waited says nothing of the node: they may be in a hurry. That
-    /// nobody was answered for as long as an answer is waited for does.
+    /// The caller gave up. Its patience says nothing about the node, so this counts as a failure only if the
+    /// client has heard no answer at all for as long as it waits for one.
     fn drop(&mut self) {
         let Some(trial) = self.of.take() else { return };
         let silent = self.shared.silence.lasted(self.shared.clock.now());
@@ -299,7 +304,7 @@ impl Drop for Trial<'_> {
     }
 }
 
-/// What is missing where nothing is there.
+/// Returns the reason for a lack of tokens of this kind.
 const fn short_of(kind: Kind) -> Reason {
     match kind {
         Kind::Rate => Reason::Throttled,

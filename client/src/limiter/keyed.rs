@@ -1,4 +1,4 @@
-//! What a key of a store holds, said as of a limiter.
+//! The state of a key in a store, as that of a limiter.
 
 use super::{Snapshot, Standing};
 use crate::keyed::Keyed;
@@ -6,7 +6,7 @@ use aliquot_core::share::Kind;
 use aliquot_core::unit::{Span, Tick};
 
 impl Keyed {
-    /// What a key of class 0 holds; all there can be if it is not remembered. Nothing is taken.
+    /// Returns the state of a key of class 0; a full bucket if the key is not remembered. Takes nothing.
     #[must_use]
     pub fn peek_at(&self, key: &str, now: Tick) -> Snapshot {
         let held = self.held_at(key, now);

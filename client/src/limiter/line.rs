@@ -1,4 +1,4 @@
-//! Waiting: first come, first served.
+//! Waiting in line: first come, first served.
 
 use super::Limiter;
 use crate::cell::{Mark, No};
@@ -14,7 +14,7 @@ use std::time::Duration;
 #[cfg(test)]
 mod tests;
 
-/// How somebody waits.
+/// A caller's wait.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
     n: u64,
@@ -23,22 +23,22 @@ struct Wait {
     manner: Manner,
 }
 
-/// What the home said last, to whoever is first in line.
+/// The last answer of the home node to the first caller in line.
 #[derive(Clone, Copy, Debug)]
 struct Said {
     refused: Refused,
-    /// When it may be asked again; `None` if it need not be.
+    /// When to ask again; `None` if asking again does not help.
     again: Option<Tick>,
-    /// Since when it has not even decided.
+    /// Start of the time in which the home node has not decided at all.
     trouble: Option<Tick>,
 }
 
 impl Limiter {
-    /// How long [`Limiter::acquire`] waits for capacity that only a node can
-    /// bring: several leaders' rounds.
+    /// Maximum time that [`Limiter::acquire`] waits for capacity that only a node can bring: several rounds
+    /// of the leader.
     const SHARE_WAIT: Duration = Duration::from_secs(1);
 
-    /// How long a share is waited for by who asks for it once.
+    /// Maximum time that a caller which asks once waits for a share.
     pub(super) const CENTRAL_WAIT: Duration = Duration::from_millis(250);
 
     pub(super) async fn wait(
@@ -59,7 +59,7 @@ impl Limiter {
         self.wait_for_part(n, most, manner, local, remote).await
     }
 
-    /// Waits for `n` of what others deal, until `local` decides, or the home does.
+    /// Waits for `n` tokens of a leased limit, until `local` or the home node decides.
     pub(super) async fn wait_for_part<T>(
         &self,
         n: u64,
@@ -99,7 +99,7 @@ impl Limiter {
                 Some(most) => {
                     let too_long = self.handle.shared.clock.sleep(most);
                     tokio::select! {
-                        // Who is served just in time is served.
+                        // A caller that is served just in time counts as served.
                         biased;
                         outcome = in_line => outcome,
                         () = too_long => local(self.now()).map_err(|no| self.in_vain(no)),
@@ -138,14 +138,14 @@ impl Limiter {
         outcome.map_err(|refused| self.deny(1, refused))
     }
 
-    /// Waits for its turn, and then until `local` decides, or the home does.
+    /// Waits for its turn in line, and then until `local` or the home node decides.
     async fn stand_in_line<T>(
         &self,
         wait: Wait,
         local: impl Fn() -> Result<T, No>,
         remote: impl Fn(Grant) -> Result<T, Refused>,
     ) -> Result<T, Refused> {
-        // The line is never closed.
+        // The semaphore is never closed.
         let Ok(_turn) = self.gate.line.acquire().await else {
             return Err(Refused::of(No::Closed));
         };
@@ -182,7 +182,7 @@ impl Limiter {
         }
     }
 
-    /// Why who waited for long enough has nothing: where the home decides, it did not, so far.
+    /// Returns the refusal of a caller whose time is over. If the home node decides, it has not done so yet.
     fn in_vain(&self, no: No) -> Refused {
         match self.asks(no) {
             Some(_) => Refused::undecided(),
@@ -202,7 +202,7 @@ impl Limiter {
         }
     }
 
-    /// How long to wait before the home is asked again, or why not to.
+    /// Returns how long to wait before the home node is asked again, or the refusal if it is not asked again.
     fn nap_of_asker(&self, said: Option<Said>, wait: Wait) -> Result<Duration, Refused> {
         let Some(said) = said else {
             return Ok(Duration::ZERO);
@@ -211,26 +211,27 @@ impl Limiter {
         let Some(again) = said.again else {
             return Err(said.refused);
         };
-        // Of what is dealt to others a share may come; of what is kept none does.
+        // If the budget is dealt, a share may still arrive; in central mode none does.
         if wait.manner == Manner::Once && gathered {
             return Err(said.refused);
         }
         let own = match said.refused.reason {
-            // Time makes it, and it is saved up for who waits.
+            // Time makes the tokens, and the home node saves them up for a caller that waits.
             Reason::Throttled if gathered => Duration::MAX,
             _ => Self::SHARE_WAIT,
         };
         let since = said.trouble.unwrap_or(self.since(No::Empty, wait));
         let rest = self.rest(own, since, wait);
         let nap = Duration::from_nanos(again.since(now).nanos());
-        // What is kept in one piece comes from its home alone; of what is dealt, a share may come before.
+        // In central mode only the home node can serve this caller, so its next answer must come in time.
+        // Otherwise a share may arrive earlier.
         match rest.is_zero() || (gathered && nap > rest) {
             true => Err(said.refused),
             false => Ok(nap.min(rest)),
         }
     }
 
-    /// How long to wait for what the machine may bring, or why not to.
+    /// Returns how long to wait for what the session may bring, or the refusal if waiting does not help.
     fn nap_of_waiter(&self, no: No, wait: Wait) -> Result<Duration, Refused> {
         if self.is_beyond(wait.n) {
             return Err(Refused::of(No::ExceedsBurst));
@@ -248,7 +249,7 @@ impl Limiter {
         }
     }
 
-    /// What is left of `own` since then, and of what the caller allows in all.
+    /// Returns what is left of `own`, counted from `since`, and of the time that the caller allows in all.
     fn rest(&self, own: Duration, since: Tick, wait: Wait) -> Duration {
         let now = self.now();
         let waited = |since: Tick| Duration::from_nanos(now.since(since).nanos());
@@ -259,28 +260,29 @@ impl Limiter {
         most.map_or(own, |most| own.min(most))
     }
 
-    /// Since when it counts what is waited for that time alone does not bring: not while the line stood for that.
+    /// Returns the time from which a wait counts for capacity that time alone does not bring. The time in
+    /// which the line waited for tokens to be made does not count.
     fn since(&self, no: No, wait: Wait) -> Tick {
         match no {
-            // It is the same for all, whenever they came.
+            // The end of a lease is the same for all callers, whenever they came.
             No::Lapsed => self.handle.shared.lapsed_at().unwrap_or(wait.began),
             No::Cold | No::Empty => wait.began.max(self.gate.short_since()),
             _ => wait.began,
         }
     }
 
-    /// How long a caller waits in all for what is refused so; `None` where
-    /// waiting does not help.
+    /// Returns how long a caller waits in all after such a refusal; `None` if waiting does not help.
     fn patience(&self, no: No) -> Option<Duration> {
         Some(match no {
             No::Cold => self.handle.shared.cold_wait,
             No::NotYet(Some(_)) | No::Aged => Duration::MAX,
-            // Somebody releases one, if there are any.
+            // Another caller will release a permit.
             No::Permits if self.own.is_some() => Duration::MAX,
             No::Empty | No::Quota | No::Permits => Self::SHARE_WAIT,
-            // A greater part may be gathered, but not beyond what nobody shares.
+            // A larger part may be gathered. A limit that is not leased has no other parts.
             No::ExceedsBurst if self.is_leased() => Self::SHARE_WAIT,
-            // The session may be on its way to another node. Where that takes longer, nobody begins to wait.
+            // The session may be changing nodes. If that takes longer than a second, no caller begins to
+            // wait.
             No::Lapsed => {
                 let since = self.handle.shared.lapsed_at().unwrap_or(self.now());
                 let left = Self::SHARE_WAIT > Duration::from_nanos(self.now().since(since).nanos());
@@ -290,7 +292,7 @@ impl Limiter {
         })
     }
 
-    /// Whether `n` is more than all clients together may have at once.
+    /// Returns true if `n` is more than all clients together may have at once.
     fn is_beyond(&self, n: u64) -> bool {
         self.gate.home.is_beyond(n) && self.is_leased()
     }
@@ -299,7 +301,7 @@ impl Limiter {
         self.gate.cell.view(Tick::from_nanos(0)).slot.mark == Mark::Leased
     }
 
-    /// Why `n` cannot be had within `most`, given who waits already.
+    /// Returns the refusal if `n` tokens cannot be there within `most`, given the callers that wait already.
     fn too_late(&self, n: u64, now: Tick, most: Option<Duration>) -> Option<No> {
         let view = self.gate.cell.view(now);
         let most = Span::from_nanos(u64::try_from(most?.as_nanos()).ok()?);

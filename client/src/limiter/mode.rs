@@ -1,4 +1,4 @@
-//! What an operator says over a limiter's head.
+//! The mode of a limiter, set by an operator.
 
 use super::Limiter;
 use crate::cell::No;
@@ -8,15 +8,16 @@ use crate::switch::{Mode, Overruled};
 use aliquot_core::unit::{PeriodId, Tick};
 
 impl Limiter {
-    /// What holds: its client's mode where that is not to enforce, else its own.
+    /// Returns the mode in force: the client's unless that is [`Mode::Enforce`], else the limiter's own.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.gate.switch.mode()
     }
 
-    /// Another mode, for all who use the same key of the same client, and for all clones. A limit of this
-    /// process's own obeys at once. Of others the client's task sees to a freeze, and to its
-    /// end, as soon as it runs; the other modes hold at once.
+    /// Sets the mode of this key, for all limiters of the same key and client, and for all clones.
+    ///
+    /// A limit of this process obeys at once. For a leased limit, the client's task starts and ends a freeze
+    /// as soon as it runs; the other modes take effect at once.
     ///
     /// ```
     /// use aliquot_client::{Limit, Limiter, Mode};
@@ -39,14 +40,14 @@ impl Limiter {
         self.gate.changed();
     }
 
-    /// How often a mode had its way.
+    /// Returns the counts of the decisions that a mode changed.
     #[must_use]
     pub fn overruled(&self) -> Overruled {
         self.gate.switch.overruled()
     }
 
-    /// What becomes of a refusal: all but those that a caller earned by a mistake are let
-    /// through where the mode says so.
+    /// Applies the mode to a refusal: a dry run and a bypass admit it, unless the caller made a mistake or
+    /// the client is closed.
     pub(super) fn overrule(&self, n: u64, no: No, now: Tick) -> Result<Admission, No> {
         match (self.gate.switch.mode(), self.seen(no)) {
             (Mode::Freeze, _) | (Mode::Enforce, No::Frozen) => Err(self.froze()),
@@ -55,8 +56,8 @@ impl Limiter {
         }
     }
 
-    /// What a cell's refusal means: it is closed while all is frozen too, and a while longer, until the client's task sees that
-    /// it is not any more.
+    /// Converts a refusal of a cell. A cell is also closed during a freeze, and until the client's task sees
+    /// the end of it.
     pub(super) fn seen(&self, no: No) -> No {
         match no {
             No::Closed if !self.handle.shared.is_shut() => No::Frozen,
@@ -64,18 +65,18 @@ impl Limiter {
         }
     }
 
-    /// Whether a cell that is closed is so because all is frozen, or was a moment ago.
+    /// Returns true if the cell is closed because of a freeze that holds, or has just ended.
     pub(super) fn is_held_closed(&self) -> bool {
         self.gate.switch.is_frozen() || self.seen(No::Closed) == No::Frozen
     }
 
-    /// Counts one that is refused because all are.
+    /// Counts a request that a freeze refused.
     pub(super) fn froze(&self) -> No {
         self.gate.switch.froze();
         No::Frozen
     }
 
-    /// Lets through what would have been refused, or would have waited.
+    /// Admits a request that would have been refused or would have waited.
     pub(super) fn let_through(&self, n: u64, now: Tick) -> Admission {
         self.pass(n);
         Admission {
@@ -86,7 +87,8 @@ impl Limiter {
         }
     }
 
-    /// Counts what is let through: of a share, a dry run wants it and a bypass does not.
+    /// Counts a request that the mode admitted. For a leased limit, a dry run also counts it as demand, and a
+    /// bypass does not.
     pub(super) fn pass(&self, n: u64) {
         self.gate.switch.let_through(n);
         if self.own.is_none() && self.mode() == Mode::DryRun {
@@ -95,12 +97,12 @@ impl Limiter {
         }
     }
 
-    /// The same of what was to be taken for later.
+    /// Applies the mode to a refusal of tokens that were to be taken for later.
     pub(super) fn overrule_taking(&self, n: u64, no: No, now: Tick) -> Result<Taken, No> {
         self.overrule(n, no, now).map(|_| Taken::nothing(now))
     }
 
-    /// What a refusal would become; nothing is counted.
+    /// Returns what the mode would make of a refusal. Counts nothing.
     pub(super) fn would_overrule(&self, no: No) -> Result<(), No> {
         match (self.gate.switch.mode(), self.seen(no)) {
             (Mode::Freeze, _) => Err(No::Frozen),

@@ -1,4 +1,4 @@
-//! Limits of this process's own: no coordinator, no session, no lease.
+//! Limits of this process: no coordinator, no session, no lease.
 
 use super::{Limiter, Reservation};
 use crate::cell::book::Taken;
@@ -15,8 +15,8 @@ use aliquot_core::unit::{Scale, Span, Tick};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// Who changes a limit of this process's own. Deciders come here only when
-/// the word is full, once in some hours, or in the middle of a change.
+/// Changes a limit of this process. Decisions come here only when the word is full, once in some hours, or
+/// while the limit is being changed.
 #[derive(Debug)]
 pub(super) struct Own {
     state: Mutex<State>,
@@ -28,24 +28,28 @@ struct State {
     limit: Limit,
     burst: u64,
     scale: Scale,
-    /// A handle without batches was made.
+    /// Set once a handle without batches was made.
     unbatched: bool,
 }
 
 impl Limiter {
-    /// A limiter of this process's own, full at the start: `burst` tokens at once,
-    /// and what `limit` makes. It is decided by the [`CounterClock`](crate::CounterClock).
+    /// Makes a limiter of this process: a token bucket that holds `burst` tokens, starts full, and is
+    /// refilled by `limit`. It decides by the [`CounterClock`](crate::CounterClock).
     ///
-    /// Its contract is that of `golang.org/x/time/rate`: over any window of length
-    /// `t` it admits at most `burst + rate · t`; more than the burst is refused at once;
-    /// a rate of 0 leaves only the burst; [`Limit::UNLIMITED`] admits everything, even
-    /// with no burst; nothing is admitted unless the level is below zero. Where that
-    /// package is in doubt, this one makes no tokens: a clock that steps back pays no
-    /// instant twice.
+    /// Its contract is that of `golang.org/x/time/rate`:
+    ///
+    /// - Over any window of length `t` it admits at most `burst + rate · t` tokens.
+    /// - A cost above the burst is refused at once.
+    /// - A rate of 0 admits only the burst.
+    /// - [`Limit::UNLIMITED`] admits everything, even with a burst of 0.
+    /// - A request for 0 tokens is admitted unless the level is below zero.
+    ///
+    /// Where that package leaves a case open, this one makes no tokens: a clock that steps back does not pay
+    /// for an instant twice.
     ///
     /// # Errors
     ///
-    /// [`LimitError`], naming what is out of range.
+    /// [`LimitError`], which names the value that is out of range.
     ///
     /// ```
     /// use aliquot_client::{Limit, Limiter};
@@ -62,12 +66,11 @@ impl Limiter {
         Self::owned(limit.into(), burst, handle.clone())
     }
 
-    /// [`Limiter::local`] by another clock, such as a test's
-    /// [`ManualClock`](crate::ManualClock).
+    /// [`Limiter::local`] with another clock, such as a [`ManualClock`](crate::ManualClock) in a test.
     ///
     /// # Errors
     ///
-    /// [`LimitError`], naming what is out of range.
+    /// [`LimitError`], which names the value that is out of range.
     pub fn local_with(
         limit: impl Into<Limit>,
         burst: u64,
@@ -108,9 +111,11 @@ impl Limiter {
         })
     }
 
-    /// Permits of this process's own: at most `permits` in flight at each instant, each
-    /// until it is dropped. [`Limiter::set_burst`] changes how many, at once: who holds one
-    /// beyond a smaller number keeps it, and nobody gets another before they are fewer.
+    /// Makes a limiter of permits of this process: at most `permits` in flight at each instant, each until it
+    /// is dropped.
+    ///
+    /// [`Limiter::set_burst`] changes the number at once. If it is lowered, permits beyond it stay valid, and
+    /// no other is given out until enough of them are dropped.
     ///
     /// # Errors
     ///
@@ -130,7 +135,7 @@ impl Limiter {
         Self::local_permits_with(permits, Arc::new(HostClock))
     }
 
-    /// [`Limiter::local_permits`] by another clock.
+    /// [`Limiter::local_permits`] with another clock.
     ///
     /// # Errors
     ///
@@ -140,8 +145,8 @@ impl Limiter {
         Self::made(Limit::ZERO, permits, handle, Kind::Concurrency)
     }
 
-    /// Another rate from now on. The level stays, and what was promised for later is
-    /// promised for the same time. From no limit to one, it starts full.
+    /// Sets the rate from now on. The level stays the same, and reservations keep their times. From no limit
+    /// to a limit, the bucket starts full.
     ///
     /// # Errors
     ///
@@ -152,7 +157,7 @@ impl Limiter {
         self.amend(|| self.now(), |state| (limit, state.burst))
     }
 
-    /// [`Limiter::set_limit`] at a reading of the limiter's clock.
+    /// [`Limiter::set_limit`] at `now`, a reading of the limiter's clock.
     ///
     /// # Errors
     ///
@@ -163,8 +168,8 @@ impl Limiter {
         self.amend(|| now, |state| (limit, state.burst))
     }
 
-    /// Another burst from now on. A greater one arrives empty; a smaller one cuts off what
-    /// no longer fits.
+    /// Sets the burst from now on, or the number of permits. A higher burst adds empty room; a lower one cuts
+    /// off the tokens that no longer fit.
     ///
     /// # Errors
     ///
@@ -173,7 +178,7 @@ impl Limiter {
         self.amend(|| self.now(), |state| (state.limit, burst))
     }
 
-    /// [`Limiter::set_burst`] at a reading of the limiter's clock.
+    /// [`Limiter::set_burst`] at `now`, a reading of the limiter's clock.
     ///
     /// # Errors
     ///
@@ -182,7 +187,7 @@ impl Limiter {
         self.amend(|| now, |state| (state.limit, burst))
     }
 
-    /// Another rate and, if there is one, another burst: both or neither.
+    /// Sets the rate and, if given, the burst: both or neither.
     pub(crate) fn lead(
         &self,
         limit: Limit,
@@ -203,7 +208,7 @@ impl Limiter {
         }
     }
 
-    /// The clock is read when nobody else changes it: what is made by then is made at the old rate.
+    /// Reads the clock under the lock: what is made by then is made at the old rate.
     fn amend(
         &self,
         clock: impl Fn() -> Tick,
@@ -221,7 +226,7 @@ impl Limiter {
         }
         let now = clock();
         if was == Mark::Open {
-            // Without a limit nothing was taken: what comes then starts full.
+            // Without a limit nothing was taken, so the bucket starts full now.
             state.decider.amend(was, scale, share, now);
             state.decider.replace(share, now);
         }
@@ -230,20 +235,20 @@ impl Limiter {
         Ok(())
     }
 
-    /// The rate, if it is this process's own; of a leased limit see [`Limiter::peek`].
+    /// Returns the rate of a limit of this process; `None` for a leased limit, see [`Limiter::peek`].
     #[must_use]
     pub fn limit(&self) -> Option<Limit> {
         self.own.as_ref().map(|own| own.lock().limit)
     }
 
-    /// The tokens there are, with the part of one that is under way, and below zero
-    /// what later ones owe. Without a limit it is infinite.
+    /// Returns the number of tokens, with the fraction that is being made. Negative by what reservations owe;
+    /// infinite without a limit.
     #[must_use]
     pub fn tokens(&self) -> f64 {
         self.tokens_at(self.now())
     }
 
-    /// [`Limiter::tokens`] at a reading of the limiter's clock.
+    /// [`Limiter::tokens`] at `now`, a reading of the limiter's clock.
     #[must_use]
     pub fn tokens_at(&self, now: Tick) -> f64 {
         let view = self.gate.cell.view(now);
@@ -255,7 +260,7 @@ impl Limiter {
         level / view.scale.max(1) as f64 + self.gate.cell.coins() as f64
     }
 
-    /// Does what keeps a limit of one's own from deciding, and then asks again.
+    /// Removes what prevents a limit from deciding, and decides again.
     pub(super) fn mend_and<T>(
         &self,
         no: No,
@@ -263,7 +268,7 @@ impl Limiter {
         now: Tick,
         again: impl Fn() -> Result<T, No>,
     ) -> Result<T, No> {
-        /// Others may take some beforehand again in between, but seldom so often.
+        /// Other threads may refill their caches in between, but seldom this often.
         const TRIES: usize = 3;
         if let No::NotYet(_) = no {
             let mut answer = None;
@@ -287,9 +292,9 @@ impl Limiter {
             return Err(no);
         };
         match no {
-            // The base is far behind.
+            // The base of the word is far behind.
             No::Aged => own.renew(now),
-            // The fixed point is being changed: when that is done, so is this.
+            // The fixed point is being changed: wait for the end of the change.
             No::Cold => drop(own.lock()),
             no => return Err(no),
         }
@@ -317,7 +322,7 @@ impl Limiter {
             if wait.is_zero() {
                 break;
             }
-            // The place is given up either way.
+            // The place is given up in each case but the first.
             match self.mode() {
                 Mode::Enforce => {}
                 Mode::Freeze => return Err(self.refuse(n, self.froze())),
@@ -334,12 +339,12 @@ impl Limiter {
         if act_at > now {
             self.tell_waited(now, clock.now());
         }
-        // It is there until it is taken out here.
+        // It is taken out only here, so it is there.
         place.0.take().ok_or(Refused::of(No::Closed))
     }
 }
 
-/// A place in line, given up when whoever waits does.
+/// A place in line, given up when the waiting future is dropped.
 struct InLine(Option<Reservation>);
 
 impl Drop for InLine {
@@ -351,28 +356,28 @@ impl Drop for InLine {
 }
 
 impl Own {
-    /// The mode has changed.
+    /// Applies a changed mode.
     pub(super) fn switched(&self, now: Tick) {
         self.lock().decider.switched(now);
     }
 
-    /// Whether this is the first handle without batches.
+    /// Returns true at the first call: for the first handle without batches.
     pub(super) fn is_first_unbatched(&self) -> bool {
         !std::mem::replace(&mut self.lock().unbatched, true)
     }
 
-    /// Moves the base, if it is far behind.
+    /// Moves the base of the word, if it is far behind.
     pub(super) fn renew(&self, now: Tick) {
         self.lock().decider.cancel_overheld(now);
     }
 
-    /// None of what this guards is left half-done by a panic.
+    /// A panic leaves nothing under this lock half-done, so a poisoned lock is usable.
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Permits are counted one by one, and so must fit as they are.
+/// Fits a limit of this kind. Permits are counted one by one, so their number must fit unscaled.
 fn fit(kind: Kind, limit: Limit, burst: u64, now: Option<Scale>) -> Result<Fitted, LimitError> {
     let most = Fitted::BURST_FITS;
     match kind {

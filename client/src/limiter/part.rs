@@ -1,4 +1,4 @@
-//! What windows that follow a leased share ask of its limiter.
+//! The share of a leased limiter, for windows that follow it.
 
 use super::Limiter;
 use crate::cell::{Mark, No};
@@ -18,7 +18,8 @@ impl Limiter {
         Arc::clone(&self.handle.shared.clock)
     }
 
-    /// The part of the share that has been held for this long. `None` of a limit of this process's own.
+    /// Returns the part of the share that has been held for a whole `window`. `None` for a limit of this
+    /// process.
     pub(crate) fn follow(&self, window: Span) -> Option<Arc<Part>> {
         let parts = &self.gate.parts;
         self.own.is_none().then(|| {
@@ -28,9 +29,9 @@ impl Limiter {
         })
     }
 
-    /// Whether a share may be used at `now`.
+    /// Checks that the share may be used at `now`.
     pub(crate) fn may_use_at(&self, now: Tick) -> Result<(), Refused> {
-        // The cell learns of a freeze later, as of its end, and says in between that it is closed.
+        // The cell learns of a freeze and of its end later, and is closed in between.
         if self.gate.switch.is_frozen() {
             return Err(FROZEN);
         }
@@ -46,7 +47,7 @@ impl Limiter {
         Err(Refused::of(no))
     }
 
-    /// In how many nanoseconds the share makes a token, rounded up; at least one.
+    /// Returns the time in which the share makes a token, in nanoseconds, rounded up; at least one.
     pub(crate) fn token_every_at(&self, now: Tick) -> Result<u64, Refused> {
         self.may_use_at(now)?;
         let view = self.gate.cell.view(now);
@@ -59,8 +60,8 @@ impl Limiter {
         Ok(every.nanos().max(1))
     }
 
-    /// What becomes of what was wanted of the share by other means than its tokens: it is counted, and where it
-    /// was refused the mode has its say. `None` was let through, and nothing was taken for it.
+    /// Counts a decision that used the share without taking its tokens, and applies the mode to a refusal.
+    /// `None` if the mode admitted it; nothing was taken then.
     pub(crate) fn rule<T>(
         &self,
         n: u64,
@@ -85,7 +86,7 @@ impl Limiter {
         Ok(None)
     }
 
-    /// What would become of a refusal; nothing is counted.
+    /// Returns what the mode would make of a refusal. Counts nothing.
     pub(crate) fn would_rule(&self, refused: Refused) -> Result<(), Refused> {
         match self.mode() {
             Mode::Enforce => Err(refused),
@@ -97,7 +98,7 @@ impl Limiter {
         }
     }
 
-    /// Who waits for what the mode may change is told here that it did.
+    /// Notifies waiting callers that the mode may have changed.
     pub(crate) fn change(&self) -> &Notify {
         &self.gate.change
     }

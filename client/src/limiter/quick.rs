@@ -1,4 +1,4 @@
-//! The shortest way to a decision: with tokens that this thread took beforehand.
+//! The fast path of [`Limiter::try_acquire`]: the thread cache, cached refusals, and deferred charges.
 
 use super::Limiter;
 use crate::cell::purse::{Purse, Purses};
@@ -12,40 +12,48 @@ use aliquot_core::unit::{PeriodId, Span, Tick};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Whether threads may hold a few tokens of their own, and what a decision on those looks at.
+/// Thread caches: whether threads keep a few tokens of a key, and what a decision on them reads.
 ///
-/// A thread that decides often on one key, by [`Limiter::try_acquire`], takes up to 64 tokens at once, and up to 2,048 if
-/// 64 last it for less than 100 µs; in any case at most a 64th of the burst. Then it spends them without a compare-and-swap. They count toward the burst, so the
-/// envelope holds to the token, however long they are kept. What it costs: a thread that stops keeps
-/// at most that many tokens from others, for about a millisecond after those are refused, and then they
-/// are lost. Budgets with a burst below 128 are never dealt to threads.
+/// A thread that decides often on one key with [`Limiter::try_acquire`] takes up to 64 tokens at once, and up
+/// to 2,048 if 64 last for less than 100 µs; never more than a 64th of the burst. It then spends them without
+/// a compare-and-swap. Cached tokens count toward the burst, so no window admits more than the limit, however
+/// long they are kept. Limits with a burst below 128 are never cached.
 ///
-/// An admission with a thread's own tokens bears the tick at which these were taken together ([`Admission::asked_at`] and
-/// [`Admission::decided_at`]), which may be two milliseconds ago while the thread goes on deciding, and longer if it paused. That
-/// tick is the one at which the envelope counts it.
+/// The cost: a thread that stops deciding withholds at most that many tokens from other threads. About a
+/// millisecond after those are refused, the cached tokens are lost.
 ///
-/// Whether there are batches or not, who asks for one token again where that has just been refused may be refused by a clock that is late by a few
-/// milliseconds: one that a thread of this process writes down while refusals come in numbers, or the kernel's coarse one.
-/// Neither ever admits.
+/// An admission from the cache carries the tick at which its batch was taken ([`Admission::asked_at`] and
+/// [`Admission::decided_at`]). That may be two milliseconds ago while the thread goes on deciding, and longer
+/// if it paused. The limit counts the admission at that tick.
 ///
-/// A limiter with a clock of one's own ([`Limiter::local_with`],
-/// [`ClientBuilder::clock`](crate::ClientBuilder::clock)) has none: there everything is decided at that clock's reading.
+/// With any setting, a request for one token that follows a refusal of one token may be refused by a clock
+/// that is a few milliseconds late: one that a thread of this process writes down while refusals are
+/// frequent, or the kernel's coarse clock. Such a clock never admits.
+///
+/// A limiter with a clock of its own ([`Limiter::local_with`],
+/// [`ClientBuilder::clock`](crate::ClientBuilder::clock)) has no thread caches: each decision is made at a
+/// reading of that clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Batches {
-    /// None: each admission is a compare-and-swap on what all share, and no thread holds anything.
+    /// No thread caches: each admission is a compare-and-swap on the state that all threads share.
     ///
-    /// On a limit of the process's own of at least 960 tokens, a thread that is admitted more often than every 10 µs, with nobody else in
-    /// between, reads the clock for one token in sixteen. The fifteen after it are of what was there at that reading, which their
-    /// admissions bear, however long ago it is if the thread paused, and are charged as of the next reading that anybody makes, at the latest a tenth of a second later. Nothing is admitted that is not
-    /// there; until then the level may be up to so many tokens lower than that of a bucket that knew better.
+    /// On a limit of this process of at least 960 tokens, a thread that is admitted more often than every 10
+    /// µs, with no other thread in between, reads the clock for one token in sixteen. The fifteen tokens
+    /// after it are taken from what was there at that reading. Their admissions carry that reading, however
+    /// old it is if the thread paused. They are charged as of the next reading by any thread, at most a tenth
+    /// of a second later.
+    ///
+    /// This admits nothing that is not there. Until they are charged, the level may be lower by up to that
+    /// many tokens than in a bucket that is charged at once.
     Off,
-    /// Each decision on a leased limit reads a clock that the kernel advances, so that it outlives no lease,
-    /// whatever was frozen meanwhile. A limit of a process's own has no lease: it reads none.
+    /// Each decision on cached tokens of a leased limit reads a clock that the kernel advances. So the cache
+    /// does not outlive the lease, even if the process was stopped in between. A limit of this process has no
+    /// lease, and reads no clock.
     #[default]
     Strict,
-    /// The same for every 64th of a thread's own tokens; no decision on the others reads a clock. The session ends them with the
-    /// lease; a process that was frozen past it may admit with them before its session goes on: fewer than 64 tokens for each thread,
-    /// however many that holds.
+    /// As [`Batches::Strict`], but only every 64th cached token reads a clock. The session empties the caches
+    /// when the lease ends. A process that was stopped beyond its lease may admit from them before its
+    /// session runs again: fewer than 64 tokens per thread, however many the thread holds.
     Relaxed,
 }
 
@@ -61,7 +69,7 @@ mod streak;
 mod unwritten;
 
 impl Limiter {
-    /// The same limiter without batches for threads: see [`Batches::Off`].
+    /// Returns the same limiter without thread caches: see [`Batches::Off`].
     ///
     /// ```
     /// use aliquot_client::{Limit, Limiter};
@@ -79,7 +87,7 @@ impl Limiter {
         self
     }
 
-    /// Has what is charged later charged within a tenth of a second, though nobody decides any more.
+    /// Charges deferred tokens within a tenth of a second, even if no further decision is made.
     fn keep_charging(&self) {
         if !self
             .own
@@ -98,8 +106,8 @@ impl Limiter {
         }));
     }
 
-    /// Decides with what this thread holds, or was refused a moment ago: an answer, if that is all that it takes. Who was refused looks at
-    /// that first, and not at what it has: nothing.
+    /// Decides from what this thread knows: its cache, or its last refusal. `None` if that is not enough.
+    /// After a refusal the cached refusal is tried first, because the thread cache is empty.
     #[inline(always)]
     pub(super) fn at_once(&self, n: u64) -> Option<Result<Tick, Duration>> {
         let stamp = self.gate.switch.stamp();
@@ -117,7 +125,7 @@ impl Limiter {
         }
     }
 
-    /// Decides with what this thread holds: when that was taken from what all share.
+    /// Spends cached tokens of this thread. Returns the tick at which they were taken from the shared word.
     #[inline(always)]
     fn spend(&self, n: u64) -> Option<Tick> {
         let may_be_over = || self.handle.shared.lease.may_be_over();
@@ -128,8 +136,8 @@ impl Limiter {
         )
     }
 
-    /// How long to wait, if this thread was just refused, nothing has changed, and it was counted. What it goes by it read when it
-    /// was refused the long way, with the same modes, at the same word and the same reading of the time that is written down.
+    /// Repeats the last refusal of this thread, and returns its wait. Only if the modes, the word and the
+    /// written-down time are those of the refusal, and if the repetition is counted.
     #[inline(always)]
     fn refused_again(&self, stamp: u64, n: u64) -> Option<Duration> {
         let word = self.gate.cell.word();
@@ -143,7 +151,8 @@ impl Limiter {
         (counted || self.goes_on(stamp, word)).then(|| again::wait(stamp))
     }
 
-    /// Once in so many times: whether that holds as long as nothing changes, since somebody still writes the time down. Counts it then.
+    /// Cold path, once every 256 repetitions: checks that the time is still being written down. If so, counts
+    /// this refusal and keeps the cached refusal.
     #[cold]
     #[inline(never)]
     fn goes_on(&self, stamp: u64, word: u64) -> bool {
@@ -153,24 +162,27 @@ impl Limiter {
         }
         match self.count_again() {
             true => again::renew(stamp),
-            // Another thread counts in that purse by now: this one is counted, and the next goes the long way.
+            // Another thread counts in this thread cache by now: count this refusal, and send the next one
+            // the slow way.
             false => again::forget(stamp),
         }
         true
     }
 
-    /// Decides on what all threads share: by the short road if that will do. Whether the epoch is even or odd is told apart by going
-    /// one way or the other, which is guessed: to look its slot up by the word would make all that follows wait for the last swap.
+    /// Decides on the shared word, by the short path if possible. The parity of the epoch selects between two
+    /// copies of the code. The processor predicts such a branch, whereas a slot that is indexed by the word
+    /// would have to wait for the last swap.
     #[inline(never)]
     pub(super) fn take_and_fill(&self, n: u64) -> Result<Admission, Refused> {
-        // Who was refused last is most likely refused again.
+        // After a refusal another one is most likely, so skip the short path.
         if self.pace == Pace::Single && !again::is_of(self.gate.switch.stamp()) {
             let word = self.gate.cell.word();
             let taken = match word >> Word::DEBT_BITS & 1 {
                 0 => self.take_plainly::<false>(word, n),
                 _ => self.take_plainly::<true>(word, n),
             };
-            // Written down once, and not handed from one to the other: each reading of what was just written is waited for.
+            // Build the answer here: passing it on would mean to read again what was just written, and to
+            // wait for it.
             if let Some(now) = taken {
                 return Ok(Admission::at(n, now, PeriodId::new(0)));
             }
@@ -192,7 +204,7 @@ impl Limiter {
         Some(now)
     }
 
-    /// Refuses again what was just refused, or decides on what all threads share, however long that takes.
+    /// Repeats a refusal that still holds, or decides on the shared word by the full path.
     #[inline(never)]
     fn take_or_refuse(&self, n: u64) -> Result<Admission, Refused> {
         if self.pace == Pace::Exact {
@@ -205,7 +217,7 @@ impl Limiter {
         }
     }
 
-    /// The same for one token, which was refused by the word that is there now.
+    /// Decides on one token that the current word refused before.
     #[inline(never)]
     fn refuse_or_take(&self) -> Result<Admission, Refused> {
         let Some((wait, watched)) = self.still_dry() else {
@@ -217,11 +229,11 @@ impl Limiter {
         Err(throttled(wait))
     }
 
-    /// Decides on what all threads share, and takes some for this one. On its own, so that who is refused again does not make
-    /// room for it.
+    /// Decides on the shared word, and refills the thread cache. A function of its own, so that repeated
+    /// refusals need no stack space for it.
     #[inline(never)]
     fn take_from_word(&self, n: u64) -> Result<Admission, Refused> {
-        // Refused or not, its purse may be filled.
+        // The thread cache may hold tokens after this, whatever the answer.
         again::forget(self.gate.switch.stamp());
         let (now, taken) = match self.pace {
             Pace::Single => {
@@ -249,8 +261,8 @@ impl Limiter {
         Ok(Admission::at(n, now, period))
     }
 
-    /// How much longer one token is refused at least, if that is certain without a precise reading of the clock, and counted
-    /// then; and whether somebody is to be told.
+    /// Returns the remaining wait of a refusal that certainly still holds without a precise clock reading,
+    /// after counting it; and whether the refusal is watched.
     #[inline(always)]
     fn still_dry(&self) -> Option<(Span, bool)> {
         let cell = &self.gate.cell;
@@ -268,7 +280,7 @@ impl Limiter {
             return None;
         }
         let counted = self.count_again();
-        // By another handle of the key it may hold some, all the same.
+        // The thread may have cached tokens by another handle of the key.
         let holds = || cell.purse(sync::me()).coins_of(sync::me(), 1).is_some();
         if let (Some(noted), true, false) = (noted, counted, watched)
             && !holds()
@@ -278,7 +290,7 @@ impl Limiter {
         Some((wait, watched))
     }
 
-    /// After a refusal, once more if something that is in the way can be helped.
+    /// Decides again after a refusal, if what was in the way can be removed.
     #[cold]
     fn try_again(&self, no: No, n: u64, now: Tick) -> Result<PeriodId, No> {
         if let (No::NotYet(Some(wait)), 1) = (no, n)
@@ -295,7 +307,8 @@ impl Limiter {
         }
     }
 
-    /// Counts a refusal by a clock that may be late, and never early. Whether this thread may count more of them on its own.
+    /// Counts a refusal by a clock that may be late, and is never early. Returns true if this thread may
+    /// count repetitions by itself.
     #[inline(always)]
     fn count_again(&self) -> bool {
         if self.own.is_none() {
@@ -317,7 +330,7 @@ impl Limiter {
     }
 }
 
-/// Made where it is wanted, twice if need be: to copy it would take longer than all the rest.
+/// Built where it is needed, twice if necessary, because a copy would take longer than everything else.
 #[inline]
 const fn throttled(wait: Span) -> Refused {
     Refused {

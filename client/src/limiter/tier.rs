@@ -1,4 +1,4 @@
-//! A limiter among several limits.
+//! A limiter as one of several limits.
 
 use super::Limiter;
 use crate::cell::{Ask, No};
@@ -7,8 +7,7 @@ use crate::tier::{Slip, Tier};
 use aliquot_core::unit::{Span, Tick};
 
 impl Limiter {
-    /// What [`Limiter::try_acquire_at`] would answer; nothing is taken, and nothing is counted
-    /// as wanted.
+    /// Answers as [`Limiter::try_acquire_at`] would, but takes nothing and counts no demand.
     ///
     /// # Errors
     ///
@@ -17,7 +16,7 @@ impl Limiter {
         self.would(n, now, || Ok(()))
     }
 
-    /// What would be answered, if `first` has nothing against it.
+    /// Answers as a decision would, after the check `first`.
     fn would(&self, n: u64, now: Tick, first: impl Fn() -> Result<(), No>) -> Result<(), Refused> {
         let (cell, lease) = (&self.gate.cell, &self.handle.shared.lease.0);
         let would = || {
@@ -29,7 +28,7 @@ impl Limiter {
         would.map_err(Refused::of)
     }
 
-    /// [`Limiter::would_admit_at`] now.
+    /// Answers as [`Limiter::try_acquire`] would, but takes nothing and counts no demand.
     ///
     /// # Errors
     ///
@@ -38,8 +37,8 @@ impl Limiter {
         self.would_admit_at(n, self.now())
     }
 
-    /// Whether the right to what is leased is over by this limiter's own clock: who asks several limits at once may bring
-    /// another one's reading.
+    /// Checks the lease against this limiter's own clock, because a caller that asks several limits at once
+    /// may pass a reading of another clock.
     fn in_time(&self) -> Result<(), No> {
         match self.own {
             Some(_) => Ok(()),
@@ -50,7 +49,7 @@ impl Limiter {
         }
     }
 
-    /// What is missing to a full bucket, in tokens.
+    /// Returns the number of tokens that a full bucket would have more.
     pub(crate) fn missing_at(&self, now: Tick) -> f64 {
         let view = self.gate.cell.view(now);
         view.missing as f64 / view.scale.max(1) as f64

@@ -1,4 +1,4 @@
-//! What is said of a limiter that is watched.
+//! Figures of a watched limiter.
 
 use super::{Limiter, Standing};
 use crate::refused::Refused;
@@ -22,7 +22,7 @@ impl Standing {
         Self::Frozen,
     ];
 
-    /// The right in one word, as in metrics.
+    /// Returns the right as one word, as in metrics.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -41,15 +41,15 @@ impl Standing {
 }
 
 impl Limiter {
-    /// The same limiter, of which is counted what it admits and refuses, from now on, by this handle and its
-    /// clones. Of a leased limit that always is. Whoever watches it first gives it its name.
+    /// Counts admissions and refusals of this handle and its clones from now on. Leased limits are always
+    /// counted. The first watch gives the limiter its name.
     pub(crate) fn tapped(mut self, tap: &Arc<Tap>) -> Self {
         self.counts = true;
         self.gate.watch(tap);
         self
     }
 
-    /// Tells of a refusal, if somebody wants to know: of the first of each reason, and then of a sample.
+    /// Logs a refusal if the limiter is watched: the first of each reason, and then a sample.
     #[cold]
     pub(super) fn tell_refused(&self, n: u64, refused: Refused) {
         if let Some(tap) = self.gate.tap() {
@@ -57,12 +57,12 @@ impl Limiter {
         }
     }
 
-    /// Of a limiter that is used by another thing: what is refused is counted there, if it is not elsewhere.
+    /// Counts refusals for another part that uses this limiter. The first watch counts.
     pub(crate) fn tap(&self, tap: &Arc<Tap>) {
         self.gate.watch(tap);
     }
 
-    /// Tells of a wait that was served.
+    /// Records the wait of a caller that was served.
     pub(super) fn tell_waited(&self, since: Tick, until: Tick) {
         if !self.gate.switch.is_watched() {
             return;
@@ -76,7 +76,8 @@ impl Limiter {
         }
     }
 
-    /// All tokens admitted, refused and waited for, as far as they are counted: what a thread has spent of a batch is when that is filled again, or given up.
+    /// Returns the tokens admitted, refused and waited for, as far as they are counted. Tokens that a thread
+    /// spent from its cache are counted when the cache is refilled or given up.
     pub(crate) fn totals(&self) -> [u64; 3] {
         self.gate.tally.admitted(self.gate.cell.take_uncounted());
         self.gate.tally.totals()

@@ -1,26 +1,27 @@
-//! What a thread was refused a moment ago: so it can be refused again at a glance.
+//! Cached refusals of a thread, so that it can be refused again without a decision.
 
 use crate::switch::Switch;
 use aliquot_core::unit::Span;
 use std::cell::Cell;
 use std::time::Duration;
 
-/// One key's refusal, in a line of its own.
+/// The last refusal of one key, in a cache line of its own.
 #[repr(align(64))]
 struct Note {
-    /// Whose key, and how it was switched: the stamp of its gate, and zero nobody's.
+    /// Stamp of the key's switch at the refusal: which key, and which modes. Zero if there is none.
     stamp: Cell<u64>,
-    /// What its word was.
+    /// The key's word at the refusal.
     word: Cell<u64>,
-    /// At which reading of the time that is written down.
+    /// The written-down time at the refusal.
     noted: Cell<u64>,
-    /// Where there is no other count: how often it may be said again before it is looked whether time passes at all.
+    /// Number of repetitions that are left before the next check that time passes. Used where nothing else
+    /// counts them.
     left: Cell<u64>,
-    /// How long to wait from that reading on.
+    /// Wait, counted from the written-down time.
     wait: Cell<Duration>,
 }
 
-/// Of so many keys at once, by the lowest bits of their numbers.
+/// Number of keys that a thread remembers, chosen by the lowest bits of their numbers.
 const KEYS: usize = 8;
 const OFTEN: u64 = 255;
 
@@ -45,13 +46,14 @@ fn note_of<T>(stamp: u64, with: impl FnOnce(&Note) -> T) -> T {
     NOTES.with(|notes| with(&notes[Switch::place(stamp, KEYS)]))
 }
 
-/// Whether this thread was refused a token of that key last, and not admitted since. What follows is of such a key.
+/// Returns true if this thread's last decision on the key refused a token. The functions below expect such a
+/// key.
 #[inline(always)]
 pub(super) fn is_of(stamp: u64) -> bool {
     note_of(stamp, |note| note.stamp.get()) == stamp
 }
 
-/// Whether word and time were these.
+/// Returns true if the refusal was made at this word and this time.
 #[inline(always)]
 pub(super) fn is_of_now(stamp: u64, word: u64, noted: u64) -> bool {
     note_of(stamp, |note| {
@@ -59,13 +61,13 @@ pub(super) fn is_of_now(stamp: u64, word: u64, noted: u64) -> bool {
     })
 }
 
-/// How long to wait then.
+/// Returns the wait of the refusal.
 #[inline(always)]
 pub(super) fn wait(stamp: u64) -> Duration {
     note_of(stamp, |note| note.wait.get())
 }
 
-/// Where there is no other count: whether it may be said once more.
+/// Uses up one repetition. Returns false if none was left.
 #[inline(always)]
 pub(super) fn one_less(stamp: u64) -> bool {
     note_of(stamp, |note| {
@@ -78,13 +80,13 @@ pub(super) fn one_less(stamp: u64) -> bool {
     })
 }
 
-/// Apart, so that who counts need not look at it twice.
+/// A function of its own, so that the common path tests the counter only once.
 #[cold]
 fn none_is_left(left: &Cell<u64>) {
     left.set(0);
 }
 
-/// Remembers that it was refused, up to [`OFTEN`] times. It has nothing in its purse.
+/// Remembers a refusal, for [`OFTEN`] repetitions. The thread cache of the key is empty.
 pub(super) fn say(stamp: u64, word: u64, noted: u64, wait: Span) {
     note_of(stamp, |note| {
         note.stamp.set(stamp);
@@ -95,12 +97,12 @@ pub(super) fn say(stamp: u64, word: u64, noted: u64, wait: Span) {
     });
 }
 
-/// It may be said as often once more.
+/// Allows [`OFTEN`] more repetitions.
 pub(super) fn renew(stamp: u64) {
     note_of(stamp, |note| note.left.set(OFTEN));
 }
 
-/// Forgets that: it may have something in its purse from now on.
+/// Forgets the refusal, because the thread cache may hold tokens from now on.
 pub(super) fn forget(stamp: u64) {
     if is_of(stamp) {
         note_of(stamp, |note| note.stamp.set(0));
@@ -111,7 +113,7 @@ pub(super) fn forget(stamp: u64) {
 mod tests {
     use super::*;
 
-    /// With no modes.
+    /// The stamp of a switch without modes.
     fn stamp(number: u64) -> u64 {
         number << 5
     }

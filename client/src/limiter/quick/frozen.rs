@@ -1,4 +1,4 @@
-//! A process that is stopped in the middle of a batch, past its lease, and goes on.
+//! A process that is stopped in the middle of a batch until after its lease, and then continues.
 
 use super::{Limiter, Pace};
 use crate::cell::CellDecider;
@@ -19,7 +19,7 @@ use std::time::Duration;
 const PACE: &str = "ALIQUOT_FROZEN_PACE";
 const LEASE: Span = Span::from_secs(3);
 
-/// A limiter of a leased part, its lease's end, and what keeps it.
+/// Makes a limiter of a leased part. Returns the end of the lease, and the decider that keeps the part.
 fn leased(pace: Pace) -> (Limiter, Tick, CellDecider) {
     let draft = BudgetDraft {
         key: "a".into(),
@@ -47,7 +47,7 @@ fn leased(pace: Pace) -> (Limiter, Tick, CellDecider) {
     (Limiter::new(gate, handle), until, decider)
 }
 
-/// Decides without a pause, and says how many it admitted of those that it asked for after the lease.
+/// Decides without a pause, and prints how many requests made after the lease were admitted.
 #[test]
 #[ignore = "the process that the others stop"]
 fn child() {
@@ -75,7 +75,8 @@ fn child() {
     writeln!(out, "late {late} of").expect("a pipe");
 }
 
-/// How many a process of this pace admits after its lease, stopped before its end and sent on after it.
+/// Returns the number of requests that a process admits after its lease, if it is stopped before its end and
+/// continued after it.
 fn late(pace: &str) -> u64 {
     let mut child = Command::new(std::env::current_exe().expect("this test"))
         .args([

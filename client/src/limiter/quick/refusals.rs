@@ -1,4 +1,4 @@
-//! Refusals in numbers: said at a glance, and not a moment longer than they are true.
+//! Repeated refusals: they are cheap, and end as soon as they are no longer true.
 
 use super::{Limiter, Pace};
 use crate::cell::CellDecider;
@@ -20,13 +20,13 @@ use std::time::Duration;
 const HOUR: Duration = Duration::from_secs(3_600);
 pub(super) const BURST: u64 = 200;
 
-/// Those that refuse at a glance: with batches, and without.
+/// Limiters that cache refusals: with and without thread caches.
 pub(super) fn limiters() -> [Limiter; 2] {
     let local = || Limiter::local(Limit::per(1, HOUR), BURST).expect("a limit");
     [local(), local().unbatched()]
 }
 
-/// Asks until refusals come by what is written down of the time, and answers how many there were.
+/// Asks until refusals are repeated from the cache, and returns how many there were.
 pub(super) fn refused_in_numbers(limiter: &Limiter) -> u64 {
     while limiter.try_acquire(1).is_ok() {}
     let began = HostClock.now();
@@ -73,14 +73,14 @@ fn another_mode_holds_at_once() {
         assert_eq!(refused.reason, Reason::Frozen);
         limiter.set_mode(Mode::Enforce);
         refused_in_numbers(&limiter);
-        // More than was refused is another question.
+        // A higher cost than the refused one is decided anew.
         let refused = limiter.try_acquire(BURST + 1).expect_err("beyond it");
         assert_eq!(refused.reason, Reason::ExceedsBurst);
         assert!(limiter.try_acquire(0).is_ok());
     }
 }
 
-/// Of more keys than a thread remembers, each as full as it can be.
+/// Uses more keys than a thread remembers, each drained from full.
 #[test]
 fn one_key_is_not_refused_for_another() {
     let empty = limiters();
@@ -98,11 +98,11 @@ fn one_key_is_not_refused_for_another() {
     }
 }
 
-/// A handle that deals to no thread is refused what this one holds by another.
+/// A handle without thread caches is refused while this thread holds tokens by another handle.
 #[test]
 fn who_holds_some_is_not_refused_for_another_handle() {
     let [fast, _] = limiters();
-    // So that the time is written down.
+    // Makes the clock thread write the time down.
     refused_in_numbers(&fast);
     let [holds, _] = limiters();
     for _ in 0..30 {
@@ -123,7 +123,7 @@ fn who_holds_some_is_not_refused_for_another_handle() {
     assert!(holds.try_acquire(1).is_ok());
 }
 
-/// What was refused a while ago does not keep who is admitted now from holding some.
+/// A cached refusal does not prevent a later thread cache.
 #[test]
 fn who_is_admitted_again_holds_some_again() {
     let [limiter, _] = limiters();
@@ -148,7 +148,7 @@ fn they_end_when_they_said() {
             let said = refused.unwrap_or_else(|refused| refused.retry_after.expect("it is made"));
             assert!(said <= Duration::from_millis(70), "{said:?}");
         }
-        // Whoever comes back after that is admitted, and not refused a few times first.
+        // A request after the wait is admitted at once, and not refused a few times first.
         while HostClock.now().since(began) < Span::from_millis(150) {
             std::hint::spin_loop();
         }
@@ -156,7 +156,7 @@ fn they_end_when_they_said() {
     }
 }
 
-/// What is wanted of a leased key is counted where its session reads it, each time.
+/// Each refusal of a leased key is counted as demand, where the session reads it.
 #[test]
 fn each_is_counted_of_a_leased_key() {
     for pace in [Pace::Single, Pace::Strict, Pace::Relaxed] {
@@ -169,14 +169,15 @@ fn each_is_counted_of_a_leased_key() {
         let refused = refused.iter().sum::<u64>();
         let counted = decider.observed().expect("it was asked for").denied / grains;
         assert_eq!(counted, refused, "{pace:?}");
-        // Before its session has looked.
+        // Before the session has looked.
         refused_in_numbers(&limiter);
         limiter.set_mode(Mode::DryRun);
         assert!(limiter.try_acquire(1).is_ok(), "{pace:?}");
     }
 }
 
-/// A leased key with [`BURST`] tokens and one more in an hour, what keeps it, and the grains of a token.
+/// Makes a leased key with [`BURST`] tokens and one more per hour. Returns its limiter, the decider that
+/// keeps it, and the grains of a token.
 pub(super) fn leased(pace: Pace) -> (Limiter, CellDecider, u64) {
     let draft = BudgetDraft {
         key: "a".into(),

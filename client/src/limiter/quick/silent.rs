@@ -1,4 +1,4 @@
-//! No decision asks the system for anything, nor for memory: a thread that may not ask decides all the same.
+//! No decision makes a system call or allocates: a thread that may not make system calls can still decide.
 
 use super::Pace;
 use super::refusals::{BURST, leased, limiters, refused_in_numbers};
@@ -13,7 +13,8 @@ use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-/// What a thread answers that is ended at the first call of the system; `None` if it was before it answered.
+/// Runs `work` on a thread that is killed at its first system call. Returns its answer, or `None` if it was
+/// killed before.
 fn silently<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let arch = std::env::consts::ARCH.try_into().expect("a known one");
     let (none, end) = (BTreeMap::new(), SeccompAction::KillThread);
@@ -26,7 +27,7 @@ fn silently<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Opt
         let answered = work();
         *there.lock().expect("nobody panics") = Some(answered);
     });
-    // It ends with a call in any case, and whoever waits for one that is gone panics.
+    // The thread ends with a system call in any case, and joining a killed thread panics.
     drop(thread::spawn(move || worker.join()).join());
     answer.lock().expect("nobody panics").take()
 }
@@ -38,11 +39,11 @@ fn a_thread_that_asks_is_ended() {
     assert_eq!(silently(asks), None);
 }
 
-/// Admissions, a refusal by the clock, and refusals in numbers, by one who has decided before.
+/// Covers admissions, a refusal by the clock, and repeated refusals, of a thread that has decided before.
 #[test]
 fn limiters_ask_nobody() {
     let mut all = Vec::from(limiters());
-    // What keeps them is kept.
+    // Keep the deciders alive.
     let leased: Vec<_> = [Pace::Single, Pace::Strict, Pace::Relaxed]
         .map(leased)
         .into();
@@ -63,7 +64,7 @@ fn limiters_ask_nobody() {
     }
 }
 
-/// A call of the system, as it takes one to wake a thread.
+/// Makes a system call, as waking a thread does.
 struct Call;
 
 impl Wake for Call {
@@ -72,7 +73,7 @@ impl Wake for Call {
     }
 }
 
-/// Its session sees it when it looks, and is not woken. Who waits wakes it.
+/// The session sees demand at its next look and is not woken. Only a caller that waits wakes it.
 #[test]
 fn who_is_refused_wakes_no_session() {
     for pace in [Pace::Exact, Pace::Single, Pace::Strict, Pace::Relaxed] {
@@ -121,7 +122,7 @@ fn keys_that_are_known_ask_nobody() {
             .iter()
             .filter(|name| store.try_acquire(name, 1).is_err());
         let refused = refused.count();
-        // Nothing is given back under the eyes of the system.
+        // Freeing memory may make a system call.
         std::mem::forget((store, names));
         (admitted, together, refused)
     });

@@ -1,25 +1,27 @@
-//! What a thread left behind at a reading of the clock: while it decides often, it may go on by that for a few tokens.
+//! Deferred charges: the state that a thread left behind at its last clock reading. While it decides often,
+//! it takes a few more tokens by that reading.
 
 use crate::cell::deferred::Known;
 use crate::key::Gate;
 use aliquot_core::unit::{Span, Tick};
 use std::cell::Cell;
 
-/// One epoch's, in a line of its own. Each number for itself: what was just written is read again before it is in memory, and so
-/// must be read as it was written.
+/// The state of one epoch, in a cache line of its own. Each field is read with the width that it was written
+/// with, since it is read again before the write reaches the cache.
 #[repr(align(64))]
 struct Streak {
-    /// Which epoch's: its name, and zero none's.
+    /// Name of the epoch; zero for none.
     name: Cell<u64>,
     word: Cell<u64>,
     token: Cell<u64>,
     at: Cell<u64>,
 }
 
-/// Of so many keys at once, by where their gates are.
+/// Number of keys that a thread remembers, chosen by the address of their gates.
 const PLACES: usize = 8;
 
-/// Decisions that follow each other within this are frequent: elsewhere a reading of the clock is next to nothing, and exact.
+/// Decisions closer together than this are frequent. For others a clock reading is cheap by comparison, and
+/// exact.
 const OFTEN: Span = Span::from_nanos(10_000);
 
 thread_local! {
@@ -47,14 +49,15 @@ impl Streak {
     }
 }
 
-/// Where it is stands in no word, so that what is there is known as soon as can be.
+/// The place follows from the address of the gate, which needs no load.
 #[inline(always)]
 fn streak_of<T>(gate: &Gate, with: impl FnOnce(&Streak) -> T) -> T {
     let place = std::ptr::from_ref(gate).addr() / align_of::<Gate>();
     STREAKS.with(|streaks| with(&streaks[place % PLACES]))
 }
 
-/// Takes `n` tokens that this thread knows to be there. Answers when they were.
+/// Takes `n` tokens that were there at the last reading of this thread, and returns that reading. `None` if
+/// nothing was taken.
 #[inline(always)]
 pub(super) fn go_on(gate: &Gate, n: u64) -> Option<Tick> {
     streak_of(gate, |streak| {
@@ -65,7 +68,7 @@ pub(super) fn go_on(gate: &Gate, n: u64) -> Option<Tick> {
     })
 }
 
-/// Remembers what is known after a decision, if another was not long before.
+/// Remembers the state after a decision, for use only if the decision before it was not long ago.
 #[inline(always)]
 pub(super) fn begin(gate: &Gate, known: Known) {
     streak_of(gate, |streak| {

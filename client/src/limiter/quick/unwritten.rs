@@ -1,4 +1,4 @@
-//! The thread that writes the time down gets no turn any more, as in a process that was forked: nobody is refused for good.
+//! The clock thread stops, as in a forked process: no request is refused for good.
 
 use super::refusals::{limiters, refused_in_numbers};
 use crate::clock::{Clock, HostClock};
@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// Which of [`limiters`].
+/// Index into [`limiters`].
 const WHICH: &str = "ALIQUOT_UNWRITTEN_WHICH";
 
-/// Asks without a pause for what is made five times a second.
+/// Asks without a pause for a token that is made five times a second.
 #[test]
 #[ignore = "the process that the other starts, since its clock stops for all of its tests"]
 fn child() {
