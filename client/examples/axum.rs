@@ -1,5 +1,7 @@
-//! An HTTP service with a limit for each address, of this process's own, and one of the whole fleet for each tenant; a health
-//! check that is not limited, and a page that says what the limits do.
+//! An HTTP service with two limits: a local one for each client address, and one of the whole fleet for each
+//! tenant. Its health check is not limited, and a page shows the state of the limits.
+//!
+//! It needs a node at 127.0.0.1:7001, such as `aliquot serve` starts.
 //!
 //! ```sh
 //! echo '{ key: "tenant/*/requests", rate: 5/s, burst: 10 }' | aliquot budget apply -
@@ -42,7 +44,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let info = head.extensions.get::<ConnectInfo<SocketAddr>>()?;
         Some(info.0.ip())
     };
-    // The cheapest first: who is refused by its address costs the tenant nothing.
+    // The cheapest limit first: a request refused by its address costs the tenant nothing.
     let tiers = Tiers::new()
         .in_store("address", addresses, key::ip(peer, Proxies::none()))
         .by_key("tenant", &client, tenant);

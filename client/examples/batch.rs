@@ -1,5 +1,5 @@
-//! A worker that takes jobs from a queue: as many at once as the database bears, and their results
-//! written together.
+//! A worker that takes jobs from a queue. Its concurrency adapts to the database, and the results are written
+//! in batches.
 //!
 //! ```sh
 //! cargo run -p aliquot-client --example batch
@@ -13,7 +13,7 @@ use std::error::Error;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// What the database is in this example: it takes ten milliseconds for whatever comes.
+/// The database of this example: every query takes ten milliseconds, and one in 97 fails.
 async fn query(job: u64) -> Result<u64, &'static str> {
     tokio::time::sleep(Duration::from_millis(10)).await;
     match job % 97 {
@@ -24,9 +24,9 @@ async fn query(job: u64) -> Result<u64, &'static str> {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // Between two and sixty-four at once: one more while all goes well, fewer when it does not.
+    // Between 2 and 64 queries at once: one more while all goes well, fewer after failures.
     let database = Adaptive::new(Aimd::new(Bounds::new(2, 64)?.start(8)))?;
-    // A write when nothing came for 50 ms, after half a second in any case, or of 100 at once.
+    // Write after 50 ms without a result, after half a second at the latest, and at 100 results.
     let rules = Rules::quiet(Duration::from_millis(50))
         .at_most_every(Duration::from_millis(500))
         .most(100);

@@ -1,11 +1,11 @@
-//! A budget of a model's tokens: waited for by an estimate, and settled when the answer is there.
+//! A budget of a model's tokens: each call waits for its estimate, and is settled when the answer arrives.
 //!
 //! ```sh
 //! cargo run -p aliquot-client --example llm
 //! ```
 //!
-//! A budget of the whole fleet is used in the same way: `client.limiter("model/large/tokens")` in place of
-//! `Limiter::local`.
+//! A budget of the whole fleet is used in the same way: take `client.limiter("model/large/tokens")` in place
+//! of `Limiter::local`.
 
 #![expect(clippy::print_stdout, reason = "an example says what it does")]
 
@@ -13,7 +13,7 @@ use aliquot_client::{Limit, Limiter};
 use std::error::Error;
 use std::time::Duration;
 
-/// What the model is in this example: it answers with three tokens for each word.
+/// The model of this example: it answers with three tokens for each word.
 fn ask(prompt: &str) -> (String, u64) {
     let words = prompt.split_whitespace().count() as u64;
     (format!("an answer to {prompt:?}"), 3 * words)
@@ -21,7 +21,7 @@ fn ask(prompt: &str) -> (String, u64) {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // What the provider allows: 60 requests and 6,000 tokens a minute.
+    // The provider's limits: 60 requests and 6,000 tokens per minute.
     let (minute, patience) = (Duration::from_secs(60), Duration::from_secs(5));
     let requests = Limiter::local(Limit::per(60, minute), 5)?;
     let tokens = Limiter::local(Limit::per(6_000, minute), 30)?;
@@ -36,7 +36,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         match tokens.acquire_to_settle_within(estimate, patience).await {
             Ok(call) => {
                 let (answer, used) = ask(prompt);
-                // What it cost beyond the estimate is owed: later requests wait for it.
+                // A cost beyond the estimate is owed: later requests wait for it.
                 let settled = call.settle(used);
                 println!(
                     "{answer}: {used} tokens, {} more than taken first",

@@ -1,4 +1,4 @@
-//! A pacer for mail: one every 200 ms, never two together, and no more waiting than ten.
+//! A pacer for mail: one every 200 ms, never two together, and at most ten waiting.
 //!
 //! ```sh
 //! cargo run -p aliquot-client --example mail
@@ -10,14 +10,14 @@ use aliquot_client::Pacer;
 use std::error::Error;
 use std::time::Duration;
 
-// On one thread, so that they ask in the order of their numbers.
+// A single thread, so that the tasks ask in the order of their numbers.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let pacer = Pacer::new(Duration::from_millis(200), 10)?;
     let mut sent = Vec::new();
     for mail in 1..=15 {
         let pacer = pacer.clone();
-        // Each asks for its turn at once: the eleven that find room wait in the order in which they asked.
+        // Each task asks for its turn at once. The first eleven get one, in the order in which they asked.
         sent.push(tokio::spawn(async move {
             match pacer.turn().await {
                 Ok(()) => println!("mail {mail} goes out"),

@@ -1,10 +1,10 @@
-//! Calls that are paced, and that wait when the server says so.
+//! Outgoing calls that are paced, and that wait when the server says so.
 //!
 //! ```sh
 //! cargo run -p aliquot-client --features reqwest --example reqwest -- http://127.0.0.1:8080/
 //! ```
 //!
-//! The service of the example `axum` answers with 429 and `Retry-After` when it is called too often.
+//! The service of the example `axum` answers with 429 and `Retry-After` if it is called too often.
 
 #![expect(clippy::print_stdout, reason = "an example says what it does")]
 
@@ -18,7 +18,7 @@ use tower::{Layer, Service, ServiceExt};
 async fn main() -> Result<(), Box<dyn Error>> {
     let url = std::env::args().nth(1);
     let url: reqwest::Url = url.as_deref().unwrap_or("http://127.0.0.1:8080/").parse()?;
-    // At most ten a second from this process, five at once; and what the server says on top.
+    // At most ten calls a second from this process, five at once, and `Retry-After` of the server on top.
     let layer = RetryAfterLayer::new()
         .limiter(Limiter::local(Limit::per_sec(10), 5)?)
         .wait(Duration::from_secs(20));

@@ -1,5 +1,7 @@
-//! A gRPC server with one limit for all calls, and a client that obeys it: the service is this crate's own
-//! session service, which answers `UNIMPLEMENTED`, so that no other is needed.
+//! A gRPC server with one limit for all calls, and a client that obeys it. To need no other service, the
+//! server offers this crate's own session service, whose method answers `UNIMPLEMENTED`.
+//!
+//! It needs a node at 127.0.0.1:7001, such as `aliquot serve` starts.
 //!
 //! ```sh
 //! echo '{ key: "example/calls", rate: 20/s, burst: 10 }' | aliquot budget apply -
@@ -48,7 +50,7 @@ async fn serve(listen: &str, nodes: &[String]) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Calls a hundred times; a call that comes too early waits until the server wants it.
+/// Calls a hundred times; a call that is too early waits for as long as the server says.
 async fn call(url: String) -> Result<(), Box<dyn Error>> {
     let channel = Channel::from_shared(url)?.connect().await?;
     let mut session = SessionClient::new(RetryAfterLayer::new().layer(channel));

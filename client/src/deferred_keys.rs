@@ -1,4 +1,4 @@
-//! Keys of which some is charged later, beside buckets that know when each token was taken.
+//! Compares keys with deferred charges to buckets that know when each token was taken.
 
 use crate::cell::Slot;
 use crate::clock::ManualClock;
@@ -16,16 +16,16 @@ use std::time::Duration;
 const START: Tick = Tick::from_nanos(1_000_000_000_000);
 const SECOND: u64 = 1_000_000_000;
 
-/// Something that happens to a store.
+/// An operation on a store.
 #[derive(Clone, Debug)]
 enum Op {
     Pass(u64),
-    /// A thread asks, which goes by what it read last.
+    /// A thread asks by its last clock reading.
     Ask(usize, usize, u64),
     AskAt(usize, u64),
     AskEach(Vec<(usize, u64)>),
     Take(usize, u64),
-    /// Puts back what was taken so many takes ago.
+    /// Puts back the tokens of an earlier `Take`; 0 is the last one.
     PutBack(usize, u64),
     Owe(usize, u64),
     Look(usize),
@@ -55,7 +55,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 #[derive(Clone, Copy, Debug, Default)]
 struct Knows {
     debt: u64,
-    /// It may owe more.
+    /// Set if the store may owe more than this bucket.
     at_most: bool,
 }
 
@@ -63,7 +63,7 @@ struct Both {
     store: Keyed,
     clock: Arc<ManualClock>,
     now: Cell<Tick>,
-    /// What each thread read last.
+    /// Last clock reading of each thread.
     read: [Cell<Tick>; 2],
     knows: BTreeMap<String, Knows>,
     slot: Slot,
@@ -95,23 +95,23 @@ impl Both {
         }
     }
 
-    /// What was made, rounded down.
+    /// Returns what was made, rounded down.
     fn made(&self) -> u64 {
         self.slot.made(self.now.get()).0
     }
 
-    /// `n` tokens of a key were admitted now: they are there.
+    /// Records that `n` tokens of a key were admitted now, and checks that they were there.
     fn admitted(&mut self, key: &str, n: u64) -> Result<(), TestCaseError> {
         let (made, more) = self.slot.made(self.now.get());
         let knows = self.knows.entry(key.to_owned()).or_default();
-        // The fraction of a unit that is made is nobody's yet.
+        // The fraction of a unit that is being made belongs to no caller yet.
         knows.debt = knows.debt.max(made + u64::from(more)) + n * self.token;
         let most = made + u64::from(more) + self.slot.burst;
         prop_assert!(knows.debt <= most, "{n} of {key}: {} of {most}", knows.debt);
         Ok(())
     }
 
-    /// The store has what a bucket that knows has, but for what is deferred at most.
+    /// Checks that the store has what the exact bucket has, less at most what is deferred.
     fn compare(&self, key: &str) -> Result<(), TestCaseError> {
         let burst = self.slot.burst;
         let knows = self.knows.get(key).copied().unwrap_or_default();
@@ -126,7 +126,7 @@ impl Both {
         Ok(())
     }
 
-    /// Whether it was admitted without the long way.
+    /// Asks by the fast path, then by the slow one. Returns true if the fast path admitted.
     fn ask(&mut self, thread: usize, key: &str, n: u64) -> Result<bool, TestCaseError> {
         let floor = self.read[thread].get();
         let (now, read) = (&self.now, &self.read[thread]);
@@ -146,7 +146,8 @@ impl Both {
         self.store.tier(key).put_back_at(slip, n, self.now.get());
         let (made, token) = (self.made(), self.token);
         let knows = self.knows.entry(key.to_owned()).or_default();
-        // All of it, but what was made since: the store may say that others rest on some.
+        // All of it, except what was made since. The store may put back less, since other decisions depend on
+        // it.
         knows.debt = made
             .max(knows.debt.saturating_sub(n * token))
             .min(knows.debt);
@@ -190,7 +191,7 @@ impl Both {
             }
             Op::PutBack(ago, n) => {
                 if let Some(at) = slips.len().checked_sub(ago + 1) {
-                    // Each once.
+                    // Each slip once.
                     let (which, slip) = slips.remove(at);
                     self.put_back(&name(which), &slip, n);
                 }
@@ -238,7 +239,7 @@ proptest! {
     }
 }
 
-/// Of a sixteenth at most is the clock read, where there is enough for that.
+/// At most a sixteenth of the decisions reads the clock, if the burst is large enough.
 #[test]
 fn who_asks_often_reads_the_clock_now_and_then() {
     for (burst, each) in [(64, 2), (640, 11), (960, 16), (1_000_000, 16)] {
@@ -257,7 +258,7 @@ fn who_asks_often_reads_the_clock_now_and_then() {
     }
 }
 
-/// As long as a word lasts for 34 years.
+/// Charges are deferred only if a word lasts for 34 years all the same.
 #[test]
 fn keys_are_charged_later_where_a_token_is_made_in_whole_nanoseconds() {
     for (per_sec, burst, most) in [
@@ -277,7 +278,7 @@ fn keys_are_charged_later_where_a_token_is_made_in_whole_nanoseconds() {
     assert_eq!(store.first_class().2, if said { 15 } else { 0 });
 }
 
-/// A burst is there to the token, whoever asks for it, and however.
+/// A burst is there to the token, by either path.
 #[test]
 fn all_of_a_burst_is_there_and_no_more() {
     for burst in [1, 63, 64, 100, 960, 5_000] {
@@ -292,7 +293,7 @@ fn all_of_a_burst_is_there_and_no_more() {
     }
 }
 
-/// What was deferred is missing when somebody looks, and made again after that.
+/// Deferred tokens are missing at the next look, and are made again after it.
 #[test]
 fn what_was_deferred_is_missing_until_it_was_made_after_a_look() {
     let both = Both::new(100, 6_400);
@@ -309,7 +310,7 @@ fn what_was_deferred_is_missing_until_it_was_made_after_a_look() {
     assert_eq!(both.store.tokens_at(&key, later), 6_400);
 }
 
-/// What was made again meanwhile is not put back, though it is still to be charged.
+/// Tokens that were made again in the meantime are not put back, although they are still to be charged.
 #[test]
 fn what_is_said_to_be_put_back_is_what_others_can_have() {
     let both = Both::new(1, 128);
@@ -331,14 +332,14 @@ fn what_is_said_to_be_put_back_is_what_others_can_have() {
     assert_eq!(both.store.tokens_at(&key, later), 128 - 2);
 }
 
-/// A key of which some is deferred makes room for others once that is made again.
+/// A key with deferred tokens makes room for others once these are made again.
 #[test]
 fn a_key_of_which_some_is_deferred_is_forgotten_like_any_other() {
     let both = Both::new(100, 6_400);
     let keys = 400;
     let (mut now, mut later) = (START, 0);
     for which in 0..keys as usize {
-        // Until there is room, if all others owe something.
+        // Retry until there is room, while all other keys owe tokens.
         while both.store.try_acquire(&name(which), 1).is_err() {
             assert!(
                 now.since(START) < Span::from_secs(60),
@@ -347,7 +348,7 @@ fn a_key_of_which_some_is_deferred_is_forgotten_like_any_other() {
             now = now.after(Span::from_millis(20));
             both.clock.set(now);
         }
-        // One that stands where it does not most likely goes the long way.
+        // A key outside its likely slot takes the slow path.
         later += u64::from(both.store.try_later(&name(which), 1, now, || now).is_some());
     }
     assert!(later > keys / 2);

@@ -1,4 +1,4 @@
-//! Tokens for later, and costs that are known only afterwards.
+//! Tokens taken for later, and costs that are known only afterwards.
 
 use super::Limiter;
 use crate::cell::No;
@@ -9,10 +9,10 @@ use aliquot_core::central::Manner;
 use aliquot_core::unit::{PeriodId, Span, Tick};
 use std::time::Duration;
 
-/// Tokens that were taken: to be used from [`Reservation::act_at`] on, or put back.
+/// Tokens that were taken: use them from [`Reservation::act_at`] on, settle them, or put them back.
 ///
-/// Dropping it keeps them taken. Who learns only afterwards what a request cost
-/// says so with [`Reservation::settle`]; who waits for the estimate first asks for it with [`Limiter::acquire_to_settle`].
+/// Dropping a reservation keeps its tokens taken. If the cost is known only after the request, call
+/// [`Reservation::settle`] then. To wait for the estimate first, use [`Limiter::acquire_to_settle`].
 ///
 /// ```
 /// use aliquot_client::{Limit, Limiter, ManualClock};
@@ -37,22 +37,21 @@ pub struct Reservation {
 }
 
 impl Limiter {
-    /// Takes `n` tokens now for use when they are made, however late that is.
+    /// Takes `n` tokens now, for use when they are made, however late that is.
     ///
-    /// What is leased may be recalled before it is made: of a leased limit only what is
-    /// there now can be taken, and its reservations are due at once. There,
-    /// [`Limiter::acquire`] waits.
+    /// A leased limit may be recalled before its tokens are made. So only tokens that are there now can be
+    /// reserved from it, and its reservations are due at once. To wait for a leased limit use
+    /// [`Limiter::acquire`].
     ///
     /// # Errors
     ///
-    /// [`Refused`]; nothing was taken. More than the burst is refused, and what is
-    /// later than a limiter can owe: that is three bursts at least, and 18 hours' tokens
-    /// where the burst is not greater.
+    /// [`Refused`]; nothing was taken. Refused are a cost above the burst, and a wait longer than a limiter
+    /// can owe: at least three bursts, and the tokens of 18 hours if the burst is not larger than those.
     pub fn reserve(&self, n: u64) -> Result<Reservation, Refused> {
         self.reserve_at(n, self.now())
     }
 
-    /// [`Limiter::reserve`] at a reading of the limiter's clock.
+    /// [`Limiter::reserve`] at `now`, a reading of the limiter's clock.
     ///
     /// # Errors
     ///
@@ -61,24 +60,23 @@ impl Limiter {
         self.reserve_within_at(n, Span::MAX, now)
     }
 
-    /// [`Limiter::reserve`], if they are made within `most`: zero for only what is
-    /// there now.
+    /// [`Limiter::reserve`] if the tokens are made within `most`. Zero takes only tokens that are there now.
     ///
     /// # Errors
     ///
-    /// As [`Limiter::reserve`]; how long the wait would have been is in it.
+    /// As [`Limiter::reserve`]. The refusal carries the wait that would have been necessary.
     pub fn reserve_within(&self, n: u64, most: Duration) -> Result<Reservation, Refused> {
         let most = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
         self.reserve_within_at(n, Span::from_nanos(most), self.now())
     }
 
-    /// [`Limiter::reserve_within`] at a reading of the limiter's clock.
+    /// [`Limiter::reserve_within`] at `now`, a reading of the limiter's clock.
     ///
     /// # Errors
     ///
     /// As [`Limiter::reserve_within`].
     pub fn reserve_within_at(&self, n: u64, most: Span, now: Tick) -> Result<Reservation, Refused> {
-        // Who would wait is let through at once, where the mode says so.
+        // A dry run and a bypass admit at once a request that would wait.
         let most = match self.gate.switch.lets_through() {
             true => Span::ZERO,
             false => most,
@@ -87,10 +85,12 @@ impl Limiter {
         Ok(self.reserved(n, taken))
     }
 
-    /// [`Limiter::acquire`] of a cost that is known only afterwards: what it answers can be settled. It is due.
+    /// [`Limiter::acquire`] for a cost that is known only afterwards: the reservation can be settled, and is
+    /// due.
     ///
-    /// Settle it as soon as the cost is known, and take an estimate that is rather low: what is put back counts as far as the
-    /// bucket would still have had room for it. What can be put back, and when nothing can, is said at [`Reservation::settle`].
+    /// Settle it as soon as the cost is known, and estimate rather too low than too high: a refund counts
+    /// only as far as the bucket would still have had room for it. [`Reservation::settle`] says what can be
+    /// put back, and when nothing can.
     ///
     /// ```
     /// use aliquot_client::{Limit, Limiter};
@@ -114,8 +114,8 @@ impl Limiter {
         self.wait_to_settle(n, None, Manner::Waits).await
     }
 
-    /// [`Limiter::acquire_to_settle`] within `most`; at once refused if that cannot be. Who does not wait at all has the same of
-    /// [`Limiter::reserve_within`] zero.
+    /// [`Limiter::acquire_to_settle`] that waits at most `most`. Refuses at once if the tokens cannot be
+    /// there in time. For no wait at all use [`Limiter::reserve_within`] with zero.
     ///
     /// # Errors
     ///
@@ -128,7 +128,7 @@ impl Limiter {
         self.wait_to_settle(n, Some(most), Manner::Waits).await
     }
 
-    /// Decides as [`Limiter::check`] does, and answers what can be put back.
+    /// Decides as [`Limiter::check`] does, and returns a reservation that can be settled.
     pub(crate) async fn check_to_settle(&self, n: u64) -> Result<Reservation, Refused> {
         let no = match self.take_now(n, self.now()) {
             Ok(taken) => return Ok(self.reserved(n, taken)),
@@ -174,7 +174,7 @@ impl Limiter {
         }
     }
 
-    /// What the home let through.
+    /// Makes the reservation of tokens that the home node granted.
     fn reserved_at_home(&self, n: u64, grant: &Grant) -> Reservation {
         let admission = self.admitted(n, grant);
         let (asked_at, heard_at) = (admission.asked_at, admission.decided_at);
@@ -186,13 +186,13 @@ impl Limiter {
         self.taking_or_no(n, now, || self.gate.cell.reserve(n, now, Span::ZERO, lease))
     }
 
-    /// Takes `n` for use within `most`.
+    /// Takes `n` tokens for use within `most`.
     pub(super) fn take_within(&self, n: u64, most: Span, now: Tick) -> Result<Taken, Refused> {
         let lease = &self.handle.shared.lease.0;
         self.taking(n, now, || self.gate.cell.reserve(n, now, most, lease))
     }
 
-    /// Takes `n` by what the cell says; and what is to be counted of that.
+    /// Takes `n` tokens by `reserve`, and counts the outcome.
     pub(super) fn taking(
         &self,
         n: u64,
@@ -203,7 +203,7 @@ impl Limiter {
         taken.map_err(|no| self.refuse(n, no))
     }
 
-    /// The same; a refusal is not counted yet.
+    /// The same, but does not count a refusal.
     fn taking_or_no(
         &self,
         n: u64,
@@ -219,10 +219,10 @@ impl Limiter {
         Ok(taken)
     }
 
-    /// Takes `n` more than was asked for. Whether it could.
+    /// Takes `n` more tokens than were asked for. Returns false if that was impossible.
     pub(super) fn owe(&self, taken: &Taken, n: u64, now: Tick) -> bool {
         let owes = || self.gate.cell.exact(taken, n, now);
-        // The base may be so far behind that there is no room for it in the word.
+        // The base may be so far behind that the word has no room for them.
         owes()
             || self.own.as_ref().is_some_and(|own| {
                 own.renew(now);
@@ -230,7 +230,7 @@ impl Limiter {
             })
     }
 
-    /// Puts up to `n` of what was taken back, and answers how many tokens others can have.
+    /// Puts back up to `n` of the tokens taken, and returns how many of them other callers can have.
     pub(super) fn restore(&self, taken: &Taken, n: u64, clock: impl Fn() -> Tick) -> u64 {
         let cell = &self.gate.cell;
         let grains = cell.put_back_of(taken, n, &clock);
@@ -243,58 +243,60 @@ impl Limiter {
 }
 
 impl Reservation {
-    /// The tokens that were taken.
+    /// Returns the number of tokens taken.
     #[must_use]
     pub const fn tokens(&self) -> u64 {
         self.tokens
     }
 
-    /// The clock reading from which its holder may act. A later change of the rate
-    /// does not move it.
+    /// Returns the clock reading from which the tokens may be used. A later change of the rate does not move
+    /// it.
     #[must_use]
     pub const fn act_at(&self) -> Tick {
         self.taken.act_at
     }
 
-    /// The period of a quota that it counts in; zero for other kinds.
+    /// Returns the period of the quota that the tokens belong to; zero for other kinds.
     #[must_use]
     pub const fn period(&self) -> PeriodId {
         self.taken.period
     }
 
-    /// The same as an admission, for those who check admissions against a limit: it counts between the reading at which it was
-    /// taken and the one from which it may be used.
+    /// Returns the reservation as an admission, to check it against a limit: it counts at some time between
+    /// the reading at which it was taken and [`Reservation::act_at`].
     #[must_use]
     pub const fn admission(&self) -> Admission {
         Admission::of(self.tokens, &self.taken)
     }
 
-    /// Whether the home of its budget decided, and not this process: then nothing can be put back.
+    /// Returns true if the home node of the budget granted the tokens. Nothing can be put back then.
     #[must_use]
     pub const fn is_from_home(&self) -> bool {
         self.taken.is_at_home()
     }
 
-    /// How long its holder still has to wait.
+    /// Returns the time that is left until [`Reservation::act_at`]; zero if it has passed.
     #[must_use]
     pub fn delay(&self) -> Duration {
         self.delay_at(self.limiter.now())
     }
 
-    /// [`Reservation::delay`] at a reading of the limiter's clock.
+    /// [`Reservation::delay`] at `now`, a reading of the limiter's clock.
     #[must_use]
     pub const fn delay_at(&self, now: Tick) -> Duration {
         Duration::from_nanos(self.taken.act_at.since(now).nanos())
     }
 
-    /// Gives it up, and answers the tokens that others can have for it, rounded
-    /// down: nothing once its tick has passed, since it may have been acted on, and
-    /// not what later reservations rest on.
+    /// Gives the reservation up. Returns the number of tokens that other callers can have for it, rounded
+    /// down.
+    ///
+    /// Returns 0 once [`Reservation::act_at`] has passed, since the tokens may have been used. Tokens that
+    /// later reservations depend on are not put back.
     pub fn cancel(self) -> u64 {
         self.cancel_by(|| self.limiter.now())
     }
 
-    /// [`Reservation::cancel`] at a reading of the limiter's clock.
+    /// [`Reservation::cancel`] at `now`, a reading of the limiter's clock.
     pub fn cancel_at(self, now: Tick) -> u64 {
         self.cancel_by(|| now)
     }
@@ -306,23 +308,26 @@ impl Reservation {
         }
     }
 
-    /// Says what it really cost. If less, the rest is put back as far as that makes no
-    /// token: what the bucket would have overflowed with meanwhile is lost, so a
-    /// refund counts in full only while less than `(burst − tokens) ÷ rate` has passed. If
-    /// more, the rest is taken, whether it is there or not: later requests wait for
-    /// it (of a quota, all that is there is taken).
+    /// Settles the reservation for its actual cost, in tokens.
     ///
-    /// Of a leased limit that is so within this process's part. What of a debt went back with a recalled part is not put back any
-    /// more, and nothing is once the part itself is another: the session began anew on another edge, or the period of a quota is over.
+    /// - If the cost is lower, the rest is put back as far as that makes no tokens. What the bucket would
+    ///   have overflowed with in the meantime is lost, so a refund counts in full only while less than
+    ///   `(burst − tokens) ÷ rate` has passed.
+    /// - If the cost is higher, the rest is taken, whether it is there or not, and later requests wait for
+    ///   it. Of a quota, all that is there is taken.
     ///
-    /// What the home of a budget in one piece let through ([`Reservation::is_from_home`]) is not put back. What it cost beyond
-    /// its estimate this process asks that home for before it asks for anything else, so that later requests wait for it, too; of a quota it is
-    /// not taken.
+    /// For a leased limit this holds within this process's part. If a part was recalled, a debt that went
+    /// with it is not put back any more. Nothing is put back once the part itself is another one: the session
+    /// began anew on another edge, or the period of the quota is over.
+    ///
+    /// What a home node granted ([`Reservation::is_from_home`]) is not put back. If it cost more than its
+    /// estimate, this process asks the home node for the difference before it asks for anything else, so
+    /// later requests wait for it too. Of a quota the difference is not taken.
     pub fn settle(self, actual: u64) -> Settled {
         self.settle_by(actual, || self.limiter.now())
     }
 
-    /// [`Reservation::settle`] at a reading of the limiter's clock.
+    /// [`Reservation::settle`] at `now`, a reading of the limiter's clock.
     pub fn settle_at(self, actual: u64, now: Tick) -> Settled {
         self.settle_by(actual, || now)
     }
@@ -348,12 +353,12 @@ impl Reservation {
     }
 }
 
-/// What settling changed.
+/// Result of settling a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settled {
     /// Tokens put back, rounded down.
     pub restored: u64,
-    /// Tokens taken on top. Zero as well where that was impossible: the edge that they
-    /// were taken under is gone, or a limiter cannot owe so much.
+    /// Additional tokens taken. Zero also if that was impossible: the edge under which the first tokens were
+    /// taken is gone, or the limiter cannot owe as many.
     pub taken: u64,
 }

@@ -1,4 +1,4 @@
-//! Who waits for a leased part, and who need not begin to: by a clock that stands still.
+//! Callers that wait for a leased part, and callers that need not begin to; with a manual clock.
 
 use super::super::{Limiter, Settled};
 use crate::breaker::Circuit;
@@ -42,7 +42,7 @@ fn terms() -> Terms {
 }
 
 impl Part {
-    /// Of a budget that nothing is known of.
+    /// A limiter whose budget is not known.
     fn cold() -> Self {
         let clock = ManualClock::new();
         let handle = Handle::nobodys(Arc::new(clock.clone()));
@@ -59,7 +59,7 @@ impl Part {
         }
     }
 
-    /// So many tokens a second, and capacity for so many, all of them there.
+    /// A part with this rate and burst, full.
     fn of(per_sec: u64, burst: u64) -> Self {
         let mut part = Self::cold();
         part.agree(terms());
@@ -98,7 +98,7 @@ fn more_than_the_whole_burst_is_refused_at_once_and_more_than_the_part_is_waited
     let most = Duration::from_millis(1);
     let within = limiter.acquire_within(101, most).now_or_never();
     assert_eq!(reason(within), Some(Reason::ExceedsBurst));
-    // A second is not over.
+    // A larger part is waited for, up to one second.
     let mut waits = pin!(limiter.acquire(100));
     assert!(waits.as_mut().now_or_never().is_none());
     part.clock.advance(Duration::from_millis(999));
@@ -131,14 +131,14 @@ fn who_waits_for_more_than_there_is_goes_as_soon_as_that_is_known() {
     let limiter = part.limiter.clone();
     let handle = limiter.acquire_within(101, Duration::from_secs(1));
     let mut waits = pin!(handle);
-    // Nothing is known yet, and without a session nobody will be waited for.
+    // Refused at once: a handle without a session has a cold wait of zero.
     assert_eq!(reason(waits.as_mut().now_or_never()), Some(Reason::Cold));
     part.agree(Terms {
         largest: Tokens::ZERO,
         ..terms()
     });
     part.deposit(100, 10);
-    // What is not said is waited for.
+    // While the largest cost is not known, a large one waits.
     let mut waits = pin!(limiter.acquire(101));
     assert!(waits.as_mut().now_or_never().is_none());
     part.agree(terms());
@@ -156,10 +156,10 @@ fn a_wait_that_cannot_meet_its_deadline_fails_at_once_whoever_is_first() {
     let within = |n, millis| limiter.acquire_within(n, Duration::from_millis(millis));
     let late = within(5, 49).now_or_never();
     assert_eq!(reason(late), Some(Reason::Throttled));
-    // What is rounded is rounded against the caller: a wait is a little longer.
+    // Rounding is against the caller, so a wait is a little longer than 50 ms.
     let mut first = pin!(within(5, 51));
     assert!(first.as_mut().now_or_never().is_none());
-    // Time makes 5 in 50 ms, but these are another's.
+    // Time makes 5 tokens in 50 ms, but the first caller gets these.
     let refused = within(5, 99).now_or_never().expect("at once");
     let refused = refused.expect_err("too late");
     assert_eq!(refused.reason, Reason::Throttled);
@@ -175,14 +175,15 @@ fn a_wait_that_cannot_meet_its_deadline_fails_at_once_whoever_is_first() {
     assert!(served(second.as_mut().now_or_never()));
 }
 
-/// One who waited for `n` of a part of 100/s with a burst of 50, whose cost is known when `then` has happened to the part.
+/// A caller that waited for `n` tokens of a part of 100/s with a burst of 50, and settles for `cost` after
+/// `then` happened to the part.
 fn settled(n: u64, cost: u64, then: impl FnOnce(&mut Part)) -> (Settled, u64) {
     let mut part = Part::of(100, 50);
     assert!(part.limiter.try_acquire(50).is_ok());
     let limiter = part.limiter.clone();
     let mut waits = pin!(limiter.acquire_to_settle(n));
     assert!(waits.as_mut().now_or_never().is_none());
-    // What is rounded is rounded against the caller.
+    // Rounding is against the caller.
     let made = Duration::from_millis(10 * n) + Duration::from_micros(1);
     part.clock.advance(made);
     let call = waits.now_or_never().expect("made").expect("served");
@@ -203,13 +204,13 @@ fn what_was_waited_for_of_a_share_is_settled_in_it() {
         taken: 15,
     };
     assert_eq!(settled(20, 35, |_| {}), (more, 65));
-    // A lease that is over, or renewed, changes nothing of what was taken.
+    // The end or the renewal of a lease does not change what was taken.
     let lapsed = |part: &mut Part| {
         let now = part.clock.now();
         part.decider.admit_by(Right::Never, PeriodId::new(0), now);
     };
     assert_eq!(settled(20, 5, lapsed), (back(15), 35));
-    // Forty of the fifty missing went with what was recalled: the ten that are left can be put back.
+    // Forty of the fifty missing tokens went with the recalled part, so the remaining ten can be put back.
     let recalled = |part: &mut Part| {
         let (now, grains) = (part.clock.now(), terms().scale.grains_per_token());
         let burst = Tokens::from_grains(40 * grains);
@@ -238,7 +239,7 @@ fn nothing_is_put_back_under_another_edge_and_nothing_owed_to_it() {
     }
 }
 
-/// What a home let through and is known to have cost more when the budget is dealt again, or is dealt only then.
+/// A request granted by the home node turns out to cost more, before or after the budget is dealt again.
 #[test]
 fn what_is_owed_to_a_home_is_owed_to_the_part_that_follows() {
     for late in [false, true] {
@@ -266,14 +267,14 @@ fn what_is_owed_to_a_home_is_owed_to_the_part_that_follows() {
         assert_eq!(part.limiter.missing_at(part.clock.now()).ceil(), 30.0);
         dealt(&mut part);
         assert_eq!(part.limiter.missing_at(part.clock.now()).ceil(), 30.0);
-        // A part that owes already owes that as well.
+        // A part that owes tokens already owes these as well.
         owe(&part);
         owe(&part);
         assert_eq!(part.limiter.missing_at(part.clock.now()).ceil(), 90.0);
     }
 }
 
-/// A part of a budget that is kept in one piece, and what is asked of its home.
+/// A part of a budget in central mode, and the questions to its home node.
 struct Kept {
     part: Part,
     shared: Arc<Shared>,
@@ -305,7 +306,7 @@ impl Kept {
         }
     }
 
-    /// The question that was put, as a session takes it.
+    /// Receives the next question, as a session does.
     fn asked(&mut self) -> Option<Question> {
         let question = std::iter::from_fn(|| self.errands.try_recv().ok());
         let mut question = question.filter_map(|errand| match errand {
@@ -317,7 +318,7 @@ impl Kept {
         Some(question)
     }
 
-    /// Somebody asks, and goes before an answer can be there. Whether the home was asked at all.
+    /// Asks, and gives up before an answer can arrive. Returns true if the home node was asked at all.
     fn hurry(&mut self) -> bool {
         let limiter = self.part.limiter.clone();
         let mut waits = pin!(limiter.acquire_within(1, Self::HURRY));
@@ -341,7 +342,7 @@ fn who_goes_before_an_answer_can_be_there_says_nothing_of_the_home() {
     let mut kept = Kept::new();
     for _ in 0..2_000 {
         assert!(kept.hurry());
-        // It comes all the same.
+        // The answer arrives all the same.
         kept.shared.silence.over();
     }
     assert_eq!(kept.circuit(), Circuit::Closed);
@@ -357,16 +358,17 @@ fn where_nobody_is_answered_those_in_a_hurry_are_told_so_as_well() {
     (0..8).for_each(|_| assert!(kept.hurry()));
     assert!(matches!(kept.circuit(), Circuit::Open(_)));
     assert!(!kept.hurry());
-    // The one that tries goes, too: the next one tries later still.
+    // The trial gives up, too, so the next one comes later still.
     kept.part.clock.advance(Duration::from_millis(200));
     assert!(kept.hurry() && !kept.hurry());
     kept.part.clock.advance(Duration::from_millis(200));
     assert!(!kept.hurry());
     kept.part.clock.advance(Duration::from_millis(200));
-    // Now its answer comes, after it has gone. So does the next one, of which nothing is known: another may try at once.
+    // Now an answer arrives, after its caller has gone. The next caller gives up without a result, so another
+    // may try at once.
     kept.shared.silence.over();
     assert!(kept.hurry() && kept.hurry());
-    // And one is answered in time.
+    // And one caller is answered in time.
     let limiter = kept.part.limiter.clone();
     let mut waits = pin!(limiter.acquire_within(1, Kept::HURRY));
     assert!(waits.as_mut().now_or_never().is_none());

@@ -1,4 +1,4 @@
-//! A line that stands when the lease ends, or the share goes.
+//! Callers in line when the lease ends, or when the share is recalled.
 
 use super::*;
 use crate::cell::Mark;
@@ -32,7 +32,7 @@ impl Wake for Woken {
     }
 }
 
-/// A part of one a second, all of it spent.
+/// A part of one token per second, all of it spent.
 fn spent() -> Part {
     let part = Part::of(1, 10);
     assert!(part.limiter.try_acquire(10).is_ok());
@@ -46,7 +46,7 @@ fn who_waits_when_the_session_changes_nodes_waits_for_the_next_share() {
     let (mut first, mut second) = (pin!(limiter.acquire(3)), pin!(limiter.acquire(3)));
     assert!(first.as_mut().now_or_never().is_none());
     assert!(second.as_mut().now_or_never().is_none());
-    // They have waited for longer by then than a share is waited for.
+    // By now they have waited for longer than for a share, because time makes their tokens.
     part.advance(2_000);
     assert!(first.as_mut().now_or_never().is_none());
     part.lease(NEVER, Right::Never);
@@ -55,7 +55,7 @@ fn who_waits_when_the_session_changes_nodes_waits_for_the_next_share() {
     assert!(third.as_mut().now_or_never().is_none());
     part.advance(900);
     assert!(first.as_mut().now_or_never().is_none());
-    // The right to it is seen before the lease that it is held under, and that before the share.
+    // The right is restored first, then the lease, then the share.
     let now = part.clock.now();
     part.decider.replace(Share::EMPTY, now);
     part.decider.admit_by(Right::Leased, PeriodId::new(0), now);

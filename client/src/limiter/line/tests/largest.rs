@@ -1,9 +1,9 @@
-//! The largest cost that waits, as it is told to those who deal: all burst there is may be gathered for it.
+//! The largest waiting cost, as reported: burst may be gathered for it from other parts.
 
 use super::*;
 use aliquot_core::client::Decider;
 
-/// The tokens waited for, and the most that one waits for.
+/// Returns the tokens waited for, and the largest cost among them.
 fn told(part: &mut Part) -> (u64, u64) {
     let observed = part.decider.observed().expect("a limit that is dealt");
     let tokens = |grains| grains / terms().scale.grains_per_token();

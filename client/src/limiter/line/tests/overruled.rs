@@ -1,9 +1,10 @@
-//! Whose question is under way when the mode changes.
+//! Questions in flight when the mode changes.
 
 use super::*;
 use crate::switch::Mode;
 
-/// Three who ask once, one who waits in line and one behind them; then the mode is another, and nobody has answered.
+/// Three callers that ask once, one that waits in line, and one behind it. Then the mode changes before any
+/// answer.
 fn meanwhile(mode: Mode) -> [Option<Result<(), Reason>>; 5] {
     let mut kept = Kept::new();
     let limiter = kept.part.limiter.clone();

@@ -1,4 +1,4 @@
-//! Callers who ask once, and what a node may still bring them.
+//! Callers that ask once, and what a node may still bring them.
 
 use super::*;
 use crate::key::Home;
@@ -19,7 +19,8 @@ fn of_all_who_lack_a_quota_one_a_second_waits() {
     assert_eq!(probe(3, 2_499), Some(Span::from_millis(1)));
 }
 
-/// A home that has nothing left of a rate answers before the share does that the key's first report brings.
+/// A home node that has nothing left of a rate answers before the share arrives that the key's first report
+/// brings.
 #[test]
 fn a_share_that_is_on_its_way_outlives_the_refusal_of_the_home() {
     for comes in [true, false] {
