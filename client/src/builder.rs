@@ -95,7 +95,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the token that authenticates the client, for nodes that require one.
+    /// Sets the token that authenticates the client, for nodes that require one. Must be visible ASCII.
     #[must_use]
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(token.into());

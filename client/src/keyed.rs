@@ -133,7 +133,9 @@ impl Keyed {
     ///
     /// # Errors
     ///
-    /// [`Refused`]; nothing was taken.
+    /// [`Refused`]: [`Reason::Throttled`](crate::Reason::Throttled) with the wait,
+    /// [`Reason::ExceedsBurst`](crate::Reason::ExceedsBurst), or [`Reason::NoRoom`](crate::Reason::NoRoom) if
+    /// a new key finds no slot. Nothing was taken.
     #[inline]
     pub fn try_acquire(&self, key: &str, n: u64) -> Result<(), Refused> {
         by_words!(key, W => self.ask::<W>(key, n))

@@ -6,8 +6,8 @@
 //! fields that describe the limit ([`Fields`]). [`LimitLayer::problems`] adds a body.
 //!
 //! A refused gRPC call is answered with the status `RESOURCE_EXHAUSTED`, with the same fields, and with the
-//! wait in milliseconds as `grpc-retry-pushback-ms`, which gRPC's own retries obey ([gRFC
-//! A6](https://github.com/grpc/proposal/blob/master/A6-client-retries.md)).
+//! wait in milliseconds as `grpc-retry-pushback-ms`, which gRPC's own retries obey
+//! ([gRFC A6](https://github.com/grpc/proposal/blob/master/A6-client-retries.md)).
 //!
 //! The fields describe this process's share, not the limit of the whole fleet.
 
@@ -148,8 +148,8 @@ impl LimitLayer {
         }))
     }
 
-    /// Answers refusals with a body of type `application/problem+json` ([RFC
-    /// 9457](https://www.rfc-editor.org/rfc/rfc9457)). The service's body type must implement `From<String>`.
+    /// Answers refusals with a body of type `application/problem+json`
+    /// ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)). The service's body type must implement `From<String>`.
     /// Answers to gRPC calls have no body.
     #[must_use]
     pub fn problems(self) -> LimitLayer<Problems> {

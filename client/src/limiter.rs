@@ -109,7 +109,9 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// [`Refused`]; nothing was taken.
+    /// [`Refused`], with the reason and, where it is known, the wait; nothing was taken. The usual reason is
+    /// [`Reason::Throttled`]. A leased limiter also refuses while its budget is not known ([`Reason::Cold`]),
+    /// while it holds nothing ([`Reason::NoShare`]), and after its lease ([`Reason::Lapsed`]).
     // Inlined into the caller: decisions on the thread cache and repeated refusals then need no call.
     #[inline(always)]
     pub fn try_acquire(&self, n: u64) -> Result<Admission, Refused> {
@@ -128,7 +130,7 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// [`Refused`]; nothing was taken.
+    /// As [`Limiter::try_acquire`].
     pub fn try_acquire_at(&self, n: u64, now: Tick) -> Result<Admission, Refused> {
         self.decide_in_place(n, now)
             .map_err(|no| self.refuse(n, no))
@@ -191,7 +193,7 @@ impl Limiter {
     /// A limit of this process books the place in line at once, so no later caller goes before it. A leased
     /// limiter waits
     ///
-    /// - as long as it takes for tokens that time makes;
+    /// - as long as necessary for tokens that time makes;
     /// - at most 50 ms for a budget that is not known yet
     ///   ([`ClientBuilder::cold_wait`](crate::ClientBuilder::cold_wait));
     /// - at most 1 s for capacity that a node must bring;
@@ -205,7 +207,7 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// [`Refused`]; nothing was taken.
+    /// [`Refused`] if waiting does not help, or if the tokens did not come in these times; nothing was taken.
     pub async fn acquire(&self, n: u64) -> Result<Admission, Refused> {
         self.wait(n, None, Manner::Waits).await
     }
@@ -214,7 +216,8 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// [`Refused`]; nothing was taken.
+    /// [`Refused`] if the tokens are not there within `most`, or in the times of [`Limiter::acquire`];
+    /// nothing was taken.
     pub async fn acquire_within(&self, n: u64, most: Duration) -> Result<Admission, Refused> {
         self.wait(n, Some(most), Manner::Waits).await
     }
@@ -258,7 +261,8 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// [`Refused`]; nothing was taken.
+    /// [`Refused`]: [`Reason::Permits`] if all permits are in flight, [`Reason::WrongKind`] if the limit does
+    /// not count permits, or one of the reasons of [`Limiter::try_acquire`]. Nothing was taken.
     pub fn try_permit(&self) -> Result<Permit, Refused> {
         self.try_permit_at(self.now())
     }
@@ -267,7 +271,7 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// [`Refused`]; nothing was taken.
+    /// As [`Limiter::try_permit`].
     pub fn try_permit_at(&self, now: Tick) -> Result<Permit, Refused> {
         self.decide_permit(now).map_err(|no| self.refuse(1, no))
     }
@@ -309,7 +313,7 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// [`Refused`]; nothing was taken.
+    /// [`Refused`] if waiting does not help, or if no permit became free in these times; nothing was taken.
     pub async fn permit(&self) -> Result<Permit, Refused> {
         self.wait_for_permit().await
     }

@@ -117,7 +117,7 @@ impl<T: Tier> Tier for Switched<T> {
     }
 
     fn put_back_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
-        // What the mode let through took nothing, so all of it is free.
+        // A request that the mode admitted took nothing, so all of its tokens are free.
         match slip.tokens() {
             0 => n,
             _ => self.tier.put_back_at(slip, n, now),

@@ -120,7 +120,7 @@ pub enum Health {
     Leased,
     /// The client has no keys, and so nothing to decide.
     Idle,
-    /// The client has no lease: the policy of each budget decides. So for a moment after the start.
+    /// The client has no lease: the policy of each budget decides. This is also the state for a moment after the start.
     Unleased,
     /// The client's mode is not [`Mode::Enforce`]: limits are not enforced, or nothing is admitted.
     Overruled(Mode),

@@ -134,7 +134,7 @@ impl Maker {
     fn long<const W: usize>(&self, bytes: &[u8]) -> [u64; W] {
         let hashes = match self.seed {
             None => [0, 1].map(|which: usize| self.long[which].hash_one(bytes)),
-            // A reproducible run must not use random bits, and nobody attacks it.
+            // A reproducible run must not use random bits. It is not exposed to chosen keys.
             Some(seed) => [seed, !seed].map(|seed| FixedState::with_seed(seed).hash_one(bytes)),
         };
         let all = [hashes[0], hashes[1], bytes.len() as u64];

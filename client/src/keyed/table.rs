@@ -9,7 +9,7 @@
 //! a line that its hash chooses and wrapping around. Most keys are in one of these eight lines, which are
 //! fetched before it is known which one.
 //!
-//! # Who owns a slot
+//! # Ownership of a slot
 //!
 //! ```text
 //! owner   version │ class │ length │ busy │ ready

@@ -149,7 +149,7 @@ impl Tiers {
     }
 }
 
-/// What was taken so far; put back when dropped, unless it was kept.
+/// Tokens taken so far; put back when dropped, unless they were kept.
 struct Taken<'r, 'a> {
     row: Row<'r, 'a>,
     slips: Vec<Slip>,

@@ -54,13 +54,14 @@ impl Limiter {
         would.is_err_and(|no| Self::may_come(no) || self.is_asked_for(no))
     }
 
-    /// Returns true where a node may bring what is missing within a round trip or two: the budget is not known yet,
-    /// nothing of it is held, its quota's tokens were not dealt here, or a greater part may be gathered.
+    /// Returns true if a node may bring what is missing within a round trip or two: the budget is not known
+    /// yet, nothing of it is held, its quota's tokens were not dealt here, or more of its burst may be moved
+    /// here.
     pub(super) const fn may_come(no: No) -> bool {
         matches!(no, No::Cold | No::Empty | No::Quota | No::ExceedsBurst)
     }
 
-    /// Longest time in which a caller who asks once is served: a node's answer, or that a budget becomes known.
+    /// Maximum wait of a caller that asks once: for a node's answer, or for a budget to become known.
     pub(super) fn once_within(&self) -> Duration {
         self.handle.shared.cold_wait.max(Self::CENTRAL_WAIT)
     }

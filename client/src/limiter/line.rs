@@ -279,7 +279,7 @@ impl Limiter {
             // Another caller will release a permit.
             No::Permits if self.own.is_some() => Duration::MAX,
             No::Empty | No::Quota | No::Permits => Self::SHARE_WAIT,
-            // A larger part may be gathered. A limit that is not leased has no other parts.
+            // More of the burst may be moved here. A limit that is not leased has no other parts.
             No::ExceedsBurst if self.is_leased() => Self::SHARE_WAIT,
             // The session may be changing nodes. If that takes longer than a second, no caller begins to
             // wait.

@@ -1,4 +1,4 @@
-//! How long a server asks to wait.
+//! Reads the wait that a server asks for.
 
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, StatusCode};

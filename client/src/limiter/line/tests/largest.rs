@@ -1,4 +1,4 @@
-//! The largest waiting cost, as reported: burst may be gathered for it from other parts.
+//! The largest waiting cost, as reported: burst may be moved here for it from other parts.
 
 use super::*;
 use aliquot_core::client::Decider;
