@@ -25,7 +25,9 @@
 //! Start one node to try it out, and create a budget:
 //!
 //! ```sh
-//! aliquot serve &
+//! # In one terminal:
+//! aliquot serve
+//! # In another one:
 //! echo '{ key: "tenant/*/reads", rate: 1000/s, burst: 200 }' | aliquot budget apply -
 //! ```
 //!
@@ -72,8 +74,8 @@
 //! # }
 //! ```
 //!
-//! Use [`LimitLayer::by_key`] for one limit per tenant, address or path; [`web::key`] makes the keys. The
-//! directory `client/examples` holds a complete axum service, and services and callers for tonic and reqwest.
+//! Use [`LimitLayer::by_key`] for one limit per tenant, address or path; [`web::key`] makes the keys. The file
+//! `client/examples/axum.rs` is a complete service. Its directory has examples for tonic and reqwest, too.
 //!
 //! # Types by purpose
 //!

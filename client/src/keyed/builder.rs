@@ -69,7 +69,7 @@ impl KeyedBuilder {
     }
 
     /// Sets the seed for the places of keys, for runs that must be reproducible. The default is random, so
-    /// that nobody can choose keys that collide.
+    /// that an attacker cannot choose keys that collide.
     #[must_use]
     pub const fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
@@ -79,10 +79,10 @@ impl KeyedBuilder {
     /// Forgets keys whose buckets have been full for `idle`, as new keys come; zero forgets a key as soon as
     /// it is full.
     ///
-    /// Each key that is not remembered first looks through one group of 32 slots, one group after the other.
-    /// The number of groups is a 32nd of 5/4 of the keys that there is room for. After as many new keys,
-    /// every key that was idle at the beginning is gone. While no new key comes, nothing is forgotten, and no
-    /// room is needed.
+    /// The decision on a key that is not remembered first looks through a group of 32 slots, the next one
+    /// each time. The number of groups is a 32nd of 5/4 of the keys that there is room for. After as many new
+    /// keys, every key that was idle at the beginning is gone. While no new key comes, nothing is forgotten,
+    /// and no room is needed.
     ///
     /// A key that owes tokens is never forgotten, and forgetting a full key changes no decision. So this
     /// setting serves two purposes: [`Keyed::len`] counts little more than the keys in use, and new keys find

@@ -22,7 +22,7 @@
 //! each was taken owes at most as much.
 //!
 //! The cost: if the bucket was full, its level is lower by at most the deferred tokens, a 64th of the burst,
-//! until time has made them after a reading. Nothing reads a clock for a key that nobody asks for, so any
+//! until time has made them after a reading. Nothing reads a clock for a key without requests, so any
 //! look at the key, or a search for room, charges it first.
 //!
 //! Deferred tokens may be charged only if the word is read before the clock, since only then the reading is

@@ -55,7 +55,7 @@ pub(super) use by_words;
 /// Makes names.
 #[derive(Debug)]
 pub(super) struct Maker {
-    /// Salt for places: random, so that nobody can choose keys that collide.
+    /// Salt for places: random, so that an attacker cannot choose keys that collide.
     salt: [u64; 8],
     long: [std::hash::RandomState; 2],
     seed: Option<u64>,

@@ -251,7 +251,7 @@ impl Keyed {
 impl KeyTier<'_> {
     fn put_back_by(&self, slip: &Slip, n: u64, clock: impl Fn() -> Tick) -> u64 {
         let (n, of) = (n.min(slip.tokens()), slip.tokens());
-        // A class without a limit took nothing, so all of it is free.
+        // A class without a limit took nothing, so all tokens are free.
         slip.charged().map_or(n, |charged| {
             self.store
                 .put_back(self.class, self.key, charged, (n, of), clock)

@@ -150,7 +150,9 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// [`LimitError`]; nothing was changed. A leased limit is changed at the coordinator.
+    /// [`LimitError`] if the limiter counts permits ([`LimitError::Permits`]) or is leased
+    /// ([`LimitError::NotOwn`]), or if the value is out of range; nothing was changed. A leased limit is
+    /// changed at the coordinator.
     pub fn set_limit(&self, limit: impl Into<Limit>) -> Result<(), LimitError> {
         let limit = limit.into();
         self.has_rate()?;
@@ -173,7 +175,8 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// [`LimitError`]; nothing was changed. A leased limit is changed at the coordinator.
+    /// [`LimitError`] if the limiter is leased ([`LimitError::NotOwn`]) or if the value is out of range;
+    /// nothing was changed. A leased limit is changed at the coordinator.
     pub fn set_burst(&self, burst: u64) -> Result<(), LimitError> {
         self.amend(|| self.now(), |state| (state.limit, burst))
     }

@@ -136,8 +136,8 @@ impl Limiter {
         )
     }
 
-    /// Repeats the last refusal of this thread, and returns its wait. Only if the modes, the word and the
-    /// written-down time are those of the refusal, and if the repetition is counted.
+    /// Repeats the last refusal of this thread, and returns its wait. Does so only if the modes, the word and
+    /// the written-down time are those of the refusal, and if the repetition is counted.
     #[inline(always)]
     fn refused_again(&self, stamp: u64, n: u64) -> Option<Duration> {
         let word = self.gate.cell.word();

@@ -94,7 +94,7 @@ where
 /// connection, as [`peer`] does.
 ///
 /// Only the first 64 bits of an IPv6 address count, because a host usually has all addresses with the same
-/// first 64 bits.
+/// first 64 bits. The other bits are written as zero.
 pub fn ip<P>(peer: P, proxies: Proxies) -> impl Fn(&Parts) -> Option<String> + Send + Sync + 'static
 where
     P: Fn(&Parts) -> Option<IpAddr> + Send + Sync + 'static,

@@ -124,8 +124,8 @@ impl Proxies {
         Self::trusting(trusted, Header::XForwardedFor)
     }
 
-    /// Trusts proxies in these networks, which write `Forwarded` ([RFC
-    /// 7239](https://www.rfc-editor.org/rfc/rfc7239)).
+    /// Trusts proxies in these networks, which write `Forwarded`
+    /// ([RFC 7239](https://www.rfc-editor.org/rfc/rfc7239)).
     ///
     /// # Errors
     ///

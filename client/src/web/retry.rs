@@ -9,8 +9,8 @@ use std::time::{Duration, UNIX_EPOCH};
 /// - For an answer that refuses (429, 503 or a redirection) this is `Retry-After`, in seconds or as an HTTP
 ///   date ([RFC 9110, section 10.2.3](https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3)). A date is
 ///   compared with `wall_ms`, in milliseconds since the Unix epoch; a date in the past gives zero.
-/// - For a gRPC call that failed before it began this is `grpc-retry-pushback-ms` ([gRFC
-///   A6](https://github.com/grpc/proposal/blob/master/A6-client-retries.md)), or else `Retry-After`.
+/// - For a gRPC call that failed before it began this is `grpc-retry-pushback-ms`
+///   ([gRFC A6](https://github.com/grpc/proposal/blob/master/A6-client-retries.md)), or else `Retry-After`.
 ///
 /// ```
 /// use aliquot_client::web::retry_after;
