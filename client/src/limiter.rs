@@ -208,6 +208,11 @@ impl Limiter {
     /// # Errors
     ///
     /// [`Refused`] if waiting does not help, or if the tokens did not come in these times; nothing was taken.
+    ///
+    /// # Panics
+    ///
+    /// If it has to wait outside a tokio runtime with timers, unless the limiter's clock has a wait of its own
+    /// ([`Clock::sleep`](crate::Clock::sleep)).
     pub async fn acquire(&self, n: u64) -> Result<Admission, Refused> {
         self.wait(n, None, Manner::Waits).await
     }
@@ -218,6 +223,10 @@ impl Limiter {
     ///
     /// [`Refused`] if the tokens are not there within `most`, or in the times of [`Limiter::acquire`];
     /// nothing was taken.
+    ///
+    /// # Panics
+    ///
+    /// As [`Limiter::acquire`].
     pub async fn acquire_within(&self, n: u64, most: Duration) -> Result<Admission, Refused> {
         self.wait(n, Some(most), Manner::Waits).await
     }
@@ -238,6 +247,10 @@ impl Limiter {
     ///
     /// [`Refused`]; nothing was taken. With [`Reason::Undecided`](crate::Reason::Undecided) no node is known
     /// to have decided; if a node takes the tokens later, they are not used.
+    ///
+    /// # Panics
+    ///
+    /// As [`Limiter::acquire`].
     pub async fn check(&self, n: u64) -> Result<Admission, Refused> {
         let no = match self.decide(n, self.now()) {
             Ok(admission) => return Ok(admission),
@@ -314,6 +327,10 @@ impl Limiter {
     /// # Errors
     ///
     /// [`Refused`] if waiting does not help, or if no permit became free in these times; nothing was taken.
+    ///
+    /// # Panics
+    ///
+    /// As [`Limiter::acquire`].
     pub async fn permit(&self) -> Result<Permit, Refused> {
         self.wait_for_permit().await
     }

@@ -110,6 +110,10 @@ impl Limiter {
     /// # Errors
     ///
     /// As [`Limiter::acquire`]; nothing was taken.
+    ///
+    /// # Panics
+    ///
+    /// As [`Limiter::acquire`].
     pub async fn acquire_to_settle(&self, n: u64) -> Result<Reservation, Refused> {
         self.wait_to_settle(n, None, Manner::Waits).await
     }
@@ -120,6 +124,10 @@ impl Limiter {
     /// # Errors
     ///
     /// As [`Limiter::acquire_within`]; nothing was taken.
+    ///
+    /// # Panics
+    ///
+    /// As [`Limiter::acquire`].
     pub async fn acquire_to_settle_within(
         &self,
         n: u64,
