@@ -121,7 +121,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the clock for all decisions. The default is the [`HostClock`](crate::HostClock).
+    /// Sets the clock for all decisions. The default is the [`HostClock`].
     #[must_use]
     pub fn clock(mut self, clock: SharedClock) -> Self {
         self.clock = Some(clock);

@@ -74,6 +74,8 @@
 //! # }
 //! ```
 //!
+//! Try it with `curl -i http://127.0.0.1:8080/`: each answer carries the `RateLimit` fields.
+//!
 //! Use [`LimitLayer::by_key`] for one limit per tenant, address or path; [`web::key`] makes the keys. The file
 //! `client/examples/axum.rs` is a complete service. Its directory has examples for tonic and reqwest, too.
 //!

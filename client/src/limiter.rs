@@ -245,8 +245,8 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// [`Refused`]; nothing was taken. With [`Reason::Undecided`](crate::Reason::Undecided) no node is known
-    /// to have decided; if a node takes the tokens later, they are not used.
+    /// [`Refused`]; nothing was taken. With [`Reason::Undecided`] no node is known to have decided; if a node
+    /// takes the tokens later, they are not used.
     ///
     /// # Panics
     ///
