@@ -6,9 +6,10 @@ use std::time::Duration;
 
 /// A rate: tokens per time span, or no limit.
 ///
-/// A rate is never rounded up. It is exact if the bucket makes a whole number of tokens, or of equal parts of
-/// a token, in each nanosecond, and holds at most `2⁴⁶` of these parts: up to 70,000 tokens at any rate, more
-/// at round ones. Otherwise it is exact to one part in 10⁸ if the bucket fills within ten years.
+/// A rate is never rounded up. It is exact if two things hold: each nanosecond makes a whole number of
+/// tokens, or of equal parts of a token, and the bucket holds at most `2⁴⁶` of these parts. That is up to
+/// 70,000 tokens at any rate, and more at round ones. Any other rate is exact to one part in 10⁸ if its
+/// bucket fills within ten years.
 ///
 /// Values out of range are refused where the limit is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

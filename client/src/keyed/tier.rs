@@ -14,8 +14,8 @@ use aliquot_core::unit::Tick;
 /// It borrows the store and the key, and is made for one request. The key is looked up when the tier is
 /// asked.
 ///
-/// A refund made at once is exact. A later one is as exact as a limiter's, except that it may lose what was
-/// made in between if other keys of the store put tokens back at the same time.
+/// A refund made at once is exact, and a later one is as exact as a limiter's. If other keys of the store put
+/// tokens back in between, it may lose the tokens that were made since the charge.
 ///
 /// Tokens are put back to the key that they were taken from, as long as that key is remembered. If it was
 /// forgotten, nothing is put back: it was full, and is full when it comes again. This holds even if another

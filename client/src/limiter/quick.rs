@@ -37,11 +37,11 @@ use std::time::Duration;
 pub enum Batches {
     /// No thread caches: each admission is a compare-and-swap on the state that all threads share.
     ///
-    /// On a limit of this process of at least 960 tokens, a thread that is admitted more often than every 10
-    /// µs, with no other thread in between, reads the clock for one token in sixteen. The fifteen tokens
-    /// after it are taken from what was there at that reading. Their admissions carry that reading, however
-    /// old it is if the thread paused. They are charged as of the next reading by any thread, at most a tenth
-    /// of a second later.
+    /// Limits of this process with a burst of at least 960 tokens defer charges. If a thread is admitted more
+    /// often than every 10 µs, with no other thread in between, it reads the clock for one token in sixteen.
+    /// The fifteen tokens after it are taken from what was there at that reading. Their admissions carry that
+    /// reading, however old it is if the thread paused. They are charged as of the next reading by any
+    /// thread, at most a tenth of a second later.
     ///
     /// This admits nothing that is not there. Until they are charged, the level may be lower by up to that
     /// many tokens than in a bucket that is charged at once.
