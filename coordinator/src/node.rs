@@ -1,11 +1,10 @@
-//! One coordinator node, put together: the only loop, and the only clock.
+//! The actor of one coordinator node: the only loop, and the only clock.
 //!
-//! Everything that decides is a pure machine of `aliquot-core`: the replicated
-//! [`State`](aliquot_core::state::State), the [`Leader`](aliquot_core::leader::Leader)
-//! that sleeps until this node is elected, and the
-//! [`Node`](aliquot_core::node::Node) that deals to clients. One task, the
-//! actor, owns them all, so that nothing here is locked and every input has
-//! its place in one order. It reads the clock once for each batch of inputs.
+//! All decisions are made by pure state machines of `aliquot-core`: the replicated
+//! [`State`](aliquot_core::state::State), the [`Leader`](aliquot_core::leader::Leader), which is idle
+//! until this node is elected, and the [`Node`](aliquot_core::node::Node), which distributes tokens to
+//! clients. One task, the actor, owns all of them. Nothing is locked, and all inputs are handled in one
+//! order. The actor reads the clock once for each batch of inputs.
 //!
 //! ```text
 //!   raft ──committed entries──► ┌───────────────────────┐ ──proposals, barriers──► raft

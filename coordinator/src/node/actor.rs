@@ -31,40 +31,40 @@ use std::future::poll_fn;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// What must not wait behind clients.
+/// Inputs that must not wait behind those of clients.
 pub(super) enum Control {
-    /// The log is there.
+    /// The Raft log has been opened.
     Raft(Raft),
-    /// The home answered a client's question.
+    /// The home node of a key decided a client's request.
     Told(Told),
-    /// The answer to a proposal of new keys, or none.
+    /// The proposal of a batch of new keys has ended, whether or not it was taken.
     Instantiated { batch: u64 },
-    /// Nothing more is to be done.
+    /// The actor must stop.
     Stop,
-    /// A quorum acknowledged the barrier, or did not.
+    /// The barrier has ended. `held` is true if a quorum acknowledged it.
     Barrier { barrier: Barrier, held: bool },
-    /// What became of the proposal of this term's round.
+    /// The proposal of a round, made in `term`, has ended.
     Round {
         term: Term,
         command: Bytes,
         result: Result<(), ProposeError>,
     },
-    /// An operator's command did not come to be applied, or nobody knows.
+    /// An operator's command was not taken, or its fate is unknown.
     WriteFailed {
         request: RequestId,
         error: ProposeError,
     },
 }
 
-/// What a peer passed on.
+/// Central requests that a peer forwarded.
 pub(super) enum Passed {
-    /// A question.
+    /// A request for a decision.
     Ask(Ask, oneshot::Sender<Told>),
-    /// Permits that come back.
+    /// Permits that a client returns.
     Release(Release),
 }
 
-/// Everything that one node is.
+/// State of one coordinator node: the replica, the state machines, the connections and the clock.
 pub(super) struct Actor {
     pub(super) options: Options,
     pub(super) control: mpsc::UnboundedSender<Control>,
@@ -83,40 +83,40 @@ pub(super) struct Actor {
     pub(super) traffic: Traffic,
     pub(super) counts: Counts,
     pub(super) writers: Writers,
-    /// Entries that are half applied.
+    /// Entries of which only a part is applied so far.
     pub(super) applying: Option<Applying>,
     held: Held,
     jumps: super::jump::Jumps,
     pub(super) homes: Homes,
     pub(super) founding: super::founding::Progress,
     pub(super) pace: super::speech::Rhythm,
-    /// Whether this node was told to leave: it never serves again.
+    /// Set once this node was told to leave. It never serves clients again.
     pub(super) departs: bool,
-    /// Who waits for it to have left.
+    /// Callers that wait until this node has left.
     pub(super) leaving: Vec<oneshot::Sender<()>>,
     pub(super) rng: StdRng,
     gathering: Gathering,
     ticked: Tick,
-    /// When this node last had more to do than it could.
+    /// The last time at which this node had more work than it could do.
     behind: Option<Tick>,
     pub(super) now: Tick,
 }
 
 impl Actor {
-    /// The time between two looks at the clock's business.
+    /// Time between two ticks.
     const TICK: Span = Span::from_millis(20);
 
-    /// The same while nothing is going on.
+    /// Time between two ticks while nothing is pending.
     const REST: Span = Span::from_millis(100);
 
-    /// A look that is later than this shows that the node has more to do than it can.
+    /// A tick that is later than this shows that the node is overloaded.
     const LATE: Span = Span::from_millis(300);
 
-    /// For so long afterwards it ends nobody's session: what a client said in time may still
-    /// be in a socket.
+    /// Time after an overload during which no session is ended for silence: a message that the client
+    /// sent in time may still be unread in a socket.
     const CAUGHT_UP: Span = Span::from_secs(2);
 
-    /// So many inputs are taken before what follows from them is done.
+    /// Maximum number of inputs that are handled before the outputs that follow from them.
     const BATCH: usize = 256;
 
     pub(super) fn new(
@@ -169,14 +169,15 @@ impl Actor {
         let mut was_time = false;
         loop {
             let (due, open) = (self.next_due(), self.listens());
-            // What time brings about is due however much is said.
+            // A due tick is run even if inputs never cease, but after each tick at least one input is
+            // handled.
             was_time = due.is_zero() && !was_time;
             let cause = if was_time {
                 self.time_passes(&ears)
             } else {
                 tokio::select! {
                     biased;
-                    // Handles are gone with the process that held them.
+                    // `None` when all senders are gone, which means that the process is ending.
                     input = control.recv() => match input {
                         Some(Control::Stop) | None => break,
                         Some(Control::Raft(raft)) => {
@@ -207,8 +208,8 @@ impl Actor {
             let settles = self.options.clock.now();
             self.settle();
             self.turn_ends(cause, settles);
-            // What it says to the others travels on the same thread. Inputs that never end would
-            // keep it there until the lease is over.
+            // Messages to other nodes are sent on the same thread. Without this yield, an endless
+            // stream of inputs would hold them back until the lease expires.
             tokio::task::yield_now().await;
         }
         self.sessions.clear(&session::Refused::Stopping);
@@ -229,7 +230,7 @@ impl Actor {
         "the clock"
     }
 
-    /// Handles an input; says what it was, for whoever asks what held the loop.
+    /// Handles an input. Returns its name, for the warning about a loop that was held for long.
     fn handle(&mut self, input: Input, ears: &mut Ears) -> &'static str {
         self.look_at_the_clock();
         match input {
@@ -289,7 +290,7 @@ impl Actor {
         self.turn_ends("a face's question", self.now);
     }
 
-    /// Notes how long the turn held the loop, by its longest part.
+    /// Records the duration of this turn under the name of its longest part.
     fn turn_ends(&mut self, cause: &'static str, settled_from: Tick) {
         let now = self.options.clock.now();
         let (took, settled) = (now.since(self.now), now.since(settled_from));
@@ -300,12 +301,12 @@ impl Actor {
         self.held.note(cause, took, now);
     }
 
-    /// Returns true if the current work has used up its part of the turn.
+    /// Returns true if the current work has used up its slice of the turn.
     pub(super) fn slice_is_over(&self) -> bool {
         self.options.clock.now().since(self.now) >= SLICE
     }
 
-    /// Handles events of sessions: one batch of those that wait, or as many as a slice has time for.
+    /// Handles queued session events: at most one batch, and no more than fit into a slice.
     fn hear_sessions(&mut self, first: session::Event, more: &mut mpsc::Receiver<session::Event>) {
         let (mut reports, mut lines) = (0, 0);
         take_some(first, more, Self::BATCH, |event| {
@@ -319,13 +320,14 @@ impl Actor {
         self.gathering.took(reports, lines, self.now);
     }
 
-    /// One reading for everything that is handled together. Ticks never go back.
+    /// Reads the clock once for all inputs that are handled together. Ticks never go back.
     fn look_at_the_clock(&mut self) {
         self.now = self.now.max(self.options.clock.now());
     }
 
-    /// For how long there is nothing to do unless something comes in: until the clock's
-    /// business, a round that is waited for, this node's report, or reports that gathered.
+    /// Returns the time until the loop must act even if no input arrives: for the next tick, a round
+    /// that clients wait for, this node's report, or the end of the pause in which client reports are
+    /// collected.
     fn next_due(&self) -> Duration {
         let round = self.office.machine().urgent_at();
         let gathered = Some(self.gathering.next()).filter(|&at| at > self.now);
@@ -374,7 +376,7 @@ impl Actor {
         "what the log answered"
     }
 
-    /// What time alone brings about, while so many events of sessions wait.
+    /// Does the work that depends on time alone. `waiting` is the number of queued session events.
     fn tick(&mut self, waiting: usize) {
         if waiting >= Self::BATCH || self.now.since(self.next_tick()) >= Self::LATE {
             self.behind = Some(self.now);
@@ -402,7 +404,7 @@ impl Actor {
         self.keep_leaving();
     }
 
-    /// Does what follows from the inputs: plans, answers, reports, records.
+    /// Produces the outputs that follow from the inputs: plans, answers, reports and records.
     fn settle(&mut self) {
         self.name_more();
         self.refresh_names();
@@ -410,7 +412,7 @@ impl Actor {
         self.tick_leader();
         self.settle_node();
         self.report_if_due();
-        // The leader's own node may just have spoken for somebody who waits.
+        // This node's own report may just have asked the leader for urgent work.
         let urgent = self.office.machine().urgent_at();
         if urgent.is_some_and(|at| at <= self.now) {
             self.tick_leader();

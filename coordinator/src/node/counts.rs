@@ -1,26 +1,26 @@
-//! What this node did since it began, to be looked at.
+//! Counters of one node.
 
-/// Counts since the process began.
+/// Counters since the process started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// How often another leader, or none, was heard of.
+    /// Number of times that this node learned of another leader, or of none.
     pub leader_changes: u64,
     /// Entries of the log that were applied.
     pub applied: u64,
-    /// Rounds that were proposed here.
+    /// Rounds that this node proposed.
     pub rounds: u64,
-    /// Barriers that were asked for here.
+    /// Barriers that this node asked for.
     pub barriers: u64,
     /// Clients that were refused a session.
     pub refused: u64,
-    /// Clients that were asked to go on elsewhere.
+    /// Clients that were asked to move to another node.
     pub moved: u64,
-    /// Reports of clients that were taken.
+    /// Reports of clients that were taken in.
     pub reports: u64,
-    /// Answers that were given to clients.
+    /// Answers sent to clients.
     pub answers: u64,
-    /// New keys that were not asked for, because too many waited.
+    /// New keys that were not requested because too many were waiting.
     pub keys_shed: u64,
-    /// Records that gossip brought.
+    /// Gossip records that were received.
     pub records: u64,
 }

@@ -1,4 +1,4 @@
-//! The clients' side: sessions, what keys are called, and who goes where.
+//! Client sessions: opening them, interning keys, taking reports, and moving clients between nodes.
 
 use super::actor::{Actor, Control};
 use super::office::entry;
@@ -14,7 +14,7 @@ use aliquot_wire::session::{Interned, KeyRefusal, NodeMessage, SessionOpen, Sess
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// Work on sessions' keys that is still to be done.
+/// Work on the keys of sessions that is still to be done.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     wanted: Wanted,
@@ -22,23 +22,23 @@ pub(super) struct Pending {
     unnamed: VecDeque<(Caller, Vec<Key>)>,
     unnamed_keys: usize,
     pub(super) stale: Stale,
-    /// Until when nobody is told of names.
+    /// Time until which no session is told of changed names.
     quiet: Tick,
     swept: Tick,
     spread: Tick,
 }
 
 impl Pending {
-    /// Maximum number of keys that wait to be looked up, beyond which sessions are not heard: a
-    /// quarter of a second's worth.
+    /// Maximum number of keys that wait to be looked up: about a quarter of a second of work. Above it,
+    /// no more session events are read.
     const UNNAMED_MAX: usize = 1 << 18;
 
-    /// Whether nobody waits for a budget or a name.
+    /// Returns true if no key waits for a budget or a name.
     pub(super) fn is_empty(&self) -> bool {
         self.wanted.is_empty() && self.stale.is_empty() && self.unnamed.is_empty()
     }
 
-    /// Returns true if keys wait that can be looked up at once.
+    /// Returns true if there are keys that can be looked up at once.
     pub(super) fn is_behind(&self) -> bool {
         !self.unnamed.is_empty()
     }
@@ -48,19 +48,19 @@ impl Pending {
         self.unnamed_keys < Self::UNNAMED_MAX
     }
 
-    /// Number of keys whose budgets were asked for and are not there yet.
+    /// Returns the number of keys whose budgets were requested and do not exist yet.
     pub(super) fn waiting(&self) -> usize {
         self.wanted.len()
     }
 }
 
-/// What of the names of keys entries may have changed.
+/// Keys whose names may have changed with the entries that were applied.
 #[derive(Debug, Default)]
 pub(super) struct Stale {
     keys: BTreeSet<Key>,
-    /// Where the look at all keys goes on: after a key, or from the start.
+    /// Position of the sweep over all keys: after a key, or `Some(None)` at the start.
     sweep: Option<Option<Key>>,
-    /// Set if another such look must follow.
+    /// Set if another sweep must follow this one.
     again: bool,
 }
 
@@ -69,13 +69,13 @@ impl Stale {
         self.keys.is_empty() && self.sweep.is_none()
     }
 
-    /// One key may be called otherwise now. Where thousands are made at once, each must
-    /// not cost a look at all of them.
+    /// Marks one key whose name may have changed. When thousands of keys are created at once, this
+    /// avoids one sweep over all keys for each of them.
     pub(super) fn key(&mut self, key: &Key) {
         self.keys.insert(key.clone());
     }
 
-    /// Any key may be called otherwise now: all of them are looked at, some at a time.
+    /// Marks all keys. They are swept a part at a time.
     pub(super) fn all(&mut self) {
         match self.sweep {
             Some(Some(_)) => self.again = true,
@@ -84,7 +84,7 @@ impl Stale {
         }
     }
 
-    /// A look at all keys has come so far.
+    /// Records how far the sweep came. `None` means that it reached the end.
     fn swept(&mut self, last: Option<Key>) {
         self.sweep = match last {
             Some(last) => Some(Some(last)),
@@ -96,26 +96,26 @@ impl Stale {
 /// Maximum number of keys that are looked up in one turn of the loop.
 const KEYS_A_TURN: usize = 1_024;
 
-/// A session is told of names in so long, with what transport takes: a pause
-/// after many, and none that could be noticed after one.
+/// Time that it takes to tell one session of a name, the transport included. The pause after a refresh
+/// is this for each session told: long after many, and unnoticeable after one.
 const NAMES: Span = Span::from_nanos(50_000);
 
 /// Maximum time for which a leader that takes new keys is looked for.
 const TRY_FOR: Duration = Duration::from_secs(2);
 
-/// A part of the sessions is looked through this often for those that were closed, and all of them
-/// after so many parts.
+/// Interval at which one part of the sessions is checked for closed ones, and number of parts after
+/// which all of them have been checked.
 const SWEEP: Span = Span::from_millis(20);
 const SWEEP_PARTS: usize = 10;
 
-/// Sessions are evened out this often.
+/// Interval at which sessions are balanced between nodes.
 const SPREAD: Span = Span::from_secs(1);
 
-/// A node that leaves asks so many of its clients away at a time, one in so
-/// many per look: all of them within half a second, and never all at once.
+/// At each tick, a leaving node asks one in this many of its clients to move: all of them within half a
+/// second, but never all at once.
 const LEAVE_ONE_IN: usize = 8;
 
-/// What a key is called, as far as this replica knows.
+/// Returns the budget id of a key, as far as this replica knows.
 fn name(state: &State, key: &Key) -> Name {
     let rule = state.rule_of(key);
     match state.budget_of(key) {
@@ -175,7 +175,7 @@ impl Actor {
                 }
                 Err(refused) => {
                     self.counts.refused += 1;
-                    // Who has gone meanwhile needs no answer.
+                    // If the stream has ended meanwhile, no answer is needed.
                     let _ = reply.send(Err(refused));
                     return;
                 }
@@ -213,8 +213,8 @@ impl Actor {
         node.is_some_and(|node| node.ledger().child(client).is_some())
     }
 
-    /// Returns the names of keys, and asks for the budgets that are not there yet. Where there are
-    /// many, the rest follows.
+    /// Returns the names of keys, and requests the budgets that do not exist yet. Beyond `KEYS_A_TURN`
+    /// keys, the rest is looked up in later turns.
     fn names(&mut self, caller: Caller, mut keys: Vec<Key>) -> Vec<Interned> {
         if keys.len() > KEYS_A_TURN {
             let rest = keys.split_off(KEYS_A_TURN);
@@ -226,7 +226,7 @@ impl Actor {
             let state = &self.state;
             let client = caller.edge.child;
             let Ok(interned) = self.sessions.intern(client, key, |key| name(state, key)) else {
-                // Its edge was closed meanwhile.
+                // The registry has ended the session's stream with the reason.
                 break;
             };
             if interned.budget == Err(KeyRefusal::SessionFull) {
@@ -247,7 +247,7 @@ impl Actor {
         self.sessions.send(caller.edge.child, names);
     }
 
-    /// Goes on with the keys that sessions asked about.
+    /// Looks up the next keys that sessions asked about.
     pub(super) fn name_more(&mut self) {
         let Some((caller, keys)) = self.pending.unnamed.pop_front() else {
             return;
@@ -258,7 +258,7 @@ impl Actor {
         }
     }
 
-    /// Asks for the budgets that clients wait for, many at once.
+    /// Requests the budgets that clients wait for, many at once.
     pub(super) fn ask_for_keys(&mut self) {
         let Some(raft) = &self.raft else { return };
         let state = &self.state;
@@ -283,19 +283,19 @@ impl Actor {
                 if let Err(error) = proposed.await {
                     tracing::debug!(%error, "new keys were not taken yet");
                 }
-                // An actor that is gone waits for none.
+                // If the actor is gone, no batch is waited for.
                 let _ = control.send(Control::Instantiated { batch: number });
             });
         }
     }
 
-    /// New keys were proposed, and may have been applied.
+    /// Records that the proposal of a batch of new keys has ended.
     pub(super) fn batch_landed(&mut self, batch: u64) {
         self.pending.wanted.landed(batch, self.now, &mut self.rng);
     }
 
-    /// After entries that may have changed it, says what keys are called: to a few at once, to
-    /// many with pauses, in which what else is new comes together.
+    /// Tells sessions of names that entries may have changed. After a few, the next refresh follows at
+    /// once. After many there is a pause, and changes that come meanwhile are told together.
     pub(super) fn refresh_names(&mut self) {
         let stale = &mut self.pending.stale;
         if stale.is_empty() || self.now < self.pending.quiet {
@@ -323,7 +323,7 @@ impl Actor {
             return;
         };
         self.counts.reports += 1;
-        // A client has the weight and band that a budget's rules say, whatever it claims itself.
+        // The weight and band follow from the budget's rules, whatever the client claims.
         if let Some(node) = &mut self.node {
             let state = &self.state;
             let rules = |budget| {
@@ -334,8 +334,8 @@ impl Actor {
         }
     }
 
-    /// The rules of a budget may have changed: its clients count for what they say
-    /// now, whatever was reported, and steady clients do not report it again.
+    /// Recomputes the weights and bands of a budget's clients after its rules may have changed. The
+    /// demand that they reported stays, because steady clients do not report it again.
     pub(super) fn reweigh(&mut self, budget: BudgetId) {
         let (sessions, generation) = (&self.sessions, self.state.budget(budget));
         if let (Some(node), Some(generation)) = (&mut self.node, generation) {
@@ -346,7 +346,7 @@ impl Actor {
         }
     }
 
-    /// Passes on what the node's machine says to a client.
+    /// Passes on an answer of the node's state machine to a client.
     pub(super) fn answer_client(&mut self, answer: aliquot_core::message::Answer) {
         let client = answer.edge.child;
         self.counts.answers += 1;
@@ -357,7 +357,7 @@ impl Actor {
         }
     }
 
-    /// Drops sessions whose leases are over, and evens out those that are left.
+    /// Drops sessions whose leases have expired, and balances those that are left.
     pub(super) fn keep_sessions(&mut self) {
         if self.now.since(self.pending.swept) >= SWEEP {
             self.pending.swept = self.now;
@@ -376,7 +376,8 @@ impl Actor {
             (false, false) => {}
             (true, due) => {
                 if due {
-                    // Whoever could not go where it was sent is sent elsewhere.
+                    // A client that could not connect to the node that it was sent to is sent to
+                    // another one.
                     self.sessions.forget_asked();
                 }
                 self.send_away();
@@ -395,8 +396,8 @@ impl Actor {
         }
     }
 
-    /// The other nodes that take clients now and were heard of lately, each in its latest
-    /// life: those before it, this node's own too, may not be reclaimed yet.
+    /// Returns the other nodes that take clients now and were heard from lately. Each is listed in its
+    /// latest incarnation only: earlier ones, those of this node too, may not be reclaimed yet.
     fn seats(&self) -> Vec<Seat> {
         let records = self.book.records();
         let presences = records
@@ -427,7 +428,7 @@ impl Actor {
         seats
     }
 
-    /// Asks the clients of a node that leaves away, to each other node in turn.
+    /// Asks the clients of this leaving node to move, spread over the other nodes.
     fn send_away(&mut self) {
         let seats = self.seats();
         let batch = (self.sessions.connected() / LEAVE_ONE_IN).max(4);

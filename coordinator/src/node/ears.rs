@@ -9,12 +9,10 @@ use aliquot_core::command::Command;
 use std::task::{Context, Poll};
 use tokio::sync::{mpsc, oneshot};
 
-/// Inputs of the actor besides [`Control`](super::actor::Control), which is short and seldom, and
-/// comes first.
+/// Inputs of the actor except [`Control`](super::actor::Control), which is rare and comes first.
 ///
-/// There are three classes, which take turns: what peers say, which renews
-/// leases here and there; the log; and everything else. However much there is of one, the others wait
-/// for no more than a turn of it.
+/// There are three classes, which take turns: messages of peers, which renew leases; the log; and
+/// everything else. However many inputs one class has, the others wait for at most one of them.
 pub(super) struct Ears {
     pub(super) links: mpsc::Receiver<gossip::Event>,
     pub(super) log: mpsc::Receiver<Log>,
@@ -23,11 +21,11 @@ pub(super) struct Ears {
     pub(super) writes: mpsc::Receiver<(Command, oneshot::Sender<Written>)>,
     pub(super) leave: mpsc::Receiver<oneshot::Sender<()>>,
     pub(super) sessions: mpsc::Receiver<session::Event>,
-    /// Which class comes first.
+    /// The class that is polled first.
     pub(super) turn: Class,
 }
 
-/// Inputs that wait for each other.
+/// Classes of inputs that take turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     Peers,
@@ -53,27 +51,27 @@ impl Class {
 pub(super) enum Input {
     Link(gossip::Event),
     Log(Log),
-    /// Entries that were begun with are to be gone on with.
+    /// Apply more of the entries that are half applied.
     GoOn,
     Question(Question),
     Passed(Passed),
     Write(Command, oneshot::Sender<Written>),
     Leave(oneshot::Sender<()>),
     Session(session::Event),
-    /// Every handle is gone.
+    /// All handles are gone.
     Gone,
 }
 
-/// The inputs that are polled at this moment.
+/// Inputs that are polled at this moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Open {
-    /// Set while entries are half applied: then nothing new of the log is taken.
+    /// Set while entries are half applied. Then no new request is taken from the log.
     pub(super) applying: bool,
     pub(super) sessions: bool,
 }
 
 impl Ears {
-    /// The next input, by turns.
+    /// Polls for the next input, by turns.
     pub(super) fn poll(&mut self, context: &mut Context<'_>, open: Open) -> Poll<Input> {
         let mut class = self.turn;
         for _ in 0..3 {
@@ -122,7 +120,7 @@ impl Ears {
     }
 }
 
-/// A channel that is closed says nothing.
+/// Maps a received value to its input. A closed channel counts as one without inputs.
 fn some<T>(polled: Poll<Option<T>>, input: impl FnOnce(T) -> Input) -> Poll<Input> {
     match polled {
         Poll::Ready(Some(said)) => Poll::Ready(input(said)),
@@ -130,8 +128,8 @@ fn some<T>(polled: Poll<Option<T>>, input: impl FnOnce(T) -> Input) -> Poll<Inpu
     }
 }
 
-/// Handles `first` and then what waits behind it: at most `most` in all, and as long as `handle`
-/// says that there is time. Nothing is taken that is not handled.
+/// Handles `first` and the inputs queued behind it: at most `most`, and until `handle` returns false.
+/// No input is taken from the queue without being handled.
 pub(super) fn take_some<T>(
     first: T,
     more: &mut mpsc::Receiver<T>,
@@ -150,7 +148,7 @@ pub(super) fn take_some<T>(
 mod tests {
     use super::*;
 
-    /// Takes 0 to 9 in batches, with time for `slice` of them, and returns each batch.
+    /// Takes 0 to 9 in batches of at most `slice`, and returns each batch.
     fn batches(most: usize, slice: usize) -> Vec<Vec<u32>> {
         let (outlet, mut inlet) = mpsc::channel(10);
         (0..10).for_each(|number| outlet.try_send(number).unwrap());

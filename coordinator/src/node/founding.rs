@@ -1,4 +1,4 @@
-//! What a new cluster begins with: its settings, and its first budgets.
+//! Initial contents of a new cluster: its settings and its first budgets.
 
 use super::actor::Actor;
 use aliquot_core::budget::Budget;
@@ -6,18 +6,18 @@ use aliquot_core::command::Command;
 use aliquot_core::unit::{Drift, RequestId, Span, Tick};
 use rand::RngExt;
 
-/// What the first leader of a new cluster begins with.
+/// Initial contents of a new cluster, proposed by its first leader.
 #[derive(Clone, Debug, Default)]
 pub struct Founding {
-    /// How far any clock may drift.
+    /// Maximum drift of any clock.
     pub drift: Drift,
-    /// The nodes' lease.
+    /// Length of the lease of nodes.
     pub lease: Span,
     /// The first budgets.
     pub budgets: Vec<Budget>,
 }
 
-/// How far that has come.
+/// Progress of these proposals.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     asked: Option<Tick>,
@@ -25,15 +25,15 @@ pub(super) struct Progress {
     done: bool,
 }
 
-/// What did not come is asked for again.
+/// Time after which a proposal that was not applied is repeated.
 const AGAIN: Span = Span::from_millis(500);
 
-/// A log of more entries than this is no new cluster's.
+/// Maximum number of entries in the log of a new cluster.
 const YOUNG: u64 = 200;
 
 impl Actor {
-    /// While this node leads a new cluster: its settings, then its budgets,
-    /// each until it is applied. Afterwards they are operators' to change.
+    /// Proposes the settings and then the budgets while this node leads a new cluster, each until it is
+    /// applied. Afterwards only operators change them.
     pub(super) fn keep_founding(&mut self) {
         let office = self.office.machine().in_office();
         let waits = self
@@ -79,7 +79,7 @@ impl Actor {
             request,
             deletes: Vec::new(),
             puts: budgets.clone(),
-            // Whoever has a life already may hold their first tokens.
+            // If this node has joined, it may hold all tokens of the first budgets at once.
             creator: self.node.as_ref().map(aliquot_core::node::Node::life),
         })
     }

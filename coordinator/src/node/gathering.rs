@@ -1,31 +1,34 @@
-//! When what sessions say is taken: at once, or, where much is said, together.
+//! Coalescing of client reports: few are handled at once, and many are collected for up to a
+//! millisecond.
 
 use aliquot_core::unit::{Span, Tick};
 
-/// Watches how many reports come in. To wake for a report and to wake whoever carries its
-/// answer takes as long as to read and to answer it, so that those of a busy node wait for each
-/// other: it wakes at most once in a [`Gathering::PAUSE`], and a report waits no longer than that.
-/// Reports that say a lot take longer to read than anybody to wake, and gain nothing by waiting.
+/// Decides whether client reports are handled at once or collected.
+///
+/// For a short report, waking this task and the task that carries the answer costs as much as the
+/// report itself. If there are many, handling each at once delays the others. Then sessions are read at
+/// most once in a [`Gathering::PAUSE`], which is also the longest wait. Long reports gain nothing from
+/// this, because reading them costs far more than the wakeups.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gathering {
-    /// Since when reports and their lines are counted, and how many there were.
+    /// Start of the current count, and the reports and lines counted since.
     since: Tick,
     reports: u64,
     lines: u64,
-    /// Whether there was more than one short report a pause when they were counted last.
+    /// True if the last count found at least one report in each pause, and the reports were short.
     many: bool,
     next: Tick,
 }
 
 impl Gathering {
-    /// The time in which reports gather.
+    /// Time for which reports are collected.
     const PAUSE: Span = Span::from_millis(1);
 
-    /// Reports are counted for so long at least.
+    /// Minimum time of a count.
     const COUNTED: Span = Span::from_millis(20);
 
-    /// With so many lines on average, reports are long: at some 100 ns a line, to read one takes
-    /// 20 µs and more.
+    /// Average number of lines from which reports are long: at about 100 ns a line, reading one takes
+    /// 20 µs or more.
     const LONG: u64 = 200;
 
     pub(super) const fn new(now: Tick) -> Self {
@@ -38,7 +41,7 @@ impl Gathering {
         }
     }
 
-    /// So many reports were taken together, with so many lines in all.
+    /// Counts reports that were handled together, and all of their lines.
     pub(super) fn took(&mut self, reports: u64, lines: u64, now: Tick) {
         self.reports = self.reports.saturating_add(reports);
         self.lines = self.lines.saturating_add(lines);
@@ -53,7 +56,7 @@ impl Gathering {
         }
     }
 
-    /// When sessions are heard next; in the past, at once.
+    /// Returns the time from which sessions are read again. It is in the past if they are read at once.
     pub(super) const fn next(&self) -> Tick {
         self.next
     }
@@ -63,7 +66,8 @@ impl Gathering {
 mod tests {
     use super::*;
 
-    /// Takes reports of so many lines that come `apart` for a while; how long the last one waits at most.
+    /// Takes one report of `lines` lines every `apart`, for a while. Returns the time and how long
+    /// sessions then wait.
     fn waits(gathering: &mut Gathering, from: Tick, apart: Span, lines: u64) -> (Tick, Span) {
         let mut now = from;
         for _ in 0..200 {
@@ -80,7 +84,7 @@ mod tests {
         assert_eq!(wait, Span::ZERO);
         let (now, wait) = waits(&mut gathering, now, Span::from_nanos(200_000), 20);
         assert_eq!(wait, Span::from_nanos(800_000));
-        // What comes first after a silence does not wait, and what follows it neither.
+        // The first report after a silence does not wait, and neither does the next.
         let now = now.after(Span::from_secs(1));
         assert!(gathering.next() <= now);
         gathering.took(1, 20, now);

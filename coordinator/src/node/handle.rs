@@ -1,4 +1,4 @@
-//! How the rest of the process reaches the actor.
+//! Access to the actor for the rest of the process.
 
 use super::actor::Passed;
 use super::view::View;
@@ -11,15 +11,15 @@ use aliquot_core::state::Effect;
 use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 
-/// The actor is gone: the process is stopping, or its log failed.
+/// The actor is gone: the process is stopping, or its log has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the node is stopping")]
 pub struct Stopped;
 
-/// A question that the actor answers between two inputs.
+/// A query that the actor runs between two inputs.
 pub(super) type Question = Box<dyn FnOnce(&View<'_>) + Send>;
 
-/// A way to the actor.
+/// Handle of an actor.
 #[derive(Clone, Debug)]
 pub struct NodeHandle {
     pub(super) questions: mpsc::Sender<Question>,
@@ -31,8 +31,8 @@ pub struct NodeHandle {
 }
 
 impl NodeHandle {
-    /// Looks at the node. The closure runs on the actor's own thread: it
-    /// copies what it needs and returns.
+    /// Runs a closure over the state of the node. It runs on the actor's own thread, so it should only
+    /// copy what it needs.
     pub fn view<T: Send + 'static>(
         &self,
         look: impl FnOnce(&View<'_>) -> T + Send + 'static,
@@ -41,7 +41,7 @@ impl NodeHandle {
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
             let question: Question = Box::new(move |view| {
-                // Who asked may have gone away meanwhile.
+                // The caller may be gone by now.
                 let _ = reply.send(look(view));
             });
             questions.send(question).await.map_err(|_| Stopped)?;
@@ -49,8 +49,8 @@ impl NodeHandle {
         })
     }
 
-    /// Has a command with a request id applied, wherever the leader is; returns
-    /// what it did once this node has applied it.
+    /// Proposes a command with a request id to the leader, whichever node that is. Returns its effects
+    /// once this node has applied it.
     ///
     /// # Errors
     ///
@@ -59,11 +59,11 @@ impl NodeHandle {
         let (reply, written) = oneshot::channel();
         let sent = self.writes.send((command, reply)).await;
         sent.map_err(|_| ProposeError::Stopped)?;
-        // An actor that ends before it replies may have proposed it.
+        // An actor that ended before it replied may have proposed the command.
         written.await.unwrap_or(Err(ProposeError::Unknown))
     }
 
-    /// Has a question decided that a peer passed on.
+    /// Decides a central request that a peer forwarded.
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ impl NodeHandle {
         told.await.map_err(|_| Stopped)
     }
 
-    /// Takes back permits that a peer passed on.
+    /// Takes back permits whose release a peer forwarded.
     ///
     /// # Errors
     ///
@@ -85,20 +85,20 @@ impl NodeHandle {
         sent.map_err(|_| Stopped)
     }
 
-    /// Where session streams send what they hear.
+    /// Returns the sender for events of session streams.
     #[must_use]
     pub fn sessions(&self) -> mpsc::Sender<session::Event> {
         self.sessions.clone()
     }
 
-    /// Where the peers' streams send what they say.
+    /// Returns the sender for events of peers' streams.
     #[must_use]
     pub fn links(&self) -> mpsc::Sender<gossip::Event> {
         self.links.clone()
     }
 
-    /// Hands everything back: clients are asked to move, and what they return
-    /// goes up. Resolves when nothing is left here, or at once if the actor is gone.
+    /// Leaves the cluster: clients are asked to move, and the tokens that they return are handed back
+    /// to the leader. Resolves when nothing is left here, or at once if the actor is gone.
     pub async fn leave(&self) {
         let (reply, done) = oneshot::channel();
         if self.leave.send(reply).await.is_ok() {

@@ -1,22 +1,22 @@
-//! Longest time for which the loop was held: lease renewals wait for as long.
+//! Longest turn of the actor's loop, which is the longest delay of lease renewals.
 
 use aliquot_core::unit::{Span, Tick};
 
-/// The part of a turn that something may take of the loop, where it can be cut: reports of peers,
-/// barriers and this node's own report wait no longer than two of these.
+/// Part of a turn that divisible work may take. Reports of peers, barriers and this node's own report
+/// wait for at most two of these.
 pub(super) const SLICE: Span = Span::from_millis(8);
 
-/// A turn that took longer is told of.
+/// A turn that takes longer is logged as a warning.
 const LONG: Span = Span::from_millis(200);
 
-/// No more often than this, and the longest turn is that of so long.
+/// Minimum time between two warnings, and length of the window for the longest turn.
 const TOLD_EVERY: Span = Span::from_secs(60);
 
-/// The longest turns of late.
+/// The longest turns of the current window and of the one before.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
     since: Tick,
-    /// The longest turn since then, and in the minute before.
+    /// Longest turn since the window began, and of the window before.
     longest: Span,
     before: Span,
     told: Option<Tick>,
@@ -32,7 +32,7 @@ impl Held {
         }
     }
 
-    /// A turn that `cause` began took so long.
+    /// Records a turn that `cause` began.
     pub(super) fn note(&mut self, cause: &'static str, took: Span, now: Tick) {
         if now.since(self.since) >= TOLD_EVERY {
             self.before = self.longest;
@@ -47,7 +47,7 @@ impl Held {
         }
     }
 
-    /// The longest turn of the last one to two minutes.
+    /// Returns the longest turn of the last one to two minutes.
     #[must_use]
     pub(super) fn longest(&self) -> Span {
         self.longest.max(self.before)

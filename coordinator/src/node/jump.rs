@@ -1,25 +1,25 @@
-//! Whether the host's clocks tell of time that was not counted.
+//! Detection of time that the lease clock did not count.
 
 use aliquot_core::unit::{Span, Tick};
 
-/// Watches the wall clock beside the clock that leases are counted on.
+/// Compares the wall clock with the clock on which leases are counted.
 ///
-/// A host that was paused from the outside counts none of that time, but its
-/// wall clock is put right afterwards: it jumps ahead. Then no lease that was
-/// held before may be trusted. A wall clock that an operator or a time service
-/// steps ahead looks the same and costs a lease, which is the safe side; one
-/// that steps back tells of nothing.
+/// If a virtual machine is paused, its lease clock does not count that time. Its wall clock is
+/// corrected afterwards and jumps ahead. No lease that was held before may be trusted then.
+///
+/// A wall clock that an operator or a time service sets ahead looks the same. It costs the lease, which
+/// is safe. A wall clock that is set back is ignored.
 #[derive(Debug, Default)]
 pub(super) struct Jumps {
     last: Option<(Tick, i64)>,
 }
 
 impl Jumps {
-    /// A wall clock that gains no more than this between two looks is being
-    /// slewed, or was read late.
+    /// Maximum gain of the wall clock between two checks. A smaller gain comes from slewing, or from
+    /// reading one clock late.
     const MOST: Span = Span::from_millis(250);
 
-    /// Whether the wall clock ran ahead since the last look.
+    /// Returns true if the wall clock ran ahead since the last check.
     pub(super) fn look(&mut self, now: Tick, wall_ms: i64) -> bool {
         let Some((then, wall_then)) = self.last.replace((now, wall_ms)) else {
             return false;

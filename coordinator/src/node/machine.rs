@@ -1,4 +1,5 @@
-//! The log's reader: hands every committed entry to the actor and waits.
+//! The state machine that Raft calls. It hands committed entries to the actor and waits for the
+//! outcome.
 
 use crate::raft::{Committed, Encode, Halt, Machine, MachineError, Outcome};
 use crate::timer;
@@ -9,25 +10,25 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 
-/// Requests of the log, one at a time: the caller waits for the reply.
+/// Requests of Raft to the actor. There is one at a time, since the caller waits for the reply.
 pub(super) enum Log {
-    /// Committed entries are to be applied, in order.
+    /// Apply committed entries in order.
     Apply {
         entries: Vec<Committed>,
         reply: oneshot::Sender<Result<Vec<Outcome>, MachineError>>,
     },
-    /// The state as it is now is wanted, to be written elsewhere.
+    /// Return a frozen copy of the state, which is encoded on another thread.
     Freeze {
         reply: oneshot::Sender<Result<Frozen, MachineError>>,
     },
-    /// The state becomes this one; the former is to be dropped elsewhere.
+    /// Replace the state. The former one is returned, to be dropped on another thread.
     Restore {
         state: Box<State>,
         reply: oneshot::Sender<Result<Box<State>, MachineError>>,
     },
 }
 
-/// What raft calls; the actor answers.
+/// The [`Machine`] that Raft calls. Each call is forwarded to the actor.
 #[derive(Debug)]
 pub(super) struct ActorMachine {
     pub(super) log: mpsc::Sender<Log>,
@@ -78,7 +79,7 @@ impl Machine for ActorMachine {
     }
 }
 
-/// The state that a snapshot describes.
+/// Decodes the state from a snapshot.
 fn read(index: u64, bytes: Bytes) -> Result<State, Halt> {
     let unreadable = |reason: String| Halt::Snapshot { index, reason };
     let file = SnapshotFile::from_bytes(bytes).map_err(|e| unreadable(e.to_string()))?;

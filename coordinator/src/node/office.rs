@@ -1,4 +1,4 @@
-//! The leader's side: following elections, barriers, rounds, answers.
+//! The leader's side of the actor: elections, barriers, rounds and answers to nodes.
 
 use super::actor::{Actor, Control};
 use crate::raft::{ProposeError, Status};
@@ -15,14 +15,17 @@ use aliquot_wire::{Sealed, WireError};
 use bytes::Bytes;
 use std::time::Duration;
 
-/// The leader's machine, and what the shell remembers beside it.
+/// The leader's state machine, and what the actor keeps beside it.
+///
+/// `Office` is leadership as this node holds it. The machine is *in office* once an entry of its own
+/// term is applied.
 #[derive(Debug)]
 pub(super) struct Office {
     machine: Leader,
     leads: Option<Term>,
-    /// When it was elected last.
+    /// Time of the last election that this node won.
     elected: Tick,
-    /// Whether the reports that were heard before the office were looked at.
+    /// True once the reports received before this node was in office were taken in.
     warm: bool,
 }
 
@@ -50,25 +53,26 @@ impl Office {
 }
 
 impl Actor {
-    /// In times between two reports: every node has reported to a new leader by then.
+    /// Number of report intervals after an election within which every node has reported to the new
+    /// leader.
     const SETTLING: u64 = 3;
 
-    /// Raft's standing changed: an election was won or lost, a member came or went.
+    /// Follows a change of Raft's status: an election won or lost, or a change of members.
     pub(super) fn follow_raft(&mut self, status: Status) {
         let leads = status.leads.then(|| Term::new(status.term));
         if leads != self.office.leads {
             if self.office.leads.is_some() {
                 self.office.machine.deposed();
             }
-            // Whoever does not lead is not told everything.
+            // A node that does not lead receives only a part of the reports.
             self.traffic.begin();
             (self.office.leads, self.office.warm) = (leads, false);
             if let Some(term) = leads {
                 tracing::info!(term = term.get(), "elected");
                 self.office.elected = self.now;
                 self.office.machine.elected(term, &self.state, self.now);
-                // The entry that begins the term may have been applied before this was
-                // heard of; another one of the term always comes after.
+                // The entry that begins the term may have been applied before this node learned that it
+                // leads. This proposal ensures that another entry of the term follows.
                 self.propose_changes(Command::Round(Changes::default()));
             }
         }
@@ -77,8 +81,8 @@ impl Actor {
         self.follow_members();
     }
 
-    /// A leader in office asks every node at once for all that it wants: what they said last
-    /// builds on what another leader knew, and is answered with that.
+    /// Takes in the latest report of every node once this leader is in office. Each report builds on
+    /// what an earlier leader knew, so that the answer asks the node for all of its demand.
     pub(super) fn warm_up(&mut self) {
         if self.office.warm || !self.office.machine.in_office() {
             return;
@@ -113,7 +117,7 @@ impl Actor {
         }
     }
 
-    /// A report that came to the leader, from wherever.
+    /// Takes in a node's report, and answers it if this node leads.
     pub(super) fn lead_report(&mut self, report: &aliquot_core::message::Report) {
         self.traffic.note(report.edge.child, self.now);
         if self.office.leads.is_none() {
@@ -126,11 +130,14 @@ impl Actor {
         }
     }
 
-    /// The barrier begins after every report that it covers has arrived. One that fails
-    /// may do so at once, such as at a leader that hands its lead over: what it covered waits
-    /// a little for the next, or the two would go round as fast as the processor can.
+    /// Starts a barrier, which begins after every report that it covers has arrived.
     ///
-    /// Leases that an election has worn down wait for no heartbeat.
+    /// A barrier can fail at once, for example while this leader transfers its leadership. The failure
+    /// is therefore reported after a pause: the reports that it covered wait for the next barrier, and
+    /// retries without a pause would keep the processor busy.
+    ///
+    /// Shortly after an election, leases are nearly over, so that the barrier does not wait for a
+    /// heartbeat.
     fn start_barrier(&self, barrier: Barrier) {
         const AGAIN: Duration = Duration::from_millis(20);
         let (Some(raft), Some(term)) = (&self.raft, self.office.leads) else {
@@ -147,7 +154,7 @@ impl Actor {
             if !held {
                 timer::sleep(AGAIN).await;
             }
-            // An actor that is gone waits for nothing.
+            // If the actor is gone, nothing waits for this.
             let _ = control.send(Control::Barrier { barrier, held });
         });
     }
@@ -163,8 +170,8 @@ impl Actor {
         }
     }
 
-    /// A round that nobody could read would stop every replica, for good: it is made again,
-    /// half as large.
+    /// Proposes a round. A round that no replica could read would stop all of them for good. Such a
+    /// round is not proposed, and the next ones are half as large.
     fn propose_changes(&mut self, command: Command) {
         match entry(command) {
             Ok(command) => self.propose_round_after(command, Duration::ZERO),
@@ -194,9 +201,11 @@ impl Actor {
         });
     }
 
-    /// A round that certainly was not appended is taken back; one whose fate is
-    /// unknown is said again: its counters are absolute, so a repeat moves nothing.
-    /// A round of another term is not this leader's to repeat.
+    /// Handles the end of a round's proposal.
+    ///
+    /// A round that certainly was not appended is taken back. A round whose fate is unknown is proposed
+    /// again: its counters are absolute, so that a repeat changes nothing. A round of another term is
+    /// dropped.
     pub(super) fn round_done(
         &mut self,
         term: Term,
@@ -212,8 +221,8 @@ impl Actor {
             }
             Err(ProposeError::NotLeader { .. }) => {
                 self.office.machine.refused(&self.state, self.now);
-                // A leader that no quorum has acknowledged yet refuses, too. The
-                // entry that opens the office must come.
+                // A leader that no quorum has acknowledged yet also refuses. The first entry of its
+                // term must be applied before it is in office, so it is proposed again.
                 if !self.office.machine.in_office() {
                     self.propose_round_after(command, Duration::from_millis(50));
                 }
@@ -222,7 +231,7 @@ impl Actor {
         }
     }
 
-    /// Says an answer to a node: to its own machine here, to others by their links.
+    /// Gives an answer to a node: to the state machine here, or to other nodes by gossip.
     fn tell_node(&mut self, answer: &Answer) {
         let life = answer.edge.child;
         if let Some(node) = self.node.as_mut().filter(|node| node.life() == life) {
@@ -238,7 +247,7 @@ impl Actor {
 }
 
 impl Office {
-    /// Says once when the office begins.
+    /// Logs once when this leader comes into office.
     pub(super) fn look(&self, now: Tick) {
         if !self.warm && self.machine.in_office() {
             tracing::info!(at = now.nanos(), "in office");
@@ -246,8 +255,8 @@ impl Office {
     }
 }
 
-/// A command as the log carries it. It is read once: an entry that nobody can read is
-/// committed all the same, and stops every replica.
+/// Encodes a command as the log carries it, and reads it back once. An entry that cannot be read would
+/// be committed all the same, and would stop every replica.
 ///
 /// # Errors
 ///

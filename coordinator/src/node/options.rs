@@ -1,4 +1,4 @@
-//! What an actor is made with.
+//! Options of an actor.
 
 use super::founding::Founding;
 use crate::clock::SharedClock;
@@ -7,30 +7,30 @@ use aliquot_core::leader::Pace;
 use aliquot_core::unit::{NodeId, Span};
 use std::fmt;
 
-/// What an actor is made with.
+/// Options of an actor.
 #[derive(Clone)]
 pub struct Options {
-    /// The cluster.
+    /// Name of the cluster.
     pub cluster: String,
-    /// The node, as the log's consensus knows it.
+    /// Id of this node in Raft.
     pub node: NodeId,
-    /// How peers are reached.
+    /// Opens connections to peers.
     pub connect: Connector,
-    /// The clocks of its host.
+    /// The clocks of this host.
     pub clock: SharedClock,
-    /// What request ids are drawn from, different for every start of a node.
+    /// Seed for request ids, different for every start of a node.
     pub seed: u64,
-    /// How often the node reports to the leader when nothing is urgent.
+    /// Interval at which the node reports to the leader when nothing is urgent.
     pub report_every: Span,
-    /// How often clients are told to report.
+    /// Interval at which clients are told to report.
     pub client_report_every: Span,
-    /// How a leader paces its rounds.
+    /// Pacing of a leader's rounds.
     pub pace: Pace,
-    /// What the first leader of a new cluster begins with.
+    /// Initial contents of a new cluster, proposed by its first leader.
     pub founding: Founding,
-    /// The most keys of one session.
+    /// Maximum number of keys of one session.
     pub session_keys: usize,
-    /// Where clients reach this node, as other nodes may tell them.
+    /// Address at which clients reach this node, as other nodes tell them.
     pub address: String,
 }
 

@@ -1,5 +1,5 @@
-//! Central answers: questions that clients ask about budgets too small to
-//! divide, decided here or passed on to the key's home.
+//! Central mode on a node: decides clients' requests for budgets too small to divide, or forwards them
+//! to the home node of the key.
 //!
 //! ```text
 //!  session ── Ask ──► actor ── told ──► session
@@ -24,17 +24,18 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tonic::transport::Channel;
 
-/// How long the home may take. A question is void after its client's lease anyway.
+/// Maximum time that the home node has for its answer. A request is void after its client's lease
+/// anyway.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// When to ask again where the home did not answer: an election's time.
+/// Time after which the client should ask again if the home node did not answer: that of an election.
 const AGAIN: Span = Span::from_millis(200);
 
-/// So many questions and releases are passed on at once: a second's worth of a
-/// busy node's, at a round trip of a few milliseconds.
+/// Maximum number of requests and releases that are being forwarded at once: a second's worth for a
+/// busy node, at a round trip of a few milliseconds.
 const PASSING_MAX: usize = 1_024;
 
-/// How the homes of keys are reached.
+/// Connections to the home nodes of keys.
 #[derive(Debug)]
 pub(super) struct Homes {
     /// One channel for each address of a member.
@@ -52,7 +53,7 @@ impl Default for Homes {
 }
 
 impl Actor {
-    /// Takes a client's question; the answer goes to its session.
+    /// Handles a client's request. The decision is sent to its session.
     pub(super) fn ask(&mut self, ask: Ask) {
         match self.decide(&ask) {
             Asked::Told(told) => self.tell(told),
@@ -64,14 +65,14 @@ impl Actor {
         self.sessions.send(told.edge.child, NodeMessage::Told(told));
     }
 
-    /// Takes a question that a peer passed on.
+    /// Handles a request that a peer forwarded.
     pub(super) fn ask_for_peer(&mut self, ask: &Ask, reply: oneshot::Sender<Told>) {
         let told = match self.decide(ask) {
             Asked::Told(told) => told,
-            // Nothing is passed on twice.
+            // A forwarded request is never forwarded again.
             Asked::Forward { to, .. } => ask.told(Outcome::Moved { home: Some(to) }),
         };
-        // A peer that has given up hears nothing, and says so by a release.
+        // A peer that has given up does not receive this, and sends a release instead.
         let _ = reply.send(told);
     }
 
@@ -82,8 +83,8 @@ impl Actor {
         }
     }
 
-    /// Permits come back, here or at the home that booked them. Nothing waits
-    /// for it: what is lost on the way ends by its longest hold.
+    /// Releases permits, here or at the home node that booked them. Delivery is not confirmed: if a
+    /// release is lost, the permits end with their maximum hold.
     pub(super) fn release(&mut self, release: &Release) {
         let Some(node) = &mut self.node else { return };
         let released = node.handle_release(release, self.now);
@@ -98,8 +99,8 @@ impl Actor {
         }
     }
 
-    /// Asks the home; what it tells, or that it tells nothing, comes back to
-    /// the actor and goes on to the asker.
+    /// Forwards a request to the home node. Its decision, or a refusal if it does not answer, comes
+    /// back to the actor and goes to the client.
     fn pass_on(&mut self, to: Incarnation, ask: Ask) {
         let Some(room) = self.room() else {
             self.tell(ask.told(Outcome::refused(Reason::Busy, Some(AGAIN))));
@@ -113,10 +114,11 @@ impl Actor {
         let control = self.control.clone();
         tokio::spawn(async move {
             let told = forward(home.clone(), ask).await;
-            // An actor that is gone has nobody to tell.
+            // If the actor is gone, the decision is dropped.
             let _ = control.send(Control::Told(told.unwrap_or(unknown)));
             if told.is_none() {
-                // It may have been taken, or be taken yet: then for nobody.
+                // The home node may have admitted the request, or may yet do so. The client will not
+                // use it.
                 let release = Release {
                     edge: ask.edge,
                     request: ask.request,
@@ -133,7 +135,7 @@ impl Actor {
         Arc::clone(&self.homes.room).try_acquire_owned().ok()
     }
 
-    /// How the node of a life is reached.
+    /// Returns a connection to the node of an incarnation.
     fn home(&mut self, life: Incarnation) -> Option<CentralClient<Channel>> {
         let node = self.state.member(life)?.node.get();
         let address = self.status.address(node)?;
@@ -150,16 +152,17 @@ impl Actor {
     }
 }
 
-/// Asks a home; `None` if it did not answer.
+/// Sends a request to its home node. Returns `None` if it did not answer.
 async fn forward(mut home: CentralClient<Channel>, ask: Ask) -> Option<Told> {
     let message = AskForward::new(ask).to_message();
     let answered = timer::timeout(PATIENCE, home.forward(message)).await;
     let told = Told::from_message(answered.ok()?.ok()?.into_inner()).ok()?;
-    // Another question's answer would be no answer to this one.
+    // Ignore the answer to another request.
     (told.edge == ask.edge && told.request == ask.request).then_some(told)
 }
 
-/// Tells a home that what it may have booked is not used; it may not hear it.
+/// Tells a home node that a request was given up, so that it releases what it booked. The message may
+/// be lost.
 async fn give_up(mut home: CentralClient<Channel>, release: Release) {
     let message = ReleaseForward::new(release).to_message();
     let _ = timer::timeout(PATIENCE, home.release(message)).await;

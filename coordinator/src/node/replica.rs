@@ -1,4 +1,5 @@
-//! The replica: entries become state, and state becomes what others must hear.
+//! The replica: applies committed entries, and carries their effects to sessions, records and state
+//! machines.
 
 use super::actor::Actor;
 use crate::config::SkipEntry;
@@ -16,7 +17,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// Entries that are being applied, in slices of the actor's time.
+/// Entries that are being applied, a slice of the actor's time at once.
 pub(super) struct Applying {
     entries: std::vec::IntoIter<Committed>,
     outcomes: Vec<Outcome>,
@@ -37,9 +38,10 @@ impl Applying {
 }
 
 impl Actor {
-    /// Applies entries in order, as many as a slice has time for; the reply comes after the last.
-    /// An entry that this version cannot read stops the node: to guess would
-    /// make this replica another than the rest.
+    /// Applies entries in order, as many as fit into a slice. The reply follows the last entry.
+    ///
+    /// An entry that this version cannot read stops the node. To skip it would make this replica differ
+    /// from the others.
     pub(super) fn apply_on(&mut self) {
         let Some(mut applying) = self.applying.take() else {
             return;
@@ -87,13 +89,13 @@ impl Actor {
         Ok(Arc::new(effects))
     }
 
-    /// Becomes what a snapshot says, and gives back what it was.
+    /// Replaces the state by that of a snapshot, and returns the former state.
     pub(super) fn restore(&mut self, state: Box<State>) -> Box<State> {
         let mut former = state;
         if self.state.applied() == 0 || !planted::is(Bug::SnapshotUnread) {
             std::mem::swap(&mut self.state, &mut former);
         }
-        // Whatever was followed entry by entry is found out again.
+        // A snapshot has no effects to follow, so everything derived from the state is computed again.
         self.adopt_settings();
         self.end_own_life();
         self.pending.stale.all();
@@ -140,7 +142,8 @@ impl Actor {
             }
             Effect::Configured => self.adopt_settings(),
             Effect::RuleChanged(_) => self.pending.stale.all(),
-            // A generation that ended has no key any more, but sessions may have its name.
+            // The key of a generation that ended has no budget any more, but sessions may still have
+            // its name.
             Effect::Ended(budget) => {
                 if let Some(key) = self.sessions.key_of(*budget) {
                     self.pending.stale.key(key);
@@ -158,7 +161,7 @@ impl Actor {
         }
     }
 
-    /// Keeps nothing of a generation that has ended.
+    /// Drops everything about a generation that has ended.
     fn forget(&mut self, budget: BudgetId) {
         self.traffic.forget(budget);
         if let Some(node) = &mut self.node {
@@ -166,25 +169,25 @@ impl Actor {
         }
     }
 
-    /// Takes no clients from now on, and hands back what it has.
+    /// Takes no new clients from now on, and begins to hand back all tokens.
     pub(super) fn depart(&mut self) {
         if let Some(node) = &mut self.node {
             node.leave(self.now);
         }
         self.departs = true;
-        // Who was asked to move before, and stayed, is asked again.
+        // A client that was asked to move before, and stayed, is asked again.
         self.sessions.forget_asked();
     }
 
-    /// The key of a generation may be called otherwise now.
+    /// Marks a generation's key as one whose name may have changed.
     fn renamed(&mut self, budget: BudgetId) {
         if let Some(generation) = self.state.budget(budget) {
             self.pending.stale.key(&generation.key);
         }
     }
 
-    /// A life that the log has ended is over: its reports would be kept by nobody,
-    /// so that no leader could ever tell it.
+    /// Closes this node's incarnation if the log has ended it. Its reports would be stored by no node,
+    /// so that no leader could tell it.
     fn end_own_life(&mut self) {
         let Some(node) = &mut self.node else { return };
         let life = node.life();

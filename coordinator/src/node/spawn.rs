@@ -1,4 +1,4 @@
-//! How an actor begins and ends.
+//! Start and end of an actor.
 
 use super::actor::{Actor, Control};
 use super::ears::{Class, Ears};
@@ -9,17 +9,17 @@ use crate::raft::{Machine, Raft};
 use std::fmt;
 use tokio::sync::mpsc;
 
-/// An actor that runs, but has no log yet.
+/// A running actor that has no log yet.
 pub struct Spawned {
-    /// The way to it.
+    /// Handle for all callers of the actor.
     pub handle: NodeHandle,
-    /// What the log applies to.
+    /// State machine to which the log is applied.
     pub machine: Box<dyn Machine>,
-    /// What gives it its log, and ends it.
+    /// Connects the actor to its log, and stops it.
     pub lifeline: Lifeline,
 }
 
-/// What gives an actor its log, and ends it.
+/// Connects an actor to its log, and stops it.
 #[derive(Clone)]
 pub struct Lifeline {
     control: mpsc::UnboundedSender<Control>,
@@ -40,17 +40,17 @@ impl fmt::Debug for Spawned {
 impl Lifeline {
     /// Gives the actor its log.
     pub fn connect(&self, raft: Raft) {
-        // An actor that is gone needs no log.
+        // If the actor is gone, it needs no log.
         let _ = self.control.send(Control::Raft(raft));
     }
 
-    /// Ends the actor: sessions are cut, and nothing is applied any more.
+    /// Stops the actor: it closes all sessions and applies nothing more.
     pub fn stop(&self) {
         let _ = self.control.send(Control::Stop);
     }
 }
 
-/// Starts an actor. It stops when every handle and the log are gone.
+/// Starts an actor. It stops when the `Lifeline` stops it, or when all handles are gone.
 #[must_use]
 pub fn spawn(options: Options) -> Spawned {
     let (control, control_in) = mpsc::unbounded_channel();
@@ -120,8 +120,8 @@ mod tests {
         }
     }
 
-    /// Links to the other nodes share the actor's thread: a node whose clients never cease to
-    /// speak must be heard by them all the same.
+    /// Links to other nodes share the actor's thread. A node must hear from its peers even if its
+    /// clients never cease to send.
     #[tokio::test]
     async fn whoever_shares_the_actors_thread_does_not_wait_until_nobody_speaks() {
         let spawned = spawn(options());

@@ -1,4 +1,4 @@
-//! What this node says to others: that it joins, what it reports, where it serves.
+//! Messages from this node to others: its request to join, its reports, and where it serves clients.
 
 use super::actor::Actor;
 use super::office::entry;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// The asking for a life.
+/// The request for an incarnation.
 #[derive(Debug)]
 pub(super) struct Joining {
     request: RequestId,
@@ -40,17 +40,17 @@ impl Joining {
     }
 }
 
-/// When this node spoke last.
+/// Times of the last report, gossip round and presence record.
 #[derive(Debug)]
 pub(super) struct Rhythm {
     reported: Tick,
-    /// How far apart urgent reports are.
+    /// Minimum time between urgent reports.
     gap: Span,
     news: bool,
     gossiped: Tick,
     presence: Presence,
     presented: Tick,
-    /// Whether this node had a lease when that was last looked at.
+    /// True if this node had a lease at the last check.
     leased: bool,
 }
 
@@ -67,7 +67,7 @@ impl Rhythm {
         }
     }
 
-    /// Says once when a lease begins or is over.
+    /// Logs once when a lease begins or ends.
     pub(super) fn look_at_lease(&mut self, leased: bool) {
         match (self.leased, leased) {
             (true, false) => tracing::warn!(
@@ -80,34 +80,35 @@ impl Rhythm {
         self.leased = leased;
     }
 
-    /// A life has just begun: it has everything to say.
+    /// Starts a new incarnation, whose first report is sent at once.
     pub(super) const fn begin_life(&mut self, now: Tick) {
         self.reported = now;
         self.news = true;
     }
 }
 
-/// Urgent reports are at least so far apart, so that a storm of clients is one report,
-/// and never so close that this node makes nothing else: one that takes long has ten
-/// times as long until the next, up to the limit.
+/// Minimum time between urgent reports, so that a storm of client requests leads to one report.
+///
+/// Making reports takes at most about a tenth of the time: after a report that took long, the next one
+/// waits ten times as long, up to the limit.
 const URGENT: Span = Span::from_millis(1);
 const URGENT_LIMIT: Span = Span::from_millis(200);
 const URGENT_PART: u64 = 10;
 
-/// A node without a lease says so this often.
+/// Interval of reports while this node has no lease.
 const UNLEASED: Span = Span::from_millis(100);
 
-/// What is said of oneself is said again this often.
+/// Interval at which the presence record is repeated.
 const PRESENCE: Span = Span::from_secs(1);
 
-/// A command is tried for so long before its sender looks again.
+/// Maximum time for which a proposal looks for a leader.
 const TRY_FOR: Duration = Duration::from_secs(2);
 
-/// A request that was not heard of is made again.
+/// Time after which the request to join is repeated.
 const AGAIN: Span = Span::from_millis(500);
 
 impl Actor {
-    /// Asks for a life until one is given.
+    /// Requests an incarnation until this node gets one.
     pub(super) fn keep_joining(&mut self) {
         let waits = self
             .join
@@ -124,8 +125,8 @@ impl Actor {
         });
     }
 
-    /// Hands a command to the leader, wherever it is. Whoever needs it applied
-    /// looks at the state and asks again.
+    /// Hands a command to the leader, whichever node that is. A caller that needs the command applied
+    /// checks the state, and asks again if it was not.
     pub(super) fn propose_anywhere(&self, command: Command) {
         let Some(raft) = self.raft.clone() else {
             return;
@@ -145,7 +146,7 @@ impl Actor {
         });
     }
 
-    /// Carries out what the node's machine wants said.
+    /// Carries out the outputs of the node's state machine.
     pub(super) fn drain_node(&mut self) {
         let Some(node) = &mut self.node else {
             return;
@@ -161,7 +162,7 @@ impl Actor {
         }
     }
 
-    /// Reports when it is time, or when somebody waits.
+    /// Reports if a regular or an urgent report is due.
     pub(super) fn report_if_due(&mut self) {
         let Some(node) = &mut self.node else {
             return;
@@ -192,13 +193,13 @@ impl Actor {
         }
     }
 
-    /// When somebody who waits should be spoken for.
+    /// Returns the time at which the next urgent report is due, if there is one.
     pub(super) fn news_at(&self) -> Option<Tick> {
         let waits = self.pace.news && self.node.is_some();
         waits.then(|| self.pace.reported.after(self.pace.gap))
     }
 
-    /// Gives a record to all peers.
+    /// Publishes a record to all peers.
     pub(super) fn publish(&mut self, record: &Record) {
         match Sealed::seal(record) {
             Ok(sealed) => {
@@ -210,21 +211,22 @@ impl Actor {
         }
     }
 
-    /// A peer's link came or went, or a peer spoke.
+    /// Handles a gossip event: a link opened or closed, or a peer sent a message.
     pub(super) fn hear(&mut self, event: gossip::Event) {
         match event {
             gossip::Event::Up { peer } => self.book.join(peer),
-            // The link tries again by itself, and says when it is up.
+            // The link reconnects by itself, and sends `Up` once it is connected.
             gossip::Event::Down { peer, reason } => {
                 tracing::debug!(peer = peer.get(), %reason, "a link ended");
             }
-            // Who can call can be called, most likely: what it waits for is not to wait for our next try.
+            // A peer that can connect here can most likely be reached. Retry now, so that its records
+            // do not wait for our backoff.
             gossip::Event::Called { peer } => self.links.get(&peer).map_or((), Link::retry),
             gossip::Event::Message { peer, message } => self.hear_message(peer, message),
         }
     }
 
-    /// Takes what a peer says: reports if this node leads, answers to this life.
+    /// Takes in a peer's records: reports if this node leads, and answers to this incarnation.
     fn hear_message(&mut self, peer: NodeId, message: GossipMessage) {
         for record in self.book.handle(peer, message) {
             self.counts.records += 1;
@@ -260,7 +262,7 @@ impl Actor {
         self.node.as_ref().is_some_and(|node| node.life() == life)
     }
 
-    /// Sends what peers lack, and every now and then asks what they have.
+    /// Sends peers the records that they lack, and asks at each gossip round for what they have.
     pub(super) fn tell_peers(&mut self) {
         let round = self.now.since(self.pace.gossiped) >= gossip::ROUND;
         if round {
@@ -270,7 +272,7 @@ impl Actor {
             if round {
                 self.book.tick(peer);
             }
-            // A full link loses nothing: records merge, and a later round lists them again.
+            // If a link is full, nothing is lost: records merge, and a later round lists them again.
             while link.has_room() {
                 let Some(message) = self.book.poll(peer) else {
                     break;
@@ -290,7 +292,8 @@ impl Actor {
             .map(|(&id, address)| (id, address.clone()))
             .collect();
         let book = &mut self.book;
-        // A home that moved away is reached anew when it is next asked.
+        // Drop the channels to addresses that no member has any more. A home node that moved is
+        // connected anew.
         self.homes
             .channels
             .retain(|address, _| members.values().any(|known| known == address));
@@ -322,16 +325,17 @@ impl Actor {
         }
     }
 
-    /// Says where clients are served and how many, and evens them out.
+    /// Publishes this node's presence: its address, and the number of its sessions.
     pub(super) fn keep_company(&mut self) {
         let Some(node) = &self.node else {
             return;
         };
-        // Of a life that is over nobody keeps anything.
+        // Records of an incarnation that is over are not stored.
         if self.state.member(node.life()).is_none() {
             return;
         }
-        // Whoever came to a node without a lease would wait for that.
+        // While this node has no lease, it publishes no address: new clients would have to wait for the
+        // lease.
         let serving = !self.departs && node.is_leased(self.now);
         let latest = Presence {
             life: node.life(),
@@ -360,14 +364,14 @@ impl Actor {
         }
     }
 
-    /// Begins to hand everything back.
+    /// Begins to leave: all tokens are handed back.
     pub(super) fn leave(&mut self, reply: oneshot::Sender<()>) {
         self.depart();
         self.pace.news = true;
         self.leaving.push(reply);
     }
 
-    /// Leaves when nothing is left to hand back.
+    /// Resolves the pending calls to leave once nothing is left to hand back.
     pub(super) fn keep_leaving(&mut self) {
         if self.leaving.is_empty() {
             return;

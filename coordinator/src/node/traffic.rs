@@ -1,59 +1,61 @@
-//! What became of requests of late, budget by budget, over the whole cluster.
+//! Rates of admitted and denied requests, by budget, over the whole cluster.
 
 use aliquot_core::message::{Report, Tally};
 use aliquot_core::unit::{BudgetId, Incarnation, Seq, Span, Tick, Tokens};
 use std::collections::BTreeMap;
 
-/// Grains per second, admitted and denied, and what all callers want.
+/// Rates of one budget: admitted and denied grains per second, and the demand of all callers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rates {
-    /// Let through, in grains per second.
+    /// Admitted grains per second.
     pub admitted: u64,
-    /// Turned away, in grains per second.
+    /// Denied grains per second.
     pub denied: u64,
-    /// What all callers want, in the units of demand curves.
+    /// Demand of all callers, in the units of demand curves.
     pub demand: u64,
 }
 
-/// Tallies of all nodes as their reports say them, and how fast they grow.
+/// Tallies of all nodes as reported, and their rates of growth.
 ///
-/// Only the leader is told all that nodes count and want: on any other node there is nothing but
-/// when each was last heard. What a sample costs is what has changed since the last one.
+/// Only the leader receives all tallies and demand. Any other node knows no more than when each
+/// incarnation was last heard from. The cost of a sample is proportional to what has changed since the
+/// last one.
 ///
-/// Memory is bounded by lives × the budgets that they report and that have not ended.
+/// Memory is bounded by incarnations × the budgets that they report and that have not ended.
 #[derive(Debug, Default)]
 pub struct Traffic {
     heard: BTreeMap<Incarnation, Heard>,
-    /// Counts since the last sample.
+    /// Growth of the tallies since the last sample.
     grown: BTreeMap<BudgetId, Tally>,
     /// Sum of the demand of all incarnations.
     demand: BTreeMap<BudgetId, u64>,
     sampled: Tick,
-    /// Counts per second between the last two samples; none where nothing was counted.
+    /// Admitted and denied grains per second between the last two samples. Has no entry if nothing was
+    /// counted.
     rates: BTreeMap<BudgetId, (u64, u64)>,
 }
 
 #[derive(Debug, Default)]
 struct Heard {
     at: Tick,
-    /// The latest report whose lines were taken in.
+    /// Sequence number of the latest report that was taken in.
     seq: Seq,
     latest: BTreeMap<BudgetId, (Tally, u64)>,
 }
 
 impl Traffic {
-    /// Rates are made over this time: two reports of every node.
+    /// Minimum time between two samples: two reports of every node at the default interval.
     const SAMPLE: Span = Span::from_secs(1);
 
-    /// A life that says nothing for so long wants nothing any more.
+    /// Time without a report after which an incarnation's demand no longer counts.
     const SILENCE: Span = Span::from_secs(5);
 
-    /// A life reported.
+    /// Records that an incarnation reported.
     pub(super) fn note(&mut self, life: Incarnation, now: Tick) {
         self.heard.entry(life).or_default().at = now;
     }
 
-    /// Another leads, or this node does: what was counted meanwhile is not known.
+    /// Starts anew when this node begins or ceases to lead: tallies of the time between are not known.
     pub(super) fn begin(&mut self) {
         for heard in self.heard.values_mut() {
             heard.latest.clear();
@@ -63,7 +65,8 @@ impl Traffic {
         self.rates.clear();
     }
 
-    /// Takes a node's report in, unless a later one was. Of what has no line the last is kept.
+    /// Takes in a node's report, unless a later one was taken. A budget without a line keeps its last
+    /// tally.
     pub(super) fn hear(&mut self, report: &Report) {
         let heard = self.heard.entry(report.edge.child).or_default();
         if report.seq <= heard.seq {
@@ -74,7 +77,8 @@ impl Traffic {
             let bands = line.demand.iter();
             let wanted = bands.fold(0_u64, |sum, of| sum.saturating_add(of.curve.total()));
             let before = heard.latest.insert(line.budget, (line.tally, wanted));
-            // Of the first nobody knows since when it was counted.
+            // The first tally of a budget says nothing about when it was counted, so it only sets the
+            // base.
             let (tally, demand) = before.unwrap_or((line.tally, 0));
             if line.tally != tally {
                 let grown = self.grown.entry(line.budget).or_default();
@@ -87,7 +91,7 @@ impl Traffic {
         }
     }
 
-    /// Makes rates of what grew since the last sample, if that is long enough ago.
+    /// Computes rates from the growth since the last sample, if that is at least `SAMPLE` ago.
     pub(super) fn sample(&mut self, now: Tick) {
         let elapsed = now.since(self.sampled);
         if elapsed < Self::SAMPLE {
@@ -112,7 +116,7 @@ impl Traffic {
         self.rates = rates.collect();
     }
 
-    /// Keeps nothing of a budget that has ended.
+    /// Drops everything about a budget that has ended.
     pub(super) fn forget(&mut self, budget: BudgetId) {
         for heard in self.heard.values_mut() {
             heard.latest.remove(&budget);
@@ -122,7 +126,7 @@ impl Traffic {
         self.rates.remove(&budget);
     }
 
-    /// A budget's rates.
+    /// Returns the rates of a budget.
     #[must_use]
     pub fn of(&self, budget: BudgetId) -> Rates {
         let (admitted, denied) = self.rates.get(&budget).copied().unwrap_or_default();
@@ -133,19 +137,19 @@ impl Traffic {
         }
     }
 
-    /// The budgets of which something was let through or turned away of late.
+    /// Returns the budgets for which requests were admitted or denied between the last two samples.
     pub fn busy(&self) -> impl Iterator<Item = BudgetId> {
         self.rates.keys().copied()
     }
 
-    /// When a life was last heard.
+    /// Returns the time at which an incarnation was last heard from.
     #[must_use]
     pub fn heard(&self, life: Incarnation) -> Option<Tick> {
         self.heard.get(&life).map(|heard| heard.at)
     }
 }
 
-/// One life wants something else of a budget than before.
+/// Changes the demand of one incarnation for a budget.
 fn change(demand: &mut BTreeMap<BudgetId, u64>, budget: BudgetId, before: u64, after: u64) {
     if before == after {
         return;
@@ -238,7 +242,7 @@ mod tests {
         silent.lines.clear();
         hear(&mut traffic, &silent, at(2));
         hear(&mut traffic, &moved, at(3));
-        // One that was overtaken says nothing.
+        // A report that was overtaken is ignored.
         hear(&mut traffic, &report(1, 500, 3), at(2));
         traffic.sample(at(3));
         let rates = traffic.of(BudgetId::new(1));

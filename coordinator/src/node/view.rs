@@ -1,4 +1,4 @@
-//! What a face may look at.
+//! Read access to the actor's state for the API.
 
 use super::counts::Counts;
 use super::traffic::Traffic;
@@ -10,31 +10,31 @@ use aliquot_core::node::Node;
 use aliquot_core::state::State;
 use aliquot_core::unit::{Span, Tick};
 
-/// This node at one instant: nothing moves while it is looked at.
+/// The state of this node at one instant. Nothing changes while it is read.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
-    /// The instant, on this node's clock.
+    /// The instant, by this node's clock.
     pub now: Tick,
-    /// The replica of the state, as far as it was applied.
+    /// The replica of the state, up to the last applied entry.
     pub state: &'a State,
-    /// The leader's machine; in office on the leading node alone.
+    /// The leader's state machine. It is in office only on the leading node.
     pub leader: &'a Leader,
-    /// The node's own machine, once it has joined.
+    /// The node's own state machine, once it has joined.
     pub node: Option<&'a Node>,
-    /// The clients' sessions.
+    /// The sessions of clients.
     pub sessions: &'a Registry,
-    /// What every node said last.
+    /// The latest gossip records of every node.
     pub book: &'a Book,
-    /// What this node did since it began.
+    /// Counters of this node since it started.
     pub counts: &'a Counts,
-    /// What became of requests of late.
+    /// Recent rates of admitted and denied requests.
     pub traffic: &'a Traffic,
-    /// How this node stands in the log's consensus.
+    /// The status of this node in Raft.
     pub status: &'a Status,
-    /// Longest time for which the loop was held of late.
+    /// Longest turn of the actor's loop within the last one to two minutes.
     pub held: Span,
-    /// Number of keys whose budgets were asked for and are not there yet.
+    /// Number of keys whose budgets were requested and do not exist yet.
     pub keys_waiting: usize,
-    /// Whether it hands everything back and takes no clients.
+    /// True while this node hands everything back and takes no clients.
     pub leaving: bool,
 }

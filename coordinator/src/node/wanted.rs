@@ -1,4 +1,4 @@
-//! Keys whose budgets clients wait for: which are asked for now, which later, and which not.
+//! Keys whose budgets clients wait for, and when each is requested.
 //!
 //! ```text
 //!  want ──► queue ──► batch ──► proposed ──┬─ made: forgotten
@@ -7,9 +7,9 @@
 //!            └───────────────────────────────────── due ◄──────────┘
 //! ```
 //!
-//! New keys wait for each other, and everything else goes before them: a node has
-//! a few batches under way, however many keys its clients come with. Of the keys beyond
-//! [`Wanted::KEYS_MAX`] it remembers nothing: a client that is told "not yet" asks again.
+//! A node has only a few batches under way, however many keys its clients bring, so that new keys delay
+//! nothing else. Keys beyond [`Wanted::KEYS_MAX`] are not remembered: a client that is told "not yet"
+//! asks again.
 
 use aliquot_core::budget::Key;
 use aliquot_core::unit::{Span, Tick};
@@ -22,36 +22,35 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub(super) struct Wanted {
     known: BTreeSet<Key>,
     queue: VecDeque<Key>,
-    /// Batches that were proposed, by their numbers.
+    /// Batches that were proposed, by number.
     flights: BTreeMap<u64, Batch>,
-    /// Batches of which some keys were not made, by when they are asked for again.
+    /// Batches with keys that were not created, by the time of the next request.
     later: BTreeMap<(Tick, u64), Batch>,
     number: u64,
 }
 
-/// Keys that are asked for together.
+/// Keys that are requested together.
 #[derive(Debug)]
 pub(super) struct Batch {
-    /// Its name, until it is told what became of it.
+    /// Identifies the batch until its proposal has ended.
     pub(super) number: u64,
     pub(super) keys: Vec<Key>,
-    /// Number of times that they were asked for.
+    /// Number of times that the keys were requested.
     asked: u32,
 }
 
 impl Wanted {
-    /// Maximum number of keys that wait at a time.
+    /// Maximum number of keys that wait.
     pub(super) const KEYS_MAX: usize = 65_536;
 
-    /// Maximum number of keys of a batch: an entry of so many is applied within a slice of the
-    /// actor's time, and they are far fewer than an entry may have.
+    /// Maximum number of keys in a batch. An entry with this many is applied within one slice of the
+    /// actor's time, and is far below the limit of an entry.
     pub(super) const BATCH_MAX: usize = 256;
 
-    /// Maximum number of batches under way at a time.
+    /// Maximum number of batches under way.
     const FLIGHTS_MAX: usize = 4;
 
-    /// The pause before keys that were not made are asked for again, which doubles up to the
-    /// longest.
+    /// Pause before keys that were not created are requested again, and how many times it is doubled.
     const PAUSE: Span = Span::from_millis(500);
     const DOUBLED_MAX: u32 = 3;
 
@@ -62,12 +61,13 @@ impl Wanted {
         self.known.is_empty()
     }
 
-    /// Number of keys that wait.
+    /// Returns the number of keys that wait.
     pub(super) fn len(&self) -> usize {
         self.known.len()
     }
 
-    /// A client waits for a key. `false` if the key is not remembered, because too many wait.
+    /// Notes that a client waits for a key. Returns `false` if too many wait and the key is not
+    /// remembered.
     pub(super) fn want(&mut self, key: &Key) -> bool {
         if self.known.contains(key) {
             return true;
@@ -80,7 +80,7 @@ impl Wanted {
         true
     }
 
-    /// The keys to ask for now, of those that still wait.
+    /// Returns the next batch to request, with only the keys that still wait.
     pub(super) fn take(&mut self, now: Tick, waits: impl Fn(&Key) -> bool) -> Option<&Batch> {
         if self.flights.len() >= Self::FLIGHTS_MAX {
             return None;
@@ -135,8 +135,8 @@ impl Wanted {
         });
     }
 
-    /// A batch was applied by the leader, or its fate is unknown: what this replica does not
-    /// find made after a pause is asked for again. Pauses differ, so that nodes do not ask together.
+    /// Records that the proposal of a batch has ended, applied or with its fate unknown. Keys that do
+    /// not exist here after a pause are requested again. Jitter keeps nodes from asking together.
     pub(super) fn landed(&mut self, number: u64, now: Tick, rng: &mut StdRng) {
         let Some(mut batch) = self.flights.remove(&number) else {
             return;
@@ -192,7 +192,7 @@ mod tests {
         }
         assert_eq!(batches, 30_000_usize.div_ceil(Wanted::BATCH_MAX));
         assert_eq!(keys.len(), 30_000);
-        // All of them were made, which shows when they would be asked for again.
+        // All keys exist by the time at which they would be requested again.
         assert!(wanted.take(at(10_000), |_| false).is_none());
         assert!(wanted.is_empty());
     }
@@ -226,7 +226,7 @@ mod tests {
         assert!(!wanted.want(&key(Wanted::KEYS_MAX)));
         assert!(wanted.want(&key(0)), "it waits already");
         assert_eq!(wanted.len(), Wanted::KEYS_MAX);
-        // Those that were made have made room.
+        // Keys that were created have made room.
         let mut rng = StdRng::seed_from_u64(1);
         let number = wanted.take(at(0), |_| true).unwrap().number;
         wanted.landed(number, at(0), &mut rng);

@@ -1,4 +1,4 @@
-//! Writes of operators: a command is theirs until this replica has applied it.
+//! Writes of operators: the caller waits until this replica has applied the command.
 
 use super::actor::{Actor, Control};
 use super::office::entry;
@@ -10,16 +10,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// What became of a write.
+/// Result of a write: the effects of the command, or the reason that there are none.
 pub(super) type Written = Result<Vec<Effect>, ProposeError>;
 
-/// Who waits for which request. Several may wait for one: a retry joins.
+/// Callers that wait, by request id. A retry with the same id waits together with the first attempt.
 pub(super) type Writers = BTreeMap<RequestId, Vec<oneshot::Sender<Written>>>;
 
-/// How long a leader is looked for.
+/// Maximum time for which a leader is looked for.
 const TRY_FOR: Duration = Duration::from_secs(5);
 
-/// The request of a command, where it has one.
+/// Returns the request id of a command, if it has one.
 const fn request(command: &Command) -> Option<RequestId> {
     match command {
         Command::Join { request, .. }
@@ -35,8 +35,8 @@ const fn request(command: &Command) -> Option<RequestId> {
 }
 
 impl Actor {
-    /// Proposes a command wherever the leader is; the reply comes when it is
-    /// applied here. A command without a request has nobody to reply to.
+    /// Proposes a command to the leader, whichever node that is. The reply is sent once the command is
+    /// applied here. A command without a request id is refused.
     pub(super) fn write(&mut self, command: Command, reply: oneshot::Sender<Written>) {
         let (Some(raft), Some(request)) = (self.raft.clone(), request(&command)) else {
             let _ = reply.send(Err(ProposeError::Stopped));
@@ -66,7 +66,7 @@ impl Actor {
         }
     }
 
-    /// Tells who waits for a command that it was applied, and what it did.
+    /// Tells the callers that wait for a command that it was applied, and its effects.
     pub(super) fn tell_writers(&mut self, command: Option<&Command>, effects: &[Effect]) {
         let request = command.and_then(request);
         let writers = request.and_then(|request| self.writers.remove(&request));
