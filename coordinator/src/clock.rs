@@ -1,23 +1,22 @@
-//! What time it is: the one place of this crate that asks.
+//! The clocks of the host. No other code of this crate reads them.
 //!
-//! Everything else is given a [`Clock`], so that a simulation can give it a
-//! skewed one.
+//! All other code gets a [`Clock`], so that a simulation can supply a skewed one.
 
 use aliquot_core::unit::Tick;
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt;
 use std::sync::Arc;
 
-/// A host's clocks.
+/// The clocks of a host.
 pub trait Clock: fmt::Debug + Send + Sync {
-    /// The time since the host started, suspended time included. It never goes back.
+    /// Returns the time since the host started, including time in suspend. It never goes back.
     fn now(&self) -> Tick;
 
-    /// Milliseconds since the Unix epoch, as far as the host knows. It may jump.
+    /// Returns the milliseconds since the Unix epoch, as far as the host knows. It may jump.
     fn wall_ms(&self) -> i64;
 }
 
-/// A clock that is handed around.
+/// A clock that is shared between components.
 pub type SharedClock = Arc<dyn Clock>;
 
 /// The clocks of this machine.

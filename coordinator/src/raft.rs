@@ -1,12 +1,10 @@
-//! The replicated log: who leads, what is committed, and who the members are.
+//! The replicated log: leadership, committed entries and membership.
 //!
-//! [`Raft`] is the node's part in the protocol. What the log means is the
-//! business of a [`Machine`]; where it is kept, of a
-//! [`Disk`]; how nodes reach each other, of a [`Connector`].
-//! The library that carries the protocol out is seen nowhere outside, and
-//! nothing here is generic, so that it is compiled once.
+//! [`Raft`] is this node's member of the Raft group. A [`Machine`] applies the log, a [`Disk`] stores
+//! it, and a [`Connector`] connects nodes to each other. The openraft library is hidden behind this
+//! module, and nothing here is generic, so that it is compiled once.
 //!
-//! Indices of the log count from 1; 0 is nothing.
+//! Log indices count from 1. 0 means that there is none.
 
 mod connect;
 mod forming;
@@ -62,30 +60,29 @@ use tonic::service::Routes;
 use tonic::transport::Channel;
 use types::Core;
 
-/// A node's part in the protocol. A clone is the same one.
+/// This node's member of the Raft group. Clones share it.
 ///
-/// The futures that its methods return do nothing until they are polled. One
-/// that is dropped half-way leaves open what became of what it asked for.
+/// The futures returned by its methods do nothing until they are polled. If one is dropped before it is
+/// done, the fate of its request is unknown.
 #[derive(Clone, Debug)]
 pub struct Raft {
     shared: Arc<Shared>,
 }
 
-/// How many leaders are asked for a change of the members, each named by the
-/// one before, until one makes it: a leader that is removed names another.
+/// Maximum number of leaders that are asked for a change of members. A leader that is removed or
+/// deposed names its successor, which is asked next.
 const LEADERS_MAX: usize = 4;
 
-/// The pause before a command that found no leader is proposed again.
+/// Pause before a command that found no leader is proposed again.
 const RETRY: Duration = Duration::from_millis(50);
 
 impl Raft {
-    /// Takes the log up from the disk and takes part from now on: mount
-    /// [`Raft::service`], then wait for [`Raft::form`].
+    /// Opens the log and takes part in Raft from now on. Then mount [`Raft::service`], and wait for
+    /// [`Raft::form`].
     ///
     /// # Errors
     ///
-    /// [`RaftError`]: a setting that cannot be, or a disk or machine that
-    /// cannot be gone on with.
+    /// [`RaftError`] if a setting is not allowed, or if the disk or the machine fails.
     pub async fn start(
         options: Options,
         disk: Arc<dyn Disk>,
@@ -95,8 +92,8 @@ impl Raft {
         options.check()?;
         let config = Arc::new(options.config()?);
         let store = LogStore::open(Arc::clone(&disk)).await.map_err(storage)?;
-        // The core says nothing of its log before it runs, and a node that
-        // said "I have none" in between could help to form a second cluster.
+        // The core publishes nothing about its log before it runs. If this node answered "not formed"
+        // meanwhile, it could help to form a second cluster.
         let was_formed = store.formed().map_err(storage)?;
         let links = Arc::new(Links::new(connector));
         let network = Network {
@@ -141,8 +138,8 @@ impl Raft {
         })
     }
 
-    /// A connection of its own to the port for peers of the leader, if another node leads and
-    /// its address is known.
+    /// Returns a separate connection to the leader's peer port, if another node leads and its address
+    /// is known.
     #[must_use]
     pub fn leader(&self) -> Option<Channel> {
         let (leader, address) = self.shared.status.borrow().leader_address()?;
@@ -151,7 +148,7 @@ impl Raft {
         channel.ok()
     }
 
-    /// What is to be mounted on the peers' port, on a [`server`].
+    /// Returns the routes to mount on the peer port, on a [`server`].
     #[must_use]
     pub fn service(&self) -> Routes {
         let options = &self.shared.options;
@@ -160,34 +157,33 @@ impl Raft {
         let peer = PeerService {
             shared: Arc::clone(&self.shared),
         };
-        // An append may hold the longest entry, far above the usual limit.
+        // An append may hold the longest entry, far above tonic's default limit.
         let raft = RaftServer::new(raft).max_decoding_message_size(APPEND_BYTES_MAX);
         let peer = PeerServer::new(peer).max_decoding_message_size(APPEND_BYTES_MAX);
         Routes::new(raft).add_service(peer)
     }
 
-    /// What this node knows, and will know. It changes with every entry: whoever waits for
-    /// what changes seldom looks at [`Raft::standing`].
+    /// Returns the current status and its changes. It changes with every entry. To wait for rare
+    /// changes, use [`Raft::standing`].
     #[must_use]
     pub fn status(&self) -> watch::Receiver<Status> {
         self.shared.status.clone()
     }
 
-    /// The same, but a change only when something else changes than how far the log has come.
+    /// Returns the same status, but notifies only if more has changed than the progress of the log.
     #[must_use]
     pub fn standing(&self) -> watch::Receiver<Status> {
         self.shared.standing.clone()
     }
 
-    /// Why the log ended for good, once [`Status::failed`] says that it did.
+    /// Returns the reason for which the log has ended for good, once [`Status::failed`] is set.
     #[must_use]
     pub fn halted(&self) -> Option<Halt> {
         self.shared.halted.get().cloned()
     }
 
-    /// Forms a cluster with the peers, or joins it; returns when this node
-    /// votes, or at once if it had a log to begin with. It waits for as long
-    /// as it must, and [`Raft::waiting`] says for what.
+    /// Forms a cluster with the peers, or joins it. Returns once this node is a voter, or at once if it
+    /// had a log when it started. It waits without limit, and [`Raft::waiting`] tells for what.
     ///
     /// # Errors
     ///
@@ -197,17 +193,17 @@ impl Raft {
         Box::pin(async move { forming::form(&shared).await })
     }
 
-    /// What forming waits for, to be read after "waits for".
+    /// Returns what forming waits for, worded to follow "waits for".
     #[must_use]
     pub fn waiting(&self) -> watch::Receiver<Option<String>> {
         self.shared.waiting.subscribe()
     }
 
-    /// Has a command committed and applied, if this node leads.
+    /// Proposes a command, and returns its outcome once it is committed and applied, if this node
+    /// leads.
     ///
-    /// A leader that was elected just now, or that a quorum has not
-    /// acknowledged for a while, refuses as if it did not lead, and names
-    /// nobody: try again after a pause.
+    /// A leader that was elected just now, or that no quorum has acknowledged for a while, refuses as
+    /// if it did not lead, and names no leader. Try again after a pause.
     ///
     /// # Errors
     ///
@@ -217,11 +213,11 @@ impl Raft {
         Box::pin(async move { shared.propose(command, None).await })
     }
 
-    /// As [`Raft::propose`], if this node leads exactly `term`.
+    /// Proposes a command as [`Raft::propose`] does, if this node leads exactly `term`.
     ///
     /// # Errors
     ///
-    /// As [`Raft::propose`]; in another term nothing is written.
+    /// The same as for [`Raft::propose`]. In another term nothing is written.
     pub fn propose_in(
         &self,
         term: u64,
@@ -231,16 +227,15 @@ impl Raft {
         Box::pin(async move { shared.propose(command, Some(term)).await })
     }
 
-    /// Has a command committed by whoever leads, and tries again while there
-    /// is no leader or it is not known what became of it: the command must be
-    /// one that may be repeated. Returns the outcome as
-    /// [`Options::encode_outcome`] writes it.
+    /// Has the current leader, whichever node that is, commit a command.
+    ///
+    /// Tries again while there is no leader, and after an attempt whose fate is unknown. The command
+    /// must therefore be safe to repeat. Returns the outcome as encoded by [`Options::encode_outcome`].
     ///
     /// # Errors
     ///
-    /// [`ProposeError`], of the last attempt within `limit`, or at once if
-    /// another would not help; [`ProposeError::Unknown`] if any attempt may yet
-    /// be applied.
+    /// Returns the [`ProposeError`] of the last attempt within `limit`, or at once if a retry cannot
+    /// help. Returns [`ProposeError::Unknown`] if any attempt may still be applied.
     pub fn propose_anywhere(
         &self,
         command: Bytes,
@@ -250,36 +245,36 @@ impl Raft {
         Box::pin(async move { anywhere(&shared, command, limit).await })
     }
 
-    /// Makes sure that this node leads exactly `term`: a quorum acknowledged
-    /// it after this call began, and all that was committed before is applied,
-    /// an entry of the term itself included.
+    /// Confirms that this node leads exactly `term`.
+    ///
+    /// On success, a quorum has acknowledged it after this call began. All that was committed before is
+    /// applied here, and so is an entry of the term itself.
     ///
     /// # Errors
     ///
-    /// [`BarrierError`]; then nothing may be concluded.
+    /// [`BarrierError`] if this could not be confirmed.
     pub fn barrier(&self, term: u64) -> BoxFuture<'static, Result<(), BarrierError>> {
         let shared = Arc::clone(&self.shared);
         Box::pin(async move { shared.barrier(term).await })
     }
 
-    /// The same for who can wait: within two heartbeats, and at no cost if a quorum answers
-    /// these.
+    /// Does the same with less traffic, for callers that can wait for up to two heartbeats. It costs
+    /// nothing if a quorum acknowledges those in time.
     ///
     /// # Errors
     ///
-    /// As for [`Raft::barrier`].
+    /// The same as for [`Raft::barrier`].
     pub fn patient_barrier(&self, term: u64) -> BoxFuture<'static, Result<(), BarrierError>> {
         let shared = Arc::clone(&self.shared);
         Box::pin(shared.patient_barrier(term))
     }
 
-    /// Begins a cluster of these nodes, by their addresses: the first entry of
-    /// the log is on this node's disk when this returns. It is not committed
-    /// yet: whoever must know waits for a leader.
+    /// Initializes a cluster of these nodes, given with their addresses. On return, the first entry of
+    /// the log is on this node's disk. It is not committed before there is a leader.
     ///
     /// # Errors
     ///
-    /// [`RaftError`] if this node has a log, or is not among them.
+    /// [`RaftError`] if this node already has a log, or is not among the members.
     pub fn initialize(
         &self,
         members: BTreeMap<u64, String>,
@@ -288,23 +283,22 @@ impl Raft {
         Box::pin(async move { forming::initialize(&shared, members).await })
     }
 
-    /// Changes who the members are, wherever the leader is: a node is added as
-    /// a learner, promoted once it has caught up, removed, replaced, or made
-    /// to lead.
+    /// Changes the members, wherever the leader is: adds a node as a learner, promotes it once it has
+    /// caught up, removes or replaces it, or transfers the leadership to it.
     ///
     /// # Errors
     ///
-    /// [`ChangeError`] says whether anything was changed.
+    /// [`ChangeError`] tells whether anything was changed.
     pub fn change(&self, change: Change) -> BoxFuture<'static, Result<(), ChangeError>> {
         let shared = Arc::clone(&self.shared);
         Box::pin(async move { change_anywhere(&shared, change).await })
     }
 
-    /// Which node listens for peers at an address, of this cluster.
+    /// Returns the id of the node of this cluster that listens for peers at an address.
     ///
     /// # Errors
     ///
-    /// What stands against it, as a text.
+    /// The reason as text, if no such node answers.
     pub fn identify(&self, address: &str) -> BoxFuture<'static, Result<u64, String>> {
         let (shared, address) = (Arc::clone(&self.shared), address.to_owned());
         Box::pin(async move {
@@ -315,18 +309,18 @@ impl Raft {
         })
     }
 
-    /// Has another node lead, if this one does: before it is stopped on
-    /// purpose, so that the others need not wait for it in vain.
+    /// Transfers the leadership to another node, if this node leads. Call this before a planned stop,
+    /// so that the others need not wait for an election timeout.
     ///
     /// # Errors
     ///
-    /// [`ChangeError`]; then this node may still lead.
+    /// [`ChangeError`]. This node may still lead then.
     pub fn retire(&self) -> BoxFuture<'static, Result<(), ChangeError>> {
         let shared = Arc::clone(&self.shared);
         Box::pin(async move { members::retire(&shared).await })
     }
 
-    /// Has a snapshot made, and the log before it purged.
+    /// Triggers a snapshot, after which the log before it is purged.
     ///
     /// # Errors
     ///
@@ -339,7 +333,7 @@ impl Raft {
         })
     }
 
-    /// Takes no more part. What was acknowledged is on the disk.
+    /// Stops taking part in Raft. Acknowledged entries are on the disk.
     pub fn shutdown(&self) -> BoxFuture<'static, ()> {
         let shared = Arc::clone(&self.shared);
         Box::pin(async move {
@@ -364,7 +358,7 @@ async fn anywhere(shared: &Shared, command: Bytes, limit: Duration) -> Result<By
         let attempt = tokio::select! {
             biased;
             attempt = attempt(shared, command.clone()) => attempt,
-            // It was cut off under way.
+            // The attempt was cut off, so its fate is unknown.
             () = &mut end => return Err(ProposeError::Unknown),
         };
         let error = match attempt {
@@ -384,7 +378,7 @@ async fn anywhere(shared: &Shared, command: Bytes, limit: Duration) -> Result<By
     }
 }
 
-/// One attempt: here, or at the leader. Nothing is passed on twice.
+/// Makes one attempt, here or at the leader. A peer does not forward it again.
 async fn attempt(shared: &Shared, command: Bytes) -> Result<Bytes, ProposeError> {
     let status = shared.now();
     let leader = status.leader_address().filter(|_| !status.leads);

@@ -1,47 +1,46 @@
-//! Waits: tokio's timers, or those of a simulated host.
+//! Timers: tokio's, or those of a simulated host.
 //!
-//! Everything of this crate that waits for a span waits here. A simulation says
-//! once, for the whole process, how to find the host that runs just now
-//! ([`simulate`]); its waits are then counted on that host's own skewed clock.
-//! Nobody else pays more for it than looking at one word.
+//! All code of this crate that waits for a time uses this module. A simulation registers, once for the
+//! whole process, how to find the host that runs at the moment ([`simulate`]). Waits are then counted
+//! on that host's own skewed clock. Without a simulation, this costs one read of a static.
 
 use futures_util::future::{BoxFuture, Either};
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// A host of a simulation, as what runs on it finds it.
+/// A simulated host, as seen by the code that runs on it.
 pub trait Host: Send + Sync {
-    /// The time since some instant long ago, by the host's own clock. It never goes back.
+    /// Returns the time since some instant long ago, by the host's own clock. It never goes back.
     fn uptime(&self) -> Duration;
 
-    /// Is over once the host's own clock has counted `span`, and the host runs.
+    /// Completes once the host's own clock has counted `span` and the host runs.
     fn sleep(&self, span: Duration) -> BoxFuture<'static, ()>;
 
-    /// A number of the host's own source.
+    /// Returns a random number from the host's own source.
     fn random(&self) -> u64;
 }
 
-/// Finds the simulated host that runs just now, if one does.
+/// Finds the simulated host that runs at the moment, if there is one.
 pub type Find = fn() -> Option<Arc<dyn Host>>;
 
 static FIND: OnceLock<Find> = OnceLock::new();
 
-/// Has all waits on simulated hosts, and the protocol's instants and randomness there,
-/// be the hosts' own from now on. Whether it took: only the first word of a process counts.
+/// Makes all waits on simulated hosts, and Raft's instants and randomness there, use the hosts' own
+/// sources. Returns false if a simulation was already registered in this process.
 pub fn simulate(find: Find) -> bool {
     FIND.set(find).is_ok()
 }
 
-/// The simulated host that runs just now; `None` outside of simulations.
+/// Returns the simulated host that runs at the moment, or `None` outside of simulations.
 pub(crate) fn host() -> Option<Arc<dyn Host>> {
     FIND.get().and_then(|find| find())
 }
 
-/// A wait.
+/// A timer.
 pub type Sleep = Either<tokio::time::Sleep, BoxFuture<'static, ()>>;
 
-/// Is over when `span` has passed.
+/// Completes once `span` has passed.
 pub fn sleep(span: Duration) -> Sleep {
     match host() {
         None => Either::Left(tokio::time::sleep(span)),
@@ -49,8 +48,8 @@ pub fn sleep(span: Duration) -> Sleep {
     }
 }
 
-/// Runs what takes long on a thread of its own; in a simulation, in which threads have no order,
-/// at once.
+/// Runs long work on a thread of its own. In a simulation, where threads have no order, it runs at
+/// once.
 pub async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     if host().is_some() {
         return work();
@@ -59,22 +58,22 @@ pub async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime ends, and whoever waits with it.
+            // The runtime is shutting down, and with it the caller.
             Err(_) => std::future::pending().await,
         },
     }
 }
 
-/// It took longer than it might.
+/// Error of a future that exceeded its time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the time is over")]
 pub struct Elapsed;
 
-/// Waits for `future`, but not longer than `span`.
+/// Waits for `future` for at most `span`.
 ///
 /// # Errors
 ///
-/// [`Elapsed`]; the future is dropped.
+/// [`Elapsed`] if the time is over. The future is dropped.
 pub async fn timeout<F: Future>(span: Duration, future: F) -> Result<F::Output, Elapsed> {
     tokio::select! {
         biased;

@@ -1,4 +1,4 @@
-//! The library's own laws of a store, held against ours.
+//! openraft's conformance suite for stores, run against ours.
 
 use super::log::LogStore;
 use super::machine::{Applier, Committed, Encode, Machine, MachineError, Skipping};
@@ -107,7 +107,7 @@ async fn an_entry_is_read_at_once_and_acknowledged_after_the_flush_behind_the_vo
     disk.sync();
     acknowledged.await.unwrap().unwrap();
     assert_eq!(store.read_vote().await.unwrap(), Some(vote));
-    // Ranges of nothing, and of less than nothing, are empty.
+    // Empty and inverted ranges yield no entries.
     let mut read = async |from, to| store.try_get_log_entries(from..to).await.unwrap().len();
     assert_eq!((read(1, 1).await, read(2, 1).await), (0, 0));
     assert_eq!((read(1, 2).await, read(2, u64::MAX).await), (1, 0));

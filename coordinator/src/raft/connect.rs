@@ -1,4 +1,4 @@
-//! How nodes reach each other: channels out, and a server in.
+//! Connections between nodes: channels to peers, and the server for them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,37 +7,36 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tonic::transport::{Channel, Endpoint, Server};
 
-/// How long a connection may take to open.
+/// Maximum time to open a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How often either side asks whether the other is there, and how long it
-/// waits for the answer. On both sides and also while idle: a connection that
-/// lost a segment into a silent network never recovers by itself.
+/// Interval of keep-alives, and time to wait for their answer. Both sides send them, also while idle: a
+/// connection that lost a segment in a network that drops packets silently does not recover by itself.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Opens channels to nodes: plainly, over TLS, or in a simulator.
+/// Opens channels to nodes: over plain TCP, over TLS, or in a simulator.
 pub trait Connector: fmt::Debug + Send + Sync {
-    /// A channel to a peer's address. It connects when it is first used, and
-    /// again whenever it is used after a failure.
+    /// Returns a channel to a peer's address. It connects when it is first used, and again when it is
+    /// used after a failure.
     ///
     /// # Errors
     ///
-    /// [`ConnectError`] if no connection could ever come of it.
+    /// [`ConnectError`] if the address can never be connected to.
     fn channel(&self, address: &str) -> Result<Channel, ConnectError>;
 }
 
-/// Why an address cannot be used.
+/// Error of an address that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the address {address}: {reason}")]
 pub struct ConnectError {
     /// The address.
     pub address: String,
-    /// What is wrong with it.
+    /// Description of what is wrong with the address.
     pub reason: String,
 }
 
-/// Plain TCP, without delay.
+/// Connects over plain TCP with `TCP_NODELAY`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TcpConnector;
 
@@ -47,12 +46,11 @@ impl Connector for TcpConnector {
     }
 }
 
-/// An endpoint with the timeouts and keep-alives that peers need, for
-/// connectors to complete.
+/// Returns an endpoint with the timeouts and keep-alives that peers need, for connectors to complete.
 ///
 /// # Errors
 ///
-/// [`ConnectError`] if the address is none.
+/// [`ConnectError`] if the address is not valid.
 pub fn endpoint(scheme: &str, address: &str) -> Result<Endpoint, ConnectError> {
     let endpoint = Endpoint::from_shared(format!("{scheme}://{address}"));
     let endpoint = endpoint.map_err(|error| ConnectError {
@@ -68,9 +66,8 @@ pub fn endpoint(scheme: &str, address: &str) -> Result<Endpoint, ConnectError> {
         .keep_alive_while_idle(true))
 }
 
-/// A server with the keep-alives that peers need. Set no-delay on the listener
-/// itself: the server's own setting does nothing for connections that it is
-/// handed.
+/// Returns a server with the keep-alives that peers need. Set `TCP_NODELAY` on the listener itself: the
+/// setting of the server does not apply to connections that it is handed.
 #[must_use]
 pub fn server() -> Server {
     Server::builder()
@@ -78,10 +75,11 @@ pub fn server() -> Server {
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
 }
 
-/// Channels to each address: one for replication, one for what nodes ask each other beside it, and
-/// one for each snapshot. A call that is given up, of which there may be many, can end its
-/// connection; heartbeats and votes do not share it. Whoever asks for a channel first, its
-/// connection is served by the log's own runtime: heartbeats wait behind nobody's streams.
+/// Channels by address: one for replication, one for requests beside it, and one for each snapshot.
+///
+/// A call that is given up can end its connection. Heartbeats and votes therefore do not share a
+/// connection with other requests. All connections are served by the log's own runtime, whichever task
+/// opens them, so that heartbeats do not wait behind client streams.
 #[derive(Debug)]
 pub(super) struct Links {
     connector: Arc<dyn Connector>,
@@ -94,11 +92,11 @@ pub(super) struct Links {
 type Channels = Mutex<BTreeMap<String, Channel>>;
 
 impl Links {
-    /// Of the present runtime.
+    /// Creates the links on the current runtime.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Panics outside of a tokio runtime.
     pub(super) fn new(connector: Arc<dyn Connector>) -> Self {
         Self {
             connector,
@@ -108,17 +106,17 @@ impl Links {
         }
     }
 
-    /// The runtime of the log.
+    /// Returns the runtime of the log.
     pub(super) const fn runtime(&self) -> &Handle {
         &self.runtime
     }
 
-    /// The channel to an address, for appends and votes alone.
+    /// Returns the channel to an address for appends and votes only.
     pub(super) fn to(&self, address: &str) -> Result<Channel, ConnectError> {
         self.among(&self.replication, address)
     }
 
-    /// The channel to an address, for everything else that is short.
+    /// Returns the channel to an address for other short requests.
     pub(super) fn beside(&self, address: &str) -> Result<Channel, ConnectError> {
         self.among(&self.requests, address)
     }
@@ -134,7 +132,7 @@ impl Links {
         Ok(channel)
     }
 
-    /// A channel of its own: what is long must not stand before heartbeats.
+    /// Opens a separate channel, so that long transfers do not delay heartbeats.
     pub(super) fn apart(&self, address: &str) -> Result<Channel, ConnectError> {
         let _own = self.runtime.enter();
         self.connector.channel(address)

@@ -1,4 +1,4 @@
-//! How nodes become a cluster by themselves, once.
+//! Forming of a cluster by its first nodes, without an operator. It happens once.
 //!
 //! ```text
 //!            ┌── a peer is formed ──▶ join through it ──▶ voter
@@ -7,8 +7,8 @@
 //!                                          └─ another one ──▶ wait for it
 //! ```
 //!
-//! While one peer does not answer, nobody forms: it may be the one who
-//! remembers. So a wiped node among formed peers joins and never forms anew.
+//! While a peer does not answer, no node forms a cluster, because that peer may be part of one. A node
+//! whose disk was wiped therefore joins its formed peers, and never forms a second cluster.
 
 use super::log::put;
 use super::outcome::RaftError;
@@ -27,20 +27,20 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
-/// The name of the value that says that this node is on its way in.
+/// Key of the stored value that marks a join that is not complete.
 const JOINING: &str = "raft.joining";
 
-/// The pauses between two attempts grow from the first to the last.
+/// Shortest and longest pause between two attempts.
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// How long a node waits to hear that it is in, after it was let in.
+/// Maximum time that an admitted node waits for its own log to tell that it votes.
 const HEAR: Duration = Duration::from_secs(5);
 
-/// What has to happen before this node can go on, to be read after "waits for".
+/// Condition that this node waits for, worded to follow "waits for".
 type Waits = String;
 
-/// Returns when this node votes, or had a log to begin with.
+/// Forms or joins a cluster. Returns once this node votes, or at once if it had a log when it started.
 ///
 /// # Errors
 ///
@@ -71,7 +71,7 @@ pub(super) async fn form(shared: &Shared) -> Result<(), RaftError> {
     arrived.await.map_err(storage)
 }
 
-/// Says what is waited for, once for each new thing.
+/// Publishes and logs what is waited for, if it has changed.
 fn say(shared: &Shared, waits: Waits) {
     shared.waiting.send_if_modified(|said| {
         let new = said.as_ref() != Some(&waits);
@@ -93,7 +93,7 @@ fn storage(error: impl ToString) -> RaftError {
     }
 }
 
-/// One attempt.
+/// Makes one attempt.
 async fn step(shared: &Shared) -> Result<(), Waits> {
     let (own, peers) = (&shared.options.address, shared.options.sorted_peers());
     let others = peers.iter().filter(|peer| *peer != own);
@@ -104,7 +104,7 @@ async fn step(shared: &Shared) -> Result<(), Waits> {
             return join(shared, peer).await;
         }
     }
-    // Its own log may have begun in the meantime: then it only has to be heard of.
+    // This node's own log may have begun in the meantime. Then only the leader has to be heard.
     if shared.store.formed().map_err(|error| error.to_string())? {
         return heard(shared).await;
     }
@@ -121,7 +121,7 @@ async fn step(shared: &Shared) -> Result<(), Waits> {
     }
 }
 
-/// The id of a peer that could form with this node.
+/// Returns the id of a peer that can form a cluster with this node.
 fn unformed(
     peers: &[String],
     peer: &str,
@@ -140,7 +140,7 @@ fn unformed(
     }
 }
 
-/// Writes the first entry of the log: these are the members.
+/// Writes the first entry of the log, which lists the members.
 async fn initialise(shared: &Shared, members: BTreeMap<u64, String>) -> Result<(), Waits> {
     tracing::info!(?members, "forms the cluster");
     initialize(shared, members)
@@ -171,9 +171,9 @@ pub(super) async fn initialize(
     }
 }
 
-/// Asks to be let in, through a peer that is formed.
+/// Asks a formed peer to admit this node.
 async fn join(shared: &Shared, peer: &str) -> Result<(), Waits> {
-    // Should this node stop half-way in, it shall ask again when it comes back.
+    // If this node stops before it is admitted, it asks again after the restart.
     let mark = put(&*shared.disk, JOINING, Bytes::from_static(b"1"));
     mark.await
         .map_err(|error: io::Error| format!("its own disk: {error}"))?;
@@ -190,7 +190,7 @@ async fn join(shared: &Shared, peer: &str) -> Result<(), Waits> {
     }
 }
 
-/// Waits for its own log to say that this node votes.
+/// Waits until its own log tells that this node votes.
 async fn heard(shared: &Shared) -> Result<(), Waits> {
     let mut statuses = shared.standing.clone();
     let heard = statuses.wait_for(votes);

@@ -1,4 +1,4 @@
-//! Being silent towards who does not answer.
+//! Backoff of a leader towards nodes that leave its calls unanswered.
 
 use super::runtime::HostInstant;
 use openraft::Instant;
@@ -6,26 +6,26 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// What other nodes left unanswered.
+/// Nodes that leave calls unanswered, and when each may be called.
 ///
-/// A leader that is heard but hears nothing would lead for ever: its heartbeats keep the others from
-/// electing one that could commit. So a node that has left calls unanswered for some time is called only now and
-/// then, and in between is silence enough for an election:
+/// Suppose that a leader can send to the others but receives nothing. Its heartbeats would keep them
+/// from electing a leader that can commit. Therefore a node that has not answered for some time is
+/// called only rarely. The silence in between is long enough for an election:
 ///
 /// ```text
-///  heard ──no answer──► doubted ──[`Hush::AFTER`]──► hushed: one call in [`Hush::EVERY`]
+///  heard ──no answer──► doubted ──[`Hush::AFTER`]──► rarely called: one call in [`Hush::EVERY`]
 ///    ▲                     │                            │
 ///    └──────answered───────┴────────────answered────────┘
 /// ```
 ///
-/// A refused connection says nothing either way.
+/// A refused connection changes nothing, since the node then received no heartbeat.
 #[derive(Debug)]
 pub(super) struct Hush {
     election_max: Duration,
     doubted: Mutex<BTreeMap<u64, Doubt>>,
 }
 
-/// Since when a node has answered nothing, and when it was last called.
+/// Time since which a node has answered nothing, and time of the last call to it.
 #[derive(Clone, Copy, Debug)]
 struct Doubt {
     since: HostInstant,
@@ -33,11 +33,13 @@ struct Doubt {
 }
 
 impl Hush {
-    /// In greatest election timeouts: it takes two for an ordinary election, so that leases, which allow
-    /// for one, outlast this and an election together.
+    /// Silence of a node after which it is called rarely, in maximum election timeouts. It is as long as
+    /// an ordinary election may take, so that with the default settings a lease outlasts this silence and
+    /// an election together.
     const AFTER: u32 = 2;
 
-    /// In greatest election timeouts: one until a follower doubts, one until it stands, one to be elected.
+    /// Interval of calls to such a node, in maximum election timeouts: one until a follower doubts the
+    /// leader, one until it becomes a candidate, and one to be elected.
     const EVERY: u32 = 3;
 
     pub(super) fn new(election_max: Duration) -> Self {
@@ -47,7 +49,7 @@ impl Hush {
         }
     }
 
-    /// Whether the node may be called at `now`, which then counts as done.
+    /// Returns true if the node may be called at `now`, and if so counts the call.
     pub(super) fn may_call(&self, node: u64, now: HostInstant) -> bool {
         let doubted = self.doubted.lock();
         let mut doubted = doubted.unwrap_or_else(PoisonError::into_inner);
@@ -62,7 +64,7 @@ impl Hush {
         young || due
     }
 
-    /// It answered.
+    /// Records that the node answered.
     pub(super) fn answered(&self, node: u64) {
         let doubted = self.doubted.lock();
         doubted
@@ -70,7 +72,7 @@ impl Hush {
             .remove(&node);
     }
 
-    /// It may have heard, and did not answer in time.
+    /// Records that the node did not answer in time, although it may have received the call.
     pub(super) fn unanswered(&self, node: u64, now: HostInstant) {
         let doubted = self.doubted.lock();
         let mut doubted = doubted.unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! The log, the votes and the marks, kept on a [`Disk`].
+//! The log, the votes and other persistent Raft state, stored on a [`Disk`].
 
 use super::types::{
     Entry, LogId, Types, Vote, damaged, entry_in, entry_out, index_in, index_out, log_id_in,
@@ -19,31 +19,32 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::oneshot;
 
-/// The name of the value that holds the vote.
+/// Key of the stored vote.
 const VOTE: &str = "raft.vote";
-/// The name of the value that says up to where the log was purged.
+/// Key of the stored index up to which the log was purged.
 const PURGED: &str = "raft.purged";
-/// The name of the value that says up to where the log is known to be committed.
+/// Key of the stored index up to which the log is known to be committed.
 const COMMITTED: &str = "raft.committed";
 
-/// The most bytes of entries that are read at once to be sent, unless one is
-/// longer: far below what a message may hold, and sent within its deadline.
+/// Maximum number of bytes of entries that are read at once to be sent, unless a single entry is
+/// longer. It is far below the limit of a message, so that they are sent within its deadline.
 const SEND_BYTES_MAX: usize = 1 << 20;
-/// The most bytes of entries that are read at once to be applied.
+/// Maximum number of bytes of entries that are read at once to be applied.
 const READ_BYTES_MAX: usize = 4 << 20;
 
-/// The log on a disk. A clone reads and writes the same one.
+/// The log on a disk. Clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct LogStore {
     disk: Arc<dyn Disk>,
-    /// The last entry that was handed to the disk. One that fails does not take it: the library
-    /// hears of that, and stops, but may apply before, and what it finds here is not all then.
+    /// Index of the last entry that was handed to the disk, even if its write failed. openraft stops
+    /// after a failed write, but may still apply entries before, and would not notice that some are
+    /// missing here.
     handed: Arc<AtomicU64>,
 }
 
 impl LogStore {
-    /// Takes the log up. A purge that was marked and not carried out is
-    /// carried out now, so that no entry below the mark is ever seen again.
+    /// Opens the log. Completes a purge that was marked but not carried out, so that no entry below the
+    /// mark is ever read again.
     pub(super) async fn open(disk: Arc<dyn Disk>) -> io::Result<Self> {
         let store = Self {
             disk,
@@ -60,7 +61,7 @@ impl LogStore {
         Ok(store)
     }
 
-    /// What was purged lives on in the snapshot alone.
+    /// Checks that the snapshot contains the entries that were purged.
     fn check_snapshot(&self, purged: &LogId) -> io::Result<()> {
         let snapshot = self.disk.snapshot().map_err(failed)?;
         let meta = snapshot.map(|item| wire::SnapshotMeta::from_bytes(item.meta));
@@ -77,19 +78,19 @@ impl LogStore {
         )))
     }
 
-    /// Whether the log tells of a leader before this term: then others may have had
-    /// entries that are missing now.
+    /// Returns true if the log shows that there was a leader before this term. Other nodes may have had
+    /// entries then that they have lost since.
     pub(super) fn had_a_leader_before(&self, term: u64) -> io::Result<bool> {
         if self.purged()?.is_some() {
             return Ok(true);
         }
-        // The first entry is the founding, the second the first leader's.
+        // The first entry initializes the cluster, the second is written by its first leader.
         let second = self.read(1..2, READ_BYTES_MAX)?.pop();
         Ok(second.is_some_and(|entry| entry.log_id.leader_id.term != term))
     }
 
-    /// Whether this node has ever been part of a cluster. Entries count as soon
-    /// as they are written, before anybody knows what they say.
+    /// Returns true if this node has ever been part of a cluster. Entries count as soon as they are
+    /// written, even before they are committed.
     pub(super) fn formed(&self) -> io::Result<bool> {
         if self.disk.bounds().map_err(failed)?.is_some() || self.purged()?.is_some() {
             return Ok(true);
@@ -107,13 +108,13 @@ impl LogStore {
         value.map_err(|error| damaged(format!("the stored value {name}: {error}")))
     }
 
-    /// The first entries of a range of the library's indices: at least one if
-    /// there is any, and no more than `bytes_max` of them.
+    /// Returns the first entries of a range of openraft's indices: at least one if there is any, and at
+    /// most `bytes_max` bytes of them.
     fn read(&self, range: Range<u64>, bytes_max: usize) -> io::Result<Vec<Entry>> {
         let purged = self.purged()?.map_or(0, |id| index_out(id.index));
         let from = index_out(range.start).max(purged.saturating_add(1));
         let to = index_out(range.end);
-        // An empty or inverted range would panic in the maps underneath.
+        // An empty or inverted range would panic in the maps below.
         if from >= to {
             return Ok(Vec::new());
         }
@@ -124,8 +125,8 @@ impl LogStore {
     async fn purge_upto(&self, id: &LogId) -> io::Result<()> {
         let marker = (PURGED, log_id_out(id).to_bytes());
         let (done, finished) = waiter();
-        // The mark goes first: entries without a mark would be a gap, a mark
-        // with entries left is a purge to be finished.
+        // The mark is written first. Missing entries without a mark would be a gap, while a mark with
+        // entries left is a purge to be completed.
         self.disk.purge(index_out(id.index), marker, done);
         wait(finished).await
     }
@@ -142,8 +143,8 @@ fn read_item(item: LogItem) -> io::Result<Entry> {
     entry_in(entry)
 }
 
-/// The next entries of a range, and what is left of it. Of entries that the disk did not take an
-/// error says so: whoever applied what is left would pass them over.
+/// Returns the next entries of a range, and the rest of the range. Returns an error if the disk did not
+/// take some of them: a caller that applied the rest would skip those.
 async fn next_piece(
     (store, mut range): (LogStore, Range<u64>),
 ) -> io::Result<Option<(Vec<Entry>, (LogStore, Range<u64>))>> {
@@ -172,7 +173,7 @@ impl RaftLogReader<Types> for LogStore {
         entries.try_collect().await
     }
 
-    // Piece by piece: what waits to be applied may be longer than memory.
+    // Read piece by piece, because the entries to be applied may exceed the memory.
     async fn entries_stream<RB: RangeBounds<u64> + Clone + Debug + OptionalSend>(
         &mut self,
         range: RB,
@@ -220,8 +221,8 @@ impl RaftLogStorage<Types> for LogStore {
     }
 
     async fn save_committed(&mut self, committed: Option<LogId>) -> io::Result<()> {
-        // It spares a restart some waiting, and is worth no flush of its own. It cannot
-        // overtake the entries it speaks of, for the disk keeps the order of writes.
+        // This only saves a restart some waiting, so it is not worth a flush. It cannot overtake the
+        // entries it refers to, because the disk keeps the order of writes.
         if let Some(committed) = committed {
             let bytes = log_id_out(&committed).to_bytes();
             self.disk.hint(COMMITTED, bytes);
@@ -247,8 +248,8 @@ impl RaftLogStorage<Types> for LogStore {
             callback.io_completed(Ok(()));
             return Ok(());
         }
-        // Readable when this returns, acknowledged after the flush, in the
-        // order of all writes of this disk, votes included.
+        // The entries are readable on return. They are acknowledged after the flush, in the order of
+        // all writes of this disk, votes included.
         if let Some(last) = items.last() {
             self.handed.store(last.index, Ordering::Release);
         }
@@ -278,7 +279,7 @@ impl RaftLogStorage<Types> for LogStore {
     }
 }
 
-/// A range with its bounds written out: from the first to before the last.
+/// Converts a range to one with an included start and an excluded end.
 fn plain(range: &impl RangeBounds<u64>) -> Range<u64> {
     let start = match range.start_bound() {
         Bound::Included(start) => *start,
@@ -293,14 +294,14 @@ fn plain(range: &impl RangeBounds<u64>) -> Range<u64> {
     start..end
 }
 
-/// Where a write that is on the disk will be heard of.
+/// Receives the result of a write.
 pub(super) type Finished = oneshot::Receiver<Result<(), StoreError>>;
 
-/// A [`Done`] to give away, and where it will be heard.
+/// Returns a [`Done`] callback to hand to the disk, and the receiver of its result.
 pub(super) fn waiter() -> (Done, Finished) {
     let (send, finished) = oneshot::channel();
     let done = move |result| {
-        // Nobody listens any more: then nobody was told that it was done.
+        // If the receiver is gone, the write was not acknowledged to any caller.
         let _ = send.send(result);
     };
     (Box::new(done), finished)
@@ -314,12 +315,12 @@ pub(super) async fn wait(finished: Finished) -> io::Result<()> {
     }
 }
 
-/// The disk's words as the library wants them.
+/// Converts an error of the disk for openraft.
 pub(super) fn failed(error: StoreError) -> io::Error {
     io::Error::other(error.to_string())
 }
 
-/// A value written with our own messages, such as the mark of joining.
+/// Writes a value other than openraft's own, such as the mark of joining.
 pub(super) async fn put(disk: &dyn Disk, name: &'static str, value: Bytes) -> io::Result<()> {
     let (done, finished) = waiter();
     disk.put(name, value, done);

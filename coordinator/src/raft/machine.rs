@@ -1,4 +1,4 @@
-//! What the log means: the seam between the protocol and the actor.
+//! The state machine of the log: the interface between Raft and the actor.
 
 use super::log::{Finished, failed, wait, waiter};
 use super::outcome::Outcome;
@@ -22,39 +22,39 @@ use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// The most entries that are applied at once.
+/// Maximum number of entries that are applied at once.
 const BATCH_MAX: usize = 256;
 
-/// What the log means: the actor implements it.
+/// The state machine of the log. The actor implements it.
 pub trait Machine: Send + 'static {
-    /// Applies committed entries in the order of their indices, without gaps.
-    /// The outcomes are one for each, in the same order.
+    /// Applies committed entries in the order of their indices, without gaps. Returns one outcome for
+    /// each, in the same order.
     ///
     /// # Errors
     ///
-    /// [`MachineError`] stops the node: a replica that cannot apply an entry
-    /// must not go on.
+    /// [`MachineError`] stops the node: a replica that cannot apply an entry must not go on.
     fn apply(
         &mut self,
         entries: Vec<Committed>,
     ) -> BoxFuture<'_, Result<Vec<Outcome>, MachineError>>;
 
-    /// Everything that the entries applied so far did, to be written beside what goes on.
+    /// Freezes the state as of the last applied entry. It is encoded on another thread while entries
+    /// are applied.
     ///
     /// # Errors
     ///
-    /// As [`Machine::apply`].
+    /// The same as for [`Machine::apply`].
     fn snapshot(&mut self) -> BoxFuture<'_, Result<Encode, MachineError>>;
 
-    /// Becomes what a snapshot says, which contains the entries up to `index`.
+    /// Replaces the state by that of a snapshot, which contains the entries up to `index`.
     ///
     /// # Errors
     ///
-    /// As [`Machine::apply`].
+    /// The same as for [`Machine::apply`].
     fn restore(&mut self, index: u64, bytes: Bytes) -> BoxFuture<'_, Result<(), MachineError>>;
 }
 
-/// Writes a snapshot that was taken, which may take long.
+/// Encodes a frozen state, which may take long.
 pub type Encode = Box<dyn FnOnce() -> Bytes + Send + Sync>;
 
 /// A committed entry.
@@ -64,28 +64,28 @@ pub struct Committed {
     pub index: u64,
     /// The term of the leader that wrote it.
     pub term: u64,
-    /// The command; nothing in an entry that begins a term or changes the members.
+    /// The command. `None` in an entry that begins a term, changes the members, or is skipped.
     pub command: Option<Bytes>,
 }
 
-/// Why the machine cannot go on.
+/// Reason for which the machine cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MachineError {
-    /// For now.
+    /// The machine failed for a reason that may pass.
     #[error("{reason}")]
     Failed {
         /// Description of the error, and the way out.
         reason: String,
     },
-    /// For good, with this version and these settings.
+    /// This version can never go on with these settings.
     #[error(transparent)]
     Halted(#[from] Halt),
 }
 
 /// Applies the log to a [`Machine`], and keeps its snapshots on the disk.
 pub(super) struct Applier {
-    /// In a lock that is never locked: it makes what is only sent shareable,
-    /// as the library wants it.
+    /// The mutex is never locked, since all access is by `&mut self`. It only makes the machine `Sync`, as
+    /// openraft requires.
     machine: tokio::sync::Mutex<Box<dyn Machine>>,
     shelf: Arc<Shelf>,
     skipping: Skipping,
@@ -93,21 +93,21 @@ pub(super) struct Applier {
     membership: StoredMembership,
 }
 
-/// The entries that are not applied, and the reason why the log ended.
+/// Entries that are not applied, and the reason for which the log ended.
 #[derive(Debug)]
 pub(super) struct Skipping {
     pub(super) skips: Skips,
-    /// Reads a command, and returns the reader's error if it cannot.
+    /// Reads a command, and returns the reader's error if it cannot be read.
     pub(super) readable: fn(&Bytes) -> Result<(), String>,
     pub(super) halted: Arc<OnceLock<Halt>>,
 }
 
 impl Skipping {
-    /// Ends the log. The library passes on no more than a text.
+    /// Records the reason for which the log ends. openraft itself passes on only a text.
     fn stopped(&self, error: MachineError) -> io::Error {
         let said = error.to_string();
         if let MachineError::Halted(halt) = error {
-            // The first reason stays.
+            // The first reason is kept.
             let _ = self.halted.set(halt);
         }
         io::Error::other(said)
@@ -123,11 +123,11 @@ impl fmt::Debug for Applier {
     }
 }
 
-/// An entry's responder, if somebody on this node waits for it.
+/// Responder of an entry, if a caller on this node waits for it.
 type Waiting = Option<ApplyResponder<Types>>;
 
 impl Applier {
-    /// A machine that has applied nothing yet.
+    /// Creates an applier for a machine that has applied nothing yet.
     pub(super) fn new(machine: Box<dyn Machine>, disk: Arc<dyn Disk>, skipping: Skipping) -> Self {
         Self {
             skipping,
@@ -192,18 +192,17 @@ impl Applier {
     }
 }
 
-/// The place of the one snapshot on the disk.
+/// Storage of the single snapshot on the disk.
 #[derive(Debug)]
 struct Shelf {
     disk: Arc<dyn Disk>,
-    /// Held between looking and putting, for snapshots are built beside those
-    /// that are installed: an older one must never replace a newer one, to
-    /// which the log may have been purged.
+    /// Held from the comparison to the write, because snapshots are built while others are installed.
+    /// An older one must never replace a newer one, up to which the log may have been purged.
     turn: Mutex<()>,
 }
 
 impl Shelf {
-    /// The snapshot that is there.
+    /// Returns the stored snapshot.
     fn stored(&self) -> io::Result<Option<Snapshot>> {
         let Some(item) = self.disk.snapshot().map_err(failed)? else {
             return Ok(None);
@@ -216,7 +215,7 @@ impl Shelf {
         }))
     }
 
-    /// Puts a snapshot there, unless one as new is.
+    /// Stores a snapshot, unless the stored one is at least as new.
     async fn put(&self, meta: &SnapshotMeta, data: Bytes) -> io::Result<()> {
         let Some(finished) = self.put_now(meta, data)? else {
             return Ok(());
@@ -258,8 +257,8 @@ impl RaftStateMachine<Types> for Applier {
     }
 
     async fn get_snapshot_builder(&mut self) -> Builder {
-        // Taken between two entries, so that it holds exactly what the marks
-        // say; only the writing goes on beside.
+        // The state is frozen between two entries, so that it matches this metadata exactly. Only the
+        // encoding runs beside later entries.
         let encode = self.machine.get_mut().snapshot().await;
         Builder {
             shelf: Arc::clone(&self.shelf),
@@ -273,12 +272,11 @@ impl RaftStateMachine<Types> for Applier {
 
     async fn install_snapshot(&mut self, meta: &SnapshotMeta, data: Bytes) -> io::Result<()> {
         let index = meta.last_log_id.map_or(0, |id| log_id_out(&id).index);
-        // Who sends a snapshot skips what this node skips: it is of the same cluster. Said before
-        // the snapshot is on the disk, which would contradict the consents otherwise.
+        // The sender skips the same entries, since it is of the same cluster. Written before the
+        // snapshot: without this, the consents would contradict a snapshot on the disk.
         let skips = &mut self.skipping.skips;
         skips.write_upto(index, &self.shelf.disk).await?;
-        // On the disk first: what was purged because of it must not be missed.
-        // At a start it is there already.
+        // Stored first, because the log is purged up to it. At a start it is stored already.
         self.shelf.put(meta, data.clone()).await?;
         let restored = self.machine.get_mut().restore(index, data).await;
         restored.map_err(|error| self.skipping.stopped(error))?;
@@ -292,10 +290,10 @@ impl RaftStateMachine<Types> for Applier {
     }
 }
 
-/// A snapshot on its way to the disk.
+/// Builds one snapshot and stores it.
 pub(super) struct Builder {
     shelf: Arc<Shelf>,
-    /// There until the snapshot is built.
+    /// Taken when the snapshot is built.
     encode: Option<Result<Encode, MachineError>>,
     meta: SnapshotMeta,
 }
@@ -309,7 +307,7 @@ impl fmt::Debug for Builder {
     }
 }
 
-/// The pause after a snapshot that was too large, before another is tried.
+/// Pause after a snapshot that was too large, before another is tried.
 const TOO_LARGE: Duration = Duration::from_secs(60);
 
 impl RaftSnapshotBuilder<Types> for Builder {
@@ -320,7 +318,7 @@ impl RaftSnapshotBuilder<Types> for Builder {
         let encode = encode.ok_or_else(|| io::Error::other("a snapshot is built once"))?;
         let data = timer::beside(encode.map_err(io::Error::other)?).await;
         if data.len() > SNAPSHOT_BYTES_MAX {
-            // Nobody could read it. The log grows meanwhile, and nothing else is lost.
+            // No node could read it. The log keeps growing meanwhile, and nothing else is lost.
             tracing::error!(
                 bytes = data.len(),
                 most = SNAPSHOT_BYTES_MAX,

@@ -1,5 +1,4 @@
-//! Who the members are, and how the leader changes it: one change at a time,
-//! each complete before the next.
+//! Changes of membership by the leader. One change at a time is made, and completed before the next.
 
 use super::outcome::{BarrierError, ChangeError};
 use super::shared::Shared;
@@ -16,17 +15,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a learner may take to catch up before a promotion is given up.
+/// Maximum time for a learner to catch up before a promotion is given up.
 const CATCH_UP: Duration = Duration::from_secs(30);
 
-/// How long a quorum may take to agree to new members.
+/// Maximum time for a quorum to commit new members.
 const COMMIT: Duration = Duration::from_secs(15);
 
-/// Steps of a change, as the library takes them.
+/// Steps of a change, as openraft defines them.
 type Steps = ChangeMembers<u64, BasicNode>;
 
-/// Makes a change, on the leader. A leader that is to be removed first hands
-/// its office over, and then says who leads.
+/// Makes a change on the leader. A leader that is to be removed first transfers its leadership, and
+/// returns the new leader as an error.
 pub(super) async fn make(shared: &Arc<Shared>, change: Change) -> Result<(), ChangeError> {
     let _turn = shared.changing.lock().await;
     let status = in_office(shared).await?;
@@ -39,8 +38,8 @@ pub(super) async fn make(shared: &Arc<Shared>, change: Change) -> Result<(), Cha
     }
 }
 
-/// Lets a node in that asks to be: as a voter, in the place of whoever had its
-/// address. Says whom it replaced.
+/// Admits a node that asks to join. It becomes a voter, and replaces members that had its address.
+/// Returns the members that it replaced.
 pub(super) async fn admit(
     shared: &Arc<Shared>,
     peer: PeerAddress,
@@ -62,7 +61,7 @@ pub(super) async fn admit(
              and `aliquot cluster promote {node}`, or in a dead node's place with `aliquot cluster replace NODE {address}`"
         ));
     }
-    // Whoever lives at the address now must be the one who asks.
+    // The node that answers at the address must be the one that asks.
     match shared.hello(address).await {
         Ok(greeting) if greeting.node == node => {}
         Ok(greeting) => {
@@ -83,14 +82,14 @@ pub(super) async fn admit(
     Ok(former)
 }
 
-/// A voter that asks to become one: it was there from the beginning and has
-/// not heard of it yet, or it has forgotten everything.
+/// Handles a voter that asks to become one. Either it is a founding member that has not heard from the
+/// leader yet, or it has lost its log.
 fn known(shared: &Shared, status: &Status, node: u64) -> Result<Vec<u64>, ChangeError> {
     let metrics = shared.core.metrics();
     let replication = metrics.borrow_watched().replication.clone();
     let reached = replication.and_then(|reached| reached.get(&node).copied().flatten());
-    // A new leader knows of nobody what it had: only where none led before is
-    // having nothing the beginning.
+    // A new leader does not know how far other logs reached. A missing log is harmless only if no
+    // leader existed before this one.
     let lost = reached.is_some() || {
         let before = shared.store.had_a_leader_before(status.term);
         before.map_err(|error| ChangeError::Refused {
@@ -111,8 +110,8 @@ fn refused<T>(reason: impl Into<String>) -> Result<T, ChangeError> {
     Err(ChangeError::Refused { reason })
 }
 
-/// Makes sure that this node leads and that a quorum hears it: a leader that
-/// was elected just now, or that lost touch, may not write yet, or any more.
+/// Confirms that this node leads and that a quorum acknowledges it. A leader that was elected just now,
+/// or that lost its quorum, may not be able to write.
 async fn in_office(shared: &Shared) -> Result<Status, ChangeError> {
     let status = leading(shared)?;
     match shared.barrier(status.term).await {
@@ -157,7 +156,8 @@ async fn promote(shared: &Shared, status: &Status, node: u64) -> Result<(), Chan
     if status.voters.contains_key(&node) {
         return Ok(());
     }
-    // The core's own word: what follows it may not have heard of a node that was added just now.
+    // Reads the metrics of the core, because the status may not yet show a node that was added just
+    // now.
     let latest = Status::of(&shared.core.metrics().borrow_watched(), true);
     if !latest.learners.contains_key(&node) {
         return refused(no_learner(&latest, node));
@@ -165,7 +165,7 @@ async fn promote(shared: &Shared, status: &Status, node: u64) -> Result<(), Chan
     vote(shared, node).await
 }
 
-/// Gives a learner a vote as soon as it has caught up.
+/// Gives a learner a vote once it has caught up.
 async fn vote(shared: &Shared, node: u64) -> Result<(), ChangeError> {
     catch_up(shared, node).await?;
     commit(
@@ -176,7 +176,8 @@ async fn vote(shared: &Shared, node: u64) -> Result<(), ChangeError> {
     .await
 }
 
-/// A stranger never catches up: whoever mistypes an id is told at once whom it could mean.
+/// Explains that a node is not a member. It never catches up, so that a mistyped id is reported at
+/// once, with the ids that could be meant.
 fn no_learner(status: &Status, node: u64) -> String {
     let learners: Vec<String> = status.learners.keys().map(ToString::to_string).collect();
     let meant = match learners.as_slice() {
@@ -214,7 +215,7 @@ async fn replace(
     }
     if status.address(former).is_none() {
         return match status.voters.get(&node) {
-            // It was done already, and the answer was lost.
+            // The change was made by an earlier attempt whose answer was lost.
             Some(address) if *address == successor.address => Ok(()),
             _ => refused(format!("node {former} is no member")),
         };
@@ -226,8 +227,8 @@ async fn replace(
     take_place(shared, &[former], node).await
 }
 
-/// A learner becomes a voter in the same step in which others, which need not
-/// be alive, cease to be members: never is a quorum harder to reach than before.
+/// Makes a learner a voter in the same step that removes others, which may be dead. At no point is a
+/// quorum harder to reach than before.
 async fn take_place(shared: &Shared, former: &[u64], node: u64) -> Result<(), ChangeError> {
     catch_up(shared, node).await?;
     for gone in former {
@@ -248,7 +249,7 @@ fn leave(status: &Status, node: u64) -> Steps {
     }
 }
 
-/// What a node that goes has in the state is wound up before it goes.
+/// Winds up a node's part of the state before the node is removed.
 async fn forget(shared: &Shared, node: u64) -> Result<(), ChangeError> {
     let Some(command) = (shared.options.forget_node)(node) else {
         return Ok(());
@@ -266,15 +267,15 @@ fn unknown<T>(what: impl Into<String>) -> Result<T, ChangeError> {
     Err(ChangeError::Unknown { what })
 }
 
-/// A leader that is to go hands over first. It never removes itself: the
-/// successor does, asked by whoever asked this one.
+/// Transfers the leadership of a leader that is to be removed. It never removes itself: the caller asks
+/// its successor to do so.
 async fn hand_over(shared: &Shared, status: &Status) -> Result<(), ChangeError> {
     give_up_office(shared, status).await?;
     let leader = shared.now().leader_address();
     Err(ChangeError::NotLeader { leader })
 }
 
-/// Hands over to the voter whose log reaches furthest, or to the next one that
+/// Transfers the leadership to the voter whose log reaches furthest, or else to the next one that
 /// answers.
 async fn give_up_office(shared: &Shared, status: &Status) -> Result<(), ChangeError> {
     let metrics = shared.core.metrics().borrow_watched().clone();
@@ -292,7 +293,7 @@ async fn give_up_office(shared: &Shared, status: &Status) -> Result<(), ChangeEr
     handed
 }
 
-/// Hands the office over, if this node is in office.
+/// Transfers the leadership, if this node leads.
 pub(super) async fn retire(shared: &Shared) -> Result<(), ChangeError> {
     let _turn = shared.changing.lock().await;
     match leading(shared) {
@@ -309,7 +310,7 @@ async fn transfer(shared: &Shared, status: &Status, heir: u64) -> Result<(), Cha
     let Some(address) = status.voters.get(&heir) else {
         return refused(format!("node {heir} is no voter"));
     };
-    // A leader that hands over to nobody stops leading all the same.
+    // A leader stops leading even if its successor does not answer, so ask first.
     match shared.hello(address).await {
         Ok(greeting) if greeting.node == heir => {}
         Ok(greeting) => return refused(format!("node {} answers at {address}", greeting.node)),
@@ -332,8 +333,8 @@ async fn transfer(shared: &Shared, status: &Status, heir: u64) -> Result<(), Cha
     }
 }
 
-/// Waits until a member has everything that is in the log now. The library's
-/// own waiting ends at once while the log is short.
+/// Waits until a member has all entries of the current log. openraft's own wait ends at once while the
+/// log is short.
 async fn catch_up(shared: &Shared, node: u64) -> Result<(), ChangeError> {
     let mut metrics = shared.core.metrics();
     let goal = metrics.borrow_watched().last_log_index;
@@ -362,7 +363,7 @@ async fn catch_up(shared: &Shared, node: u64) -> Result<(), ChangeError> {
     caught_up.map_err(|_| late())?
 }
 
-/// Commits new members, through a joint set where the voters change.
+/// Commits new members, through a joint configuration if the voters change.
 async fn commit(shared: &Shared, change: Steps, retain: bool) -> Result<(), ChangeError> {
     let changed = shared.core.change_membership(change, retain);
     match timer::timeout(COMMIT, changed).await {
@@ -378,7 +379,7 @@ fn not_committed(error: CoreError<Types, ClientWriteError<Types>>) -> ChangeErro
             let reason = error.to_string();
             ChangeError::Refused { reason }
         }
-        // The first of two steps may have been made when this is said.
+        // The first of two steps may already have been made.
         CoreError::APIError(error) => ChangeError::Unknown {
             what: error.to_string(),
         },

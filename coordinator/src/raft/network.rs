@@ -1,9 +1,8 @@
-//! The calls that the protocol makes to other nodes.
+//! Calls that Raft makes to other nodes.
 //!
-//! Appends are unary calls, one at a time for each follower. So the library's
-//! backoff, which sleeps while it is asked for the next request, runs out
-//! *before* a call is opened; a dead follower costs one refused connection for
-//! each backoff or heartbeat, not a core.
+//! Appends are unary calls, one at a time for each follower. openraft sleeps for its backoff before it
+//! opens the next call. A dead follower therefore costs one refused connection per backoff or
+//! heartbeat, and not a busy loop.
 
 use super::connect::{ConnectError, Links};
 use super::hush::Hush;
@@ -30,11 +29,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tonic::transport::Channel;
 
-/// How long a follower that cannot be reached is left alone, in between.
+/// First and longest pause between calls to a follower that cannot be reached.
 const BACKOFF_FIRST: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_millis(400);
 
-/// How long a follower may take to write entries down.
+/// Maximum time that a follower has to flush entries.
 const ENTRIES_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(super) type CallError = RPCError<Types>;
@@ -43,7 +42,7 @@ fn unreachable(what: impl ToString) -> CallError {
     Unreachable::from_string(what).into()
 }
 
-/// Makes links to other nodes.
+/// Creates the links to other nodes.
 #[derive(Clone, Debug)]
 pub(super) struct Network {
     pub(super) cluster: String,
@@ -83,11 +82,10 @@ impl Network {
     }
 }
 
-/// The calls to one other node.
+/// Calls to one other node.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
-    /// Every call says whom it is for: at an address, another node may live
-    /// by now.
+    /// Names the node that each call is meant for. Another node may have taken over the address by now.
     pub(super) header: wire::Header,
     reached: Arc<Reached>,
     hush: Arc<Hush>,
@@ -100,10 +98,10 @@ impl Link {
         client.map_err(unreachable)
     }
 
-    /// Waits for an answer, but not longer than `ttl`.
+    /// Waits for an answer for at most `ttl`.
     ///
-    /// Whatever goes wrong below is `Unreachable`, after which the library
-    /// backs off; after a `NetworkError` it would try again at once.
+    /// Errors of the transport are returned as `Unreachable`, after which openraft backs off. After a
+    /// `NetworkError` it would retry at once.
     pub(super) async fn answer<T, F>(
         &self,
         action: RPCTypes,
@@ -127,15 +125,14 @@ impl Link {
         value.map_err(|error: WireError| unreachable(error))
     }
 
-    /// The follower misses the entry before those that it was sent.
+    /// Handles a follower's answer that the entry before the sent ones is missing.
     fn conflict(
         &self,
         term: u64,
         missing: Option<LogId>,
     ) -> Result<AppendEntriesResponse<Types>, CallError> {
         let node = self.header.target;
-        // Without a previous entry there is nothing to conflict with, and the
-        // library would panic.
+        // Without a previous entry, there is nothing to conflict with, and openraft would panic.
         let missing = missing.ok_or_else(|| unreachable("a conflict with no entry"))?;
         if !self.reached.lost(node, term, missing) {
             return Ok(AppendEntriesResponse::Conflict);
@@ -197,9 +194,8 @@ impl RaftNetworkV2<Types> for Link {
             return Err(unreachable("it has left calls unanswered for a while"));
         }
         let call = async move { client.append(append).await };
-        // Entries take as long as they take to be sent and flushed; were they
-        // given no more time than a heartbeat, a slow follower would be sent
-        // the same ones for ever.
+        // Entries need time to be sent and flushed. With the timeout of a heartbeat, a slow follower
+        // would be sent the same entries again and again.
         let ttl = match request.entries.is_empty() {
             true => option.soft_ttl(),
             false => option.soft_ttl().max(ENTRIES_TIMEOUT),
@@ -237,7 +233,7 @@ impl RaftNetworkV2<Types> for Link {
         self.ask(request, option.soft_ttl(), false).await
     }
 
-    // The library's own version of this grants unasked.
+    // openraft's default implementation grants without asking the peer.
     async fn pre_vote(
         &mut self,
         request: VoteRequest<Types>,

@@ -1,4 +1,4 @@
-//! The settings of a node's part in the protocol.
+//! Options of Raft.
 
 use super::outcome::{Outcome, RaftError};
 use super::skip::Skips;
@@ -7,58 +7,57 @@ use bytes::Bytes;
 use openraft::{Config, SnapshotPolicy};
 use std::time::Duration;
 
-/// How long a change of the members may take: a learner that catches up, and two quorums. Who
-/// waits for one waits for longer, or does not learn what became of it.
+/// Maximum duration of a change of members: a learner that catches up, and two quorums. A caller must
+/// wait longer than this to be sure to learn the result.
 pub const CHANGE_WITHIN: Duration = Duration::from_secs(65);
 
-/// The settings of a node's part in the protocol.
+/// Options of Raft.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The node's id. Whoever lost its disk must come back with another one: a
-    /// node that forgot its votes could give them twice.
+    /// Id of this node. A node that has lost its disk must come back under another id, because it has
+    /// forgotten its votes and could vote twice.
     pub node: u64,
-    /// The cluster's name. Calls of another are refused.
+    /// Name of the cluster. Calls from other clusters are refused.
     pub cluster: String,
-    /// Where peers reach this node; one of `peers`.
+    /// Address at which peers reach this node. It is one of `peers`.
     pub address: String,
-    /// The peers to form with, this node among them. The same on all of them.
+    /// Peers to form a cluster with, including this node. The same list on all of them.
     pub peers: Vec<String>,
-    /// When what is sent, and how long is waited.
+    /// Heartbeat interval and election timeouts.
     pub timing: Timing,
-    /// After how many entries a snapshot is made and the log before it purged.
+    /// Number of entries after which a snapshot is made and the log before it is purged.
     pub snapshot_every: u64,
-    /// How many entries stay in the log although a snapshot contains them, for
-    /// followers that are a little behind.
+    /// Number of entries that stay in the log although a snapshot contains them, for followers that are
+    /// a little behind.
     pub keep_entries: u64,
-    /// The most bytes of a piece of a snapshot on its way.
+    /// Maximum number of bytes in a chunk of a snapshot.
     pub chunk_bytes: usize,
-    /// What random pauses of forming are made of.
+    /// Seed for the random pauses of forming.
     pub seed: u64,
-    /// How an outcome travels to a node that had its command proposed here.
+    /// Encodes an outcome for the node that forwarded the command.
     pub encode_outcome: fn(&Outcome) -> Bytes,
-    /// The command after which a node that is removed, by its id, gets nothing
-    /// more, if there is one. It is committed before the node is removed.
+    /// Returns the command that winds up a node's part of the state, by its id, if one is needed. It is
+    /// committed before the node is removed.
     pub forget_node: fn(u64) -> Option<Bytes>,
-    /// Reads a command, and returns the reader's error if it cannot. A command that
-    /// cannot be read is not proposed here, whoever asks.
+    /// Reads a command, and returns the reader's error if it cannot be read. Such a command is refused
+    /// when a peer forwards it.
     pub readable: fn(&Bytes) -> Result<(), String>,
-    /// The entries that this node skips. `cluster` is what [`Skips::cluster`] makes of the name.
+    /// Entries that this node skips. `cluster` must be the name that [`Skips::cluster`] returns.
     pub skips: Skips,
 }
 
-/// When what is sent, and how long is waited.
+/// Heartbeat interval and election timeouts.
 ///
-/// A leader that dies is replaced after about `election_max + U(election_min,
-/// election_max)`. The heartbeat also bounds its own call: three quarters of it
-/// must be more than a round trip and a flush at their worst.
+/// A leader that dies is replaced after about `election_max + U(election_min, election_max)`. The
+/// heartbeat interval also bounds the timeout of a heartbeat: three quarters of it must exceed a round
+/// trip and a flush at their worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// How often a leader says that it is there. 1 ms or more.
+    /// Interval of a leader's heartbeats. At least 1 ms.
     pub heartbeat: Duration,
-    /// The shortest silence after which a follower stands for election; more
-    /// than the heartbeat.
+    /// Shortest silence after which a follower starts an election. Greater than the heartbeat interval.
     pub election_min: Duration,
-    /// The longest; more than the shortest.
+    /// Longest such silence. Greater than the shortest.
     pub election_max: Duration,
 }
 
@@ -72,15 +71,15 @@ impl Default for Timing {
     }
 }
 
-/// How long a piece of a snapshot may take, in milliseconds, and the last one
-/// with the installing.
+/// Maximum time in milliseconds for a chunk of a snapshot to be sent, and for the last one to be
+/// installed too.
 const PIECE_MS_MAX: u64 = 60_000;
 
 impl Options {
-    /// The most bytes of a piece of a snapshot, unless something else is asked for.
+    /// Default maximum number of bytes in a chunk of a snapshot.
     pub const CHUNK_BYTES: usize = 1 << 20;
 
-    /// The peers in rising order, each once.
+    /// Returns the peers in ascending order, without duplicates.
     pub(super) fn sorted_peers(&self) -> Vec<String> {
         let mut peers = self.peers.clone();
         peers.sort_unstable();
@@ -118,23 +117,23 @@ impl Options {
 
     /// # Errors
     ///
-    /// [`RaftError::Setting`] if the timing makes no sense.
+    /// [`RaftError::Setting`] if the timing is inconsistent.
     pub(super) fn config(&self) -> Result<Config, RaftError> {
         let config = Config {
             cluster_name: self.cluster.clone(),
             heartbeat_interval: ms(self.timing.heartbeat),
             election_timeout_min: ms(self.timing.election_min),
             election_timeout_max: ms(self.timing.election_max),
-            // Nobody who merely could not hear disturbs a leader that others hear.
+            // A node that merely lost its connection does not disturb a leader that others hear.
             enable_pre_vote: Some(true),
-            // A restarted leader must win an election first: the library would
-            // let it lead on in its old term, with nothing remembered of it.
+            // A restarted leader must first win an election. openraft would let it lead on in its old
+            // term, although nothing of that leadership is remembered.
             enable_leader_restore: Some(false),
             install_snapshot_timeout: PIECE_MS_MAX,
             snapshot_policy: SnapshotPolicy::LogsSinceLast(self.snapshot_every),
             snapshot_max_chunk_size: self.chunk_bytes as u64,
             max_in_snapshot_log_to_keep: self.keep_entries,
-            // The bytes of a message are bounded where entries are read.
+            // The size of a message is bounded where entries are read.
             max_payload_entries: 4_096,
             ..Config::default()
         };

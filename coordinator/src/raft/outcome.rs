@@ -1,58 +1,58 @@
-//! What a committed command did, and why one was not committed.
+//! Outcomes of committed commands, and errors of this module.
 
 use super::skip::Halt;
 use aliquot_core::state::Effect;
 use std::sync::Arc;
 
-/// What a command did, for whoever proposed it.
+/// Effects of a command, for the caller that proposed it.
 pub type Outcome = Arc<Vec<Effect>>;
 
-/// A node and where its peers reach it.
+/// Id of a node, and the address at which its peers reach it.
 pub type Leader = (u64, String);
 
-/// Why a command has no outcome, and whether it may still get one.
+/// Reason for which a command has no outcome, and whether it may still get one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProposeError {
-    /// It was not written anywhere, and never will be.
+    /// The command was not written anywhere, and never will be.
     #[error("{}", not_leader(.leader.as_ref()))]
     NotLeader {
-        /// Who leads, as far as this node knows.
+        /// The leader, as far as this node knows.
         leader: Option<Leader>,
     },
-    /// It may have been written, and may be applied at any time, once or never.
+    /// The command may have been written, and may still be applied once.
     #[error("the leader changed under way: the command may be applied or not")]
     Unknown,
-    /// It was not written: this node has stopped.
+    /// The command was not written: this node has stopped.
     #[error("this node has stopped")]
     Stopped,
-    /// It was not written: no replica could read it.
+    /// The command was not written: no replica could read it.
     #[error("no node could read the command: {reason}")]
     Unreadable {
         /// The reader's error.
         reason: String,
     },
-    /// It was not written: it is longer than an entry may be.
+    /// The command was not written: it is longer than an entry may be.
     #[error("the command has {bytes} bytes: must be at most {most}")]
     TooLarge {
-        /// How long it is.
+        /// Length of the command in bytes.
         bytes: usize,
-        /// How long it may be.
+        /// Maximum length in bytes.
         most: usize,
     },
 }
 
-/// Why it is not certain that this node leads.
+/// Reason for which it is not certain that this node leads.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BarrierError {
-    /// It does not.
+    /// This node does not lead.
     #[error("{}", not_leader(.leader.as_ref()))]
     NotLeader {
-        /// Who leads, as far as this node knows.
+        /// The leader, as far as this node knows.
         leader: Option<Leader>,
     },
-    /// It leads, but another term than was asked about.
+    /// This node leads, but in another term than was asked about.
     #[error("this node leads term {term}, not the one asked about")]
     OtherTerm {
         /// The term.
@@ -66,26 +66,26 @@ pub enum BarrierError {
     Stopped,
 }
 
-/// Why the members are not what was asked for.
+/// Reason for which the members are not changed as requested.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChangeError {
     /// Nothing was changed: another node leads.
     #[error("{}", not_leader(.leader.as_ref()))]
     NotLeader {
-        /// Who leads, as far as this node knows.
+        /// The leader, as far as this node knows.
         leader: Option<Leader>,
     },
-    /// Nothing was changed, and why.
+    /// Nothing was changed: the leader refused.
     #[error("refused: {reason}")]
     Refused {
-        /// What stands against it, and what to do.
+        /// The reason, and how to proceed.
         reason: String,
     },
-    /// It may have been made in part or whole: look, and ask again.
+    /// The change may have been made in part or completely. Check the members, and ask again.
     #[error("not known to be made: {what}")]
     Unknown {
-        /// What is known.
+        /// Description of what is known.
         what: String,
     },
     /// This node has stopped.
@@ -93,30 +93,30 @@ pub enum ChangeError {
     Stopped,
 }
 
-/// Why the protocol does not run, or could not begin.
+/// Reason for which Raft does not run, or could not start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RaftError {
-    /// A setting cannot be used; nothing was touched.
+    /// A setting cannot be used. Nothing was changed.
     #[error("{field} = {value}: must be {allowed}")]
     Setting {
-        /// Which.
+        /// Name of the setting.
         field: &'static str,
-        /// What it is.
+        /// Its value.
         value: String,
-        /// What it may be.
+        /// Its allowed values.
         allowed: String,
     },
-    /// The disk or the machine refused; what was acknowledged is on the disk.
+    /// The disk or the machine failed. Acknowledged entries are on the disk.
     #[error("the log cannot go on: {reason}")]
     Storage {
-        /// What was said.
+        /// Description of the error.
         reason: String,
     },
-    /// The log says what this version cannot read, or is not to skip as it was told.
+    /// This version cannot read an entry or a snapshot, or cannot skip an entry as configured.
     #[error(transparent)]
     Halted(#[from] Halt),
-    /// It was stopped.
+    /// This node has stopped.
     #[error("this node has stopped")]
     Stopped,
 }

@@ -1,9 +1,9 @@
-//! A barrier for who can wait for a heartbeat.
+//! A barrier for callers that can wait for a heartbeat.
 //!
-//! A barrier asks a quorum, and that is a call to each voter and its answer. A leader that renews
-//! leases several times a second need not ask for that alone: the heartbeats that it sends anyway,
-//! and the entries, are acknowledged by the same voters. A call that was **made after the barrier
-//! began** and that a quorum answered says as much as one that was made for it.
+//! A barrier normally costs one call to each voter. A leader that renews leases several times a second
+//! can avoid them, because the same voters acknowledge its heartbeats and entries anyway. If a quorum
+//! answers a call that was **made after the barrier began**, this proves as much as a call made for the
+//! barrier.
 
 use super::outcome::BarrierError;
 use super::shared::Shared;
@@ -14,15 +14,14 @@ use openraft::async_runtime::watch::WatchReceiver;
 use openraft::type_config::alias::InstantOf;
 use std::sync::Arc;
 
-/// So many heartbeats are waited for, before a quorum is asked.
+/// Number of heartbeat intervals after which a quorum is asked directly.
 const BEATS: u32 = 2;
 
 impl Shared {
-    /// The same as [`Shared::barrier`], but within two heartbeats instead of at once, and at no
-    /// cost if a quorum answers these.
+    /// Confirms the term as [`Shared::barrier`] does, but within two heartbeats instead of at once. It
+    /// costs nothing if a quorum acknowledges those in time.
     pub(super) async fn patient_barrier(self: Arc<Self>, term: u64) -> Result<(), BarrierError> {
-        // It looks at all that happens in the core: on the runtime of that, no other thread is
-        // woken for it.
+        // This watches every change in the core. On the core's own runtime, it wakes no other thread.
         let runtime = self.links.runtime().clone();
         let heard = runtime.spawn(async move { self.heard_patiently(term).await });
         heard.await.unwrap_or(Err(BarrierError::Stopped))
@@ -48,14 +47,14 @@ impl Shared {
     }
 }
 
-/// What must be seen, in this order:
+/// Proof that this node leads a term. Two steps must be observed in this order:
 ///
 /// ```text
 ///  begun ──a quorum answers a call made since──► heard(committed) ──that is applied──► proven
 /// ```
 ///
-/// What is applied must reach into the term itself: before that, entries of former terms may be
-/// missing here that were committed.
+/// An applied entry must be of the term itself. Before that, committed entries of earlier terms may be
+/// missing here.
 struct Proof {
     term: u64,
     begun: InstantOf<Types>,
@@ -71,7 +70,8 @@ impl Proof {
         }
     }
 
-    /// Whether it is proven; `None` if that is not known yet, and `false` if another leads.
+    /// Updates the proof. Returns `None` while it is open, and `Some(false)` if this node does not lead
+    /// the term.
     fn look(&mut self, metrics: &Metrics) -> Option<bool> {
         if !metrics.state.is_leader() || metrics.current_term != self.term {
             return Some(false);
@@ -105,8 +105,8 @@ mod tests {
         *ZERO + Duration::from_millis(span)
     }
 
-    /// What the leader of term 7 sees: when the last call was made that a quorum answered, and
-    /// what is committed and applied, as term and index.
+    /// Returns the metrics of the leader of term 7: the time of the last call that a quorum answered,
+    /// and the term and index of the last committed and the last applied entry.
     fn seen(acked: u64, committed: (u64, u64), applied: (u64, u64)) -> Metrics {
         let id = |(term, index)| Some(LogId::new(CommittedLeaderId::new(term), index));
         let mut metrics = Metrics::new_initial(1);

@@ -1,4 +1,4 @@
-//! What nodes ask each other beside replication: both ends of it.
+//! Requests between nodes beside replication: client and server.
 
 use super::CHANGE_WITHIN;
 use super::members;
@@ -17,22 +17,22 @@ use std::time::Duration;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Response, Status};
 
-/// How long a greeting and a command may take.
+/// Timeouts of a greeting and of a proposal.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(1);
 const PROPOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why a peer gave no answer.
+/// Reason for which a peer gave no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum PeerError {
-    /// It said no; asking again in the same way would not help.
+    /// The peer refused. The same request would be refused again.
     #[error("{0}")]
     Refused(String),
-    /// It could not be reached, or not in time; it may have done it.
+    /// The peer could not be reached, or not in time. It may have carried out the request.
     #[error("{0}")]
     Silent(String),
 }
 
-/// Asks other nodes.
+/// Requests to other nodes.
 impl Shared {
     pub(super) async fn hello(&self, address: &str) -> Result<wire::Greeting, PeerError> {
         let hello = wire::Hello {
@@ -120,7 +120,7 @@ pub(super) fn address_in(leader: Option<wire::PeerAddress>) -> Option<Leader> {
     leader.map(|leader| (leader.node, leader.address))
 }
 
-/// Answers other nodes.
+/// Server for the requests of other nodes.
 #[derive(Clone, Debug)]
 pub(super) struct PeerService {
     pub(super) shared: Arc<Shared>,
@@ -157,7 +157,7 @@ impl pb::peer_server::Peer for PeerService {
         let hello: wire::Hello = read(request)?;
         self.ours(&hello.cluster)?;
         let (status, options) = (self.shared.now(), &self.shared.options);
-        // The disk is asked, not the status, which comes a little later.
+        // This reads the disk, because the status is updated a little later.
         let formed = self.shared.store.formed();
         let formed = formed.map_err(|error| Status::unavailable(error.to_string()))?;
         let greeting = wire::Greeting {
@@ -176,8 +176,7 @@ impl pb::peer_server::Peer for PeerService {
         if !self.shared.now().leads {
             return self.pass_on(join).await;
         }
-        // In a task of its own: half a change must not be left behind because
-        // whoever asked for it hung up.
+        // Runs in a task of its own, so that a change is completed even if the caller disconnects.
         let shared = Arc::clone(&self.shared);
         let admitted = tokio::spawn(async move { members::admit(&shared, join.node).await });
         let admitted = admitted.await.map_err(|_| stopped())?;
@@ -191,7 +190,7 @@ impl pb::peer_server::Peer for PeerService {
     async fn propose(&self, request: Request<pb::ProposeRequest>) -> Answer<pb::ProposeResponse> {
         let propose: wire::Propose = read(request)?;
         self.ours(&propose.cluster)?;
-        // What this node cannot read would stop it, and all others of its version.
+        // A command that this node cannot read would stop it and all others of its version.
         let readable = (self.shared.options.readable)(&propose.command);
         readable.map_err(Status::invalid_argument)?;
         let proposed = match self.shared.propose(propose.command, None).await {

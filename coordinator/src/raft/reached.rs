@@ -1,21 +1,19 @@
-//! How far other nodes' logs are known to reach.
+//! Highest acknowledged index of each follower, to detect a lost log.
 
 use super::types::{LogId, index_out};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// How far each node's log is known to reach: the term in which this node
-/// leads, and the index.
+/// Highest index that each node has acknowledged, with the term in which this node leads.
 ///
-/// What a follower acknowledged in a term cannot be missing in it later, but
-/// for a disk that was lost or a backup that was restored under the old id.
-/// Such a node must not count any more; the library would stop the leader over
-/// it, or lead on in silence.
+/// An entry that a follower acknowledged in a term cannot be missing from its log later in that term,
+/// unless its disk was lost or an old backup was restored under the same id. Such a node must not count
+/// any more. openraft would stop the leader, or lead on without a warning.
 #[derive(Debug, Default)]
 pub(super) struct Reached(Mutex<BTreeMap<u64, (u64, u64)>>);
 
 impl Reached {
-    /// The node has said, to the leader of the term, that it has these entries.
+    /// Records that a node acknowledged these entries to the leader of the term.
     pub(super) fn acknowledge(&self, node: u64, term: u64, upto: Option<LogId>) {
         let Some(upto) = upto.map(|id| index_out(id.index)) else {
             return;
@@ -26,7 +24,7 @@ impl Reached {
         *known = (*known).max((term, upto));
     }
 
-    /// Whether the node misses an entry that it had in the same term.
+    /// Returns true if the node lacks an entry that it acknowledged in the same term.
     pub(super) fn lost(&self, node: u64, term: u64, missing: LogId) -> bool {
         let reached = self.0.lock();
         let reached = reached.unwrap_or_else(PoisonError::into_inner);
@@ -48,7 +46,7 @@ mod tests {
         reached.acknowledge(2, 3, None);
         assert!(reached.lost(2, 3, id(5)) && reached.lost(2, 3, id(0)));
         assert!(!reached.lost(2, 3, id(6)));
-        // Another leader may have cut off what was never committed.
+        // Another leader may have truncated entries that were never committed.
         assert!(!reached.lost(2, 4, id(5)) && !reached.lost(1, 3, id(5)));
         reached.acknowledge(2, 4, Some(id(2)));
         assert!(reached.lost(2, 4, id(2)) && !reached.lost(2, 4, id(3)));

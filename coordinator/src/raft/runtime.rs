@@ -1,5 +1,5 @@
-//! Tasks, timers, instants and randomness of the protocol's library: tokio's,
-//! or, in a simulation, those of the host that runs just now.
+//! The runtime of openraft: tasks, timers, instants and randomness. They are tokio's, or in a
+//! simulation those of the simulated host that runs at the moment.
 
 use crate::timer::{self, Elapsed, Sleep};
 use futures_util::TryFutureExt;
@@ -18,7 +18,7 @@ use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// The runtime of the protocol's library.
+/// The runtime of openraft.
 #[derive(Debug)]
 pub(super) struct HostRuntime(TokioRuntime);
 
@@ -94,12 +94,12 @@ impl AsyncRuntime for HostRuntime {
     }
 }
 
-/// A point on the axis of the host's clock. That of a simulated host began to count
-/// long ago, so that the library may subtract leases, and never goes back.
+/// An instant on the host's clock. A simulated clock starts from a large value, because openraft
+/// subtracts leases from instants, and it never goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct HostInstant(TokioInstant);
 
-/// Where simulated hosts' clocks begin to count: only distances are ever looked at.
+/// Origin of the clocks of simulated hosts. Only differences of instants are used.
 static ORIGIN: LazyLock<TokioInstant> = LazyLock::new(by_tokio_now);
 
 impl HostInstant {
@@ -160,14 +160,14 @@ impl SubAssign<Duration> for HostInstant {
 
 type ByTokio<F> = MapErr<tokio::time::Timeout<F>, fn(tokio::time::error::Elapsed) -> Elapsed>;
 
-/// A future that is given up when its time is over.
+/// A future with a time limit.
 pub(super) type Bounded<F> = Either<ByTokio<F>, Counted<F>>;
 
 fn by_tokio<F: Future>(bounded: tokio::time::Timeout<F>) -> Bounded<F> {
     Either::Left(bounded.map_err(|_| Elapsed))
 }
 
-/// One whose time a simulated host's clock counts.
+/// A future whose time limit is counted by the clock of a simulated host.
 pub(super) struct Counted<F> {
     future: Pin<Box<F>>,
     end: Pin<Box<Sleep>>,
@@ -193,11 +193,11 @@ impl<F: Future> Future for Counted<F> {
     }
 }
 
-/// Where the library's random pauses come from.
+/// Source of openraft's random pauses.
 pub(super) enum HostRng {
-    /// The thread's own source.
+    /// The source of the thread.
     Thread(ThreadRng),
-    /// A simulated host's.
+    /// The source of a simulated host.
     Simulated(Arc<dyn timer::Host>),
 }
 

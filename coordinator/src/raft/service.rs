@@ -1,4 +1,4 @@
-//! The calls of the protocol that other nodes make to this one.
+//! Server for the Raft calls of other nodes.
 
 use super::snapshot::{Inbox, Taken, higher, install, progress};
 use super::types::{Core, Types, entry_in, log_id_in, log_id_out, vote_in, vote_out};
@@ -12,7 +12,7 @@ use std::fmt::Display;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tonic::{Request, Response, Status};
 
-/// What is mounted on the peers' port.
+/// The service that is mounted on the peer port.
 #[derive(Debug)]
 pub(super) struct RaftService {
     cluster: String,
@@ -37,8 +37,8 @@ impl RaftService {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses what is meant for somebody else: the node that once had this
-    /// address, or one of another cluster.
+    /// Refuses a call that is meant for another node, which once had this address, or for another
+    /// cluster.
     fn addressed(&self, header: &wire::Header) -> Result<(), Status> {
         check_cluster(&self.cluster, &header.cluster)?;
         if header.target == self.node {
@@ -52,9 +52,9 @@ impl RaftService {
 
 /// # Errors
 ///
-/// `failed_precondition` if a call is meant for another cluster.
+/// Returns `failed_precondition` if a call is meant for another cluster.
 pub(super) fn check_cluster(ours: &str, theirs: &str) -> Result<(), Status> {
-    /// Peers call again and again.
+    /// Peers repeat their calls, so the warning is logged once.
     static TOLD: std::sync::Once = std::sync::Once::new();
     if ours == theirs {
         return Ok(());
@@ -69,7 +69,7 @@ pub(super) fn check_cluster(ours: &str, theirs: &str) -> Result<(), Status> {
     Err(Status::failed_precondition(what))
 }
 
-/// Reads a request, or says what is wrong with it.
+/// Reads a request, or returns the error that describes what is wrong with it.
 pub(super) fn read<T: Wire>(request: Request<T::Message>) -> Result<T, Status> {
     let value = T::from_message(request.into_inner());
     value.map_err(|error: WireError| Status::invalid_argument(error.to_string()))

@@ -1,4 +1,4 @@
-//! What the parts of a node's protocol share: the core, and how to reach peers.
+//! State shared by the parts of Raft on one node: the core, and the connections to peers.
 
 use super::connect::Links;
 use super::log::LogStore;
@@ -20,7 +20,7 @@ use openraft::vote::leader_id_std::CommittedLeaderId;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::{Mutex, watch};
 
-/// What the parts of a node's protocol share.
+/// State shared by the parts of Raft on one node.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) options: Options,
@@ -30,11 +30,11 @@ pub(super) struct Shared {
     pub(super) links: Arc<Links>,
     pub(super) status: watch::Receiver<Status>,
     pub(super) standing: watch::Receiver<Status>,
-    /// What forming waits for, while it does.
+    /// Condition that forming waits for, while it does.
     pub(super) waiting: watch::Sender<Option<String>>,
-    /// Why the log ended for good, if it did.
+    /// Reason for which the log ended for good, if it did.
     pub(super) halted: Arc<OnceLock<Halt>>,
-    /// Held by whoever changes the members: one change at a time.
+    /// Held during a change of members: one change at a time.
     pub(super) changing: Mutex<()>,
 }
 
@@ -43,7 +43,7 @@ impl Shared {
         self.status.borrow().clone()
     }
 
-    /// Proposes, in any term or in exactly the one that is named.
+    /// Proposes a command in any term, or only in `term` if it is given.
     pub(super) async fn propose(
         &self,
         command: Bytes,
@@ -60,10 +60,10 @@ impl Shared {
         if let Some(term) = term {
             write = write.with_leader(CommittedLeaderId::new(term));
         }
-        // The core was gone before it could take the command.
+        // The core was gone before it took the command.
         write.await.map_err(|_| ProposeError::Stopped)?;
         let answer = answer.await;
-        // The core went away with the command, written or not.
+        // The core is gone with the command, written or not.
         let answer = answer.map_err(|_| ProposeError::Unknown)?;
         match answer {
             Ok(written) => Ok(written.data.0),
@@ -71,19 +71,17 @@ impl Shared {
         }
     }
 
-    /// Which of the core's refusals are certain: those that it makes before it
-    /// appends, which are all but a discarded entry. One of those was in the
-    /// log of this node, may be in others, and may be committed there.
+    /// Maps openraft's refusals. All of them are made before the command is appended, except for a
+    /// discarded entry. That one was in this node's log, may be in others, and may be committed there.
     fn not_proposed(&self, error: ClientWriteError<Types>) -> ProposeError {
         match error {
-            // Not the leader, no longer in that term, handing over, or cut off
-            // from a quorum for so long that it may not write; the last names
-            // no leader.
+            // This node does not lead, leads another term, is transferring its leadership, or has lost
+            // its quorum for so long that it may not write. In the last case no leader is named.
             ClientWriteError::ForwardToLeader(forward) => ProposeError::NotLeader {
                 leader: self.forward(forward),
             },
             ClientWriteError::LogEntryDiscarded(_) => ProposeError::Unknown,
-            // Only changes of the members are refused in these ways.
+            // These refusals apply only to changes of members.
             ClientWriteError::ChangeMembershipError(_)
             | ClientWriteError::PreconditionFailed(_) => ProposeError::NotLeader { leader: None },
         }
@@ -98,11 +96,11 @@ impl Shared {
             .filter(|(node, _)| *node != self.options.node)
     }
 
-    /// Makes sure that this node leads exactly `term`.
+    /// Confirms that this node leads exactly `term`.
     pub(super) async fn barrier(&self, term: u64) -> Result<(), BarrierError> {
-        // ReadIndex asks a quorum after this call began. The library's lease
-        // reads are unsafe across restarts and under drift: a voter that was
-        // rebooted has forgotten the lease that it gave.
+        // ReadIndex asks a quorum after this call began. openraft's lease reads are unsafe across
+        // restarts and under clock drift: a voter that was rebooted has forgotten the lease that it
+        // granted.
         let read = self.core.ensure_linearizable(ReadPolicy::ReadIndex).await;
         let read = read.map_err(|error| match error {
             CoreError::APIError(LinearizableReadError::ForwardToLeader(forward)) => {
@@ -119,8 +117,8 @@ impl Shared {
         if confirmed != term {
             return Err(BarrierError::OtherTerm { term: confirmed });
         }
-        // Between the quorum's word and the applying, another leader may have
-        // come: then what was applied need not be this term's entry.
+        // Another leader may have come after the quorum answered and before the entries were applied.
+        // Then the last applied entry need not be of this term.
         let metrics = self.core.metrics();
         let metrics = metrics.borrow_watched();
         if !metrics.state.is_leader() || metrics.current_term != term {

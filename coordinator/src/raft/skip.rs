@@ -1,11 +1,14 @@
-//! Entries that cannot be read: why the log ends there, and how operators have it go on.
+//! Entries that cannot be read: the log ends there, until operators consent to skip the entry.
 //!
-//! A replica that skipped an entry and one that applied it would be two states. So
-//! three rules hold. A consent names the entry by index and checksum, and is refused if this
-//! version can read the entry. It is written to the disk before anything after the entry is applied, and
-//! from then on the entry is skipped by every version. And a node's name for its cluster contains
-//! what it skips ([`Skips::cluster`]): nodes that do not skip the same neither replicate to
-//! each other, nor vote for each other, nor confirm each other's reports.
+//! If one replica skipped an entry and another applied it, their states would differ. Three rules
+//! prevent this.
+//!
+//! - A consent names the entry by index and checksum. It is refused if this version can read the entry.
+//! - The consent is written to the disk before any later entry is applied. From then on every version
+//!   skips the entry.
+//! - The cluster name that a node uses contains what it skips ([`Skips::cluster`]). Nodes with
+//!   different skips neither replicate to each other, nor vote for each other, nor confirm each other's
+//!   reports.
 
 use super::log::{failed, wait, waiter};
 use super::machine::MachineError;
@@ -19,20 +22,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
-/// The name of the value that lists what was skipped.
+/// Key of the stored list of skipped entries.
 const SKIPPED: &str = "raft.skipped";
 
 /// Maximum number of entries that a node skips: their list must fit in a value of the store.
 const SKIPS_MAX: usize = 64;
 
-/// Where an operator finds the rest.
+/// Pointer for the operator to the documentation.
 const READ_ON: &str = "docs/operations.md, \"An entry that cannot be read\", says what that loses";
 
-/// Why the log ends, and would end again: the same version with the same settings changes nothing.
+/// Reason for which the log ends. The same version with the same settings would end there again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Halt {
-    /// An entry says what this version cannot read. Nothing of it was applied.
+    /// This version cannot read an entry. No part of it was applied.
     #[error(
         "entry {} of the log (checksum {:016x}) cannot be read: {reason}; this node has stopped at the entry before it. \
          Start a version of aliquot that reads it, on every node; or, if there is none, have every node skip it, \
@@ -40,38 +43,38 @@ pub enum Halt {
         .entry.index, .entry.checksum
     )]
     Entry {
-        /// Which entry, as a consent names it.
+        /// The entry, as a consent names it.
         entry: SkipEntry,
-        /// Which field cannot be read, and why.
+        /// The field that cannot be read, and why.
         reason: String,
     },
-    /// A snapshot says what this version cannot read. The state is as it was.
+    /// This version cannot read a snapshot. The state is unchanged.
     #[error(
         "the snapshot up to entry {index} of the log cannot be read: {reason}. Start a version of aliquot that reads it; or, \
          if the other nodes are well, move the data directory away and start the node: it joins as a new one"
     )]
     Snapshot {
-        /// The last entry that it contains.
+        /// Index of the last entry that the snapshot contains.
         index: u64,
-        /// Which field cannot be read, and why.
+        /// The field that cannot be read, and why.
         reason: String,
     },
-    /// A consent does not fit the log.
+    /// A consent does not match the log.
     #[error("skip_entry = \"{entry}\": {reason}")]
     Consent {
         /// The consent.
         entry: SkipEntry,
-        /// Description of the error, and the way out.
+        /// Description of the error, and how to proceed.
         reason: String,
     },
 }
 
-/// The entries that a node skips: those that it has skipped, and those it has its operator's consent for.
+/// The entries that a node skips: those already skipped, and those that its operator consents to skip.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skips {
-    /// The checksum of each.
+    /// Checksums of the entries, by index.
     entries: BTreeMap<u64, u64>,
-    /// Those that are on the disk, and are skipped without another look.
+    /// Entries that the disk lists. They are skipped without another check.
     written: BTreeSet<u64>,
 }
 
@@ -118,13 +121,13 @@ impl Skips {
         Ok(skips)
     }
 
-    /// A node's name for its cluster: that of the configuration, and a hash of what it skips.
+    /// Returns the cluster name that a node uses: the configured name, and a hash of what it skips.
     #[must_use]
     pub fn cluster(&self, name: &str) -> String {
         if self.entries.is_empty() {
             return name.to_owned();
         }
-        // No name that an operator gives has a `+`.
+        // A configured name never contains a `+`.
         format!("{name}+skips-{:016x}", checksum(self.list().as_bytes()))
     }
 
@@ -136,8 +139,8 @@ impl Skips {
         texts.collect()
     }
 
-    /// Decides whether an entry is skipped, before it is applied. An entry that is skipped for the first time
-    /// is on the disk when this returns.
+    /// Decides whether an entry is skipped, before it is applied. Before this returns, an entry that is
+    /// skipped for the first time is recorded on the disk.
     pub(super) async fn skips(
         &mut self,
         index: u64,
@@ -174,7 +177,7 @@ impl Skips {
         Ok(Ok(true))
     }
 
-    /// Writes down that the entries up to an index are skipped, this node's snapshot says so.
+    /// Records on the disk that the consented entries up to an index are skipped.
     pub(super) async fn write_upto(&mut self, index: u64, disk: &Arc<dyn Disk>) -> io::Result<()> {
         let upto = self.entries.range(..=index).map(|(&index, _)| index);
         let new: Vec<u64> = upto.filter(|at| !self.written.contains(at)).collect();
@@ -192,7 +195,7 @@ impl Skips {
     }
 }
 
-/// The last entry of the stored snapshot; 0 without one.
+/// Returns the index of the last entry of the stored snapshot, or 0 without one.
 fn snapshot_index(disk: &dyn Disk) -> Result<u64, RaftError> {
     let storage = |reason: String| RaftError::Storage { reason };
     let item = disk.snapshot().map_err(failed);
@@ -203,7 +206,7 @@ fn snapshot_index(disk: &dyn Disk) -> Result<u64, RaftError> {
     Ok(meta.and_then(|meta| meta.last).map_or(0, |last| last.index))
 }
 
-/// The 64-bit FNV-1a hash (draft-eastlake-fnv, §2): against mixing up what looks alike, not against
+/// Returns the 64-bit FNV-1a hash (draft-eastlake-fnv, §2). It guards against mistakes, not against
 /// malice.
 #[must_use]
 pub fn checksum(bytes: &[u8]) -> u64 {
@@ -262,7 +265,7 @@ mod tests {
         let mut skips = Skips::open(&*disk, &[junk(7)]).unwrap();
         assert_eq!(ask(&mut skips, 6, b"junk", &disk).await, Ok(false));
         assert_eq!(ask(&mut skips, 7, b"junk", &disk).await, Ok(true));
-        // The consent is gone, and so is the reason.
+        // The consent is gone from the configuration, but stays on the disk.
         let mut later = Skips::open(&*disk, &[]).unwrap();
         assert_eq!(later.cluster("main"), skips.cluster("main"));
         assert_ne!(later.cluster("main"), "main");
@@ -313,7 +316,7 @@ mod tests {
             matches!(refused, RaftError::Halted(Halt::Consent { .. })),
             "{refused}"
         );
-        // One that was sent by a node that skips the same says so.
+        // A snapshot from a node with the same skips is recorded as such.
         let mut skips = Skips::open(&*disk, &[junk(10)]).unwrap();
         skips.write_upto(10, &disk).await.unwrap();
         assert_eq!(Skips::open(&*disk, &[junk(10)]).unwrap(), skips);

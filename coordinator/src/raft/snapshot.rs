@@ -1,5 +1,4 @@
-//! Snapshots on their way from the leader to a follower: in pieces, and to be
-//! resumed where they broke off.
+//! Transfer of snapshots from the leader to a follower, in chunks. An interrupted transfer is resumed.
 
 use super::network::{CallError, Link};
 use super::skip::checksum;
@@ -15,12 +14,12 @@ use openraft::raft::SnapshotResponse;
 use std::cmp::Ordering;
 use std::io;
 
-/// How often a piece may fail to bring the transfer forward before it is
-/// broken off, to be begun again after a pause.
+/// Maximum number of chunks without progress, after which the transfer is aborted and started again
+/// later.
 const STALLS_MAX: usize = 3;
 
-/// Sends a snapshot. Cut off at any point, the next attempt goes on where the
-/// receiver says, as long as it is the same snapshot.
+/// Sends a snapshot. After an interruption, the next attempt resumes at the offset that the receiver
+/// names, as long as it is the same snapshot.
 pub(super) async fn send(
     link: &Link,
     vote: Vote,
@@ -70,14 +69,13 @@ pub(super) async fn send(
     }
 }
 
-/// The snapshot that is arriving, if one is. A newer announcement takes the
-/// place of an older one.
+/// The snapshot that is being received, if there is one. A newer announcement replaces an older one.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     arriving: Option<Arriving>,
 }
 
-/// A snapshot of which some bytes are there.
+/// A snapshot that was received in part.
 #[derive(Debug)]
 pub(super) struct Arriving {
     meta: wire::SnapshotMeta,
@@ -86,21 +84,21 @@ pub(super) struct Arriving {
     data: BytesMut,
 }
 
-/// What becomes of a piece.
+/// Result of a received chunk.
 #[derive(Debug)]
 pub(super) enum Taken {
-    /// More must come, from this offset on.
+    /// More chunks are needed, from this offset on.
     Partly(u64),
-    /// The snapshot is whole.
+    /// The snapshot is complete.
     Whole(Arriving),
-    /// It must be announced first.
+    /// The snapshot must be announced first.
     Unannounced,
-    /// It is no part of what was announced.
+    /// The chunk goes beyond the announced length.
     TooLong,
 }
 
 impl Inbox {
-    /// Hears of a snapshot; says where its next piece must begin.
+    /// Registers an announced snapshot. Returns the offset at which its next chunk must begin.
     pub(super) fn offer(&mut self, offer: wire::SnapshotOffer) -> u64 {
         if let Some(known) = &self.arriving
             && (known.hash, known.bytes) == (offer.hash, offer.bytes)
@@ -117,7 +115,7 @@ impl Inbox {
         0
     }
 
-    /// Takes a piece; with the last one, the whole is given away.
+    /// Takes a chunk. The last one completes the snapshot, which is then returned.
     pub(super) fn take(&mut self, chunk: &wire::SnapshotChunk) -> Taken {
         let Some(known) = self.arriving.as_mut() else {
             return Taken::Unannounced;
@@ -143,7 +141,7 @@ impl Inbox {
     }
 }
 
-/// Installs a snapshot that has arrived.
+/// Installs a snapshot that was received completely.
 pub(super) async fn install(
     core: &Core,
     vote: wire::Vote,
@@ -166,7 +164,7 @@ pub(super) async fn install(
     })
 }
 
-/// This node's vote, if it is greater than a leader's: then it takes nothing.
+/// Returns this node's vote if it is greater than a leader's. Then nothing is taken from that leader.
 pub(super) fn higher(core: &Core, theirs: wire::Vote) -> Option<wire::Vote> {
     let ours = core.metrics().borrow_watched().vote;
     let greater = ours.partial_cmp(&vote_in(theirs)) == Some(Ordering::Greater);
@@ -224,7 +222,7 @@ mod tests {
         assert!(matches!(inbox.take(&first), Taken::Unannounced));
         assert_eq!(inbox.offer(offer(9, whole)), 0);
         assert!(matches!(inbox.take(&first), Taken::Partly(3)));
-        // The answer was lost: the piece comes again, or the offer does.
+        // If the answer was lost, the chunk or the announcement is sent again.
         assert!(matches!(inbox.take(&first), Taken::Partly(3)));
         assert_eq!(inbox.offer(offer(9, whole)), 3);
         let long = chunk(whole, 3, b"defg");

@@ -1,4 +1,4 @@
-//! What a node knows of its cluster's log.
+//! Status of Raft on a node.
 
 use super::outcome::Leader;
 use super::types::{Metrics, MetricsReceiver, index_out};
@@ -6,44 +6,43 @@ use openraft::async_runtime::watch::WatchReceiver;
 use std::collections::BTreeMap;
 use tokio::sync::watch;
 
-/// What a node knows of its cluster's log. It may be out of date as soon as it
-/// is read: ask for a barrier where it matters.
+/// Status of Raft as this node knows it. It may be outdated as soon as it is read. Use a barrier if
+/// that matters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// The node.
+    /// Id of this node.
     pub node: u64,
-    /// The term that it knows of.
+    /// Latest term that this node knows of.
     pub term: u64,
-    /// Who leads the term, if it is known.
+    /// Leader of the term, if it is known.
     pub leader: Option<u64>,
-    /// Whether this node leads, as it believes. It may not have committed an
-    /// entry of its own term yet.
+    /// True if this node believes that it leads. It may not have committed an entry of its own term
+    /// yet.
     pub leads: bool,
-    /// The index up to which it knows the log to be committed; 0 for nothing.
+    /// Index up to which the log is known to be committed, or 0.
     pub committed: u64,
-    /// The index up to which the log is applied; 0 for nothing.
+    /// Index up to which the log is applied, or 0.
     pub applied: u64,
-    /// The last index of its log; 0 for nothing.
+    /// Last index of the log, or 0.
     pub last: u64,
-    /// The index up to which its last snapshot reaches; 0 for nothing.
+    /// Index up to which the last snapshot reaches, or 0.
     pub snapshot: u64,
-    /// The index up to which its log was purged; 0 for nothing.
+    /// Index up to which the log was purged, or 0.
     pub purged: u64,
-    /// Who votes, with their addresses.
+    /// Addresses of the voters, by id.
     pub voters: BTreeMap<u64, String>,
-    /// Who only learns, with their addresses.
+    /// Addresses of the learners, by id.
     pub learners: BTreeMap<u64, String>,
-    /// How far each other member's log is known to agree with this one's, while
-    /// this node leads.
+    /// Index up to which each other member's log is known to match this one, while this node leads.
     pub matched: BTreeMap<u64, u64>,
-    /// Whether the node has any entry of a log: it is, or was, part of a cluster.
+    /// True if this node has, or had, any entry of a log: it is, or was, part of a cluster.
     pub formed: bool,
-    /// Why the log does not go on, if it does not.
+    /// Reason for which the log has stopped, if it has.
     pub failed: Option<String>,
 }
 
 impl Status {
-    /// Who leads, and where, if both are known.
+    /// Returns the id and address of the leader, if both are known.
     #[must_use]
     pub fn leader_address(&self) -> Option<Leader> {
         let leader = self.leader?;
@@ -51,7 +50,7 @@ impl Status {
         known.map(|address| (leader, address.clone()))
     }
 
-    /// Whether everything is the same but how far the log has come.
+    /// Returns true if nothing differs but the progress of the log.
     fn stands_as(&self, other: &Self) -> bool {
         let standing = |status: &Self| {
             let (node, term, formed) = (status.node, status.term, status.formed);
@@ -62,7 +61,7 @@ impl Status {
                 == (&other.voters, &other.learners, &other.failed)
     }
 
-    /// Takes over how far the log has come.
+    /// Takes over the progress of the log.
     pub(crate) fn advance(&mut self, latest: &Self) {
         self.committed = latest.committed;
         self.applied = latest.applied;
@@ -72,7 +71,7 @@ impl Status {
         self.matched.clone_from(&latest.matched);
     }
 
-    /// The address of a member.
+    /// Returns the address of a member.
     #[must_use]
     pub fn address(&self, node: u64) -> Option<&String> {
         self.voters.get(&node).or(self.learners.get(&node))
@@ -117,15 +116,15 @@ fn matched(metrics: &Metrics) -> BTreeMap<u64, u64> {
     matched.filter(|(node, _)| *node != metrics.id).collect()
 }
 
-/// Where a status is told: each change of it, and those of the standing alone.
+/// Receivers of a status: one for every change, and one that ignores the progress of the log.
 #[derive(Debug)]
 pub(super) struct Told {
     pub(super) status: watch::Receiver<Status>,
     pub(super) standing: watch::Receiver<Status>,
 }
 
-/// Keeps a status up to date until the core is gone. Whoever is told of its standing finds the
-/// rest of it up to date.
+/// Keeps a status up to date until the core is gone. The value of `standing` is up to date as well, even
+/// where it does not notify.
 pub(super) fn follow(metrics: MetricsReceiver, first: Status) -> Told {
     let (status_sender, status) = watch::channel(first.clone());
     let (standing_sender, standing) = watch::channel(first);

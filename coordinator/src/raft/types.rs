@@ -1,9 +1,7 @@
-//! The types that the protocol's library is built with, chosen in one place,
-//! and its values as ours.
+//! The types that openraft is instantiated with, and conversions of its values.
 //!
-//! Nothing of the library is seen outside `raft`, and none of its types defines
-//! what stands on the wire or the disk: `aliquot_wire::raft` does. There, and
-//! for whoever uses this module, indices count from 1; the library's from 0.
+//! openraft's types are used only inside `raft`. `aliquot_wire::raft` defines the formats on the wire
+//! and on the disk. Indices count from 1 there and outside of this module, and from 0 in openraft.
 
 use super::machine::Applier;
 use super::outcome::Outcome;
@@ -18,7 +16,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 
-/// The choice of types.
+/// The type configuration of openraft.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Types;
 
@@ -28,7 +26,7 @@ impl RaftTypeConfig for Types {
     type NodeId = u64;
     type Node = BasicNode;
     type Term = u64;
-    // One leader per term, so that a log id is plainly (term, index).
+    // With one leader per term, a log id is just (term, index).
     type LeaderId = leader_id_std::LeaderId<u64, u64>;
     type Vote = openraft::Vote<Self::LeaderId>;
     type Payload = Payload;
@@ -57,7 +55,7 @@ pub(super) type Metrics = openraft::RaftMetrics<Types>;
 pub(super) type MetricsReceiver = alias::WatchReceiverOf<Types, Metrics>;
 pub(super) type Core = openraft::Raft<Types, Applier>;
 
-/// A command on its way into the log, opaque here.
+/// A command to be written to the log, opaque to openraft.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Order(pub(super) Bytes);
 
@@ -73,16 +71,16 @@ impl fmt::Display for Order {
     }
 }
 
-/// What a command did, on its way to whoever proposed it.
+/// Outcome of a command, on its way to the caller that proposed it.
 #[derive(Clone, Debug)]
 pub(super) struct Reply(pub(super) Outcome);
 
-/// The library's index as ours.
+/// Converts an index of openraft to ours.
 pub(super) const fn index_out(index: u64) -> u64 {
     index.saturating_add(1)
 }
 
-/// Our index as the library's. Ours is at least 1.
+/// Converts our index, which is at least 1, to that of openraft.
 pub(super) const fn index_in(index: u64) -> u64 {
     index.saturating_sub(1)
 }
@@ -122,7 +120,7 @@ pub(super) fn membership_out(membership: &Membership) -> wire::Membership {
 
 /// # Errors
 ///
-/// If a voter is no member.
+/// Returns an error if a voter is not a member.
 pub(super) fn membership_in(membership: wire::Membership) -> io::Result<Membership> {
     let members = membership.members.into_iter();
     let members: BTreeMap<u64, BasicNode> = members
@@ -148,7 +146,7 @@ pub(super) fn entry_out(entry: &Entry) -> wire::Entry {
 
 /// # Errors
 ///
-/// As [`membership_in`].
+/// The same as for [`membership_in`].
 pub(super) fn entry_in(entry: wire::Entry) -> io::Result<Entry> {
     let payload = match entry.payload {
         wire::Payload::Blank => Payload::Blank,
@@ -172,7 +170,7 @@ pub(super) fn meta_out(meta: &SnapshotMeta) -> wire::SnapshotMeta {
 
 /// # Errors
 ///
-/// As [`membership_in`].
+/// The same as for [`membership_in`].
 pub(super) fn meta_in(meta: wire::SnapshotMeta) -> io::Result<SnapshotMeta> {
     let membership = membership_in(meta.membership)?;
     Ok(SnapshotMeta {
@@ -181,7 +179,7 @@ pub(super) fn meta_in(meta: wire::SnapshotMeta) -> io::Result<SnapshotMeta> {
     })
 }
 
-/// What is there is not what was written.
+/// Returns the error for stored or received data that is damaged.
 pub(super) fn damaged(error: impl fmt::Display) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error.to_string())
 }
