@@ -1,18 +1,17 @@
-//! How nodes tell each other what every one of them said.
+//! Gossip: every node spreads its records, such as reports and answers, to all others.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`book`] | the records and what each peer knows of them; no clock, no I/O |
+//! | [`book`] | the records, and what each peer is known to have; no clock, no I/O |
 //! | [`link`] | the task that keeps a stream to one peer |
 //!
-//! The node actor owns the [`Book`] and one [`Link`] per peer. It publishes what
-//! the node says, calls [`Book::tick`] for each peer every [`ROUND`], hands what
-//! arrives as an [`Event`] to the book, and sends what [`Book::poll`] gives as
-//! long as the link has room.
+//! The node actor owns the [`Book`] and one [`Link`] per peer. It publishes this node's records, calls
+//! [`Book::tick`] for each peer every [`ROUND`], and passes each received [`Event`] to the book. It
+//! sends what [`Book::poll`] returns for as long as the link has room.
 //!
-//! Every node opens one stream to every peer and only speaks on it; what the
-//! peer says comes in on the stream that the peer opened. So a link that works
-//! one way carries that way.
+//! Every node opens one stream to every peer and sends only on that one. It receives a peer's messages
+//! on the stream that the peer opened. A connection that works in one direction only therefore still
+//! carries messages in that direction.
 
 pub mod book;
 pub mod link;
@@ -24,47 +23,45 @@ pub use link::{Connector, Link, LinkSettings};
 use aliquot_core::unit::{NodeId, Span};
 use aliquot_wire::gossip::GossipMessage;
 
-/// How often a round begins with each peer. A record that went astray reaches
-/// its reader two rounds and two messages later, which must be a small part of
-/// a node's lease.
+/// Interval of rounds with each peer. A lost record reaches its reader two rounds and two messages
+/// later, which must be a small part of a node's lease.
 pub const ROUND: Span = Span::from_millis(200);
 
-/// The metadata that names the cluster of whoever calls.
+/// Metadata key for the cluster of the calling node.
 pub const CLUSTER_METADATA: &str = "aliquot-cluster";
 
-/// The metadata that names the node that calls, as a decimal number.
+/// Metadata key for the id of the calling node, as a decimal number.
 pub const NODE_METADATA: &str = "aliquot-node";
 
-/// The metadata that names the node that is meant, as a decimal number: an
-/// address may have passed to another.
+/// Metadata key for the id of the node that is called, as a decimal number. Another node may have taken
+/// over the address.
 pub const TARGET_METADATA: &str = "aliquot-target";
 
-/// What links and the peers' streams tell the actor.
+/// Events of links and of the peers' streams, for the actor.
 #[derive(Debug)]
 pub enum Event {
-    /// Our stream to this peer is open: [`Book::join`].
+    /// The stream to this peer is open. Call [`Book::join`].
     Up {
         /// The peer.
         peer: NodeId,
     },
-    /// Our stream to this peer has ended; the link tries again by itself, and the
-    /// book needs not be told.
+    /// The stream to this peer has ended. The link reconnects by itself, and the book need not be told.
     Down {
         /// The peer.
         peer: NodeId,
-        /// What the transport said.
+        /// Description of the error.
         reason: String,
     },
-    /// The peer opened its stream, so it is there: [`Link::retry`].
+    /// The peer has opened its stream, so it can be reached. Call [`Link::retry`].
     Called {
         /// The peer.
         peer: NodeId,
     },
-    /// The peer spoke, on the stream that it opened: [`Book::handle`].
+    /// A message arrived on the stream that the peer opened. Call [`Book::handle`].
     Message {
         /// The peer.
         peer: NodeId,
-        /// What it said.
+        /// The message.
         message: GossipMessage,
     },
 }

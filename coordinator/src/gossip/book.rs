@@ -1,4 +1,4 @@
-//! The records that this node knows, and what its peers know of them.
+//! The records that this node has, and what its peers are known to have.
 
 use super::peer::{Name, Peer};
 use aliquot_core::message::Heard;
@@ -9,29 +9,28 @@ use aliquot_wire::gossip::{GossipMessage, Head, Record, Topic};
 use aliquot_wire::limits::{DIGEST_MAX, MESSAGE_BYTES_MAX, RECORDS_MAX};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Records merged by version, and the conversation with each peer.
+/// Records merged by version, and the state of the gossip with each peer.
 ///
-/// A record's name is its topic and life; of two records of one name the later
-/// version stays. Merging is a maximum, so any message may be lost, doubled or
-/// late. A head in a digest always says *what its sender has*: whoever has a
-/// later version sends it, and whoever has an earlier one answers with its own
-/// head, which asks for the record.
+/// A record is identified by its topic and incarnation. Of two records with the same name, the later
+/// version is kept. Merging takes a maximum, so that any message may be lost, duplicated or late. A
+/// head in a digest states *the version that its sender has*. A receiver with a later version sends the
+/// record. A receiver with an earlier one answers with its own head, which asks for the record.
 ///
-/// What goes to a peer, and when:
+/// Rules for what is sent to a peer:
 ///
-/// - **What this node publishes**, at once, to every peer.
-/// - **What it learned of others**, as a head in the second round after, unless
-///   the peer has said by then that it has it. Between nodes that all hear each
-///   other nobody has to ask, so records travel once and relays cost a head.
-/// - A peer that had to ask for a record is sent its later versions at once for
-///   50 rounds: it does not hear their origin.
-/// - In every 25th round, and when a link begins, a digest lists everything:
-///   it finds what was lost. While nothing changes that is all that is sent: one
-///   message per peer in 25 rounds, of at most 42 bytes a record.
+/// - **Records that this node publishes** are sent to every peer at once.
+/// - **Records learned from other nodes** are listed in a digest in the second round after, unless the
+///   peer has shown by then that it has them. If all nodes are connected to each other, no node has to
+///   ask: records are sent once, and relaying costs only a head.
+/// - A peer that had to ask for a record is sent its later versions at once for 50 rounds, because it
+///   is not connected to their origin.
+/// - In every 25th round, and when a link opens, a digest lists everything, to find records that were
+///   lost. While nothing changes, this is all that is sent: one message per peer in 25 rounds, of at
+///   most 42 bytes a record.
 ///
-/// A record goes out at most once per message and in its latest version, so a
-/// slow peer costs no memory. Kept are at most [`Book::NAMES_MAX`] records in
-/// [`Book::BYTES_MAX`] bytes, and per peer a few words for each.
+/// A record is sent at most once per message and in its latest version, so that a slow peer costs no
+/// memory. The book keeps at most [`Book::NAMES_MAX`] records in [`Book::BYTES_MAX`] bytes, and for
+/// each peer a few words per record.
 #[derive(Debug)]
 pub struct Book {
     life: Incarnation,
@@ -41,20 +40,20 @@ pub struct Book {
     peers: BTreeMap<NodeId, Peer>,
 }
 
-/// Why a record was not kept. Nothing was changed.
+/// Reason for which a record was not kept. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotKept {
-    /// The same version or a later one is here.
+    /// The book has the same version or a later one.
     #[error("version {ours:?} of the record is here, which is no earlier one")]
     NotLater {
-        /// The version that is here.
+        /// The version in the book.
         ours: Heard,
     },
-    /// The life that it is about was forgotten.
+    /// The incarnation that the record is about was forgotten.
     #[error("the life that the record is about was forgotten")]
     Forgotten,
-    /// There is no room for it.
+    /// The book is full.
     #[error(
         "the book is full: at most {} records in {} bytes",
         Book::NAMES_MAX,
@@ -64,20 +63,20 @@ pub enum NotKept {
 }
 
 impl Book {
-    /// The most records: several for each life of a large cluster.
+    /// Maximum number of records: several for each incarnation of a large cluster.
     pub const NAMES_MAX: usize = 16_384;
 
-    /// The most bytes of all records.
+    /// Maximum number of bytes of all records.
     pub const BYTES_MAX: usize = 256 << 20;
 
-    /// The most lives that are remembered as forgotten. The log issues them in
-    /// rising order, so beyond that the lowest, the longest gone, are dropped.
+    /// Maximum number of incarnations that are remembered as forgotten. The log issues them in
+    /// ascending order, so the lowest, which have been gone longest, are dropped first.
     pub const FORGOTTEN_MAX: usize = 4_096;
 
-    /// The most peers that speak before they are joined, and are remembered.
+    /// Maximum number of peers that are remembered although they send messages before they are joined.
     pub const PEERS_MAX: usize = 64;
 
-    /// An empty book of the node that lives as `life`; 0 before it has one.
+    /// Creates an empty book for a node in this incarnation, or 0 before it has one.
     #[must_use]
     pub fn new(life: Incarnation) -> Self {
         Self {
@@ -89,34 +88,34 @@ impl Book {
         }
     }
 
-    /// The node lives as another now. What it knows stays.
+    /// Changes the incarnation of this node. The records stay.
     pub const fn set_life(&mut self, life: Incarnation) {
         self.life = life;
     }
 
-    /// Begins to speak with a peer, or begins anew because the link to it did:
-    /// what it was told may be lost, and it is told everything. What it said it
-    /// has stays known, and what it was to be asked for is asked.
+    /// Starts or restarts the gossip with a peer when a link to it opens. Everything is listed to the
+    /// peer again, because earlier messages may be lost. What the peer is known to have stays known,
+    /// and records that it was to be asked for are still asked for.
     pub fn join(&mut self, peer: NodeId) {
         let peer = self.peers.entry(peer).or_default();
         peer.tell_all(self.records.keys().copied());
     }
 
-    /// Stops speaking with a peer that left the cluster. What it said stays.
+    /// Ends the gossip with a peer that left the cluster. Its records stay.
     pub fn leave(&mut self, peer: NodeId) {
         self.peers.remove(&peer);
     }
 
-    /// The peers that are spoken with.
+    /// Returns the peers that this node gossips with.
     pub fn peers(&self) -> impl Iterator<Item = NodeId> {
         self.peers.keys().copied()
     }
 
-    /// Keeps a record of this node's own, to be sent to every peer at once.
+    /// Adds a record of this node itself, to be sent to every peer at once.
     ///
     /// # Errors
     ///
-    /// [`NotKept`]; nothing was changed.
+    /// [`NotKept`] if the record was not added. Nothing was changed then.
     pub fn publish(&mut self, record: Sealed<Record>) -> Result<(), NotKept> {
         let head = record.value().head;
         self.keep(record)?;
@@ -126,9 +125,9 @@ impl Book {
         Ok(())
     }
 
-    /// Takes what a peer said. Returns the records that are later than what was
-    /// here, in the order of the message. A peer that was not joined yet, because
-    /// its link was up before ours, is answered once it is.
+    /// Takes in a message of a peer. Returns the records that are later than those in the book, in the
+    /// order of the message. If the peer's link opens before ours, its message is answered once it is
+    /// joined.
     pub fn handle(&mut self, peer: NodeId, message: GossipMessage) -> Vec<Sealed<Record>> {
         let is_current = self.meet(peer, message.sender);
         let mut fresh = Vec::new();
@@ -160,15 +159,15 @@ impl Book {
         fresh
     }
 
-    /// Begins a round with a peer; [`Book::poll`] says what there is to send.
+    /// Begins a round with a peer. Call [`Book::poll`] for the messages to send.
     pub fn tick(&mut self, peer: NodeId) {
         if let Some(peer) = self.peers.get_mut(&peer) {
             peer.tick(self.records.keys().copied());
         }
     }
 
-    /// The next message for a peer, if there is something to say. What does not
-    /// fit is in the message after it: answers go first, then reports.
+    /// Returns the next message for a peer, if there is anything to send. What does not fit follows in
+    /// the next message. Answers go first, then reports.
     pub fn poll(&mut self, peer: NodeId) -> Option<GossipMessage> {
         let peer = self.peers.get_mut(&peer)?;
         let mut digest = Vec::new();
@@ -204,8 +203,8 @@ impl Book {
         })
     }
 
-    /// Forgets a life that was reclaimed: its records are dropped, and those that
-    /// a peer still has are not taken again.
+    /// Forgets an incarnation that was reclaimed. Its records are dropped, and are not taken again from
+    /// peers that still have them.
     pub fn forget(&mut self, life: Incarnation) {
         self.forgotten.insert(life);
         while self.forgotten.len() > Self::FORGOTTEN_MAX {
@@ -224,19 +223,19 @@ impl Book {
         }
     }
 
-    /// The record of this name.
+    /// Returns the record of this topic and incarnation.
     #[must_use]
     pub fn get(&self, topic: Topic, life: Incarnation) -> Option<&Sealed<Record>> {
         self.records.get(&(topic, life))
     }
 
-    /// All records, by topic and life.
+    /// Returns all records, by topic and incarnation.
     pub fn records(&self) -> impl Iterator<Item = &Sealed<Record>> {
         self.records.values()
     }
 
-    /// Notes who speaks. A peer that lives again knows nothing of what it was
-    /// told; what its former life still says of itself is void.
+    /// Notes the sender of a message. A peer in a new incarnation has lost all records, so its state is
+    /// reset. Returns false if the message is from an earlier incarnation of the peer.
     fn meet(&mut self, peer: NodeId, sender: Incarnation) -> bool {
         if !self.peers.contains_key(&peer) && self.peers.len() >= Self::PEERS_MAX {
             return false;
@@ -296,17 +295,17 @@ impl Book {
     }
 }
 
-/// The bytes of a head in a digest, at most: its four counters and its frame.
+/// Maximum number of bytes of a head in a digest: its four counters and its frame.
 const HEAD_BYTES: usize = 42;
 
-/// The bytes of a message's sender, or of a record's frame, at most.
+/// Maximum number of bytes of a message's sender, or of a record's frame.
 const FRAME_BYTES: usize = 11;
 
-/// A full digest leaves room, and the largest record has room without one.
+/// A full digest leaves room for records, and the largest record fits into a message without a digest.
 const _: () = assert!(DIGEST_MAX * HEAD_BYTES + FRAME_BYTES < MESSAGE_BYTES_MAX);
 const _: () = assert!(aliquot_wire::limits::RECORD_BYTES_MAX + 2 * FRAME_BYTES < MESSAGE_BYTES_MAX);
 
-/// The version that is here; zero, which no record has, for none.
+/// Returns the version in the book, or zero, which no record has.
 fn version(records: &BTreeMap<Name, Sealed<Record>>, name: Name) -> Heard {
     let record = records.get(&name);
     record.map_or_else(Heard::default, |record| record.value().head.version)

@@ -20,26 +20,26 @@ use tonic::metadata::MetadataValue;
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
-/// Makes a channel to an address, without waiting for it. TLS, keep-alive and
-/// deadlines of connecting are its business.
+/// Returns a channel to an address without waiting for the connection. It defines TLS, keep-alives and
+/// the connect timeout.
 pub type Connector = Arc<dyn Fn(&str) -> Channel + Send + Sync>;
 
-/// Whom a link connects, and how it waits.
+/// The nodes that a link connects, and the seed of its pauses.
 #[derive(Clone, Debug)]
 pub struct LinkSettings {
-    /// The cluster that both belong to: visible ASCII.
+    /// Name of the cluster of both nodes: visible ASCII.
     pub cluster: String,
     /// This node.
     pub node: NodeId,
     /// The peer.
     pub peer: NodeId,
-    /// Where it listens for peers.
+    /// Address at which the peer listens for peers.
     pub address: String,
-    /// What the waits between two tries are drawn from.
+    /// Seed for the pauses between two attempts.
     pub seed: u64,
 }
 
-/// A link, as the actor holds it. Dropped, it ends.
+/// A link to a peer. It is closed when this is dropped.
 #[derive(Debug)]
 pub struct Link {
     outbound: mpsc::Sender<GossipMessage>,
@@ -48,15 +48,15 @@ pub struct Link {
 }
 
 impl Link {
-    /// So many messages wait for the transport.
+    /// Maximum number of messages that wait for the transport.
     const OUTBOUND: usize = 8;
 
-    /// Begins to connect, and does so until dropped. [`Event::Up`] and
-    /// [`Event::Down`] say how it goes.
+    /// Starts to connect, and reconnects until the link is dropped. [`Event::Up`] and [`Event::Down`]
+    /// report its state.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Panics outside of a tokio runtime.
     #[must_use]
     pub fn open(settings: LinkSettings, connect: Connector, events: mpsc::Sender<Event>) -> Self {
         let (outbound, waiting) = mpsc::channel(Self::OUTBOUND);
@@ -78,20 +78,20 @@ impl Link {
         }
     }
 
-    /// Tries again at once, if the link waits to: there is reason to think that the peer is back. Said while the link is
-    /// up or being tried, it is for the next wait.
+    /// Ends the current pause, because there is reason to think that the peer is back. If the link is
+    /// not pausing, this ends the next pause instead.
     pub fn retry(&self) {
         self.again.notify_one();
     }
 
-    /// Whether [`Link::send`] would take a message now.
+    /// Returns true if [`Link::send`] would take a message now.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.outbound.capacity() > 0
     }
 
-    /// Sends a message, if there is room; if not it is dropped, and `false`. No
-    /// harm is done then: what it said is listed again in a later round.
+    /// Sends a message if there is room. Returns `false` and drops it if there is none, which is
+    /// harmless: its contents are listed again in a later round.
     pub fn send(&self, message: GossipMessage) -> bool {
         self.outbound.try_send(message).is_ok()
     }
@@ -103,11 +103,11 @@ impl Drop for Link {
     }
 }
 
-/// The shortest wait between two tries, and the longest: a peer that is back is
-/// found well within a lease, and one that is gone costs next to nothing.
+/// Shortest and longest pause between two attempts. A peer that is back is found well within a lease,
+/// and one that is gone costs next to nothing.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
-/// How long the peer may take to answer a call, or to take a message.
+/// Maximum time for the peer to answer a call, or to take a message.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 struct Runner {
@@ -117,7 +117,7 @@ struct Runner {
     events: mpsc::Sender<Event>,
     waiting: mpsc::Receiver<GossipMessage>,
     again: Arc<Notify>,
-    /// Whether it was said that the peer is away.
+    /// True once it was logged that the peer is unreachable.
     lost: bool,
 }
 
@@ -133,7 +133,7 @@ impl Runner {
     async fn run(mut self) {
         let peer = self.settings.peer;
         let mut backoff = BACKOFF.0;
-        // One channel for the link's life: it reconnects by itself.
+        // One channel serves the link for good, because it reconnects by itself.
         let channel = (self.connect)(&self.settings.address);
         loop {
             let mut was_up = false;
@@ -163,8 +163,7 @@ impl Runner {
         }
     }
 
-    /// Holds one stream for as long as it lasts. Returns why it ended, or `None`
-    /// once the actor is gone.
+    /// Keeps one stream open. Returns the reason for which it ended, or `None` once the actor is gone.
     async fn hold(&mut self, channel: Channel, was_up: &mut bool) -> Option<String> {
         let (stream, messages) = mpsc::channel(1);
         let call = self.call(channel, messages);
@@ -174,7 +173,7 @@ impl Runner {
             Err(_) => return Some(format!("no answer within {PATIENCE:?}")),
         };
         *was_up = true;
-        // What waited while there was no stream is older than what a new link says.
+        // Drop messages queued while there was no stream: the book sends newer ones once the link is up.
         while self.waiting.try_recv().is_ok() {}
         let peer = self.settings.peer;
         if std::mem::take(&mut self.lost) {
@@ -185,7 +184,7 @@ impl Runner {
             tokio::select! {
                 biased;
                 answer = answers.message() => match answer {
-                    // The peer speaks on a stream of its own.
+                    // The peer sends its messages on the stream that it opens itself.
                     Ok(Some(_)) => {}
                     Ok(None) => return Some("the peer ended the stream".into()),
                     Err(status) => return Some(told(&status)),
@@ -215,7 +214,7 @@ impl Runner {
     }
 }
 
-/// Says who calls, and whom.
+/// Adds the metadata that names the cluster, this node and the peer.
 fn name<T>(request: &mut Request<T>, settings: &LinkSettings) -> Result<(), Status> {
     let cluster = MetadataValue::try_from(settings.cluster.as_str()).map_err(|_| {
         let cluster = &settings.cluster;

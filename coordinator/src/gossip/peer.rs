@@ -1,4 +1,4 @@
-//! What one peer is known to have, and what it is to be told.
+//! State of the gossip with one peer: what it is known to have, and what is to be sent to it.
 
 use aliquot_core::message::Heard;
 use aliquot_core::unit::Incarnation;
@@ -6,43 +6,47 @@ use aliquot_wire::gossip::Topic;
 use aliquot_wire::limits::DIGEST_MAX;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What names a record.
+/// Identifies a record: its topic and the incarnation that it is about.
 pub(super) type Name = (Topic, Incarnation);
 
-/// One peer, as the book sees it. Every map has at most an entry per name that
-/// the book keeps; `tell` has others too, at most a digest of them.
+/// State of one peer, as the book sees it. Every map has at most one entry for each record that the
+/// book keeps. `tell` can also contain other names, at most as many as a digest.
 #[derive(Debug, Default)]
 pub(super) struct Peer {
-    /// The greatest life that spoke.
+    /// The latest incarnation of the peer that sent a message.
     pub(super) life: Incarnation,
     round: u64,
-    /// What it certainly has: it said so, or it sent it.
+    /// Versions that the peer certainly has, because it listed or sent them.
     theirs: BTreeMap<Name, Heard>,
-    /// What it may lack, and the round since when.
+    /// Records that the peer may lack, and the round since which it may.
     waiting: BTreeMap<Name, u64>,
-    /// What our digests last listed.
+    /// Versions that our digests last listed.
     listed: BTreeMap<Name, Heard>,
-    /// What it had to ask us for, and the round until which it is spared that.
+    /// Records that the peer had to ask for, and the round until which it is sent later versions at
+    /// once.
     grafts: BTreeMap<Name, u64>,
-    /// Heads for the next digest.
+    /// Names to list in the next digest.
     tell: BTreeSet<Name>,
-    /// Records to be sent, and which was first.
+    /// Records to be sent, and their order of arrival.
     push: BTreeMap<Name, u64>,
     pushed: u64,
 }
 
 impl Peer {
-    /// A head is listed when it has waited for a whole round: by then whoever
-    /// hears its origin has it. Counted in begun rounds, one more.
+    /// Number of rounds after which a record is listed in a digest. It must have waited for one whole
+    /// round: by then every node that is connected to its origin has it. This counts rounds begun,
+    /// which is one more.
     const LISTED_AFTER: u64 = 2;
 
-    /// Every so many rounds a digest lists everything: it finds what was lost.
+    /// Number of rounds after which a digest lists everything, to find records that were lost.
     const FULL_EVERY: u64 = 25;
 
-    /// So many rounds a peer that had to ask is sent a record at once.
+    /// Number of rounds for which a peer that had to ask for a record is sent its later versions at
+    /// once.
     const GRAFTED_FOR: u64 = 50;
 
-    /// The book has a later version: ours, or one that we may relay.
+    /// Notes that the book has a later version, of this node's own record or of one that may be
+    /// relayed.
     pub(super) fn changed(&mut self, name: Name, version: Heard, own: bool) {
         if self.theirs.get(&name).is_some_and(|has| *has >= version) {
             return;
@@ -53,7 +57,7 @@ impl Peer {
         }
     }
 
-    /// It sent this version, which the book has now or had already.
+    /// Notes that the peer sent this version, which the book now has too.
     pub(super) fn sent(&mut self, name: Name, version: Heard, ours: Heard) {
         self.has(name, version);
         if version >= ours {
@@ -61,7 +65,8 @@ impl Peer {
         }
     }
 
-    /// Its digest has this version; ours is the other, zero for none.
+    /// Handles an entry of the peer's digest. `ours` is the version in the book, or zero if there is
+    /// none.
     pub(super) fn said(&mut self, name: Name, version: Heard, ours: Heard) {
         if ours != Heard::default() {
             self.has(name, version);
@@ -73,7 +78,7 @@ impl Peer {
                 self.tell.insert(name);
             }
         } else if self.listed.get(&name).is_some_and(|told| *told > version) {
-            // It asks for what we listed, so nobody else brought it.
+            // The peer asks for a record that we listed, so it did not get it from any other node.
             let until = self.round.saturating_add(Self::GRAFTED_FOR);
             self.grafts.insert(name, until);
             self.push(name);
@@ -82,7 +87,7 @@ impl Peer {
         }
     }
 
-    /// Begins a round: lists what has waited, or all of `names`.
+    /// Begins a round. Lists the records that have waited long enough, or all of `names`.
     pub(super) fn tick(&mut self, names: impl Iterator<Item = Name>) {
         self.round = self.round.saturating_add(1);
         let round = self.round;
@@ -106,7 +111,7 @@ impl Peer {
         self.tell.extend(names);
     }
 
-    /// Takes up to `most` names whose heads are to be said.
+    /// Takes up to `most` names to list in a digest.
     pub(super) fn take_heads(&mut self, most: usize) -> Vec<Name> {
         let mut heads = Vec::new();
         while heads.len() < most
@@ -117,15 +122,16 @@ impl Peer {
         heads
     }
 
-    /// The head was said.
+    /// Notes that a digest listed this version.
     pub(super) fn was_listed(&mut self, name: Name, version: Heard) {
-        // A head that asks names a record that may never come.
+        // Version zero asks for a record that may never come.
         if version != Heard::default() {
             self.listed.insert(name, version);
         }
     }
 
-    /// What is to be sent, the most urgent first, and then what waited longest.
+    /// Returns the records to send, the most urgent first, and among equals the one that waited
+    /// longest.
     pub(super) fn pushes(&self) -> Vec<Name> {
         let pushes = self.push.iter();
         let mut pushes: Vec<(u8, u64, Name)> = pushes
@@ -135,12 +141,12 @@ impl Peer {
         pushes.into_iter().map(|(_, _, name)| name).collect()
     }
 
-    /// The record was sent, or is none any more.
+    /// Notes that a record was sent, or does not exist any more.
     pub(super) fn was_pushed(&mut self, name: Name) {
         self.push.remove(&name);
     }
 
-    /// The life is gone: nothing of it is said any more.
+    /// Drops everything about an incarnation that is gone.
     pub(super) fn forget(&mut self, life: Incarnation) {
         let is_other = |name: &Name| name.1 != life;
         self.theirs.retain(|name, _| is_other(name));
@@ -156,14 +162,14 @@ impl Peer {
         *has = version.max(*has);
     }
 
-    /// It has what we have: there is nothing to say.
+    /// Notes that the peer has our version, so that nothing needs to be sent.
     fn settle(&mut self, name: Name) {
         self.waiting.remove(&name);
         self.tell.remove(&name);
         self.push.remove(&name);
     }
 
-    /// Whether it may be on its way from its origin.
+    /// Returns true if the record may still be on its way to the peer from its origin.
     fn is_fresh(&self, name: Name) -> bool {
         let since = self.waiting.get(&name);
         since.is_some_and(|since| self.round.saturating_sub(*since) < Self::LISTED_AFTER)
@@ -175,8 +181,8 @@ impl Peer {
     }
 }
 
-/// Which records go first where a message is full: those that confirm leases
-/// and carry targets, then those that ask.
+/// Returns the rank of a topic when a message is full: first answers, which confirm leases and carry
+/// targets, then reports.
 const fn urgency(topic: Topic) -> u8 {
     match topic {
         Topic::Answer => 0,

@@ -1,4 +1,4 @@
-//! What waits for one client: the latest of everything, never a queue.
+//! Pending messages to one client: only the latest of each kind, not a queue.
 
 use super::Refused;
 use aliquot_core::asking::Asking;
@@ -18,34 +18,31 @@ use tokio::sync::Notify;
 use tokio_stream::Stream;
 use tonic::Status;
 
-/// The sending end: what is put in leaves as fast as the client takes it.
+/// The sending end. Messages leave as fast as the client takes them.
 ///
-/// It holds at most one answer, one name per key, one wish to move and as many
-/// answers to questions as a client may ask, so a slow
-/// client costs no more memory than a quick one and is never cut for being
-/// slow. A later message takes an earlier one's place where it says at least as
+/// The outbox holds at most one answer, one name per key, one request to move, and as many decisions as
+/// a client may have requests open. A slow client therefore costs no more memory than a fast one, and
+/// is never disconnected for being slow. A later message replaces an earlier one if it says at least as
 /// much:
 ///
-/// - **Answers.** A ledger says a line again in every answer that it makes until
-///   the child echoes an answer that had it. So each answer has all lines of the
-///   earlier ones that the child has not seen, and has been sent no less: the
-///   greatest number of an edge stands for all. What a client echoes it has read,
-///   so no answer that was replaced here is ever taken for heard. A closed edge
-///   gets no further answer.
+/// - **Answers.** A ledger repeats a line in every answer until the child echoes an answer that had it.
+///   Each answer therefore has all lines of the earlier ones that the child has not seen, so that the
+///   answer with the greatest number of an edge replaces the others. A client echoes only answers that
+///   it has read, so that an answer replaced here is never taken as received. After an edge is closed,
+///   it gets no further answer.
 /// - **Names** replace each other by key.
-/// - **Answers to questions** leave in order, and only a client that reads
-///   none of them has some dropped, the oldest first.
+/// - **Decisions** of central requests leave in order. Only if a client reads none of them, the oldest
+///   are dropped.
 ///
-/// Names leave before answers, answers to reports and to questions in turn, so
-/// that no question keeps a lease from being renewed; and nothing before the
-/// answer to the open.
+/// Nothing leaves before the reply to the open. Then names leave before anything else, and answers and
+/// decisions take turns, so that decisions do not delay the renewal of a lease.
 #[derive(Clone, Debug)]
 pub struct Outbox {
     shared: Arc<Shared>,
 }
 
-/// The receiving end, a stream of messages for the transport. Dropped, it
-/// closes the outbox.
+/// The receiving end, a stream of messages for the transport. The outbox is closed when this is
+/// dropped.
 #[derive(Debug)]
 pub struct Outgoing {
     shared: Arc<Shared>,
@@ -60,21 +57,21 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Slots {
     opened: Option<SessionOpened>,
-    /// Whether the answer to the open was put in.
+    /// True once the reply to the open was added.
     is_open: bool,
     names: BTreeMap<Key, Result<BudgetId, KeyRefusal>>,
     answer: Option<Answer>,
     wish: Option<String>,
     told: VecDeque<Told>,
-    /// Whether one of them was the last to leave.
+    /// True if a decision was the last to leave.
     told_last: bool,
-    /// Nothing more comes in; why, if the client should know.
+    /// Set once nothing more is accepted, with the reason if the client should know it.
     end: Option<Option<Refused>>,
     reader: Option<Waker>,
 }
 
 impl Outbox {
-    /// An empty outbox and the stream that empties it.
+    /// Creates an empty outbox, and the stream that empties it.
     #[must_use]
     pub fn new() -> (Self, Outgoing) {
         let shared = Arc::<Shared>::default();
@@ -84,7 +81,7 @@ impl Outbox {
         (Self { shared }, outgoing)
     }
 
-    /// Puts a message in. It never waits; once the outbox is closed it does nothing.
+    /// Adds a message. It never waits. Once the outbox is closed, it does nothing.
     pub fn send(&self, message: NodeMessage) {
         let mut slots = self.shared.slots();
         if slots.end.is_some() {
@@ -94,8 +91,7 @@ impl Outbox {
         wake(slots);
     }
 
-    /// Lets what is inside leave, and then ends the stream: with a reason, or
-    /// without one.
+    /// Ends the stream after the messages already added, with a reason if there is one.
     pub fn close(&self, refused: Option<Refused>) {
         let mut slots = self.shared.slots();
         slots.end.get_or_insert(refused);
@@ -103,7 +99,7 @@ impl Outbox {
         self.shared.closed.notify_waiters();
     }
 
-    /// Whether nothing more comes in, or nobody is there to take it.
+    /// Returns true if the outbox is closed, from either end.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.shared.slots().end.is_some()
@@ -145,13 +141,13 @@ impl Stream for Outgoing {
 }
 
 impl Shared {
-    /// No holder of the lock can panic, and what it guards is whole after any.
+    /// No holder of the lock can panic, and the slots are consistent after any of them.
     fn slots(&self) -> MutexGuard<'_, Slots> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Wakes the reader once the lock is free.
+/// Wakes the reader after the lock is released.
 fn wake(mut slots: MutexGuard<'_, Slots>) {
     let reader = slots.reader.take();
     drop(slots);
@@ -161,11 +157,11 @@ fn wake(mut slots: MutexGuard<'_, Slots>) {
 }
 
 impl Slots {
-    /// The bytes that names may take in one message: half of it, so that what
-    /// goes with them has room.
+    /// Maximum number of bytes of names in one message: half of the maximum, so that there is room for
+    /// the rest.
     const NAMES_BYTES_MAX: usize = MESSAGE_BYTES_MAX / 2;
 
-    /// So many answers to questions wait: as many as a client may have open.
+    /// Maximum number of decisions that wait: as many as a client may have requests open.
     const TOLD_MAX: usize = Asking::PENDING_MAX;
 
     fn put(&mut self, message: NodeMessage) {
@@ -185,7 +181,7 @@ impl Slots {
                 }
             }
             NodeMessage::Move(address) => self.wish = Some(address),
-            // A question has one answer, and is asked again if that is lost.
+            // A request has one decision. If it is lost, the client asks again.
             NodeMessage::Told(told) => {
                 if self.told.len() >= Self::TOLD_MAX {
                     self.told.pop_front();
@@ -195,12 +191,12 @@ impl Slots {
         }
     }
 
-    /// What does not fit beside the answer to the open follows it.
+    /// Adds the reply to the open. Names that do not fit beside it follow in further messages.
     fn open(&mut self, mut opened: SessionOpened) {
         let bytes: usize = opened.keys.iter().map(|name| size(&name.key)).sum();
         if bytes > Self::NAMES_BYTES_MAX {
             for name in std::mem::take(&mut opened.keys) {
-                // What was put in since is later than what the reply says.
+                // Names that were added meanwhile are later than those in the reply.
                 self.names.entry(name.key).or_insert(name.budget);
             }
         }
@@ -246,13 +242,13 @@ impl Slots {
     }
 }
 
-/// The bytes of a name, at most: its key, its number, and three frames.
+/// Maximum number of bytes of a name: its key, its number, and three frames.
 fn size(key: &Key) -> usize {
     key.as_str().len() + 24
 }
 
-/// Whether an answer stands for the one that waits: of two on one edge the
-/// greater number does, and a closed edge has no other; of two edges the later does.
+/// Returns true if an answer replaces the one that waits. On one edge, the greater number replaces the
+/// smaller, unless the edge is closed. An answer on another edge always replaces.
 fn replaces(answer: &Answer, waiting: &Answer) -> bool {
     if answer.edge != waiting.edge {
         return true;

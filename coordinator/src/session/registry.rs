@@ -1,4 +1,4 @@
-//! The actor's table of sessions, and of what their keys are called.
+//! The actor's table of sessions and of the names of their keys.
 
 use super::{Caller, Outbox, Refused, Remote, StreamId};
 use aliquot_core::budget::{Key, Labels};
@@ -8,28 +8,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// What a key is called: the generation of its budget, or why there is none.
+/// Name of a key: the id of its budget's current generation, or the reason that there is none.
 pub type Name = Result<BudgetId, KeyRefusal>;
 
-/// The sessions of one life of a node, by the client's life.
+/// The sessions of one incarnation of a node, by the client's incarnation.
 ///
-/// A name is the node's, the same for every session, and kept once with the
-/// sessions that asked for it: when a budget is made, ends or begins another
-/// generation, [`Registry::refresh_after`] tells all of them.
+/// The name of a key is the same for every session of the node. It is stored once, with the sessions
+/// that asked for it. When a budget is created, ends or begins another generation,
+/// [`Registry::refresh_after`] tells all of them.
 ///
-/// A session stays when its stream ends, until its edge is closed: it may be
-/// resumed, and keeps its names. Memory is bounded by the sessions that the
-/// node's machine keeps open, and `keys_max` keys of each.
+/// When a stream ends, its session stays until its edge is closed. It keeps its names and may be
+/// resumed. Memory is bounded by the sessions that the node's state machine keeps open, with `keys_max`
+/// keys each.
 #[derive(Debug)]
 pub struct Registry {
     keys_max: usize,
     sessions: BTreeMap<Incarnation, Session>,
-    /// Number of sessions that a stream carries.
+    /// Number of sessions that are connected by a stream.
     connected: usize,
-    /// Up to which session those that were closed were looked for last.
+    /// The session at which the last sweep for closed ones ended.
     swept: Incarnation,
     names: BTreeMap<Arc<Key>, Named>,
-    /// The key of each generation that a session knows by its name.
+    /// The key of each generation whose name a session knows.
     keys: BTreeMap<BudgetId, Arc<Key>>,
 }
 
@@ -53,42 +53,42 @@ struct Named {
 }
 
 impl Session {
-    /// Its edge.
+    /// Returns the edge.
     #[must_use]
     pub const fn edge(&self) -> Edge {
         self.edge
     }
 
-    /// Where the client is, or was last.
+    /// Returns the current or last address and identity of the client.
     #[must_use]
     pub const fn remote(&self) -> &Remote {
         &self.remote
     }
 
-    /// What the client says it is.
+    /// Returns the labels that the client gave itself.
     #[must_use]
     pub const fn labels(&self) -> &Labels {
         &self.labels
     }
 
-    /// When it began, on the node's clock.
+    /// Returns the time at which the session was opened, on the node's clock.
     #[must_use]
     pub const fn opened(&self) -> Tick {
         self.opened
     }
 
-    /// Whether a stream carries it now.
+    /// Returns true if the session is connected by a stream.
     #[must_use]
     pub const fn is_connected(&self) -> bool {
         self.outbox.is_some()
     }
 
-    /// The keys that it asked for.
+    /// Returns the keys that the session asked for.
     pub fn keys(&self) -> impl Iterator<Item = &Key> {
         self.keys.iter().map(AsRef::as_ref)
     }
 
-    /// Whether a stream carries it, and it was not asked to move within `span`.
+    /// Returns true if the session is connected and was not asked to move within `span`.
     fn stays(&self, now: Tick, span: Span) -> bool {
         let asked = self.asked_to_move;
         self.is_connected() && asked.is_none_or(|at| now.since(at) >= span)
@@ -108,13 +108,13 @@ impl Session {
 }
 
 impl Registry {
-    /// So long a client that was asked to move is not asked again: it may stay.
+    /// Time for which a client that was asked to move, and stayed, is not asked again.
     pub const ASK_AGAIN: Span = Span::from_secs(30);
 
-    /// Who was asked to move and is here after so long stays: it could not go.
+    /// Time after which a client that was asked to move counts as staying: it could not move.
     pub const GOES_WITHIN: Span = Span::from_secs(3);
 
-    /// An empty table, of sessions with at most `keys_max` keys each.
+    /// Creates an empty table of sessions with at most `keys_max` keys each.
     #[must_use]
     pub const fn new(keys_max: usize) -> Self {
         Self {
@@ -127,8 +127,8 @@ impl Registry {
         }
     }
 
-    /// Enters a session that was opened now. One of the same life, which the
-    /// node's machine never issues twice, would be replaced.
+    /// Adds a session that was opened now. It would replace one of the same incarnation, but the node's
+    /// state machine issues none twice.
     pub fn open(
         &mut self,
         caller: Caller,
@@ -153,8 +153,8 @@ impl Registry {
         self.connected += 1;
     }
 
-    /// Lets another stream carry a session; the old one, if it is still there,
-    /// is ended. `false`, and nothing was changed, if there is no such session.
+    /// Connects a session to another stream, and ends the old one if it is still open. Returns `false`,
+    /// and changes nothing, if there is no such session.
     pub fn resume(&mut self, caller: Caller, outbox: Outbox, remote: Remote) -> bool {
         let session = self.sessions.get_mut(&caller.edge.child);
         let Some(session) = session.filter(|session| session.edge == caller.edge) else {
@@ -168,7 +168,7 @@ impl Registry {
         true
     }
 
-    /// Whether a stream still carries its session. What others say is void.
+    /// Returns true if this stream still carries its session. Messages of other streams are ignored.
     #[must_use]
     pub fn is_current(&self, caller: &Caller) -> bool {
         let session = self.sessions.get(&caller.edge.child);
@@ -177,7 +177,7 @@ impl Registry {
         })
     }
 
-    /// A stream has ended. Its session stays, unless another stream carries it by now.
+    /// Notes that a stream has ended. Its session stays, and may have been resumed by another stream.
     pub fn gone(&mut self, caller: &Caller) {
         if self.is_current(caller)
             && let Some(session) = self.sessions.get_mut(&caller.edge.child)
@@ -187,12 +187,12 @@ impl Registry {
         }
     }
 
-    /// Notes that a session uses a key, and returns the name of its budget. `name`
-    /// is asked if no session uses the key yet, or if its budget was not there. A session with as
-    /// many keys as it may have is told so, and the key is not noted: it goes on with the others.
+    /// Notes that a session uses a key, and returns the name of the key. `name` is called if no session
+    /// uses the key yet, or if its budget did not exist.
     ///
     /// # Errors
     ///
+    /// [`Refused::TooManyKeys`], after which the session's stream has been ended with this reason, or
     /// [`Refused::Lapsed`] if there is no such session. Nothing was noted.
     pub fn intern(
         &mut self,
@@ -220,7 +220,7 @@ impl Registry {
             Ok(budget) => Ok(budget),
             Err(_) => name(&key),
         };
-        // Who asked before and was refused learns it too.
+        // Sessions that asked before, and were refused, learn of the budget too.
         let mut news = News::default();
         news.look(&key, named, budget, &mut self.keys);
         news.0.remove(&client);
@@ -229,9 +229,9 @@ impl Registry {
         Ok(Interned { key, budget })
     }
 
-    /// Asks anew what the next `most` keys after one are called, and tells the sessions that use
-    /// those that are called otherwise now. Returns how many sessions were told, and the last of these
-    /// keys, or nothing if no other follows.
+    /// Looks up the names of the next `most` keys after `after`, and tells sessions of the names that
+    /// changed. Returns the number of sessions told, and the last of these keys, or `None` if no other
+    /// follows.
     pub fn refresh_after(
         &mut self,
         after: Option<&Key>,
@@ -249,7 +249,7 @@ impl Registry {
         (news.send(&self.sessions), last)
     }
 
-    /// The same of these keys alone; returns how many sessions were told.
+    /// Does the same for the given keys only. Returns the number of sessions told.
     pub fn refresh_keys<'a>(
         &mut self,
         keys: impl Iterator<Item = &'a Key>,
@@ -268,13 +268,13 @@ impl Registry {
         news.send(&self.sessions)
     }
 
-    /// The key that sessions know by a generation's name.
+    /// Returns the key that sessions know by a generation's id.
     #[must_use]
     pub fn key_of(&self, budget: BudgetId) -> Option<&Key> {
         self.keys.get(&budget).map(AsRef::as_ref)
     }
 
-    /// Number of sessions, connected or not.
+    /// Returns the number of sessions, connected or not.
     #[must_use]
     pub fn len(&self) -> usize {
         self.sessions.len()
@@ -286,22 +286,22 @@ impl Registry {
         self.sessions.is_empty()
     }
 
-    /// The keys that sessions wait for: their budgets are not there yet.
+    /// Returns the keys whose budgets do not exist yet, and which sessions wait for.
     pub fn waiting(&self) -> impl Iterator<Item = &Key> {
         let waiting = |named: &Named| named.name == Err(KeyRefusal::NotYet);
         let names = self.names.iter().filter(move |(_, named)| waiting(named));
         names.map(|(key, _)| key.as_ref())
     }
 
-    /// Sends to a session, if there is one and a stream carries it.
+    /// Sends a message to a session, if it exists and is connected.
     pub fn send(&self, client: Incarnation, message: NodeMessage) {
         if let Some(session) = self.sessions.get(&client) {
             session.send(message);
         }
     }
 
-    /// Drops a session whose edge is closed, and ends its stream after what was
-    /// sent to it, with the reason if there is one.
+    /// Drops a session whose edge is closed. Its stream ends after the messages already sent, with the
+    /// reason if there is one.
     pub fn remove(&mut self, client: Incarnation, refused: Option<Refused>) {
         let Some(session) = self.sessions.remove(&client) else {
             return;
@@ -321,7 +321,7 @@ impl Registry {
         }
     }
 
-    /// Looks at the next `most` sessions, in turn, and drops those whose edges are no longer open.
+    /// Checks the next `most` sessions, in turn, and drops those whose edges are closed.
     pub fn sweep(&mut self, most: usize, is_open: impl Fn(Incarnation) -> bool) {
         let after = (Bound::Excluded(self.swept), Bound::Unbounded);
         let lives = self.sessions.range(after).map(|(&client, _)| client);
@@ -335,7 +335,7 @@ impl Registry {
         }
     }
 
-    /// Drops all sessions, ending their streams: the node lives as another, or stops.
+    /// Drops all sessions and ends their streams, because the node has a new incarnation or stops.
     pub fn clear(&mut self, refused: &Refused) {
         for session in std::mem::take(&mut self.sessions).values() {
             session.close(Some(refused.clone()));
@@ -345,11 +345,11 @@ impl Registry {
         self.keys.clear();
     }
 
-    /// Asks up to `count` clients to go on at `address`: those that are here the
-    /// longest, so that who has just moved stays, and none that was asked less than
-    /// [`Registry::ASK_AGAIN`] ago. Returns how many were asked.
+    /// Asks up to `count` clients to move to `address`, the oldest sessions first, so that a client
+    /// that has just moved stays. Skips clients that were asked less than [`Registry::ASK_AGAIN`] ago.
+    /// Returns the number asked.
     pub fn ask_to_move(&mut self, count: usize, address: &str, now: Tick) -> usize {
-        // Lives are issued in rising order: the first is the oldest.
+        // Incarnations are issued in ascending order, so the first is the oldest.
         let sessions = self.sessions.values_mut();
         let chosen = sessions
             .filter(|session| session.stays(now, Self::ASK_AGAIN))
@@ -363,14 +363,14 @@ impl Registry {
         asked
     }
 
-    /// Those who were asked to move and are still here may be asked again.
+    /// Allows clients that were asked to move, and are still here, to be asked again.
     pub fn forget_asked(&mut self) {
         for session in self.sessions.values_mut() {
             session.asked_to_move = None;
         }
     }
 
-    /// How many sessions are connected and are not about to move.
+    /// Returns the number of sessions that are connected and are not about to move.
     #[must_use]
     pub fn staying(&self, now: Tick) -> usize {
         let sessions = self.sessions.values();
@@ -379,30 +379,30 @@ impl Registry {
             .count()
     }
 
-    /// A session.
+    /// Returns a session.
     #[must_use]
     pub fn get(&self, client: Incarnation) -> Option<&Session> {
         self.sessions.get(&client)
     }
 
-    /// All sessions, by life.
+    /// Returns all sessions, by incarnation.
     pub fn sessions(&self) -> impl Iterator<Item = (Incarnation, &Session)> {
         self.sessions.iter().map(|(&life, session)| (life, session))
     }
 
-    /// How many sessions a stream carries now.
+    /// Returns the number of sessions that are connected by a stream.
     #[must_use]
     pub const fn connected(&self) -> usize {
         self.connected
     }
 }
 
-/// What sessions must be told of their keys: one message for each.
+/// Changed names for each session, sent in one message each.
 #[derive(Default)]
 struct News(BTreeMap<Incarnation, Vec<Interned>>);
 
 impl News {
-    /// A key is called this now.
+    /// Records the current name of a key, and notes the sessions to tell if it has changed.
     fn look(
         &mut self,
         key: &Arc<Key>,

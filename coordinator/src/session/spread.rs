@@ -1,90 +1,87 @@
-//! How many sessions go where, so that nodes carry the same.
+//! Balancing of sessions between nodes.
 
 use aliquot_core::unit::{Incarnation, Span, Tick};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// How many sessions a life has, and where it takes clients.
+/// A node that takes clients, as it described itself last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seat {
-    /// The life.
+    /// Incarnation of the node.
     pub life: Incarnation,
-    /// Where clients reach it.
+    /// Address at which clients reach it.
     pub address: String,
-    /// How many sessions it has, as it said last.
+    /// Number of its sessions.
     pub sessions: u64,
 }
 
-/// So many clients are to be asked to go on elsewhere.
+/// A number of clients to move to another node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// Where: the address of another node for clients.
+    /// Client address of the other node.
     pub address: String,
-    /// How many.
+    /// Number of clients.
     pub sessions: u64,
 }
 
-/// Decides, once a second at each node, how many of its clients to send away.
+/// Decides, once a second at each node, how many of its clients to move to which nodes.
 ///
-/// With `n` nodes that take clients and `T` sessions, the fair part of each is
-/// `⌊T/n⌋` or one more, which goes to those who have the most (of equals, to
-/// the lowest life). Nothing moves while every node is within
-/// `max(1, 5 %)` of the mean `T/n`; once one is not, those above their part
-/// send their surplus to those below theirs: surpluses and shortfalls are laid
-/// side by side in the order of the lives, so that nodes which know the same
-/// never send two clients for one place. A node asks at most a fifth of its
-/// surplus in a round, and at most a tenth of its sessions, but at least one: a
-/// returning node fills in some 20 s, without a stampede.
+/// With `n` nodes that take clients and `T` sessions, the fair part of each node is `⌊T/n⌋`, or one
+/// more for those that have the most (of equals, for the lowest incarnation). While every node is
+/// within `max(1, 5 %)` of the mean `T/n`, nothing moves. Otherwise the nodes above their part send
+/// their surplus to those below theirs. Surpluses and shortfalls are matched in the order of the
+/// incarnations, so that nodes with the same knowledge never send two clients to one place. In a round,
+/// a node moves at most a fifth of its surplus and at most a tenth of its sessions, but at least one. A
+/// returning node thus fills in about 20 s, without a stampede.
 ///
-/// A node knows its own count now, but of others what they said a round or two ago, and a
-/// client is nowhere while it goes. Three things keep nodes that know different things from
-/// sending many more than is lacked:
+/// A node knows its own count at once, but other counts only as of a round or two ago. A client that is
+/// moving is counted by no node. Three rules keep nodes with different knowledge from sending too many:
 ///
-/// - Who was asked here in the last [`Spread::REMEMBERED`] rounds is counted where it was sent.
-///   But who has the most, and so keeps one more, is decided as if they were still here, for
-///   that is what others know. If having sent one made a node one of the lesser, it would have
-///   to send another, and so would all who had one too many.
-/// - `T` is the greatest sum that was seen in [`Spread::TOTALS`] rounds. Who is missing from it
-///   was sent by others, and nobody here knows where to: all shortfalls are taken to be smaller
-///   in proportion, by so many that they make up just the surpluses that are seen.
-/// - What a node sends goes to all its places in proportion, so that it is where others take it
-///   to be.
+/// - Clients asked to move in the last [`Spread::REMEMBERED`] rounds are counted at their target. But
+///   the choice of the nodes that keep one more is made as if these clients were still here, because
+///   this is what the other nodes know. Otherwise a node that had just sent one client would rank lower
+///   and have to send another, and so would all nodes that had one too many.
+/// - `T` is the greatest sum of the last [`Spread::TOTALS`] rounds. Sessions missing from the sum were
+///   sent by other nodes to unknown targets. All shortfalls are therefore reduced in proportion, until
+///   they match the surpluses that are seen.
+/// - A node splits what it sends over all its targets in proportion, which is what the other nodes
+///   assume.
 ///
-/// Where a node comes or goes, its clients were counted twice, there and where they
-/// went: then what was remembered is forgotten. A node that was not heard of for [`Spread::SILENCE`]
-/// takes no clients.
+/// When a node comes or goes, its clients have been counted twice, there and at their new node. The
+/// remembered sums are dropped then. A node that was not heard from for [`Spread::SILENCE`] takes no
+/// clients.
 #[derive(Debug)]
 pub struct Spread {
     life: Incarnation,
     asked: VecDeque<Vec<(Incarnation, u64)>>,
     totals: VecDeque<u128>,
-    /// The others of the last round.
+    /// The other nodes of the last round.
     others: BTreeSet<Incarnation>,
-    /// When each life last said how many sessions it has.
+    /// Time at which each incarnation last announced its number of sessions.
     heard: BTreeMap<Incarnation, Tick>,
 }
 
 impl Spread {
-    /// Every node says once a second how many sessions it has: one of whom two such sayings are
-    /// missing is dead, or cannot be reached from here.
+    /// Time after which a node counts as dead or unreachable. Each node announces its number of
+    /// sessions once a second, so that two announcements are missing by then.
     pub const SILENCE: Span = Span::from_millis(2_500);
 
-    /// So many rounds an ask is counted as done, though nobody has said so: one
-    /// to go, and one until the news of it is here.
+    /// Number of rounds for which clients that were asked to move are counted at their target, without
+    /// confirmation: one for the move, and one until the announcement arrives.
     pub const REMEMBERED: usize = 2;
 
-    /// So many rounds a client that is counted nowhere is not taken for gone.
+    /// Number of rounds after which a session that no node counts is taken to be gone.
     pub const TOTALS: usize = 10;
 
-    /// A node asks at most one in so many of its surplus a round.
+    /// In a round, a node moves at most one in this many of its surplus.
     pub const SURPLUS_ONE_IN: u64 = 5;
 
-    /// A node asks at most one in so many of its sessions a round.
+    /// In a round, a node moves at most one in this many of its sessions.
     pub const AT_MOST_ONE_IN: u64 = 10;
 
-    /// Out of the band is who is further from the mean than one in so many.
+    /// A node is out of balance if it is further from the mean than one in this many.
     pub const BAND_ONE_IN: u64 = 20;
 
-    /// Spreads the sessions of the node that lives as `life`.
+    /// Creates the balancing state of a node in this incarnation.
     #[must_use]
     pub const fn new(life: Incarnation) -> Self {
         Self {
@@ -96,23 +93,23 @@ impl Spread {
         }
     }
 
-    /// A life said how many sessions it has.
+    /// Notes that an incarnation announced its number of sessions.
     pub fn hear(&mut self, life: Incarnation, now: Tick) {
         self.heard
             .retain(|_, at| now.since(*at) < Self::SILENCE.times_or_max(2));
         self.heard.insert(life, now);
     }
 
-    /// Whether a life was heard of lately, so that clients may be sent there.
+    /// Returns true if an incarnation was heard from lately, so that clients may be sent there.
     #[must_use]
     pub fn hears(&self, life: Incarnation, now: Tick) -> bool {
         let heard = self.heard.get(&life);
         heard.is_some_and(|at| now.since(*at) < Self::SILENCE)
     }
 
-    /// Decides one round. `own` is how many sessions are here now that were not
-    /// asked to go ([`Registry::staying`](super::Registry::staying)), `others` what
-    /// the other nodes that take clients said of themselves.
+    /// Decides one round. `own` is the number of sessions here that are not about to move
+    /// ([`Registry::staying`](super::Registry::staying)). `others` are the other nodes that take
+    /// clients, as they described themselves.
     #[must_use]
     pub fn round(&mut self, own: u64, others: &[Seat]) -> Vec<Ask> {
         let addresses: BTreeMap<Incarnation, &str> = others
@@ -142,7 +139,7 @@ impl Spread {
         asks
     }
 
-    /// Forgets what was counted with other nodes than these.
+    /// Drops the remembered sums if the set of other nodes has changed.
     fn follow(&mut self, others: &[Seat]) {
         let others: BTreeSet<Incarnation> = others.iter().map(|seat| seat.life).collect();
         if others != self.others {
@@ -151,7 +148,7 @@ impl Spread {
         }
     }
 
-    /// How many sessions there are, those that are nowhere now among them.
+    /// Returns the number of all sessions, including those that are moving.
     fn total(&mut self, own: u64, others: &[Seat]) -> u128 {
         let others = others.iter().map(|seat| u128::from(seat.sessions));
         let total = u128::from(own) + others.sum::<u128>();
@@ -159,7 +156,8 @@ impl Spread {
         self.totals.iter().copied().max().unwrap_or_default()
     }
 
-    /// How many sessions each will have once who was asked has arrived.
+    /// Returns the number of sessions of each node once the clients that were asked to move have
+    /// arrived.
     fn counts(&self, own: u64, others: &[Seat]) -> BTreeMap<Incarnation, u64> {
         let others = others.iter().map(|seat| (seat.life, seat.sessions));
         let mut counts: BTreeMap<Incarnation, u64> = others.collect();
@@ -172,7 +170,8 @@ impl Spread {
         counts
     }
 
-    /// The counts as the others know them: who was asked to go from here is here still.
+    /// Returns the counts as the other nodes know them: clients that were asked to move are still
+    /// counted here.
     fn as_known(&self, counts: &BTreeMap<Incarnation, u64>) -> BTreeMap<Incarnation, u64> {
         let mut known = counts.clone();
         let own = known.entry(self.life).or_default();
@@ -190,7 +189,7 @@ fn remember<T>(rounds: &mut VecDeque<T>, round: T, most: usize) {
     }
 }
 
-/// Who sends how many to whom, so that each comes to have its part.
+/// Returns the moves (from, to, number of sessions) that give each node its part.
 fn flows(
     counts: &BTreeMap<Incarnation, u64>,
     parts: &[u64],
@@ -203,7 +202,7 @@ fn flows(
     };
     let surpluses = gaps(u64::saturating_sub);
     let lacks = gaps(|count, part| part.saturating_sub(count));
-    // What is lacked beyond that is under way.
+    // A shortfall beyond the surpluses is made up of clients that are moving already.
     let mut places = in_proportion(&lacks, sum(&surpluses).min(sum(&lacks))).into_iter();
     let mut place = places.next();
     let mut flows = Vec::new();
@@ -228,8 +227,8 @@ fn sum(amounts: &[(Incarnation, u64)]) -> u128 {
     amounts.iter().map(|(_, amount)| u128::from(*amount)).sum()
 }
 
-/// `whole`, which is at most the sum of `amounts`, in proportion to them: every sum from the
-/// first on is rounded to the nearest, so that all of them are `whole`. Leaves out who has none.
+/// Splits `whole`, which is at most the sum of `amounts`, in proportion to them. The running sums are
+/// rounded to the nearest, so that the result adds up to `whole`. Leaves out those that get nothing.
 fn in_proportion(amounts: &[(Incarnation, u64)], whole: u128) -> Vec<(Incarnation, u64)> {
     let all = sum(amounts).max(1);
     let (mut before, mut given) = (0_u128, 0);
@@ -243,7 +242,7 @@ fn in_proportion(amounts: &[(Incarnation, u64)], whole: u128) -> Vec<(Incarnatio
     scaled.filter(|(_, share)| *share > 0).collect()
 }
 
-/// The fair part of each, in the order of the lives.
+/// Returns the fair part of each node, in the order of the incarnations.
 fn parts(counts: &BTreeMap<Incarnation, u64>, total: u128) -> Vec<u64> {
     let nodes = counts.len() as u128;
     let (part, more) = (total / nodes.max(1), total % nodes.max(1));
@@ -252,13 +251,13 @@ fn parts(counts: &BTreeMap<Incarnation, u64>, total: u128) -> Vec<u64> {
     let mut parts = vec![0; counts.len()];
     for (rank, (index, _)) in ranked.into_iter().enumerate() {
         let part = part + u128::from((rank as u128) < more);
-        // A mean of 64-bit counts is one too.
+        // A mean of 64-bit counts fits into 64 bits.
         parts[index] = u64::try_from(part).unwrap_or(u64::MAX);
     }
     parts
 }
 
-/// Whether everybody is within `max(1, 5 %)` of the mean; all times `n`.
+/// Returns true if all nodes are within `max(1, 5 %)` of the mean. Both sides are multiplied by `n`.
 fn is_even(counts: &BTreeMap<Incarnation, u64>, total: u128) -> bool {
     let nodes = counts.len() as u128;
     let band = nodes.max(total / u128::from(Spread::BAND_ONE_IN));

@@ -1,4 +1,4 @@
-//! The task of one stream: checks what a client says and passes it on.
+//! The task of one stream: checks a client's messages and passes them to the actor.
 
 use super::{Caller, Event, Opening, Outbox, Outgoing, Refused, Remote, STREAMS_MAX, StreamId};
 use crate::timer;
@@ -14,12 +14,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_stream::{Stream, StreamExt};
 use tonic::Status;
 
-/// What a gate lets in.
+/// Limits of a gate.
 #[derive(Clone, Copy, Debug)]
 pub struct GateLimits {
-    /// The most streams at once.
+    /// Maximum number of streams.
     pub streams: usize,
-    /// How long a stream may take to say what it is.
+    /// Maximum time for the first message of a stream.
     pub open_within: Duration,
 }
 
@@ -32,7 +32,7 @@ impl Default for GateLimits {
     }
 }
 
-/// Where streams come in.
+/// Accepts client streams, up to a limit.
 #[derive(Clone, Debug)]
 pub struct Gate {
     events: mpsc::Sender<Event>,
@@ -42,10 +42,10 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A gate whose streams tell `events`.
+    /// Creates a gate whose streams send their events to `events`.
     #[must_use]
     pub fn new(events: mpsc::Sender<Event>, mut limits: GateLimits) -> Self {
-        // A semaphore counts to an eighth of the range.
+        // A semaphore counts only to an eighth of the range.
         limits.streams = limits.streams.min(Semaphore::MAX_PERMITS);
         Self {
             events,
@@ -55,23 +55,23 @@ impl Gate {
         }
     }
 
-    /// How many streams are open.
+    /// Returns the number of open streams.
     #[must_use]
     pub fn streams(&self) -> usize {
         let most = self.limits.streams;
         most - self.room.available_permits().min(most)
     }
 
-    /// Begins to serve a stream of a client's messages. A stream whose client
-    /// says what it must not ends with a status that names field and value.
+    /// Serves a stream of a client's messages. If a message is not allowed, the stream ends with a
+    /// status that names the field and its value.
     ///
     /// # Errors
     ///
-    /// [`Refused::Full`]; nothing was begun.
+    /// [`Refused::Full`] if there are too many streams. Nothing was started then.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Panics outside of a tokio runtime.
     pub fn serve<S>(&self, messages: S, remote: Remote) -> Result<Outgoing, Refused>
     where
         S: Stream<Item = Result<pb::ClientMessage, Status>> + Send + Unpin + 'static,
@@ -114,7 +114,7 @@ where
                     stream: self.stream,
                 };
                 let refused = self.listen(caller).await.err();
-                // An actor that is gone needs not be told.
+                // An actor that is gone need not be told.
                 let _ = self.events.send(Event::Gone { caller }).await;
                 refused
             }
@@ -127,8 +127,8 @@ where
         self.outbox.close(refused);
     }
 
-    /// Waits for the first message and the actor's reply to it; `None` if the
-    /// client left before.
+    /// Waits for the first message and the actor's reply to it. Returns `None` if the client left
+    /// before.
     async fn open(&mut self, remote: Remote) -> Result<Option<Edge>, Refused> {
         let within = self.open_within;
         let first = timer::timeout(within, self.next()).await;
@@ -158,11 +158,11 @@ where
         let event = Event::Opening(Box::new(opening));
         let sent = self.events.send(event).await;
         sent.map_err(|_| Refused::Stopping)?;
-        // Not given up when the client leaves: what was opened must be ended.
+        // Waits even if the client leaves, because an opened session must be ended.
         replied.await.map_err(|_| Refused::Stopping)?
     }
 
-    /// Passes on what the client says, until it leaves.
+    /// Passes on the client's messages until it leaves.
     async fn listen(&mut self, caller: Caller) -> Result<(), Refused> {
         while let Some(message) = self.next().await? {
             let event = match message {
@@ -175,7 +175,7 @@ where
                     own("ask.edge", ask.edge, caller)?;
                     Event::Ask { caller, ask }
                 }
-                // A permit may outlive the session that it was taken in.
+                // A permit may outlive the session in which it was acquired.
                 ClientMessage::Release(release) => Event::Release { release },
                 ClientMessage::Open(_) => {
                     let allowed =
@@ -190,7 +190,7 @@ where
         Ok(())
     }
 
-    /// The client's next message; `None` when either end is through.
+    /// Returns the client's next message, or `None` once either end is closed.
     async fn next(&mut self) -> Result<Option<ClientMessage>, Refused> {
         let message = tokio::select! {
             biased;
@@ -204,7 +204,7 @@ where
                 let message = message.map_err(|error| Refused::Malformed(error.to_string()))?;
                 Ok(Some(message))
             }
-            // What the transport could not read: too large, or no protobuf.
+            // The transport could not read the message: it is too large, or not valid protobuf.
             Some(Err(status)) if is_ours(&status) => {
                 Err(Refused::Malformed(status.message().to_owned()))
             }
@@ -213,7 +213,7 @@ where
     }
 }
 
-/// Whether what a stream says is about its own session.
+/// Checks that a message is about its own session.
 fn own(field: &str, edge: Edge, caller: Caller) -> Result<(), Refused> {
     if edge == caller.edge {
         return Ok(());
@@ -222,7 +222,7 @@ fn own(field: &str, edge: Edge, caller: Caller) -> Result<(), Refused> {
     Err(Refused::OutOfOrder(Refused::field(field, edge, ours)))
 }
 
-/// Whether the transport refused a message, rather than lost the client.
+/// Returns true if the transport refused a message, and false if it lost the client.
 fn is_ours(status: &Status) -> bool {
     use tonic::Code;
     matches!(
@@ -241,5 +241,5 @@ const fn kind(message: &ClientMessage) -> &'static str {
     }
 }
 
-/// The wire bounds a message's keys as it bounds its lines.
+/// The limit on lines in a message also bounds the keys.
 const _: () = assert!(super::KEYS_MAX <= LINES_MAX);
