@@ -1,16 +1,15 @@
-//! The server's side of clients' sessions.
+//! Client sessions on the server.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`outbox`] | what waits for one client: the latest of everything, never a queue |
-//! | [`stream`] | the task of one stream: checks what a client says |
-//! | [`registry`] | the actor's table of sessions and of what they call their keys |
-//! | [`spread`] | how many sessions go where, so that nodes carry the same |
+//! | [`outbox`] | pending messages to one client: only the latest of each kind, not a queue |
+//! | [`stream`] | the task of one stream, which checks a client's messages |
+//! | [`registry`] | the actor's table of sessions and of the names of their keys |
+//! | [`spread`] | balancing of sessions between nodes |
 //!
-//! A stream's task sends [`Event`]s to the node's actor through a bounded
-//! channel and waits while that is full, so a client is read no faster than it
-//! is served. The actor never waits for a client: [`Outbox::send`] always
-//! succeeds at once.
+//! A stream's task sends [`Event`]s to the node's actor through a bounded channel, and waits while that
+//! is full. A client's messages are therefore read no faster than they are handled. The actor never
+//! waits for a client: [`Outbox::send`] always succeeds at once.
 //!
 //! ```text
 //!   client ── open ──▶ task ── Event::Opening ──▶ actor
@@ -41,144 +40,141 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tonic::{Code, Status};
 
-/// The most streams of a node unless it is configured otherwise.
+/// Default maximum number of streams of a node.
 pub const STREAMS_MAX: usize = 20_000;
 
-/// The most streams of one connection, for the server's builder: several
-/// processes behind one proxy, not all of a fleet.
+/// Maximum number of streams of one connection, for the server's builder. It allows for several
+/// processes behind one proxy, but not for a whole fleet.
 pub const STREAMS_PER_CONNECTION_MAX: u32 = 256;
 
-/// How many connections may wait to be accepted, for the clients' listener
-/// (`TcpSocket::listen`): with the usual 1,024 a fleet that comes back at once
-/// sees connections reset.
+/// Maximum number of connections that wait to be accepted, for the clients' listener
+/// (`TcpSocket::listen`). With the usual 1,024, connections are reset when a whole fleet reconnects at
+/// once.
 pub const BACKLOG: u32 = 4_096;
 
-/// The most keys of a session, so that an answer that speaks of all of them
-/// fits one message whatever the counters say: a line takes at most 320 bytes.
+/// Maximum number of keys of a session. An answer with a line for each of them fits into one message,
+/// whatever the counters are: a line takes at most 320 bytes.
 pub const KEYS_MAX: usize = LINES_MAX / 2;
 
 const _: () = assert!(KEYS_MAX * 320 < MESSAGE_BYTES_MAX);
 
-/// One stream of this process; never issued twice.
+/// One stream of this process. An id is never issued twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StreamId(u64);
 
 impl StreamId {
-    /// The stream of this number.
+    /// Creates the id of this number.
     #[must_use]
     pub const fn new(number: u64) -> Self {
         Self(number)
     }
 }
 
-/// Who speaks: a session, and the stream that carries it now. A session that is
-/// resumed goes on over another stream, and what the old one still says is void:
-/// [`Registry::is_current`].
+/// A session, together with the stream that carries it now. When a session is resumed over another
+/// stream, further messages of the old stream are ignored: see [`Registry::is_current`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// The session's edge: this node's life and the client's.
+    /// The edge of the session: the incarnations of this node and of the client.
     pub edge: Edge,
-    /// Its stream.
+    /// The stream.
     pub stream: StreamId,
 }
 
-/// Where a client is, as far as the transport knows.
+/// Address and identity of a client, as far as the transport knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remote {
-    /// Its address and port; empty where the transport has none.
+    /// Address and port. Empty if the transport has none.
     pub address: String,
-    /// The name that its certificate or token proved; empty for none.
+    /// Name that the client's certificate or token proved. Empty if there is none.
     pub name: String,
 }
 
-/// What streams tell the actor.
+/// Events of streams, for the actor.
 #[derive(Debug)]
 pub enum Event {
-    /// A client asks for a session, or to go on with one.
+    /// A client asks to open a session, or to resume one.
     Opening(Box<Opening>),
-    /// A session asks what keys are called. At most [`LINES_MAX`].
+    /// A session asks for the names of keys, at most [`LINES_MAX`].
     Intern {
-        /// Who asks.
+        /// The session.
         caller: Caller,
         /// The keys.
         keys: Vec<Key>,
     },
-    /// A session reports; the report is on the caller's edge.
+    /// A session reports. The report is on the caller's edge.
     Report {
-        /// Who reports.
+        /// The session.
         caller: Caller,
-        /// What it says.
+        /// The report.
         report: Report,
     },
-    /// A session asks for an answer to one request; the question is on the caller's edge.
+    /// A session requests a central decision. The request is on the caller's edge.
     Ask {
-        /// Who asks.
+        /// The session.
         caller: Caller,
-        /// The question.
+        /// The request.
         ask: Ask,
     },
-    /// Permits that were given centrally come back, or a question is given up.
+    /// A client returns permits of a central decision, or gives up a request.
     Release {
-        /// Which.
+        /// The permits or the request.
         release: Release,
     },
-    /// A stream has ended. Its session's lease runs on, and it may be resumed.
+    /// A stream has ended. Its session's lease runs on, and the session may be resumed.
     Gone {
-        /// Whose stream it was.
+        /// The session, and the stream that ended.
         caller: Caller,
     },
 }
 
-/// A client's first message, with what the actor needs to answer it.
+/// A client's first message, with all that the actor needs to answer it.
 #[derive(Debug)]
 pub struct Opening {
-    /// The stream that it came by.
+    /// The stream of the message.
     pub stream: StreamId,
-    /// What the client says.
+    /// The message.
     pub open: SessionOpen,
-    /// Where it is.
+    /// Address and identity of the client.
     pub remote: Remote,
-    /// Where the actor puts what is for the client. Nothing leaves it before
-    /// the reply does.
+    /// Outbox for the client. It sends nothing before the reply.
     pub outbox: Outbox,
-    /// What becomes of it. After a session was opened, exactly one
-    /// [`Event::Gone`] follows, even if the client has left meanwhile.
+    /// Sender for the result. After a session was opened, exactly one [`Event::Gone`] follows, even if
+    /// the client has left meanwhile.
     pub reply: oneshot::Sender<Result<SessionOpened, Refused>>,
 }
 
-/// Why a stream is not served, or no longer.
+/// Reason for which a stream is not served, or no longer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// The node has as many streams as it may have. Nothing was opened.
+    /// The node has its maximum number of streams. Nothing was opened.
     #[error("sessions = more than {most}: must be at most {most} on this node; try another")]
     Full {
-        /// How many it may have.
+        /// The maximum number.
         most: usize,
     },
     /// The node takes no sessions now. Nothing was opened.
     #[error("this node takes no sessions now: {reason}; try another")]
     NotServing {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A message says what it must not. It was not looked at further; the
-    /// session's lease runs on.
+    /// A message has an invalid value, and was not handled. The session's lease runs on.
     #[error("{0}")]
     Malformed(String),
-    /// A message came out of order; the session's lease runs on.
+    /// A message came out of order. The session's lease runs on.
     #[error("{0}")]
     OutOfOrder(String),
     /// The first message did not come in time. Nothing was opened.
     #[error("open = nothing within {within:?}: must be the first message of the stream")]
     Late {
-        /// How long the client had.
+        /// The time that the client had.
         within: Duration,
     },
     /// Another stream goes on with the session.
     #[error("another stream resumed this session")]
     Replaced,
-    /// The session's lease is over, and its edge is closed: open another.
+    /// The session's lease has ended, and its edge is closed. The client must open another session.
     #[error("the session's lease is over; open another")]
     Lapsed,
     /// The node is stopping.
@@ -187,7 +183,7 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// What a message is that must have another value.
+    /// Describes a field whose value is not allowed.
     fn field(field: &str, value: impl fmt::Debug, allowed: impl fmt::Display) -> String {
         format!("{field} = {value:?}: must be {allowed}")
     }

@@ -1,17 +1,14 @@
-//! What a node keeps on disk: a log of opaque entries, a few named values, and
-//! the last snapshot.
+//! Persistent storage of a node: a log of opaque entries, a few named values, and the last snapshot.
 //!
-//! Nothing here knows what an entry says. Writing is asked for and later done:
-//! a write can be read as soon as the call returns, and is on the disk when its
-//! [`Done`] is called. Writes reach the disk, and Dones are called, in the order
-//! in which they were made, so that a vote and the log never overtake each
-//! other; and one flush serves all that wait for it. Only snapshots, which may
-//! take long, hold nobody up: the Done of a snapshot is called after those of
-//! the writes before it, and perhaps after those of later writes too.
+//! Entries are not interpreted here. A write can be read as soon as the call returns, and is on the
+//! disk when its [`Done`] is called. Writes reach the disk, and Dones are called, in the order of the
+//! calls, so that a vote and the log never overtake each other. One flush serves all writes that wait
+//! for it. Only a snapshot, which may take long, does not delay others: its Done is called after those
+//! of earlier writes, but perhaps after those of later writes too.
 //!
-//! A write that fails on the disk ends all writing: what became of it is not
-//! known before the store is opened again, so every later Done gets an error.
-//! A write that is [`StoreError::Refused`] changes nothing, and the next may succeed.
+//! A write that fails on the disk ends all writing. Its fate is unknown until the store is opened
+//! again, so that every later Done gets an error. A write that is [`StoreError::Refused`] changes
+//! nothing, and the next one may succeed.
 
 mod file;
 mod identity;
@@ -27,36 +24,36 @@ use bytes::Bytes;
 use std::fmt;
 use std::ops::Range;
 
-/// What is called once a write is on the disk, or will never be.
+/// Called once a write is on the disk, or will never be.
 pub type Done = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
-/// Why the store cannot go on, or cannot begin, with what to do about it.
+/// Reason for which the store cannot continue, or cannot be opened, with instructions for the operator.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The disk refused. What was written last may be lost; what was done is not.
+    /// The disk failed. Recent writes may be lost, but none whose [`Done`] was called.
     #[error("{what} failed: {reason}")]
     Io {
-        /// What was tried, and on which path.
+        /// The failed operation, and its path.
         what: String,
-        /// What the operating system said.
+        /// Error of the operating system.
         reason: String,
     },
-    /// What is there is not what was written.
+    /// The stored data differs from what was written.
     #[error("{what} is damaged: {reason}")]
     Damaged {
-        /// What was read.
+        /// The data that was read.
         what: String,
-        /// What is wrong with it, and what to do.
+        /// Description of the damage, and how to proceed.
         reason: String,
     },
-    /// The write would have left a hole in the log, or an entry below what was
-    /// purged, or is too large. Nothing was changed, and the store goes on.
+    /// The write would have left a hole in the log, or an entry below what was purged, or is too large.
+    /// Nothing was changed, and the store goes on.
     #[error("{what} was refused: {reason}")]
     Refused {
-        /// What was asked for.
+        /// The refused operation.
         what: String,
-        /// What the log holds, and what it would take.
+        /// Contents of the log, and what it would accept.
         reason: String,
     },
 }
@@ -64,58 +61,59 @@ pub enum StoreError {
 /// One entry of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogItem {
-    /// Its place, counted without gaps, from 0 or 1 as its writer likes; a log that
-    /// was purged begins later.
+    /// Index of the entry. Indices have no gaps. The first is 0 or 1, as the writer likes, or greater
+    /// in a log that was purged.
     pub index: u64,
-    /// What it says.
+    /// Contents of the entry.
     pub bytes: Bytes,
 }
 
-/// A snapshot of everything that the log before it did.
+/// A snapshot of the state to which the log before it led.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotItem {
-    /// Of what it is a snapshot, as its writer says it.
+    /// Metadata of the writer, which names the state.
     pub meta: Bytes,
-    /// What it says.
+    /// Contents of the snapshot.
     pub data: Bytes,
 }
 
-/// The most bytes a named value may have.
+/// Maximum number of bytes of a named value.
 pub const VALUE_BYTES_MAX: usize = 4096;
 
-/// A disk, or what stands for one in a simulation.
+/// A disk, or its replacement in a simulation.
 pub trait Disk: fmt::Debug + Send + Sync {
-    /// The first and the last index of the log; `None` if it is empty.
+    /// Returns the first and the last index of the log, or `None` if it is empty.
     ///
     /// # Errors
     ///
     /// [`StoreError`].
     fn bounds(&self) -> Result<Option<(u64, u64)>, StoreError>;
 
-    /// The entries of a range that are there, in order, without gaps. At least one
-    /// if there is any, and no more than that when more would have above
-    /// `bytes_max` bytes altogether. The range may be empty or reach beyond the log.
+    /// Returns the entries of a range that exist, in order and without gaps. Returns at least one if
+    /// there is any, and no further ones that would bring the total above `bytes_max` bytes. The range
+    /// may be empty or reach beyond the log.
     ///
     /// # Errors
     ///
     /// [`StoreError`].
     fn entries(&self, range: Range<u64>, bytes_max: usize) -> Result<Vec<LogItem>, StoreError>;
 
-    /// Appends entries, all or none, that follow the last one without a gap. An
-    /// empty log takes any index above what was purged. No entries are a write too:
-    /// their Done says that all before them is on the disk.
+    /// Appends entries, all or none, that follow the last one without a gap. An empty log takes any
+    /// index above what was purged. An append of no entries is a write too: its Done tells that all
+    /// writes before it are on the disk.
     fn append(&self, items: Vec<LogItem>, done: Done);
 
-    /// Removes all entries from `from` on, all or none; there may be none.
+    /// Removes all entries from `from` on, all or none. There may be none.
     fn truncate(&self, from: u64, done: Done);
 
-    /// Removes all entries up to and with `upto`, which may be beyond the last,
-    /// and writes the named value `marker`, which never lags behind the log. It is
-    /// never on the disk before a snapshot that was put earlier; putting it after
-    /// that snapshot's Done spares the caller waiting for that.
+    /// Removes all entries up to and including `upto`, which may be beyond the last, and writes the
+    /// named value `marker`.
+    ///
+    /// The marker never lags behind the log, and is never on the disk before a snapshot that was put
+    /// earlier. Purging after that snapshot's Done avoids a wait in this call.
     fn purge(&self, upto: u64, marker: (&'static str, Bytes), done: Done);
 
-    /// A named value.
+    /// Returns a named value.
     ///
     /// # Errors
     ///
@@ -125,24 +123,24 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// Writes a named value of at most [`VALUE_BYTES_MAX`] bytes.
     fn put(&self, name: &'static str, value: Bytes, done: Done);
 
-    /// The same of a value that nobody waits for: it is on the disk when a write that is made
-    /// later is, and a crash before that may leave the value that was there.
+    /// Writes a named value without a flush of its own. It is on the disk when a later write is. After
+    /// a crash before that, the former value may be left.
     fn hint(&self, name: &'static str, value: Bytes) {
         self.put(name, value, Box::new(|_| ()));
     }
 
-    /// The last snapshot.
+    /// Returns the last snapshot.
     ///
     /// # Errors
     ///
     /// [`StoreError`].
     fn snapshot(&self) -> Result<Option<SnapshotItem>, StoreError>;
 
-    /// Replaces the last snapshot, whole or not at all.
+    /// Replaces the last snapshot, completely or not at all.
     fn put_snapshot(&self, snapshot: SnapshotItem, done: Done);
 }
 
-/// Whether a named value may be written.
+/// Checks that a named value is not too large.
 fn check_value(name: &str, value: &[u8]) -> Result<(), StoreError> {
     if value.len() <= VALUE_BYTES_MAX {
         return Ok(());
@@ -156,9 +154,8 @@ fn check_value(name: &str, value: &[u8]) -> Result<(), StoreError> {
     })
 }
 
-/// Whether entries may follow a log: without gaps, after its last one, and not
-/// below `floor`, which is one above what was purged. An empty log takes any
-/// entry that is not below the floor.
+/// Checks that entries may follow a log: without gaps, after its last entry, and not below `floor`,
+/// which is one above what was purged. An empty log takes any entry that is not below the floor.
 fn check_append(
     floor: u64,
     bounds: Option<(u64, u64)>,

@@ -1,33 +1,32 @@
-//! Small files that are there whole or not at all, and a checksum for them.
+//! Atomic replacement of small files, and a checksum for them.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Replaces a file: the parts are written beside it, flushed, and renamed over
-/// it; then the directory is flushed. After an error the file is either the old
-/// or the new one.
+/// Replaces a file. The parts are written to another file, flushed, and renamed over it, and then the
+/// directory is flushed. After an error, the file is either the old or the new one.
 ///
 /// # Errors
 ///
-/// What the operating system said.
+/// The error of the operating system.
 pub(super) fn replace(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     replace_with(path, |file| {
         parts.iter().try_for_each(|part| file.write_all(part))
     })
 }
 
-/// As [`replace`], where the writer sees the very file that will be there.
+/// Does the same as [`replace`], with a writer that gets the very file that will be at the path.
 ///
 /// # Errors
 ///
-/// What the writer or the operating system said.
+/// The error of the writer or of the operating system.
 pub(super) fn replace_with(
     path: &Path,
     write: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<()> {
     let fresh = path.with_extension("tmp");
-    // Not what an earlier attempt left: a file of its own.
+    // Create a new file instead of using the remains of an earlier attempt.
     remove_if_there(&fresh)?;
     let mut file = File::create_new(&fresh)?;
     write(&mut file)?;
@@ -40,11 +39,11 @@ pub(super) fn replace_with(
     }
 }
 
-/// Removes a file, unless there is none.
+/// Removes a file, if it exists.
 ///
 /// # Errors
 ///
-/// What the operating system said.
+/// The error of the operating system.
 pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -52,20 +51,20 @@ pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes what a directory lists durable.
+/// Flushes the entries of a directory.
 ///
 /// # Errors
 ///
-/// What the operating system said.
+/// The error of the operating system.
 pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// What a file says, or `None` if there is none.
+/// Returns the contents of a file, or `None` if it does not exist.
 ///
 /// # Errors
 ///
-/// What the operating system said.
+/// The error of the operating system.
 pub(super) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
@@ -74,8 +73,8 @@ pub(super) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// The CRC-64/XZ of the parts, one after another: polynomial of ECMA-182,
-/// reflected, begun and ended with all bits set.
+/// Returns the CRC-64/XZ of the concatenated parts: the reflected polynomial of ECMA-182, with all bits
+/// set initially and inverted at the end.
 pub(super) fn checksum(parts: &[&[u8]]) -> u64 {
     let mut crc = u64::MAX;
     for byte in parts.iter().copied().flatten() {

@@ -1,4 +1,4 @@
-//! Whose a data directory is: its stamp, and the lock that keeps others out.
+//! Identity of a data directory: its stamp, and the lock that keeps other processes out.
 
 mod error;
 mod stamp;
@@ -13,19 +13,17 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// A data directory that is this node's, and locked for as long as this lives.
+/// The data directory of this node, locked for as long as this value exists.
 ///
-/// Its stamp, `identity.toml`, says of which cluster and which node it is, and
-/// in which place it was written: by the inode numbers of the directory and of
-/// the file, and by when the file was born. A copy, or a backup that was put
-/// back, has others, and is refused: it forgot what the node has promised since.
-/// So it says of the store, once that is there and [`DataDir::seal`] was called: a
-/// store that is gone, or another one, is no memory of what was promised.
-/// A copy of the whole file system, block by block, cannot be told apart; nor
-/// can the numbers of devices help, for they may change when a machine starts.
+/// Its stamp, `identity.toml`, names the cluster and the node. It also describes the place where it was
+/// written: the inode numbers of the directory and of the stamp, and the time at which the stamp was
+/// created. A copy or a restored backup differs in these and is refused, because it lacks the promises
+/// that the node has made since. Once [`DataDir::seal`] was called, the stamp describes the store in
+/// the same way, so that a missing or exchanged store is refused too. A block copy of the whole file
+/// system cannot be detected. Device numbers would not help, because they can change at a boot.
 ///
-/// Earlier versions stamped without a word about the store. Such a directory is
-/// taken with the store that is in it, which is what the stamp then says.
+/// The stamps of earlier versions do not describe the store. Such a directory is accepted with the
+/// store that is in it, which the stamp then describes.
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
@@ -35,12 +33,12 @@ pub struct DataDir {
     _lock: File,
 }
 
-/// What can be done about a node's directory that cannot be used any more.
+/// Instructions to the operator for a directory that cannot be used any more.
 pub(crate) const START_ANEW: &str = "move the node's data directory away and start it again: it joins as a new \
      node and gets everything from the others, at its old address by itself, at another one \
      by `aliquot cluster replace OLD NEW`";
 
-/// Where the stamp comes from.
+/// Origin of the stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
     Found,
@@ -48,12 +46,12 @@ enum Origin {
 }
 
 impl DataDir {
-    /// Opens a data directory for a node of a cluster; creates and stamps it if
-    /// it is missing or empty, with the number that `new_node_id` gives.
+    /// Opens the data directory of a node of a cluster. If it is missing or empty, it is created and
+    /// stamped, with the id that `new_node_id` returns.
     ///
     /// # Errors
     ///
-    /// [`DataDirError`], which says what to do.
+    /// [`DataDirError`], which tells the operator how to proceed.
     pub fn open(
         path: impl AsRef<Path>,
         cluster_id: &str,
@@ -63,7 +61,7 @@ impl DataDir {
             path: path.as_ref(),
         };
         dir.create()?;
-        // Before anything is created in what may not be ours.
+        // Checked before anything is created in a directory that may belong to another program.
         let text = dir.read_stamp()?;
         if text.is_none() {
             dir.refuse_what_is_not_ours()?;
@@ -86,42 +84,42 @@ impl DataDir {
         })
     }
 
-    /// The number of the node whose directory it is.
+    /// Returns the id of the node.
     #[must_use]
     pub fn node_id(&self) -> u64 {
         self.stamp.node
     }
 
-    /// The cluster of the node.
+    /// Returns the name of the cluster.
     #[must_use]
     pub fn cluster_id(&self) -> &str {
         &self.stamp.cluster
     }
 
-    /// Whether it was stamped just now: the node never ran before.
+    /// Returns true if it was stamped just now, so that the node never ran before.
     #[must_use]
     pub fn is_new(&self) -> bool {
         self.origin == Origin::Made
     }
 
-    /// The directory.
+    /// Returns the path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where the node's [`super::SledDisk`] belongs: its log, values and snapshot.
+    /// Returns the path for the node's [`super::SledDisk`], which holds its log, values and snapshot.
     #[must_use]
     pub fn store_path(&self) -> PathBuf {
         store_in(&self.path)
     }
 
-    /// Stamps the store that was opened in [`Self::store_path`], if it was not stamped:
-    /// to be called before anything is written into it.
+    /// Adds the store that was opened in [`Self::store_path`] to the stamp, if it is not in it. Must be
+    /// called before anything is written into the store.
     ///
     /// # Errors
     ///
-    /// [`DataDirError`]: also if the directory is new and the store is not.
+    /// [`DataDirError`], also if the directory is new and the store is not.
     pub fn seal(&mut self, store: &SledDisk) -> Result<(), DataDirError> {
         if self.stamp.store.is_some() {
             return Ok(());
@@ -144,14 +142,14 @@ fn store_in(path: &Path) -> PathBuf {
     path.join("store")
 }
 
-/// What a stamp is called.
+/// File name of the stamp.
 const STAMP: &str = "identity.toml";
 
-/// What is locked.
+/// File name of the lock.
 const LOCK: &str = "lock";
 
-/// What may lie in a directory that was never stamped: what an attempt leaves
-/// that was interrupted before its stamp was there.
+/// Files that may be in a directory without a stamp: the remains of an attempt that was interrupted
+/// before the stamp was written.
 const BEFORE_STAMP: [&str; 3] = [LOCK, "identity.tmp", "write-check.tmp"];
 
 /// A directory that is being opened.
@@ -200,7 +198,7 @@ impl Opening<'_> {
             Err(Errno::WOULDBLOCK) => return Err(self.in_use(&mut lock)),
             Err(error) => return Err(self.unusable("locking it", &error.into())),
         }
-        // For whoever is kept out.
+        // The process id, for the error of a process that is kept out.
         lock.set_len(0)
             .and_then(|()| write!(lock, "{}", std::process::id()))
             .map_err(|error| self.unusable("writing its lock", &error))?;
@@ -216,7 +214,7 @@ impl Opening<'_> {
         }
     }
 
-    /// A directory where nothing can be written is better known now than later.
+    /// Checks that files can be written, so that an error shows at the start.
     fn try_writing(&self) -> Result<(), DataDirError> {
         let path = self.path.join("write-check.tmp");
         let try_it = || {
@@ -238,7 +236,7 @@ impl Opening<'_> {
         })
     }
 
-    /// Writes a stamp, of the place where it is then.
+    /// Writes a stamp that describes the place of its own file.
     fn write_stamp(&self, mut stamp: Stamp) -> Result<Stamp, DataDirError> {
         let write = file::replace_with(&self.path.join(STAMP), |file| {
             stamp.place = Place::of(self.path, file)?;
@@ -248,7 +246,7 @@ impl Opening<'_> {
         Ok(stamp)
     }
 
-    /// Whether the store is the one of the stamp, if that says which.
+    /// Checks that the store is the one that the stamp describes, if it describes one.
     fn check_store(&self, stamp: &Stamp) -> Result<(), DataDirError> {
         let Some(then) = stamp.store else {
             return Ok(());

@@ -1,5 +1,5 @@
-//! A disk in memory, for tests and the simulator: deterministic, without
-//! threads, and it says exactly what a crash would leave.
+//! A disk in memory, for tests and the simulator. It is deterministic, has no threads, and models
+//! exactly what a crash leaves.
 
 mod image;
 
@@ -12,63 +12,62 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A disk in memory, with a durable watermark.
+/// A disk in memory that distinguishes durable writes from others.
 ///
-/// A write can be read at once. It is durable, and its [`Done`] is called, when
-/// [`Self::sync`] is called; a disk made by [`Self::synced`] does that with
-/// every write, before the write returns. Dones are called on the thread that
-/// syncs, without any lock: they may write again.
+/// A write can be read at once. It becomes durable, and its [`Done`] is called, when [`Self::sync`] is
+/// called. A disk made by [`Self::synced`] does that with every write, before the write returns. Dones
+/// are called on the thread that syncs, without any lock, so that they may write again.
 #[derive(Debug)]
 pub struct MemoryDisk {
     inner: Mutex<Inner>,
     each: SyncEach,
 }
 
-/// When writes become durable.
+/// Time at which writes become durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SyncEach {
     /// With every write.
     Write,
-    /// When it is asked for.
+    /// When [`MemoryDisk::sync`] is called.
     Call,
 }
 
 #[derive(Default)]
 struct Inner {
-    /// What is read.
+    /// Contents as they are read.
     seen: MemoryImage,
-    /// What a crash leaves. `seen` is `durable` with all of `waiting` applied.
+    /// Contents that a crash leaves. `seen` is `durable` with all of `waiting` applied.
     durable: MemoryImage,
     waiting: VecDeque<Waiting>,
     failed: Option<StoreError>,
-    /// Whether somebody is calling Dones; whoever else syncs leaves it to them,
-    /// so that the order stays.
+    /// True while a thread is calling Dones. Another thread that syncs leaves the rest to it, so that
+    /// the order is kept.
     syncing: bool,
-    /// How often the disk crashed: a sync does not go on past a crash.
+    /// Number of crashes. A sync does not continue past a crash.
     crashes: u64,
 }
 
-/// What happens when a write's turn comes: it becomes durable, or its Done
-/// alone is called with what came of it.
+/// A write whose turn has not come. Then it becomes durable, or, after an error, only its Done is
+/// called.
 struct Waiting {
     outcome: Result<Write, StoreError>,
     done: Done,
 }
 
 impl MemoryDisk {
-    /// An empty disk, on which nothing is durable before [`Self::sync`].
+    /// Creates an empty disk, on which nothing is durable before [`Self::sync`].
     #[must_use]
     pub fn new() -> Self {
         Self::from_image(MemoryImage::default())
     }
 
-    /// An empty disk, on which every write is durable at once.
+    /// Creates an empty disk, on which every write is durable at once.
     #[must_use]
     pub fn synced() -> Self {
         Self::with(MemoryImage::default(), SyncEach::Write)
     }
 
-    /// A disk that holds what another one held; nothing is durable before
+    /// Creates a disk with the contents of an image. Later writes are not durable before
     /// [`Self::sync`].
     #[must_use]
     pub fn from_image(image: MemoryImage) -> Self {
@@ -87,26 +86,26 @@ impl MemoryDisk {
         }
     }
 
-    /// What is durable: what a crash now would leave.
+    /// Returns the durable contents, which a crash now would leave.
     #[must_use]
     pub fn image(&self) -> MemoryImage {
         self.lock().durable.clone()
     }
 
-    /// How many writes wait to become durable.
+    /// Returns the number of writes that are not durable yet.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.lock().waiting.len()
     }
 
-    /// Makes all that was written durable, and calls the Dones in order,
-    /// including those of writes that these Dones make.
+    /// Makes all writes durable and calls their Dones in order, including those of writes made by these
+    /// Dones.
     pub fn sync(&self) {
         self.sync_some(usize::MAX);
     }
 
-    /// Makes the first `writes` of what waits durable, and calls their Dones.
-    /// Does nothing when called from a Done: what it would sync waits its turn.
+    /// Makes the first `writes` pending writes durable and calls their Dones. Does nothing when called
+    /// from a Done, whose sync handles these writes in turn.
     pub fn sync_some(&self, writes: usize) {
         let crashes = {
             let mut inner = self.lock();
@@ -125,9 +124,9 @@ impl MemoryDisk {
         self.lock().stop_syncing(crashes);
     }
 
-    /// Loses what is not durable, as a crash does: Dones that wait are dropped
-    /// and never called. The disk goes on with what is durable, as if it had been
-    /// opened again, also after [`Self::fail_with`].
+    /// Loses everything that is not durable, as a crash does. Pending Dones are dropped and never
+    /// called. The disk continues with the durable contents, as if it had been opened again, also after
+    /// [`Self::fail_with`].
     pub fn crash(&self) {
         let lost = {
             let mut inner = self.lock();
@@ -137,12 +136,12 @@ impl MemoryDisk {
             inner.crashes = inner.crashes.wrapping_add(1);
             std::mem::take(&mut inner.waiting)
         };
-        // Outside the lock: what a Done owns may use the disk when it is dropped.
+        // Dropped outside of the lock: the contents of a Done may use the disk when they are dropped.
         drop(lost);
     }
 
-    /// Like [`Self::crash`], but the first `kept` writes that wait had reached
-    /// the disk, though nobody was told.
+    /// Crashes as [`Self::crash`] does, except that the first `kept` pending writes had reached the
+    /// disk, although their Dones were not called.
     pub fn crash_keeping(&self, kept: usize) {
         {
             let mut inner = self.lock();
@@ -158,9 +157,8 @@ impl MemoryDisk {
         self.crash();
     }
 
-    /// Makes the disk fail from now on: nothing that waits or is written later
-    /// becomes durable, and all their Dones get this error, those that wait at
-    /// the next sync. Reading goes on.
+    /// Makes the disk fail from now on. No pending or later write becomes durable. Their Dones get this
+    /// error, those of pending writes at the next sync. Reads continue to work.
     pub fn fail_with(&self, error: StoreError) {
         self.lock().failed = Some(error);
     }
@@ -182,16 +180,16 @@ impl MemoryDisk {
         }
     }
 
-    /// The state is whole between any two statements that could panic, so a
-    /// poisoned lock means nothing.
+    /// The state is consistent between any two statements that could panic, so a poisoned lock can be
+    /// ignored.
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Inner {
-    /// Takes the next write, makes it durable, and gives whom to tell; ends the
-    /// sync if there is none, or if the disk crashed since it began.
+    /// Takes the next write, makes it durable, and returns its Done. Ends the sync if there is none, or
+    /// if the disk has crashed since the sync began.
     fn settle_next(&mut self, crashes: u64) -> Option<(Done, Result<(), StoreError>)> {
         if self.crashes != crashes {
             return None;

@@ -1,8 +1,8 @@
-//! A disk on sled: the log and the values in one database, the last snapshot in
-//! a file beside it.
+//! A disk on sled: the log and the values are in one database, and the last snapshot in a file beside
+//! it.
 //!
-//! A write is applied at once by whoever makes it, and queued; one thread
-//! flushes whenever something waits, so that one flush serves many writes.
+//! A write is applied at once on the calling thread, and queued. Another thread flushes whenever writes
+//! wait, so that one flush serves many writes.
 //!
 //! ```text
 //! DIR/db/        sled's files
@@ -42,40 +42,39 @@ use worker::{Chore, Written};
 
 /// A disk on sled.
 ///
-/// After a flush that failed nothing is written any more, and every Done gets
-/// that error: what the failed flush should have written may be gone from the
-/// page cache, and only opening the store again tells. Dropping it waits until
-/// all that was written is on the disk and every Done was called.
+/// After a flush has failed, nothing is written any more, and every Done gets that error. The data of
+/// the failed flush may be gone from the page cache, and only opening the store again shows what was
+/// written. Dropping this waits until all writes are on the disk and every Done was called.
 #[derive(Debug)]
 pub struct SledDisk {
-    /// There until dropped.
+    /// `None` only while this is dropped.
     shared: Option<Arc<Shared>>,
     threads: Vec<(JoinHandle<()>, OnShared)>,
 }
 
-/// A database that is still locked is tried again so often, and then it is an error.
+/// Number of attempts to open a database that another process has locked, and the pause between them.
 const LOCKED_TRIES: u32 = 50;
 const LOCKED_NAP: Duration = Duration::from_millis(20);
 
-/// What a thread does, and what lets it end.
+/// The work of a thread, and the call that lets it end.
 type OnShared = fn(&Shared);
 
-/// What can be done about a node's damaged directory.
+/// Instructions to the operator for a damaged directory.
 const WHAT_TO_DO: &str = super::identity::START_ANEW;
 
-/// Bytes of pages that sled keeps in memory: what is read often is the end of the log.
+/// Bytes of pages that sled keeps in memory. Reads are mostly of the end of the log.
 const CACHE_BYTES: u64 = 64 << 20;
 
 impl SledDisk {
-    /// Opens the store in a directory, which is created if it is missing, and
-    /// reads all of it once to see that it is whole. Beside the directory is a file,
-    /// of the same name with `.watermark` behind it, that tells how much must be there.
+    /// Opens the store in a directory, and creates the directory if it is missing. Reads all of the
+    /// store once to check that it is complete. A file beside the directory, with the same name and the
+    /// suffix `.watermark`, tells how much must be there.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Io`] if the directory cannot be used, or somebody else uses
-    /// it; [`StoreError::Damaged`] if what is there is not what was written, or less
-    /// than somebody was told is on the disk, with what to do.
+    /// [`StoreError::Io`] if the directory cannot be used, or another process uses it.
+    /// [`StoreError::Damaged`] if the contents differ from what was written, or are less than what was
+    /// reported to be on the disk. The error tells how to proceed.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self, StoreError> {
         Self::open_with(dir.as_ref(), |db_file| {
             Box::new(move || db_file.sync_data())
@@ -108,7 +107,7 @@ impl SledDisk {
         check_bounds(&db_dir, &record, bounds)?;
         let watermark = match mark {
             Some(mark) => mark,
-            // It is made before the first record is.
+            // The watermark is created before the first record.
             None if record.flush > 0 => return Err(unmarked(&mark_path)),
             None => Watermark::create(&mark_path, Level::default())?,
         };
@@ -159,7 +158,7 @@ impl SledDisk {
         Ok(disk)
     }
 
-    /// Whether anything was ever written into it.
+    /// Returns true if anything was ever written into the store.
     pub(super) fn was_written(&self) -> bool {
         let book = self.shared().book();
         book.record.flush > 0 || book.record.bounds.is_some()
@@ -234,33 +233,34 @@ impl Drop for SledDisk {
         let Some(shared) = self.shared.take() else {
             return;
         };
-        // In order: the thread that flushes still gives chores to the other.
+        // In this order, because the flushing thread still queues work for the other one.
         for (thread, close) in self.threads.drain(..) {
             close(&shared);
-            // A Done may own the last reference to the store; its thread ends by itself.
+            // A Done may own the last reference to the store. Then its thread must not join itself.
             if thread.thread().id() != thread::current().id() {
                 drop(thread.join());
             }
         }
-        // After a failed flush sled panics when its last flush fails as well.
+        // After a failed flush, sled panics if its last flush fails as well.
         drop(catch_unwind(AssertUnwindSafe(|| drop(shared))));
     }
 }
 
-/// What a store in a directory cannot do without, once it is there: the directory, the
-/// database and the watermark. None of them is ever replaced by another file.
+/// Returns the parts that a store always has: the directory, the database and the watermark. None of
+/// them is ever replaced by another file.
 pub(super) fn parts(dir: &Path) -> [PathBuf; 3] {
     [dir.to_owned(), dir.join("db/db"), watermark_of(dir)]
 }
 
-/// Beside the directory: an old directory that is put back whole does not bring it along.
+/// Returns the path of the watermark. It is beside the directory, so that a restored old directory does
+/// not bring its watermark along.
 fn watermark_of(dir: &Path) -> PathBuf {
     let mut path = dir.components().as_path().as_os_str().to_owned();
     path.push(".watermark");
     path.into()
 }
 
-/// The log has at least what the record says of it: see [`Record`].
+/// Checks that the log has at least the entries that the record lists: see [`Record`].
 fn check_bounds(
     db_dir: &Path,
     record: &Record,
@@ -284,7 +284,7 @@ fn check_bounds(
     }
 }
 
-/// The store has less than the watermark says.
+/// Returns the error of a store that has less than its watermark tells.
 fn lost(db_dir: &Path, found: Level, told: Level) -> StoreError {
     let reason = format!(
         "it ends with write {} (entry {}), and write {} (entry {}) was on the disk: what came after was lost, \
@@ -303,8 +303,8 @@ fn unmarked(path: &Path) -> StoreError {
     }
 }
 
-/// A kill while sled writes its own snapshot leaves a part of it, which sled
-/// would take for damage. Everything it says is in the log as well.
+/// Removes a file that is left if the process is killed while sled writes its own snapshot. sled would
+/// take it for damage. Its contents are in sled's log too.
 fn remove_unfinished(db_dir: &Path) -> Result<(), StoreError> {
     let fail = |error: io::Error| path_error("tidying", db_dir, &error);
     for item in fs::read_dir(db_dir).map_err(fail)? {
@@ -325,13 +325,13 @@ fn open_db(db_dir: &Path) -> Result<sled::Db, StoreError> {
         .flush_every_ms(None);
     let mut left = LOCKED_TRIES;
     loop {
-        // Some damage makes sled panic rather than return.
+        // Some damage makes sled panic instead of returning an error.
         match catch_unwind(AssertUnwindSafe(|| config.open())) {
             Ok(Ok(db)) => return Ok(db),
-            // A process that was just being started had the lock's file open, too.
+            // A process that is just being started may have the lock file open too.
             Ok(Err(sled::Error::Io(error))) if is_locked(&error) && left > 0 => {
                 left -= 1;
-                // The lock cannot be waited for with a deadline.
+                // There is no wait for the lock with a deadline.
                 thread::park_timeout(LOCKED_NAP);
             }
             Ok(Err(error)) => return Err(open_error(db_dir, error)),
@@ -340,7 +340,7 @@ fn open_db(db_dir: &Path) -> Result<sled::Db, StoreError> {
     }
 }
 
-/// What sled says of a database that somebody has locked; it wraps the system's error.
+/// Returns true for sled's error of a locked database, which wraps that of the system.
 fn is_locked(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
         || error.to_string().contains("could not acquire lock")
@@ -360,8 +360,8 @@ fn damaged(db_dir: &Path, reason: &str) -> StoreError {
     }
 }
 
-/// Flushes what sled created and does not flush: its settings and the
-/// directories. Gives our own handle to sled's file.
+/// Flushes the files that sled creates without a flush: its settings and the directories. Returns a
+/// separate handle of sled's database file.
 fn make_durable(dir: &Path, db_dir: &Path) -> Result<File, StoreError> {
     let make = || {
         File::open(db_dir.join("conf"))?.sync_all()?;

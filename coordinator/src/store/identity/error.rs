@@ -1,13 +1,13 @@
-//! Why a data directory is refused.
+//! Errors of data directories.
 
 use super::START_ANEW;
 use std::path::PathBuf;
 
-/// Why a data directory cannot be used, with what to do about it.
+/// Reason for which a data directory cannot be used, with instructions for the operator.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataDirError {
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error(
         "the data directory {} cannot be used: {what}: {reason}. Give the user that runs aliquot \
          the right to read and write there, see that the disk is not full, or set another data \
@@ -17,12 +17,12 @@ pub enum DataDirError {
     Unusable {
         /// The directory.
         path: PathBuf,
-        /// What was tried.
+        /// The failed operation.
         what: String,
-        /// What the operating system said.
+        /// Error of the operating system.
         reason: String,
     },
-    /// Another process has it. Nothing was changed.
+    /// Another process uses it. Nothing was changed.
     #[error(
         "the data directory {} is in use by another process{}. Stop that one, or give this node \
          a data directory of its own",
@@ -32,10 +32,10 @@ pub enum DataDirError {
     InUse {
         /// The directory.
         path: PathBuf,
-        /// The number of the process, if it says so.
+        /// Id of the process, if it is known.
         pid: Option<u32>,
     },
-    /// It holds something, but no stamp. Nothing was changed.
+    /// The directory is not empty, but has no stamp. Nothing was changed.
     #[error(
         "the data directory {} is not empty ({found}) and has no identity.toml: it is not \
          aliquot's. Set a directory that is empty or missing; if it is aliquot's, the stamp is \
@@ -45,10 +45,10 @@ pub enum DataDirError {
     NotOurs {
         /// The directory.
         path: PathBuf,
-        /// One of the things in it.
+        /// Name of one of the files in it.
         found: String,
     },
-    /// It belongs to another cluster. Nothing was changed.
+    /// The directory belongs to another cluster. Nothing was changed.
     #[error(
         "the data directory {} belongs to the cluster {found:?}, and this node is of the cluster \
          {expected:?}. Correct cluster.id, or set another data directory",
@@ -59,10 +59,10 @@ pub enum DataDirError {
         path: PathBuf,
         /// The cluster that its stamp names.
         found: String,
-        /// The cluster that was asked for.
+        /// The configured cluster.
         expected: String,
     },
-    /// A newer version wrote it. Nothing was changed.
+    /// A newer version wrote the directory. Nothing was changed.
     #[error(
         "the data directory {} has format {found}, and this version of aliquot knows formats up \
          to {known}. Run the newer version; or {START_ANEW}",
@@ -73,10 +73,10 @@ pub enum DataDirError {
         path: PathBuf,
         /// The format that its stamp names.
         found: u32,
-        /// The newest format that is known.
+        /// The newest format that this version reads.
         known: u32,
     },
-    /// Its stamp is not what was written. Nothing was changed.
+    /// The stamp is damaged. Nothing was changed.
     #[error(
         "{} is damaged: {reason}; {START_ANEW}",
         path.join("identity.toml").display()
@@ -84,10 +84,10 @@ pub enum DataDirError {
     Damaged {
         /// The directory.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the damage.
         reason: String,
     },
-    /// It is a copy, or a backup that was put back. Nothing was changed.
+    /// The directory is a copy, or a restored backup. Nothing was changed.
     #[error(
         "the data directory {} was copied, or restored from a backup: {reason}. A node must never \
          come back with an older memory of what it promised; {START_ANEW}",
@@ -96,10 +96,10 @@ pub enum DataDirError {
     Copied {
         /// The directory.
         path: PathBuf,
-        /// What shows it.
+        /// The difference that shows this.
         reason: String,
     },
-    /// A part of it is gone. Nothing was changed.
+    /// A part of the directory is missing. Nothing was changed.
     #[error(
         "the data directory {} is incomplete: {} is missing, and with it what the node promised; \
          {START_ANEW}",
@@ -109,14 +109,14 @@ pub enum DataDirError {
     Incomplete {
         /// The directory.
         path: PathBuf,
-        /// What is missing.
+        /// Path of the missing part.
         missing: PathBuf,
     },
 }
 
 impl DataDirError {
-    /// Whether the node may start if it is only tried again: the reason is not in the
-    /// directory.
+    /// Returns true if the node may start when it is tried again, because the reason lies outside of
+    /// the directory.
     #[must_use]
     pub const fn may_pass(&self) -> bool {
         matches!(self, Self::Unusable { .. } | Self::InUse { .. })

@@ -1,4 +1,4 @@
-//! The stamp of a data directory, as it stands in `identity.toml`.
+//! The stamp of a data directory, stored in `identity.toml`.
 
 use crate::store::file::checksum;
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, fstat, stat, statx};
@@ -12,47 +12,47 @@ use std::str::FromStr;
 /// The format that this version writes, and the newest that it reads.
 pub(super) const FORMAT: u32 = 2;
 
-/// The format that knew nothing of the store.
+/// The format of stamps that do not describe the store.
 pub(super) const FORMAT_WITHOUT_STORE: u32 = 1;
 
-/// Whose a directory is, and where it was stamped.
+/// The owner of a directory, and the place where it was stamped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) format: u32,
     pub(super) cluster: String,
     pub(super) node: u64,
     pub(super) place: Place,
-    /// The parts of the store, once it is there.
+    /// The parts of the store, once it exists.
     pub(super) store: Option<[Spot; 3]>,
 }
 
-/// Where a directory and its stamp are: what a copy does not keep.
+/// Place of a directory and its stamp, which differs in a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     directory_inode: u64,
     file_inode: u64,
-    /// Nanoseconds since the Unix epoch; 0 where the file system does not say.
+    /// Nanoseconds since the Unix epoch, or 0 if the file system does not know.
     file_born_ns: i128,
 }
 
-/// Which file one is, as no copy of it is.
+/// Identity of a file, which differs in a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spot {
     inode: u64,
-    /// Nanoseconds since the Unix epoch; 0 where the file system does not say.
+    /// Nanoseconds since the Unix epoch, or 0 if the file system does not know.
     born_ns: i128,
 }
 
-/// Why a stamp cannot be taken.
+/// Reason for which a stamp cannot be read.
 #[derive(Debug)]
 pub(super) enum StampError {
-    /// It has this format.
+    /// It has this newer format.
     Newer(u32),
-    /// What is wrong with it.
+    /// It is damaged, as described.
     Damaged(String),
 }
 
-/// The text. Numbers of 64 bits are strings: TOML's go to 63 bits only.
+/// The file contents. 64-bit numbers are strings, because TOML integers have only 63 bits.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Text {
@@ -62,13 +62,13 @@ struct Text {
     directory_inode: String,
     file_inode: String,
     file_born_ns: String,
-    /// Inode and birth, with a space between.
+    /// Inode and creation time of each part, separated by a space.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     store: Vec<String>,
     checksum: String,
 }
 
-/// What every format has.
+/// The fields that every format has.
 #[derive(Deserialize)]
 struct AnyFormat {
     format: u32,
@@ -146,11 +146,11 @@ impl Text {
 }
 
 impl Place {
-    /// Where a directory and the file of its stamp are.
+    /// Returns the place of a directory and of the file of its stamp.
     ///
     /// # Errors
     ///
-    /// What the operating system said.
+    /// The error of the operating system.
     pub(super) fn of(dir: &Path, file: &File) -> io::Result<Self> {
         Ok(Self {
             directory_inode: stat(dir)?.st_ino,
@@ -159,7 +159,7 @@ impl Place {
         })
     }
 
-    /// What shows that `now` is another place than the one in the stamp.
+    /// Returns a description of how `now` differs from the place in the stamp, if it does.
     pub(super) fn moved_to(&self, now: &Self) -> Option<String> {
         let names = ["its directory", "its stamp"];
         let inodes = [
@@ -177,11 +177,11 @@ impl Place {
 }
 
 impl Spot {
-    /// Which file is at a path.
+    /// Returns the identity of the file at a path.
     ///
     /// # Errors
     ///
-    /// What the operating system said.
+    /// The error of the operating system.
     pub(super) fn of(path: &Path) -> io::Result<Self> {
         Ok(Self {
             inode: stat(path)?.st_ino,
@@ -224,11 +224,11 @@ fn spots(text: &[String]) -> Result<Option<[Spot; 3]>, StampError> {
     spots.map(Some)
 }
 
-/// Where the parts of a store are; the first one that is missing if one is.
+/// Returns the identities of the parts of a store, or the first part that is missing.
 ///
 /// # Errors
 ///
-/// What the operating system said.
+/// The error of the operating system.
 pub(super) fn look_at(
     [first, second, third]: &[PathBuf; 3],
 ) -> io::Result<Result<[Spot; 3], PathBuf>> {
@@ -254,7 +254,7 @@ fn born_ns(file: &File) -> io::Result<i128> {
 fn born(found: rustix::io::Result<Statx>) -> io::Result<i128> {
     let found = match found {
         Ok(found) => found,
-        // A system without this call: the inodes must do.
+        // Systems without this call: only the inodes are compared.
         Err(rustix::io::Errno::NOSYS) => return Ok(0),
         Err(error) => return Err(error.into()),
     };

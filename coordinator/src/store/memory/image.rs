@@ -1,25 +1,25 @@
-//! Everything a disk holds, as one value, and what writes make of it.
+//! The contents of a disk as one value, and the effect of writes on it.
 
 use crate::store::{LogItem, SnapshotItem, StoreError};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What a memory disk holds, or held at a crash.
+/// Contents of a memory disk, now or at a crash.
 ///
-/// Its contents are shared, not copied: a clone costs a step per entry.
+/// The bytes are shared, not copied: a clone costs one step per entry.
 ///
 /// Invariants: the log has no gaps, and none of it is below `floor`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryImage {
-    /// The least index an entry may have: one above what was purged.
+    /// Smallest index that an entry may have: one above what was purged.
     floor: u64,
     log: BTreeMap<u64, Bytes>,
     values: BTreeMap<&'static str, Bytes>,
     snapshot: Option<SnapshotItem>,
 }
 
-/// A write, as it waits to become durable.
+/// A write that is not durable yet.
 #[derive(Clone, Debug)]
 pub(super) enum Write {
     Append(Vec<LogItem>),
@@ -63,7 +63,7 @@ impl MemoryImage {
         self.snapshot.clone()
     }
 
-    /// Whether a write may be made.
+    /// Checks that a write may be made.
     pub(super) fn check(&self, write: &Write) -> Result<(), StoreError> {
         match write {
             Write::Append(items) => crate::store::check_append(self.floor, self.bounds(), items),
@@ -74,7 +74,7 @@ impl MemoryImage {
         }
     }
 
-    /// Makes a write that [`Self::check`] let through.
+    /// Makes a write that [`Self::check`] accepted.
     pub(super) fn apply(&mut self, write: Write) {
         match write {
             Write::Append(items) => {

@@ -1,8 +1,8 @@
-//! How entries lie in sled: in pieces, under big-endian keys.
+//! Layout of entries in sled: in pieces, under big-endian keys.
 //!
-//! A page of sled holds up to 16 items and a few more before it splits. A page
-//! above an eighth of a megabyte would go to a file of its own, which sled does
-//! not flush; so no item may be large, and an entry is cut into pieces.
+//! A page of sled holds up to 16 items, and a few more before it splits. sled writes a page above an
+//! eighth of a megabyte to a file of its own, which it does not flush. No item may be large, so an
+//! entry is cut into pieces.
 //!
 //! ```text
 //! key   = index (8 bytes, big-endian) ++ piece (4 bytes, big-endian, from 0)
@@ -14,11 +14,11 @@ use bytes::{BufMut, Bytes, BytesMut};
 use sled::IVec;
 use std::iter::once;
 
-/// Bytes of an entry in one piece. 17 such pieces are far below the eighth of a
-/// megabyte above which sled writes a page elsewhere.
+/// Number of bytes of an entry in one piece. 17 such pieces are far below the eighth of a megabyte
+/// above which sled writes a page to another file.
 const PIECE_BYTES: usize = 4096;
 
-/// The key of the first piece of an entry; every piece of an earlier entry is below.
+/// Returns the key of the first piece of an entry. It is greater than all keys of earlier entries.
 pub(super) fn log_key(index: u64) -> [u8; 12] {
     piece_key(index, 0)
 }
@@ -31,11 +31,11 @@ fn piece_key(index: u64, piece: u32) -> [u8; 12] {
     key
 }
 
-/// The index and the piece that a key names.
+/// Returns the index and the piece number of a key.
 ///
 /// # Errors
 ///
-/// [`StoreError::Damaged`] if it is no key of the log.
+/// [`StoreError::Damaged`] if it is not a key of the log.
 pub(super) fn parse_key(key: &[u8]) -> Result<(u64, u32), StoreError> {
     let parts = key.split_first_chunk::<8>().and_then(|(index, piece)| {
         let piece = <[u8; 4]>::try_from(piece).ok()?;
@@ -44,11 +44,11 @@ pub(super) fn parse_key(key: &[u8]) -> Result<(u64, u32), StoreError> {
     parts.ok_or_else(|| damaged(&format!("it has a key of {} bytes", key.len())))
 }
 
-/// The pieces of an entry, under their keys.
+/// Returns the pieces of an entry with their keys.
 ///
 /// # Errors
 ///
-/// [`StoreError::Refused`] if it is longer than the length says, 4 GiB.
+/// [`StoreError::Refused`] if the entry is longer than the length field allows, 4 GiB.
 pub(super) fn pieces(item: &LogItem) -> Result<Vec<([u8; 12], IVec)>, StoreError> {
     let length = u32::try_from(item.bytes.len()).map_err(|_| StoreError::Refused {
         what: format!("appending entry {}", item.index),
@@ -66,22 +66,22 @@ pub(super) fn pieces(item: &LogItem) -> Result<Vec<([u8; 12], IVec)>, StoreError
         .collect())
 }
 
-/// Puts entries together from their pieces, which come in the order of the keys.
+/// Assembles entries from their pieces, which come in the order of their keys.
 #[derive(Debug, Default)]
 pub(super) struct Assembly {
     index: u64,
-    /// How many bytes the entry has that is being put together; 0 between entries.
+    /// Length of the entry that is being assembled. Only meaningful within an entry.
     length: usize,
     pieces: u32,
     bytes: BytesMut,
 }
 
 impl Assembly {
-    /// Takes the next piece; gives the entry that it completes.
+    /// Takes the next piece. Returns the entry that it completes, if any.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Damaged`] if the piece is not the one that must follow.
+    /// [`StoreError::Damaged`] if it is not the piece that must follow.
     pub(super) fn take(&mut self, key: &[u8], value: &IVec) -> Result<Option<LogItem>, StoreError> {
         let (index, piece) = parse_key(key)?;
         if piece != self.pieces || (piece > 0 && index != self.index) {
@@ -110,7 +110,7 @@ impl Assembly {
         Ok(Some(LogItem { index, bytes }))
     }
 
-    /// Whether no entry has begun that was not completed.
+    /// Returns true if no entry is incomplete.
     pub(super) fn is_between(&self) -> bool {
         self.pieces == 0
     }
@@ -120,7 +120,7 @@ fn no_length(index: u64) -> StoreError {
     damaged(&format!("entry {index} does not say its length"))
 }
 
-/// What is wrong with the log, and what to do about it.
+/// Returns the error of a damaged log, with instructions for the operator.
 pub(super) fn damaged(reason: &str) -> StoreError {
     StoreError::Damaged {
         what: "the log".to_owned(),

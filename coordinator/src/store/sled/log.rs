@@ -1,5 +1,4 @@
-//! The entries in their tree. What the log begins and ends with is kept by the
-//! caller, under its lock.
+//! The entries in their sled tree. The caller keeps the first and the last index, under its lock.
 
 use super::io_error;
 use super::layout::{Assembly, damaged, log_key, parse_key, pieces};
@@ -7,7 +6,7 @@ use crate::store::{LogItem, StoreError};
 use sled::{Batch, Tree};
 use std::ops::Range;
 
-/// The tree of the entries.
+/// The sled tree of the entries.
 #[derive(Debug)]
 pub(super) struct Log {
     tree: Tree,
@@ -18,11 +17,11 @@ impl Log {
         Self { tree }
     }
 
-    /// Reads the whole log from `floor` on, and gives its first and last index.
+    /// Reads the whole log from `floor` on, and returns its first and last index.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Damaged`] if it has a hole or an unfinished entry.
+    /// [`StoreError::Damaged`] if it has a hole or an incomplete entry.
     pub(super) fn check(&self, floor: u64) -> Result<Option<(u64, u64)>, StoreError> {
         let mut bounds: Option<(u64, u64)> = None;
         self.walk(log_key(floor), |item| {
@@ -40,7 +39,7 @@ impl Log {
         Ok(bounds)
     }
 
-    /// The entries of a range, as [`crate::store::Disk::entries`] says.
+    /// Returns the entries of a range: see [`crate::store::Disk::entries`].
     pub(super) fn entries(
         &self,
         range: Range<u64>,
@@ -67,8 +66,8 @@ impl Log {
         Ok(items)
     }
 
-    /// Adds entries, all or none. What is a single piece is no batch, which sled
-    /// writes in two turns.
+    /// Appends entries, all or none. A single piece is inserted without a batch, because sled writes a
+    /// batch in two steps.
     pub(super) fn append(&self, items: &[LogItem]) -> Result<(), StoreError> {
         let mut all = Vec::with_capacity(items.len());
         for item in items {
@@ -94,8 +93,8 @@ impl Log {
         self.apply(batch)
     }
 
-    /// Removes some of the pieces below `floor`. Nobody sees them any more, so
-    /// they may go one by one and at leisure.
+    /// Removes some of the pieces below `floor`. They are not read any more, so that they can be
+    /// removed one by one at any time.
     pub(super) fn sweep(&self, floor: u64) -> Result<Swept, StoreError> {
         let mut batch = Batch::default();
         let mut removed = 0usize;
@@ -119,7 +118,7 @@ impl Log {
             .map_err(|error| write_error(&error))
     }
 
-    /// Shows entries in order, from a key on, until told to stop.
+    /// Passes entries in order, from a key on, to `show` until it returns [`Walk::Stop`].
     fn walk(
         &self,
         from: [u8; 12],
@@ -147,22 +146,22 @@ fn write_error(error: &sled::Error) -> StoreError {
     io_error("writing the log", error)
 }
 
-/// Pieces that one turn of sweeping removes. A turn holds up whoever writes, for
-/// about a tenth of a millisecond.
+/// Number of pieces that one step of sweeping removes. A step delays writers for about a tenth of a
+/// millisecond.
 const SWEEP_PIECES: usize = 64;
 
-/// Whether to show more entries.
+/// Whether more entries are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Walk {
     On,
     Stop,
 }
 
-/// How much a turn of sweeping removed.
+/// Result of one step of sweeping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Swept {
-    /// All there was.
+    /// Everything was removed.
     All,
-    /// Some; there may be more.
+    /// Some pieces were removed, and there may be more.
     Some,
 }

@@ -1,4 +1,4 @@
-//! A queue that one thread empties at a stroke.
+//! A queue whose items one thread takes all at once.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -34,8 +34,7 @@ impl<T> Queue<T> {
         self.ready.notify_one();
     }
 
-    /// Takes all there is, and waits until there is something. `None` when the
-    /// queue is closed and empty.
+    /// Takes all items, and waits until there is one. Returns `None` if the queue is closed and empty.
     pub(super) fn take(&self) -> Option<Vec<T>> {
         let inner = self
             .ready
@@ -46,7 +45,7 @@ impl<T> Queue<T> {
         Self::take_from(inner)
     }
 
-    /// The same, but waits no longer than that, and then takes nothing.
+    /// Does the same, but returns no items after `limit`.
     pub(super) fn take_within(&self, limit: Duration) -> Option<Vec<T>> {
         let (inner, _) = self
             .ready
@@ -57,7 +56,7 @@ impl<T> Queue<T> {
         Self::take_from(inner)
     }
 
-    /// Takes all there is, perhaps nothing. `None` when the queue is closed and empty.
+    /// Takes all items without waiting, perhaps none. Returns `None` if the queue is closed and empty.
     pub(super) fn take_now(&self) -> Option<Vec<T>> {
         Self::take_from(self.lock())
     }
@@ -67,13 +66,13 @@ impl<T> Queue<T> {
         (!items.is_empty() || !inner.is_closed).then_some(items)
     }
 
-    /// Lets the other side end once it has taken everything.
+    /// Closes the queue. The other side ends once it has taken all items.
     pub(super) fn close(&self) {
         self.lock().is_closed = true;
         self.ready.notify_one();
     }
 
-    /// Nothing that can panic runs under the lock.
+    /// No code that can panic runs under the lock.
     fn lock(&self) -> MutexGuard<'_, Inner<T>> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }

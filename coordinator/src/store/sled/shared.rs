@@ -1,7 +1,7 @@
-//! What the callers and the two threads of a store on sled share.
+//! State shared by the callers and the two threads of a store on sled.
 //!
-//! Locks: the book, then the file of the snapshot or a queue. Whoever holds one
-//! of the latter takes no other.
+//! Order of locks: first the book, then the file of the snapshot or a queue. A thread that holds one of
+//! the latter takes no other lock.
 
 use super::io_error;
 use super::log::{Log, Swept};
@@ -16,7 +16,7 @@ use std::fmt;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Brings what is in the page cache to the medium.
+/// Flushes the page cache to the medium.
 pub(super) type Sync = Box<dyn Fn() -> io::Result<()> + Send + std::marker::Sync>;
 
 pub(super) struct Shared {
@@ -31,25 +31,25 @@ pub(super) struct Shared {
     pub(super) chores: Queue<Chore>,
 }
 
-/// What is known without reading. Writes are made under its lock, so that their
-/// Dones are queued in the order in which they were made.
+/// State that is known without reading. Writes are made under its lock, so that their Dones are queued
+/// in the order of the writes.
 #[derive(Debug, Default)]
 pub(super) struct Book {
-    /// What is known of the log, and the named values.
+    /// State of the log, and the named values.
     pub(super) record: Record,
-    /// Whether something of this was not written yet.
+    /// True if a part of it has not been written yet.
     pub(super) is_stale: bool,
     /// The last snapshot and its number, until it is in its file.
     pub(super) pending: Option<(u64, SnapshotItem)>,
-    /// How many snapshots were put since the store was opened.
+    /// Number of snapshots that were put since the store was opened.
     pub(super) snapshots: u64,
-    /// Why nothing can be written any more. A flush that failed may have dropped
-    /// what it should have written, and a second one would succeed without it.
+    /// Reason for which nothing can be written any more. A failed flush may have dropped data, and a
+    /// second flush would succeed without that data.
     pub(super) failed: Option<StoreError>,
 }
 
 impl Shared {
-    /// Makes a write, and queues whom to tell after the next flush.
+    /// Makes a write, and queues its Done for the next flush.
     pub(super) fn write(
         &self,
         done: Done,
@@ -66,7 +66,7 @@ impl Shared {
         self.jobs.push(Job { outcome, done });
     }
 
-    /// Makes a write that nobody waits for: the next flush takes it along.
+    /// Sets a value without a write of its own. The next flush writes it.
     pub(super) fn hint(&self, name: &'static str, value: Bytes) {
         let mut book = self.book();
         if book.failed.is_none() && check_value(name, &value).is_ok() {
@@ -94,14 +94,14 @@ impl Shared {
             let last = from.checked_sub(1).filter(|last| *last >= first);
             let mut record = book.record.clone();
             record.bounds = last.map(|last| (first, last));
-            // First: a crash in between must not leave a record of what is gone.
+            // The record is written first: after a crash it must not list entries that are gone.
             self.write_record(book, record)?;
             self.log.truncate(from.max(first))?;
         }
         Ok(Written::Applied)
     }
 
-    /// Purging is a matter of the floor; what is below it is swept later.
+    /// Purges entries by raising the floor. The entries below it are removed later.
     pub(super) fn purge(
         &self,
         book: &mut Book,
@@ -110,7 +110,7 @@ impl Shared {
     ) -> Result<Written, StoreError> {
         check_value(name, &value)?;
         if let Some((number, snapshot)) = &book.pending {
-            // What is purged may live on in this snapshot alone.
+            // The purged entries may survive only in this snapshot.
             self.flush_now()?;
             self.snapshots.write(*number, snapshot)?;
             book.pending = None;
@@ -140,7 +140,7 @@ impl Shared {
         Ok(Written::Applied)
     }
 
-    /// Writes what is known now, under the next number.
+    /// Writes the record under the next number.
     fn write_record(&self, book: &mut Book, mut record: Record) -> Result<(), StoreError> {
         record.flush = record.flush.saturating_add(1);
         self.values.write(&record)?;
@@ -149,8 +149,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Brings all that was written to the medium, and tells the watermark; after a
-    /// failure, never again.
+    /// Flushes all writes to the medium and raises the watermark. After a failure it never flushes
+    /// again.
     pub(super) fn flush(&self) -> Result<(), StoreError> {
         let level = {
             let mut book = self.book();
@@ -173,17 +173,17 @@ impl Shared {
         Ok(())
     }
 
-    /// Flushes what nobody waits for: the last hints.
+    /// Flushes the last hints, for which no caller waits.
     pub(super) fn flush_rest(&self) {
         if self.book().is_stale {
-            // Nobody is left to tell if that fails.
+            // No caller is left to be told of an error.
             drop(self.flush());
         }
     }
 
-    /// Brings the watermark to the medium.
+    /// Flushes the watermark to the medium.
     pub(super) fn sync_watermark(&self) {
-        // Who writes next is told.
+        // The next write returns the error.
         drop(self.poison_on_error(self.watermark.sync()));
     }
 
@@ -191,12 +191,12 @@ impl Shared {
         self.db
             .flush()
             .map_err(|error| io_error("flushing the store", &error))?;
-        // On Linux sled only waits for the page cache to be written out, not for
-        // the disk's own cache.
+        // On Linux, sled waits only until the page cache is written out, and does not flush the disk's
+        // own cache.
         (self.sync)().map_err(|error| io_error("flushing the store", &error))
     }
 
-    /// Writes a snapshot to its file, unless that was done.
+    /// Writes a snapshot to its file, unless this was done already.
     pub(super) fn write_snapshot(
         &self,
         number: u64,
@@ -217,7 +217,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Removes some of what was purged.
+    /// Removes some of the purged entries.
     pub(super) fn sweep(&self) -> Swept {
         let floor = {
             let book = self.book();
@@ -237,15 +237,14 @@ impl Shared {
         result
     }
 
-    /// Nothing of ours panics under the lock; what sled may do there leaves the
-    /// book as it was before the write.
+    /// No code here panics under the lock. If sled does, the book is as it was before the write.
     pub(super) fn book(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Book {
-    /// Ends all writing, unless nothing was changed. The first reason stays.
+    /// Ends all writing, unless nothing was changed. The first reason is kept.
     fn fail(&mut self, error: &StoreError) {
         if !matches!(error, StoreError::Refused { .. }) && self.failed.is_none() {
             self.failed = Some(error.clone());

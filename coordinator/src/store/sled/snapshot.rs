@@ -12,27 +12,27 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// What such a file begins with; its last character is the version of the format.
+/// Start of the file. Its last character is the version of the format.
 const MAGIC: &[u8; 8] = b"ALQSNAP1";
 
-/// Bytes before meta.
+/// Bytes before the metadata.
 const HEADER_BYTES: usize = 24;
 
 /// The file of the last snapshot.
 #[derive(Debug)]
 pub(super) struct SnapshotFile {
     path: PathBuf,
-    /// The number of the last snapshot that was written since the store was
-    /// opened, counted from 1. Held while one is written.
+    /// Number of the last snapshot that was written since the store was opened, counted from 1. Locked
+    /// while a snapshot is written.
     written: Mutex<u64>,
 }
 
 impl SnapshotFile {
-    /// Takes the file, which may be missing, and checks what it says.
+    /// Opens the file, which may be missing, and checks its contents.
     ///
     /// # Errors
     ///
-    /// As [`Self::read`].
+    /// The same as for [`Self::read`].
     pub(super) fn open(path: PathBuf) -> Result<Self, StoreError> {
         file::remove_if_there(&path.with_extension("tmp"))
             .map_err(|error| failed("tidying beside the snapshot", &path, &error))?;
@@ -44,11 +44,11 @@ impl SnapshotFile {
         Ok(snapshots)
     }
 
-    /// Writes a snapshot, unless it or a later one is there already.
+    /// Writes a snapshot, unless it or a later one was written already.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Io`]: the file is the old one or the new one.
+    /// [`StoreError::Io`]. The file is then either the old or the new one.
     pub(super) fn write(&self, number: u64, snapshot: &SnapshotItem) -> Result<(), StoreError> {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if *written >= number {
@@ -65,11 +65,11 @@ impl SnapshotFile {
         Ok(())
     }
 
-    /// What the file says; `None` if there is none.
+    /// Returns the snapshot, or `None` if there is no file.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Io`]; [`StoreError::Damaged`] if it is not what was written.
+    /// [`StoreError::Io`], or [`StoreError::Damaged`] if the contents differ from what was written.
     pub(super) fn read(&self) -> Result<Option<SnapshotItem>, StoreError> {
         let bytes = file::read(&self.path)
             .map_err(|error| failed("reading the snapshot", &self.path, &error))?;

@@ -17,7 +17,7 @@ fn done() -> (Done, Receiver<DoneResult>) {
     (done, wait)
 }
 
-/// Makes a write and waits for it.
+/// Makes a write and waits for its Done.
 fn wait(write: impl FnOnce(Done)) -> DoneResult {
     let (done, told) = done();
     write(done);
@@ -47,7 +47,7 @@ fn after_one_failed_flush_no_write_succeeds_though_the_next_flush_would() {
         data: Bytes::new(),
     };
     wait(|done| disk.put_snapshot(snapshot, done)).unwrap_err();
-    // Reading goes on, and what was done is there.
+    // Reads still work, and completed writes are there.
     assert_eq!(disk.entries(1..2, 0).unwrap(), [item(1)]);
     drop(disk);
     let disk = SledDisk::open(dir.path().join("store")).unwrap();
@@ -72,7 +72,7 @@ fn one_flush_serves_all_writes_that_wait() {
     let (first, first_told) = done();
     disk.append(vec![item(1)], first);
     flushing.recv().unwrap();
-    // The first flush runs; these wait for the second.
+    // The first flush is running. These writes wait for the second one.
     let told: Vec<_> = (2..100)
         .map(|index| {
             let (done, told) = done();
@@ -99,7 +99,7 @@ fn what_is_purged_is_swept_away_and_also_after_a_restart() {
     let disk = open();
     wait(|done| disk.append((1..=3000).map(item).collect(), done)).unwrap();
     wait(|done| disk.purge(2990, ("purged", Bytes::new()), done)).unwrap();
-    // Most likely in the middle of it.
+    // Most likely, this closes the store in the middle of the sweep.
     drop(disk);
     let disk = open();
     let shared = Arc::clone(disk.shared.as_ref().unwrap());
@@ -145,8 +145,8 @@ fn a_done_may_write_and_may_own_the_store() {
     wait.recv().unwrap().unwrap();
 }
 
-/// The lock goes with the last process that has the file open, and one that is being
-/// started has, for a moment, all files of the one that starts it.
+/// The lock is released with the last process that has the file open. A process that is being started
+/// briefly has all open files of its parent.
 #[test]
 fn a_database_whose_lock_is_let_go_soon_is_opened() {
     let dir = tempfile::tempdir().unwrap();
@@ -191,7 +191,7 @@ fn a_store_of_an_earlier_version_is_taken_as_it_is_and_from_then_on_kept_as_now(
     assert!(error.to_string().contains("(entry 5)"), "{error}");
 }
 
-/// A kill between the record and what it announces leaves more than the record says.
+/// After a kill between the record and the truncation, the log has more entries than the record lists.
 #[test]
 fn a_record_that_went_before_its_truncation_is_no_damage() {
     let parent = tempfile::tempdir().unwrap();

@@ -1,15 +1,15 @@
-//! What is known of the log, and the named values: all of it under one key.
+//! State of the log, and the named values, as one record under one key.
 //!
-//! One item is there whole or not at all, and as a whole it is older or newer than
-//! another; of several, one could be the last and another an old one.
+//! A single item is written completely or not at all, and is older or newer than another as a whole. Of
+//! several items, one could be the latest and another an old one.
 //!
 //! ```text
 //! format (1) ++ number of the flush (8) ++ floor (8) ++ has entries (1) ++ first (8) ++ last (8)
 //!            ++ for each value: bytes of the name (2) ++ name ++ bytes of the value (2) ++ value
 //! ```
 //!
-//! Numbers are big-endian. Earlier versions had a key for the floor and one for each
-//! value; these are read, and replaced by this when the store is opened.
+//! Numbers are big-endian. Earlier versions had one key for the floor and one for each value. Those are
+//! read, and replaced by the record when the store is opened.
 
 use super::watermark::Level;
 use super::{WHAT_TO_DO, io_error};
@@ -18,50 +18,49 @@ use bytes::{Buf, BufMut, Bytes, TryGetError};
 use sled::{Batch, IVec, Tree};
 use std::collections::BTreeMap;
 
-/// The key.
+/// Key of the record.
 const RECORD: &[u8] = b"record";
 
 /// The format that this version writes.
 const FORMAT: u8 = 1;
 
-/// Under which key earlier versions kept the floor: eight bytes, big-endian.
+/// Key under which earlier versions stored the floor: eight bytes, big-endian.
 const OLD_FLOOR: &[u8] = b"floor";
 
-/// What the key of a named value began with in earlier versions.
+/// Prefix of the keys of named values in earlier versions.
 const OLD_VALUE: &[u8] = b"value:";
 
-/// What is known of the log, and the named values.
+/// State of the log, and the named values.
 ///
-/// It is written before what it says of the log becomes less, and after it
-/// becomes more: so whatever a crash leaves, the log has at least the entries that the
-/// record left with it speaks of.
+/// The record is written before the log shrinks, and after it grows. Whatever a crash leaves, the log
+/// therefore has at least the entries that the record lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Record {
-    /// How often a record was written.
+    /// Number of times that a record was written.
     pub(super) flush: u64,
-    /// The least index an entry may have: one above what was purged.
+    /// Smallest index that an entry may have: one above what was purged.
     pub(super) floor: u64,
-    /// The first and the last entry.
+    /// The first and the last index.
     pub(super) bounds: Option<(u64, u64)>,
     pub(super) values: BTreeMap<String, Bytes>,
 }
 
-/// What a store was found with.
+/// Contents of a store when it is opened.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) record: Record,
-    /// The keys that an earlier version wrote, if that was the last one to write.
+    /// Keys of an earlier version, if that version was the last to write.
     pub(super) old: Vec<IVec>,
 }
 
-/// The tree of the record.
+/// The sled tree of the record.
 #[derive(Debug)]
 pub(super) struct Values {
     tree: Tree,
 }
 
 impl Record {
-    /// How much the store holds.
+    /// Returns how much the store holds.
     pub(super) fn level(&self) -> Level {
         Level {
             flush: self.flush,
@@ -134,11 +133,11 @@ impl Values {
         Self { tree }
     }
 
-    /// The record; an empty one if there is none.
+    /// Returns the record, or an empty one if there is none.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Io`]; [`StoreError::Damaged`] if something is none of ours.
+    /// [`StoreError::Io`], or [`StoreError::Damaged`] if there is unknown data.
     pub(super) fn read(&self) -> Result<Found, StoreError> {
         let (mut record, mut old) = (None, Vec::new());
         let mut before = Record::default();
@@ -180,7 +179,7 @@ impl Values {
         inserted.map(drop).map_err(|error| write_error(&error))
     }
 
-    /// Writes a record in the place of what an earlier version wrote, both or none.
+    /// Replaces the data of an earlier version by a record, both or neither.
     ///
     /// # Errors
     ///

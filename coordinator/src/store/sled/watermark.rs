@@ -1,13 +1,13 @@
-//! How much was on the disk, told beside the store.
+//! Record beside the store of how much was on the disk.
 //!
-//! Sled ends its log at the first page that it cannot read, without a word: what
-//! is left looks like a store that is older, or empty. So each flush has a number,
-//! which is in the store before it, and here after it. A store that holds less than
-//! stands here has lost what somebody was told is on the disk.
+//! sled ends its log at the first page that it cannot read, without an error. The rest looks like an
+//! older or empty store. Each flush therefore has a number, which is written into the store before the
+//! flush, and here after it. A store with a lower number has lost data that was reported to be on the
+//! disk.
 //!
-//! What is said here reaches the page cache with every flush, and so outlives the
-//! process; it reaches the medium within a second, so that a machine that loses its
-//! power may say less than it should, and never more.
+//! The watermark reaches the page cache with every flush, and so survives the end of the process. It
+//! reaches the medium within a second. After a loss of power it may therefore be lower than it should,
+//! but never higher.
 //!
 //! ```text
 //! two places, 512 bytes apart, written in turns; of two that are whole the higher one counts
@@ -25,20 +25,20 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What each place begins with; its last character is the version of the format.
+/// Start of each place. Its last character is the version of the format.
 const MAGIC: &[u8; 8] = b"ALQMARK1";
 
 const PLACE_BYTES: usize = 32;
 
-/// No sector of a disk holds two places, so that one is whole whatever becomes of the other.
+/// Offsets of the places. No disk sector holds both, so that at least one of them is intact.
 const PLACES: [u64; 2] = [0, 512];
 
-/// How much a store holds.
+/// Amount of data in a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Level {
-    /// The number of its last flush; it only grows.
+    /// Number of the last flush, which only grows.
     pub(super) flush: u64,
-    /// Its last entry; 0 if it has none. For messages: it may go back.
+    /// Index of the last entry, or 0. Used only in messages, and may go back.
     pub(super) last: u64,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Watermark {
     is_synced: AtomicBool,
 }
 
-/// What stands in the file, and where the next level belongs.
+/// Contents of the file, and the place for the next level.
 #[derive(Clone, Copy, Debug)]
 struct Told {
     level: Level,
@@ -59,11 +59,11 @@ struct Told {
 }
 
 impl Watermark {
-    /// Takes the file; `None` if there is none.
+    /// Opens the file. Returns `None` if it does not exist.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Io`]; [`StoreError::Damaged`] if nothing in it is what was written.
+    /// [`StoreError::Io`], or [`StoreError::Damaged`] if neither place is intact.
     pub(super) fn open(path: &Path) -> Result<Option<Self>, StoreError> {
         let opened = match File::options().read(true).write(true).open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -77,11 +77,11 @@ impl Watermark {
         Ok(Some(Self::of(path, file, told)))
     }
 
-    /// Makes the file, for a store that holds so much.
+    /// Creates the file, for a store at this level.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Io`]; then there is none.
+    /// [`StoreError::Io`]. Then the file does not exist.
     pub(super) fn create(path: &Path, level: Level) -> Result<Self, StoreError> {
         let make = || {
             let [first, second] = [encode(level), encode(Level::default())];
@@ -103,7 +103,7 @@ impl Watermark {
         }
     }
 
-    /// The level that was told last.
+    /// Returns the level that was written last.
     pub(super) fn level(&self) -> Level {
         self.told
             .lock()
@@ -111,8 +111,8 @@ impl Watermark {
             .level
     }
 
-    /// Tells a level that was reached: all of it must be on the medium. Says whether
-    /// it is the first since [`Self::sync`].
+    /// Writes a level that was reached: all of it must be on the medium. Returns true if it is the
+    /// first since [`Self::sync`].
     ///
     /// # Errors
     ///
@@ -131,7 +131,7 @@ impl Watermark {
         Ok(self.is_synced.swap(false, Ordering::AcqRel))
     }
 
-    /// Brings what was told to the medium.
+    /// Flushes the written level to the medium.
     ///
     /// # Errors
     ///
@@ -172,13 +172,13 @@ fn decode(place: &[u8; PLACE_BYTES]) -> Option<Level> {
     (encode(level) == *place).then_some(level)
 }
 
-/// The higher one of the places that are whole.
+/// Returns the higher level of the intact places.
 fn read(file: &File) -> io::Result<Option<Told>> {
     let mut highest: Option<Told> = None;
     for at in PLACES {
         let mut place = [0; PLACE_BYTES];
         match file.read_exact_at(&mut place, at) {
-            // What is too short has no such place.
+            // A file that is too short lacks this place.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => continue,
             read => read?,
         }

@@ -1,5 +1,4 @@
-//! The two threads of a store on sled: one flushes and tells, the other does
-//! what may take long.
+//! The two threads of a store on sled: one flushes and calls Dones, the other does long work.
 
 use super::log::Swept;
 use super::shared::Shared;
@@ -7,10 +6,10 @@ use crate::store::{Done, SnapshotItem, StoreError};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-/// How long what the watermark says may be in memory alone.
+/// Maximum time for which the watermark may be only in memory.
 const SYNC_WITHIN: Duration = Duration::from_secs(1);
 
-/// A write that was made and waits for its flush, or that was not made.
+/// A write that was applied and waits for its flush, or that failed.
 pub(super) struct Job {
     pub(super) outcome: Result<Written, StoreError>,
     pub(super) done: Done,
@@ -21,21 +20,21 @@ pub(super) struct Job {
 pub(super) enum Written {
     /// A flush.
     Applied,
-    /// A flush of what came before it, then its file. Its number says which
-    /// snapshot is the later one.
+    /// A flush of the writes before it, and then its file. The number tells which of two snapshots is
+    /// the later one.
     Snapshot(u64, SnapshotItem),
 }
 
-/// What may take long and holds nobody up.
+/// Long work that must not delay writes.
 pub(super) enum Chore {
     Snapshot(u64, SnapshotItem, Done),
     Sweep,
-    /// The watermark was told something that is not on the medium.
+    /// The watermark was raised and is not on the medium yet.
     Sync,
 }
 
-/// Flushes whenever something waits: one flush serves all that waits by then.
-/// Ends when the queue is closed and everybody was told.
+/// Flushes whenever writes wait: one flush serves all that are queued by then. Ends when the queue is
+/// closed and all Dones were called.
 pub(super) fn flush_all(shared: &Shared) {
     while let Some(jobs) = shared.jobs.take() {
         let flushed = shared.flush();
@@ -53,9 +52,9 @@ pub(super) fn flush_all(shared: &Shared) {
     shared.flush_rest();
 }
 
-/// Writes snapshots, brings the watermark to the medium, and between them sweeps away what was purged.
-/// Ends when the queue is closed, the snapshots are written and the watermark is on
-/// the medium; what is not swept is swept after the next start.
+/// Writes snapshots, flushes the watermark, and in between removes purged entries. Ends when the queue
+/// is closed, the snapshots are written and the watermark is on the medium. Purged entries that are
+/// left are removed after the next start.
 pub(super) fn do_chores(shared: &Shared) {
     let (mut to_sweep, mut to_sync) = (Swept::All, false);
     loop {
@@ -64,7 +63,7 @@ pub(super) fn do_chores(shared: &Shared) {
             (Swept::All, true) => shared.chores.take_within(SYNC_WITHIN),
             (Swept::All, false) => shared.chores.take(),
         };
-        // After a second, or since it is awake anyway.
+        // Flushed after a second, or earlier if the thread is awake anyway.
         if to_sync && to_sweep == Swept::All {
             shared.sync_watermark();
             to_sync = false;
@@ -86,8 +85,7 @@ pub(super) fn do_chores(shared: &Shared) {
     shared.sync_watermark();
 }
 
-/// A Done that panics is its owner's fault and must not silence all others: the
-/// panic was reported by its hook, and the next is told.
+/// Calls a Done. If it panics, which the panic hook reports, the others must still be called.
 fn tell(done: Done, result: Result<(), StoreError>) {
     drop(catch_unwind(AssertUnwindSafe(|| done(result))));
 }
