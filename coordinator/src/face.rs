@@ -1,20 +1,20 @@
-//! What a node shows to the outside: the services of its ports, who may call
-//! them, and metrics.
+//! The API of a node: the services of its ports, access control, and metrics. A *face* is one of these
+//! services.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`auth`] | who calls, and what that role may do |
+//! | [`auth`] | roles of callers, and what each role may do |
 //! | [`tls`] | certificates |
-//! | [`backend`] | what the faces ask of the node behind them |
+//! | [`backend`] | the interface of the node, as the services use it |
 //! | [`actor`] | the backend of a running node |
-//! | [`admin`] | operators ask and order |
-//! | [`central`] | peers pass questions on to a key's home |
-//! | [`gossip`] | peers say what they know |
-//! | [`metrics`] | what is watched, for Prometheus and for probes |
-//! | [`session`] | clients come for their allotments |
+//! | [`admin`] | queries and changes of operators |
+//! | [`central`] | central requests that peers forward to a key's home node |
+//! | [`gossip`] | records of peers |
+//! | [`metrics`] | figures for Prometheus, and probes |
+//! | [`session`] | sessions of clients |
 //!
-//! Services check who calls and what they say, and pass it to the node's actor;
-//! they decide nothing.
+//! Services check the caller and the message, and pass the message to the node's actor. They decide
+//! nothing.
 
 pub mod auth;
 pub mod backend;

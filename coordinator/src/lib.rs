@@ -1,8 +1,8 @@
-//! The coordinator of Aliquot: nodes that share one log, own every budget, and
-//! lease parts of it to clients.
+//! The coordinator of Aliquot: nodes that share a replicated log, own all budgets, and lease parts of
+//! them to clients.
 //!
-//! The modules stand in the order of their floors: each imports only from the
-//! groups above its own.
+//! The modules are listed from the bottom layer to the top. Each imports only from the groups above its
+//! own.
 
 pub mod clock;
 pub mod timer;

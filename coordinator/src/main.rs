@@ -4,8 +4,8 @@ use aliquot_coordinator::cli;
 use mimalloc::MiMalloc;
 use std::process::ExitCode;
 
-/// A node's messages are thousands of small things a second, made on one thread and dropped
-/// on another.
+/// A node handles thousands of small messages a second, which are allocated on one thread and freed on
+/// another.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

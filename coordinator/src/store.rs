@@ -31,7 +31,7 @@ pub type Done = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The disk failed. Recent writes may be lost, but none whose [`Done`] was called.
+    /// The disk failed. Recent writes may be lost, but none whose [`Done`] reported success.
     #[error("{what} failed: {reason}")]
     Io {
         /// The failed operation, and its path.

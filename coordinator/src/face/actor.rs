@@ -25,7 +25,7 @@ pub struct ActorBackend {
 }
 
 impl ActorBackend {
-    /// The node of this actor and this log.
+    /// Creates the backend for this actor and this log.
     #[must_use]
     pub const fn new(cluster: String, handle: NodeHandle, raft: Raft) -> Self {
         Self {
@@ -63,13 +63,13 @@ impl Backend for ActorBackend {
         Box::pin(async move { handle.write(command).await.map_err(not_written) })
     }
 
-    /// An entry that changes nothing: when it is applied here, so is everything
-    /// that was committed before.
+    /// Writes an entry that changes nothing. Once it is applied here, so are all entries committed
+    /// before.
     fn fence(&self) -> BoxFuture<'static, Result<(), WriteError>> {
         let (handle, raft) = (self.handle.clone(), self.raft.clone());
         let status = raft.status().borrow().clone();
         Box::pin(async move {
-            // Where the leader is asked, a quorum's word is enough.
+            // On the leader, the acknowledgement of a quorum is sufficient.
             if status.leads && raft.barrier(status.term).await.is_ok() {
                 return Ok(());
             }
@@ -87,8 +87,8 @@ impl Backend for ActorBackend {
         self.raft.leader()
     }
 
-    /// No request needs to be remembered: each change says what is to hold, and of what holds
-    /// already nothing is left to be done. Who was removed, the log remembers.
+    /// Request ids need not be remembered: each change describes a target state, and nothing is done if
+    /// it is reached already. The log remembers the nodes that were removed.
     fn change(
         &self,
         _: RequestId,
@@ -97,8 +97,7 @@ impl Backend for ActorBackend {
         let raft = self.raft.clone();
         Box::pin(async move {
             let change = resolve(&raft, change).await?;
-            // In a task of its own: half a change must not be left behind because whoever asked
-            // for it hung up.
+            // Runs in a task of its own, so that a change is completed even if the caller disconnects.
             let changed = tokio::spawn(raft.change(change));
             let unknown = |reason: &str| WriteError::Unknown {
                 reason: reason.to_owned(),
@@ -112,7 +111,7 @@ impl Backend for ActorBackend {
     }
 }
 
-/// Names the node behind an address: it must be there and answer.
+/// Finds the id of the node at an address. The node must be running and answer.
 async fn resolve(raft: &Raft, change: ClusterChange) -> Result<Change, WriteError> {
     let identify = async |address: String| {
         let asked = raft.identify(&address).await;
@@ -151,7 +150,7 @@ fn not_changed(error: ChangeError) -> WriteError {
     }
 }
 
-/// What is known of each node: members of the log, and lives that linger.
+/// Returns what is known of each node: of members, and of incarnations that the log still has.
 fn nodes(view: &node::View<'_>) -> Vec<NodeFacts> {
     let mut nodes: BTreeMap<u64, NodeFacts> = BTreeMap::new();
     let fresh = |node: u64, role, address: &str| NodeFacts {
@@ -197,13 +196,13 @@ fn nodes(view: &node::View<'_>) -> Vec<NodeFacts> {
     nodes.into_values().collect()
 }
 
-/// A node's view, as the faces ask it.
+/// A node's view, in the form that the services use.
 struct Sight<'a>(&'a node::View<'a>);
 
 impl Flows for Sight<'_> {
     fn of(&self, budget: BudgetId) -> Flow {
         let rates = self.0.traffic.of(budget);
-        // Whoever does not lead is told nothing of it.
+        // A node that does not lead receives only a part of the reports.
         let leads = self.0.status.leads;
         let Some(generation) = self.0.state.budget(budget).filter(|_| leads) else {
             return Flow::default();

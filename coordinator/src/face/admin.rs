@@ -1,11 +1,12 @@
-//! The operator's service.
+//! The service for operators.
 //!
-//! Any node answers. What is read of budgets is linearizable: the node fences
-//! first. What is written is proposed through the leader as one entry, and
-//! carries the operator's request id, so that a retry is not a second change.
-//! The cluster's state and the clients are what the answering node knows, so
-//! that they can be asked when no leader is there. What callers want and get is
-//! known to the leader alone, so another node passes the question on to it, once.
+//! Any node answers. Reads of budgets are linearizable, because the node fences first. A write is
+//! proposed through the leader as one entry. It carries the operator's request id, so that a retry is
+//! not a second change.
+//!
+//! The cluster and its clients are shown as the answering node knows them, so that they can be queried
+//! without a leader. Only the leader knows the demand and the rates of callers. Another node forwards
+//! such a query to it, once.
 
 mod budgets;
 mod cluster;
@@ -29,26 +30,26 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 
-/// Answers operators for a node.
+/// The service for operators of a node.
 #[derive(Clone, Debug)]
 pub struct AdminService {
     backend: Arc<dyn Backend>,
 }
 
 impl AdminService {
-    /// Answers for the node behind `backend`.
+    /// Creates the service of the node behind `backend`.
     #[must_use]
     pub fn new(backend: Arc<dyn Backend>) -> Self {
         Self { backend }
     }
 
-    /// As a gRPC service for peers, which pass on what they are asked.
+    /// Returns the gRPC service for peers, which forward requests.
     #[must_use]
     pub fn into_service(self) -> AdminServer<Self> {
         AdminServer::new(self).max_decoding_message_size(MESSAGE_BYTES_MAX)
     }
 
-    /// As a gRPC service for those whom `guard` lets through.
+    /// Returns the gRPC service for callers that `guard` lets through.
     #[must_use]
     pub fn into_server(self, guard: Guard) -> InterceptedService<AdminServer<Self>, Guard> {
         InterceptedService::new(self.into_service(), guard)
@@ -61,7 +62,7 @@ impl AdminService {
         look(&*self.backend, f).await.map_err(unavailable)
     }
 
-    /// Looks at what is committed, not at what this node happens to have applied.
+    /// Reads the committed state, and not only what this node happens to have applied.
     async fn look_fenced<T: Send + 'static>(
         &self,
         f: impl FnOnce(&View<'_>) -> T + Send + 'static,
@@ -70,16 +71,17 @@ impl AdminService {
         self.look(f).await
     }
 
-    /// The operator's service of the leader, if another node leads and `request` was not passed
-    /// on yet.
+    /// Returns a client for the leader's service, if another node leads and `request` was not forwarded
+    /// yet.
     fn elsewhere<T>(&self, request: &Request<T>) -> Option<AdminClient<Channel>> {
         let passed = request.metadata().contains_key(PASSED_ON);
         let leader = self.backend.leader().filter(|_| !passed)?;
         Some(AdminClient::new(leader).max_decoding_message_size(MESSAGE_BYTES_MAX))
     }
 
-    /// Whether a node that is to be removed was: whoever lost the answer asks again, and the log
-    /// tells them from those who name a node that never was.
+    /// Returns true if the change removes a node that has already been removed, so that an operator who
+    /// lost the answer can repeat the request. The log distinguishes such a node from one that never
+    /// existed.
     async fn has_left(&self, change: &ClusterChange) -> Result<bool, Status> {
         let ClusterChange::Remove(node) = *change else {
             return Ok(false);
@@ -98,7 +100,8 @@ const PASSED_ON: &str = "aliquot-passed-on";
 /// Maximum time for the leader to answer a forwarded request.
 const LEADER_WITHIN: Duration = Duration::from_secs(5);
 
-/// The question as it goes on to the leader, which knows this node and not who asked it.
+/// Returns the request to forward to the leader. It identifies this node instead of the original
+/// caller.
 fn passed_on<T>(request: Request<T>) -> Request<T> {
     let mut passed = Request::new(request.into_inner());
     let metadata = passed.metadata_mut();

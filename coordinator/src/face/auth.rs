@@ -1,15 +1,15 @@
-//! Who may call what: roles by certificate name or bearer token.
+//! Access control: roles by certificate name or bearer token.
 //!
-//! | what is called | who may |
+//! | service | allowed callers |
 //! |---|---|
 //! | `Admin` | role admin |
 //! | `Session` | role client or admin |
-//! | everything on the peer port | with TLS, certificates of `tls.peers`; without, everybody |
+//! | everything on the peer port | with TLS, certificates of `tls.peers`; without, all callers |
 //!
-//! A certificate gives the roles of the names that it is valid for (subject
-//! alternative names, DNS or IP); a token gives the role that stands before it
-//! in the token file, which is read again when it changes. Where neither TLS nor tokens are configured, everybody is
-//! admin: the configuration allows that on loopback only, or as `insecure`.
+//! A certificate has the roles of the names that it is valid for (subject alternative names, DNS or
+//! IP). A token has the role that precedes it in the token file, which is read again when it changes.
+//! If neither TLS nor tokens are configured, every caller is admin. The configuration allows that only
+//! on loopback, or as `insecure`.
 
 mod file;
 
@@ -24,14 +24,14 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tonic::service::Interceptor;
 use tonic::{Request, Status};
 
-/// What somebody may do.
+/// Role of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// Open sessions.
+    /// May open sessions.
     Client,
-    /// Administer, and open sessions.
+    /// May administer the cluster, and open sessions.
     Admin,
-    /// Speak as a node of the cluster.
+    /// May call as a node of the cluster.
     Peer,
 }
 
@@ -54,14 +54,14 @@ impl Role {
     }
 }
 
-/// Who has which role.
+/// The roles of names and tokens.
 #[derive(Default)]
 pub struct Auth {
     names: Option<Names>,
     tokens: Option<Tokens>,
 }
 
-/// What stood in the token file when it was last read.
+/// Contents of the token file when it was last read.
 struct Tokens {
     path: PathBuf,
     all: RwLock<file::Tokens>,
@@ -88,31 +88,31 @@ impl fmt::Debug for Auth {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuthError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("tokens: {} cannot be read: {error}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// Error of the operating system.
         error: std::io::Error,
     },
-    /// A line means nothing.
+    /// A line is not valid.
     #[error("tokens: {}:{line} {reason}", path.display())]
     Line {
         /// The file.
         path: PathBuf,
         /// The line, counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// Description of what is wrong with the line.
         reason: &'static str,
     },
 }
 
 impl Auth {
-    /// The fewest characters of a token: 128 bits, if they are hexadecimal digits.
+    /// Minimum number of characters of a token: 128 bits, if they are hexadecimal digits.
     pub const TOKEN_MIN: usize = 32;
 
-    /// The roles of a configuration, and what is odd and stops nobody.
+    /// Loads the roles of a configuration. Also returns warnings that do not prevent the start.
     ///
     /// # Errors
     ///
@@ -135,29 +135,32 @@ impl Auth {
         Ok((Self { names, tokens }, warnings))
     }
 
-    /// Reads the token file again, and answers how many tokens there are. Who shows another one from now on is turned away; who
-    /// is let through already stays until it comes again.
+    /// Reads the token file again, and returns the number of tokens.
+    ///
+    /// From now on, callers with other tokens are refused. Streams that are open already are not
+    /// affected.
     ///
     /// # Errors
     ///
-    /// [`AuthError`] if the file cannot be used; then nothing was changed.
+    /// [`AuthError`] if the file cannot be used. The former tokens stay valid then.
     pub fn reload(&self) -> Result<usize, AuthError> {
         let Some(tokens) = &self.tokens else {
             return Ok(0);
         };
         let read = file::read(&tokens.path)?;
         let count = read.len();
-        // Nothing that this guards is left half-done by a panic.
+        // A panic leaves nothing under this lock half done.
         *tokens.all.write().unwrap_or_else(PoisonError::into_inner) = read;
         Ok(count)
     }
 
-    /// The token file.
+    /// Returns the path of the token file.
     fn path(&self) -> Option<&Path> {
         self.tokens.as_ref().map(|tokens| tokens.path.as_path())
     }
 
-    /// What to put before a service: `InterceptedService::new(SessionServer::new(service), guard)`.
+    /// Returns an interceptor to put before a service:
+    /// `InterceptedService::new(SessionServer::new(service), guard)`.
     #[must_use]
     pub fn guard(self: &Arc<Self>, needed: Role) -> Guard {
         Guard {
@@ -166,7 +169,7 @@ impl Auth {
         }
     }
 
-    /// Whether one who shows this certificate and this token may.
+    /// Checks that a caller with this certificate and this token has a role.
     fn check(
         &self,
         needed: Role,
@@ -223,7 +226,7 @@ impl Auth {
             .collect()
     }
 
-    /// Looks at every token to its end, so that the time it takes tells nothing of them.
+    /// Compares with every token completely, so that the time taken reveals nothing about them.
     fn role_of_token(&self, shown: &[u8]) -> Option<Role> {
         let tokens = self.tokens.as_ref()?;
         let tokens = tokens.all.read().unwrap_or_else(PoisonError::into_inner);
@@ -255,7 +258,7 @@ fn denied(needed: Role, roles: &[Role]) -> Status {
     ))
 }
 
-/// Whether a certificate, already verified, is valid for a name; `*` is any.
+/// Returns true if a certificate, already verified, is valid for a name. `*` stands for any name.
 fn bears(certificate: &CertificateDer<'_>, name: &str) -> bool {
     if name == "*" {
         return true;
@@ -269,7 +272,7 @@ fn bears(certificate: &CertificateDer<'_>, name: &str) -> bool {
     certificate.verify_is_valid_for_subject_name(&name).is_ok()
 }
 
-/// Equality in a time that depends on the lengths alone.
+/// Compares in a time that depends only on the lengths.
 fn same(left: &[u8], right: &[u8]) -> bool {
     let differ = left.iter().zip(right).fold(0, |differ, (left, right)| {
         std::hint::black_box(differ | (left ^ right))
@@ -277,7 +280,7 @@ fn same(left: &[u8], right: &[u8]) -> bool {
     left.len() == right.len() && differ == 0
 }
 
-/// Lets those who have a role through to a service, and nobody else.
+/// Interceptor that lets only callers with a role through to a service.
 #[derive(Clone, Debug)]
 pub struct Guard {
     auth: Arc<Auth>,

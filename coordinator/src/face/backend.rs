@@ -1,7 +1,7 @@
-//! What the faces ask of the node behind them.
+//! The interface of the node, as its services use it.
 //!
-//! The node is one task that owns everything. A face looks at a consistent
-//! view of it, or asks it for a write; it never holds any of its state.
+//! The node is one task that owns all of its state. A service reads a consistent view of it, or asks it
+//! for a write. It never holds any of its state.
 
 use aliquot_core::budget::Labels;
 use aliquot_core::command::Command;
@@ -14,30 +14,29 @@ use std::fmt;
 use tokio::sync::oneshot;
 use tonic::transport::Channel;
 
-/// The node behind the faces.
+/// The node behind the services.
 pub trait Backend: fmt::Debug + Send + Sync {
-    /// Runs `look` over a consistent view of this node, between two of its
-    /// steps. It must be short: the node does nothing else meanwhile. If the
-    /// node is shutting down, `look` is dropped and [`Unavailable`] is answered.
+    /// Runs `look` over a consistent view of this node, between two of its steps. It must be short,
+    /// because the node does nothing else meanwhile. If the node is shutting down, `look` is dropped
+    /// and [`Unavailable`] is returned.
     fn look(&self, look: Look) -> BoxFuture<'static, Result<(), Unavailable>>;
 
-    /// Proposes a command through the leader, wherever that is, and answers
-    /// with what applying it did, once this node has applied it.
+    /// Proposes a command through the leader, whichever node that is. Returns the effects of the
+    /// command once this node has applied it.
     ///
-    /// Dropping the future withdraws nothing.
+    /// Dropping the future does not cancel the command.
     fn write(&self, command: Command) -> BoxFuture<'static, Result<Vec<Effect>, WriteError>>;
 
-    /// Makes what is looked at afterwards linearizable: waits until this node
-    /// has applied everything that was committed when this was called (a
-    /// ReadIndex through the leader).
+    /// Makes later reads linearizable: waits until this node has applied all entries that were
+    /// committed when this was called.
     fn fence(&self) -> BoxFuture<'static, Result<(), WriteError>>;
 
-    /// Where the leader answers operators for this node, if another node leads.
+    /// Returns a connection to the leader's service for operators, if another node leads.
     fn leader(&self) -> Option<Channel>;
 
-    /// Changes who is in the cluster, or who leads it; done when it holds. Said
-    /// again with the same request, or of a state that is there already, it
-    /// changes nothing and answers the same.
+    /// Changes the members of the cluster, or its leader. Returns once the change is made. If it is
+    /// repeated with the same request id, or is made already, it changes nothing and returns the same
+    /// result.
     fn change(
         &self,
         request: RequestId,
@@ -45,10 +44,10 @@ pub trait Backend: fmt::Debug + Send + Sync {
     ) -> BoxFuture<'static, Result<(), WriteError>>;
 }
 
-/// What is run over a view.
+/// A closure to run over a view.
 pub type Look = Box<dyn FnOnce(&View<'_>) + Send>;
 
-/// Looks, and brings back what was seen.
+/// Runs a closure over a view, and returns its result.
 ///
 /// # Errors
 ///
@@ -66,29 +65,29 @@ pub async fn look<T: Send + 'static>(
 /// A node between two of its steps.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
-    /// The replica of the state, as far as this node has applied the log.
+    /// The replica of the state, up to the last entry that this node has applied.
     pub state: &'a State,
-    /// The instant of the view, on this node's clock.
+    /// The instant of the view, by this node's clock.
     pub now: Tick,
-    /// This node.
+    /// Id of this node.
     pub node: NodeId,
-    /// The cluster's name.
+    /// Name of the cluster.
     pub cluster: &'a str,
-    /// The term, as this node knows it.
+    /// The term, as far as this node knows.
     pub term: Term,
-    /// The leader's node, if one is known.
+    /// The node that leads, if it is known.
     pub leader: Option<NodeId>,
-    /// What is known of each node: members, and those that only the log still knows.
+    /// Facts about each node: members, and nodes that only the log still has.
     pub nodes: &'a [NodeFacts],
-    /// What is known of each budget's traffic.
+    /// Traffic of budgets.
     pub flows: &'a dyn Flows,
-    /// This node's client sessions.
+    /// Client sessions of this node.
     pub clients: &'a dyn Clients,
 }
 
 impl View<'_> {
-    /// The life that receives the full burst of new budgets: the leader's, as
-    /// it deals it out at once; nobody's if the leader has none.
+    /// Returns the incarnation that receives the full burst of new budgets. It is that of the leader,
+    /// which distributes the burst at once. `None` if the leader has none.
     #[must_use]
     pub fn creator(&self) -> Option<Incarnation> {
         let leader = self.leader?;
@@ -110,70 +109,70 @@ impl fmt::Debug for View<'_> {
     }
 }
 
-/// What a node knows of a node.
+/// Facts about a node, as another node knows them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeFacts {
     /// The node.
     pub node: NodeId,
-    /// What it does.
+    /// Role of the node.
     pub role: Role,
-    /// Where other nodes reach it.
+    /// Address at which other nodes reach it.
     pub address: String,
-    /// Where clients reach it; empty if that is not known.
+    /// Address at which clients reach it. Empty if it is not known.
     pub client_address: String,
-    /// When this node last heard of it, if ever.
+    /// Time at which this node last heard from it, if ever.
     pub heard: Option<Tick>,
-    /// How many client sessions are open there, as far as is known.
+    /// Number of client sessions that it has, as far as is known.
     pub sessions: u64,
-    /// The last entry that it has for certain; only a leader knows.
+    /// Index of the last entry that it is known to have. Only a leader knows it.
     pub matched: Option<u64>,
 }
 
-/// What is known of budgets' traffic.
+/// Traffic of budgets.
 pub trait Flows {
-    /// A budget's traffic, all nodes together.
+    /// Returns the traffic of a budget at all nodes together.
     fn of(&self, budget: BudgetId) -> Flow;
 }
 
-/// A budget's traffic.
+/// Traffic of a budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
-    /// What all callers want, in the units of demand curves: of a rate, grains per second.
+    /// Demand of all callers, in the units of demand curves. For a rate, these are grains per second.
     pub demand: u64,
-    /// Admitted of late, in thousandths of a token or permit per second; `None` if nobody counted.
+    /// Recently admitted thousandths of a token or permit per second. `None` if they are not known.
     pub admitted_milli: Option<u64>,
     /// Denied, in the same unit.
     pub denied_milli: Option<u64>,
 }
 
-/// A node's client sessions.
+/// Client sessions of a node.
 pub trait Clients {
-    /// The sessions after `after` in the order of their names, `most` of them or all that are left;
-    /// if a budget is named, those alone that hold something of it.
+    /// Returns the sessions after `after`, ordered by their ids, at most `most` of them. If a budget is
+    /// given, only sessions that hold a part of it are returned.
     fn page(&self, after: u64, most: usize, holding: Option<BudgetId>) -> Vec<ClientFacts>;
 }
 
-/// What a node knows of a client session.
+/// Facts about a client session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientFacts {
-    /// Its name on this node; never 0, and never used again.
+    /// Id on this node. It is never 0, and never used again.
     pub session: u64,
-    /// Where it comes from.
+    /// Address that the client connects from.
     pub address: String,
-    /// What it says it is.
+    /// Labels that the client gave itself.
     pub labels: Labels,
-    /// How many keys it uses.
+    /// Number of keys that it uses.
     pub keys: u64,
-    /// When it was opened.
+    /// Time at which it was opened.
     pub opened: Tick,
-    /// When it last reported.
+    /// Time of its last report.
     pub heard: Tick,
-    /// What it holds of the budget that was named.
+    /// Its holding of the given budget.
     pub held: Option<Vector>,
 }
 
 impl ClientFacts {
-    /// The times since it was opened and since it was heard.
+    /// Returns the times since the session was opened, and since its last report.
     pub(crate) fn ages(&self, now: Tick) -> (Span, Span) {
         (now.since(self.opened), now.since(self.heard))
     }
@@ -184,30 +183,30 @@ impl ClientFacts {
 #[error("this node is shutting down; ask another")]
 pub struct Unavailable;
 
-/// A write, a fence or a change was not done, or nobody knows.
+/// Error of a write, a fence or a change: it was not made, or its fate is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// There is no leader that this node can reach. Nothing was changed.
+    /// This node can reach no leader. Nothing was changed.
     #[error(
         "no leader can be reached ({reason}); nothing was changed; try again, or ask another node"
     )]
     NoLeader {
-        /// What was tried.
+        /// Description of the attempt.
         reason: String,
     },
-    /// It was sent, and the answer was lost. It may be carried out, or not.
+    /// The request was sent, and the answer was lost. It may be carried out or not.
     #[error(
         "the answer was lost ({reason}); send it again with the same request id to learn what became of it"
     )]
     Unknown {
-        /// How.
+        /// Description of the error.
         reason: String,
     },
-    /// The cluster refuses it as things stand. Nothing was changed.
+    /// The cluster refuses the request in its present state. Nothing was changed.
     #[error("{reason}; nothing was changed")]
     Refused {
-        /// Why, and what to do.
+        /// The reason, and how to proceed.
         reason: String,
     },
 }

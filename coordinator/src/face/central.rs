@@ -1,4 +1,4 @@
-//! The service where peers pass their clients' questions on.
+//! The service to which peers forward their clients' central requests.
 
 use crate::node::NodeHandle;
 use aliquot_wire::Wire;
@@ -7,20 +7,20 @@ use aliquot_wire::pb;
 use aliquot_wire::pb::central_server::{Central, CentralServer};
 use tonic::{Request, Response, Status};
 
-/// Hands questions to the node's actor.
+/// Passes requests to the node's actor.
 #[derive(Clone, Debug)]
 pub struct CentralFace {
     handle: NodeHandle,
 }
 
 impl CentralFace {
-    /// The face of this node.
+    /// Creates the service of this node.
     #[must_use]
     pub const fn new(handle: NodeHandle) -> Self {
         Self { handle }
     }
 
-    /// The service, for the port of the peers.
+    /// Returns the gRPC service for the peer port.
     #[must_use]
     pub fn into_service(self) -> CentralServer<Self> {
         CentralServer::new(self)

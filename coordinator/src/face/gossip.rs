@@ -1,4 +1,4 @@
-//! The service on which peers say what they know.
+//! The service that receives the gossip of peers.
 
 use crate::gossip::{CLUSTER_METADATA, Event, NODE_METADATA, TARGET_METADATA};
 use crate::timer;
@@ -14,12 +14,12 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
-/// How long a peer may say nothing. One that lives says everything it has every
-/// five seconds.
+/// Maximum time for which a peer may send nothing. A live peer lists all of its records every five
+/// seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
-/// Takes what peers of this cluster say and hands it to the actor. It never
-/// answers on the same stream: this node has one of its own to each peer.
+/// Receives the messages of peers of this cluster and passes them to the actor. It never answers on the
+/// same stream, because this node has a stream of its own to each peer.
 #[derive(Clone, Debug)]
 pub struct GossipFace {
     cluster: String,
@@ -28,7 +28,7 @@ pub struct GossipFace {
 }
 
 impl GossipFace {
-    /// The face of `node` in `cluster`.
+    /// Creates the service of `node` in `cluster`.
     #[must_use]
     pub const fn new(cluster: String, node: NodeId, events: mpsc::Sender<Event>) -> Self {
         Self {
@@ -38,13 +38,13 @@ impl GossipFace {
         }
     }
 
-    /// The service, for the port of the peers.
+    /// Returns the gRPC service for the peer port.
     #[must_use]
     pub fn into_service(self) -> GossipServer<Self> {
         GossipServer::new(self).max_decoding_message_size(MESSAGE_BYTES_MAX)
     }
 
-    /// Who calls, if it is a peer that means this node.
+    /// Returns the calling node, if the call is meant for this node.
     fn caller(&self, metadata: &MetadataMap) -> Result<NodeId, Status> {
         let cluster = text(metadata, CLUSTER_METADATA)?;
         if cluster != self.cluster {
@@ -83,7 +83,7 @@ impl Gossip for GossipFace {
                 ended = listen(peer, messages, events) => {
                     tracing::debug!(%peer, ?ended, "the peer's gossip stream ended");
                     if let Err(status) = ended {
-                        // Whoever is gone needs no reason.
+                        // A peer that is gone needs no reason.
                         let _ = answers.send(Err(status)).await;
                     }
                 }
@@ -94,7 +94,7 @@ impl Gossip for GossipFace {
     }
 }
 
-/// Passes on what a peer says, until it stops; an error is what to tell it.
+/// Passes on the messages of a peer until its stream ends. An error is returned to the peer.
 async fn listen(
     peer: NodeId,
     mut messages: Streaming<pb::GossipMessage>,

@@ -1,9 +1,9 @@
-//! What is watched: figures for Prometheus, and answers for probes.
+//! Metrics for Prometheus, and probes.
 //!
-//! The actor leaves a [`Snapshot`] in a watch channel, some times a second;
-//! whoever asks is answered from the last one, so that a scrape costs the actor
-//! nothing. The output has a fixed number of lines: no figure has a label but
-//! the version and the [`TOP_KEYS`] keys that admit most.
+//! The actor's state is published as a [`Snapshot`] in a watch channel, about once a second. Requests
+//! are answered from the latest one, so that a scrape costs the actor nothing. The output has a bounded
+//! number of lines: the only labels are the version and the [`TOP_KEYS`] keys with the highest rates of
+//! admission.
 
 use axum::Router;
 use axum::extract::State;
@@ -18,71 +18,72 @@ use std::fmt;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// So many keys are named.
+/// Maximum number of keys that have lines of their own.
 pub const TOP_KEYS: usize = 20;
 
-/// What a node looks like at one time. Counts are since the process began.
+/// State of a node at one instant. Counters count since the process started.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
-    /// Why the node serves nobody, or nothing if it does.
+    /// Reason for which the node does not serve clients, or `None` if it does.
     pub not_ready: Option<String>,
-    /// Whether it leads.
+    /// True if the node leads.
     pub is_leader: bool,
-    /// Its term of leadership in the log.
+    /// Latest term that it knows of.
     pub term: u64,
-    /// How often it saw another leader.
+    /// Number of times that it learned of another leader, or of none.
     pub leader_changes: u64,
     /// Entries of the log that it applied.
     pub applied: u64,
-    /// The index of the last of them.
+    /// Index of the last applied entry.
     pub applied_index: u64,
     /// Rounds of grants that it proposed.
     pub rounds: u64,
-    /// What is left of its lease, in seconds.
+    /// Remaining time of its lease, in seconds.
     pub lease_left_s: f64,
-    /// Sessions that a stream carries.
+    /// Sessions that are connected by a stream.
     pub sessions: u64,
-    /// Streams, those without a session among them.
+    /// Open streams, including those without a session.
     pub streams: u64,
     /// Clients that were refused a session.
     pub refused: u64,
-    /// Clients that were asked to go on elsewhere.
+    /// Clients that were asked to move to another node.
     pub moved: u64,
-    /// Reports of clients that it took.
+    /// Reports of clients that were taken in.
     pub reports: u64,
-    /// Answers that it gave to clients.
+    /// Answers sent to clients.
     pub answers: u64,
-    /// Budgets that the log knows.
+    /// Budgets in the log's state.
     pub budgets: u64,
     /// Budgets of which this node holds a part.
     pub held: u64,
-    /// Peers whose links are up.
+    /// Peers that this node gossips with.
     pub peers: u64,
-    /// Records that gossip brought.
+    /// Gossip records that were received.
     pub records: u64,
-    /// The longest that the loop which renews leases was held of late, in seconds.
+    /// Longest turn of the actor's loop, which renews leases, within the last one to two minutes, in
+    /// seconds.
     pub loop_held_s: f64,
     /// New keys that wait for their budgets.
     pub keys_waiting: u64,
-    /// New keys that were not asked for, because too many waited.
+    /// New keys that were not requested because too many were waiting.
     pub keys_shed: u64,
-    /// Use by key, of any number of keys in any order.
+    /// Use of keys, of any number and in any order.
     pub keys: Vec<KeyUse>,
 }
 
-/// How much a key is used at this node.
+/// Use of one key in the whole cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyUse {
     /// The key.
     pub key: String,
-    /// What its clients admit, in tokens per second; finite.
+    /// Tokens per second that its clients admit, if this node leads, or else 0. Finite.
     pub admitted_per_s: f64,
-    /// What they hold, in tokens per second or in permits; finite.
+    /// Tokens per second, tokens or permits that are held of it. Finite.
     pub held: f64,
 }
 
-/// Serves `/metrics`, `/healthz` (the process lives) and `/readyz` (the node
-/// serves clients), for the port of metrics.
+/// Returns a router for the metrics port. It serves `/metrics`, `/healthz` (the process lives) and
+/// `/readyz` (the node serves clients).
 pub fn router(snapshots: watch::Receiver<Arc<Snapshot>>) -> Router {
     Router::new()
         .route("/metrics", get(metrics))
@@ -91,14 +92,14 @@ pub fn router(snapshots: watch::Receiver<Arc<Snapshot>>) -> Router {
         .with_state(snapshots)
 }
 
-/// A snapshot in the OpenMetrics text format. The keys that admit most come
-/// first, those that admit as much in the order of their names.
+/// Encodes a snapshot in the OpenMetrics text format. Keys are in descending order of their rates of
+/// admission, and then in the order of their names.
 #[must_use]
 pub fn render(snapshot: &Arc<Snapshot>) -> String {
     let mut registry = Registry::with_prefix("aliquot");
     registry.register_collector(Box::new(Figures(Arc::clone(snapshot))));
     let mut text = String::new();
-    // Writing to a string fails for no value.
+    // Writing to a string cannot fail.
     match text::encode(&mut text, &registry) {
         Ok(()) => text,
         Err(fmt::Error) => String::new(),
@@ -122,7 +123,7 @@ async fn readyz(State(snapshots): Snapshots) -> Response {
     probe(stopped(&snapshots).or(not_ready))
 }
 
-/// Whether the actor is gone: nobody will leave a snapshot any more.
+/// Returns a reason if the actor is gone, so that there will be no further snapshot.
 fn stopped(snapshots: &watch::Receiver<Arc<Snapshot>>) -> Option<String> {
     let gone = snapshots.has_changed().is_err();
     gone.then(|| "the node has stopped".to_owned())
@@ -135,7 +136,7 @@ fn probe(wrong: Option<String>) -> Response {
     }
 }
 
-/// A figure's name, what it says, and its value.
+/// Name, help text and value of a figure.
 type Figure<T> = (&'static str, &'static str, fn(&Snapshot) -> T);
 
 const GAUGES: &[Figure<f64>] = &[
@@ -205,7 +206,7 @@ const COUNTERS: &[Figure<u64>] = &[
     }),
 ];
 
-/// The same of a key.
+/// Name, help text and value of a figure of a key.
 type KeyFigure = (&'static str, &'static str, fn(&KeyUse) -> f64);
 
 const KEYS: &[KeyFigure] = &[
@@ -256,7 +257,7 @@ impl Collector for Figures {
 
 type NoLabels = prometheus_client::encoding::NoLabelSet;
 
-/// The keys that admit most.
+/// Returns the keys with the highest rates of admission.
 fn top(keys: &[KeyUse]) -> Vec<&KeyUse> {
     let mut keys: Vec<&KeyUse> = keys.iter().collect();
     let order = |a: &&KeyUse, b: &&KeyUse| {

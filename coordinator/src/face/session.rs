@@ -1,4 +1,4 @@
-//! The service where clients come for their allotments.
+//! The service where clients open sessions.
 
 use crate::session::{Gate, Outgoing, Remote};
 use aliquot_wire::limits::MESSAGE_BYTES_MAX;
@@ -6,28 +6,27 @@ use aliquot_wire::pb;
 use aliquot_wire::pb::session_server::{Session, SessionServer};
 use tonic::{Extensions, Request, Response, Status, Streaming};
 
-/// Whom a certificate or a token proved the caller to be; whoever checks these
-/// leaves it among the request's extensions.
+/// Name of the caller that a certificate or a token proved. The layer that checks these puts it into
+/// the request's extensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallerName(pub String);
 
-/// Lets clients' streams in through a gate.
+/// Passes clients' streams to a gate.
 #[derive(Clone, Debug)]
 pub struct SessionFace {
     gate: Gate,
 }
 
 impl SessionFace {
-    /// The face of a gate.
+    /// Creates the service of a gate.
     #[must_use]
     pub const fn new(gate: Gate) -> Self {
         Self { gate }
     }
 
-    /// The service, for the port of the clients. Keep-alive, and how many
-    /// streams a connection may have
-    /// ([`STREAMS_PER_CONNECTION_MAX`](crate::session::STREAMS_PER_CONNECTION_MAX)),
-    /// are the server's.
+    /// Returns the gRPC service for the client port. Keep-alive and the maximum number of streams of a
+    /// connection ([`STREAMS_PER_CONNECTION_MAX`](crate::session::STREAMS_PER_CONNECTION_MAX)) are set
+    /// on the server.
     #[must_use]
     pub fn into_service(self) -> SessionServer<Self> {
         SessionServer::new(self).max_decoding_message_size(MESSAGE_BYTES_MAX)

@@ -1,9 +1,8 @@
-//! TLS: from the files of the configuration to what servers and clients need.
+//! TLS: turns the configured files into the configurations of servers and clients.
 //!
-//! The client port asks for certificates as configured; the peer port always
-//! requires them, and the names in them must be those of nodes
-//! ([`Auth`](super::auth::Auth) looks at names). Every certificate must be
-//! signed by the one authority that is configured; there are no others.
+//! The client port asks for certificates as configured. The peer port always requires them, with names
+//! of nodes ([`Auth`](super::auth::Auth) checks the names). Every certificate must be signed by the one
+//! configured authority.
 
 use crate::config::{ClientCerts, TlsConfig};
 use rustls_pki_types::pem::PemObject;
@@ -12,35 +11,35 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use tonic::transport::{Certificate, ClientTlsConfig, Identity, ServerTlsConfig};
 
-/// A file of TLS cannot be used. Nothing was started.
+/// A TLS file cannot be used. Nothing was started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{setting} = {} cannot be read: {error}", path.display())]
     Unreadable {
-        /// Which setting names it.
+        /// Name of the setting.
         setting: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// Error of the operating system.
         error: std::io::Error,
     },
-    /// It holds something else.
+    /// The file does not contain what it should.
     #[error("{setting} = {} holds no {expected} in PEM: {reason}", path.display())]
     NotPem {
-        /// Which setting names it.
+        /// Name of the setting.
         setting: &'static str,
         /// The file.
         path: PathBuf,
-        /// What it should hold.
+        /// The expected contents.
         expected: &'static str,
-        /// What is wrong.
+        /// Description of what is wrong.
         reason: String,
     },
 }
 
-/// The files of a node or an operator, read.
+/// TLS files of a node or an operator, as read.
 #[derive(Clone)]
 pub struct TlsFiles {
     ca: Vec<u8>,
@@ -71,8 +70,7 @@ impl TlsFiles {
         })
     }
 
-    /// Reads the files of one who connects: an authority, and a certificate
-    /// with its key if he has one.
+    /// Reads the files of a connecting client: an authority, and optionally a certificate with its key.
     ///
     /// # Errors
     ///
@@ -91,20 +89,20 @@ impl TlsFiles {
         })
     }
 
-    /// What is odd and stops nobody, such as a key that everybody may read.
+    /// Returns warnings that do not prevent the start, such as a key that all users may read.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// For the port of clients and operators.
+    /// Returns the configuration for the port of clients and operators.
     #[must_use]
     pub fn server(&self) -> ServerTlsConfig {
         let optional = self.client_certs == ClientCerts::Optional;
         self.peer_server().client_auth_optional(optional)
     }
 
-    /// For the port of the other nodes, who must show certificates.
+    /// Returns the configuration for the peer port, where callers must present certificates.
     #[must_use]
     pub fn peer_server(&self) -> ServerTlsConfig {
         let config = ServerTlsConfig::new().client_ca_root(Certificate::from_pem(&self.ca));
@@ -114,8 +112,8 @@ impl TlsFiles {
         }
     }
 
-    /// For connecting: to another node, or as a client. The host's name or
-    /// address must stand in the server's certificate.
+    /// Returns the configuration for connections to another node, or as a client. The host's name or
+    /// address must be in the server's certificate.
     #[must_use]
     pub fn client(&self) -> ClientTlsConfig {
         let config = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(&self.ca));
@@ -131,7 +129,7 @@ impl TlsFiles {
     }
 }
 
-/// A warning, if others than its owner may read a secret file.
+/// Returns a warning if a secret file can be read by users other than its owner.
 pub(super) fn secret_is_open(path: &Path) -> Option<String> {
     use std::os::unix::fs::PermissionsExt;
     let mode = std::fs::metadata(path).ok()?.permissions().mode();

@@ -1,4 +1,4 @@
-//! Looks at the node every now and then, for those who watch it.
+//! Periodic views of the node, for metrics and readiness.
 
 use super::metrics::{KeyUse, Snapshot, TOP_KEYS};
 use crate::node::{NodeHandle, Stopped, View};
@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// A look costs the actor well under a millisecond, and so does each part of a look at all budgets: at
-/// more than forty thousand, figures of keys are renewed more rarely.
+/// Interval of views. A view takes the actor well under a millisecond, and so does each part of a scan
+/// of all budgets. With more than forty thousand budgets, figures of keys are updated less often.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Why the node serves nobody, or nothing if it does: looked at every now and then, whenever its
-/// `standing` in the log changes, and for good once it is `leaving`.
+/// Watches the reason for which the node does not serve clients, or `None` if it does. It is checked
+/// periodically, and whenever `standing` changes. Once `leaving` is true, it stays "leaving".
 pub fn readiness(
     handle: NodeHandle,
     mut standing: watch::Receiver<Status>,
@@ -40,7 +40,7 @@ pub fn readiness(
             tokio::select! {
                 () = timer::sleep(EVERY) => {}
                 Ok(()) = standing.changed() => {}
-                // Whoever could say so is gone when the node is.
+                // The sender is gone only if the node is.
                 _ = leaving.wait_for(|leaving| *leaving) => {
                     return tell(Some("leaving".to_owned()));
                 }
@@ -50,7 +50,7 @@ pub fn readiness(
     readiness
 }
 
-/// Snapshots of the node, until it is gone; whether it is ready is known elsewhere.
+/// Watches snapshots of the node until it is gone. Readiness is taken from another watch.
 pub fn snapshots(
     handle: NodeHandle,
     gate: Gate,
@@ -138,24 +138,24 @@ fn not_ready(view: &View<'_>) -> Option<String> {
     Some(reason)
 }
 
-/// A look at all budgets, in parts that hold the actor for a moment each.
+/// A scan of all budgets, in parts that hold the actor only briefly.
 #[derive(Debug, Default)]
 struct Scan {
-    /// The first that was not looked at yet.
+    /// The first budget that was not scanned yet.
     next: BudgetId,
     held: u64,
-    /// The keys that admit most of those that were looked at, the most first.
+    /// The scanned keys with the highest rates of admission, in descending order.
     top: Vec<KeyUse>,
 }
 
 impl Scan {
-    /// Budgets of a part.
+    /// Number of budgets in a part.
     const PART: usize = 2_000;
 
-    /// Maximum number of parts between two renewals of the figures.
+    /// Maximum number of parts in one interval.
     const PARTS: usize = 20;
 
-    /// Looks at the next part; whether it was the last.
+    /// Scans the next part. Returns true if it was the last one.
     fn go_on(&mut self, view: &View<'_>) -> bool {
         let mut looked = 0;
         for (id, generation) in view.state.budgets_from(self.next).take(Self::PART) {
@@ -170,7 +170,7 @@ impl Scan {
         looked < Self::PART
     }
 
-    /// Notes a key that admits much over the whole cluster, which the leader alone is told of.
+    /// Notes a key with a high rate of admission over the whole cluster, which only the leader knows.
     fn offer(&mut self, view: &View<'_>, id: BudgetId, generation: &Generation) {
         let grains = generation.budget.scale().grains_per_token().max(1) as f64;
         let admitted_per_s = view.traffic.of(id).admitted as f64 / grains;
@@ -195,7 +195,7 @@ impl Scan {
     }
 }
 
-/// Goes on with a scan, and keeps what a whole one found last.
+/// Continues a scan. `found` keeps the result of the last complete one.
 async fn scan(handle: &NodeHandle, mut scan: Scan, found: &mut Scan) -> Result<Scan, Stopped> {
     for _ in 0..Scan::PARTS {
         let part = handle.view(move |view| {

@@ -1,4 +1,4 @@
-//! Rules: what is there, what would change, and changing it.
+//! Budgets: queries, differences and changes.
 
 use super::{AdminService, not_written};
 use crate::face::backend::View;
@@ -13,17 +13,17 @@ use aliquot_wire::admin::{
 use std::sync::Arc;
 use tonic::Status;
 
-/// What a set of budgets would do.
+/// The effect that applying a set of budgets would have.
 pub(super) struct Plan {
-    /// What is told of it.
+    /// The result that is returned to the operator.
     pub(super) outcome: BudgetsOutcome,
-    /// The rules that must be written, each with its place in the request.
+    /// The budgets that must be written, each with its index in the request.
     puts: Vec<(u32, Budget)>,
     creator: Option<Incarnation>,
 }
 
 impl AdminService {
-    /// Holds a set against what is committed.
+    /// Compares a set of budgets with the committed ones.
     pub(super) async fn plan(&self, drafts: Vec<BudgetDraft>) -> Result<Plan, Status> {
         let (refusals, budgets) = Plan::read(drafts);
         let (places, budgets) = budgets.into_iter().unzip();
@@ -49,7 +49,7 @@ impl AdminService {
         let effects = self.backend.write(command).await.map_err(not_written)?;
         for effect in effects {
             match effect {
-                // Another operator was faster: what is there now refuses it.
+                // Another operator's change came first, and conflicts with this one.
                 Effect::SetRefused(_, refused) => {
                     let refused = refused.into_iter().filter_map(|(place, errors)| {
                         let index = *places.get(place)?;
@@ -65,8 +65,8 @@ impl AdminService {
         Ok(plan.outcome)
     }
 
-    /// The request was answered before. If what it asks for is what there is,
-    /// that answer was yes; if not, it was no, or somebody has changed it since.
+    /// Handles a request that was answered before. If the budgets in force are as requested, that
+    /// answer was yes. Otherwise it was no, or the budgets have been changed since.
     async fn answer_again(&self, apply: &ApplyBudgets) -> Result<(), Status> {
         let plan = self.plan(apply.budgets.clone()).await?;
         if plan.puts.is_empty() && plan.outcome.refusals.is_empty() {
@@ -87,7 +87,7 @@ impl AdminService {
         };
         let (found, was_carried_out) = self.look_fenced(look).await?;
         let Some(found) = found else {
-            // This very request withdrew it, and its answer was lost.
+            // An earlier attempt of the same request deleted it, and the answer was lost.
             return Ok(Deleted {
                 found: was_carried_out,
                 instances: 0,
@@ -115,8 +115,8 @@ impl AdminService {
 }
 
 impl Plan {
-    /// Returns the errors of drafts that are wrong by themselves, and the budgets of the others, each with
-    /// its place.
+    /// Returns the errors of drafts that are wrong by themselves, and the budgets of the others, each
+    /// with its index.
     fn read(drafts: Vec<BudgetDraft>) -> (Vec<Refusal>, Vec<(u32, Budget)>) {
         let (mut refusals, mut budgets) = (Vec::new(), Vec::new());
         for (index, draft) in (0_u32..).zip(drafts) {
@@ -153,11 +153,11 @@ impl Plan {
     }
 }
 
-/// The part of a set's check that needs the actor. The rest is done elsewhere, since
-/// the actor does nothing else meanwhile.
+/// The part of a check that needs the actor. The rest is done outside, since the actor does nothing
+/// else meanwhile.
 struct Seen {
     refusals: Vec<(usize, Vec<FieldError>)>,
-    /// Each budget after what is in force for its key.
+    /// Each budget, with the one that is in force for its key.
     budgets: Vec<(Option<Arc<Budget>>, Budget)>,
     creator: Option<Incarnation>,
 }
@@ -177,8 +177,8 @@ impl Seen {
     }
 }
 
-/// How a rule would change, if it would. Two rules are alike if they say the
-/// same; in what grains their generations count is not theirs to say.
+/// Returns the difference between two budgets, if there is one. They are compared as drafts, because
+/// the scale of their generations is not a part of the budget.
 fn difference(before: Option<&Budget>, budget: &Budget) -> Option<Difference> {
     let before = before.map(Budget::to_draft);
     let after = Some(budget.to_draft());

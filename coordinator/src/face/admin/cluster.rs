@@ -1,4 +1,4 @@
-//! The cluster, as the answering node knows it.
+//! The cluster and its clients, as the answering node knows them.
 
 use super::usage;
 use crate::face::backend::{ClientFacts, NodeFacts, View};
@@ -6,8 +6,9 @@ use aliquot_core::state::Phase;
 use aliquot_core::unit::{Incarnation, NodeId, Span, Tick};
 use aliquot_wire::admin::{ClientView, Clients, Cluster, ListClients, NodeView, Role};
 
-/// Whether `leader` can still lead, as far as `own` knows at `now`: one that was not heard of for a
-/// lease has lost it, and so has this node, if it leads and heard of no quorum.
+/// Returns true if `leader` may still lead at `now`, as far as `own` knows. A node that was not heard
+/// from for a lease has lost the leadership. So has this node, if it leads but has not heard from a
+/// quorum.
 fn may_lead(leader: NodeId, own: NodeId, nodes: &[NodeFacts], now: Tick, lease: Span) -> bool {
     let heard = |facts: &&NodeFacts| facts.heard.is_some_and(|at| now.since(at) < lease);
     if leader != own {
@@ -57,7 +58,7 @@ pub(super) fn cluster(view: &View<'_>) -> Cluster {
 pub(super) fn clients(view: &View<'_>, list: ListClients) -> Clients {
     let limit = list.limit as usize;
     let budget = list.key.as_ref().map(|key| view.state.budget_of(key));
-    // Of a key that was not used yet nobody holds anything.
+    // No client holds a part of a key that was never used.
     let mut page = match budget {
         Some(None) => Vec::new(),
         budget => {
@@ -114,7 +115,7 @@ mod tests {
         }
     }
 
-    /// What node 1 says when node 1 or 2 leads.
+    /// Returns the answer of node 1, if node 1 or node 2 leads.
     fn seen(own_leads: bool, others: [Option<Span>; 2]) -> bool {
         let role = |leads| if leads { Role::Leader } else { Role::Voter };
         let nodes = [

@@ -1,4 +1,4 @@
-//! Keys: the limit in force, who holds what, and who is wanted most.
+//! Use of keys: limits, holders, and the busiest keys.
 
 use crate::face::backend::{Flow, View};
 use aliquot_core::budget::Key;
@@ -16,7 +16,7 @@ pub(super) fn unmatched(key: &Key) -> Status {
     ))
 }
 
-/// What a key may use and does. A key that was not used yet shows its rule's limit.
+/// Returns the limit and use of a key. A key that was not used yet shows the limit of its rule.
 pub(super) fn of_key(view: &View<'_>, key: &Key) -> Option<Usage> {
     let id = view.state.budget_of(key);
     if let Some((id, generation)) = id.and_then(|id| Some((id, view.state.budget(id)?))) {
@@ -51,7 +51,7 @@ fn of_generation(id: BudgetId, generation: &Generation, flow: &Flow) -> Usage {
     }
 }
 
-/// Who holds what of a key; nobody, if it was not used yet.
+/// Returns the holders of a key. There are none if it was not used yet.
 pub(super) fn holders(state: &State, key: &Key) -> Option<Holders> {
     let id = state.budget_of(key);
     let Some(generation) = id.and_then(|id| state.budget(id)) else {
@@ -69,7 +69,7 @@ pub(super) fn holders(state: &State, key: &Key) -> Option<Holders> {
         .take(LINES_MAX)
         .map(|(life, held, closed)| Holder {
             life,
-            // Of a life that is over only the log knew whose it was.
+            // The node of an incarnation that is over is not known any more.
             node: state
                 .member(life)
                 .map_or(NodeId::new(0), |member| member.node),
@@ -82,7 +82,7 @@ pub(super) fn holders(state: &State, key: &Key) -> Option<Holders> {
     })
 }
 
-/// What a vector of holdings holds: a rate's tokens are a log of moves, nothing that is held.
+/// Returns the share that a vector describes. For a rate, its tokens count moves and are not held.
 pub(super) fn holding(generation: &Generation, held: Vector) -> Share {
     let is_quota = generation.budget.kind() == Kind::Quota;
     Share {
@@ -92,7 +92,7 @@ pub(super) fn holding(generation: &Generation, held: Vector) -> Share {
     }
 }
 
-/// The floor in a vector of holdings.
+/// Returns the floor in a vector of holdings.
 pub(super) const fn floor(held: Vector) -> Share {
     Share {
         rate: held.floor_rate,
@@ -133,7 +133,7 @@ pub(super) fn top(view: &View<'_>, top: TopKeys) -> BusyKeys {
     }
 }
 
-/// How much is wanted or used of the limit, in millionths.
+/// Returns the demand or use as a part of the limit, in millionths.
 fn busy(generation: &Generation, flow: &Flow) -> u64 {
     let (whole, account) = (generation.budget.whole(), &generation.account);
     let (wanted, limit) = match generation.budget.kind() {

@@ -1,4 +1,4 @@
-//! The token file: what stands in it, and that it is read again when it has changed.
+//! The token file: its contents, and reading it again when it has changed.
 
 use super::{Auth, AuthError, Role};
 use crate::timer;
@@ -8,17 +8,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// How often it is looked at.
+/// Interval at which the file is checked for changes.
 const LOOK: Duration = Duration::from_secs(1);
-/// Who writes a file writes it in several steps: so long must it be left alone.
+/// Time without changes after which the file is read, because it may be written in several steps.
 const QUIET: Duration = Duration::from_millis(300);
-/// However long they go on, it is read by then.
+/// Maximum time after which the file is read even if it keeps changing.
 const AT_LAST: Duration = Duration::from_secs(5);
 
-/// Tokens, and the roles they give.
+/// Tokens with their roles.
 pub(super) type Tokens = Vec<(Role, Vec<u8>)>;
 
-/// What changes when a file does.
+/// Attributes that change when the file does: modification time, length and inode.
 type Looks = Option<(Option<SystemTime>, u64, u64)>;
 
 fn looks(path: &Path) -> Looks {
@@ -30,8 +30,8 @@ fn looks(path: &Path) -> Looks {
     Some((metadata.modified().ok(), metadata.len(), which))
 }
 
-/// Reads it again whenever it has changed, until nobody waits for this any more. What cannot be read changes nothing: the
-/// tokens from before go on, and the log says what is wrong.
+/// Reads the file again when it has changed, until this future is dropped. If the file cannot be used,
+/// the former tokens stay valid and an error is logged.
 pub async fn keep_reading(auth: Arc<Auth>) {
     let Some(path) = auth.path().map(Path::to_owned) else {
         return;
@@ -50,7 +50,8 @@ pub async fn keep_reading(auth: Arc<Auth>) {
         let now = looks(&path);
         if now != seen {
             seen = now;
-            // Full it never is: of these the last one is kept. Stopped it is with this.
+            // This queue is never full, because only the last item is kept. It is closed when this
+            // future is dropped.
             let _taken = reload.push(()).await;
         }
     }
