@@ -1,16 +1,16 @@
-//! `aliquot demo`: a whole cluster under real load on one machine, one of its
-//! nodes killed, and a verdict computed from every decision.
+//! `aliquot demo`: a whole cluster under real load on one machine. One of its nodes is killed, and a
+//! verdict is computed from all decisions.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`plan`] | what a run is to be: its budgets and its load |
-//! | [`supervisor`] | processes that never outlive the run |
-//! | [`cluster`], [`fleet`] | the coordinators and the services, from outside |
-//! | [`service`] | one service, from inside |
-//! | [`load`], [`replay`] | which request is due when, and how it is sent |
-//! | [`record`] | what a service writes down of each decision |
-//! | [`verdict`] | what all that shows |
-//! | [`table`], [`report`] | what is shown meanwhile, and what is left |
+//! | [`plan`] | the budgets and the load of a run |
+//! | [`supervisor`] | child processes that never outlive the run |
+//! | [`cluster`], [`fleet`] | the coordinators and the services, as seen by the demo |
+//! | [`service`] | one service, which runs in a process of its own |
+//! | [`load`], [`replay`] | schedule of the requests, and sending them |
+//! | [`record`] | record of each decision, written by the services |
+//! | [`verdict`] | evaluation of all records |
+//! | [`table`], [`report`] | display during the run, and the report after it |
 
 pub mod cluster;
 pub mod error;
@@ -36,16 +36,16 @@ use stage::Stage;
 use std::future::Future;
 use verdict::Ruling;
 
-/// Runs a demo and shows it on `screen`; `interrupted` resolves when somebody
-/// wants it to end. `told` is given the report as soon as there is one.
+/// Runs a demo and shows it on `screen`. It ends early when `interrupted` resolves. `told` is called
+/// with the report once there is one.
 ///
-/// It must be awaited on a thread that lives until it is done, the main one at
-/// best: its processes are tied to the thread that starts them.
+/// This must be awaited on a thread that lives until it is done, preferably the main one: the child
+/// processes are tied to the thread that starts them.
 ///
 /// # Errors
 ///
-/// [`DemoError`] if there is no verdict. Whatever the outcome, all processes
-/// are gone when this returns, or is dropped.
+/// [`DemoError`] if there is no verdict. Whatever the outcome, all processes are gone when this returns
+/// or is dropped.
 pub async fn run(
     plan: Plan,
     clock: SharedClock,

@@ -1,4 +1,4 @@
-//! The three coordinators of a run, as its supervisor sees them.
+//! The three coordinators of a run, as the demo sees them.
 
 use super::error::DemoError;
 use super::supervisor::{ReservedPort, Supervisor};
@@ -15,26 +15,26 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tonic::transport::{Channel, Endpoint};
 
-/// How many coordinators there are.
+/// Number of coordinators.
 pub const NODES: usize = 3;
 
-/// What the names of their processes begin with.
+/// Prefix of the names of their processes.
 pub const PREFIX: &str = "node-";
 
 const CONNECT_WITHIN: Duration = Duration::from_millis(300);
 const ANSWER_WITHIN: Duration = Duration::from_millis(700);
 const APPLY_WITHIN: Duration = Duration::from_secs(5);
 
-/// One coordinator and where it is reached.
+/// The name and the addresses of one coordinator.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// The name of its process.
+    /// Name of its process.
     pub name: String,
-    /// Where clients and operators reach it.
+    /// Address for clients and operators.
     pub listen: SocketAddr,
-    /// Where the other nodes do.
+    /// Address for other nodes.
     pub peer_listen: SocketAddr,
-    /// Where its metrics are.
+    /// Address of its metrics.
     pub metrics_listen: SocketAddr,
 }
 
@@ -46,29 +46,29 @@ pub struct Nodes {
     _ports: Vec<ReservedPort>,
 }
 
-/// How the cluster is, as far as its nodes answer.
+/// State of the cluster, as far as its nodes answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sight {
     /// The term.
     pub term: Term,
-    /// The leader, as an index, if the nodes know one.
+    /// Index of the leader, if the nodes know one.
     pub leader: Option<usize>,
-    /// Of each node, whether it answers, and its clients' sessions.
+    /// For each node, the number of its client sessions, or `None` if it does not answer.
     pub nodes: Vec<Option<u64>>,
-    /// Nodes that the answer with the newest term tells of.
+    /// Number of nodes in the answer with the newest term.
     pub known: usize,
-    /// The drift that the cluster states.
+    /// The drift bound of the cluster.
     pub drift: Drift,
-    /// The nodes' lease.
+    /// Length of the nodes' lease.
     pub lease: Span,
 }
 
 impl Nodes {
-    /// Coordinators at ports that are free now. None is started.
+    /// Reserves ports for the coordinators, and starts none.
     ///
     /// # Errors
     ///
-    /// [`DemoError::Io`] if there are no ports.
+    /// [`DemoError::Io`] if there are no free ports.
     pub fn plan() -> Result<Self, DemoError> {
         let ports: io::Result<Vec<_>> = (0..3 * NODES).map(|_| ReservedPort::reserve()).collect();
         let ports = ports.map_err(DemoError::io("free ports"))?;
@@ -96,20 +96,20 @@ impl Nodes {
         })
     }
 
-    /// The coordinators.
+    /// Returns the coordinators.
     #[must_use]
     pub fn list(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// Where clients connect: `a:1,b:2,c:3`.
+    /// Returns the addresses for clients: `a:1,b:2,c:3`.
     #[must_use]
     pub fn endpoints(&self) -> String {
         let all: Vec<String> = self.nodes.iter().map(|n| n.listen.to_string()).collect();
         all.join(",")
     }
 
-    /// Starts a coordinator, or starts it again with what it has on disk.
+    /// Starts a coordinator, or restarts it with its data.
     ///
     /// # Errors
     ///
@@ -118,7 +118,7 @@ impl Nodes {
         self.start_with(node, supervisor, &[])
     }
 
-    /// The same, with more flags.
+    /// Does the same with additional flags.
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ impl Nodes {
         Ok(supervisor.start(&node.name, &args)?)
     }
 
-    /// How the cluster is: the newest term that any node tells of.
+    /// Queries all nodes. Returns the state in the newest term that any of them knows.
     pub async fn look(&self) -> Sight {
         let asked = self.admins.iter().map(|admin| async move {
             let mut admin = admin.clone();
@@ -186,12 +186,12 @@ impl Nodes {
         }
     }
 
-    /// Writes budgets through whichever node takes them.
+    /// Writes budgets through the first node that accepts them.
     ///
     /// # Errors
     ///
-    /// [`DemoError::Budget`] if one is refused; [`DemoError::Io`] with the last
-    /// answer if no node takes them. They may be written all the same.
+    /// [`DemoError::Budget`] if one is refused. [`DemoError::Io`] with the last error if no node
+    /// accepts them. They may have been written even then.
     pub async fn apply(&self, budgets: &[BudgetDraft]) -> Result<(), DemoError> {
         let wanted = ApplyBudgets {
             request: RequestId::new(1),

@@ -1,10 +1,9 @@
-//! The demo's child processes: started, watched, killed, and never left behind.
+//! Child processes of the demo, which never outlive it.
 //!
-//! A child ends with its parent in three ways. An orderly end asks it to stop
-//! and then makes it. A panic or an error drops the [`Supervisor`], which kills
-//! it. And if the parent is killed itself, the kernel kills the child: each is
-//! started through [`tether`], which asks for that before it becomes the
-//! program it shall be.
+//! A child ends with its parent in three ways. At an orderly end, it is asked to stop and later killed
+//! if it did not. After a panic or an error, dropping the [`Supervisor`] kills it. If the parent itself
+//! is killed, the kernel kills the child: each is started through [`tether`], which requests that
+//! before it executes the actual program.
 
 mod ports;
 mod tether;
@@ -25,17 +24,17 @@ use thiserror::Error;
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout, timeout_at};
 
-/// How long a child may take to end after it was asked to: a node hands over
-/// its office and waits for its clients to go, some 9 s at most.
+/// Maximum time for a child to end after it was asked to. A node transfers its leadership and waits for
+/// its clients to leave, for at most about 9 s.
 const PATIENCE: Duration = Duration::from_secs(12);
 
-/// How much of a log is shown of a child that failed.
+/// Number of lines that are shown of the log of a failed child.
 const TAIL_LINES: usize = 12;
 
-/// Children by their names, each with a directory and a log of its own.
+/// Child processes by name, each with a directory and a log of its own.
 ///
-/// Children must be started from a thread that lives as long as they shall:
-/// the kernel ties them to the thread, not to the process.
+/// Children must be started from a thread that lives as long as they should, because the kernel ties
+/// them to the thread and not to the process.
 #[derive(Debug)]
 pub struct Supervisor {
     dir: PathBuf,
@@ -44,25 +43,25 @@ pub struct Supervisor {
     children: BTreeMap<String, Child>,
 }
 
-/// Why a child does not run. The others do.
+/// Reason for which a child does not run. The others do.
 #[derive(Debug, Error)]
 pub enum ChildError {
-    /// It could not be started.
+    /// The child could not be started.
     #[error("{name} could not be started: {source}")]
     Start {
         /// The child.
         name: String,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
-    /// It ended, and nobody had asked it to.
+    /// The child ended without being asked to.
     #[error("{name} ended by itself ({status}); its log {log} ends with:\n{tail}", log = log.display())]
     Ended {
         /// The child.
         name: String,
-        /// How.
+        /// Exit status.
         status: ExitStatus,
-        /// Its log.
+        /// Path of its log.
         log: PathBuf,
         /// The end of its log.
         tail: String,
@@ -76,8 +75,8 @@ pub enum ChildError {
 }
 
 impl Supervisor {
-    /// A supervisor whose children run `program` with `first_args` before their
-    /// own, and keep their files under `dir`.
+    /// Creates a supervisor. Its children run `program` with `first_args` before their own arguments,
+    /// and keep their files under `dir`.
     #[must_use]
     pub fn new(dir: PathBuf, program: PathBuf, first_args: Vec<OsString>) -> Self {
         Self {
@@ -88,24 +87,24 @@ impl Supervisor {
         }
     }
 
-    /// The directory of a child.
+    /// Returns the directory of a child.
     #[must_use]
     pub fn dir_of(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 
-    /// The log of a child. It goes on when the child is started again.
+    /// Returns the path of a child's log. The log is continued when the child is started again.
     #[must_use]
     pub fn log_of(&self, name: &str) -> PathBuf {
         self.dir.join(format!("{name}.log"))
     }
 
-    /// Starts a child. One that had its name before is killed.
+    /// Starts a child. A former child of the same name is killed.
     ///
     /// # Errors
     ///
-    /// [`ChildError::Start`] if its directory, its log or the process cannot be
-    /// made.
+    /// [`ChildError::Start`] if its directory or its log cannot be created, or the process cannot be
+    /// started.
     pub fn start(&mut self, name: &str, args: &[OsString]) -> Result<(), ChildError> {
         let failed = |source| ChildError::Start {
             name: name.to_owned(),
@@ -117,7 +116,7 @@ impl Supervisor {
         let log = log.create(true).append(true).open(self.log_of(name));
         let log = log.map_err(failed)?;
         let mut command = Command::new(&self.program);
-        // The settings of whoever runs the demo are not those of its nodes.
+        // The nodes must not use settings from the environment of the demo.
         for (variable, _) in std::env::vars_os() {
             if variable.to_string_lossy().starts_with("ALIQUOT_") {
                 command.env_remove(variable);
@@ -129,8 +128,8 @@ impl Supervisor {
             .stdin(Stdio::null())
             .stdout(log.try_clone().map_err(failed)?)
             .stderr(log)
-            // In a group of its own, so that a terminal's interrupt reaches
-            // only the parent, who knows in which order to stop.
+            // A process group of its own: a terminal's interrupt then reaches only the parent, which
+            // stops its children in order.
             .process_group(0)
             .kill_on_drop(true);
         let child = command.spawn().map_err(failed)?;
@@ -138,7 +137,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// The process id of a child that runs.
+    /// Returns the process id of a running child.
     #[must_use]
     pub fn id(&self, name: &str) -> Option<u32> {
         self.children.get(name).and_then(Child::id)
@@ -148,23 +147,23 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// [`ChildError::Unknown`] if none of that name runs.
+    /// [`ChildError::Unknown`] if no child of that name runs.
     pub async fn kill(&mut self, name: &str) -> Result<(), ChildError> {
         let Some(mut child) = self.children.remove(name) else {
             let name = name.to_owned();
             return Err(ChildError::Unknown { name });
         };
         signal(&child, Signal::KILL);
-        // It cannot refuse; and a child that cannot be waited for is gone.
+        // A child cannot refuse this signal, and one that cannot be waited for is gone.
         let _ = child.wait().await;
         Ok(())
     }
 
-    /// Looks whether every child still runs.
+    /// Checks that all children are running.
     ///
     /// # Errors
     ///
-    /// [`ChildError::Ended`] for the first that does not.
+    /// [`ChildError::Ended`] for the first one that is not.
     pub fn check(&mut self) -> Result<(), ChildError> {
         let mut ended = None;
         for (name, child) in &mut self.children {
@@ -187,8 +186,8 @@ impl Supervisor {
         })
     }
 
-    /// Asks the children whose names begin with `prefix` to stop, waits, and
-    /// kills those that did not. Returns the names of the killed.
+    /// Asks the children whose names begin with `prefix` to stop, and kills those that do not. Returns
+    /// the names of those killed.
     pub async fn stop(&mut self, prefix: &str) -> Vec<String> {
         let names: Vec<String> = self.children.keys().cloned().collect();
         let names = names.into_iter().filter(|name| name.starts_with(prefix));
@@ -203,7 +202,7 @@ impl Supervisor {
         for (name, mut child) in children {
             if timeout_at(deadline, child.wait()).await.is_err() {
                 signal(&child, Signal::KILL);
-                // Nothing outlives that signal, but the wait is bounded all the same.
+                // No process survives this signal, but the wait is limited all the same.
                 let _ = timeout(PATIENCE, child.wait()).await;
                 killed.push(name);
             }
@@ -220,7 +219,7 @@ impl Drop for Supervisor {
     }
 }
 
-/// Signals the whole group of a child: itself, and what it may have started.
+/// Sends a signal to the process group of a child, which includes any processes that it started.
 fn signal(child: &Child, signal: Signal) {
     let id = child.id().and_then(|id| i32::try_from(id).ok());
     if let Some(group) = id.and_then(Pid::from_raw) {

@@ -1,9 +1,8 @@
-//! The verdict on a run, from every decision that was made in it.
+//! The verdict on a run, computed from all of its decisions.
 //!
-//! Three things are compared that were written down by different processes:
-//! what the services say they admitted and when, what the load generator was
-//! answered, and what the budgets allow. A breach makes the verdict `fail`;
-//! anything that does not fit together makes it `unknown`, never `pass`.
+//! Records of three sources are compared: the admissions that the services recorded, the answers that
+//! the load generator received, and the limits of the budgets. A breach of a limit makes the verdict
+//! `fail`. Records that do not match make it `unknown`, never `pass`.
 
 mod audit;
 mod certain;
@@ -24,91 +23,90 @@ use aliquot_core::unit::{Drift, Span, Tick};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// How long a run may take to settle before its utilisation is measured.
+/// Time at the start of a run that is left out when its utilisation is measured.
 pub const SETTLING: Span = Span::from_secs(2);
 
-/// How long after a kill the limit may be used less than fully.
+/// Time after a kill in which the limit may be used less than fully.
 pub const AFTERMATH: Span = Span::from_secs(5);
 
-/// How much of a run must be seen after a kill, or what came of it is not known: the aftermath, and a second that is
-/// over.
+/// Minimum time of a run after a kill, to judge its effects: the aftermath and one complete second.
 pub const SEEN_AFTER: Span = Span::from_secs(6);
 
-/// When what happened, on the host's boot clock.
+/// Times of the main events of a run, on the host's boot clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeline {
-    /// The first scheduled request.
+    /// Time of the first scheduled request.
     pub start: Tick,
-    /// The end of the schedule.
+    /// End of the schedule.
     pub end: Tick,
-    /// When a node was killed.
+    /// Time at which a node was killed.
     pub killed: Option<Tick>,
-    /// When it was started again.
+    /// Time at which it was restarted.
     pub restarted: Option<Tick>,
 }
 
-/// What the load generator was answered by one service under one key.
+/// Answers that the load generator received from one service under one key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Answers {
-    /// Requests sent.
+    /// Number of requests sent.
     pub sent: u64,
-    /// Their cost, in tokens.
+    /// Total cost of these requests, in tokens.
     pub cost: u64,
-    /// Answers 200.
+    /// Number of answers 200.
     pub admitted: u64,
-    /// Answers 429.
+    /// Number of answers 429.
     pub limited: u64,
-    /// Other answers, and requests that were never answered.
+    /// Number of other answers, and of requests without an answer.
     pub other: u64,
 }
 
-/// Everything that a verdict rests on.
+/// The records on which a verdict is based.
 #[derive(Clone, Debug)]
 pub struct Evidence {
-    /// What each service wrote down, by the service's name; or why it cannot
-    /// be read.
+    /// Records of each service, by its name, or the reason for which they cannot be read.
     pub recordings: BTreeMap<String, Result<Recording, String>>,
-    /// What was answered, by service and key.
+    /// Answers that the generator received, by service and key.
     pub answers: BTreeMap<(String, String), Answers>,
-    /// When what happened.
+    /// Times of the main events.
     pub timeline: Timeline,
     /// The budgets in force.
     pub budgets: Vec<Budget>,
-    /// The bound on the clocks' drift that the cluster states.
+    /// The bound on clock drift that the cluster states.
     pub drift: Drift,
-    /// The key whose utilisation is measured; left out, none is.
+    /// The key whose utilisation is measured, if any.
     pub shared: Option<String>,
-    /// Messages of the services' sessions, both ways, if they were counted.
+    /// Number of messages of the services' sessions, both ways, if they were counted.
     pub messages: Option<u64>,
-    /// Reports among them, each answered by a node, if they were counted.
+    /// Number of reports among these messages, each answered by a node, if they were counted.
     pub reports: Option<u64>,
 }
 
-/// What became of a run.
+/// Result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
-    /// Pass, fail or unknown, as the criteria together have it.
+    /// Pass, fail or unknown, from all criteria.
     pub outcome: Ruling,
-    /// Whether the records are whole and nothing was admitted beyond a limit: what
-    /// holds however busy the machine is.
+    /// True if the records are complete and nothing was admitted beyond a limit. This must hold however
+    /// busy the machine is.
     pub safe: bool,
-    /// What was judged, and how.
+    /// The criteria and their rulings.
     pub criteria: Vec<Criterion>,
-    /// Each key against its envelope; the shared one first, then by name.
+    /// Each key compared with its envelope. The shared key comes first, and the others by name.
     pub keys: Vec<Audit>,
     /// Utilisation of the shared key.
     pub phases: Phases,
-    /// What each service got of it in the calm parts of the run.
+    /// Share of each service in the calm parts of the run.
     pub portions: Vec<Portion>,
-    /// How fair that is: see [`jain`].
+    /// Index of fairness: see [`jain`].
     pub jain: Option<f64>,
-    /// Requests decided for each report and its answer: a round trip to the coordinator.
+    /// Number of requests decided for each report and its answer, which are a round trip to the
+    /// coordinator.
     pub requests_per_round_trip: Option<f64>,
-    /// Requests decided for each message of a session, either way.
+    /// Number of requests decided for each message of a session, either way.
     pub requests_per_message: Option<f64>,
-    /// Admissions recorded.
+    /// Number of recorded admissions.
     pub admitted: u64,
-    /// Refusals recorded.
+    /// Number of recorded refusals.
     pub refused: u64,
 }
 
@@ -158,7 +156,7 @@ impl Verdict {
     }
 }
 
-/// The shared key and its limit in tokens per second.
+/// Returns the shared key and its limit in tokens per second.
 fn shared_rate(evidence: &Evidence) -> Option<(&str, f64)> {
     let key = evidence.shared.as_deref()?;
     let budget = evidence.budgets.iter().find(|b| b.key().as_str() == key)?;
@@ -169,7 +167,7 @@ fn shared_rate(evidence: &Evidence) -> Option<(&str, f64)> {
     Some((key, course::as_f64(rate.tokens()) / per))
 }
 
-/// What each service was asked for and admitted in the calm parts of the run.
+/// Returns the offered and the admitted rate of each service in the calm parts of the run.
 fn portions(evidence: &Evidence, key: &str, rate: f64) -> Vec<Portion> {
     let run = &evidence.timeline;
     let whole = course::seconds(run.end.since(run.start));

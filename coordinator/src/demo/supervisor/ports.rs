@@ -1,15 +1,15 @@
-//! Ports that nobody else gets meanwhile.
+//! Reserved ports of the loopback address.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use tokio::net::TcpSocket;
 
-/// A port of the loopback address that is kept free for who knows its number.
+/// A reserved port of the loopback address.
 ///
-/// A socket is bound to it and never listens. As long as this lives the kernel
-/// gives the port to no outgoing connection and to nobody who asks for any port,
-/// whereas a listener that names it and may reuse addresses, as every listener
-/// of this project may, has it at once, also when its process was just killed.
+/// A socket is bound to it and never listens. While this exists, the kernel does not assign the port to
+/// outgoing connections, or to sockets that are bound to any free port. A listener that names the port
+/// and may reuse addresses, as all listeners of this project may, gets it at once, even if its process
+/// was just killed.
 #[derive(Debug)]
 pub struct ReservedPort {
     address: SocketAddr,
@@ -21,7 +21,7 @@ impl ReservedPort {
     ///
     /// # Errors
     ///
-    /// The kernel's, if there is none.
+    /// The error of the kernel, if there is no free port.
     pub fn reserve() -> io::Result<Self> {
         let bound = TcpSocket::new_v4()?;
         bound.set_reuseaddr(true)?;
@@ -32,7 +32,7 @@ impl ReservedPort {
         })
     }
 
-    /// Where to listen, and to connect to.
+    /// Returns the address to listen on and to connect to.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address

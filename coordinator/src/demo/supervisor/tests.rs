@@ -24,7 +24,7 @@ async fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
 
 fn lives(id: u32) -> bool {
     let pid = i32::try_from(id).ok().and_then(Pid::from_raw).unwrap();
-    // One that ended and was not waited for yet is not alive.
+    // A zombie has ended, although it was not waited for yet.
     let status = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
     test_kill_process(pid).is_ok() && !status.contains(") Z ")
 }

@@ -1,4 +1,4 @@
-//! A process that ends when the one that started it does, however that ends.
+//! Ties a process to its parent: it ends when the parent does, however that ends.
 
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use std::ffi::OsString;
@@ -6,11 +6,11 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Ties this process to its parent, and becomes this program with other
-/// arguments. The kernel keeps the tie over the change.
+/// Ties this process to its parent, and then executes this program with other arguments. The kernel
+/// keeps the tie across the exec.
 ///
-/// Returns only with why it could not be done: the system's error, or that
-/// `parent` (a process id) is already gone.
+/// Returns only if this fails, with the error of the system, or an error if `parent` (a process id) is
+/// gone.
 pub fn tether(parent: u32, args: &[OsString]) -> io::Error {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return error.into();
@@ -26,8 +26,8 @@ pub fn tether(parent: u32, args: &[OsString]) -> io::Error {
     }
 }
 
-/// The arguments that make this program tether itself to the process that runs
-/// now: they come before those of the program it shall become.
+/// Returns the arguments that make this program tether itself to the current process. They precede
+/// those of the program that it then executes.
 #[must_use]
 pub fn parent_args() -> Vec<OsString> {
     let parent = std::process::id().to_string();

@@ -1,12 +1,11 @@
-//! Where a run keeps its files.
+//! Directory for the files of a run.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A directory for one run: a temporary one, which is removed when this is
-/// dropped unless somebody wants to look into it, or one that was asked for,
-/// which stays.
+/// A directory for one run. A temporary one is removed when this is dropped, unless [`WorkDir::keep`]
+/// was called. A directory that the user asked for is not removed.
 #[derive(Debug)]
 pub struct WorkDir {
     path: PathBuf,
@@ -14,13 +13,13 @@ pub struct WorkDir {
 }
 
 impl WorkDir {
-    /// The directory `wanted`, or a new one among the system's temporary ones,
-    /// whose name nobody could foresee and which nobody else can read.
+    /// Uses the directory `wanted`, or creates a temporary one with an unpredictable name, which other
+    /// users cannot read.
     ///
     /// # Errors
     ///
-    /// The system's, if it cannot be made; and one that says so if `wanted` has
-    /// something in it, because a run must begin with nothing.
+    /// The error of the system if the directory cannot be created, or an error if `wanted` is not
+    /// empty.
     pub fn new(wanted: Option<&Path>) -> io::Result<Self> {
         let Some(wanted) = wanted else {
             let made = tempfile::Builder::new().prefix("aliquot-demo-").tempdir()?;
@@ -38,21 +37,21 @@ impl WorkDir {
             ));
         }
         Ok(Self {
-            // Its children work in directories of their own.
+            // Absolute, because the children have other working directories.
             path: wanted.canonicalize()?,
             temporary: None,
         })
     }
 
-    /// The directory.
+    /// Returns the path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Leaves the directory where it is.
+    /// Prevents the removal of the directory.
     pub fn keep(&mut self) {
-        // It is the same one that is known by its path.
+        // The path stays the same.
         let _ = self.temporary.take().map(TempDir::keep);
     }
 }

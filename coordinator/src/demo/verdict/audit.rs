@@ -1,4 +1,4 @@
-//! One key's decisions against its budget's envelope.
+//! Comparison of one key's decisions with the envelope of its budget.
 
 use super::certain;
 use crate::demo::record::Recording;
@@ -8,31 +8,30 @@ use aliquot_core::unit::{Drift, Tick};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The decisions of all services under one key, merged in the order of time.
+/// The decisions of all services under one key, ordered by time.
 #[derive(Clone, Debug, Default)]
 pub struct Decisions {
     /// Decision time and whole tokens of each admission.
     pub admitted: Vec<(Tick, u64)>,
-    /// Those that were decided elsewhere, and when they were asked for: each was
-    /// decided somewhere between.
+    /// Admissions that were decided centrally, with the interval in which each was decided.
     pub elsewhere: Vec<Elsewhere>,
-    /// The time a refusal was known, and the tokens it was refused.
+    /// Time at which each refusal was known, and the tokens refused.
     pub refused: Vec<(Tick, u64)>,
 }
 
-/// One admission of which only an interval is known.
+/// An admission for which only an interval is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Elsewhere {
-    /// When its answer was heard.
+    /// Time of the answer.
     pub heard: Tick,
-    /// When it was asked for.
+    /// Time of the request.
     pub asked: Tick,
     /// Whole tokens.
     pub cost: u64,
 }
 
 impl Decisions {
-    /// The decisions of every key.
+    /// Collects the decisions of every key.
     #[must_use]
     pub fn by_key<'a>(recordings: impl Iterator<Item = &'a Recording>) -> BTreeMap<String, Self> {
         let mut keys: BTreeMap<String, Self> = BTreeMap::new();
@@ -70,31 +69,31 @@ impl Decisions {
     }
 }
 
-/// How close one key came to its budget's envelope.
+/// Distance of one key from the envelope of its budget.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Audit {
     /// The key.
     pub key: String,
-    /// Admissions.
+    /// Number of admissions.
     pub admitted: u64,
-    /// Refusals.
+    /// Number of refusals.
     pub refused: u64,
-    /// Tokens, rounded down to a thousandth, that the worst window of all
-    /// stayed under `(1 + ρ)·R·Δt + B`; negative if it did not.
+    /// Tokens by which the worst of all windows is below `(1 + ρ)·R·Δt + B`, rounded down to a
+    /// thousandth. Negative if it is above.
     pub slack: f64,
-    /// The length of that window in seconds.
+    /// Length of that window in seconds.
     pub window: Option<f64>,
-    /// Tokens, rounded up, by which the worst window is over its bound.
+    /// Tokens by which the worst window exceeds its bound, rounded up.
     pub over: u64,
-    /// How many of the same requests one bucket of the whole limit would have
-    /// admitted that saw them all at once.
+    /// Number of the same requests that one bucket with the whole limit, which saw all of them at once,
+    /// would have admitted.
     pub omniscient: u64,
-    /// Why the key could not be judged.
+    /// Reason for which the key could not be judged.
     pub doubt: Option<String>,
 }
 
 impl Audit {
-    /// Judges the decisions of `key` by the budget that it falls under.
+    /// Judges the decisions of `key` by the budget that applies to it.
     #[must_use]
     pub fn of(key: &str, decisions: &Decisions, budgets: &[Budget], drift: Drift) -> Self {
         let mut audit = Self {
@@ -160,7 +159,7 @@ fn count(many: usize) -> u64 {
     u64::try_from(many).unwrap_or(u64::MAX)
 }
 
-/// Grains as tokens, rounded down to a thousandth.
+/// Converts grains to tokens, rounded down to a thousandth.
 #[expect(
     clippy::cast_precision_loss,
     reason = "a slack that matters is far below 2⁵³ thousandths"

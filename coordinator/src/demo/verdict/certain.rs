@@ -1,15 +1,15 @@
-//! The envelope where only an interval is known of some decisions.
+//! The envelope when only an interval is known for the time of some decisions.
 //!
-//! A central answer is decided at the key's home, some time between the asking
-//! and the hearing. So a window `[from, to]` is charged with the admissions that
-//! were certainly decided in it: asked for at `from` or later, and heard at `to`
-//! or earlier. Where every decision's instant is known this is the exact envelope.
+//! A central request is decided at the key's home node, at some time between the request and the
+//! answer. A window `[from, to]` is therefore charged only with admissions that were certainly decided
+//! within it: requested at `from` or later, and answered at `to` or earlier. If the exact time of every
+//! decision is known, this is the exact envelope.
 
 use super::audit::{Decisions, Elsewhere};
 use aliquot_core::check::Limit;
 use aliquot_core::unit::{Drift, Tick};
 
-/// The least slack of all windows, in grains, and its window.
+/// Returns the least slack of all windows, in grains, and the window that has it.
 pub(super) fn worst(
     decisions: &Decisions,
     grains_per_token: i128,
@@ -24,7 +24,7 @@ pub(super) fn worst(
     let mut worst = (burst, None);
     let mut first = 0;
     for from in starts {
-        // Whatever was heard before was asked for before.
+        // Decisions answered before `from` were requested before it.
         while all.get(first).is_some_and(|of| of.heard < from) {
             first += 1;
         }
@@ -32,8 +32,7 @@ pub(super) fn worst(
         for of in all.iter().skip(first).filter(|of| of.asked >= from) {
             spent += i128::from(of.cost) * grains_per_token;
             let bound = burst + made(limit, drift, from, of.heard);
-            // From here on no window of this start can be worse: it has room for
-            // a whole burst more than was spent.
+            // Keep the window with the least slack.
             if bound - spent < worst.0 {
                 worst = (bound - spent, Some((from, of.heard)));
             }
@@ -42,7 +41,7 @@ pub(super) fn worst(
     worst
 }
 
-/// Grains that `(1 + ρ)·R` makes between two instants.
+/// Returns the grains that `(1 + ρ)·R` generates between two instants.
 fn made(limit: Limit, drift: Drift, from: Tick, to: Tick) -> i128 {
     const BILLION: i128 = 1_000_000_000;
     const MILLION: i128 = 1_000_000;
@@ -50,14 +49,16 @@ fn made(limit: Limit, drift: Drift, from: Tick, to: Tick) -> i128 {
     rate * i128::from(to.since(from).nanos()) / (BILLION * MILLION)
 }
 
-/// All admissions by the time they were heard; those decided here are points.
+/// Returns all admissions, ordered by the time of their answers. Local decisions have intervals of
+/// length 0.
 fn intervals(decisions: &Decisions) -> Vec<Elsewhere> {
     let mut elsewhere = decisions.elsewhere.clone();
     elsewhere.sort_unstable();
     let mut rest = elsewhere.iter().peekable();
     let mut all = Vec::with_capacity(decisions.admitted.len());
     for &(heard, cost) in &decisions.admitted {
-        // Both lists are in the same order, so the next of its time and cost is it.
+        // Both lists are in the same order, so the next one with the same time and cost is the same
+        // admission.
         let next = rest.next_if(|of| of.heard == heard && of.cost == cost);
         all.push(next.copied().unwrap_or(Elsewhere {
             heard,
@@ -77,7 +78,8 @@ mod tests {
         Tick::from_nanos(ms * 1_000_000)
     }
 
-    /// 10 tokens a second, 2 at once, a grain a token; `(asked, heard)` in ms.
+    /// Slack under 10 tokens a second and a burst of 2, with one grain per token. Admissions are
+    /// `(asked, heard)` in ms.
     fn slack(admissions: &[(u64, u64)]) -> i128 {
         let mut decisions = Decisions::default();
         for &(asked, heard) in admissions {
@@ -104,7 +106,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_came_late_is_charged_to_no_window_that_it_may_have_missed() {
-        // Decided at 0 for all anybody knows, and heard with two later ones.
+        // It may have been decided at 0, and is answered together with two later ones.
         assert_eq!(slack(&[(0, 200), (200, 200), (200, 200)]), 0);
         assert_eq!(slack(&[(199, 200), (200, 200), (200, 200)]), -1);
     }

@@ -1,21 +1,20 @@
-//! What was admitted when: utilisation around a kill, and recovery from it.
+//! Admissions over time: utilisation around a kill, and the recovery from it.
 
 use super::{AFTERMATH, SETTLING, Timeline};
 use aliquot_core::unit::{Span, Tick};
 use serde::Serialize;
 
-/// What was admitted under one key, ready to be counted over windows.
+/// Admissions under one key, prepared for sums over windows.
 #[derive(Clone, Debug, Default)]
 pub struct Course {
-    /// When, in ascending order.
+    /// Times of the admissions, in ascending order.
     times: Vec<Tick>,
     /// `sums[i]` is the cost of the first `i` admissions, in tokens.
     sums: Vec<u64>,
 }
 
 impl Course {
-    /// The course of admissions, each a decision time and whole tokens, in the
-    /// order of time.
+    /// Creates the course of admissions, given as decision time and whole tokens in the order of time.
     #[must_use]
     pub fn new(admissions: impl IntoIterator<Item = (Tick, u64)>) -> Self {
         let mut course = Self {
@@ -31,7 +30,7 @@ impl Course {
         course
     }
 
-    /// Tokens admitted in `[from, to)`.
+    /// Returns the tokens admitted in `[from, to)`.
     #[must_use]
     pub fn between(&self, from: Tick, to: Tick) -> u64 {
         let until = |limit: Tick| {
@@ -41,8 +40,8 @@ impl Course {
         until(to).saturating_sub(until(from))
     }
 
-    /// Tokens admitted in `[from, to)`, divided by `rate` tokens per second
-    /// over that interval. `None` for an empty interval or rate.
+    /// Returns the tokens admitted in `[from, to)`, divided by those that `rate` tokens per second
+    /// allow. Returns `None` if the interval or the rate is empty.
     #[must_use]
     pub fn utilisation(&self, rate: f64, from: Tick, to: Tick) -> Option<f64> {
         let possible = rate * seconds(to.since(from));
@@ -50,22 +49,20 @@ impl Course {
     }
 }
 
-/// Utilisation in the parts of a run; a part that the run did not have is left
-/// out.
+/// Utilisation in the parts of a run. A part that the run did not have is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Phases {
-    /// From [`SETTLING`] after the load's start until the kill, or until the
-    /// end if nothing was killed.
+    /// From [`SETTLING`] after the start of the load until the kill, or until the end if no node was
+    /// killed.
     pub before: Option<f64>,
-    /// Over the [`AFTERMATH`] of the kill, if the run lasted so long.
+    /// Over the [`AFTERMATH`] of the kill, if the run lasted that long.
     pub during: Option<f64>,
-    /// The worst of the full seconds of the aftermath, counted from the kill.
+    /// The lowest of the full seconds of the aftermath, counted from the kill.
     pub worst_second: Option<f64>,
     /// From the end of the aftermath to the end of the load.
     pub after: Option<f64>,
-    /// Seconds from the kill to the first instant from which every later full
-    /// second admits at least 99 %, and so does the last second of the load;
-    /// looked for in steps of 100 ms.
+    /// Seconds from the kill to the first instant after which every full second admits at least 99 %,
+    /// and so does the last second of the load. Measured in steps of 100 ms.
     pub recovered_after: Option<f64>,
 }
 
@@ -75,7 +72,7 @@ const SECOND: Span = Span::from_secs(1);
 const STEPS_PER_SECOND: u64 = 10;
 const STEP: Span = Span::from_millis(1_000 / STEPS_PER_SECOND);
 
-/// What a second must admit to count as recovered.
+/// Minimum utilisation of a second that counts as recovered.
 const RECOVERED: f64 = 0.99;
 
 impl Phases {
@@ -115,8 +112,8 @@ fn worst_second(course: &Course, rate: f64, from: Tick, to: Tick) -> Option<f64>
         .min_by(f64::total_cmp)
 }
 
-/// Walks back from the end, second by second, while each admits enough; once
-/// for every offset of the seconds against the kill.
+/// Walks back from the end, second by second, while each second admits enough. Repeats this for every
+/// offset of the seconds from the kill.
 fn recovery(course: &Course, rate: f64, killed: Tick, end: Tick) -> Option<f64> {
     let full = end.since(killed).nanos() / STEP.nanos();
     let last = full.checked_sub(STEPS_PER_SECOND)?;
@@ -146,7 +143,7 @@ fn recovery(course: &Course, rate: f64, killed: Tick, end: Tick) -> Option<f64> 
     first.map(|steps| seconds(STEP.times_or_max(steps)))
 }
 
-/// A span in seconds.
+/// Converts a span to seconds.
 #[expect(
     clippy::cast_precision_loss,
     reason = "a report shows no more digits than a double has"
@@ -155,7 +152,7 @@ pub(super) fn seconds(span: Span) -> f64 {
     span.nanos() as f64 / 1e9
 }
 
-/// A count as a number to be divided.
+/// Converts a count for divisions.
 #[expect(
     clippy::cast_precision_loss,
     reason = "a report shows no more digits than a double has"
@@ -168,7 +165,7 @@ pub(super) fn as_f64(count: u64) -> f64 {
 mod tests {
     use super::*;
 
-    /// 100 admissions a second, evenly, in each of the given seconds.
+    /// Returns a course with the given number of admissions in each second, evenly spread.
     fn even(seconds: &[u64]) -> Course {
         let each = seconds.iter().enumerate().flat_map(|(second, count)| {
             let start = Tick::from_nanos(0).after(SECOND.times_or_max(second as u64));

@@ -1,28 +1,28 @@
-//! How evenly the services were served.
+//! Fairness between services.
 
 use super::course::as_f64;
 use serde::Serialize;
 
-/// One service's part of the shared key over the calm parts of the run.
+/// Share of one service in the shared key, over the calm parts of the run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Portion {
-    /// The service.
+    /// Name of the service.
     pub service: String,
-    /// Tokens per second that were asked for.
+    /// Tokens per second that were requested.
     pub offered: f64,
     /// Tokens per second that were admitted.
     pub admitted: f64,
-    /// Tokens per second that max-min fairness gives it: `min(offered, λ)`,
-    /// with λ such that all services together get the limit.
+    /// Max-min fair share in tokens per second: `min(offered, λ)`, with λ such that all services
+    /// together use the limit.
     pub expected: f64,
 }
 
-/// Jain's index of what services got for what they should have got:
-/// with `xᵢ = admittedᵢ ÷ expectedᵢ`, `J = (Σx)² ÷ (n · Σx²)`.
+/// Returns Jain's index of the services' shares relative to their fair shares. With `xᵢ = admittedᵢ ÷
+/// expectedᵢ`, it is `J = (Σx)² ÷ (n · Σx²)`.
 ///
-/// 1 if all got the same part of their max-min share, 1/n if one got
-/// everything. Services that should get nothing are left out; `None` if no
-/// service is left or nothing was admitted. (Jain, Chiu and Hawe, 1984.)
+/// It is 1 if all got the same part of their fair share, and 1/n if one service got everything.
+/// Services whose fair share is 0 are left out. Returns `None` if no service is left or nothing was
+/// admitted. (Jain, Chiu and Hawe, 1984.)
 #[must_use]
 pub fn jain(portions: &[Portion]) -> Option<f64> {
     let parts: Vec<f64> = portions
@@ -36,7 +36,7 @@ pub fn jain(portions: &[Portion]) -> Option<f64> {
     (squares > 0.0).then(|| sum * sum / (services * squares))
 }
 
-/// The max-min shares of `capacity` under these demands: `min(dᵢ, λ)`.
+/// Returns the max-min fair shares of `capacity` for these demands: `min(dᵢ, λ)`.
 #[must_use]
 pub fn max_min(demands: &[f64], capacity: f64) -> Vec<f64> {
     let mut ascending = demands.to_vec();

@@ -1,4 +1,4 @@
-//! What a run must hold to, one criterion each.
+//! The criteria of a run.
 
 use super::course::{Phases, seconds};
 use super::{AFTERMATH, Audit, Evidence, SEEN_AFTER, Timeline};
@@ -6,22 +6,22 @@ use aliquot_core::unit::Span;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// How a criterion came out.
+/// Result of a criterion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ruling {
-    /// It held.
+    /// The criterion is met.
     Pass,
-    /// It did not.
+    /// The criterion is not met.
     Fail,
-    /// What was recorded does not say.
+    /// The records do not tell.
     Unknown,
-    /// The run was not one that could show it.
+    /// The run could not show it.
     NotJudged,
 }
 
 impl Ruling {
-    /// All of them as one: a failure outweighs a doubt, a doubt a pass.
+    /// Combines rulings: a failure outweighs a doubt, and a doubt outweighs a pass.
     pub fn all(rulings: impl IntoIterator<Item = Self>) -> Self {
         rulings
             .into_iter()
@@ -41,27 +41,27 @@ impl Ruling {
     }
 }
 
-/// One thing that a run must hold to.
+/// One criterion and its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Criterion {
-    /// What is judged.
+    /// Name of the criterion.
     pub name: &'static str,
-    /// What must hold.
+    /// The requirement.
     pub wanted: &'static str,
-    /// What was found, or why it was not judged.
+    /// The measured value, or the reason for which it was not judged.
     pub found: String,
-    /// How it came out.
+    /// The result.
     pub ruling: Ruling,
 }
 
-/// The least utilisation in the calm parts of a run.
+/// Minimum utilisation in the calm parts of a run.
 const CALM: f64 = 0.99;
-/// The least average of the aftermath of a kill.
+/// Minimum average utilisation in the aftermath of a kill.
 const SHAKEN: f64 = 0.80;
-/// The least of any single second there.
+/// Minimum utilisation in any single second of the aftermath.
 const WORST: f64 = 0.40;
 
-/// What the records show by themselves.
+/// Returns the criteria that are judged from the records alone.
 pub(super) fn of_records(evidence: &Evidence, audits: &[Audit]) -> Vec<Criterion> {
     vec![
         over_admission(audits),
@@ -127,7 +127,7 @@ fn whole_records(evidence: &Evidence) -> Criterion {
     }
 }
 
-/// The services' admissions against the answers that the generator got.
+/// Compares the services' admissions with the answers that the generator received.
 fn matching_counts(evidence: &Evidence) -> Criterion {
     let mut recorded: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for (service, recording) in &evidence.recordings {
@@ -153,7 +153,7 @@ fn matching_counts(evidence: &Evidence) -> Criterion {
     }
 }
 
-/// What the shared key's utilisation shows.
+/// Returns the criteria for the utilisation of the shared key.
 pub(super) fn of_phases(phases: &Phases, run: &Timeline) -> Vec<Criterion> {
     let least = |name, wanted, found: Option<f64>, least: f64, otherwise: Ruling| {
         let (found, ruling) = match found {
@@ -177,7 +177,7 @@ pub(super) fn of_phases(phases: &Phases, run: &Timeline) -> Vec<Criterion> {
     let Some(killed) = run.killed else {
         return vec![before];
     };
-    // Whoever had a node killed wants to know what came of it: no answer is not a good one.
+    // If a node was killed on request, a result that cannot be measured is not a pass.
     let after = |name, wanted, found, bound| least(name, wanted, found, bound, Ruling::Unknown);
     vec![
         before,
@@ -195,8 +195,8 @@ pub(super) fn of_phases(phases: &Phases, run: &Timeline) -> Vec<Criterion> {
 
 const TOO_SHORT: &str = "the run was too short";
 
-/// Adds what the shared key's utilisation shows to what the records show. Of
-/// admissions that may be missing too little proves nothing.
+/// Adds the criteria of utilisation to those of the records. If admissions may be missing from the
+/// records, a low utilisation proves nothing.
 pub(super) fn extend(criteria: &mut Vec<Criterion>, mut phases: Vec<Criterion>) {
     let doubtful = |criterion: &Criterion| criterion.ruling == Ruling::Unknown;
     if criteria.iter().any(doubtful) {
@@ -208,7 +208,7 @@ pub(super) fn extend(criteria: &mut Vec<Criterion>, mut phases: Vec<Criterion>) 
 
 fn recovery(phases: &Phases, seen: Span) -> Criterion {
     let (found, ruling) = match phases.recovered_after {
-        // What holds for a moment may not last: the killed node is started again within the aftermath.
+        // An early recovery may not last: the killed node is restarted within the aftermath.
         _ if seen < SEEN_AFTER => (TOO_SHORT.to_owned(), Ruling::Unknown),
         Some(after) => {
             let in_time = after <= seconds(AFTERMATH);
@@ -224,7 +224,7 @@ fn recovery(phases: &Phases, seen: Span) -> Criterion {
     }
 }
 
-/// A part as a percentage, rounded down: what is shown as 99.00 is at least that.
+/// Formats a part as a percentage, rounded down: a value shown as 99.00 is at least that.
 pub(super) fn percent(part: f64) -> String {
     format!("{:.2} %", (part * 10_000.0).floor() / 100.0)
 }

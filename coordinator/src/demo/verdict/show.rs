@@ -1,10 +1,10 @@
-//! A verdict as people read it.
+//! A verdict as text.
 
 use super::ruling::{Ruling, percent};
 use super::{Audit, Verdict};
 use std::fmt::Write;
 
-/// The verdict as text, some lines long; it ends with the outcome.
+/// Returns the verdict as text of several lines. The last one is the outcome.
 #[must_use]
 pub fn show(verdict: &Verdict) -> String {
     let mut text = String::new();

@@ -25,8 +25,8 @@ fn admit(key: usize, at: u64) -> Admitted {
     }
 }
 
-/// A 10-second run of two services that share 100/s exactly, after a burst of
-/// 5 at 1 s; without drift, so that not one token more would fit.
+/// Returns a run of 10 seconds with two services that share exactly 100/s, after a burst of 5 at 1 s.
+/// There is no drift, so that not one more token fits.
 fn fair_run() -> Evidence {
     let mut evidence = Evidence {
         recordings: BTreeMap::new(),
@@ -70,7 +70,7 @@ fn edit(evidence: &mut Evidence, change: impl FnOnce(&mut Recording)) {
     change(recording.as_mut().unwrap());
 }
 
-/// Makes the generator's counts those of the records.
+/// Sets the generator's counts to those of the records.
 fn count(evidence: &mut Evidence) {
     evidence.answers.clear();
     for (service, recording) in &evidence.recordings {
