@@ -1,4 +1,4 @@
-//! Why a run came to no verdict.
+//! Errors of a demo run.
 
 use super::replay::ReplayError;
 use super::supervisor::ChildError;
@@ -8,63 +8,63 @@ use std::path::PathBuf;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Why a run came to no verdict. All its processes are gone.
+/// Reason for which a run has no verdict. All of its processes are gone.
 #[derive(Debug, Error)]
 pub enum DemoError {
     /// A child process could not be started, or ended by itself.
     #[error(transparent)]
     Child(#[from] ChildError),
-    /// A file, a directory or a port could not be had.
+    /// A file, a directory or a port is not available.
     #[error("{what}: {source}")]
     Io {
-        /// What was wanted.
+        /// The resource.
         what: String,
-        /// Why it could not be had.
+        /// The error.
         source: io::Error,
     },
-    /// Something did not become ready in time.
+    /// A condition was not met in time.
     #[error("{what} did not happen within {within:?}: {last}")]
     Late {
-        /// What was waited for.
+        /// The condition.
         what: String,
-        /// How long.
+        /// The time limit.
         within: Duration,
-        /// How far it had come.
+        /// The last state that was seen.
         last: String,
     },
     /// A budget of the run was refused.
     #[error("the budget {key} was refused: {}", list(.errors))]
     Budget {
-        /// Its key.
+        /// Key of the budget.
         key: String,
-        /// Why.
+        /// The errors of its fields.
         errors: Vec<FieldError>,
     },
-    /// A file to be replayed cannot be.
+    /// A file cannot be replayed.
     #[error("{}: {source}", path.display())]
     Replay {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: ReplayError,
     },
-    /// There is nothing to kill, or a service that nobody can reach.
+    /// A setting has a value that is not allowed.
     #[error("{what} = {value:?}: must be {allowed}")]
     Setting {
-        /// The setting.
+        /// Name of the setting.
         what: &'static str,
-        /// What was said.
+        /// Its value.
         value: String,
-        /// What may be.
+        /// The allowed values.
         allowed: String,
     },
-    /// Somebody wanted it to end.
+    /// The run was interrupted.
     #[error("interrupted")]
     Interrupted,
 }
 
 impl DemoError {
-    /// Something of the system's that could not be had.
+    /// Returns a conversion from an I/O error to [`DemoError::Io`].
     pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         |source| Self::Io { what, source }

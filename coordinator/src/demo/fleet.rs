@@ -1,4 +1,4 @@
-//! The services of a run, as its supervisor sees them.
+//! The services of a run, as the demo sees them.
 
 use super::error::DemoError;
 use super::record::Recording;
@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What the names of their processes begin with.
+/// Prefix of the names of their processes.
 pub const PREFIX: &str = "service-";
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
@@ -30,16 +30,16 @@ pub struct Fleet {
     client: Client<HttpConnector, Empty<Bytes>>,
 }
 
-/// What every service of a run is told.
+/// Arguments of all services of a run.
 #[derive(Clone, Debug)]
 pub struct Orders {
-    /// How many there are.
+    /// Number of services.
     pub services: usize,
     /// The key of the path `/`.
     pub key: String,
-    /// Where their clients connect, separated by commas.
+    /// Addresses that their clients connect to, separated by commas.
     pub endpoints: String,
-    /// What the first of them does wrong.
+    /// Fault of the first service.
     pub plant: Plant,
 }
 
@@ -69,18 +69,19 @@ impl Fleet {
         })
     }
 
-    /// The services and where they listen; none before [`Fleet::find`].
+    /// Returns the names and addresses of the services. The list is empty before [`Fleet::find`]
+    /// succeeds.
     #[must_use]
     pub fn addresses(&self) -> Vec<(String, SocketAddr)> {
         let addresses = self.addresses.iter().copied();
         self.names.iter().cloned().zip(addresses).collect()
     }
 
-    /// Looks where the services listen: how many do, until all do.
+    /// Reads the addresses that the services have announced.
     ///
     /// # Errors
     ///
-    /// How many listen, if they are not all.
+    /// The number of services that listen, if not all of them do.
     pub fn find(&mut self, supervisor: &Supervisor) -> Result<(), String> {
         let announced = self.names.iter().filter_map(|name| {
             let path = address_path(&supervisor.dir_of(name));
@@ -94,7 +95,7 @@ impl Fleet {
         Err(format!("{found} of {all} services listen"))
     }
 
-    /// What each service says of itself; `None` where one does not answer.
+    /// Queries the status of each service. `None` if it does not answer.
     pub async fn look(&self) -> Vec<Option<Status>> {
         let asked = self.addresses.iter().map(|address| async move {
             let body = self.get(*address, "/__status").await?;
@@ -103,11 +104,11 @@ impl Fleet {
         join_all(asked).await
     }
 
-    /// Has every service write out what it recorded.
+    /// Makes every service write all of its decisions to its record.
     ///
     /// # Errors
     ///
-    /// The name of one that did not.
+    /// The name of a service that did not.
     pub async fn flush(&self) -> Result<(), String> {
         for (name, address) in self.addresses() {
             if self.get(address, "/__flush").await.is_none() {
@@ -129,7 +130,7 @@ impl Fleet {
         tokio::time::timeout(ANSWER_WITHIN, whole).await.ok()?
     }
 
-    /// Reads what the services wrote down.
+    /// Reads the records of the services.
     #[must_use]
     pub fn recordings(
         &self,

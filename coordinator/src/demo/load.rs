@@ -1,9 +1,8 @@
-//! The offered load: when which request is sent, whatever is answered.
+//! The offered load: the time of each request, regardless of the answers.
 //!
-//! The load is open: every request has its time before the run begins, and an
-//! answer that is late or missing moves none of them. One that cannot be sent
-//! at its time is sent late, never skipped, and its latency counts from when it
-//! was due.
+//! The load is open: the time of every request is fixed before the run begins, and late or missing
+//! answers do not change it. A request that cannot be sent in time is sent late, and never skipped. Its
+//! latency is counted from the time at which it was due.
 
 mod latency;
 mod send;
@@ -17,28 +16,28 @@ use rand::{RngExt, SeedableRng};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// One request that is due.
+/// One scheduled request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shot {
-    /// When, counted from the start of the load.
+    /// Time at which it is due, from the start of the load.
     pub at: Span,
-    /// To which service, as an index.
+    /// Index of the service.
     pub service: usize,
-    /// Under which key, as an index.
+    /// Index of the key.
     pub key: usize,
-    /// Whole tokens.
+    /// Cost in whole tokens.
     pub cost: u64,
 }
 
 /// Requests in the order in which they are due.
 pub type Shots = Box<dyn Iterator<Item = Shot> + Send>;
 
-/// Requests under one key at a steady pace.
+/// Requests for one key at a steady pace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// To which service; left out, each request to a service drawn evenly.
+    /// Index of the service. If `None`, each request goes to a random service.
     pub service: Option<usize>,
-    /// Under which key, as an index.
+    /// Index of the key.
     pub key: usize,
     /// Requests per 1,000 seconds; at least 1.
     pub per_1000_s: u64,
@@ -47,9 +46,9 @@ pub struct Flow {
 const NANOS_PER_1000_S: u64 = 1_000_000_000_000;
 
 impl Flow {
-    /// When the request `number`, counted from 0, is due: at a drawn instant
-    /// (`phase`, from 0 to 10¹² − 1) of its own interval, so that the pace is
-    /// exact and no two flows stay in step.
+    /// Returns the time at which request `number`, counted from 0, is due. It is a random instant
+    /// (`phase`, from 0 to 10¹² − 1) of the request's own interval, so that the pace is exact and no
+    /// two flows are in step.
     fn due(&self, number: u64, phase: u64) -> Span {
         let parts = u128::from(number) * u128::from(NANOS_PER_1000_S) + u128::from(phase);
         let nanos = parts / u128::from(self.per_1000_s.max(1));
@@ -57,8 +56,8 @@ impl Flow {
     }
 }
 
-/// The requests of all flows until `duration` is over, for `services` services;
-/// the same for the same seed.
+/// Returns the requests of all flows for `duration` and `services` services. They depend only on the
+/// seed.
 #[must_use]
 pub fn flows(flows: Vec<Flow>, services: usize, duration: Span, seed: u64) -> Shots {
     let mut rng = StdRng::seed_from_u64(seed);
@@ -70,7 +69,7 @@ pub fn flows(flows: Vec<Flow>, services: usize, duration: Span, seed: u64) -> Sh
     Box::new(std::iter::from_fn(move || {
         let Reverse((at, index, number)) = next.pop()?;
         if at >= duration {
-            // The earliest is too late, so that all are.
+            // The earliest request is too late, and so are all others.
             return None;
         }
         let flow = flows.get(index)?;
@@ -87,8 +86,8 @@ pub fn flows(flows: Vec<Flow>, services: usize, duration: Span, seed: u64) -> Sh
     }))
 }
 
-/// The skewed load on the key 0: `per_s` requests per second, half of them to
-/// the first service and the rest evenly to the others.
+/// Returns the skewed load on key 0: `per_s` requests per second, half of them to the first service and
+/// the rest evenly to the others.
 #[must_use]
 pub fn skewed(per_s: u64, services: usize) -> Vec<Flow> {
     let total = per_s.saturating_mul(1_000);
@@ -108,12 +107,12 @@ pub fn skewed(per_s: u64, services: usize) -> Vec<Flow> {
     (0..services).map(flow).collect()
 }
 
-/// Tenants whose load is over their limit.
+/// Number of tenants whose load exceeds their limit.
 pub const BUSY_TENANTS: usize = 4;
 
-/// The load on `tenants` keys, counted from 1: the first [`BUSY_TENANTS`] ask
-/// for 1.5 times their limit of `limit_per_s`, the others for a request every
-/// other second. Each request goes to any service.
+/// Returns the load on `tenants` keys, counted from 1. The first [`BUSY_TENANTS`] request 1.5 times
+/// their limit of `limit_per_s`, and the others send a request every other second. Each request goes to
+/// a random service.
 #[must_use]
 pub fn tenants(tenants: usize, limit_per_s: u64) -> Vec<Flow> {
     let flow = |tenant: usize| Flow {
@@ -127,8 +126,8 @@ pub fn tenants(tenants: usize, limit_per_s: u64) -> Vec<Flow> {
     (0..tenants).map(flow).collect()
 }
 
-/// Draws for each request of a replay the service that gets it: half the first,
-/// the rest any of the others.
+/// Draws a service for each request of a replay: the first one for half of them, and any other one for
+/// the rest.
 #[must_use]
 pub fn spread(arrivals: Vec<(Span, usize, u64)>, services: usize, seed: u64) -> Shots {
     let mut rng = StdRng::seed_from_u64(seed);

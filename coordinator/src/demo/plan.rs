@@ -1,4 +1,4 @@
-//! What a run is to be.
+//! The plan of a run.
 
 use super::cluster::NODES;
 use super::error::DemoError;
@@ -13,74 +13,74 @@ use std::path::{Path, PathBuf};
 /// The key that all services share.
 pub const SHARED_KEY: &str = "demo";
 
-/// How many tenants there are, and what each may.
+/// Number of tenants, and the limit of each.
 pub const TENANTS: usize = 200;
 const TENANT_PER_S: u64 = 20;
 const TENANT_BURST: u64 = 5;
 
-/// How much more than the limit is asked for.
+/// Offered load as a multiple of the limit.
 const OVERLOAD: u64 = 3;
 
-/// How long after its kill a node is started again.
+/// Time after its kill at which a node is restarted.
 pub(super) const RESTART_AFTER: Span = Span::from_secs(2);
 
-/// What a run is to be.
+/// The plan of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How many services; at least 1.
+    /// Number of services, at least 1.
     pub services: usize,
     /// Tokens per second of the shared key, or of each key of a replay.
     pub limit: u64,
-    /// The tokens that it holds.
+    /// Burst of these keys, in tokens.
     pub burst: u64,
-    /// How long the load lasts; left out, 30 s, or as long as the replay.
+    /// Duration of the load. If `None`, 30 s, or as long as the replay.
     pub duration: Option<Span>,
-    /// Which node is killed at half time.
+    /// The node that is killed at half time.
     pub kill: Kill,
-    /// What becomes of the processes after the verdict.
+    /// What happens to the processes after the verdict.
     pub afterwards: Afterwards,
-    /// Where the files go, and stay; left out, they are temporary.
+    /// Directory for the files, which are kept. If `None`, they are temporary.
     pub data: Option<PathBuf>,
-    /// What the load is drawn from.
+    /// Seed of the load.
     pub seed: u64,
-    /// A file to be replayed instead, and how fast, in thousandths of its pace.
+    /// A file to be replayed instead, and its speed in thousandths of the original pace.
     pub replay: Option<(PathBuf, u64)>,
-    /// What is done wrong on purpose.
+    /// Fault that is made on purpose.
     pub fault: Fault,
 }
 
-/// Which node is killed.
+/// The node that is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kill {
-    /// The one that leads.
+    /// The leader.
     Leader,
-    /// Of the others, the one with the most sessions.
+    /// The follower with the most sessions.
     Follower,
-    /// None.
+    /// No node is killed.
     None,
 }
 
-/// What becomes of the processes after the verdict.
+/// What happens to the processes after the verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Afterwards {
     /// They are stopped.
     Stop,
-    /// They go on until somebody interrupts.
+    /// They run until the user interrupts the demo.
     Keep,
 }
 
-/// What is done wrong on purpose.
+/// Fault that is made on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing.
+    /// No fault.
     None,
     /// A service serves requests that its limiter refused.
     OverAdmission,
-    /// A service does not write an admission down.
+    /// A service does not record an admission.
     Miscount,
 }
 
-/// What a run is made of, found out before anything is touched.
+/// Everything that a run needs, prepared before the first process is started.
 pub(super) struct Prepared {
     pub(super) drafts: Vec<BudgetDraft>,
     pub(super) budgets: Vec<Budget>,
@@ -94,21 +94,20 @@ pub(super) struct Load {
     pub(super) duration: Span,
     /// The key whose utilisation is measured.
     pub(super) shared: Option<String>,
-    /// What of a replay's file is left out.
+    /// Lines of a replayed file that are left out.
     pub(super) skipped: Skipped,
 }
 
 impl Plan {
-    /// How long the load lasts where nothing is said.
+    /// Default duration of the load.
     pub const DURATION_DEFAULT: Span = Span::from_secs(30);
 
-    /// The shortest load in which a node is killed at half time and enough is seen afterwards, with a second for
-    /// the half time to pass and the node to be found.
+    /// Minimum duration of a load with a kill at half time, so that enough of it is seen afterwards.
+    /// One second is added for finding the node at half time.
     pub const WITH_A_KILL_MIN: Span = Span::from_secs(2 * (SEEN_AFTER.nanos() / 1_000_000_000) + 1);
 
-    /// What the first service does wrong: with half of three times the limit
-    /// to itself it breaks the envelope once it serves everything for longer
-    /// than the burst lasts.
+    /// Returns the fault of the first service. It gets half of three times the limit. Once it serves
+    /// all of that for longer than the burst lasts, it exceeds the envelope.
     pub(super) fn plant(&self) -> Plant {
         let more = self.burst.saturating_mul(3).saturating_add(self.limit);
         Plant {
@@ -121,7 +120,7 @@ impl Plan {
         }
     }
 
-    /// Reads and checks everything that the run is made of.
+    /// Reads and checks everything that the run needs.
     pub(super) fn prepare(&self) -> Result<Prepared, DemoError> {
         let (drafts, budgets) = self.budgets()?;
         Ok(Prepared {
@@ -131,7 +130,7 @@ impl Plan {
         })
     }
 
-    /// The budgets of the run, as they are applied and as they are judged by.
+    /// Returns the budgets of the run, as drafts to apply and in validated form for the verdict.
     fn budgets(&self) -> Result<(Vec<BudgetDraft>, Vec<Budget>), DemoError> {
         let drafts = match self.replay {
             Some(_) => vec![draft("replay/*", self.limit, self.burst)],
@@ -151,7 +150,7 @@ impl Plan {
         Ok((drafts, budgets))
     }
 
-    /// The load of the run.
+    /// Returns the load of the run.
     fn load(&self) -> Result<Load, DemoError> {
         let Some((path, speed)) = &self.replay else {
             return self.made_up();
@@ -201,7 +200,7 @@ impl Plan {
         })
     }
 
-    /// The run in a sentence.
+    /// Describes the run in one sentence.
     pub(super) fn sentence(&self, load: &Load) -> String {
         let (services, limit, burst) = (self.services, self.limit, self.burst);
         let fleet = format!("{NODES} coordinators, {services} services");
@@ -230,7 +229,7 @@ fn draft(key: &str, per_s: u64, burst: u64) -> BudgetDraft {
     }
 }
 
-/// A key whose path is its name.
+/// Returns a key with the path of the same name.
 fn target(key: String) -> Target {
     Target {
         path: format!("/{key}"),

@@ -1,7 +1,7 @@
-//! What a service writes down of each of its decisions, and how it is read.
+//! The record of a service's decisions: format, writer and reader.
 //!
-//! A record file is [`MAGIC`] and then frames, each a kind (one byte) and its
-//! fields, whole numbers in little endian:
+//! A record file is [`MAGIC`] and then frames. Each has a kind (one byte) and its fields, integers in
+//! little endian:
 //!
 //! | kind | fields |
 //! |---|---|
@@ -9,14 +9,14 @@
 //! | 2, an admission | key u32, cost u64, before u64, asked u64, decided u64, after u64 |
 //! | 3, a refusal | key u32, cost u64, at u64 |
 //!
-//! Times are nanoseconds of the host's boot clock. A process that is killed
-//! leaves a file that ends within a frame; the reader says so.
+//! Times are nanoseconds of the host's boot clock. The file of a process that was killed may end
+//! within a frame, which the reader reports.
 
 use aliquot_core::unit::Tick;
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-/// How a record file begins.
+/// Start of a record file.
 pub const MAGIC: &[u8; 16] = b"aliquot-record2\n";
 
 const KEY: u8 = 1;
@@ -26,23 +26,23 @@ const REFUSED: u8 = 3;
 /// One admission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admitted {
-    /// The key, as an index into [`Recording::keys`].
+    /// Index of the key in [`Recording::keys`].
     pub key: usize,
-    /// Whole tokens.
+    /// Cost in whole tokens.
     pub cost: u64,
-    /// The clock, read before the decision was asked for.
+    /// Clock reading before the decision was requested.
     pub before: Tick,
-    /// The earliest that it can have been decided: the sending of a question that
-    /// was answered elsewhere, or `decided` itself.
+    /// The earliest time at which it can have been decided: when a central request was sent, or else
+    /// `decided` itself.
     pub asked: Tick,
-    /// The reading that the decision itself was made with, or known by.
+    /// The clock reading with which the decision was made, or at which a central decision was known.
     pub decided: Tick,
-    /// The clock, read when the decision was known.
+    /// Clock reading after the decision was known.
     pub after: Tick,
 }
 
 impl Admitted {
-    /// Whether the decision's time lies between the readings around it.
+    /// Returns true if the time of the decision lies between the clock readings around it.
     #[must_use]
     pub fn is_plausible(&self) -> bool {
         [self.before, self.asked, self.decided, self.after].is_sorted()
@@ -52,37 +52,37 @@ impl Admitted {
 /// One refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// The key, as an index into [`Recording::keys`].
+    /// Index of the key in [`Recording::keys`].
     pub key: usize,
-    /// Whole tokens.
+    /// Cost in whole tokens.
     pub cost: u64,
-    /// The clock, read when the refusal was known.
+    /// Clock reading when the refusal was known.
     pub at: Tick,
 }
 
-/// Everything that one service wrote down.
+/// All decisions that one service recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recording {
     /// The keys, in the order of their first decisions.
     pub keys: Vec<String>,
-    /// The admissions, in the order they were written.
+    /// The admissions, in the order in which they were written.
     pub admitted: Vec<Admitted>,
-    /// The refusals, in the order they were written.
+    /// The refusals, in the order in which they were written.
     pub refused: Vec<Refused>,
-    /// Bytes of an unfinished frame at the end; 0 if the file ends well.
+    /// Number of bytes of an incomplete frame at the end, or 0.
     pub torn: usize,
 }
 
-/// Why a record file cannot be read. Nothing of it is used.
+/// Reason for which a record file cannot be read. No part of it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RecordError {
     /// It does not begin with [`MAGIC`].
     #[error("it does not begin as a record file does")]
     NotARecord,
-    /// A frame of no known kind, or one that does not fit those before it.
+    /// A frame has an unknown kind, or does not fit those before it.
     #[error("the frame at byte {at} is damaged")]
     Damaged {
-        /// Where the frame begins.
+        /// Offset of the frame.
         at: usize,
     },
 }
@@ -92,8 +92,7 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// [`RecordError`] for anything but whole frames and at most one torn one
-    /// at the end.
+    /// [`RecordError`] for anything but complete frames and at most one incomplete frame at the end.
     pub fn read(bytes: &[u8]) -> Result<Self, RecordError> {
         let mut rest = bytes
             .strip_prefix(MAGIC.as_slice())
@@ -149,7 +148,7 @@ enum Taken {
     Damaged,
 }
 
-/// What is left of the file: reads give `None` where it ends too early.
+/// The rest of the file. Reads return `None` if it ends too early.
 struct Frame<'a>(&'a [u8]);
 
 impl Frame<'_> {
@@ -169,7 +168,7 @@ impl Frame<'_> {
 
     fn index(&mut self) -> Option<usize> {
         let number = self.bytes().map(u32::from_le_bytes)?;
-        // A number that no list can have is one that no frame defined.
+        // A number too large for an index is one that no frame defined.
         Some(usize::try_from(number).unwrap_or(usize::MAX))
     }
 
@@ -201,7 +200,7 @@ impl Frame<'_> {
     }
 }
 
-/// Collects the frames of a record file until somebody writes them out.
+/// Collects the frames of a record file until they are written.
 #[derive(Debug)]
 pub struct Recorder {
     keys: BTreeMap<String, u32>,
@@ -218,7 +217,7 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    /// Writes an admission down; the times are `[before, asked, decided, after]`.
+    /// Records an admission. The times are `[before, asked, decided, after]`.
     pub fn admitted(&mut self, key: &str, cost: u64, times: [Tick; 4]) {
         let key = self.intern(key);
         self.pending.push(ADMITTED);
@@ -229,7 +228,7 @@ impl Recorder {
         }
     }
 
-    /// Writes a refusal down.
+    /// Records a refusal.
     pub fn refused(&mut self, key: &str, cost: u64, at: Tick) {
         let key = self.intern(key);
         self.pending.push(REFUSED);
@@ -238,14 +237,14 @@ impl Recorder {
         self.pending.extend(at.nanos().to_le_bytes());
     }
 
-    /// The bytes to be appended to the file now.
+    /// Returns the bytes to append to the file.
     #[must_use]
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.pending)
     }
 
-    /// The key's number. A key is at most 256 bytes, and there are fewer keys
-    /// than requests, so that both fit their fields.
+    /// Returns the key's number. A key has at most 256 bytes, and there are fewer keys than requests,
+    /// so both fit their fields.
     fn intern(&mut self, key: &str) -> u32 {
         if let Some(number) = self.keys.get(key) {
             return *number;

@@ -1,14 +1,13 @@
-//! Offered load from a file: who asked for what, when.
+//! Offered load from a file.
 //!
-//! Two formats are read, told apart by the first line:
+//! Two formats are read. The first line decides which one:
 //!
-//! - CSV: `time,key,cost` with the time in seconds from any zero, such as
-//!   `12.5,search,3`; the cost may be left out (1), and the first line may be
-//!   the header `time,key,cost`;
-//! - an access log in the common or the combined format: the key is the path
-//!   without its query, the cost 1. Its times are whole seconds, so that the
-//!   requests of one second are spread evenly over it. What is no request for a
-//!   path, as clients and scanners leave it in every log, is counted and left out.
+//! - CSV: `time,key,cost` with the time in seconds from any zero, such as `12.5,search,3`. The cost may
+//!   be left out (1), and the first line may be the header `time,key,cost`.
+//! - An access log in the common or the combined format. The key is the path without its query, and the
+//!   cost is 1. Its times are whole seconds, so that the requests of one second are spread evenly over
+//!   it. Lines without a valid request for a path, which clients and scanners leave in every log, are
+//!   counted and left out.
 
 mod civil;
 mod clf;
@@ -18,16 +17,16 @@ use aliquot_core::unit::Span;
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-/// The most different keys of a replay: each is a budget of its own.
+/// Maximum number of different keys of a replay. Each has a budget of its own.
 pub const KEYS_MAX: usize = 10_000;
 
-/// Requests as they were recorded somewhere.
+/// Recorded requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replay {
-    /// The keys, in the order they first occur.
+    /// The keys, in the order of their first occurrence.
     pub keys: Vec<String>,
-    /// When (counted from the first request), which key, and how many tokens;
-    /// in the order of time.
+    /// Time (from the first request), index of the key and cost in tokens of each request, in the order
+    /// of time.
     pub arrivals: Vec<(Span, usize, u64)>,
     /// Lines of an access log that were left out.
     pub skipped: Skipped,
@@ -36,48 +35,48 @@ pub struct Replay {
 /// Lines that were left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
-    /// How many.
+    /// Number of lines.
     pub lines: usize,
-    /// The first of them, counted from 1, and why.
+    /// The first of these lines, counted from 1, and its error.
     pub first: Option<ReplayError>,
 }
 
-/// Why a file cannot be replayed, or a line of it.
+/// Reason for which a file or one of its lines cannot be replayed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ReplayError {
-    /// There is no request in it.
+    /// The file has no request.
     #[error("the file must have at least one request")]
     Empty,
-    /// There are lines in it, and none is a request.
+    /// The file has lines, but none is a request.
     #[error("none of {lines} lines is a request; {first}")]
     NoRequest {
-        /// How many there are.
+        /// Number of lines.
         lines: usize,
-        /// What is wrong with the first.
+        /// The error of the first line.
         first: Box<ReplayError>,
     },
-    /// A line that cannot be read.
+    /// A line cannot be read.
     #[error("line {line}: {field} = {value:?}: must be {allowed}")]
     Line {
-        /// Which, counted from 1.
+        /// Number of the line, counted from 1.
         line: usize,
-        /// What of it.
+        /// Name of the field.
         field: &'static str,
-        /// What stands there.
+        /// Its value.
         value: String,
-        /// What may.
+        /// The allowed values.
         allowed: &'static str,
     },
 }
 
-/// One line: nanoseconds from any zero, the key, the cost.
+/// One line: nanoseconds from any zero, the key, and the cost.
 struct Request {
     at: i128,
     key: String,
     cost: u64,
 }
 
-/// A field that cannot be read: its name, its text, what may stand there.
+/// A field that cannot be read: its name, its value and the allowed values.
 type Fault = (&'static str, String, &'static str);
 
 fn fault<T>(field: &'static str, value: &str, allowed: &'static str) -> Result<T, Fault> {
@@ -90,7 +89,8 @@ impl Replay {
     ///
     /// # Errors
     ///
-    /// [`ReplayError`] for the first line that cannot be read, or of an access log if none can.
+    /// [`ReplayError`] for the first line that cannot be read, or for more than [`KEYS_MAX`] keys. Lines
+    /// of an access log that cannot be read are skipped, and are an error only if no other line is left.
     pub fn read(text: &str) -> Result<Self, ReplayError> {
         let mut lines = text
             .lines()
@@ -147,7 +147,7 @@ impl Replay {
         })
     }
 
-    /// The replay `thousandths ÷ 1,000` times as fast; at least 1 thousandth.
+    /// Returns the replay at `thousandths ÷ 1,000` of its speed, at least one thousandth.
     #[must_use]
     pub fn at_speed(mut self, thousandths: u64) -> Self {
         for (at, ..) in &mut self.arrivals {
@@ -157,7 +157,7 @@ impl Replay {
         self
     }
 
-    /// When the last request is due.
+    /// Returns the time of the last request.
     #[must_use]
     pub fn length(&self) -> Span {
         self.arrivals.last().map_or(Span::ZERO, |(at, ..)| *at)

@@ -1,4 +1,4 @@
-//! What is left of a run: the verdict and the conditions it was found under.
+//! The report of a run: the verdict and its conditions.
 
 use super::load::Tally;
 use super::plan::{Fault, Kill, Plan};
@@ -6,48 +6,47 @@ use super::verdict::{Answers, Evidence, Verdict};
 use aliquot_core::unit::Span;
 use serde::Serialize;
 
-/// A run and its verdict, as `--json` writes it. Times are seconds from the
-/// start of the load.
+/// A run and its verdict, as `--json` writes it. Times are in seconds from the start of the load.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The verdict.
     pub verdict: Verdict,
-    /// How many services there were.
+    /// Number of services.
     pub services: usize,
     /// Tokens per second of the shared key, or of each replayed key.
     pub limit: u64,
-    /// The tokens that it holds.
+    /// Burst of these keys, in tokens.
     pub burst: u64,
-    /// What the load was drawn from.
+    /// Seed of the load.
     pub seed: u64,
-    /// How long the load lasted.
+    /// Duration of the load.
     pub duration: f64,
-    /// Which node was to be killed.
+    /// The node that was to be killed.
     pub kill: &'static str,
-    /// When it was.
+    /// Time of the kill.
     pub killed: Option<f64>,
-    /// When it was started again.
+    /// Time of the restart.
     pub restarted: Option<f64>,
-    /// What was planted.
+    /// The fault that was made on purpose.
     pub fault: Option<&'static str>,
-    /// The bound on the clocks' drift, in parts per million.
+    /// Bound on clock drift, in parts per million.
     pub drift_ppm: u32,
-    /// What was sent and answered, under all keys.
+    /// Requests and answers of all keys.
     pub answers: Answers,
-    /// Milliseconds from when a request was due to its answer.
+    /// Milliseconds from the time at which a request was due to its answer.
     pub latency_ms: Latency,
-    /// What happened.
+    /// Events, with their times.
     pub events: Vec<(f64, String)>,
 }
 
-/// How long answers took, in milliseconds.
+/// Latencies of answers, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Latency {
-    /// The median.
+    /// Median.
     pub p50: f64,
-    /// 99 of 100 took no longer.
+    /// 99th percentile.
     pub p99: f64,
-    /// The longest.
+    /// Maximum.
     pub max: f64,
 }
 

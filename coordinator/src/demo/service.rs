@@ -1,12 +1,12 @@
-//! One HTTP service of a run: it serves what its limiter admits, and writes
-//! every decision down.
+//! One HTTP service of a run. It serves the requests that its limiter admits, and records every
+//! decision.
 //!
-//! | path | what it does |
+//! | path | effect |
 //! |---|---|
-//! | `/` | a request under the shared key |
-//! | `/tenant/{id}`, `/replay/{id}` | a request under the key of that name |
-//! | `/__status` | what was decided so far, and what the limiter holds: JSON |
-//! | `/__flush` | answers once everything decided so far is in the record |
+//! | `/` | a request for the shared key |
+//! | `/tenant/{id}`, `/replay/{id}` | a request for the key of that name |
+//! | `/__status` | the decisions so far, and the limiter's holding, as JSON |
+//! | `/__flush` | answers once all decisions so far are in the record |
 //!
 //! `?cost=N` makes a request cost N tokens.
 
@@ -22,32 +22,32 @@ pub use serve::{AskHeld, ServiceError, ServicePlan, serve};
 
 use serde::{Deserialize, Serialize};
 
-/// What a service says of itself.
+/// Status of a service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// Admissions so far, under all keys.
+    /// Admissions so far, of all keys.
     pub admitted: u64,
-    /// Refusals so far, under all keys.
+    /// Refusals so far, of all keys.
     pub refused: u64,
-    /// Admissions so far under the shared key.
+    /// Admissions so far of the shared key.
     pub shared: u64,
-    /// What its limiter holds of the shared key.
+    /// The limiter's holding of the shared key.
     pub held: Held,
 }
 
-/// What a limiter holds of the shared key; what is not known is left out.
+/// A limiter's holding of the shared key. Unknown values are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Held {
-    /// Its part of the rate, in tokens per second.
+    /// Its share of the rate, in tokens per second.
     pub share: Option<f64>,
-    /// Its tokens.
+    /// Its level, in tokens.
     pub level: Option<f64>,
-    /// What is left of its lease, in milliseconds.
+    /// Remaining time of its lease, in milliseconds.
     pub lease_ms: Option<u64>,
-    /// The node that its session is with.
+    /// The node of its session.
     pub node: Option<String>,
     /// Messages of its session so far, both ways.
     pub messages: Option<u64>,
-    /// Reports among them, which are answered: round trips.
+    /// Reports among these messages. Each is answered, so this is the number of round trips.
     pub reports: Option<u64>,
 }

@@ -19,18 +19,18 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use watch::{Seen, Watch};
 
-/// How long the cluster, its budgets and the services may each take.
+/// Maximum time each for the cluster and the services to become ready.
 const READY_WITHIN: Span = Span::from_secs(30);
 
-/// How soon the load begins once everything is ready.
+/// Time from the end of the preparations to the start of the load.
 const START_IN: Span = Span::from_millis(200);
 
-/// How long a leader to be killed may take to be known.
+/// Maximum time to find the leader that is to be killed.
 const TARGET_WITHIN: Span = Span::from_secs(5);
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The processes of a run, and how far it is.
+/// The processes and the state of a run.
 #[derive(Debug)]
 pub(super) struct Stage {
     plan: Plan,
@@ -39,7 +39,7 @@ pub(super) struct Stage {
     supervisor: Supervisor,
     nodes: Arc<Nodes>,
     events: Vec<(Span, String)>,
-    // Last, so that it is removed when nobody writes into it any more.
+    // The last field: it is dropped, and with it the directory, once no process writes there any more.
     dir: WorkDir,
 }
 
@@ -60,7 +60,7 @@ impl Stage {
         })
     }
 
-    /// Runs until there is a verdict. The processes go on.
+    /// Runs until there is a verdict. The processes are not stopped.
     pub(super) async fn run(&mut self, prepared: Prepared) -> Result<Report, DemoError> {
         let Prepared {
             drafts,
@@ -131,7 +131,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Waits a moment, unless a child ended or it is too `late`.
+    /// Waits a moment. Returns an error if a child has ended, or if it is past `late`.
     async fn wait(&mut self, what: &str, late: Tick, last: String) -> Result<(), DemoError> {
         self.supervisor.check()?;
         if self.clock.now() >= late {
@@ -155,7 +155,7 @@ impl Stage {
         duration: Span,
     ) -> Result<Run, DemoError> {
         let start = self.clock.now().after(START_IN);
-        // Whoever leaves this function ends what runs beside it.
+        // Its tasks end when this function returns.
         let mut beside = JoinSet::new();
         let seen = Seen::keep_looking(&mut beside, &self.nodes, fleet);
         let mut sending = JoinSet::new();
@@ -240,7 +240,7 @@ impl Stage {
         Ok(())
     }
 
-    /// It may be between two leaders just now, but not for long.
+    /// There may be no leader at this moment, but only briefly.
     fn no_victim_yet(&self, half: Tick) -> Result<(), DemoError> {
         if self.clock.now() < half.after(TARGET_WITHIN) {
             return Ok(());
@@ -296,7 +296,7 @@ impl Stage {
         Ok(report)
     }
 
-    /// Shows where everything is that goes on.
+    /// Shows the addresses of all processes that keep running.
     pub(super) fn say_how_to_talk(&mut self) {
         let mut text = String::from("\nthe cluster goes on; interrupt with Ctrl-C to end it\n");
         for node in self.nodes.list() {
@@ -325,7 +325,7 @@ impl Stage {
         self.screen.say(&text);
     }
 
-    /// Leaves the files of a run that somebody will want to look into.
+    /// Keeps the files of a run for inspection.
     pub(super) fn keep_files(&mut self) {
         self.dir.keep();
         let text = format!("files and logs stay in {}", self.dir.path().display());
@@ -343,13 +343,13 @@ impl Stage {
     }
 }
 
-/// What happened under load.
+/// The main events under load.
 struct Run {
     timeline: Timeline,
     victim: Option<usize>,
 }
 
-/// Which node is to be killed, if the cluster is seen well enough to say.
+/// Returns the node to be killed, if the state of the cluster is known well enough.
 fn victim(kill: Kill, sight: &Sight) -> Option<usize> {
     let leader = sight.leader?;
     if kill == Kill::Leader {

@@ -1,5 +1,4 @@
-//! What a run shows while it runs: a table redrawn in place on a terminal, a
-//! line now and then elsewhere.
+//! Display during a run: a table redrawn in place on a terminal, or else occasional lines.
 
 mod screen;
 
@@ -10,45 +9,44 @@ use super::service::Status;
 use aliquot_core::unit::Span;
 use std::fmt::Write;
 
-/// Everything that is shown at one instant.
+/// State of a run that is shown at one instant.
 #[derive(Clone, Debug, Default)]
 pub struct View {
-    /// How long the load has lasted.
+    /// Time since the start of the load.
     pub elapsed: Span,
-    /// How long it will.
+    /// Duration of the load.
     pub duration: Span,
-    /// Tokens per second of the shared key; 0 for a replay, which has none.
+    /// Tokens per second of the shared key, or 0 for a replay, which has none.
     pub limit: f64,
-    /// Requests per second sent of late.
+    /// Requests per second sent since the previous view.
     pub offered: f64,
-    /// Requests per second admitted of late, under the shared key if there is
-    /// one.
+    /// Requests per second admitted since the previous view, for the shared key if there is one.
     pub admitted: f64,
-    /// The cluster.
+    /// State of the cluster.
     pub sight: Sight,
-    /// The services.
+    /// State of the services.
     pub rows: Vec<Row>,
-    /// What happened: when, and what.
+    /// Events, with their times.
     pub events: Vec<(Span, String)>,
 }
 
-/// One service.
+/// State of one service.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
-    /// Its name.
+    /// Name of the service.
     pub name: String,
-    /// What it said last, if it answers.
+    /// Its latest status, if it answers.
     pub status: Option<Status>,
-    /// Admissions per second of late, under all keys.
+    /// Admissions per second since the previous view, of all keys.
     pub admitted: f64,
-    /// Refusals per second of late, under all keys.
+    /// Refusals per second since the previous view, of all keys.
     pub refused: f64,
 }
 
-/// How many events are shown.
+/// Maximum number of events that are shown.
 const EVENTS_SHOWN: usize = 6;
 
-/// The width of the bar.
+/// Width of the bar in characters.
 const BAR: usize = 40;
 
 const HEAD: [&str; 8] = [
@@ -63,7 +61,7 @@ const HEAD: [&str; 8] = [
 ];
 
 impl View {
-    /// The table, many lines long.
+    /// Returns the table, of many lines.
     #[must_use]
     pub fn table(&self) -> String {
         let mut text = format!("{}\n{}\n\n", self.headline(), self.nodes());
@@ -79,7 +77,7 @@ impl View {
         for row in &rows {
             let mut line = String::new();
             for (index, (cell, width)) in row.iter().zip(&widths).enumerate() {
-                // Names stand left, numbers right. Writing to a string cannot fail.
+                // Names are aligned left and numbers right. Writing to a string cannot fail.
                 let _ = match index {
                     0 => write!(line, "{cell:<width$}"),
                     _ => write!(line, "  {cell:>width$}"),
@@ -96,7 +94,7 @@ impl View {
         text
     }
 
-    /// The same in one line.
+    /// Returns a summary in one line.
     #[must_use]
     pub fn headline(&self) -> String {
         let (elapsed, duration) = (secs(self.elapsed), secs(self.duration));
@@ -155,7 +153,7 @@ impl Row {
     }
 }
 
-/// A part of 1 as a bar; what is over 1 fills it.
+/// Draws a part of 1 as a bar. A value above 1 fills it.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,13 +1,13 @@
-//! How long answers took.
+//! Latencies of answers.
 
 use aliquot_core::unit::Span;
 
-/// Buckets per doubling: each is at most 1/16 wider than the one before.
+/// Buckets per doubling of the latency. Each is at most 1/16 wider than the one before.
 const PER_DOUBLING: u32 = 16;
 const BUCKETS: usize = 40 * PER_DOUBLING as usize;
 
-/// Latencies in buckets of microseconds whose bounds grow by a sixteenth.
-/// Memory does not grow with their number.
+/// Counts of latencies, in buckets of microseconds whose bounds grow by a sixteenth. Memory does not
+/// grow with the number of latencies.
 #[derive(Clone, Debug)]
 pub struct Latencies {
     buckets: Vec<u64>,
@@ -26,7 +26,7 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Counts one.
+    /// Counts a latency.
     pub fn add(&mut self, latency: Span) {
         let micros = latency.nanos() / 1_000;
         if let Some(bucket) = self.buckets.get_mut(bucket_of(micros)) {
@@ -36,14 +36,14 @@ impl Latencies {
         self.max = self.max.max(latency);
     }
 
-    /// The longest.
+    /// Returns the longest latency.
     #[must_use]
     pub fn max(&self) -> Span {
         self.max
     }
 
-    /// What at least `per_mille` of 1,000 stayed under, rounded up to the end
-    /// of its bucket; nothing if none was counted.
+    /// Returns the latency below which `per_mille` of 1,000 lie, rounded up to the end of its bucket.
+    /// Returns zero if none was counted.
     #[must_use]
     pub fn quantile(&self, per_mille: u64) -> Span {
         let rank = (u128::from(self.count) * u128::from(per_mille)).div_ceil(1_000);
@@ -58,7 +58,8 @@ impl Latencies {
     }
 }
 
-/// Below 16 µs a bucket is a microsecond; above, a sixteenth of a doubling.
+/// Returns the bucket of a latency. Below 16 µs a bucket is one microsecond, and above that a sixteenth
+/// of a doubling.
 fn bucket_of(micros: u64) -> usize {
     let Some(log) = micros.checked_ilog2().filter(|log| *log >= 4) else {
         return usize::try_from(micros).unwrap_or(0);
@@ -68,7 +69,7 @@ fn bucket_of(micros: u64) -> usize {
     usize::try_from(bucket).map_or(BUCKETS - 1, |bucket| bucket.min(BUCKETS - 1))
 }
 
-/// The first latency that is too long for a bucket.
+/// Returns the lowest latency that is too long for a bucket.
 fn end_of(bucket: usize) -> Span {
     let bucket = u32::try_from(bucket).unwrap_or(u32::MAX);
     let (doubling, within) = (bucket / PER_DOUBLING, u64::from(bucket % PER_DOUBLING));

@@ -1,4 +1,4 @@
-//! Sends what is due over real connections, and counts the answers.
+//! Sends scheduled requests over real connections, and counts the answers.
 
 use super::{Latencies, Shot, Shots};
 use crate::clock::SharedClock;
@@ -17,19 +17,19 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// Connections to one service at most: with more requests than that in flight
-/// the others wait for one, and their latency shows it.
+/// Maximum number of connections to one service. Further requests wait for one, which is part of their
+/// latency.
 const CONNECTIONS_MAX: usize = 64;
 
-/// How long a request may go unanswered before it counts as lost.
+/// Time after which a request without an answer counts as lost.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 /// A key of the load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The key that the service decides under.
+    /// The key that the service decides for.
     pub key: String,
-    /// The path that makes it do so; without a query.
+    /// The path for this key, without a query.
     pub path: String,
 }
 
@@ -43,7 +43,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// A generator for these services (a name and an address each) and keys.
+    /// Creates a generator for these services (a name and an address each) and keys.
     #[must_use]
     pub fn new(
         services: Vec<(String, SocketAddr)>,
@@ -59,16 +59,16 @@ impl Generator {
         }
     }
 
-    /// What was sent and answered so far.
+    /// Returns the counts of requests and answers so far.
     #[must_use]
     pub fn tally(&self) -> Arc<Tally> {
         Arc::clone(&self.tally)
     }
 
-    /// Sends every request when it is due, counted from `start`, and returns
-    /// when each was answered or is lost.
+    /// Sends every request when it is due, counted from `start`. Returns once each has been answered or
+    /// is lost.
     ///
-    /// Requests for services or keys that there are not are left out.
+    /// Requests with an unknown service or key are left out.
     pub async fn send(&self, shots: Shots, start: Tick) {
         let lanes: Vec<Arc<Semaphore>> = self
             .services
@@ -96,8 +96,8 @@ impl Generator {
         while flying.join_next().await.is_some() {}
     }
 
-    /// A timer fires up to a millisecond late, and then all that is due by then
-    /// is sent at once.
+    /// Waits until a request is due. A timer fires up to a millisecond late, and then all requests that
+    /// are due are sent at once.
     async fn wait_until(&self, due: Tick) {
         let left = due.since(self.clock.now());
         if !left.is_zero() {
@@ -116,7 +116,7 @@ impl Generator {
         uri.path_and_query(format!("{path}{query}")).build().ok()
     }
 
-    /// What was answered, by the service's name and the key.
+    /// Returns the counts of answers by the service's name and the key.
     #[must_use]
     pub fn answers(&self) -> BTreeMap<(String, String), Answers> {
         let counts = self.tally.lock();
@@ -139,12 +139,12 @@ fn http_client() -> HttpClient {
         .build(connector)
 }
 
-/// The status of an answer that came whole.
+/// Returns the status of an answer that was received completely.
 async fn get(client: &HttpClient, uri: Uri, lane: &Semaphore) -> Option<StatusCode> {
     let _connection = lane.acquire().await.ok()?;
     let answer = client.get(uri).await.ok()?;
     let status = answer.status();
-    // Read to its end, so that the connection is used again.
+    // The body is read to its end, so that the connection can be reused.
     answer.into_body().collect().await.ok()?;
     Some(status)
 }
@@ -163,12 +163,12 @@ struct Counts {
     latencies: Latencies,
 }
 
-/// The counts of all services together.
+/// Counts of all services together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Over all keys.
+    /// Counts of all keys.
     pub all: Answers,
-    /// Under the first key alone.
+    /// Counts of the first key only.
     pub first_key: Answers,
 }
 
@@ -184,7 +184,7 @@ impl Tally {
         }
     }
 
-    /// The counts so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
@@ -197,7 +197,7 @@ impl Tally {
         totals
     }
 
-    /// How long the answers took, counted from when each request was due.
+    /// Returns the latencies, counted from the time at which each request was due.
     #[must_use]
     pub fn latencies(&self) -> Latencies {
         self.lock().latencies.clone()
@@ -226,8 +226,7 @@ impl Tally {
         }
     }
 
-    /// A count is whole between any two statements, so that a panic elsewhere
-    /// spoils none.
+    /// The counts are consistent between any two statements, so a poisoned lock can be ignored.
     fn lock(&self) -> MutexGuard<'_, Counts> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -251,7 +250,7 @@ mod tests {
     use axum::extract::RawQuery;
     use axum::routing::get;
 
-    /// Answers 200 to cost 1, 429 to cost 2, and anything else with 500.
+    /// Starts a service that answers 200 to cost 1, 429 to cost 2, and 500 to anything else.
     async fn service() -> SocketAddr {
         let answer = |RawQuery(query): RawQuery| async move {
             match query.as_deref() {

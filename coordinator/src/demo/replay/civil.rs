@@ -4,13 +4,13 @@ const MONTHS: [&str; 12] = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
 ];
 
-/// The number of a month, 1 to 12, by its English abbreviation.
+/// Returns the number of a month, 1 to 12, by its English abbreviation.
 pub(super) fn month(name: &str) -> Option<i64> {
     let index = MONTHS.iter().position(|month| *month == name)?;
     i64::try_from(index + 1).ok()
 }
 
-/// How many days a month has.
+/// Returns the number of days of a month.
 pub(super) fn days_in(year: i64, month: i64) -> i64 {
     let following = match month {
         12 => days(year + 1, 1, 1),
@@ -19,9 +19,8 @@ pub(super) fn days_in(year: i64, month: i64) -> i64 {
     following - days(year, month, 1)
 }
 
-/// Days from 1970-01-01 to a date from then on: years begin in March, so that
-/// a leap day is the last of its year (Hinnant, "chrono-Compatible Low-Level
-/// Date Algorithms").
+/// Returns the days from 1970-01-01 to a later date. Years begin in March, so that a leap day is the
+/// last of its year (Hinnant, "chrono-Compatible Low-Level Date Algorithms").
 pub(super) fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let (era, of_era) = (year / 400, year % 400);

@@ -6,7 +6,7 @@ use super::{Fault, Request, civil, fault};
 const TIME: &str = "a time such as [10/Oct/2000:13:55:36 -0700]";
 const REQUEST: &str = "a request in quotes, such as \"GET /path HTTP/1.1\"";
 
-/// Whether a line is one of an access log.
+/// Returns true if a line is from an access log.
 pub(super) fn looks_like(line: &str) -> bool {
     let bracket = line.find('[').zip(line.find(']'));
     bracket.is_some_and(|(open, close)| open < close && line[close..].contains('"'))
@@ -34,7 +34,7 @@ pub(super) fn read(line: &str) -> Result<Request, Fault> {
     })
 }
 
-/// Seconds since 1970 of `10/Oct/2000:13:55:36 -0700`.
+/// Returns the seconds since 1970 of a time such as `10/Oct/2000:13:55:36 -0700`.
 fn seconds(time: &str) -> Option<i64> {
     let (local, zone) = time.split_once(' ')?;
     let (date, clock) = local.split_once(':')?;
@@ -45,7 +45,7 @@ fn seconds(time: &str) -> Option<i64> {
     let mut clock = clock.split(':');
     let hour = number(clock.next()?, 0, 23)?;
     let minute = number(clock.next()?, 0, 59)?;
-    // A leap second is the 60th.
+    // A leap second has the number 60.
     let second = number(clock.next()?, 0, 60)?;
     if date.next().is_some() || clock.next().is_some() || day > civil::days_in(year, month) {
         return None;
@@ -54,7 +54,7 @@ fn seconds(time: &str) -> Option<i64> {
     Some(utc - offset(zone)?)
 }
 
-/// Seconds east of UTC of `-0700`.
+/// Returns the seconds east of UTC of an offset such as `-0700`.
 fn offset(zone: &str) -> Option<i64> {
     let (sign, digits) = match zone.split_at_checked(1)? {
         ("+", digits) => (1, digits),

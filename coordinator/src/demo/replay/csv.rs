@@ -5,7 +5,7 @@ use super::{Fault, Request, fault};
 const TIME: &str = "seconds from 0 to 10^11, such as 12 or 12.345";
 const COST: &str = "a whole number of tokens from 1 to 1000000, or left out";
 
-/// Whether a line is the header.
+/// Returns true if a line is the header.
 pub(super) fn is_header(line: &str) -> bool {
     let first = line.split(',').next().unwrap_or_default();
     first.trim().eq_ignore_ascii_case("time")
@@ -39,7 +39,7 @@ pub(super) fn read(line: &str) -> Result<Request, Fault> {
     })
 }
 
-/// Decimal seconds in nanoseconds, without a float; finer digits are dropped.
+/// Converts decimal seconds to nanoseconds, without a float. Further digits are dropped.
 fn nanos(text: &str) -> Option<i128> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

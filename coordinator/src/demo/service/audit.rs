@@ -1,8 +1,7 @@
-//! Writes down what a limiter decides, from outside the limiter.
+//! Records a limiter's decisions from outside of the limiter.
 //!
-//! The clock is read before the limiter is asked and after it has answered, so
-//! that the time which the limiter says it decided at can be checked against
-//! something that it did not say.
+//! The clock is read before the limiter is called and after it has answered. The time of the decision,
+//! as the limiter states it, is checked against these independent readings.
 
 use super::plant::Plant;
 use super::{Held, Status};
@@ -22,20 +21,20 @@ tokio::task_local! {
     static ASKED: Asked;
 }
 
-/// What a request asks for.
+/// Key and cost of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// The key.
     pub key: String,
-    /// Whole tokens.
+    /// Cost in whole tokens.
     pub cost: u64,
-    /// The clock before the decision, and who writes it down.
+    /// Clock reading before the decision.
     before: Tick,
 }
 
 impl Asked {
-    /// What a request to `uri` asks for, `shared` being the key of the path
-    /// `/`; `None` if nothing is decided there, or the cost is no number.
+    /// Returns the key and cost of a request to `uri`. `shared` is the key of the path `/`. Returns
+    /// `None` if the path has no key, or the cost is not a number.
     #[must_use]
     pub fn of(uri: &Uri, shared: &str) -> Option<(String, u64)> {
         let cost = match uri.query() {
@@ -54,7 +53,7 @@ impl Asked {
     }
 }
 
-/// The book of a service's decisions.
+/// Records the decisions of a service.
 #[derive(Debug)]
 pub struct Audit {
     clock: SharedClock,
@@ -71,8 +70,8 @@ struct Book {
 }
 
 impl Audit {
-    /// A book that is written to `file`, which is empty; `shared` is the key of
-    /// the path `/`.
+    /// Creates an audit that writes to `file`, which must be empty. `shared` is the key of the path
+    /// `/`.
     #[must_use]
     pub fn new(clock: SharedClock, shared: String, file: File, plant: Plant) -> Self {
         let book = Book {
@@ -88,15 +87,15 @@ impl Audit {
         }
     }
 
-    /// The key of the path `/`.
+    /// Returns the key of the path `/`.
     #[must_use]
     pub fn shared(&self) -> &str {
         &self.shared
     }
 
-    /// Writes down that the limiter admitted the request of this task, by its
-    /// own word at `decided`, or by another's between `asked` and then. Outside of [`decided`] there is no request, and
-    /// nothing is written: the counts will not match.
+    /// Records that the limiter admitted the request of this task: locally at `decided`, or centrally
+    /// between `asked` and then. Outside of [`decided`] there is no request and nothing is recorded, so
+    /// that the counts will not match.
     pub fn admitted(&self, asked: Tick, decided: Tick) {
         let after = self.clock.now();
         let _ = ASKED.try_with(|request| self.write(request, [asked, decided, after]));
@@ -115,7 +114,7 @@ impl Audit {
         book.recorder.admitted(&asked.key, asked.cost, times);
     }
 
-    /// Writes down a refusal; `true` if it is to be served all the same.
+    /// Records a refusal. Returns `true` if the request is to be served all the same.
     fn refused(&self, asked: &Asked) -> bool {
         let after = self.clock.now();
         let mut book = lock(&self.book);
@@ -129,36 +128,35 @@ impl Audit {
         false
     }
 
-    /// What was decided so far, and what the limiter holds.
+    /// Returns the decisions so far, and the limiter's holding.
     #[must_use]
     pub fn status(&self, held: Held) -> Status {
         let status = lock(&self.book).status.clone();
         Status { held, ..status }
     }
 
-    /// Appends everything decided so far to the file.
+    /// Appends all decisions so far to the file.
     ///
     /// # Errors
     ///
-    /// The system's. What could not be written is lost, and the file ends in a
-    /// way that its reader notices or that the counts show.
+    /// The error of the system. Decisions that could not be written are lost. The reader notices this
+    /// from the end of the file, or from the counts.
     pub fn flush(&self) -> io::Result<()> {
-        // The file first, so that two flushes write in the order they took.
+        // The file is locked first, so that two flushes write in the order in which they take the
+        // bytes.
         let mut file = lock(&self.file);
         let bytes = lock(&self.book).recorder.take();
         file.write_all(&bytes)
     }
 }
 
-/// Nothing here can panic halfway through a change, so that a poisoned lock
-/// still guards a whole value.
+/// No code here can panic during a change, so the value behind a poisoned lock is consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The outermost layer of a service: reads the clock, lets the limiter decide,
-/// and writes a refusal down. An admission is written by the limiter's hook,
-/// which calls [`Audit::admitted`].
+/// Outermost layer of a service: reads the clock, lets the limiter decide, and records a refusal. An
+/// admission is recorded by the limiter's hook, which calls [`Audit::admitted`].
 pub async fn decided(State(audit): State<Arc<Audit>>, request: Request, next: Next) -> Response {
     let Some((key, cost)) = Asked::of(request.uri(), &audit.shared) else {
         return next.run(request).await;

@@ -6,8 +6,8 @@ use aliquot_client::{Client, LimitLayer, Limiter};
 use axum::Router;
 use std::sync::Arc;
 
-/// Puts the client's layer in front of a service's routes; each admission is
-/// told to the audit with its own time.
+/// Puts the client's layer before a service's routes. It passes the time of each admission to the
+/// audit.
 pub fn limit(routes: Router, audit: &Arc<Audit>, client: &Client) -> Router {
     let shared = audit.shared().to_owned();
     let by_key = LimitLayer::by_key(client, move |request| {
@@ -20,7 +20,7 @@ pub fn limit(routes: Router, audit: &Arc<Audit>, client: &Client) -> Router {
     routes.layer(layer)
 }
 
-/// What the client holds of `key`, to be asked at any time.
+/// Returns a function that reads the client's holding of `key` at any time.
 #[must_use]
 pub fn ask_held(client: &Client, key: &str) -> AskHeld {
     let (client, limiter) = (client.clone(), client.limiter(key).ok());

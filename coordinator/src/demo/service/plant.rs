@@ -1,23 +1,21 @@
-//! Faults that a service makes on purpose, so that the verdict can be seen to
-//! find them.
+//! Faults that a service makes on purpose, to test that the verdict finds them.
 
-/// What a service does wrong.
+/// Faults of a service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Plant {
-    /// So many refused requests it serves all the same, and says so in its
-    /// record.
+    /// Number of refused requests that are served all the same. They are recorded as admitted.
     pub serve_refused: u64,
-    /// So many admissions it does not write down.
+    /// Number of admissions that are not recorded.
     pub forget: u64,
 }
 
 impl Plant {
-    /// Whether this refused request is served.
+    /// Returns true if this refused request is served.
     pub(super) fn serves_a_refused(&mut self) -> bool {
         take(&mut self.serve_refused)
     }
 
-    /// Whether this admission is not written down.
+    /// Returns true if this admission is not recorded.
     pub(super) fn forgets(&mut self) -> bool {
         take(&mut self.forget)
     }

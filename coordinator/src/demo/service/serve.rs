@@ -1,4 +1,4 @@
-//! The process of a service, from its start to its end.
+//! The process of a service.
 
 use super::Held;
 use super::audit::{Audit, decided};
@@ -21,25 +21,25 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::MissedTickBehavior;
 
-/// How often what was decided goes to the record, at the latest.
+/// Interval at which decisions are written to the record.
 const FLUSH_EVERY: Duration = Duration::from_millis(200);
 
-/// What a service is told.
+/// Options of a service.
 #[derive(Clone, Debug)]
 pub struct ServicePlan {
     /// The key of the path `/`.
     pub key: String,
-    /// Where it listens; port 0 for any.
+    /// Address to listen on. Port 0 stands for any port.
     pub listen: SocketAddr,
-    /// Where it writes its decisions.
+    /// Path of the record.
     pub record: PathBuf,
-    /// Where it writes the address it listens at, once it does.
+    /// Path of the file with the address, which is written once the service listens.
     pub address: PathBuf,
-    /// What it does wrong.
+    /// Faults that it makes on purpose.
     pub plant: Plant,
 }
 
-/// Why a service ended.
+/// Reason for which a service ended.
 #[derive(Debug, Error)]
 #[error("{what}: {source}")]
 pub struct ServiceError {
@@ -54,19 +54,19 @@ impl ServiceError {
     }
 }
 
-/// What a limiter says it holds.
+/// Reads a limiter's holding.
 pub type AskHeld = Arc<dyn Fn() -> Held + Send + Sync>;
 
-/// Serves until it is asked to stop, by SIGTERM or SIGINT, and every decision
-/// is in the record.
+/// Serves until the process is asked to stop by SIGTERM or SIGINT, and then writes all decisions to the
+/// record.
 ///
 /// `limit` puts the limiter in front of the routes that it decides for. The
 /// limiter's hook must call [`Audit::admitted`] with each decision's own time.
 ///
 /// # Errors
 ///
-/// [`ServiceError`] if a file or the address cannot be had, or the record
-/// cannot be written. What was decided since the last write is not in it.
+/// [`ServiceError`] if a file or the address is not available, or the record cannot be written.
+/// Decisions since the last write are not in it.
 pub async fn serve(
     plan: ServicePlan,
     clock: SharedClock,
@@ -129,15 +129,14 @@ fn failed(error: &dyn std::error::Error) -> Response {
     (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response()
 }
 
-/// Writes the address under another name first, so that whoever finds the file
-/// finds all of it.
+/// Writes the address to another file first and renames it, so that a reader finds it complete.
 fn announce(listener: &TcpListener, path: &Path) -> io::Result<()> {
     let unfinished = path.with_extension("new");
     std::fs::write(&unfinished, listener.local_addr()?.to_string())?;
     std::fs::rename(unfinished, path)
 }
 
-/// Writes the record on and on; returns why it cannot any more.
+/// Writes the record repeatedly. Returns the error that prevents further writes.
 async fn write_on(audit: &Audit) -> io::Error {
     let mut ticks = tokio::time::interval(FLUSH_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);

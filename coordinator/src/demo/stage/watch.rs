@@ -1,4 +1,4 @@
-//! Looks at a run from beside, so that a silent node holds nothing up.
+//! Observes a run in separate tasks, so that a node that does not answer delays nothing.
 
 use crate::demo::cluster::{Nodes, Sight};
 use crate::demo::fleet::Fleet;
@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// What was seen last.
+/// The latest states of the nodes and the services.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     sight: Sight,
@@ -21,8 +21,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Looks again and again, in tasks that end with `beside`: at the nodes and
-    /// at the services, each at its own pace.
+    /// Queries the nodes and the services repeatedly, in one task of `beside` each.
     pub(super) fn keep_looking(
         beside: &mut JoinSet<()>,
         nodes: &Arc<Nodes>,
@@ -50,7 +49,7 @@ impl Seen {
     }
 }
 
-/// Makes views of what is seen: counts become paces, changes become events.
+/// Makes views from observations: counts become rates, and changes become events.
 #[derive(Debug)]
 pub(super) struct Watch {
     names: Vec<String>,
@@ -62,7 +61,7 @@ pub(super) struct Watch {
     leader: Option<usize>,
 }
 
-/// The counts of the view before.
+/// The counts of the previous view.
 #[derive(Debug)]
 struct Last {
     at: Tick,
@@ -94,12 +93,12 @@ impl Watch {
         }
     }
 
-    /// The cluster as it was seen last.
+    /// Returns the latest state of the cluster.
     pub(super) fn sight(&self) -> Sight {
         self.seen.borrow().sight.clone()
     }
 
-    /// What is to be shown at `now`, `elapsed` after the load began.
+    /// Returns the view at `now`, `elapsed` after the load began.
     pub(super) fn view(
         &mut self,
         now: Tick,

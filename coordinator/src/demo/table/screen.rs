@@ -1,4 +1,4 @@
-//! Where a run is shown.
+//! The output of a run.
 
 use super::View;
 use crossterm::QueueableCommand;
@@ -6,27 +6,27 @@ use crossterm::cursor::MoveToPreviousLine;
 use crossterm::terminal::{Clear, ClearType};
 use std::io::{self, Write};
 
-/// What kind of thing a run is shown on.
+/// Kind of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Device {
-    /// A terminal of so many columns and rows: the table is redrawn in place.
+    /// A terminal: the table is redrawn in place.
     Terminal {
-        /// Its columns.
+        /// Number of columns.
         columns: u16,
-        /// Its rows.
+        /// Number of rows.
         rows: u16,
     },
-    /// Anything else: lines are only added.
+    /// Any other output: lines are only added.
     Lines,
 }
 
-/// A run as it is shown to somebody.
+/// Output of a run.
 pub struct Screen {
     out: Box<dyn Write + Send>,
     device: Device,
-    /// Lines of the last table, to be drawn over.
+    /// Number of lines of the last table, which will be overwritten.
     drawn: u16,
-    /// Events that were told in lines.
+    /// Number of events that were written as lines.
     told: usize,
 }
 
@@ -40,7 +40,7 @@ impl std::fmt::Debug for Screen {
 }
 
 impl Screen {
-    /// Shows a run on `out`.
+    /// Creates an output to `out`.
     #[must_use]
     pub fn new(out: Box<dyn Write + Send>, device: Device) -> Self {
         Self {
@@ -51,22 +51,22 @@ impl Screen {
         }
     }
 
-    /// Adds text that stays.
+    /// Writes text that stays.
     pub fn say(&mut self, text: &str) {
         self.drawn = 0;
-        // Who does not read what is shown still gets a verdict.
+        // Errors are ignored: without an output there is still a verdict.
         let _ = writeln!(self.out, "{}", text.trim_end());
         let _ = self.out.flush();
     }
 
-    /// Shows how far something is: over what was shown before, on a terminal.
+    /// Shows progress. On a terminal it overwrites what was shown before.
     pub fn progress(&mut self, text: &str) {
         if let Device::Terminal { .. } = self.device {
             let _ = self.over(text);
         }
     }
 
-    /// Shows the run: a table on a terminal, a line and the new events elsewhere.
+    /// Shows the run: a table on a terminal, or else a line and the new events.
     pub fn show(&mut self, view: &View) {
         if let Device::Terminal { .. } = self.device {
             let _ = self.over(&view.table());
@@ -80,7 +80,7 @@ impl Screen {
         let _ = self.out.flush();
     }
 
-    /// How often a view is worth showing.
+    /// Returns the interval at which views should be shown.
     #[must_use]
     pub fn every_ms(&self) -> u64 {
         match self.device {
@@ -98,7 +98,7 @@ impl Screen {
         }
         self.out.queue(Clear(ClearType::FromCursorDown))?;
         self.drawn = 0;
-        // A line that wraps, or scrolls away, could not be drawn over.
+        // A line that wraps or scrolls away could not be overwritten.
         for line in text.lines().take(usize::from(rows.saturating_sub(1))) {
             let line: String = line.chars().take(usize::from(columns)).collect();
             writeln!(self.out, "{line}")?;

@@ -79,7 +79,7 @@ impl Stage {
 async fn every_decision_is_written_down_with_the_clock_around_it() {
     let stage = stage(3, Plant::default());
     let paths = ["/", "/tenant/7?cost=2", "/replay/1", "/", "/missing"];
-    // What is no path of a key is not decided, and not served either.
+    // A path without a key is not decided and not served.
     assert_eq!(stage.statuses(&paths).await, [200, 200, 200, 429, 404]);
     let recording = stage.recording().await;
     assert_eq!(recording.keys, ["demo", "tenant/7", "replay/1"]);
@@ -117,7 +117,7 @@ async fn planted_faults_are_made_so_often() {
     };
     let stage = stage(1, plant);
     let paths = ["/", "/tenant/1", "/", "/", "/"];
-    // One admitted but forgotten; a refused tenant; two refused but served.
+    // One admission is not recorded. One tenant is refused. Two refused requests are served.
     assert_eq!(stage.statuses(&paths).await, [200, 429, 200, 200, 429]);
     let recording = stage.recording().await;
     assert_eq!((recording.admitted.len(), recording.refused.len()), (2, 2));
