@@ -17,15 +17,15 @@ use std::time::Duration;
 
 /// The leader's state machine, and what the actor keeps beside it.
 ///
-/// `Office` is leadership as this node holds it. The machine is *in office* once an entry of its own
-/// term is applied.
+/// `Office` is the leadership of this node. After an election, the machine is ready to lead once an entry
+/// of its own term is applied (`Leader::in_office`).
 #[derive(Debug)]
 pub(super) struct Office {
     machine: Leader,
     leads: Option<Term>,
     /// Time of the last election that this node won.
     elected: Tick,
-    /// True once the reports received before this node was in office were taken in.
+    /// True once the reports received before this leader was ready were taken in.
     warm: bool,
 }
 
@@ -81,8 +81,8 @@ impl Actor {
         self.follow_members();
     }
 
-    /// Takes in the latest report of every node once this leader is in office. Each report builds on
-    /// what an earlier leader knew, so that the answer asks the node for all of its demand.
+    /// Takes in the latest report of every node once this leader is ready. Each report builds on what an
+    /// earlier leader knew, so that the answer asks the node for all of its demand.
     pub(super) fn warm_up(&mut self) {
         if self.office.warm || !self.office.machine.in_office() {
             return;
@@ -222,7 +222,7 @@ impl Actor {
             Err(ProposeError::NotLeader { .. }) => {
                 self.office.machine.refused(&self.state, self.now);
                 // A leader that no quorum has acknowledged yet also refuses. The first entry of its
-                // term must be applied before it is in office, so it is proposed again.
+                // term must be applied before it is ready, so it is proposed again.
                 if !self.office.machine.in_office() {
                     self.propose_round_after(command, Duration::from_millis(50));
                 }
@@ -247,7 +247,7 @@ impl Actor {
 }
 
 impl Office {
-    /// Logs once when this leader comes into office.
+    /// Logs once when this leader is ready.
     pub(super) fn look(&self, now: Tick) {
         if !self.warm && self.machine.in_office() {
             tracing::info!(at = now.nanos(), "in office");

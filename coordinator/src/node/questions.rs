@@ -2,11 +2,11 @@
 //! to the home node of the key.
 //!
 //! ```text
-//!  session ── Ask ──► actor ── told ──► session
-//!                       └── passed on once ──► home's actor ──► Told
-//!                             │ nothing comes within PATIENCE
+//!  session ── Ask ──► actor ── Told ──► session
+//!                       └── forwarded once ──► actor of the home node ──► Told
+//!                             │ no answer within PATIENCE
 //!                             ▼
-//!            refused, to be asked again; and the home is told that it was given up
+//!            refused, to be retried; and the home node learns that the request was given up
 //! ```
 
 use super::actor::{Actor, Control};

@@ -17,7 +17,7 @@ pub struct View<'a> {
     pub now: Tick,
     /// The replica of the state, up to the last applied entry.
     pub state: &'a State,
-    /// The leader's state machine. It is in office only on the leading node.
+    /// The leader's state machine. It is active only on the leading node.
     pub leader: &'a Leader,
     /// The node's own state machine, once it has joined.
     pub node: Option<&'a Node>,
