@@ -1,4 +1,4 @@
-//! The operator's service over a real state.
+//! The service for operators over a real state.
 #![expect(
     clippy::unwrap_used,
     reason = "the helpers of a test may panic as the test may"
@@ -75,7 +75,7 @@ async fn a_set_of_budgets_is_written_in_one_entry_and_a_retry_writes_nothing() {
         difference.after.as_ref().unwrap().rate,
         Some("200/s".into())
     );
-    // The request id was used for something else: nobody is told that this was done.
+    // The request id was used for another change, so this must not be reported as done.
     let reused = client
         .apply_budgets(apply(7, pb::Mode::Commit, &changed))
         .await;
@@ -168,7 +168,8 @@ async fn rules_are_listed_by_pages_and_withdrawn() {
         .unwrap()
         .into_inner();
     assert!(gone.found && gone.instances == 1);
-    // Who lost the answer asks again, and is told that it was done; who asks anew, that there is nothing.
+    // An operator who lost the answer repeats the request and learns that it was done. A new request
+    // learns that there is nothing to delete.
     for (request, found) in [(2, true), (3, false)] {
         let again = client.delete_budget(delete(request, "k/3")).await;
         assert_eq!(again.unwrap().into_inner().found, found);
@@ -192,7 +193,7 @@ async fn a_key_shows_its_limit_its_use_and_its_holders() {
     let usage = |key: &str| pb::GetUsageRequest { key: key.into() };
     let used = client.get_usage(usage("a")).await.unwrap().into_inner();
     let used = Usage::from_message(used).unwrap();
-    // The leader's node was given all of it when it was created.
+    // The leader's node got the whole budget when it was created.
     assert_eq!(used.held.rate, used.limit.whole().rate);
     let unused = client.get_usage(usage("t/x")).await.unwrap().into_inner();
     assert_eq!(unused.budget, None);
@@ -263,7 +264,7 @@ async fn changes_of_the_cluster_reach_the_node_and_refusals_come_back() {
         let refused = client.change_cluster(change(stranger)).await.unwrap_err();
         assert_eq!(refused.code(), Code::FailedPrecondition);
     }
-    // Who lost the answer asks again, and the log tells that it was done.
+    // An operator who lost the answer repeats the request, and the log shows that it was done.
     fake.remove(9);
     client
         .change_cluster(change(Change::Remove(9)))

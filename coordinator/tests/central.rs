@@ -1,5 +1,5 @@
-//! Budgets that are too small to divide, over real sockets: three nodes, each a
-//! process, and clients of all of them in this one.
+//! Budgets that are too small to divide, over real sockets: three nodes, each in a process of its own,
+//! and clients of all of them in this process.
 #![expect(
     clippy::unwrap_used,
     reason = "the helpers of a test may panic as the test may"
@@ -30,22 +30,22 @@ fn rate(per_sec: u64, burst: u64) -> impl FnOnce(&mut BudgetDraft) {
     }
 }
 
-/// Asks in both ways until `until`, and says what was admitted.
+/// Requests tokens in both ways until `until`, and returns the admissions.
 async fn want(limiter: Limiter, until: Tick) -> Vec<Admission> {
     let mut admitted = Vec::new();
     while HostClock.now() < until {
         admitted.extend(limiter.check(1).await);
         let most = Duration::from_secs(1);
         admitted.extend(limiter.acquire_within(1, most).await);
-        // Who is refused at once, without a lease, lets others go on.
+        // Without a lease, requests are refused at once, so let other tasks run.
         tokio::task::yield_now().await;
     }
     admitted
 }
 
-/// Whether some window has more in it than the budget allows. A decision counts
-/// where both of its readings are within; so what was decided elsewhere, at a
-/// time that is not known, is never counted where it may not have been.
+/// Returns a description of a window with more admissions than the budget allows, if there is one. A
+/// decision counts if both of its clock readings are within the window. The time of a central decision
+/// is not known, so it is never counted in a window in which it may not have been made.
 fn over(admitted: &[Admission], per_sec: f64, burst: f64) -> Option<String> {
     let mut by_end: Vec<&Admission> = admitted.iter().collect();
     by_end.sort_by_key(|of| of.decided_at);
@@ -61,7 +61,7 @@ fn over(admitted: &[Admission], per_sec: f64, burst: f64) -> Option<String> {
     })
 }
 
-/// Everybody wants some, for so long.
+/// Requests tokens with all limiters for `span`.
 async fn load(limiters: &[Limiter], span: Span) -> Vec<Vec<Admission>> {
     let until = HostClock.now().after(span);
     let tasks = limiters.iter().map(|limiter| want(limiter.clone(), until));
@@ -84,15 +84,15 @@ async fn three_tokens_reach_forty_clients_of_three_nodes_and_are_all_used() {
     let clients = cluster.clients(40);
     let limiters = limiters(&clients);
     let mut all: Vec<Admission> = Vec::new();
-    // Until the budget is in one piece, it is not all used.
+    // Before central mode is established on one node, the budget is not fully used.
     wait_for("a home under load", async || {
         all.extend(load(&limiters, Span::from_millis(500)).await.concat());
         cluster.look().await
     })
     .await;
     all.extend(load(&limiters, Span::from_secs(1)).await.concat());
-    // A burst of three lasts for 30 ms: a host that is busy for longer costs a
-    // window, and not the test.
+    // A burst of three lasts for 30 ms. If the host is busy for longer, the measurement is repeated,
+    // and the test does not fail.
     const ENOUGH: f64 = 0.9;
     let (mut best, mut served) = (0.0, false);
     for _ in 0..8 {
@@ -116,7 +116,7 @@ async fn three_tokens_reach_forty_clients_of_three_nodes_and_are_all_used() {
     assert!(served, "in every window a client was never served");
     assert_eq!(over(&all, 100.0, 3.0), None);
     assert!(best >= ENOUGH, "only {best} of R");
-    // The home may move meanwhile.
+    // The home node may change meanwhile.
     wait_for("a peer that says where to ask", async || {
         let place = cluster.look().await?;
         (!is_passed_on_twice(&place).await).then_some(())
@@ -124,7 +124,7 @@ async fn three_tokens_reach_forty_clients_of_three_nodes_and_are_all_used() {
     .await;
 }
 
-/// Whether a node that is not the home, and is asked by a peer, does anything but say where to ask.
+/// Returns true if a node other than the home node does not answer a peer's request with the home node.
 async fn is_passed_on_twice(place: &Place) -> bool {
     let address = format!("http://{}", place.other.peer_listen);
     let mut peer = CentralClient::connect(address).await.unwrap();
@@ -160,7 +160,7 @@ async fn two_permits_go_round_among_six_clients() {
             let mut flights = Vec::new();
             while HostClock.now() < until {
                 if let Ok(permit) = limiter.permit().await {
-                    // The work that is limited.
+                    // The limited work.
                     tokio::time::sleep(Duration::from_millis(20)).await;
                     flights.push((permit.decided_at(), HostClock.now()));
                     drop(permit);
@@ -194,7 +194,7 @@ async fn questions_go_on_at_another_home_when_theirs_is_killed() {
     cluster.supervisor.kill(&place.home.name).await.unwrap();
     let killed = HostClock.now();
     let mut undecided = 0;
-    // Everybody is served again, and whoever is not is told when to ask.
+    // All clients are served again. A refused client is told when to ask again.
     for limiter in &limiters {
         let admission = wait_for("a token after the kill", async || {
             match limiter.check(1).await {

@@ -1,4 +1,4 @@
-//! The program itself: what it prints, to whom, and how it exits.
+//! The program itself: its output and its exit codes.
 #![expect(
     clippy::unwrap_used,
     reason = "the helpers of a test may panic as the test may"
@@ -186,7 +186,7 @@ async fn a_budget_file_that_is_wrong_changes_nothing_and_is_explained() {
         ],
     );
     assert_eq!(node.fake.entries(), before);
-    // What is right by itself may not be where it goes.
+    // A budget that is valid by itself may conflict with existing ones.
     node.run(&["budget", "apply", "-"], "key: calls\nrate: 1/s\n")
         .await;
     let before = node.fake.entries();
@@ -253,7 +253,7 @@ async fn any_number_of_budgets_is_applied_in_sets_and_listed_in_pages() {
         ],
         &[],
     );
-    // What is there is not sent again: so an apply that was interrupted goes on.
+    // Unchanged budgets are not sent again, so an interrupted apply continues where it stopped.
     let before = node.fake.entries();
     let done = node.run(&["budget", "apply", "-"], &all).await;
     check(&done, 0, &["3500 changed, 1500 unchanged."], &[]);
@@ -261,7 +261,7 @@ async fn any_number_of_budgets_is_applied_in_sets_and_listed_in_pages() {
     let list = node.json(&["budget", "list"]).await;
     assert_eq!(list.as_array().unwrap().len(), 5_000);
     assert_eq!(list[4_999]["budget"]["key"], "many/4999");
-    // One that cannot be, in the last set, keeps all of them out.
+    // An invalid budget in the last set prevents all sets.
     let before = node.fake.entries();
     let wrong = format!(
         "{}- {{ key: many/0, concurrency: 3 }}\n",
@@ -290,7 +290,7 @@ async fn an_apply_that_is_interrupted_says_how_much_is_made_and_goes_on_when_it_
         .kill_on_drop(true)
         .spawn()
         .unwrap();
-    // It waits for a leader now, or is about to.
+    // It is waiting for a leader now, or will be at once.
     let two_sets = async {
         while node.fake.entries() < before + 2 {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -370,7 +370,7 @@ async fn the_busiest_keys_are_shown_once_where_nobody_watches() {
 #[tokio::test]
 async fn every_endpoint_is_tried_and_an_unreachable_cluster_has_its_own_exit_code() {
     let node = Node::new().await;
-    // A port that is bound and not listened on refuses.
+    // A port that is bound but not listened on refuses connections.
     let nobody = tokio::net::TcpSocket::new_v4().unwrap();
     nobody.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let nobody = nobody.local_addr().unwrap().to_string();

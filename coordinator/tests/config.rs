@@ -1,4 +1,4 @@
-//! What a node is told: sources, precedence, and what is said of mistakes.
+//! The configuration of a node: sources, precedence, and errors.
 
 use aliquot_coordinator::config::{
     ClientCerts, Config, Flags, Loaded, Problems, SETTINGS, Security, Sources, lease_needs,

@@ -1,4 +1,4 @@
-//! What stands in `deploy/` works as it stands there.
+//! The files in `deploy/` work as they are.
 #![expect(
     clippy::unwrap_used,
     reason = "the helpers of a test may panic as the test may"
@@ -16,10 +16,10 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
-/// Whatever is waited for is there by then, on however busy a machine.
+/// Maximum time for any condition, on a machine however busy.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// The root of the repository.
+/// Returns the root of the repository.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
@@ -32,7 +32,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The certificates that the README makes: file, then names.
+/// Returns the certificates that the README creates, as file name and subject names.
 fn certified() -> Vec<(String, Vec<String>)> {
     let readme = read("deploy/README.md");
     let lines = readme.lines().filter_map(|line| {
@@ -46,7 +46,7 @@ fn certified() -> Vec<(String, Vec<String>)> {
     lines.collect()
 }
 
-/// Runs `again` until it finds something.
+/// Calls `again` until it succeeds.
 async fn until<T>(what: &str, mut again: impl AsyncFnMut() -> Result<T, String>) -> T {
     let mut last = String::new();
     let trying = async {
@@ -64,10 +64,10 @@ async fn until<T>(what: &str, mut again: impl AsyncFnMut() -> Result<T, String>)
     }
 }
 
-/// A copy of `deploy/` with certificates, as the README makes it.
+/// A copy of `deploy/` with certificates, as the README creates them.
 struct Deployed {
     dir: tempfile::TempDir,
-    /// Two tests cannot have the same addresses; who holds this one has them.
+    /// Two tests cannot use the same addresses at once. The test that holds this port may use them.
     _turn: TcpListener,
 }
 
@@ -116,7 +116,7 @@ impl Deployed {
         }
     }
 
-    /// The program, here, without variables of ours.
+    /// Returns the program, without environment variables of `aliquot`.
     fn aliquot(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_aliquot"));
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ALIQUOT_")) {
@@ -137,7 +137,7 @@ impl Deployed {
         self.dir.path().join(format!("node-{node}.log"))
     }
 
-    /// Asks a node as whoever has this certificate: the answer, or the complaint.
+    /// Queries a node with a certificate. Returns the answer or the error.
     async fn ask(&self, who: &str, node: u32, arguments: &[&str]) -> Result<Value, String> {
         let mut command = self.aliquot();
         command.args(arguments).args(["--json", "--endpoint"]);
@@ -152,7 +152,7 @@ impl Deployed {
         }
     }
 
-    /// Waits until each node knows a leader and three that vote.
+    /// Waits until each node knows a leader and three voters.
     async fn formed(&self) {
         for node in 1..=3 {
             until("a leader and three voters", async || {
@@ -176,7 +176,7 @@ impl Deployed {
     }
 }
 
-/// What a plain HTTP GET brings, head and body.
+/// Returns the response to a plain HTTP GET, head and body.
 async fn get(address: &str, path: &str) -> Result<String, String> {
     let io = |error: std::io::Error| error.to_string();
     let mut stream = tokio::net::TcpStream::connect(address).await.map_err(io)?;
@@ -213,7 +213,7 @@ async fn three_nodes_run_from_exactly_these_files_and_end_when_told() {
         let why = deployed.ask("client", 2, refused).await.unwrap_err();
         assert!(why.contains("permission denied"), "{why}");
     }
-    // As the probe of compose.yaml asks.
+    // As the probe in compose.yaml does.
     let probed = deployed.ask("node-3", 3, &["cluster", "status"]).await;
     probed.unwrap();
 

@@ -1,5 +1,5 @@
-//! How a node ends that cannot start: with 2 if it would end so again, with 1 if it may
-//! be started again, as the service manager does.
+//! Exit codes of a node that cannot start: 2 if a restart would fail in the same way, and 1 if the
+//! service manager may start it again.
 #![expect(
     clippy::unwrap_used,
     reason = "the helpers of a test may panic as the test may"
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-/// Runs a node of the cluster `main` in a directory, which must not start.
+/// Runs a node of the cluster `main` in a directory. It must not start.
 fn serve(data: &Path, flags: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_aliquot"));
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ALIQUOT_")) {
@@ -39,8 +39,8 @@ fn serve(data: &Path, flags: &[&str]) -> Output {
     child.unwrap().wait_with_output().unwrap()
 }
 
-/// A child has the locks of its parent until it becomes another program, so nobody here
-/// locks a directory while another forks.
+/// A child holds the locks of its parent until it executes another program. No test here may lock a
+/// directory while another one forks.
 fn apart<T>(does: impl FnOnce() -> T) -> T {
     static APART: Mutex<()> = Mutex::new(());
     let _apart = APART.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,7 +59,8 @@ fn check(data: &Path, flags: &[&str], code: i32, part: &str) {
     assert_eq!(output.status.code(), Some(code), "{said}");
 }
 
-/// A directory of the cluster, as a node left it, and what its stamp says.
+/// Creates a stamped directory of the cluster, as a node leaves it. Returns its path and the contents
+/// of the stamp.
 fn stamped(parent: &Path, name: &str, cluster: &str) -> (std::path::PathBuf, String) {
     let path = parent.join(name);
     apart(|| drop(DataDir::open(&path, cluster, || 42).unwrap()));

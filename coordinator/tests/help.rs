@@ -1,4 +1,4 @@
-//! What the program says of itself to those who ask it.
+//! The help texts of the program.
 #![expect(
     clippy::unwrap_used,
     reason = "the helpers of a test may panic as the test may"

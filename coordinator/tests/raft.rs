@@ -1,5 +1,5 @@
-//! The replicated log on real sockets: nodes form, lose a leader, change
-//! members, and fall behind.
+//! The replicated log on real sockets: nodes form a cluster, lose a leader, change members, and fall
+//! behind.
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests, which stop where they cannot go on"

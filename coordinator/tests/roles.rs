@@ -1,4 +1,4 @@
-//! Who may call the operator's service: certificates, tokens, and their files.
+//! Access to the service for operators: certificates, tokens, and their files.
 #![expect(
     clippy::unwrap_used,
     reason = "the helpers of a test may panic as the test may"
@@ -26,7 +26,7 @@ use std::time::Duration;
 use tonic::transport::Endpoint;
 use tonic::{Code, Request, Status};
 
-/// An authority, and files of those it signs.
+/// A certificate authority, and the files of the certificates that it signs.
 struct Authority {
     dir: tempfile::TempDir,
     issuer: CertifiedIssuer<'static, KeyPair>,
@@ -46,7 +46,7 @@ impl Authority {
         self.dir.path().join(file)
     }
 
-    /// Certifies names; the files are called after the first.
+    /// Signs a certificate for these names. The files are named after the first.
     fn sign(&self, names: &[&str]) -> (PathBuf, PathBuf) {
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         let key = KeyPair::generate().unwrap();
@@ -61,7 +61,7 @@ impl Authority {
         files
     }
 
-    /// A node's configuration with TLS, and more settings.
+    /// Returns a node's configuration with TLS and additional settings.
     fn config(&self, more: &str) -> Config {
         let (cert, key) = self.sign(&["localhost", "127.0.0.1"]);
         let text = format!(
@@ -81,7 +81,7 @@ async fn serve_tls(config: &Config) -> String {
     format!("https://localhost:{}", address.port())
 }
 
-/// Asks for the cluster as whoever these files are, with a token.
+/// Queries the cluster with the identity of these files and a token.
 async fn ask(
     url: &str,
     ca: &Path,
@@ -117,7 +117,7 @@ async fn a_certificate_gives_the_role_of_its_name_and_no_other() {
     assert_eq!(refused.code(), Code::PermissionDenied, "{refused}");
     assert!(refused.message().contains("you have client"), "{refused}");
     assert!(refused.message().contains("tls.admins"), "{refused}");
-    // Without a certificate, with a stranger's, or without TLS nobody gets in.
+    // Without a certificate, with one of another authority, or without TLS, no caller gets access.
     let none = ask(&url, &ca, None, None).await.unwrap_err();
     assert_ne!(none.code(), Code::PermissionDenied, "{none}");
     let other = Authority::new();
@@ -171,7 +171,7 @@ async fn a_token_gives_the_role_before_it_in_the_file() {
     assert!(error.contains("must be `admin TOKEN`") && !error.contains(&admin));
 }
 
-/// Tokens are changed without a restart; what cannot be used changes nothing.
+/// Tokens are changed without a restart. A file that cannot be used changes nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_file_that_changes_is_read_again() {
     let authority = Authority::new();

@@ -1,5 +1,5 @@
-//! What a node keeps on disk, seen from outside. Nobody forks here: a child has the locks of
-//! its parent until it becomes another program, and a test would find its own directory in use.
+//! The persistent storage of a node, as its users see it. No test here forks: a child holds the locks
+//! of its parent until it executes another program, so that a test would find its own directory in use.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests as well")]
 

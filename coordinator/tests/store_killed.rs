@@ -1,6 +1,7 @@
-//! What is on a disk when the process that wrote it was killed, or could not go on.
+//! Contents of a disk after the process that wrote it was killed, or could not continue.
 //!
-//! These fork, so they are apart from all who lock directories, and from each other.
+//! These tests fork. They are therefore separate from all tests that lock directories, and run one at a
+//! time.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests as well")]
 
@@ -14,7 +15,7 @@ mod kill;
 #[expect(dead_code, reason = "the tests beside need more of it")]
 mod told;
 
-/// Held by whoever forks, or opens what its child may not have to itself.
+/// Held by a test that forks, or that opens files which no child may have open.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)

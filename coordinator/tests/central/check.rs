@@ -1,4 +1,4 @@
-//! `aliquot check` against a cluster that runs.
+//! `aliquot check` against a running cluster.
 
 use super::cluster::{Cluster, KEY, wait_for};
 use std::process::Stdio;
@@ -9,7 +9,7 @@ struct Said {
     err: String,
 }
 
-/// Runs the program with these arguments, and no variables of ours.
+/// Runs the program with these arguments, and without environment variables of `aliquot`.
 async fn run(arguments: &[&str]) -> Said {
     let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_aliquot"));
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ALIQUOT_")) {
@@ -40,7 +40,8 @@ async fn a_check_takes_what_a_service_would_and_says_so_by_its_exit_code() {
         run(&all).await
     };
     says(&check(&[KEY]).await, 0, "small: admitted, 1", "");
-    // What the first left is on its way home for a moment, and who asks meanwhile is told to come back.
+    // The tokens that the first check left are on their way to the home node for a moment. A check
+    // meanwhile is told to come back later.
     let json = wait_for("the other four", async || {
         let more = check(&[KEY, "-n", "4", "--json"]).await;
         let json: serde_json::Value = serde_json::from_str(&more.out).unwrap();

@@ -14,13 +14,13 @@ use tokio::sync::{Mutex, MutexGuard};
 
 pub(crate) const KEY: &str = "small";
 
-/// How long a cluster, or what it does by itself, may take on a busy machine.
+/// Maximum time for a cluster to reach a state on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// Clusters stand one after the other: several at once would measure the machine.
+/// Clusters run one at a time. Several at once would measure the machine.
 static TURN: Mutex<()> = Mutex::const_new(());
 
-/// Three nodes with one budget, and what ends them.
+/// Three nodes with one budget, and the supervisor that stops them.
 pub(crate) struct Cluster {
     pub(crate) nodes: Nodes,
     pub(crate) supervisor: Supervisor,
@@ -28,7 +28,7 @@ pub(crate) struct Cluster {
     _turn: MutexGuard<'static, ()>,
 }
 
-/// A home and another node that lives.
+/// The home node, and another node that is running.
 pub(crate) struct Place {
     pub(crate) home: Node,
     pub(crate) other: Node,
@@ -76,7 +76,7 @@ impl Cluster {
         (0..many).map(client).collect()
     }
 
-    /// Where the budget is kept, once it is in one piece on one node.
+    /// Returns the node on which the budget is in central mode, once there is one.
     pub(crate) async fn look(&self) -> Option<Place> {
         for asked in self.nodes.list() {
             let endpoint = format!("http://{}", asked.listen);
@@ -111,7 +111,7 @@ impl Cluster {
     }
 }
 
-/// Asks again until there is an answer; a test that waits in vain fails.
+/// Calls `look` until it returns a value. Fails the test if it never does.
 pub(crate) async fn wait_for<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let found = tokio::time::timeout(PATIENCE, async {
         loop {

@@ -1,11 +1,11 @@
-//! The files that no process here reads: what they name is there.
+//! Files of `deploy/` that no process here reads: the paths and keys that they name exist.
 
 use super::{certified, read, root};
 use aliquot_coordinator::config::{Config, SETTINGS, Sources};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a section of a unit may say here; systemd ignores a misspelt key.
+/// Allowed keys of the sections of a unit. systemd ignores a misspelt key.
 const UNIT: &[(&str, &str)] = &[
     (
         "Unit",
@@ -24,7 +24,7 @@ const UNIT: &[(&str, &str)] = &[
     ("Install", "WantedBy"),
 ];
 
-/// The configuration of a file of `deploy/`, under these variables.
+/// Returns the configuration that a file of `deploy/` describes, with these environment variables.
 fn config(file: &str, variables: &BTreeMap<String, String>) -> Config {
     for name in variables.keys() {
         let known = SETTINGS.iter().any(|setting| setting.variable() == *name);
@@ -92,7 +92,7 @@ fn the_unit_says_only_what_systemd_knows_and_sets_only_what_a_node_knows() {
     assert!(under_systemd.tls.unwrap().key.ends_with(credential));
 }
 
-/// Whether a path below `deploy/` is there, or made by the README.
+/// Returns true if a path below `deploy/` exists, or is created by the README.
 fn is_there(path: &str) -> bool {
     let made = certified().into_iter();
     let made = made.flat_map(|(file, _)| [format!("tls/{file}.pem"), format!("tls/{file}.key")]);
@@ -162,7 +162,7 @@ fn the_container_file_copies_what_is_there() {
     for path in &copied {
         assert!(root().join(path).exists(), "{path}");
     }
-    // A workspace is built whole: each of its members must be there.
+    // A workspace is built as a whole, so each of its members must exist.
     let workspace: Value = toml::from_str(&read("Cargo.toml")).unwrap();
     for member in workspace["workspace"]["members"].as_array().unwrap() {
         let top = member.as_str().unwrap().split('/').next().unwrap();

@@ -1,4 +1,4 @@
-//! The book: everybody comes to know everything, and it costs little.
+//! The book: every node gets every record, at a low cost.
 
 use crate::mesh::{Mesh, ROUND_STEPS, record};
 use aliquot_coordinator::gossip::{Book, NotKept};
@@ -8,7 +8,7 @@ use aliquot_wire::gossip::{GossipMessage, Topic};
 use aliquot_wire::limits::RECORD_BYTES_MAX;
 use proptest::prelude::*;
 
-/// Every node reports and is answered every 500 ms.
+/// Simulates the usual traffic: every node reports and is answered every 500 ms.
 fn usual_talk(mesh: &mut Mesh, number: u64) {
     for node in 0..mesh.books.len() {
         let life = node as u64 + 1;
@@ -177,7 +177,7 @@ fn a_forgotten_life_is_not_brought_back() {
     assert!(mesh.books[0].handle(NodeId::new(2), late).is_empty());
     let refused = mesh.books[0].publish(record(Topic::Answer, 3, 9, 10));
     assert_eq!(refused, Err(NotKept::Forgotten));
-    // The third has not heard of it yet, and lists it.
+    // The third node has not forgotten the incarnation yet, and lists it.
     for _ in 0..60 * ROUND_STEPS {
         let peer = NodeId::new(0);
         while let Some(message) = mesh.books[2].poll(peer) {
@@ -224,7 +224,7 @@ fn a_version_of_zero_is_no_version() {
     );
 }
 
-/// What a run is made of.
+/// Parameters of a run.
 #[derive(Clone, Debug)]
 struct Weather {
     nodes: usize,
@@ -258,8 +258,8 @@ fn weather() -> impl Strategy<Value = Weather> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Invariants 6 and 8: versions never go back (the mesh looks at each
-    /// step), and once the net is well everybody has the latest of each name.
+    /// Invariants 6 and 8: versions never go back (the mesh checks this at each step). Once the network
+    /// works, every node has the latest version of each record.
     #[test]
     fn once_the_net_is_well_everybody_knows_everything(weather in weather()) {
         let mut mesh = Mesh::new(weather.nodes, weather.seed);
@@ -281,7 +281,7 @@ proptest! {
         }
         mesh.cuts.clear();
         (mesh.lost, mesh.delay) = (0, 1);
-        // What is still under way, a round with a whole digest, and two answers.
+        // Time for messages under way, a round with a full digest, and two answers.
         mesh.steps(40 + 27 * ROUND_STEPS + 4);
         let latest = mesh.known(0);
         for (node, number) in numbers.iter().enumerate() {

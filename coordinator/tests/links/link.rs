@@ -55,7 +55,7 @@ fn news(number: u64) -> GossipMessage {
     }
 }
 
-/// The next message that a node hears.
+/// Returns the next message that a node receives.
 async fn heard(inbox: &mut mpsc::Receiver<Event>) -> (NodeId, GossipMessage) {
     within(async {
         loop {
@@ -82,7 +82,7 @@ async fn what_a_node_says_arrives_and_a_lost_peer_is_found_again() {
     assert!(link.has_room());
     assert!(link.send(news(1)));
     assert_eq!(heard(&mut events).await, (NodeId::new(1), news(1)));
-    // The node stops: nobody listens to what comes in.
+    // The node stops: its events are not read any more.
     drop(events);
     serving.stop().await;
     let down = within(async {
@@ -100,7 +100,7 @@ async fn what_a_node_says_arrives_and_a_lost_peer_is_found_again() {
     assert_eq!(heard(&mut events).await, (NodeId::new(1), news(3)));
 }
 
-/// A peer that is away for a while is tried every two seconds, and at once when it calls itself.
+/// A peer that is away for a while is tried every two seconds, and at once when it connects itself.
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_calls_is_tried_at_once() {
     let connect: Connector = Arc::new(|_| {
@@ -120,7 +120,7 @@ async fn a_peer_that_calls_is_tried_at_once() {
     assert!(!down_within(900).await);
     link.retry();
     assert!(down_within(1).await);
-    // Then it waits again, from the shortest wait on.
+    // Then the link pauses again, starting with the shortest pause.
     assert!(!down_within(40).await);
     assert!(down_within(70).await);
 }

@@ -1,4 +1,4 @@
-//! How nodes and clients reach a node: gossip, sessions, and how they spread.
+//! Connections of nodes and clients to a node: gossip, sessions, and their balancing.
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests, which stop where they cannot go on"

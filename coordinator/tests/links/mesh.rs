@@ -1,4 +1,4 @@
-//! Books that speak over a net that loses, doubles, delays and is cut.
+//! Books that exchange messages over a network that loses, duplicates, delays and partitions.
 
 use aliquot_coordinator::gossip::Book;
 use aliquot_core::message::Heard;
@@ -10,10 +10,10 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A step is ten milliseconds; a round of 200 has so many.
+/// A step is ten milliseconds. This is the number of steps in a round of 200 ms.
 pub(crate) const ROUND_STEPS: u64 = 20;
 
-/// A record with a payload of so many bytes.
+/// Returns a record with a payload of `bytes` bytes.
 pub(crate) fn record(topic: Topic, life: u64, number: u64, bytes: usize) -> Sealed<Record> {
     let head = Head {
         topic,
@@ -27,33 +27,33 @@ pub(crate) fn record(topic: Topic, life: u64, number: u64, bytes: usize) -> Seal
     Sealed::seal(&Record { head, payload }).unwrap()
 }
 
-/// What was sent.
+/// Number of messages and records sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cost {
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
     pub(crate) heads: u64,
-    /// Records that their own node sent, and that another did.
+    /// Records sent by their own node, and by other nodes.
     pub(crate) own: u64,
     pub(crate) relayed: u64,
 }
 
-/// The net. Node `i` is the life `i + 1`.
+/// The network. Node `i` has the incarnation `i + 1`.
 pub(crate) struct Mesh {
     pub(crate) books: Vec<Book>,
     pub(crate) cost: Cost,
     pub(crate) now: u64,
-    /// Pairs that do not hear each other, both ways round.
+    /// Pairs of nodes that are disconnected, both ways.
     pub(crate) cuts: BTreeSet<(usize, usize)>,
-    /// Of a hundred messages, how many are lost and how many are doubled.
+    /// Number of messages in a hundred that are lost, and that are duplicated.
     pub(crate) lost: u32,
     pub(crate) doubled: u32,
-    /// How many steps a message takes at most.
+    /// Maximum number of steps that a message takes.
     pub(crate) delay: u64,
     flight: BTreeMap<(u64, u64), (usize, usize, GossipMessage)>,
     sent: u64,
     rng: StdRng,
-    /// The versions that each node has, which never go back.
+    /// Versions that each node has, which never go back.
     seen: Vec<BTreeMap<(Topic, Incarnation), Heard>>,
 }
 
@@ -81,7 +81,7 @@ impl Mesh {
         mesh
     }
 
-    /// All ordered pairs of nodes.
+    /// Returns all ordered pairs of nodes.
     pub(crate) fn pairs(&self) -> Vec<(usize, usize)> {
         let n = self.books.len();
         let pairs = (0..n).flat_map(|a| (0..n).map(move |b| (a, b)));
@@ -119,7 +119,7 @@ impl Mesh {
         assert!(bytes <= MESSAGE_BYTES_MAX, "{bytes} bytes");
         let own = message.records.iter().filter(|record| {
             let head = record.value().head;
-            // An answer's origin is the leader: node 0.
+            // Answers come from the leader, which is node 0.
             let by = if head.topic == Topic::Answer {
                 1
             } else {
@@ -162,7 +162,7 @@ impl Mesh {
         record.map_or(0, |record| record.value().head.version.number.get())
     }
 
-    /// Everything that is known to a node, by name.
+    /// Returns the versions that a node has, by name.
     pub(crate) fn known(&self, node: usize) -> BTreeMap<(Topic, Incarnation), Heard> {
         let heads = self.books[node].records().map(|record| record.value().head);
         heads

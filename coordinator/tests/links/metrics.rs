@@ -1,4 +1,4 @@
-//! The page of figures stays small, and probes tell the truth.
+//! The metrics page stays small, and probes report the true state.
 
 use aliquot_coordinator::face::metrics::{KeyUse, Snapshot, TOP_KEYS, render, router};
 use axum::body::Body;

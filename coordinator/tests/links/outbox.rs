@@ -1,4 +1,4 @@
-//! What a slow client reads says no less than what a quick one does.
+//! A slow client receives the same information as a fast one.
 
 use aliquot_coordinator::session::{KEYS_MAX, Outbox, Outgoing, Refused};
 use aliquot_core::allocate;
@@ -73,7 +73,7 @@ fn name(key: &str, budget: u64) -> Interned {
     }
 }
 
-/// What is ready to leave.
+/// Returns all messages that are ready.
 fn drain(outgoing: &mut Outgoing) -> Vec<NodeMessage> {
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     let mut messages = Vec::new();
@@ -137,7 +137,7 @@ impl Reader {
 }
 
 proptest! {
-    /// Whenever the client reads, it knows the whole of what it was given.
+    /// Whenever the client reads, it knows everything that it was granted.
     #[test]
     fn a_later_answer_stands_for_all_earlier_ones(
         deeds in proptest::collection::vec((0_u8..4, 0_u64..5), 1..120),
@@ -164,7 +164,7 @@ proptest! {
                     let seq = Seq::new(reader.seq);
                     let answer = ledger.answer(EDGE.child, now, seq, Span::from_secs(1), &books);
                     outbox.send(NodeMessage::Answer(answer.unwrap()));
-                    // Read at once, or after some more answers.
+                    // Reads at once, or after some more answers.
                     if budget < 2 {
                         reader.read(drain(&mut outgoing));
                         for (id, given) in &given {

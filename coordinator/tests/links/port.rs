@@ -1,4 +1,5 @@
-//! Ports that are kept for a process. Who forks has all listeners for a moment, so nobody here does.
+//! Ports that are reserved for a process. A process that forks shares all listeners with its child for
+//! a moment, so no test here forks.
 
 use aliquot_coordinator::demo::supervisor::ReservedPort;
 use std::collections::BTreeSet;
@@ -17,7 +18,7 @@ fn a_reserved_port_is_its_owners_alone_and_can_be_listened_on_again_and_again() 
             let listener = TcpListener::bind(address).unwrap();
             let caller = TcpStream::connect(address).unwrap();
             drop(listener.accept().unwrap());
-            // What was connected keeps the port in TIME_WAIT.
+            // The connection leaves the port in TIME_WAIT.
             drop(caller);
         }
     }

@@ -1,4 +1,4 @@
-//! The actor's table: who calls what by which name, and who must be told.
+//! The actor's table of sessions: names of keys, and the sessions to tell of changes.
 
 use crate::server::keys;
 use aliquot_coordinator::session::{
@@ -21,7 +21,7 @@ fn caller(client: u64, stream: u64) -> Caller {
     }
 }
 
-/// Opens a session, and reads its answer to the open away.
+/// Opens a session, and discards the reply to the open.
 fn open(registry: &mut Registry, client: u64) -> Outgoing {
     let (outbox, mut outgoing) = Outbox::new();
     let caller = caller(client, client);
@@ -69,7 +69,7 @@ fn a_budget_that_comes_ends_or_begins_anew_is_told_to_all_who_use_its_key() {
     let (mut one, mut two) = (open(&mut registry, 1), open(&mut registry, 2));
     assert_eq!(intern(&mut registry, 1, "a", NOT_YET), Ok(NOT_YET));
     assert_eq!(registry.waiting().count(), 1);
-    // The second asks when it is there; the first learns of it.
+    // The second session asks when the budget exists, and the first one is told of it.
     let there = Ok(BudgetId::new(5));
     assert_eq!(intern(&mut registry, 2, "a", there), Ok(there));
     assert_eq!(read(&mut one), Some(named("a", there)));
@@ -105,7 +105,7 @@ fn many_names_are_looked_at_some_at_a_time_and_none_is_left_out() {
             break;
         }
     }
-    // The last look finds that nothing is left.
+    // The last refresh finds no further keys.
     assert_eq!(looks, 3);
     match read(&mut stream) {
         Some(NodeMessage::Interned(names)) => assert_eq!(names.len(), 4),
@@ -122,7 +122,7 @@ fn names_last_as_long_as_somebody_uses_them() {
     }
     registry.remove(Incarnation::new(1), None);
     assert_eq!(registry.waiting().count(), 1);
-    // Those that are connected, or not, are looked at in turn.
+    // Sessions are swept in turn, connected or not.
     registry.sweep(1, |_| true);
     assert_eq!(registry.len(), 1);
     registry.sweep(1, |_| false);

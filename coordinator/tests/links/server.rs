@@ -1,4 +1,4 @@
-//! Servers on the loopback, and an actor that answers every report.
+//! Servers on the loopback address, and an actor that answers every report.
 
 use aliquot_coordinator::face::session::SessionFace;
 use aliquot_coordinator::session::{
@@ -23,7 +23,7 @@ use tonic::transport::server::Router;
 use tonic::transport::{Channel, Endpoint, Server};
 use tonic::{Code, Status, Streaming};
 
-/// How long a condition may take.
+/// Maximum time for a condition.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
 pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
@@ -31,7 +31,7 @@ pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
     done.expect("the condition within its deadline")
 }
 
-/// A server; dropped, it stops.
+/// A server that stops when this is dropped.
 pub(crate) struct Serving {
     pub(crate) address: SocketAddr,
     stop: oneshot::Sender<()>,
@@ -72,8 +72,8 @@ pub(crate) fn channel(address: SocketAddr) -> Channel {
         .connect_lazy()
 }
 
-/// A node with an actor that names keys by the number in them and answers
-/// every report. What it heard comes out of `heard`.
+/// A node with an actor that names keys by the number in them and answers every report. Its events are
+/// read from `heard`.
 pub(crate) struct Node {
     pub(crate) address: SocketAddr,
     pub(crate) gate: Gate,
@@ -219,7 +219,7 @@ impl Actor {
     }
 }
 
-/// A client's end of a session.
+/// The client's end of a session.
 pub(crate) struct Peer {
     pub(crate) say: mpsc::Sender<pb::ClientMessage>,
     pub(crate) hear: Streaming<pb::NodeMessage>,
@@ -254,7 +254,7 @@ impl Peer {
         Ok(NodeMessage::from_message(message).unwrap())
     }
 
-    /// Reads on until the stream ends, and returns why.
+    /// Reads until the stream ends, and returns its status.
     pub(crate) async fn end(&mut self) -> (Code, String) {
         loop {
             if let Err(status) = self.hear().await {

@@ -1,4 +1,4 @@
-//! Sessions over real connections: what is served, and what is cut.
+//! Sessions over real connections: accepted and rejected messages.
 
 use crate::server::{Node, Peer, channel, keys, report, within};
 use aliquot_coordinator::session::GateLimits;
@@ -48,7 +48,7 @@ async fn a_session_is_opened_named_answered_and_left() {
     .await;
 }
 
-/// What a client says after its open, and the status that it is cut with.
+/// Sends messages after the open, and checks the status with which the stream ends.
 async fn check(said: &[pb::ClientMessage], code: Code, words: &[&str]) {
     let mut node = Node::start(GateLimits::default()).await;
     let mut peer = Peer::call(channel(node.address)).await.unwrap();
@@ -60,7 +60,7 @@ async fn check(said: &[pb::ClientMessage], code: Code, words: &[&str]) {
     for word in words {
         assert!(text.contains(word), "{text:?} has no {word:?}");
     }
-    // The node lives, and serves the next.
+    // The node still works, and serves the next client.
     Peer::open(channel(node.address), SessionOpen::default()).await;
     while node.heard().await != "open new" {}
 }
@@ -167,7 +167,7 @@ async fn a_session_goes_on_over_another_stream_with_its_names() {
         heard.push(node.heard().await);
     }
     heard.sort();
-    // The old stream's end says nothing about the session.
+    // The end of the old stream does not affect the session.
     assert_eq!(heard, ["gone false", "open new", "open resumed", "report"]);
 }
 

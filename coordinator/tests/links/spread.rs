@@ -1,20 +1,20 @@
-//! Sessions come to be spread evenly, from any start and on stale news.
+//! Sessions are balanced from any start, and with outdated counts.
 
 use aliquot_coordinator::session::{Seat, Spread};
 use aliquot_core::unit::{Incarnation, Span, Tick};
 use proptest::prelude::*;
 
-/// Nodes that each see what the others said some rounds ago.
+/// Nodes that each see the counts of other nodes as of some rounds ago.
 struct Fleet {
     counts: Vec<u64>,
     said: Vec<Vec<u64>>,
     spreads: Vec<Spread>,
-    /// Clients that are on their way to a node.
+    /// Clients that are moving, with their target.
     under_way: Vec<(usize, u64)>,
-    /// How many rounds old what a node sees of another is: one after the other, and over again.
+    /// Ages, in rounds, of the counts that nodes see. They are used one after the other, in a cycle.
     ages: Vec<usize>,
     looks: usize,
-    /// Of which round is what each node saw of each other last, as news never goes back.
+    /// Round of the count that each node saw last of each other node. It never goes back.
     seen: Vec<Vec<usize>>,
     moved: u64,
     most_at_once: f64,
@@ -39,7 +39,7 @@ impl Fleet {
         }
     }
 
-    /// One second: who was asked leaves now and arrives in the next.
+    /// Simulates one second. Clients that are asked to move leave now, and arrive in the next round.
     fn round(&mut self) {
         for (to, clients) in std::mem::take(&mut self.under_way) {
             self.counts[to] += clients;
@@ -61,7 +61,7 @@ impl Fleet {
         self.said.push(self.counts.clone());
     }
 
-    /// What a node sees of the others.
+    /// Returns the other nodes as a node sees them.
     fn others(&mut self, node: usize) -> Vec<Seat> {
         let mut others = Vec::new();
         for other in (0..self.counts.len()).filter(|other| *other != node) {
@@ -84,7 +84,7 @@ impl Fleet {
         }
     }
 
-    /// How many must move at least, to be even.
+    /// Returns the minimum number of moves that balance the sessions.
     fn needed(counts: &[u64]) -> u64 {
         let total: u64 = counts.iter().sum();
         let part = total.div_ceil(counts.len() as u64);
@@ -135,7 +135,8 @@ fn a_node_that_returns_fills_within_half_a_minute() {
     assert!(fleet.moved <= 5_000, "{}", fleet.moved);
 }
 
-/// A round of two nodes that have so many clients each and see each other and `third`.
+/// Simulates a round of two nodes with these counts. They see each other and `third`. Returns the
+/// number of moves.
 fn round_of_two(spreads: &mut [Spread; 2], counts: [u64; 2], third: Option<&Seat>) -> u64 {
     let seats = [1, 2].map(|life| Seat {
         life: Incarnation::new(life),
@@ -164,7 +165,7 @@ fn a_node_that_was_killed_and_is_back_has_its_part_within_seconds() {
         sessions: 10,
     };
     assert_eq!(round_of_two(&mut spreads, [10, 10], Some(&third)), 0);
-    // Its clients are here before anybody notices that it is dead.
+    // Its clients arrive here before the other nodes notice that it is dead.
     for _ in 0..2 {
         round_of_two(&mut spreads, [15, 15], Some(&third));
     }
@@ -200,8 +201,8 @@ fn who_takes_no_clients_is_sent_none() {
     assert!(spread.round(1_000, &[]).is_empty());
 }
 
-/// Even within a minute, at rest from then on, and not many moved in vain: of each node `in_vain`
-/// at most, and a tenth of those who had to.
+/// Checks that sessions are balanced within a minute and do not move from then on. At most a tenth of
+/// the required moves, and `in_vain` for each node, may be unnecessary.
 fn settles(start: &[u64], ages: &[usize], in_vain: u64) {
     let mut fleet = Fleet::new(start, ages);
     fleet.rounds(60);
@@ -220,7 +221,7 @@ fn settles(start: &[u64], ages: &[usize], in_vain: u64) {
     assert!(moved <= most, "{moved} moved, {needed} needed");
 }
 
-/// Those who have sent one are no reason for the others to send another.
+/// A node must not send another client because others have sent one.
 #[test]
 fn where_many_have_one_too_many_each_of_them_sends_one() {
     settles(&[8, 9, 8, 9, 9, 1, 8], &[1], 1);
@@ -247,7 +248,8 @@ proptest! {
         settles(&start, &ages, 1);
     }
 
-    /// What is two rounds old is older than asks are remembered: one more of each node moves.
+    /// Counts that are two rounds old are older than remembered moves, so one more client of each node
+    /// may move.
     #[test]
     fn news_two_rounds_old_does_no_harm(
         start in proptest::collection::vec(prop_oneof![0_u64..12, 0_u64..5_000], 1..8),

@@ -1,4 +1,4 @@
-//! Nodes in this process, on real sockets, whose log is a list of texts.
+//! Nodes in this process, on real sockets, whose state is a list of texts.
 
 use aliquot_coordinator::raft::{
     Committed, ConnectError, Connector, Encode, Machine, MachineError, Options, Outcome,
@@ -22,7 +22,7 @@ use tonic::transport::server::TcpIncoming;
 use tower::service_fn;
 use tower::util::MapRequestLayer;
 
-/// How long anything may take: far longer than it does, for busy machines.
+/// Maximum time for any condition: far more than it needs, for busy machines.
 pub(crate) const LIMIT: Duration = Duration::from_secs(40);
 
 pub(crate) const TIMING: Timing = Timing {
@@ -31,13 +31,13 @@ pub(crate) const TIMING: Timing = Timing {
     election_max: Duration::from_millis(1_000),
 };
 
-/// Waits, but not for ever.
+/// Waits for a future, but not forever.
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     let done = tokio::time::timeout(LIMIT, future).await;
     done.unwrap_or_else(|_| panic!("{what}: not within {LIMIT:?}"))
 }
 
-/// A machine that writes down what it is told; others may look.
+/// A state machine that records the texts it applies. Tests read them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Book {
     pub(crate) texts: watch::Sender<Vec<String>>,
@@ -76,7 +76,7 @@ impl Machine for Book {
     }
 }
 
-/// The index at which a command was applied.
+/// Returns the index at which a command was applied.
 pub(crate) fn index(outcome: &Outcome) -> u64 {
     match outcome.as_slice() {
         [Effect::RuleChanged(index)] => index.get(),
@@ -92,7 +92,7 @@ fn forget(node: u64) -> Option<Bytes> {
     Some(Bytes::from(format!("forget {node}")))
 }
 
-/// Counts, by any name.
+/// Counts by name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts(watch::Sender<BTreeMap<String, u64>>);
 
@@ -111,7 +111,7 @@ impl Counts {
     }
 }
 
-/// TCP that counts how often each address was tried.
+/// TCP connector that counts the attempts for each address.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counting {
     pub(crate) attempts: Counts,
@@ -134,7 +134,7 @@ impl Connector for Counting {
     }
 }
 
-/// A place for a node: its address is taken, its disk is there.
+/// Address and disk of a node that may or may not be running.
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) id: u64,
@@ -146,7 +146,7 @@ pub(crate) struct Site {
     pub(crate) listener: Option<TcpListener>,
 }
 
-/// A node that runs.
+/// A running node.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) raft: Raft,
@@ -158,7 +158,7 @@ pub(crate) struct Node {
     served: JoinHandle<()>,
 }
 
-/// Sites that know each other, with ids from 1 on in the order of their addresses.
+/// Creates sites that know each other, with ids from 1 on in the order of their addresses.
 pub(crate) async fn sites(count: u64) -> Vec<Site> {
     let mut listeners = BTreeMap::new();
     for _ in 0..count {
@@ -212,7 +212,7 @@ impl Site {
         soon("the address to be free", bound).await
     }
 
-    /// Starts the node and has it form.
+    /// Starts the node and lets it form or join the cluster.
     pub(crate) async fn start(&mut self) -> Node {
         let (book, calls, connector) = (Book::default(), Counts::default(), Counting::default());
         let listener = self.listen().await;
@@ -252,7 +252,7 @@ impl Site {
         }
     }
 
-    /// Another node at the same address, with nothing on its disk.
+    /// Replaces the node by one with another id and an empty disk at the same address.
     pub(crate) fn wipe(&mut self, id: u64) {
         self.id = id;
         self.disk = Arc::new(MemoryDisk::synced());
@@ -260,7 +260,7 @@ impl Site {
 }
 
 impl Node {
-    /// Stops it as a crash would: what was not durable is lost.
+    /// Stops the node as a crash would: writes that were not durable are lost.
     pub(crate) async fn stop(self, site: &Site) {
         self.formed.abort();
         self.raft.shutdown().await;
@@ -273,7 +273,7 @@ impl Node {
         self.raft.status().borrow().clone()
     }
 
-    /// Waits until the node's status is such.
+    /// Waits until the node's status meets a condition.
     pub(crate) async fn when(&self, what: &str, such: impl FnMut(&Status) -> bool) -> Status {
         let mut status = self.raft.status();
         let met = soon(what, status.wait_for(such)).await;
@@ -296,7 +296,7 @@ impl Node {
         soon("a commit", committed).await
     }
 
-    /// Waits until the node has applied these texts, and no others.
+    /// Waits until the node has applied exactly these texts.
     pub(crate) async fn reads(&self, texts: &[&str]) {
         let mut seen = self.book.texts.subscribe();
         let read = seen.wait_for(|seen| seen.len() >= texts.len());
@@ -304,7 +304,7 @@ impl Node {
     }
 }
 
-/// Starts all, and waits until they are one cluster.
+/// Starts all nodes, and waits until they form one cluster.
 pub(crate) async fn form(sites: &mut [Site]) -> Vec<Node> {
     let mut nodes = Vec::new();
     for site in sites.iter_mut() {
@@ -320,7 +320,7 @@ pub(crate) async fn form(sites: &mut [Site]) -> Vec<Node> {
     nodes
 }
 
-/// Which of the nodes leads, once one does that all the others follow.
+/// Returns the index of the leader, once all other nodes follow it.
 pub(crate) async fn leader(nodes: &[Node]) -> usize {
     let agreed = async {
         loop {
@@ -341,7 +341,7 @@ pub(crate) async fn leader(nodes: &[Node]) -> usize {
     soon("a leader", agreed).await
 }
 
-/// Waits until any of the nodes' statuses changes.
+/// Waits until the status of any node changes.
 async fn changed(nodes: &[Node]) {
     let waits = nodes.iter().map(|node| {
         let mut status = node.raft.status();
@@ -351,6 +351,6 @@ async fn changed(nodes: &[Node]) {
         })
     });
     let any = futures_util::future::select_all(waits);
-    // A change between looking and waiting would be missed.
+    // A change between the check and this wait would be missed without the timeout.
     let _ = tokio::time::timeout(Duration::from_millis(50), any).await;
 }

@@ -1,4 +1,4 @@
-//! How a cluster comes to be, once.
+//! Forming of a cluster.
 
 use crate::cluster::{Node, Site, form, leader, sites, soon};
 use aliquot_coordinator::raft::{Connector, Status, TcpConnector};
@@ -7,7 +7,7 @@ use aliquot_wire::pb::peer_client::PeerClient;
 use aliquot_wire::peer::{Join, PeerAddress};
 use tonic::Code;
 
-/// Waits until forming waits for something of which `part` is said.
+/// Waits until forming waits for a condition whose description contains `part`.
 async fn waits_for(node: &Node, part: &str) {
     let mut waiting = node.raft.waiting();
     let said = waiting.wait_for(|said| said.as_ref().is_some_and(|said| said.contains(part)));
@@ -30,7 +30,7 @@ async fn a_node_alone_forms_a_cluster_of_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn while_a_peer_does_not_answer_nobody_forms() {
     let mut sites = sites(3).await;
-    // The first of the list, who would form, and the second are there.
+    // The first node of the list, which would form the cluster, and the second are running.
     let first = sites[0].start().await;
     let second = sites[1].start().await;
     sites[2].listener = None;
@@ -38,11 +38,11 @@ async fn while_a_peer_does_not_answer_nobody_forms() {
     waits_for(&first, &third).await;
     waits_for(&second, &third).await;
     assert!(alone(&first.status()) && alone(&second.status()));
-    // A node that is alone among dead peers does not, either.
+    // A node whose peers are all dead does not form a cluster either.
     second.stop(&sites[1]).await;
     waits_for(&first, &sites[1].address.clone()).await;
     assert!(alone(&first.status()));
-    // Once all are there, they do.
+    // Once all are running, they form it.
     let second = sites[1].start().await;
     let third = sites[2].start().await;
     for node in [&first, &second, &third] {
@@ -96,8 +96,7 @@ async fn a_wiped_node_comes_back_under_another_id_and_never_forms_anew() {
     let mut nodes = form(&mut sites).await;
     let leads = leader(&nodes).await;
     nodes[leads].propose("one").await;
-    // The first of the list would be the one to form: it is wiped, and then
-    // whoever leads.
+    // The first node of the list would form a cluster, so it is wiped first, and the leader afterwards.
     wiped_comes_back(&mut sites, &mut nodes, 0).await;
     nodes[0].reads(&["one", "forget 1"]).await;
     let leads = leader(&nodes).await;
@@ -124,7 +123,7 @@ async fn two_wiped_nodes_of_three_wait_for_the_one_who_remembers() {
     let (first, second) = (sites[0].start().await, sites[1].start().await);
     waits_for(&first, &sites[2].address.clone()).await;
     let third = sites[2].start().await;
-    // It has no quorum any more, but it is enough to keep them from forming.
+    // The third node has no quorum any more, but keeps the others from forming a cluster.
     waits_for(&first, "to be let in").await;
     waits_for(&second, "to be let in").await;
     assert!(alone(&first.status()) && alone(&second.status()));
@@ -165,7 +164,7 @@ async fn a_new_leader_takes_no_voter_for_new_that_another_leader_knew() {
     nodes.remove(gone).stop(&site).await;
     let leads = leader(&nodes).await;
     soon("to retire", nodes[leads].raft.retire()).await.unwrap();
-    // This one has heard nothing of the third.
+    // This leader has not heard from the third node.
     let leads = leader(&nodes).await;
     nodes[leads].propose("two").await;
     let channel = TcpConnector.channel(&sites[leads].address).unwrap();

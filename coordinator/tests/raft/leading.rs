@@ -1,4 +1,4 @@
-//! Who leads, what is committed, and what is read.
+//! Leadership, commits and reads.
 
 use crate::cluster::{form, index, leader, sites, soon};
 use aliquot_coordinator::raft::{
@@ -49,7 +49,7 @@ async fn all_stopped_at_once_all_come_back_with_what_they_had() {
     }
     let nodes = form(&mut sites).await;
     let second = leader(&nodes).await;
-    // Whoever leads now was elected anew, even if it led before.
+    // The leader was elected anew, even if it led before.
     assert!(nodes[second].status().term > term);
     nodes[second].propose("two").await;
     for node in &nodes {
@@ -96,7 +96,7 @@ async fn a_barrier_holds_for_the_term_that_is_led_and_no_other() {
     let follows = (leads + 1) % 3;
     let refused = soon("a refusal", nodes[follows].raft.barrier(term)).await;
     assert!(matches!(refused, Err(BarrierError::NotLeader { .. })));
-    // Without a quorum nothing is certain.
+    // Without a quorum nothing can be confirmed.
     let leader = nodes.remove(leads);
     for (node, site) in nodes.into_iter().zip([(leads + 1) % 3, (leads + 2) % 3]) {
         node.stop(&sites[site]).await;
@@ -115,7 +115,7 @@ async fn leadership_is_handed_over() {
     let nodes = form(&mut sites).await;
     let leads = leader(&nodes).await;
     let heir = (leads + 1) % 3;
-    // Asked of a node that neither leads nor is to lead.
+    // The request goes to a node that neither leads nor is to lead.
     let asked = nodes[(leads + 2) % 3]
         .raft
         .change(Change::Transfer(sites[heir].id));
@@ -149,7 +149,7 @@ async fn a_follower_far_behind_is_sent_the_snapshot_in_pieces() {
     again.reads(&texts).await;
     assert!(*again.book.restored.borrow() > reached);
     assert!(again.calls.of("/aliquot.v1.Raft/SendChunk") > 5);
-    // And it goes on from there, also after a restart.
+    // The node continues from the snapshot, also after a restart.
     again.stop(&sites[behind]).await;
     let again = sites[behind].start().await;
     again.reads(&texts).await;
@@ -170,15 +170,14 @@ async fn a_dead_follower_is_left_alone_between_attempts() {
         leader.connector.attempts.of(&sites[dead].address),
         follower.calls.of(append),
     );
-    // There is something that the dead one must be sent, again and again,
-    // while the living one hears a heartbeat for each beat.
+    // The dead node must be sent an entry again and again, while the live one receives a heartbeat in
+    // each interval.
     leader.propose("more").await;
     let mut beats = follower.calls.watch();
     let beaten = beats.wait_for(|calls| calls.get(append).copied().unwrap_or(0) >= heard + 22);
     drop(soon("heartbeats", beaten).await.unwrap());
     let tried = leader.connector.attempts.of(&sites[dead].address) - tried;
-    // Each heartbeat tries once, and each backoff; a core that spins tries for
-    // as long as it has time.
+    // One attempt per heartbeat and one per backoff. A busy loop would make as many as it has time for.
     assert!((1..=66).contains(&tried), "{tried} attempts in 22 beats");
 }
 
@@ -203,7 +202,7 @@ async fn a_node_whose_disk_fails_stops_and_says_why() {
     let later = nodes[leads].raft.propose(Bytes::from("two")).await;
     let unwritten = matches!(later, Err(ProposeError::Stopped | ProposeError::Unknown));
     assert!(unwritten, "{later:?}");
-    // The others go on.
+    // The other nodes continue.
     nodes.remove(leads);
     let leads = leader(&nodes).await;
     nodes[leads].propose("three").await;
@@ -252,7 +251,7 @@ async fn a_leader_that_retires_leaves_no_gap_and_a_call_for_another_is_refused()
     let said = strayed.unwrap_err();
     assert_eq!(said.code(), Code::FailedPrecondition);
     assert!(said.message().contains("not node 77"), "{said}");
-    // While a leader is heard, nobody is told that an election would be won.
+    // While a leader is heard from, a pre-vote is not granted.
     let asked = client
         .pre_vote(ballot("test", follows.id).to_message())
         .await;

@@ -1,4 +1,4 @@
-//! Who the members are.
+//! Membership of the cluster.
 
 use crate::cluster::{form, leader, sites, soon};
 use aliquot_coordinator::raft::{Change, ChangeError, PeerAddress, Status};
@@ -108,7 +108,7 @@ async fn a_dead_node_is_removed_or_replaced_without_being_waited_for() {
             && !status.voters.contains_key(&former)
     };
     fourth.when("the spare to vote", whole).await;
-    // And one that dies now is simply removed.
+    // A node that dies now is simply removed.
     fourth.stop(&spare).await;
     let removed = nodes[leads].raft.change(Change::Remove(4));
     soon("to be removed", removed).await.unwrap();

@@ -1,12 +1,12 @@
-//! What every disk must do, run against each.
+//! Requirements on every disk, checked against each implementation.
 
 use crate::told::{Told, item, items, text};
 use aliquot_coordinator::store::{
     Disk, MemoryDisk, SledDisk, SnapshotItem, StoreError, VALUE_BYTES_MAX,
 };
 
-/// Runs a check against a memory disk that syncs at once, one that is synced when
-/// the check waits, and sled.
+/// Runs a check against a memory disk that syncs at once, one that is synced when the check waits, and
+/// sled.
 fn check(run: impl Fn(&dyn Disk, &dyn Fn())) {
     run(&MemoryDisk::synced(), &|| {});
     let memory = MemoryDisk::new();
@@ -109,10 +109,10 @@ fn a_log_is_purged_at_its_beginning_and_goes_on() {
         assert_eq!(disk.bounds().unwrap(), Some((100, 299)));
         assert_eq!(disk.value("purged").unwrap(), Some(text("99")));
         assert_eq!(indexes(disk, 0..103, usize::MAX), [100, 101, 102]);
-        // An older one changes nothing but the value.
+        // A purge up to an earlier entry changes only the value.
         disk.purge(50, ("purged", text("50")), told.done());
         assert_eq!(disk.bounds().unwrap(), Some((100, 299)));
-        // Beyond the end, as a snapshot from elsewhere does.
+        // Beyond the last entry, as after a snapshot from another node.
         disk.purge(500, ("purged", text("500")), told.done());
         assert_eq!(disk.bounds().unwrap(), None);
         assert_eq!(indexes(disk, 0..999, usize::MAX), [0; 0]);

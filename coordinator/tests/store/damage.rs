@@ -1,4 +1,4 @@
-//! What is damaged is said, with what to do; what only looks so is mended.
+//! Damage is reported with instructions for the operator. Harmless remains are repaired.
 
 use crate::told::{Told, items, text};
 use aliquot_coordinator::store::{Disk, SledDisk, SnapshotItem, StoreError};
@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A place for a store, and for what is beside it.
+/// Directory of a store and of its watermark.
 struct Dir {
     store: PathBuf,
     _parent: TempDir,
@@ -41,7 +41,7 @@ fn filled(dir: &Path) {
     told.all();
 }
 
-/// Opens, expecting damage, and gives what is said.
+/// Opens a damaged store, and returns the error.
 fn damage(dir: &Path) -> String {
     match SledDisk::open(dir) {
         Err(error @ StoreError::Damaged { .. }) => error.to_string(),
@@ -105,7 +105,7 @@ fn a_second_opener_is_refused() {
     SledDisk::open(&dir.store).unwrap();
 }
 
-/// Sled does not flush the files in which it keeps large pages.
+/// sled does not flush the files in which it keeps large pages.
 #[test]
 fn no_page_is_so_large_that_it_goes_to_a_file_of_its_own() {
     let dir = Dir::new();
@@ -122,7 +122,7 @@ fn no_page_is_so_large_that_it_goes_to_a_file_of_its_own() {
     assert_eq!(blobs.count(), 0);
 }
 
-/// Every file of the store, with what it says.
+/// Returns every file of the store with its contents.
 fn files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut files = Vec::new();
     for item in fs::read_dir(dir).unwrap() {
@@ -135,7 +135,7 @@ fn files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     files
 }
 
-/// As an operator puts a backup back: the files stay, and say what they said.
+/// Restores a backup as an operator does: its files are overwritten in place, and others are removed.
 fn put_back(dir: &Path, backup: &[(PathBuf, Vec<u8>)]) {
     for (path, _) in files(dir) {
         if !backup.iter().any(|(kept, _)| *kept == path) {
@@ -165,12 +165,12 @@ fn a_database_damaged_anywhere_is_refused_or_has_all_that_was_acknowledged() {
         match SledDisk::open(&dir.store) {
             Err(StoreError::Damaged { .. }) => {
                 refused += 1;
-                // Nor is it taken when it is tried again.
+                // A second attempt does not accept it either.
                 damage(&dir.store);
             }
             Err(error) => panic!("{at}: {error}"),
             Ok(disk) => {
-                // It hit what was written over later, or nothing.
+                // The damage hit a place that was overwritten later, or that is not used.
                 let entries = disk.entries(0..u64::MAX, usize::MAX).unwrap();
                 assert_eq!(entries, items(1..=200, 3000), "{at}");
                 assert_eq!(disk.value("vote").unwrap(), Some(text("seven")), "{at}");
@@ -184,7 +184,7 @@ fn a_database_damaged_anywhere_is_refused_or_has_all_that_was_acknowledged() {
 fn a_database_damaged_near_its_beginning_is_refused_and_says_what_is_lost() {
     let dir = Dir::new();
     filled(&dir.store);
-    // Without its own snapshot sled reads from the beginning.
+    // Without its own snapshot, sled reads its log from the beginning.
     for (path, _) in files(&dir.store.join("db")) {
         if path.to_string_lossy().contains("snap.") {
             fs::remove_file(path).unwrap();
@@ -216,7 +216,7 @@ fn an_older_store_put_back_is_refused() {
         said.contains("(entry 200)") && said.contains("(entry 201)"),
         "{said}"
     );
-    // Also if only a vote came after it.
+    // A store that lacks only a later vote is refused too.
     let dir = Dir::new();
     filled(&dir.store);
     let old = files(&dir.store);
@@ -245,7 +245,7 @@ fn a_store_or_a_watermark_that_is_missing_is_damage_and_nothing_is_created() {
     assert!(!dir.store.exists());
 }
 
-/// What is taken back is no loss: a follower drops what another leader never had.
+/// A truncation is not a loss: a follower drops entries that the new leader never had.
 #[test]
 fn a_log_that_was_truncated_is_no_damage() {
     let dir = Dir::new();

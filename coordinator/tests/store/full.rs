@@ -1,19 +1,18 @@
-//! A disk that is full, in a process of its own: the limit on the size of a file
-//! stands for the size of the disk.
+//! A full disk, in a process of its own: the limit on the size of a file replaces the size of the disk.
 
 use crate::alone;
 use crate::told::{Told, item};
 use aliquot_coordinator::store::{Disk, SledDisk, StoreError};
 use std::process::Command;
 
-/// Tells the test below that it is the child, and where.
+/// Tells the test below that it is the child, and its directory.
 const CHILD_DIR: &str = "ALIQUOT_TEST_FULL_DIR";
 
 #[test]
 fn on_a_full_disk_writes_fail_for_good_and_what_was_acknowledged_stays() {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
-    // 4 MiB in blocks of 512 bytes. The signal is ignored, so that writing fails instead.
+    // 4 MiB in blocks of 512 bytes. The signal is ignored, so that writes fail instead.
     let script = "trap '' XFSZ; ulimit -f 8192; exec \"$0\" \"$@\"";
     let output = Command::new("sh")
         .args(["-c", script])
@@ -43,7 +42,7 @@ fn on_a_full_disk_writes_fail_for_good_and_what_was_acknowledged_stays() {
     assert_eq!(found, expected);
 }
 
-/// Not a test: what the test above runs. Without it, it does nothing.
+/// Not a test by itself: run as a child of the test above. Without the variable, it does nothing.
 #[test]
 fn as_the_child_of_the_full_disk() {
     let Some(dir) = std::env::var_os(CHILD_DIR).map(std::path::PathBuf::from) else {
@@ -61,7 +60,7 @@ fn as_the_child_of_the_full_disk() {
         assert!(last < 10_000, "nothing limits the size of a file");
     };
     assert!(matches!(error, StoreError::Io { .. }), "{error}");
-    // What was lost stays lost, and nobody is told otherwise, whatever would succeed now.
+    // Lost writes stay lost. Every later Done gets the error, even if its write would succeed now.
     let mut told = Told::default();
     disk.put("vote", item(1, 1).bytes, told.done());
     disk.truncate(1, told.done());

@@ -1,4 +1,4 @@
-//! A data directory belongs to one node of one cluster, and to nobody else.
+//! A data directory belongs to one node of one cluster.
 
 use crate::told::{Told, items};
 use aliquot_coordinator::store::{DataDir, DataDirError, Disk, SledDisk};
@@ -10,7 +10,7 @@ fn open(path: &Path) -> Result<DataDir, DataDirError> {
     DataDir::open(path, "main", || 42)
 }
 
-/// A directory that was stamped and closed.
+/// Creates a stamped directory, and closes it.
 fn stamped() -> (tempfile::TempDir, std::path::PathBuf) {
     let parent = tempfile::tempdir().unwrap();
     let path = parent.path().join("data");
@@ -18,7 +18,7 @@ fn stamped() -> (tempfile::TempDir, std::path::PathBuf) {
     (parent, path)
 }
 
-/// Copies a file or a directory with all in it, and their times, as who makes backups does.
+/// Copies a file or a directory with its contents and times, as a backup does.
 fn copy_all(from: &Path, to: &Path) {
     let found = fs::metadata(from).unwrap();
     if found.is_dir() {
@@ -164,7 +164,7 @@ fn a_copied_directory_is_refused_and_the_original_and_its_new_name_are_not() {
     let error = open(&copy).unwrap_err();
     assert!(matches!(error, DataDirError::Copied { .. }), "{error}");
     assert_eq!(open(&path).unwrap().node_id(), 42);
-    // Moved within its file system it is still the same directory.
+    // Moved within its file system, it is still the same directory.
     let moved = parent.path().join("moved");
     fs::rename(&path, &moved).unwrap();
     assert_eq!(open(&moved).unwrap().node_id(), 42);
@@ -177,13 +177,13 @@ fn a_backup_restored_into_the_same_directory_is_refused() {
     let stamp = path.join("identity.toml");
     fs::copy(&stamp, &backup).unwrap();
     fs::remove_file(&stamp).unwrap();
-    // The same inode may be given out again: the time of birth tells then.
+    // If the same inode is used again, the time of creation shows the difference.
     fs::copy(&backup, &stamp).unwrap();
     let error = open(&path).unwrap_err();
     assert!(matches!(error, DataDirError::Copied { .. }), "{error}");
 }
 
-/// Root may write everywhere; then there is nothing to refuse, and this says so.
+/// Root may write everywhere. Then nothing can be refused, and the test says so.
 #[test]
 fn an_unwritable_directory_is_refused() {
     let (_parent, path) = stamped();
@@ -194,12 +194,12 @@ fn an_unwritable_directory_is_refused() {
         Ok(_) => eprintln!("skipped: this user may write where nobody may"),
         Err(error) => assert!(matches!(error, DataDirError::Unusable { .. }), "{error}"),
     }
-    // Whatever the user may do, nothing is written in what is no real directory.
+    // No user can write into this directory, which is not a real one.
     let error = open(Path::new("/proc/aliquot")).unwrap_err();
     assert!(matches!(error, DataDirError::Unusable { .. }), "{error}");
 }
 
-/// A directory whose store was stamped, too.
+/// A directory whose store is in its stamp, too.
 fn sealed() -> (tempfile::TempDir, std::path::PathBuf) {
     let (parent, path) = stamped();
     let mut dir = open(&path).unwrap();
@@ -243,7 +243,7 @@ fn a_stamped_store_that_was_put_back_is_refused() {
     }
 }
 
-/// A kill between the first stamp and the second leaves a store of which nothing is stamped.
+/// After a kill between the two stamps, the store exists but is not in the stamp.
 #[test]
 fn what_an_interrupted_first_start_leaves_of_a_store_is_no_obstacle() {
     let (_parent, path) = stamped();

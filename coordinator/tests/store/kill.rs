@@ -1,4 +1,4 @@
-//! Real processes, really killed: nothing that was acknowledged may be lost.
+//! Real processes that are killed: no acknowledged write may be lost.
 
 use crate::alone;
 use crate::told::item;
@@ -12,10 +12,10 @@ use std::process::{Command, Stdio};
 
 const ROUNDS: u64 = 15;
 
-/// Tells the test below that it is the child, and where.
+/// Tells the test below that it is the child, and its directory.
 const CHILD_DIR: &str = "ALIQUOT_TEST_STORE_DIR";
 
-/// What the child was told, as far as the parent heard: the last entry, vote,
+/// The writes acknowledged to the child, as far as the parent read its output: the last entry, vote,
 /// purged entry and snapshot.
 #[derive(Debug, Default)]
 struct Acknowledged {
@@ -32,7 +32,7 @@ fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
     let mut rng = Pcg64Mcg::seed_from_u64(7);
     let mut known = Acknowledged::default();
     for round in 0..ROUNDS {
-        // Every fifth time as soon as it begins to open what the last one left.
+        // Every fifth child is killed as soon as it begins to open the store of the previous one.
         let lines = if round % 5 == 4 {
             0
         } else {
@@ -73,7 +73,7 @@ fn run_and_kill(dir: &Path, lines: usize, known: &mut Acknowledged) {
 
 impl Acknowledged {
     fn hear(&mut self, line: &str) {
-        // A line that the kill cut short says a smaller number, if any.
+        // A line that the kill cut short has a smaller number, if any.
         let Some((what, number)) = line.split_once(' ') else {
             return;
         };
@@ -119,7 +119,7 @@ fn check(dir: &Path, known: &Acknowledged) {
     let snapshot = disk.snapshot().unwrap().map(|snapshot| snapshot.meta);
     let snapshot = number(snapshot);
     assert!(snapshot >= known.snapshot, "{snapshot} {known:?}");
-    // What was purged is in the snapshot.
+    // The purged entries are in the snapshot.
     assert!(snapshot + 1 >= first, "{snapshot} {first}");
 }
 
@@ -130,7 +130,7 @@ fn number(bytes: Option<Bytes>) -> u64 {
 }
 
 fn size_of(index: u64) -> usize {
-    // Most are small, some have several pieces.
+    // Most entries are small. Some have several pieces.
     if index.is_multiple_of(50) {
         20_000
     } else {
@@ -138,7 +138,8 @@ fn size_of(index: u64) -> usize {
     }
 }
 
-/// Not a test: what the test above runs and kills. Without it, it does nothing.
+/// Not a test by itself: run and killed as a child of the test above. Without the variable, it does
+/// nothing.
 #[test]
 fn as_the_child_of_the_kill_test() {
     let Some(dir) = std::env::var_os(CHILD_DIR) else {
@@ -170,11 +171,11 @@ fn as_the_child_of_the_kill_test() {
             disk.purge(upto, ("purged", bytes(upto)), acknowledge("purged", upto));
             first = upto + 1;
         }
-        // Not all at once: the queue of what waits must not grow without bounds.
+        // Wait now and then, so that the queue of writes does not grow without bounds.
         if rng.random_bool(0.3) {
             settle(&disk);
         }
-        // As a follower does whose leader was not elected again.
+        // As a follower does when its leader was not elected again.
         if rng.random_bool(0.1) && next - first > 50 {
             settle(&disk);
             next -= 1 + rng.next_u64() % 40;
@@ -184,7 +185,7 @@ fn as_the_child_of_the_kill_test() {
     }
 }
 
-/// Waits until everything so far is on the disk, and was said.
+/// Waits until all writes so far are on the disk and were reported.
 fn settle(disk: &SledDisk) {
     let (told, wait) = std::sync::mpsc::channel();
     disk.append(
@@ -201,7 +202,7 @@ fn acknowledge(what: &'static str, number: u64) -> Done {
     })
 }
 
-/// One line, in one write; the parent may be gone.
+/// Writes one line in one write. The parent may be gone.
 fn say(line: &str) {
     drop(std::io::stdout().write_all(format!("{line}\n").as_bytes()));
 }

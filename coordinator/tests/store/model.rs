@@ -1,11 +1,11 @@
-//! Random writes, crashes and restarts against the plainest model of a disk.
+//! Random writes, crashes and restarts, compared with a simple model of a disk.
 
 use crate::told::{Told, item};
 use aliquot_coordinator::store::{Disk, LogItem, MemoryDisk, SledDisk, SnapshotItem};
 use bytes::Bytes;
 use proptest::prelude::*;
 
-/// A write, with places told from the end or the beginning of the log.
+/// A write, with positions relative to the end or the beginning of the log.
 #[derive(Clone, Debug)]
 enum Op {
     Append {
@@ -25,9 +25,9 @@ enum Op {
     Snapshot {
         size: usize,
     },
-    /// Everything so far is durable.
+    /// Makes all writes so far durable.
     Settle,
-    /// The disk ends: by a crash that keeps some of what waits, or by being closed.
+    /// Ends the disk: by a crash that keeps some of the pending writes, or by closing it.
     Restart {
         kept: usize,
     },
@@ -47,7 +47,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What a disk should hold.
+/// The contents that a disk should have.
 #[derive(Clone, Debug, Default)]
 struct Model {
     log: Vec<LogItem>,
@@ -121,13 +121,13 @@ impl Model {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// After a crash the disk holds what some first part of the writes made, and
-    /// that part has everything whose Done was called.
+    /// After a crash, the disk has the state after a prefix of the writes. The prefix contains all
+    /// writes whose Done was called.
     #[test]
     fn a_crash_leaves_a_memory_disk_as_it_was_at_its_watermark(ops in prop::collection::vec(op(), 1..60)) {
         let disk = MemoryDisk::new();
         let mut told = Told::default();
-        // The last state is what is read, the first what is durable.
+        // The last state is the one that is read, and the first is the durable one.
         let mut states = vec![Model { next: 1, ..Model::default() }];
         let mut durable = 0;
         for op in &ops {
@@ -169,7 +169,7 @@ proptest! {
                 Op::Settle => drop(told.all()),
                 Op::Restart { .. } => {
                     drop(disk);
-                    // Closing waits for everything.
+                    // Closing waits for all writes.
                     for (_, result) in told.calls() {
                         result.unwrap();
                     }

@@ -1,17 +1,17 @@
-//! What Dones were called with, and in which order.
+//! Results of Dones, and the order of their calls.
 
 use aliquot_coordinator::store::{Done, LogItem, StoreError};
 use bytes::Bytes;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// A test gives up after this long. Nothing that works takes as long.
+/// Maximum time that a test waits. A correct store never needs as long.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// What was told: the number of each Done, with what it was called with.
+/// The calls: the number of each Done, and its result.
 type Calls = Vec<(usize, Result<(), StoreError>)>;
 
-/// Makes Dones, and remembers their calls.
+/// Creates Dones, and records their calls.
 #[derive(Clone, Default)]
 pub(crate) struct Told {
     calls: Arc<(Mutex<Calls>, Condvar)>,
@@ -30,7 +30,7 @@ impl Told {
         })
     }
 
-    /// The calls so far.
+    /// Returns the calls so far.
     pub(crate) fn calls(&self) -> Calls {
         self.calls.0.lock().unwrap().clone()
     }
@@ -46,7 +46,7 @@ impl Told {
         calls.clone()
     }
 
-    /// Waits until every Done was called, which must be in order and with success.
+    /// Waits until every Done was called. They must be in order and successful.
     pub(crate) fn all_in_order(&self) {
         for (at, (number, result)) in self.all().into_iter().enumerate() {
             assert_eq!(at, number);

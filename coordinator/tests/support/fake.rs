@@ -1,4 +1,4 @@
-//! A node of one: a real state, and a log that nobody else reads.
+//! A cluster of one node: a real state, and a log without other readers.
 
 use aliquot_coordinator::face::backend::{
     Backend, ClientFacts, Clients, Flow, Flows, Look, NodeFacts, Unavailable, View, WriteError,
@@ -21,7 +21,7 @@ struct Inner {
     state: State,
     entries: u64,
     changes: Vec<ClusterChange>,
-    /// Once there are so many entries, there is no leader.
+    /// Number of entries after which there is no leader.
     led_until: u64,
 }
 
@@ -32,7 +32,7 @@ impl Inner {
 }
 
 impl Fake {
-    /// A node 1 that leads, with a life.
+    /// Creates node 1, which leads and has an incarnation.
     pub(crate) fn new() -> Self {
         let mut state = State::new();
         let (node, request) = (NodeId::new(1), RequestId::new(u64::MAX));
@@ -57,7 +57,7 @@ impl Fake {
         self.inner(|inner| inner.changes.clone())
     }
 
-    /// A node was removed, as the log tells.
+    /// Removes a node from the cluster, as the log does.
     pub(crate) fn remove(&self, node: u64) {
         self.inner(|inner| {
             inner.entries += 1;
@@ -68,7 +68,7 @@ impl Fake {
         });
     }
 
-    /// There is no leader from so many more entries on.
+    /// Makes the leader disappear after `entries` more entries.
     pub(crate) fn lose_leader_after(&self, entries: u64) {
         self.inner(|inner| inner.led_until = inner.entries.saturating_add(entries));
     }
@@ -88,7 +88,7 @@ impl Flows for Steady {
 
 impl Clients for Steady {
     fn page(&self, after: u64, most: usize, holding: Option<BudgetId>) -> Vec<ClientFacts> {
-        // The first holds nothing.
+        // The first session holds nothing.
         let sessions = (1 + u64::from(holding.is_some())..=3)
             .filter(|session| *session > after)
             .take(most);

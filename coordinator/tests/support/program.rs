@@ -1,16 +1,17 @@
-//! The program itself, run as people run it.
+//! The program itself, run as users run it.
 
 use std::io::Write;
 use std::process::Stdio;
 
-/// What it said, and how it exited.
+/// Output and exit code of the program.
 pub(crate) struct Said {
     pub(crate) code: i32,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-/// Runs the program with these arguments and this standard input, and no variables of ours.
+/// Runs the program with these arguments and this standard input, and without environment variables of
+/// `aliquot`.
 pub(crate) async fn run(arguments: &[&str], input: &str) -> Said {
     let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_aliquot"));
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ALIQUOT_")) {
@@ -32,7 +33,7 @@ pub(crate) async fn run(arguments: &[&str], input: &str) -> Said {
     }
 }
 
-/// Asserts how it exited and what it said, in parts.
+/// Asserts the exit code, and parts of the output.
 #[track_caller]
 pub(crate) fn check(said: &Said, code: i32, out: &[&str], err: &[&str]) {
     assert_eq!(said.code, code, "{}\n{}", said.out, said.err);

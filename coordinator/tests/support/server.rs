@@ -1,4 +1,4 @@
-//! The operator's service on a port of its own.
+//! The service for operators on a port of its own.
 
 use crate::fake::Fake;
 use aliquot_coordinator::face::admin::AdminService;
