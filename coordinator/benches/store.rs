@@ -1,5 +1,5 @@
-//! How many entries a second reach the disk: each batch is appended and its
-//! flush waited for, as a follower with nothing in flight does.
+//! Entries per second that reach the disk. Each batch is appended and its flush is waited for, as on a
+//! follower with nothing in flight.
 
 use aliquot_coordinator::store::{Disk, LogItem, SledDisk};
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 
 const ENTRY_BYTES: usize = 128;
 
-/// The log is purged when it has this many entries, as compaction would.
+/// Number of entries at which the log is purged, as compaction would do.
 const LOG_ENTRIES_MAX: u64 = 100_000;
 
 fn append_and_flush(criterion: &mut Criterion) {

@@ -1,4 +1,4 @@
-//! A cluster of real processes, and what they use.
+//! A cluster of real processes, and measurements of them.
 
 use crate::Failed;
 use aliquot_client::{Client, Clock, HostClock, Span, Tick};
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// How long anything may take that should take a moment.
+/// Maximum time for a condition that should take a moment.
 const SOON: Duration = Duration::from_secs(30);
 
 /// Three nodes.
@@ -21,11 +21,11 @@ pub(crate) struct Bed {
     pub(crate) nodes: Nodes,
     supervisor: Supervisor,
     flags: Vec<OsString>,
-    /// Removed when the nodes are gone: fields are dropped in this order.
+    /// Removed after the nodes have ended: fields are dropped in this order.
     dir: TempDir,
 }
 
-/// What a process has used since it began.
+/// Resources that a process has used since it started.
 #[derive(Clone, Copy)]
 pub(crate) struct Used {
     at: Tick,
@@ -33,12 +33,12 @@ pub(crate) struct Used {
 }
 
 impl Bed {
-    /// A cluster that serves, with these budgets.
+    /// Starts a cluster with these budgets, and waits until it serves clients.
     pub(crate) async fn start(budgets: &[BudgetDraft]) -> Result<Self, Failed> {
         Self::start_with(budgets, &[]).await
     }
 
-    /// The same, with more flags for each node.
+    /// Does the same with additional flags for each node.
     pub(crate) async fn start_with(
         budgets: &[BudgetDraft],
         flags: &[&str],
@@ -60,7 +60,7 @@ impl Bed {
         Ok(bed)
     }
 
-    /// Starts a node with what it has on disk.
+    /// Starts a node with its existing data.
     pub(crate) fn start_node(&mut self, index: usize) -> Result<(), Failed> {
         let node = &self.nodes.list()[index];
         Ok(self
@@ -68,13 +68,13 @@ impl Bed {
             .start_with(node, &mut self.supervisor, &self.flags)?)
     }
 
-    /// Kills a node without a word.
+    /// Kills a node without a warning.
     pub(crate) async fn kill(&mut self, index: usize) -> Result<(), Failed> {
         let name = &self.nodes.list()[index].name;
         Ok(self.supervisor.kill(name).await?)
     }
 
-    /// Where it keeps its files.
+    /// Returns the directory of its files.
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
     }
@@ -91,7 +91,7 @@ impl Bed {
         .await
     }
 
-    /// The node that leads.
+    /// Returns the index of the leader.
     pub(crate) async fn leader(&self) -> io::Result<usize> {
         let mut found = None;
         until("a leader is known", async || {
@@ -102,17 +102,17 @@ impl Bed {
         found.ok_or_else(|| io::Error::other("no leader"))
     }
 
-    /// Where clients reach a node.
+    /// Returns the address of a node for clients.
     pub(crate) fn address(&self, index: usize) -> String {
         self.nodes.list()[index].listen.to_string()
     }
 
-    /// Where clients reach all of them.
+    /// Returns the addresses of all nodes for clients.
     pub(crate) fn addresses(&self) -> Vec<String> {
         (0..NODES).map(|index| self.address(index)).collect()
     }
 
-    /// A client that has a lease from one of these nodes.
+    /// Creates a client that has a lease from one of these nodes.
     pub(crate) async fn client(
         &self,
         addresses: impl IntoIterator<Item = String>,
@@ -125,12 +125,12 @@ impl Bed {
         Ok(client)
     }
 
-    /// A figure of a node's metrics.
+    /// Reads a figure from a node's metrics.
     pub(crate) async fn figure(&self, index: usize, name: &str) -> Option<f64> {
         figure_at(&self.nodes.list()[index].metrics_listen.to_string(), name).await
     }
 
-    /// Entries that a node applied.
+    /// Returns the number of entries that a node has applied.
     pub(crate) async fn entries(&self, index: usize) -> f64 {
         let entries = self.figure(index, "aliquot_applied_entries_total").await;
         entries.unwrap_or(f64::NAN)
@@ -143,7 +143,7 @@ impl Bed {
         std::fs::read_to_string(format!("/proc/{id}/{file}"))
     }
 
-    /// The processor time of a node.
+    /// Returns the processor time that a node has used.
     pub(crate) fn used(&self, index: usize) -> io::Result<Used> {
         Ok(Used {
             at: now(),
@@ -151,7 +151,7 @@ impl Bed {
         })
     }
 
-    /// The resident memory of a node, in bytes.
+    /// Returns the resident memory of a node in bytes.
     pub(crate) fn resident(&self, index: usize) -> io::Result<f64> {
         let status = self.proc(index, "status")?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -161,14 +161,14 @@ impl Bed {
 }
 
 impl Used {
-    /// Cores in use since then, of a process as it is now: 0.02 is 2 % of one.
+    /// Returns the average number of cores in use between two readings: 0.02 is 2 % of one core.
     pub(crate) fn cores_until(self, later: Self) -> f64 {
         let (cpu, passed) = (later.cpu.minus_or_zero(self.cpu), later.at.since(self.at));
         cpu.nanos() as f64 / passed.nanos().max(1) as f64
     }
 }
 
-/// The processor time of this process.
+/// Returns the processor time that this process has used.
 pub(crate) fn own_use() -> io::Result<Used> {
     Ok(Used {
         at: now(),
@@ -176,7 +176,7 @@ pub(crate) fn own_use() -> io::Result<Used> {
     })
 }
 
-/// User and system time, as proc(5) has them after the name in parentheses:
+/// Returns the user and system time from the fields of proc(5) after the name in parentheses. They are
 /// in hundredths of a second, whatever the kernel's own tick is.
 fn cpu_of(stat: &str) -> Span {
     const HUNDREDTH: Span = Span::from_millis(10);
@@ -186,12 +186,12 @@ fn cpu_of(stat: &str) -> Span {
     HUNDREDTH.times_or_max(ticks)
 }
 
-/// The one clock of this machine, by which clients decide too.
+/// Returns the time of the clock that clients also use for their decisions.
 pub(crate) fn now() -> Tick {
     HostClock.now()
 }
 
-/// A rate's budget.
+/// Returns a rate budget.
 pub(crate) fn rate(key: &str, per_second: u64, burst: u64) -> BudgetDraft {
     BudgetDraft {
         key: key.to_owned(),
@@ -201,7 +201,7 @@ pub(crate) fn rate(key: &str, per_second: u64, burst: u64) -> BudgetDraft {
     }
 }
 
-/// Waits for what must come.
+/// Waits for a condition.
 pub(crate) async fn until(what: &str, mut look: impl AsyncFnMut() -> bool) -> io::Result<()> {
     let looking = async {
         while !look().await {
@@ -212,12 +212,12 @@ pub(crate) async fn until(what: &str, mut look: impl AsyncFnMut() -> bool) -> io
     waited.map_err(|_| io::Error::other(format!("not within {SOON:?}: {what}")))
 }
 
-/// Lets time pass, which is what is measured over.
+/// Waits for the time over which something is measured.
 pub(crate) async fn pass(millis: u64) {
     tokio::time::sleep(Duration::from_millis(millis)).await;
 }
 
-/// A figure of the metrics at an address.
+/// Reads a figure from the metrics at an address.
 pub(crate) async fn figure_at(address: &str, name: &str) -> Option<f64> {
     let text = get(address).await?;
     let mut lines = text.lines();

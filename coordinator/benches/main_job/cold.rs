@@ -1,5 +1,5 @@
-//! From a key's first use to its first admission, with a client whose session
-//! stands: 300 keys, one after the other.
+//! Time from a key's first use to its first admission, for a client whose session is open: 300 keys,
+//! one after the other.
 
 use crate::bed::{Bed, now, rate};
 use crate::raw::Raw;
@@ -9,7 +9,7 @@ use aliquot_coordinator::demo::cluster::NODES;
 
 const SAMPLES: usize = 300;
 
-/// A client is at the leader, or at another node.
+/// The client is connected to the leader, or to another node.
 const PLACES: [&str; 2] = ["leader", "follower"];
 
 pub(crate) async fn run() -> Outcome {
@@ -53,7 +53,7 @@ async fn measure(bed: &Bed, index: usize, prefix: &str) -> Result<Samples, Faile
     for number in 0..SAMPLES {
         let begun = now();
         let limiter = client.limiter(&format!("{prefix}/{number}"))?;
-        // A key may be refused after 50 ms: then its caller asks again.
+        // A key may be refused after 50 ms. Then its caller asks again.
         while limiter.acquire(1).await.is_err() {}
         samples.add(ms(now().since(begun)));
     }
@@ -61,7 +61,7 @@ async fn measure(bed: &Bed, index: usize, prefix: &str) -> Result<Samples, Faile
     Ok(samples)
 }
 
-/// The same of a template's keys, message by message, without the client.
+/// Measures the same for keys of a template, message by message and without the client.
 async fn steps(bed: &Bed, index: usize) -> Outcome {
     let channel = Raw::connect(&bed.address(index)).await?;
     let mut raw = Raw::open(channel).await?;

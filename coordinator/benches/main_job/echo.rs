@@ -1,4 +1,4 @@
-//! A server that does nothing: what gRPC alone costs with the same messages.
+//! A server that does nothing, to measure the cost of gRPC alone with the same messages.
 
 use crate::Outcome;
 use crate::bed::until;
@@ -20,26 +20,26 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 
-/// What this program is told to be an echo by.
+/// First argument that makes this program an echo server.
 pub(crate) const ROLE: &str = "echo";
 
-/// What an echo does with a report before it sends it back.
+/// Treatment of a report before it is sent back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// Nothing: a report travels as bytes within its message.
+    /// None: a report stays encoded within its message.
     Bytes,
-    /// Reads it, line by line, and writes it again.
+    /// The report is decoded, line by line, and encoded again.
     Lines,
 }
 
-/// An echo in a process of its own, which ends with this.
+/// An echo server in a process of its own, which is killed when this is dropped.
 pub(crate) struct Echo {
     child: Child,
     pub(crate) address: String,
 }
 
 impl Echo {
-    /// Starts it.
+    /// Starts the echo server.
     pub(crate) async fn start(manner: Manner) -> io::Result<Self> {
         let reserved = ReservedPort::reserve()?;
         let port = reserved.address().port();
@@ -62,13 +62,13 @@ impl Echo {
 
 impl Drop for Echo {
     fn drop(&mut self) {
-        // One that ended by itself cannot be killed, and need not be.
+        // A process that has already ended cannot be killed, and need not be.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Serves until it is killed.
+/// Serves until the process is killed.
 pub(crate) async fn serve(manner: &str, port: u16) -> Outcome {
     let manner = match manner {
         "lines" => Manner::Lines,

@@ -1,5 +1,5 @@
-//! What is admitted around a killed node: twenty kills under three times the
-//! limit, of the leader and of a follower in turn.
+//! Admissions around a killed node: twenty kills under three times the limit, of the leader and of a
+//! follower in turn.
 
 use crate::Outcome;
 use crate::bed::{Bed, now, pass, rate};
@@ -13,7 +13,7 @@ const RUNS: usize = 20;
 const PER_SECOND: u64 = 1_000;
 const BURST: u64 = 200;
 
-/// Half of it is one client's.
+/// Requests per second of each client. One client makes half of them.
 const OFFERED: [u64; 8] = [1_500, 215, 215, 214, 214, 214, 214, 214];
 
 struct Kill {
@@ -82,7 +82,7 @@ fn show(kills: &[Kill], course: &Course, slack: f64) {
         let before = course.utilisation(PER_SECOND as f64, Tick::from_nanos(before), kill.at);
         let worst = (0..5).map(|second| part(second * 1_000, second * 1_000 + 1_000));
         let worst = worst.fold(f64::INFINITY, f64::min);
-        // The end of the last full second, in steps of 100 ms, that was not full.
+        // End of the last second with less than 99 %, in steps of 100 ms.
         let poor = (0..80_u64)
             .rev()
             .find(|step| part(step * 100, step * 100 + 1_000) < 99.0);

@@ -1,5 +1,4 @@
-//! What a cluster costs when nothing happens, and what steady demand writes to
-//! the log.
+//! Cost of an idle cluster, and the log entries that steady demand causes.
 
 use crate::bed::{Bed, Used, now, pass, rate};
 use crate::load::Load;
@@ -13,13 +12,13 @@ const KEYS: usize = 1_000;
 const CLIENTS: usize = 3;
 const PER_SECOND: u64 = 1_000;
 
-/// Long enough for 2 % of a core to be 40 ticks of the kernel's account.
+/// Long enough for 2 % of a core to be 40 ticks of the kernel's accounting.
 const WATCH_MS: u64 = 20_000;
 
-/// Whatever moved has settled.
+/// Time until changes have settled.
 const SETTLE_MS: u64 = 10_000;
 
-/// The nodes of a cluster over some time.
+/// Measurements of a cluster's nodes over some time.
 struct Watched {
     cores: Vec<f64>,
     entries_per_s: f64,
@@ -107,7 +106,7 @@ async fn idle() -> Outcome {
 
 type Holder = (Client, Vec<aliquot_client::Limiter>);
 
-/// A client at each node, which together hold something of all keys.
+/// Opens a client at each node. Together they hold a part of every key.
 async fn hold(bed: &Bed) -> Result<Vec<Holder>, Failed> {
     let mut clients = Vec::new();
     for number in 0..CLIENTS {

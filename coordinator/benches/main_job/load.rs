@@ -1,4 +1,4 @@
-//! Clients that ask for more than there is, and a record of what they were given.
+//! Clients that request more than the limit, and a record of their admissions.
 
 use crate::Failed;
 use crate::bed::now;
@@ -10,15 +10,15 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// Clients that ask until they are told to stop.
+/// Clients that make requests until they are stopped.
 pub(crate) struct Load {
     asking: JoinSet<Vec<Tick>>,
     stop: watch::Sender<bool>,
 }
 
 impl Load {
-    /// Each of `rates` is a client that asks so often a second for one token of
-    /// `key`, whatever it is answered.
+    /// Starts one client for each of `rates`. It requests one token of `key` that many times a second,
+    /// whatever the answers.
     pub(crate) fn begin(addresses: &[String], key: &str, rates: &[u64]) -> Result<Self, Failed> {
         let (stop, stopping) = watch::channel(false);
         let mut asking = JoinSet::new();
@@ -29,7 +29,7 @@ impl Load {
         Ok(Self { asking, stop })
     }
 
-    /// Ends it: when all admissions were decided, in order.
+    /// Stops the clients. Returns the times at which all admissions were decided, in order.
     pub(crate) async fn end(self) -> Vec<Tick> {
         self.stop.send_replace(true);
         let mut admitted = self.asking.join_all().await.concat();
@@ -42,7 +42,7 @@ async fn ask(client: Client, key: String, rate: u64, stop: watch::Receiver<bool>
     let Ok(limiter) = client.limiter(&key) else {
         return Vec::new();
     };
-    // One request at a time if they are rare, and never more than 250 wakes a second.
+    // Rare requests are made one at a time, and the task never wakes more than 250 times a second.
     let pause = (1_000_000 / rate.max(1)).clamp(4_000, 1_000_000);
     let mut rounds = tokio::time::interval(Duration::from_micros(pause));
     let (begun, mut asked, mut admitted) = (now(), 0, Vec::new());
@@ -59,8 +59,7 @@ async fn ask(client: Client, key: String, rate: u64, stop: watch::Receiver<bool>
     admitted
 }
 
-/// Tokens by which the worst of all windows stays under its bound; negative if
-/// it does not.
+/// Returns the tokens by which the worst of all windows is below its bound. Negative if it is above.
 pub(crate) fn slack(budget: &BudgetDraft, admitted: &[Tick]) -> f64 {
     let budget = budget.clone().validate();
     let budget = budget.unwrap_or_else(|errors| panic!("the bench's own budget: {errors:?}"));

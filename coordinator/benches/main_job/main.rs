@@ -1,23 +1,23 @@
-//! The main job, measured on real processes: three nodes with real sockets and
-//! disks, and clients in this process.
+//! Benchmarks of the main use cases on real processes: three nodes with real sockets and disks, and
+//! clients in this process.
 //!
 //! ```text
 //! cargo bench -p aliquot-coordinator --bench main_job            # all of it
 //! cargo bench -p aliquot-coordinator --bench main_job -- cold shift
 //! ```
 //!
-//! Each measurement prints a table with the conditions that it was made under.
-//! None asserts a time; what must hold whatever the machine does, such as that
-//! nothing is admitted beyond a limit, is asserted.
+//! Each benchmark prints a table with the conditions of the measurement. None asserts a time.
+//! Properties that must hold on any machine are asserted, such as that nothing is admitted beyond a
+//! limit.
 //!
-//! | module | what it measures |
+//! | module | measurement |
 //! |---|---|
-//! | [`cold`] | from a key's first use to its first admission |
-//! | [`shift`] | how fast a limit follows demand from one client to another |
-//! | [`idle`] | what a cluster costs when nothing happens, and what steady demand writes to the log |
-//! | [`sessions`] | what sessions that report each second cost one node, in time and memory |
-//! | [`saturate`] | keys that one node takes and answers as fast as it goes, against a bare echo |
-//! | [`failover`] | what is admitted around a killed node |
+//! | [`cold`] | time from a key's first use to its first admission |
+//! | [`shift`] | time for a limit to follow demand from one client to another |
+//! | [`idle`] | cost of an idle cluster, and log entries that steady demand causes |
+//! | [`sessions`] | time and memory that sessions which report each second cost one node |
+//! | [`saturate`] | keys per second that one node can answer, compared with a bare echo |
+//! | [`failover`] | admissions around a killed node |
 
 #![expect(
     clippy::print_stdout,
@@ -40,13 +40,13 @@ mod table;
 
 use std::io;
 
-/// What goes wrong ends the measurement.
+/// Any error ends the benchmark.
 type Failed = Box<dyn std::error::Error + Send + Sync>;
 type Outcome = Result<(), Failed>;
 
 const ALL: [&str; 6] = ["cold", "shift", "idle", "sessions", "saturate", "failover"];
 
-/// Nodes are tied to the thread that starts them, so the main one does.
+/// Nodes are tied to the thread that starts them, which must be the main one.
 #[tokio::main]
 async fn main() -> Outcome {
     // Cargo adds flags of its own.

@@ -1,5 +1,5 @@
-//! Sessions without the client around them: the core's machine and a stream, so
-//! that thousands fit beside the node that is measured.
+//! Sessions without the client around them: the core's state machine and a stream. Thousands of them
+//! fit beside the measured node.
 
 use crate::Failed;
 use crate::bed::now;
@@ -20,7 +20,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 use tonic::transport::{Channel, Endpoint};
 
-/// Reports skip a node that is so far behind.
+/// Number of queued reports from which further ones are skipped.
 const QUEUE: usize = 16;
 
 /// One session.
@@ -32,7 +32,7 @@ pub(crate) struct Raw {
 }
 
 impl Raw {
-    /// A connection, for one or more sessions.
+    /// Opens a connection for one or more sessions.
     pub(crate) async fn connect(address: &str) -> Result<Channel, Failed> {
         let endpoint = Endpoint::from_shared(format!("http://{address}"))?;
         Ok(endpoint.tcp_nodelay(true).connect().await?)
@@ -61,13 +61,13 @@ impl Raw {
         })
     }
 
-    /// Claims a key, once its budget is there.
+    /// Claims a key, once its budget exists.
     pub(crate) async fn intern(&mut self, key: &str) -> Result<BudgetId, Failed> {
         let budgets = self.intern_all([key.to_owned()]).await?;
         Ok(budgets[0])
     }
 
-    /// Claims keys, once their budgets are there.
+    /// Claims keys, once their budgets exist.
     pub(crate) async fn intern_all(
         &mut self,
         keys: impl IntoIterator<Item = String>,
@@ -79,7 +79,7 @@ impl Raw {
         Ok(keys.iter().map(|key| self.names[key]).collect())
     }
 
-    /// Asks what keys are called. Each is claimed when it has a name.
+    /// Asks for the names of keys. Each key is claimed when it has a name.
     pub(crate) async fn ask_names(
         &mut self,
         keys: impl IntoIterator<Item = String>,
@@ -101,7 +101,7 @@ impl Raw {
         Ok(())
     }
 
-    /// Takes a message of the node. A wish to move is no command.
+    /// Takes a message of the node. A request to move is ignored.
     pub(crate) fn take(&mut self, message: NodeMessage) {
         match message {
             NodeMessage::Answer(answer) => self.machine.handle_answer(&answer, now()),
@@ -117,7 +117,7 @@ impl Raw {
         }
     }
 
-    /// Reports what it wants.
+    /// Reports the session's demand.
     pub(crate) async fn report(&mut self) -> Result<(), Failed> {
         let report = self.make_report(|_| None)?;
         self.sender
@@ -126,16 +126,15 @@ impl Raw {
         Ok(())
     }
 
-    /// The next report, which says of each budget the demand of one claimant
-    /// with a weight of one, in the budget's grains per second; `None` leaves
-    /// what the machine observed.
+    /// Returns the next report. For each budget it has the demand of one claimant with a weight of one,
+    /// in the budget's grains per second. `None` keeps the demand that the state machine observed.
     pub(crate) fn make_report(
         &mut self,
         mut demand: impl FnMut(BudgetId) -> Option<u64>,
     ) -> Result<Report, Failed> {
         let report = self.machine.report(now(), 0);
         let mut report = report.ok_or("the session's edge is closed")?;
-        // Every key is spoken of, as if all were in use: the machine sees no callers.
+        // The state machine sees no callers, so a line is added for every key, as if all were in use.
         for (budget, _) in self.machine.allotments() {
             let said = report.lines.iter().any(|line| line.budget == budget);
             if !said && demand(budget).is_some() {
@@ -152,7 +151,7 @@ impl Raw {
         Ok(report)
     }
 
-    /// Waits for a part of a budget.
+    /// Waits until the session holds a part of a budget.
     pub(crate) async fn is_given(&mut self, budget: BudgetId) -> Result<(), Failed> {
         while !self.holds(budget) {
             self.hear().await?;
@@ -160,21 +159,21 @@ impl Raw {
         Ok(())
     }
 
-    /// Whether it holds a part of a budget.
+    /// Returns true if the session holds a part of a budget.
     pub(crate) fn holds(&self, budget: BudgetId) -> bool {
         let holder = self.machine.holder();
         holder.is_some_and(|holder| !holder.holding(budget).is_zero())
     }
 }
 
-/// The node's next message.
+/// Returns the node's next message.
 pub(crate) async fn next(incoming: &mut Streaming<pb::NodeMessage>) -> Result<NodeMessage, Failed> {
     let message = incoming.message().await?;
     let message = message.ok_or_else(|| io::Error::other("the node ended the stream"))?;
     Ok(NodeMessage::from_message(message)?)
 }
 
-/// The grains of so many tokens of a budget.
+/// Converts tokens of a budget to grains.
 pub(crate) fn grains(budget: &BudgetDraft, tokens: u64) -> u64 {
     let budget = budget.clone().validate();
     let budget = budget.unwrap_or_else(|errors| panic!("the bench's own budget: {errors:?}"));

@@ -1,5 +1,5 @@
-//! Reports of 1,000 keys to one node, as fast as it answers them, against an
-//! echo of the same messages in the same run.
+//! Throughput of reports with 1,000 keys at one node, compared with an echo of the same messages in the
+//! same run.
 
 use crate::bed::{Bed, now, own_use, rate};
 use crate::echo::{Echo, Manner};
@@ -22,46 +22,46 @@ use tonic::Streaming;
 const KEYS: usize = 1_000;
 const SESSIONS: usize = 4;
 
-/// Each claims so much of a key, in tokens per second: less than there is.
+/// Demand of each session for each key, in tokens per second: less than the limit.
 const DEMAND: u64 = 100;
 
-/// Reports under way: one is on its way while another is answered.
+/// Number of reports under way: one travels while another is answered.
 const WINDOW: u64 = 2;
 
-/// Reports, each after so long a silence, after which every session has what it wants.
+/// Number of reports, each followed by this much silence, after which every session has the tokens that
+/// it wants.
 const WARM_UP: u64 = 30;
 const SILENCE: Duration = Duration::from_millis(100);
 
-/// These sessions give nothing back: where demand wobbles a node has patience with them for
-/// a lease, of which this is less.
+/// Length of a run. These sessions return nothing. If demand varies, a node tolerates that for a lease,
+/// which is longer than this.
 const RUN: Span = Span::from_secs(2);
 const RUNS: usize = 5;
 
-/// One session's messages, of which only the head still changes.
+/// Messages of one session. Only the head changes.
 struct Stream {
     sender: mpsc::Sender<pb::ClientMessage>,
     incoming: Streaming<pb::NodeMessage>,
     head: pb::Report,
-    /// Lines, and the same with other demands.
+    /// Encoded lines, and the same lines with another demand.
     lines: [Bytes; 2],
 }
 
-/// Whether demand is the same in all messages or one of two in turn.
+/// Whether demand is the same in all messages, or alternates between two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Steady {
     Same,
     Wobble,
 }
 
-/// Who answers.
+/// The server that answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Who {
     Node,
     Echo,
 }
 
-/// What is read of an answer, or of a report that an echo sent back, where only
-/// the first of these counts.
+/// The fields that are decoded from an answer.
 #[derive(Clone, PartialEq, Message)]
 struct Head {
     #[prost(message, optional, tag = "2")]
@@ -91,7 +91,7 @@ pub(crate) async fn run() -> Outcome {
     let mut rates = [const { Samples::new() }; 4];
     let (mut cores, mut own) = (Samples::new(), Samples::new());
     for _ in 0..RUNS {
-        // Opened for each run, and used at once: while an echo is measured, their leases end.
+        // Opened for each run and used at once, because their leases end while an echo is measured.
         let mut streams = Vec::new();
         for raw in warm(&bed.address(follower), want).await? {
             streams.push(Stream::of(raw, want)?);
@@ -152,7 +152,7 @@ fn show(rates: &[Samples], bytes: usize) {
     ));
 }
 
-/// Sessions that hold what they want, so that nothing is left to move.
+/// Opens sessions that hold the tokens they want, so that no grants move later.
 async fn warm(address: &str, want: u64) -> Result<Vec<Raw>, Failed> {
     let mut tasks = JoinSet::new();
     for _ in 0..SESSIONS {
@@ -165,7 +165,7 @@ async fn warm(address: &str, want: u64) -> Result<Vec<Raw>, Failed> {
                 let report = raw.make_report(|_| Some(want))?;
                 let kind = Some(Kind::Report(report.to_bytes()));
                 raw.sender.send(pb::ClientMessage { kind }).await?;
-                // All that came: a node says more than answers while earlier sessions end.
+                // Takes all messages: a node sends more than answers while earlier sessions end.
                 while let Ok(heard) = timeout(SILENCE, raw.hear()).await {
                     heard?;
                 }
@@ -177,13 +177,13 @@ async fn warm(address: &str, want: u64) -> Result<Vec<Raw>, Failed> {
 }
 
 impl Stream {
-    /// Goes on with a session whose reports say the same for ever.
+    /// Continues a session with reports whose lines stay the same.
     fn of(mut raw: Raw, want: u64) -> Result<Self, Failed> {
         let wobbled = raw.make_report(|_| Some(want + want / 100))?;
         let report = raw.make_report(|_| Some(want))?;
         let mut head = pb::Report::from(&report);
         head.lines.clear();
-        // What it heard last is all that it saw.
+        // Omitted, so that the last answer that was heard counts as seen.
         head.seen = None;
         let (sender, incoming) = (raw.sender, raw.incoming);
         Ok(Self {
@@ -198,13 +198,13 @@ impl Stream {
         self.head.seq += 1;
         let wobbles = steady == Steady::Wobble && self.head.seq.is_multiple_of(2);
         let mut report = self.head.encode_to_vec();
-        // A message is its fields in any order: these follow those of the head.
+        // The fields of a message may be in any order. These follow those of the head.
         report.extend_from_slice(&self.lines[usize::from(wobbles)]);
         let kind = Some(Kind::Report(report.into()));
         pb::ClientMessage { kind }
     }
 
-    /// Takes an answer; the report that it answers.
+    /// Takes an answer. Returns the number of the report that it answers.
     fn take(&mut self, message: pb::NodeMessage, who: Who) -> Result<Option<u64>, Failed> {
         let Some(pb::node_message::Kind::Answer(answer)) = message.kind else {
             return Ok(None);
@@ -220,8 +220,8 @@ impl Stream {
         Ok(Some(answer.answers))
     }
 
-    /// Sends and takes answers until `end`, and then those that are under way;
-    /// counts the reports that were answered.
+    /// Sends reports and takes answers until `end`, and then waits for the answers under way. Returns
+    /// the number of reports that were answered.
     async fn pump(&mut self, steady: Steady, who: Who, end: Tick) -> Result<u64, Failed> {
         let (first, mut answered) = (self.head.seq, self.head.seq);
         while now() < end || answered < self.head.seq {
@@ -237,7 +237,7 @@ impl Stream {
     }
 }
 
-/// The encoding of a report's lines alone.
+/// Encodes only the lines of a report.
 fn lines(report: &pb::Report) -> Bytes {
     let alone = pb::Report {
         lines: report.lines.clone(),
@@ -246,7 +246,7 @@ fn lines(report: &pb::Report) -> Bytes {
     alone.encode_to_vec().into()
 }
 
-/// The same messages to an echo.
+/// Opens streams with the same messages to an echo server.
 async fn echoing(address: &str, like: &Stream) -> Result<Vec<Stream>, Failed> {
     let mut streams = Vec::new();
     for _ in 0..SESSIONS {
@@ -261,7 +261,7 @@ async fn echoing(address: &str, like: &Stream) -> Result<Vec<Stream>, Failed> {
     Ok(streams)
 }
 
-/// All of them at once; keys answered per second.
+/// Runs all streams at once. Returns the keys answered per second.
 async fn pump(
     streams: Vec<Stream>,
     steady: Steady,

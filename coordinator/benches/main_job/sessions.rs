@@ -1,5 +1,5 @@
-//! What 5,000 sessions cost the node that serves them: processor time while
-//! each reports 20 keys a second, and memory.
+//! Cost of 5,000 sessions for the node that serves them: processor time while each reports 20 keys a
+//! second, and memory.
 
 use crate::bed::{Bed, now, own_use, pass, rate};
 use crate::raw::{Raw, grains};
@@ -19,23 +19,23 @@ const SESSIONS: usize = 5_000;
 const CONNECTIONS: usize = 1_000;
 const KEYS: usize = 20;
 
-/// All keys: each has 100 sessions.
+/// Number of keys. Each is used by 100 sessions.
 const POOL: usize = 1_000;
 
-/// So many tokens per second does each session want of each of its keys: 80 %
-/// of the limit in all, and then 300 %.
+/// Demand of each session for each of its keys, in tokens per second: 80 % of the limit in total, and
+/// then 300 %.
 const DEMANDS: [(u64, &str); 2] = [(8, "80 % of the limits"), (30, "300 % of the limits")];
 
 const SETTLE_MS: u64 = 15_000;
 const WATCH_MS: u64 = 15_000;
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// What all sessions do now.
+/// Current activity of all sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// They report that they have no keys.
+    /// They report no keys.
     Idle,
-    /// They report their keys, with so many tokens per second.
+    /// They report their keys with a demand of this many tokens per second.
     Active(u64),
     /// They end.
     Over,
@@ -146,7 +146,7 @@ async fn watch_nodes(
 
 type Tasks = JoinSet<Result<(), Failed>>;
 
-/// Opens all sessions, and returns when each has reported.
+/// Opens all sessions, and returns once each has reported.
 async fn open(address: &str, token: u64, stages: &watch::Receiver<Stage>) -> Result<Tasks, Failed> {
     let mut tasks = JoinSet::new();
     let each = SESSIONS / CONNECTIONS;
@@ -179,7 +179,7 @@ async fn session(
     opened.wait().await;
     let mut raw = raw?;
     let mut pace = tokio::time::interval(PERIOD);
-    // Spread over the period, as those of a fleet are.
+    // Spread over the period, like the sessions of a real fleet.
     pace.reset_after(PERIOD.mul_f64((number * 7_919 % SESSIONS) as f64 / SESSIONS as f64));
     let mut interned = false;
     let mut turn = number as u64;
@@ -199,18 +199,18 @@ async fn session(
                     interned = true;
                     raw.ask_names(keys(number)).await?;
                 }
-                // Demand is never quite the same: by up to 5 % more or less.
+                // Demand varies by up to 5 % in both directions.
                 turn = turn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 let wobble = 95 + (turn >> 33) % 11;
                 let report = raw.make_report(|_| Some(tokens * token * wobble / 100))?;
-                // A node that is behind loses a report, as with a real client.
+                // If the node is behind, a report is lost, as with a real client.
                 let _ = raw.sender.try_send(ClientMessage::Report(report).to_message());
             }
         }
     }
 }
 
-/// The keys of a session: neighbours in the pool.
+/// Returns the keys of a session, which are consecutive in the pool.
 fn keys(number: usize) -> impl Iterator<Item = String> {
     (0..KEYS).map(move |key| format!("pool/{}", (number * KEYS + key) % POOL))
 }

@@ -1,4 +1,4 @@
-//! All demand moves from one client to another: how long until the other has it.
+//! All demand moves from one client to another: time until the other one holds the limit.
 
 use crate::bed::{Bed, now, rate};
 use crate::table::{Samples, Table, ms, tenths};
@@ -11,10 +11,11 @@ const SHIFTS: usize = 10;
 const PER_SECOND: u64 = 1_000;
 const OFFERED: u64 = 3 * PER_SECOND;
 
-/// How long demand stays where it is.
+/// Time for which the demand stays with one client.
 const PHASE: Span = Span::from_secs(3);
 
-/// The client that the demand moved to held so much from some time on.
+/// Samples of the client to which the demand moved: the times after which it held 90 % and 99 % of the
+/// limit, its use in the first second, and the part that it held at the end.
 #[derive(Default)]
 struct Found {
     ninety: Samples,
@@ -43,7 +44,7 @@ pub(crate) async fn run() -> Outcome {
         ("both at a follower", "300", "near", [follower, follower]),
         ("leader and follower", "1000", "far", [leader, follower]),
     ] {
-        // As many clients at every node, or one of the two would be asked to move.
+        // Equal numbers of clients at all nodes. Otherwise one of the two would be asked to move.
         let mut idle = Vec::new();
         for node in 0..NODES {
             let here = at.iter().filter(|place| **place == node).count();
@@ -74,7 +75,7 @@ pub(crate) async fn run() -> Outcome {
 
 async fn measure(clients: [&Client; 2], key: &str) -> Result<Found, Failed> {
     let limiters = [clients[0].limiter(key)?, clients[1].limiter(key)?];
-    // The first phase finds everything free.
+    // The first phase starts with a limit that no client holds.
     phase(&limiters[1]).await;
     let mut found = Found::default();
     for shift in 0..SHIFTS {
@@ -90,7 +91,7 @@ async fn measure(clients: [&Client; 2], key: &str) -> Result<Found, Failed> {
     Ok(found)
 }
 
-/// What a client held and admitted while all demand was its own.
+/// Holding and admissions of a client while all demand was its own.
 struct Seen {
     begun: Tick,
     held: Vec<(Tick, u64)>,
@@ -123,8 +124,8 @@ async fn phase(limiter: &Limiter) -> Seen {
 }
 
 impl Seen {
-    /// From when on, in milliseconds after the shift, it held so much until the
-    /// end; not a number if it did not.
+    /// Returns the milliseconds from the shift after which the client held at least `rate` until the
+    /// end, or infinity if it did not.
     fn since_which(&self, rate: u64) -> f64 {
         let poor = self.held.iter().rposition(|(_, held)| *held < rate);
         let first = poor.map_or(0, |poor| poor + 1);
