@@ -176,7 +176,7 @@ impl Raft {
         self.shared.standing.clone()
     }
 
-    /// Returns the reason for which the log has ended for good, once [`Status::failed`] is set.
+    /// Returns the reason why the log has ended for good, once [`Status::failed`] is set.
     #[must_use]
     pub fn halted(&self) -> Option<Halt> {
         self.shared.halted.get().cloned()

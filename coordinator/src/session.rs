@@ -143,7 +143,7 @@ pub struct Opening {
     pub reply: oneshot::Sender<Result<SessionOpened, Refused>>,
 }
 
-/// Reason for which a stream is not served, or no longer.
+/// Reason why a stream is not served, or no longer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {

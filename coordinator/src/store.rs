@@ -27,7 +27,7 @@ use std::ops::Range;
 /// Called once a write is on the disk, or will never be.
 pub type Done = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
-/// Reason for which the store cannot continue, or cannot be opened, with instructions for the operator.
+/// Error of the store, with instructions for the operator.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {

@@ -47,7 +47,7 @@ struct Stream {
     lines: [Bytes; 2],
 }
 
-/// Whether demand is the same in all messages, or alternates between two values.
+/// Demand in successive messages: always the same, or alternating between two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Steady {
     Same,

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Reason for which a run has no verdict. All of its processes are gone.
+/// Error of a run, which therefore has no verdict. All of its processes are gone.
 #[derive(Debug, Error)]
 pub enum DemoError {
     /// A child process could not be started, or ended by itself.

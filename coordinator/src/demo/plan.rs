@@ -37,7 +37,7 @@ pub struct Plan {
     pub duration: Option<Span>,
     /// The node that is killed at half time.
     pub kill: Kill,
-    /// What happens to the processes after the verdict.
+    /// Treatment of the processes after the verdict.
     pub afterwards: Afterwards,
     /// Directory for the files, which are kept. If `None`, they are temporary.
     pub data: Option<PathBuf>,
@@ -60,7 +60,7 @@ pub enum Kill {
     None,
 }
 
-/// What happens to the processes after the verdict.
+/// Treatment of the processes after the verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Afterwards {
     /// They are stopped.

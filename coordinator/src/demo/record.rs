@@ -73,7 +73,7 @@ pub struct Recording {
     pub torn: usize,
 }
 
-/// Reason for which a record file cannot be read. No part of it is used.
+/// Error of reading a record file. No part of it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RecordError {
     /// It does not begin with [`MAGIC`].

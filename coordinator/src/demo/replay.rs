@@ -41,7 +41,7 @@ pub struct Skipped {
     pub first: Option<ReplayError>,
 }
 
-/// Reason for which a file or one of its lines cannot be replayed.
+/// Error of a file that cannot be replayed, or of one of its lines.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ReplayError {
     /// The file has no request.

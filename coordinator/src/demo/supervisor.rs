@@ -43,7 +43,7 @@ pub struct Supervisor {
     children: BTreeMap<String, Child>,
 }
 
-/// Reason for which a child does not run. The others do.
+/// Error of a child process. The other children are not affected.
 #[derive(Debug, Error)]
 pub enum ChildError {
     /// The child could not be started.

@@ -63,7 +63,7 @@ pub struct Answers {
 /// The records on which a verdict is based.
 #[derive(Clone, Debug)]
 pub struct Evidence {
-    /// Records of each service, by its name, or the reason for which they cannot be read.
+    /// Records of each service, by its name, or the reason why they cannot be read.
     pub recordings: BTreeMap<String, Result<Recording, String>>,
     /// Answers that the generator received, by service and key.
     pub answers: BTreeMap<(String, String), Answers>,

@@ -24,7 +24,7 @@ pub const TOP_KEYS: usize = 20;
 /// State of a node at one instant. Counters count since the process started.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
-    /// Reason for which the node does not serve clients, or `None` if it does.
+    /// Reason why the node does not serve clients, or `None` if it does.
     pub not_ready: Option<String>,
     /// True if the node leads.
     pub is_leader: bool,

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 /// of all budgets. With more than forty thousand budgets, figures of keys are updated less often.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Watches the reason for which the node does not serve clients, or `None` if it does. It is checked
+/// Watches the reason why the node does not serve clients, or `None` if it does. It is checked
 /// periodically, and whenever `standing` changes. Once `leaving` is true, it stays "leaving".
 pub fn readiness(
     handle: NodeHandle,

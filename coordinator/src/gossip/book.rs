@@ -40,7 +40,7 @@ pub struct Book {
     peers: BTreeMap<NodeId, Peer>,
 }
 
-/// Reason for which a record was not kept. Nothing was changed.
+/// Reason why a record was not kept. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotKept {

@@ -163,7 +163,7 @@ impl Runner {
         }
     }
 
-    /// Keeps one stream open. Returns the reason for which it ended, or `None` once the actor is gone.
+    /// Keeps one stream open. Returns the reason why it ended, or `None` once the actor is gone.
     async fn hold(&mut self, channel: Channel, was_up: &mut bool) -> Option<String> {
         let (stream, messages) = mpsc::channel(1);
         let call = self.call(channel, messages);

@@ -68,7 +68,7 @@ pub struct Committed {
     pub command: Option<Bytes>,
 }
 
-/// Reason for which the machine cannot go on.
+/// Error of the state machine, which stops the node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MachineError {
     /// The machine failed for a reason that may pass.
@@ -93,7 +93,7 @@ pub(super) struct Applier {
     membership: StoredMembership,
 }
 
-/// Entries that are not applied, and the reason for which the log ended.
+/// Entries that are not applied, and the reason why the log ended.
 #[derive(Debug)]
 pub(super) struct Skipping {
     pub(super) skips: Skips,
@@ -103,7 +103,7 @@ pub(super) struct Skipping {
 }
 
 impl Skipping {
-    /// Records the reason for which the log ends. openraft itself passes on only a text.
+    /// Records the reason why the log ends. openraft itself passes on only a text.
     fn stopped(&self, error: MachineError) -> io::Error {
         let said = error.to_string();
         if let MachineError::Halted(halt) = error {

@@ -10,7 +10,7 @@ pub type Outcome = Arc<Vec<Effect>>;
 /// Id of a node, and the address at which its peers reach it.
 pub type Leader = (u64, String);
 
-/// Reason for which a command has no outcome, and whether it may still get one.
+/// Error of a proposal. Each variant tells whether the command may still be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProposeError {
@@ -42,7 +42,7 @@ pub enum ProposeError {
     },
 }
 
-/// Reason for which it is not certain that this node leads.
+/// Error of a barrier: it is not certain that this node leads.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BarrierError {
@@ -66,7 +66,7 @@ pub enum BarrierError {
     Stopped,
 }
 
-/// Reason for which the members are not changed as requested.
+/// Error of a change of members.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChangeError {
@@ -93,7 +93,7 @@ pub enum ChangeError {
     Stopped,
 }
 
-/// Reason for which Raft does not run, or could not start.
+/// Error that stops Raft on this node, or prevents its start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RaftError {

@@ -21,7 +21,7 @@ use tonic::{Code, Request, Response, Status};
 const HELLO_TIMEOUT: Duration = Duration::from_secs(1);
 const PROPOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Reason for which a peer gave no answer.
+/// Error of a request to a peer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum PeerError {
     /// The peer refused. The same request would be refused again.

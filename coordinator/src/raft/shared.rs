@@ -32,7 +32,7 @@ pub(super) struct Shared {
     pub(super) standing: watch::Receiver<Status>,
     /// Condition that forming waits for, while it does.
     pub(super) waiting: watch::Sender<Option<String>>,
-    /// Reason for which the log ended for good, if it did.
+    /// Reason why the log ended for good, if it did.
     pub(super) halted: Arc<OnceLock<Halt>>,
     /// Held during a change of members: one change at a time.
     pub(super) changing: Mutex<()>,

@@ -28,10 +28,10 @@ const SKIPPED: &str = "raft.skipped";
 /// Maximum number of entries that a node skips: their list must fit in a value of the store.
 const SKIPS_MAX: usize = 64;
 
-/// Pointer for the operator to the documentation.
+/// Reference to the documentation, for the operator.
 const READ_ON: &str = "docs/operations.md, \"An entry that cannot be read\", says what that loses";
 
-/// Reason for which the log ends. The same version with the same settings would end there again.
+/// Reason why the log ends. The same version with the same settings would end there again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Halt {

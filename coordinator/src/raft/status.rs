@@ -37,7 +37,7 @@ pub struct Status {
     pub matched: BTreeMap<u64, u64>,
     /// True if this node has, or had, any entry of a log: it is, or was, part of a cluster.
     pub formed: bool,
-    /// Reason for which the log has stopped, if it has.
+    /// Reason why the log has stopped, if it has.
     pub failed: Option<String>,
 }
 

@@ -39,7 +39,7 @@ pub struct ServicePlan {
     pub plant: Plant,
 }
 
-/// Reason for which a service ended.
+/// Error that ended a service.
 #[derive(Debug, Error)]
 #[error("{what}: {source}")]
 pub struct ServiceError {

@@ -88,7 +88,7 @@ pub struct Audit {
     /// Number of the same requests that one bucket with the whole limit, which saw all of them at once,
     /// would have admitted.
     pub omniscient: u64,
-    /// Reason for which the key could not be judged.
+    /// Reason why the key could not be judged.
     pub doubt: Option<String>,
 }
 

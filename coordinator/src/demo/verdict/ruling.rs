@@ -48,7 +48,7 @@ pub struct Criterion {
     pub name: &'static str,
     /// The requirement.
     pub wanted: &'static str,
-    /// The measured value, or the reason for which it was not judged.
+    /// The measured value, or the reason why it was not judged.
     pub found: String,
     /// The result.
     pub ruling: Ruling,

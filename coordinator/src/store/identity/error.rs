@@ -3,7 +3,7 @@
 use super::START_ANEW;
 use std::path::PathBuf;
 
-/// Reason for which a data directory cannot be used, with instructions for the operator.
+/// Error of a data directory that cannot be used, with instructions for the operator.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataDirError {

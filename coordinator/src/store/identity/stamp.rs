@@ -43,7 +43,7 @@ pub(super) struct Spot {
     born_ns: i128,
 }
 
-/// Reason for which a stamp cannot be read.
+/// Error of reading a stamp.
 #[derive(Debug)]
 pub(super) enum StampError {
     /// It has this newer format.

@@ -150,7 +150,7 @@ fn write_error(error: &sled::Error) -> StoreError {
 /// millisecond.
 const SWEEP_PIECES: usize = 64;
 
-/// Whether more entries are wanted.
+/// Answer of a visitor of entries: to continue, or to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Walk {
     On,

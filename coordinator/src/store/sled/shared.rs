@@ -43,7 +43,7 @@ pub(super) struct Book {
     pub(super) pending: Option<(u64, SnapshotItem)>,
     /// Number of snapshots that were put since the store was opened.
     pub(super) snapshots: u64,
-    /// Reason for which nothing can be written any more. A failed flush may have dropped data, and a
+    /// Reason why nothing can be written any more. A failed flush may have dropped data, and a
     /// second flush would succeed without that data.
     pub(super) failed: Option<StoreError>,
 }

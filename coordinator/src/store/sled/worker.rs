@@ -15,7 +15,7 @@ pub(super) struct Job {
     pub(super) done: Done,
 }
 
-/// What a write still needs.
+/// Remaining work of a write.
 #[derive(Debug)]
 pub(super) enum Written {
     /// A flush.
