@@ -324,7 +324,7 @@ impl Raft {
     ///
     /// # Errors
     ///
-    /// [`RaftError::Stopped`].
+    /// [`RaftError::Stopped`] if this node has stopped.
     pub fn trigger_snapshot(&self) -> BoxFuture<'static, Result<(), RaftError>> {
         let shared = Arc::clone(&self.shared);
         Box::pin(async move {

@@ -48,7 +48,7 @@ pub enum StoreError {
         reason: String,
     },
     /// The write would have left a hole in the log, or an entry below what was purged, or is too large.
-    /// Nothing was changed, and the store goes on.
+    /// Nothing was changed, and the store can still be used.
     #[error("{what} was refused: {reason}")]
     Refused {
         /// The refused operation.
@@ -86,7 +86,7 @@ pub trait Disk: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`StoreError`].
+    /// [`StoreError`] if the read fails.
     fn bounds(&self) -> Result<Option<(u64, u64)>, StoreError>;
 
     /// Returns the entries of a range that exist, in order and without gaps. Returns at least one if
@@ -95,7 +95,7 @@ pub trait Disk: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`StoreError`].
+    /// [`StoreError`] if the read fails.
     fn entries(&self, range: Range<u64>, bytes_max: usize) -> Result<Vec<LogItem>, StoreError>;
 
     /// Appends entries, all or none, that follow the last one without a gap. An empty log takes any
@@ -117,7 +117,7 @@ pub trait Disk: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`StoreError`].
+    /// [`StoreError`] if the read fails.
     fn value(&self, name: &str) -> Result<Option<Bytes>, StoreError>;
 
     /// Writes a named value of at most [`VALUE_BYTES_MAX`] bytes.
@@ -133,7 +133,7 @@ pub trait Disk: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`StoreError`].
+    /// [`StoreError`] if the read fails.
     fn snapshot(&self) -> Result<Option<SnapshotItem>, StoreError>;
 
     /// Replaces the last snapshot, completely or not at all.

@@ -1,5 +1,5 @@
-//! Budgets that are too small to divide, over real sockets: three nodes, each in a process of its own,
-//! and clients of all of them in this process.
+//! Central mode over real sockets: three nodes, each in a process of its own, and clients of all of them in
+//! this process.
 #![expect(
     clippy::unwrap_used,
     reason = "the helpers of a test may panic as the test may"

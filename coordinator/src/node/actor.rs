@@ -35,7 +35,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 pub(super) enum Control {
     /// The Raft log has been opened.
     Raft(Raft),
-    /// The home node of a key decided a client's request.
+    /// The home node's decision on a client's request, or a refusal if it did not answer.
     Told(Told),
     /// The proposal of a batch of new keys has ended, whether or not it was taken.
     Instantiated { batch: u64 },
@@ -177,7 +177,7 @@ impl Actor {
             } else {
                 tokio::select! {
                     biased;
-                    // `None` when all senders are gone, which means that the process is ending.
+                    // `None` cannot come, because the actor itself holds a sender.
                     input = control.recv() => match input {
                         Some(Control::Stop) | None => break,
                         Some(Control::Raft(raft)) => {
@@ -326,8 +326,8 @@ impl Actor {
     }
 
     /// Returns the time until the loop must act even if no input arrives: for the next tick, a round
-    /// that clients wait for, this node's report, or the end of the pause in which client reports are
-    /// collected.
+    /// that clients wait for, this node's report, keys that wait to be looked up, or the end of the
+    /// pause in which client reports are collected.
     fn next_due(&self) -> Duration {
         let round = self.office.machine().urgent_at();
         let gathered = Some(self.gathering.next()).filter(|&at| at > self.now);

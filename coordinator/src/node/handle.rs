@@ -67,7 +67,7 @@ impl NodeHandle {
     ///
     /// # Errors
     ///
-    /// [`Stopped`].
+    /// [`Stopped`] if the actor is gone.
     pub async fn ask(&self, ask: Ask) -> Result<Told, Stopped> {
         let (reply, told) = oneshot::channel();
         let sent = self.central.send(Passed::Ask(ask, reply)).await;
@@ -79,7 +79,7 @@ impl NodeHandle {
     ///
     /// # Errors
     ///
-    /// [`Stopped`].
+    /// [`Stopped`] if the actor is gone.
     pub async fn release(&self, release: Release) -> Result<(), Stopped> {
         let sent = self.central.send(Passed::Release(release)).await;
         sent.map_err(|_| Stopped)

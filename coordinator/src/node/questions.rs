@@ -1,5 +1,4 @@
-//! Central mode on a node: decides clients' requests for budgets too small to divide, or forwards them
-//! to the home node of the key.
+//! Central mode on a node: decides clients' central requests, or forwards them to the home node of the key.
 //!
 //! ```text
 //!  session ── Ask ──► actor ── Told ──► session

@@ -3,7 +3,7 @@
 //! ```text
 //!            ┌── a peer is formed ──▶ join through it ──▶ voter
 //! no log ────┤
-//!            └── none is, and ALL answer ──┬─ first of the sorted list ──▶ initialise
+//!            └── none is, and all answer ──┬─ first of the sorted list ──▶ initialise
 //!                                          └─ another one ──▶ wait for it
 //! ```
 //!

@@ -74,10 +74,10 @@ pub enum MachineError {
     /// The machine failed for a reason that may pass.
     #[error("{reason}")]
     Failed {
-        /// Description of the error, and the way out.
+        /// Description of the error, and how to proceed.
         reason: String,
     },
-    /// This version can never go on with these settings.
+    /// This version can never continue with these settings.
     #[error(transparent)]
     Halted(#[from] Halt),
 }

@@ -89,7 +89,7 @@ impl Options {
 
     /// # Errors
     ///
-    /// [`RaftError::Setting`].
+    /// [`RaftError::Setting`] for the first setting that is not allowed.
     pub(super) fn check(&self) -> Result<(), RaftError> {
         let named = 1..=CLUSTER_BYTES_MAX;
         if !named.contains(&self.cluster.len()) {

@@ -20,7 +20,7 @@ pub enum ProposeError {
         /// The leader, as far as this node knows.
         leader: Option<Leader>,
     },
-    /// The command may have been written, and may still be applied once.
+    /// The command may have been written. It is applied once, at any later time, or never.
     #[error("the leader changed under way: the command may be applied or not")]
     Unknown,
     /// The command was not written: this node has stopped.

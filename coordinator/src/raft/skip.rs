@@ -79,12 +79,12 @@ pub struct Skips {
 }
 
 impl Skips {
-    /// Returns the skips that the disk lists together with those that the operator consents to.
+    /// Returns the skips that the disk lists, and those that the operator consents to.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the disk cannot be read; [`RaftError::Halted`] if a consent
-    /// contradicts the disk, or there are too many.
+    /// [`RaftError::Storage`] if the disk cannot be read. [`RaftError::Halted`] if a consent contradicts the
+    /// disk, or there are too many.
     pub fn open(disk: &dyn Disk, consents: &[SkipEntry]) -> Result<Self, RaftError> {
         let storage = |error: StoreError| RaftError::Storage {
             reason: error.to_string(),

@@ -77,7 +77,7 @@ struct AnyFormat {
 impl Stamp {
     /// # Errors
     ///
-    /// [`StampError`].
+    /// [`StampError`] if the stamp is damaged, or of a newer format.
     pub(super) fn parse(text: &[u8]) -> Result<Self, StampError> {
         let damaged = |reason: String| StampError::Damaged(reason);
         let text = std::str::from_utf8(text).map_err(|_| damaged("it is no text".to_owned()))?;

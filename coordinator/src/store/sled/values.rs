@@ -173,7 +173,7 @@ impl Values {
     ///
     /// # Errors
     ///
-    /// [`StoreError`].
+    /// [`StoreError`] if the record cannot be written.
     pub(super) fn write(&self, record: &Record) -> Result<(), StoreError> {
         let inserted = self.tree.insert(RECORD, record.to_bytes()?);
         inserted.map(drop).map_err(|error| write_error(&error))
@@ -183,7 +183,7 @@ impl Values {
     ///
     /// # Errors
     ///
-    /// [`StoreError`].
+    /// [`StoreError`] if the record cannot be written.
     pub(super) fn replace(&self, record: &Record, old: Vec<IVec>) -> Result<(), StoreError> {
         let mut batch = Batch::default();
         batch.insert(RECORD, record.to_bytes()?);

@@ -10,7 +10,7 @@
 //! but never higher.
 //!
 //! ```text
-//! two places, 512 bytes apart, written in turns; of two that are whole the higher one counts
+//! two places, 512 bytes apart, written in turns; of two intact ones the higher one counts
 //! place = magic (8) ++ number of the flush (8, LE) ++ last entry, or 0 (8, LE) ++ CRC-64/XZ of all before (8, LE)
 //! ```
 
@@ -116,7 +116,7 @@ impl Watermark {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Io`].
+    /// [`StoreError::Io`] if the file cannot be written.
     pub(super) fn raise(&self, level: Level) -> Result<bool, StoreError> {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if level.flush <= told.level.flush {
@@ -135,7 +135,7 @@ impl Watermark {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Io`].
+    /// [`StoreError::Io`] if the file cannot be written.
     pub(super) fn sync(&self) -> Result<(), StoreError> {
         if self.is_synced.swap(true, Ordering::AcqRel) {
             return Ok(());
