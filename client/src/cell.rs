@@ -1,48 +1,62 @@
-//! One key's bucket: what every decision is made on.
+//! The token bucket of one key: the state that every decision reads and writes.
 //!
-//! A decision reads one cache line and ends in one compare-and-swap. It takes
-//! no lock, allocates nothing and asks nobody.
+//! This file defines the GCRA state and the GCRA step. A decision reads one cache line and ends in one
+//! compare-and-swap. It takes no lock, allocates nothing and sends no message.
 //!
-//! # How it is laid out
+//! # In terms of GCRA
 //!
-//! One word holds the **epoch** (12 bits) and the **debt** (48 bits) of the
-//! generic cell rate algorithm: all that was taken since the epoch's base tick,
-//! and what was missing then. The parameters of an epoch stand in one of two
-//! slots, chosen by the epoch's parity. The four bits before them count what was
-//! taken without a reading of the clock; see [`deferred`].
+//! A classic GCRA stores the theoretical arrival time (TAT). A cell stores the **debt** `D` instead: the
+//! units consumed since a base tick, including the capacity that was missing at the base. With `S(t)` the
+//! supply, the units replenished between the base and `t`, and `B` the burst:
+//!
+//! ```text
+//! TAT                = least t with S(t) ≥ D
+//! emission interval  = time in which one token is replenished = 2^places · units per token ÷ multiplier
+//! level at t         = B − max(D − S(t), 0)
+//! admit cost c at t  ⇔ max(D, S(t)) + c − B ≤ S(t)       then D ← max(D, S(t)) + c
+//! ```
+//!
+//! The last line is governor's step with time converted to units: `max(D, S)` is `max(TAT, now)`. With a debt
+//! in units, the missing part of a bucket carries over to another rate without converting times. [`admit`]
+//! implements the step. [`plain`] has the same step for the fast path.
+//!
+//! # Layout
+//!
+//! One word holds the **epoch** (12 bits) and the **debt** (48 bits). The top four bits count tokens that
+//! were taken without a reading of the clock; see [`deferred`]. The parameters of an epoch are in one of two
+//! slots, chosen by the epoch's parity.
 //!
 //! ```text
 //! word    deferred │ epoch │ debt
 //! slots   base, multiplier, (burst│places│shift│mark│kind)   for even epochs
-//!         base, multiplier, (burst│places│shift│mark│kind)   for odd ones
+//!         base, multiplier, (burst│places│shift│mark│kind)   for odd epochs
 //! scale   grains in one token
 //! ```
 //!
-//! A decider loads the word, reads its epoch's slot, and swaps the word for
-//! one of the same epoch with a greater debt. The machine, and nobody else,
-//! writes the slot of the *next* epoch and then swaps the word for one of that
-//! epoch, with a debt computed from the very debt that it replaces. So every
-//! reconfiguration is one step: a decision counts wholly before it or wholly
-//! after it, and there is no state in between.
+//! A decision loads the word, reads the slot of its epoch, and swaps the word for one of the same epoch with
+//! a greater debt. Only the client state machine writes slots, through [`CellDecider`]. It writes the slot of
+//! the *next* epoch and then swaps the word for one of that epoch, with a debt computed from the very debt
+//! that it replaces. So a reconfiguration is atomic: each decision counts entirely before it or entirely
+//! after it.
 //!
-//! # Why a torn slot does no harm
+//! # Memory ordering: why a torn slot is harmless
 //!
-//! The slot of epoch `e` is overwritten only for `e + 2`, after the word has
-//! left `e`. A decider that reads any of that swaps against a word of `e`, and
-//! fails: had its swap come before the machine's, its reads would have happened
-//! before the overwriting. A refusal, which swaps nothing, looks at the word
-//! again (the pair of fences is a seqlock's).
+//! Loads of the word are `Acquire` and swaps are `AcqRel`; slots are read and written `Relaxed` between them.
+//! The slot of epoch `e` is overwritten only for `e + 2`, after the word has left `e`. A decision that reads
+//! any part of the overwritten slot then tries to swap a word of `e`, and fails: had its swap come before the
+//! state machine's, its reads would have happened before the overwriting. A refusal swaps nothing, so it
+//! loads the word again and retries if the epoch has changed. The release fence of the writer and the acquire
+//! fence of the reader are those of a seqlock.
 //!
-//! Epochs wrap after 2¹² reconfigurations: a thread that sleeps in the middle of
-//! a decision through exactly so many, at 5 ms each more than 20 s, and
-//! finds the same debt again, would admit one cost on old parameters.
+//! Epochs wrap after 2¹² reconfigurations. A thread would admit one cost on old parameters if it were
+//! suspended in the middle of a decision for exactly that many, which takes more than 20 s at 5 ms each, and
+//! then found the same debt.
 //!
 //! # Rounding
 //!
-//! See [`Slot`]: always against the caller. A full bucket counts its debt from
-//! the next whole unit. A clock that steps back makes nothing: supply is a
-//! function of the reading alone, what was taken stays taken, and the machine
-//! never moves the base back. A debt that would leave its 48 bits is refused.
+//! See [`Slot`]: all rounding is against the caller. A full bucket counts its debt from the next whole unit.
+//! A clock that steps back adds no supply: supply is a function of the reading alone, the debt stays, and the
+//! state machine never moves the base back. A debt that would not fit 48 bits is refused.
 
 mod batch;
 pub(crate) mod book;
@@ -68,10 +82,10 @@ use purse::Purses;
 use std::sync::atomic::AtomicU64 as Name;
 use wheel::Wheel;
 
-/// What the word holds.
+/// The word of a cell, unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Word {
-    /// So many tokens were taken since a reading of the clock.
+    /// Number of tokens that were taken since a reading of the clock. They are to be charged at the next one.
     deferred: u64,
     epoch: u16,
     debt: u64,
@@ -98,7 +112,8 @@ impl Word {
         }
     }
 
-    /// The word of another epoch, so many on. What is deferred stays so, where time makes tokens.
+    /// Returns the word `epochs` later. Deferred tokens carry over only for a rate, the one kind that time
+    /// replenishes.
     const fn later(self, epochs: u16, debt: u64, kind: Kind) -> Self {
         Self {
             deferred: match kind {
@@ -111,7 +126,7 @@ impl Word {
     }
 }
 
-/// The line that decisions are made on.
+/// The cache line that every decision reads.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Hot {
@@ -122,77 +137,77 @@ struct Hot {
 
 const _: () = assert!(!sync::PLAIN || size_of::<Hot>() == 64);
 
-/// What decisions read seldom: floors have an end of their own, quotas a period.
+/// Fields that decisions seldom read: the end of a floor and the period of a quota.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Cold {
     until: [AtomicU64; 2],
     period: [AtomicU64; 2],
-    /// What was made before the base, in grains since the cell is; it wraps. What is
-    /// put back says by it where it was taken, whatever became of the base.
+    /// Supply before the base, in grains since the cell was created; wraps. A refund (see [`book`]) uses it
+    /// to locate the debt at which its tokens were taken, even after the base has moved.
     made: [AtomicU64; 2],
-    /// All that was ever put back, in grains; it wraps.
+    /// Total of all refunds, in grains; wraps.
     back: AtomicU64,
-    /// Counts the edges that anything was taken under.
+    /// Number of the edge under which tokens are taken. A refund from an earlier era is void.
     era: AtomicU64,
 }
 
 const _: () = assert!(!sync::PLAIN || size_of::<Cold>() == 64);
 
-/// One key's bucket, shared by whoever decides and the machine.
+/// The bucket of one key, shared by the deciding threads and the client state machine.
 #[derive(Debug)]
 pub(crate) struct Cell {
     hot: Hot,
     cold: Cold,
     wheel: Wheel,
     dry: Dry,
-    /// The newest epoch's, of all that this process has: the word knows but a few bits of a count.
+    /// Name of the newest epoch, unique in the process. The 12 bits in the word repeat; names do not.
     name: Name,
     purses: Purses,
 }
 
-/// Why a cell refused. Nothing was taken.
+/// The reason why a cell refused. Nothing was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum No {
-    /// Nothing is known of the budget yet.
+    /// The budget is not known yet.
     Cold,
-    /// There is no budget.
+    /// The key has no budget.
     Unruled,
     /// There is a budget for the key, and no room for another key.
     NoRoom,
-    /// The lease, or what outlived it, is over.
+    /// The lease has ended, or the floor that outlived it.
     Lapsed,
     /// The client was closed.
     Closed,
-    /// Nothing is admitted, by order. Cells do not know why they are closed.
+    /// The limit is frozen by an operator. Cells never return this: to them a frozen limit is closed.
     Frozen,
     /// The budget is of another kind.
     Kind,
-    /// Nothing is held.
+    /// The cell has no capacity.
     Empty,
-    /// More than can be held.
+    /// The cost exceeds the burst.
     ExceedsBurst,
-    /// Not made yet; `None` if nothing makes it.
+    /// Not enough is replenished yet. Carries the wait until it is, or `None` if the rate is zero.
     NotYet(Option<Span>),
-    /// The word is full: the machine must move the base, and is about to.
+    /// The debt would not fit the word. The state machine must move the base, and is about to.
     Aged,
-    /// The escrow of the quota has not so much.
+    /// The escrow of the quota does not have that many tokens.
     Quota,
     /// All permits are in flight.
     Permits,
 }
 
-/// What a caller asks for.
+/// The cost that a caller asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
-    /// So many tokens of a rate or a quota.
+    /// This many tokens of a rate or a quota.
     Tokens(u64),
     /// One permit.
     Permit,
 }
 
 impl Cell {
-    /// A cell that holds nothing and of whose budget nothing is known.
+    /// Returns a cell without capacity, whose budget is not known yet.
     pub(crate) fn new() -> Self {
         let slot = Slot::new(
             aliquot_core::unit::Rate::ZERO,
@@ -222,15 +237,15 @@ impl Cell {
         }
     }
 
-    /// Decides at `now`, under a session's lease that ends at `lease`, which is read
-    /// after the epoch that it is to hold for. An admission carries the period
-    /// that it belongs to.
+    /// Decides at `now`. `lease` holds the end of the session's lease; it is read after the epoch that it
+    /// applies to. An admission returns the period that it belongs to.
     pub(crate) fn decide(&self, ask: Ask, now: Tick, lease: &AtomicU64) -> Result<PeriodId, No> {
         self.take(ask, 0, now, lease, 0)
             .map(|(_, _, period)| period)
     }
 
-    /// The debt after `ask`, if it is admitted. Of what is held, `ours` tokens are in the word.
+    /// Returns the debt after `ask` if it is admitted. Of the capacity of thread caches, `ours` tokens are
+    /// still in the word.
     #[inline(always)]
     fn step(
         &self,
@@ -261,7 +276,7 @@ impl Cell {
         admit(slot, debt, cost, floor, now).map_err(|no| short(slot, no))
     }
 
-    /// What `ask` costs, in units, if that can be had at all.
+    /// Returns the cost of `ask` in units, if the cell could ever admit it.
     #[inline(always)]
     fn cost(&self, slot: &Slot, ask: Ask) -> Result<u64, No> {
         let cost = match (ask, slot.kind) {
@@ -272,7 +287,7 @@ impl Cell {
             (Ask::Permit, Kind::Concurrency) => Some(1),
             _ => return Err(No::Kind),
         };
-        // Of a part that is nobody's but one's own, nothing can always be had.
+        // A local limit with a burst of zero still admits a cost of zero.
         if slot.burst == 0 && !(slot.mark == Mark::Forever && cost == Some(0)) {
             let no = match slot.mark {
                 Mark::Forever => No::ExceedsBurst,
@@ -308,12 +323,12 @@ impl Cell {
         PeriodId::new(0)
     }
 
-    /// Puts a cost back that was taken in this era: a permit that is over.
+    /// Releases a permit that was taken in `era`. Does nothing if that era is over.
     pub(crate) fn put_back(&self, units: u64, era: u64) {
         let mut seen = self.hot.word.load(Ordering::Acquire);
         loop {
-            // The era changes before the epoch that forgets its debt begins:
-            // if it is still the same here, a swap against this word counts before that.
+            // The era changes before the epoch that forgets its debt begins. If it is unchanged here, a swap
+            // against this word is ordered before that epoch.
             let gone = self.cold.era.load(Ordering::Acquire) != era;
             if gone && !sync::planted(sync::Bug::EraIgnored) {
                 return;
@@ -335,26 +350,26 @@ impl Cell {
         }
     }
 
-    /// The era that permits are taken in now.
+    /// Returns the era in which permits are taken now.
     pub(crate) fn era(&self) -> u64 {
         self.cold.era.load(Ordering::Acquire)
     }
 
-    /// Where permits are counted by when they end.
+    /// Returns the wheel, which counts permits by when they expire.
     pub(crate) const fn wheel(&self) -> &Wheel {
         &self.wheel
     }
 
-    /// Maximum amount that may be made before the base should move.
+    /// Maximum supply since the base before the base should move.
     const YOUNG: u64 = Word::DEBT_MAX / 4;
 
-    /// Whether what was made since the base is so much that the base should move.
+    /// Returns true if the supply since the base is so large that the base should move.
     fn is_aging(&self, now: Tick) -> bool {
         let word = Word::unpack(self.hot.word.load(Ordering::Acquire));
         self.slot(word.epoch).made(now).0 > Self::YOUNG
     }
 
-    /// When that will be; `None` for never.
+    /// Returns when the base should move; `None` for never.
     fn ages_at(&self) -> Option<Tick> {
         let word = Word::unpack(self.hot.word.load(Ordering::Acquire));
         let slot = self.slot(word.epoch);
@@ -363,8 +378,8 @@ impl Cell {
     }
 }
 
-/// The debt after `ask` where there is no limit. Permits are counted all the same: they are given back,
-/// and those that are out when there is a limit again count toward it.
+/// Returns the debt after `ask` where there is no limit. Permits are counted all the same: they are released
+/// later, and those in flight count toward a limit that is set meanwhile.
 const fn open(slot: &Slot, word: Word, ask: Ask) -> Result<u64, No> {
     match (ask, slot.kind) {
         (Ask::Permit, Kind::Concurrency) if word.debt < Word::DEBT_MAX => Ok(word.debt + 1),
@@ -373,7 +388,7 @@ const fn open(slot: &Slot, word: Word, ask: Ask) -> Result<u64, No> {
     }
 }
 
-/// What is said of a kind where it is said of a rate that `no`.
+/// Maps `no`, a refusal in the terms of a rate, to the refusal of the slot's kind.
 const fn short(slot: &Slot, no: No) -> No {
     match slot.kind {
         Kind::Rate => no,
@@ -382,16 +397,20 @@ const fn short(slot: &Slot, no: No) -> No {
     }
 }
 
-/// The generic cell rate algorithm in units; see `aliquot_core::bucket::admit`,
-/// of which this is the same step with supply rounded down to units.
+/// The GCRA step, in units: returns the debt after `cost`, or the wait.
 ///
-/// The level stays `floor` below the capacity.
+/// If the debt is at most the supply `S(now)` (`made`), the bucket is full and the debt restarts from the
+/// supply, as a TAT in the past restarts from `now`. A cost conforms if `debt + cost − burst ≤ S(now)`.
+///
+/// The level stays `floor` units below the capacity: that much is reserved for thread caches. This is the
+/// step of `aliquot_core::bucket::admit`, with supply rounded down to units.
 #[inline(always)]
 fn admit(slot: &Slot, debt: u64, cost: u64, floor: u64, now: Tick) -> Result<u64, No> {
     let (made, more) = slot.made(now);
     let full = made.saturating_add(u64::from(more)).saturating_add(floor);
     let after = if debt <= made.saturating_add(floor) {
-        // What overflows is forgotten, and the unit that is under way with it.
+        // A full bucket overflows: what it replenished beyond the burst is lost, with the fraction of the
+        // unit in progress.
         if floor > 0 && floor.saturating_add(cost) > slot.burst {
             let wait = slot.time_until(floor.saturating_add(cost) - slot.burst);
             return Err(No::NotYet(wait));

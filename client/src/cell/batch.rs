@@ -1,4 +1,12 @@
-//! Deciding with tokens that a thread took beforehand.
+//! Decisions with a thread cache ([`Purse`]): tokens that a thread took in advance.
+//!
+//! In GCRA terms, one compare-and-swap on the word charges the debt for the caller and for up to `most`
+//! tokens more ([`Cell::take`]). The thread spends those with a store of its own. While a cache is open, its
+//! capacity is a `floor` under the debt: the word's level is at most the burst less that capacity, so that
+//! caches and word together never hold more than one burst. See [`super::purse`] for the proof.
+//!
+//! Atomics: the word by compare-and-swap (`AcqRel`); `held`, read after the word that it applies to. A
+//! refusal re-reads the word behind an acquire fence, as [`super`] describes.
 
 use super::purse::{Content, Purse, Purses};
 use super::{Ask, Cell, Mark, No, Slot, Word};
@@ -6,27 +14,29 @@ use crate::sync::{self, AtomicU64, Bug, Ordering, fence};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{PeriodId, Tick};
 
-/// What was decided on the word.
+/// Result of an admission on the word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Took {
-    /// The tokens that the thread spent since it was last counted, with these.
+    /// Tokens that the thread spent since they were last counted, including these.
     pub(crate) spent: u64,
-    /// The period that it belongs to.
+    /// Period that the admission belongs to.
     pub(crate) period: PeriodId,
 }
 
 impl Cell {
-    /// The purse of a thread.
+    /// Returns the cache of a thread. Threads may share one; only its owner may spend from it.
     #[inline]
     pub(crate) fn purse(&self, me: u32) -> &Purse {
         self.purses.of(me)
     }
 
-    /// Spends `n` of what this thread holds: when that was taken from the word. Not if something is in the way: `before` it is
-    /// looked at, or of the coins that there are.
+    /// Spends `n` tokens of this thread's cache and returns when they were taken from the word. Returns
+    /// `None` if there are too few, if `before` returns true (it is called first), or if `of` does, which
+    /// receives the coins found.
     ///
-    /// A lease that each decision looks at is looked at before. Who looks after it may find the lease of another edge, under which
-    /// its own tokens are void by then; who looks first finds them void. And what is counted down waits for no clock then.
+    /// If each decision checks the lease, it does so in `before`. A check after the coins were read might
+    /// find the lease of another edge, under which those coins are void already. A check before that finds
+    /// them void afterwards. It also keeps the store from waiting for the clock.
     #[inline(always)]
     pub(crate) fn spend(
         &self,
@@ -47,24 +57,25 @@ impl Cell {
         Some(purse.spend(coins, n))
     }
 
-    /// The tokens in all purses.
+    /// Returns the number of tokens in all thread caches.
     pub(crate) fn coins(&self) -> u64 {
         self.purses.coins()
     }
 
-    /// What the word is now.
+    /// Returns the present word.
     #[inline(always)]
     pub(crate) fn word(&self) -> u64 {
         self.hot.word.load(Ordering::Acquire)
     }
 
-    /// Until when one token is refused by a word that was there a moment ago, if that is known without looking at a clock.
+    /// Returns until when one token is refused while the word stays `word`, if that is known. Reads no clock.
     #[inline]
     pub(crate) fn dry_until(&self, word: u64) -> Option<Tick> {
         self.dry.until(word)
     }
 
-    /// The units that the word's level must stay below the burst by; `ours` of what is held is in the word.
+    /// Returns the units by which the word's level must stay below the burst. Of the capacity held by caches,
+    /// `ours` tokens are in the word.
     #[inline(always)]
     pub(super) fn floor(&self, slot: &Slot, ours: u64) -> u64 {
         match self.purses.held().saturating_sub(ours) {
@@ -73,15 +84,15 @@ impl Cell {
         }
     }
 
-    /// One token, in units, rounded up.
+    /// Returns the cost of one token in units, rounded up.
     #[inline(always)]
     pub(super) fn unit_cost(&self, slot: &Slot) -> u64 {
         let scale = self.hot.scale.load(Ordering::Relaxed);
         slot.cost(u128::from(scale)).unwrap_or(Word::DEBT_MAX)
     }
 
-    /// Decides as [`Cell::decide`] does for tokens of a rate, and fills the purse of the
-    /// thread on the way, or opens one for who comes often, of at most `most` tokens.
+    /// Decides as [`Cell::decide`] does for tokens of a rate. Also fills the cache of the thread, or opens
+    /// one of at most `most` tokens for a thread that decides often.
     pub(crate) fn decide_and_fill(
         &self,
         me: u32,
@@ -122,7 +133,7 @@ impl Cell {
         (now, took)
     }
 
-    /// Reads the clock, and releases what was retired before that.
+    /// Reads the clock, then releases the capacity that was retired before the reading.
     #[inline]
     fn settle(&self, clock: impl Fn() -> Tick) -> Tick {
         let retired = self.purses.retired();
@@ -133,8 +144,8 @@ impl Cell {
         now
     }
 
-    /// Releases the capacity of a purse that was closed before `now`, with what was left in it, if the
-    /// word is still of the epoch that this came from.
+    /// Releases the capacity of a cache that was closed before `now`. The tokens left in it return to the
+    /// word if the word is still of the epoch that they came from.
     fn arrive(&self, capacity: u64, left: u64, epoch: u16, now: Tick) {
         let mut seen = self.hot.word.load(Ordering::Acquire);
         let mut said = 0;
@@ -156,8 +167,8 @@ impl Cell {
             } else {
                 floor
             };
-            // Said before it is done, as of whatever is put back: those tokens, and the capacity, which was missing until now whatever
-            // others took.
+            // Added to `back` before the swap, like a refund: the returned tokens, and the capacity, which
+            // was missing until now whatever others took.
             let gone = capacity.saturating_mul(self.unit_cost(&slot));
             let gone = slot.grains(gone.saturating_add(back));
             let unsaid = gone.saturating_sub(said);
@@ -177,8 +188,8 @@ impl Cell {
         self.purses.release(capacity);
     }
 
-    /// Takes what is asked for and up to `most` tokens more; answers how many more, of which epoch, and the period. Of what
-    /// is held, `ours` is still in the word.
+    /// Takes `ask` and up to `most` tokens more. Returns how many more, their epoch, and the period. Of the
+    /// capacity held by caches, `ours` tokens are still in the word.
     #[inline]
     pub(super) fn take(
         &self,
@@ -223,7 +234,8 @@ impl Cell {
         }
     }
 
-    /// A debt with as many of `most` more tokens as there are, and how many those are.
+    /// Adds up to `most` further tokens to the debt, as many as are available. Returns the debt and their
+    /// number.
     #[inline]
     fn and_more(&self, slot: &Slot, debt: u64, most: u64, now: Tick) -> (u64, u64) {
         let unit = self.unit_cost(slot);
@@ -239,13 +251,13 @@ impl Cell {
         }
     }
 
-    /// Whether threads may hold some of it.
+    /// Returns true if threads may cache tokens of this slot.
     #[inline]
     fn is_dealt(slot: &Slot) -> bool {
         matches!(slot.mark, Mark::Leased | Mark::Forever) && slot.kind == Kind::Rate
     }
 
-    /// Gives the purse up; what is left in it is the word's again.
+    /// Closes the cache; the tokens left in it return to the word. Returns false if it was revoked before.
     fn merge(&self, me: u32, content: &Content, clock: impl Fn() -> Tick) -> bool {
         let closed = self.purses.give_up(me, content);
         if closed {
@@ -255,7 +267,7 @@ impl Cell {
         closed
     }
 
-    /// Opens a purse for a thread that comes often, of at most so many tokens, and fills it.
+    /// Opens and fills a cache of at most `most` tokens for a thread that decides often.
     fn open(&self, me: u32, most: u64, now: Tick, lease: &AtomicU64) {
         let word = Word::unpack(self.hot.word.load(Ordering::Acquire));
         let slot = self.slot(word.epoch);
@@ -279,21 +291,22 @@ impl Cell {
         }
     }
 
-    /// Remembers that one token was refused at `now`, which was `late` of the clock that
+    /// Records that one token was refused at `now`. `late` is the same instant on the late clock that
     /// [`Cell::dry_until`] is compared with.
     pub(crate) fn note_dry(&self, now: Tick, late: Tick) {
         let word = self.hot.word.load(Ordering::Acquire);
         let Word { epoch, debt, .. } = Word::unpack(word);
         let slot = self.slot(epoch);
         let due = debt.saturating_add(self.unit_cost(&slot));
-        // If the word belongs to another epoch by now, nobody finds it again.
+        // If the word has left this epoch by now, it never matches the recorded one.
         if let Some(due) = slot.time_until(due.saturating_sub(slot.burst)) {
             self.dry
                 .note(word, late.after(slot.base.after(due).since(now)));
         }
     }
 
-    /// After a refusal: lets go of what is held back. Whether anything was.
+    /// Called after a refusal: returns capacity from thread caches to the word. Returns true if any was
+    /// released.
     pub(crate) fn relieve(&self, n: u64, now: Tick, clock: impl Fn() -> Tick) -> bool {
         let held = self.purses.held();
         if held == 0 {
@@ -302,7 +315,7 @@ impl Cell {
         let word = Word::unpack(self.hot.word.load(Ordering::Acquire));
         let slot = self.slot(word.epoch);
         let cost = n.saturating_mul(self.unit_cost(&slot));
-        // More than there is beside what is held, however long one waits.
+        // More than fits beside the capacity of the caches, however long the caller waits.
         let all = cost > slot.burst.saturating_sub(self.floor(&slot, 0));
         let me = sync::me();
         if let Some(content) = self.purses.of(me).content(me)

@@ -1,61 +1,70 @@
-//! What is taken for later, and what is put back.
+//! Reservations and refunds: tokens taken for a later time, and tokens put back.
 //!
-//! With `D` the debt, `S` what was made, `B` the capacity, all of the present
-//! epoch, and `D₀` the debt just after `n` were taken, counted as if the base had
-//! always been the present one:
+//! A reservation is a GCRA step that admits a debt above the burst, with the wait as its result
+//! ([`Cell::reserve`]). A refund lowers the debt ([`Cell::put_back_of`]). Let `D` be the debt, `S` the supply
+//! and `B` the capacity, all of the present epoch. Let `D₀` be the debt just after the `n` tokens were taken,
+//! counted as if the base had always been the present one. Then
 //!
-//! > put back `≤ min(n, D₀ − F − S, D − S)`, less, while `D > S + B`, what was
+//! > refund `≤ min(n, D₀ − F − S, D − S)`, less, while `D > S + B`, the debt
 //! > promised since: `(D − B) − (D₀ − B₀)`.
 //!
-//! The second term, with `F` all that others put back since, and what was missing of parts that were taken away, is what of it the
-//! bucket would still have room for had it never been taken: at each instant since, the debt
-//! was at least `D₀ − F`; where it was not above `S` the bucket would have been full, and
-//! what a full bucket makes is lost. Nor is more lost than what was made since `n` were taken, at `S₀`: so where the
-//! epoch is still the same, `n − (S − S₀)` has room as well, whatever others put back. So nobody ever finds more than one bucket of the same rate and
-//! capacity could have offered to those who really used it. The last term is
-//! `golang.org/x/time/rate`'s: later reservations wait for ticks that these tokens
-//! delayed, and if they were given up to newcomers, both would act at once.
+//! `F` is the sum of all other refunds since, and of what was missing of parts that were withdrawn. The
+//! second term is the part of `n` that the bucket would still have room for had the tokens never been taken.
+//! At each instant since, the debt was at least `D₀ − F`; where that was not above `S`, the bucket would have
+//! been full, and a full bucket loses what it replenishes.
+//!
+//! No more can be lost than was replenished since the `n` were taken, at the supply `S₀`. So within the same
+//! epoch `n − (S − S₀)` has room as well, whatever others put back. Hence a refund never offers more than one
+//! bucket of the same rate and capacity could have offered without the refunded tokens.
+//!
+//! The last term is that of `golang.org/x/time/rate`: later reservations wait for ticks that these tokens
+//! delayed. If the tokens were given to newcomers, both would act at once.
+//!
+//! Atomics: `era`, then `back`, then the word are loaded with `Acquire`, in this order. A refund first adds
+//! its amount to `back` and then swaps the word, so that concurrent refunds see too little room rather than
+//! too much. The era changes before the epoch that forgets a debt, so that a refund of that debt finds
+//! another era or fails its swap.
 
 use super::{Ask, Cell, Mark, No, Slot, Word};
 use crate::sync::{self, AtomicU64, Bug, Ordering, fence};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{PeriodId, Span, Tick};
 
-/// What was taken, and where: enough to put it back.
+/// A charge: what was taken, and where. Enough to put it back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taken {
-    /// What it cost, in grains, rounded up to the units of then.
+    /// The cost in grains, rounded up to the units of that epoch.
     grains: u64,
-    /// The debt just after it, since the cell is; it wraps.
+    /// The debt just after the charge, in grains since the cell was created; wraps.
     position: u64,
-    /// What had ever been put back by then.
+    /// The total of refunds at that time.
     back: u64,
-    /// The capacity then, in grains.
+    /// The capacity at that time, in grains.
     burst: u64,
     era: u64,
     epoch: u16,
     pub(crate) at: Tick,
     pub(crate) period: PeriodId,
-    /// From when it may be used.
+    /// When the tokens may be used.
     pub(crate) act_at: Tick,
 }
 
 impl Taken {
-    /// Eras that never are.
+    /// Eras that no cell ever has.
     const NOWHERE: u64 = u64::MAX;
     const AT_HOME: u64 = u64::MAX - 2;
 
-    /// Nothing of it can be put back.
+    /// Returns a charge of nothing.
     pub(crate) const fn nothing(now: Tick) -> Self {
         Self::outside(Self::NOWHERE, now, now, PeriodId::new(0))
     }
 
-    /// Taken at the home of its budget, between these two: nothing of it can be put back here.
+    /// Returns a charge that was made at the budget's home. Nothing of it can be put back here.
     pub(crate) const fn at_home(at: Tick, act_at: Tick, period: PeriodId) -> Self {
         Self::outside(Self::AT_HOME, at, act_at, period)
     }
 
-    /// Nothing taken under the edge of this era, to owe more by.
+    /// Returns an empty charge in this era, to which [`Cell::exact`] can add a cost.
     pub(crate) const fn owing(era: u64, now: Tick) -> Self {
         Self::outside(era, now, now, PeriodId::new(0))
     }
@@ -74,30 +83,29 @@ impl Taken {
         }
     }
 
-    /// Whether it was taken at the home of its budget.
+    /// Returns true if the charge was made at the budget's home.
     pub(crate) const fn is_at_home(&self) -> bool {
         self.era == Self::AT_HOME
     }
 }
 
-/// What one look at a word and its slot says.
+/// Snapshot of the word and its slot.
 struct Page {
     word: Word,
     slot: Slot,
-    /// What was made before the base, in grains.
+    /// Supply before the base, in grains.
     before: u64,
 }
 
 impl Cell {
-    /// What was taken before counts no more. Before the epoch that forgets it
-    /// begins: who puts back after that puts nothing back. Until [`Cell::end_change`] the
-    /// era is an odd one, and what is taken then, on whichever side of that epoch, is never
-    /// put back.
+    /// Begins a change that voids all earlier charges, before the epoch that forgets their debt begins. A
+    /// refund of an earlier charge does nothing from here on. Until [`Cell::end_change`] the era is odd;
+    /// charges made meanwhile, before or after the new epoch, are void when it ends.
     pub(super) fn begin_change(&self) {
         self.cold.era.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The epoch has begun.
+    /// Ends the change: the epoch has begun.
     pub(super) fn end_change(&self) {
         self.cold.era.fetch_add(1, Ordering::AcqRel);
     }
@@ -111,9 +119,8 @@ impl Cell {
         }
     }
 
-    /// Decides as [`Cell::decide`] does, within `most`, and answers what was taken.
-    /// Only of a part that has no end can anything be taken that is not there
-    /// yet: what is leased may be recalled before it is made.
+    /// Decides as [`Cell::decide`] does, with a wait of at most `most`, and returns the charge. Only a local
+    /// limit admits tokens that are not replenished yet: leased capacity may be recalled before they are.
     pub(crate) fn reserve(
         &self,
         n: u64,
@@ -122,7 +129,7 @@ impl Cell {
         lease: &AtomicU64,
     ) -> Result<Taken, No> {
         loop {
-            // The era first: what is taken under an edge is not put back under the next.
+            // The era is loaded first: tokens taken under one edge are not put back under the next.
             let era = self.era();
             let back = self.cold.back.load(Ordering::Acquire);
             let seen = self.hot.word.load(Ordering::Acquire);
@@ -142,7 +149,7 @@ impl Cell {
                 }
             };
             if self.swap(seen, Word { debt, ..*word }).is_ok() {
-                // What was charged of others as of now may be charged again as of later.
+                // Deferred tokens of others, charged as of now, may be charged again as of a later reading.
                 let position = debt.saturating_sub(self.deferred_of(slot, *word));
                 return Ok(Taken {
                     grains,
@@ -159,7 +166,7 @@ impl Cell {
         }
     }
 
-    /// What [`Cell::decide`] would say; nothing is taken.
+    /// Returns what [`Cell::decide`] would; takes nothing.
     pub(crate) fn would(&self, ask: Ask, now: Tick, lease: &AtomicU64) -> Result<(), No> {
         let mut seen = self.hot.word.load(Ordering::Acquire);
         loop {
@@ -174,7 +181,7 @@ impl Cell {
         }
     }
 
-    /// Whether the right to what is held, if it has an end, is not over at `now`.
+    /// Returns an error if the right to the capacity has an end and that is past at `now`.
     pub(crate) fn in_time(&self, now: Tick, lease: &AtomicU64) -> Result<(), No> {
         let mut seen = self.hot.word.load(Ordering::Acquire);
         loop {
@@ -193,7 +200,7 @@ impl Cell {
         }
     }
 
-    /// The debt after `n`, what that is in grains, and from when they may be used.
+    /// Returns the debt after `n`, their cost in grains, and when they may be used.
     fn step_for_later(
         &self,
         page: &Page,
@@ -218,13 +225,15 @@ impl Cell {
         }
         let cost = self.cost(slot, ask)?;
         let floor = self.floor(slot, 0);
-        // What threads hold may be used at the very instant that this is, and what is deferred may have been taken after this reading:
-        // one must be given up, the other charged, where there is no room for them beside it.
+        // Thread caches may be spent at the same instant as this reservation, and deferred tokens may have
+        // been taken after this reading. Where there is no room for both beside `cost`, caches must be
+        // revoked and deferred tokens charged first.
         let beside = floor.saturating_add(self.deferred_of(slot, *word));
         if beside.saturating_add(cost) > slot.burst {
             return Err(no);
         }
-        // Beside those it fits, so that what is missing is owed: the bucket is not full.
+        // The cost fits beside those and was refused, so the bucket is not full and the debt is above the
+        // supply.
         let debt = self.owed(slot, *word, floor, now).saturating_add(cost);
         match debt > Word::DEBT_MAX {
             true => Err(No::Aged),
@@ -232,10 +241,12 @@ impl Cell {
         }
     }
 
-    /// Puts up to `tokens` of what was taken back, and answers how many grains it were. The clock is looked at after the word: a
-    /// reading that is behind those of others who decided would not see what was made until theirs, and lost.
+    /// Puts back up to `tokens` of a charge. Returns the grains put back. The clock is read after the word:
+    /// an earlier reading might be behind those of other decisions, and would miss the supply that was
+    /// replenished and lost by theirs.
     pub(crate) fn put_back_of(&self, taken: &Taken, tokens: u64, clock: impl Fn() -> Tick) -> u64 {
-        // What this said and did not do, since others came first, keeps it from nothing.
+        // Amount that this call added to `back` without a refund, since another swap came first. It must not
+        // reduce this call's room.
         let mut said_in_vain = 0_u64;
         loop {
             let back = self.cold.back.load(Ordering::Acquire);
@@ -265,7 +276,7 @@ impl Cell {
             if units == 0 {
                 return 0;
             }
-            // Said before it is done: who puts back at the same time may find less room, never more.
+            // Added to `back` before the swap: a concurrent refund may find less room, never more.
             let after = back.wrapping_add(slot.grains(units));
             let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
             let said = self.cold.back.compare_exchange(back, after, done, found);
@@ -282,9 +293,9 @@ impl Cell {
         }
     }
 
-    /// Takes `n` more than was asked for, whether they are there or not: a cost that
-    /// is known only now. Of a quota no more than there is. `false`, and nothing was taken, if
-    /// that is beyond what can be owed, or the right to it is gone.
+    /// Charges `n` tokens more than were asked for, whether they are there or not: the true cost became known
+    /// only now. A quota is charged at most what it has. Returns false, and charges nothing, if the debt
+    /// would not fit the word, or if the right to the capacity is gone.
     pub(crate) fn exact(&self, taken: &Taken, n: u64, now: Tick) -> bool {
         let mut seen = self.hot.word.load(Ordering::Acquire);
         loop {
@@ -336,7 +347,7 @@ impl Cell {
 }
 
 impl Page {
-    /// The most grains of what was taken that may be put back at `now`; the level stays
+    /// Returns the maximum number of grains of the charge that may be put back at `now`. The level stays
     /// `floor` units below the capacity.
     fn room_for(&self, taken: &Taken, back: u64, floor: u64, now: Tick) -> u64 {
         let Self { word, slot, before } = self;
@@ -345,17 +356,17 @@ impl Page {
         let there = i128::from(slot.grains(made));
         let made = slot.grains(by_now.saturating_add(floor));
         let (debt, burst) = (slot.grains(word.debt), slot.grains(slot.burst));
-        // Beyond this epoch's base in one or the other direction.
+        // Relative to this epoch's base; may be negative.
         let mine = i128::from(taken.position.wrapping_sub(*before).cast_signed());
         let [debt, burst, made] = [debt, burst, made].map(i128::from);
-        // Whatever threads hold, who waits does.
+        // Reservations wait for the supply alone, whatever capacity thread caches hold.
         let promised = match debt > there + burst {
             true => (debt - burst) - (mine - i128::from(taken.burst)),
             false => 0,
         };
         let others = i128::from(back.wrapping_sub(taken.back));
         let mut room = mine - others - made;
-        // Epochs come again, but their bases are later then.
+        // Epoch numbers recur, but then with a later base.
         if taken.epoch == word.epoch && taken.at >= slot.base {
             let since = by_now.saturating_sub(slot.made(taken.at).0);
             room = room.max(i128::from(taken.grains) - i128::from(slot.grains(since)));

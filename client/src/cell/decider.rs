@@ -1,4 +1,10 @@
-//! The machine's side of a cell: the only one that begins epochs.
+//! The client state machine's side of a cell: the only writer of slots, and so the only code that begins
+//! epochs.
+//!
+//! A new rate, burst, mark or period is a new epoch. [`CellDecider::begin`] computes what is missing of the
+//! old bucket (`D − S`, in grains), lets the caller map it to the new parameters, writes the next slot and
+//! swaps the word. Only this code changes the emission interval and the burst; decisions change nothing but
+//! the debt.
 
 mod owed;
 mod own;
@@ -15,7 +21,7 @@ use aliquot_core::unit::{PeriodId, Rate, Scale, Span, Tick, Tokens};
 use owed::debt_of;
 use std::sync::Arc;
 
-/// What the parameters of an epoch are made of, to the grain.
+/// The exact parameters of an epoch, in grains. A [`Slot`] rounds them to units.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     rate: Rate,
@@ -26,15 +32,15 @@ struct Plan {
     period: PeriodId,
 }
 
-/// The machine's handle of one key's cell.
+/// Handle of one key's cell for the client state machine.
 ///
-/// Not `Clone`: there is one reconfigurer.
+/// Not `Clone`: a cell has one reconfigurer.
 #[derive(Debug)]
 pub(crate) struct CellDecider {
     gate: Arc<Gate>,
     plan: Plan,
     scale: Scale,
-    /// Whether the terms of a budget are known.
+    /// True if the terms of a budget are known.
     agreed: bool,
     right: Right,
     /// Permits held, in flight or not.
@@ -42,7 +48,7 @@ pub(crate) struct CellDecider {
 }
 
 impl CellDecider {
-    /// The one handle of a cell that nobody has reconfigured yet.
+    /// Returns the only handle of a cell that was never reconfigured.
     pub(crate) fn new(gate: Arc<Gate>) -> Self {
         Self {
             gate,
@@ -61,24 +67,24 @@ impl CellDecider {
         }
     }
 
-    /// Decides by a rule of the client's own, or by none, from an empty start.
+    /// Applies a rule of the client's own instead of a lease: a local rate, or none, as `mark` says.
     pub(crate) fn rule(&mut self, mark: Mark, scale: Scale, share: Share, now: Tick) {
         self.own(Kind::Rate, mark, scale, share, now);
     }
 
-    /// The mode of the gate has changed.
+    /// Applies a changed mode of the gate.
     pub(crate) fn switched(&mut self, now: Tick) {
         self.turn(now, |plan, missing| (plan, missing, ()));
         self.gate.changed();
     }
 
-    /// There is a lease again.
+    /// Wakes waiting callers: there is a lease again.
     pub(crate) fn leased(&self) {
         self.gate.changed();
     }
 
-    /// What deciders go by: nothing is admitted where all is frozen. What is not known
-    /// stays so, since a change of the fixed point rests on it.
+    /// Returns the mark that decisions see: `Closed` while the limit is frozen. `Cold` stays `Cold`, since a
+    /// change of the fixed-point scale relies on it.
     fn shown(&self, mark: Mark) -> Mark {
         match mark {
             Mark::Cold => Mark::Cold,
@@ -95,8 +101,8 @@ impl CellDecider {
         self.turn(now, |plan, missing| (Plan { mark, ..plan }, missing, ()));
     }
 
-    /// Another kind or fixed point: only while nobody is admitted, so that no
-    /// decision mixes the old and the new.
+    /// Changes the kind or the fixed-point scale. Nothing is admitted meanwhile, so that no decision mixes
+    /// the old and the new.
     fn set_kind(&mut self, kind: Kind, scale: Scale, now: Tick) {
         if kind == self.plan.kind && scale == self.scale {
             return;
@@ -112,12 +118,12 @@ impl CellDecider {
         self.cell().end_change();
     }
 
-    /// Begins an epoch at `now`. `change` is told what is missing to a full
-    /// cell, in grains and rounded up, and answers the new plan with what is
-    /// missing then. It is asked again if somebody decided meanwhile.
+    /// Begins an epoch at `now`. `change` receives the present plan and the missing capacity, in grains and
+    /// rounded up. It returns the new plan and what is missing then. It is called again if a decision came in
+    /// between.
     ///
-    /// What threads hold of the old epoch is void then: after it, or what was
-    /// taken just before it would be overlooked.
+    /// Thread caches of the old epoch are void from then on. They are revoked after the epoch has begun: a
+    /// cache that was filled just before would be overlooked otherwise.
     fn turn<R>(&mut self, now: Tick, change: impl Fn(Plan, u64) -> (Plan, u64, R)) -> R {
         let answer = self.begin(now, change);
         self.cell().purses.revoke_all();
@@ -125,7 +131,7 @@ impl CellDecider {
         answer
     }
 
-    /// Says to windows that follow the share what it is.
+    /// Tells the windows that follow the share how many tokens it has.
     fn show_parts(&self, now: Tick) {
         let plan = &self.plan;
         let counts = plan.mark == Mark::Leased && plan.kind == Kind::Rate && self.agreed;
@@ -137,7 +143,7 @@ impl CellDecider {
         let (hot, cold) = (&self.gate.cell.hot, &self.gate.cell.cold);
         let mut seen = hot.word.load(Ordering::Acquire);
         let mut said = 0;
-        // Before the epoch begins: who goes by its name goes by no word that comes after.
+        // Before the epoch begins: a thread that still finds the old name finds no word of a later epoch.
         self.cell().rename();
         loop {
             let word = Word::unpack(seen);
@@ -145,7 +151,7 @@ impl CellDecider {
             let base = now.max(old.base);
             let missing = word.debt.saturating_sub(old.made(base).0);
             let missing = missing.max(self.cell().floor(&old, 0).min(old.burst));
-            // What the unit cut off of the capacity is missing, too.
+            // The fraction of a unit that was cut off the capacity is missing, too.
             let cut = self
                 .plan
                 .burst
@@ -156,7 +162,8 @@ impl CellDecider {
             let missing = if forgets { 0 } else { missing };
             let was = missing;
             let (plan, missing, answer) = change(self.plan, missing);
-            // What goes with a part is nobody's to put back any more, and that is said before it is done, as of whatever is put back.
+            // Missing capacity that leaves with a withdrawn part can no longer be refunded. Like a refund, it
+            // is added to `back` before the swap.
             let gone = was.saturating_sub(missing);
             cold.back
                 .fetch_add(gone.saturating_sub(said), Ordering::AcqRel);
@@ -167,7 +174,7 @@ impl CellDecider {
             let step = u16::from(!sync::planted(Bug::SameEpoch));
             let next = word.later(step, debt, slot.kind);
             let at = usize::from(next.epoch & 1);
-            // Who reads any of these stores sees that the word has left the epoch before last.
+            // A thread that reads any of these stores also sees that the word has left the epoch before last.
             fence(Ordering::Release);
             for (to, from) in hot.slots[at].iter().zip(slot.pack()) {
                 to.store(from, Ordering::Relaxed);
@@ -196,7 +203,7 @@ impl CellDecider {
         }
     }
 
-    /// Another share, and the mark that goes with it: who waits is told when both are there.
+    /// Replaces the share and the mark, then wakes waiting callers.
     fn put(&mut self, share: Share, mark: Mark, now: Tick) {
         self.cell().begin_change();
         self.turn(now, |plan, _| {
@@ -213,7 +220,7 @@ impl CellDecider {
         self.gate.changed();
     }
 
-    /// How many permits may be in flight by the present right.
+    /// Returns how many permits may be in flight by the present right.
     fn usable(&self) -> Tokens {
         let held = Tokens::from_grains(self.held);
         match self.right {
@@ -334,7 +341,7 @@ impl Decider for CellDecider {
         self.held = self.held.saturating_add(permits.grains());
         let burst = self.usable();
         self.turn(now, |plan, missing| (Plan { burst, ..plan }, missing, ()));
-        // Without permits nobody turned the wheel.
+        // The wheel was not turned while no permits were held.
         self.cancel_overheld(now);
         self.gate.changed();
     }
@@ -372,7 +379,7 @@ impl Decider for CellDecider {
                 self.gate.changed();
             }
         } else if self.cell().is_aging(now) {
-            // The same plan from a later base, long before the word is full.
+            // Moves the base with an unchanged plan, long before the word is full.
             self.turn(now, |plan, missing| (plan, missing, ()));
         }
     }
@@ -392,8 +399,8 @@ impl Decider for CellDecider {
         if self.plan.kind != Kind::Concurrency {
             return;
         }
-        // In this order: who puts back after the era began puts nothing back. Two, since an
-        // odd era is one that is changing.
+        // In this order: a permit that ends after the era began is not put back. The era advances by two,
+        // since an odd era marks a change in progress.
         self.cell().cold.era.fetch_add(2, Ordering::AcqRel);
         self.held = 0;
         self.turn(now, |plan, _| {
@@ -410,7 +417,7 @@ impl Decider for CellDecider {
         let denied = purses.take_denied();
         tally.denied(denied);
         if denied > 0 {
-            // Threads count on, and tell nobody.
+            // Threads with a counter of their own do not mark the key, so mark it here.
             tally.touch();
         }
         Some(self.gate.drain(self.scale.grains_per_token()))

@@ -1,27 +1,36 @@
-//! Admissions that are charged later: one reading of the clock for a few of them.
+//! Deferred charging: several admissions for one reading of the clock.
 //!
-//! To read the clock is most of what a decision costs. Where there was more than enough at a reading, the thread that made it may take
-//! [`Word::DEFERRED_MAX`] tokens more without another, as long as nobody else has touched the word: they were there. The word counts
-//! them, beside its debt, which they are added to like any other.
+//! Reading the clock is most of the cost of a decision. If a reading left more than enough tokens, the same
+//! thread may take up to [`Word::DEFERRED_MAX`] further tokens without a reading, as long as no other thread
+//! has changed the word in between: those tokens were available at the reading. They are added to the debt
+//! like any other, and the word counts them in its top four bits.
 //!
-//! # Why nothing is made
+//! # Why no tokens are created
 //!
-//! As long as a bucket is not full, its debt says nothing of when it was made. A full bucket forgets what time makes on top, and must
-//! not forget what was taken meanwhile. So with `S` made by a reading, debt `D` and `d` of it deferred, what is owed at that reading is
+//! While a bucket is not full, its debt does not depend on when it was charged. A full bucket, however,
+//! discards the supply that overflows, and must not discard the tokens that were taken meanwhile. So with the
+//! supply `S` at a reading, a debt `D` and `d` of it deferred, the debt at that reading is
 //!
 //! > `max(D − d, S) + d`
 //!
-//! as if the deferred ones were taken at that very reading. It is made after they were, so that they are charged as late as can be:
-//! up to then they were there, by the reading before, and after it they are missing. No window sees more than one bucket gives. The
-//! level is at most `d` too low for it, where the bucket was full, and then only until time has made them again.
+//! as if the deferred tokens were taken at that very reading. The reading is made after they were taken, so
+//! they are charged as late as possible: until then they were available, by the reading before, and from then
+//! on they are missing. So no window admits more than one bucket allows. If the bucket was full, the level is
+//! at most `d` too low, and only until the next `d` units are replenished.
 //!
-//! Only who saw the word before the clock knows that the reading is the later one, to within the few tens of nanoseconds by which a processor may
-//! read its counter before it has seen what it was told to see first. All others leave `d` as it is, to be charged once more by one to
-//! come: what is charged as of two readings is charged as of the later. Before a limit becomes another, `d` is charged while nobody is
-//! admitted: what is missing of one capacity is not what is missing of another.
+//! The reading must be later than the deferred admissions. Only a thread that loaded the word before it read
+//! the clock knows that, up to the few tens of nanoseconds by which a processor may read its counter early.
+//! Other threads leave `d` as it is, to be charged again at a later reading; tokens charged at two readings
+//! count as taken at the later one. Before a limit changes, `d` is charged while nothing is admitted, because
+//! what is missing of one capacity is not what is missing of another.
 //!
-//! What is not seen: a thread that read the clock and gets no turn until what others put back and took has made the very word again, to the
-//! grain and with as many deferred, charges those as of its reading.
+//! One case is not detected. A thread reads the clock and is suspended. Meanwhile refunds and admissions of
+//! others produce the very same word again, with the same debt and the same number of deferred tokens. The
+//! thread then charges those as of its old reading.
+//!
+//! Atomics: the word by compare-and-swap (`AcqRel`), and the name of the epoch (`Acquire`/`Release`). The
+//! name is changed before the epoch begins, so a thread that still finds the old name cannot match a word of
+//! the new epoch.
 
 use super::plain::Plain;
 use super::{Cell, Slot, Word};
@@ -29,21 +38,23 @@ use crate::sync::{self, Bug, Ordering};
 use aliquot_core::unit::Tick;
 use std::sync::atomic::AtomicU64;
 
-/// What a thread knows of a word that it left behind.
+/// State of a word that a thread left behind, from which it may take further tokens without reading the
+/// clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
     pub(crate) word: u64,
-    /// The name of its epoch: words of one come again in another.
+    /// Name of the word's epoch. The same word can recur in another epoch; a name cannot.
     pub(crate) name: u64,
     pub(crate) token: u64,
     pub(crate) at: Tick,
 }
 
 impl Known {
-    /// What is known after a decision that left `word`, at a reading of the clock at which so much was `owed` before it.
+    /// Returns what is known after a decision that left `word`, at the reading `at`, at which `owed` units
+    /// were owed before it.
     #[inline(always)]
     pub(super) const fn of(word: u64, name: u64, plain: Plain, owed: u64, at: Tick) -> Self {
-        // What is added to the debt stays within its bits.
+        // Adding to the debt must stay within its bits.
         let enough = plain.leaves_enough(owed) && word & Word::DEBT_MAX <= Word::DEBT_MAX / 2;
         Self {
             word: if enough { word } else { u64::MAX },
@@ -54,22 +65,24 @@ impl Known {
     }
 }
 
-/// A name that no epoch has; never zero.
+/// Returns a name that no epoch has had; never zero.
 pub(super) fn next_name() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl Word {
-    /// So many tokens are deferred at most, and of the burst at most this part.
+    /// Maximum number of deferred tokens. The second constant limits them to this part of the burst.
     pub(crate) const DEFERRED_MAX: u64 = (1 << (u64::BITS - Self::DEFERRED_AT)) - 1;
     pub(super) const PART: u64 = if sync::PLAIN { 64 } else { 2 };
     const ONE_DEFERRED: u64 = 1 << Self::DEFERRED_AT;
 }
 
 impl Cell {
-    /// Takes `n` tokens that are known to be there, to be charged as of a reading to come. The word after that; `None`, and nothing was
-    /// taken, if they are too many, or it is another word, or of an epoch of another name than [`Cell::name`] said just before.
+    /// Takes `n` tokens that are known to be available, to be charged at a later reading of the clock.
+    /// Returns the word after that. Returns `None`, and takes nothing, if they are too many, if the word has
+    /// changed, or if `name`, which the caller just read from [`Cell::name`], is not the name of the known
+    /// word's epoch.
     #[inline(always)]
     pub(crate) fn take_known(&self, known: Known, n: u64, name: u64) -> Option<u64> {
         let word = known.word;
@@ -83,18 +96,19 @@ impl Cell {
         swapped.is_ok().then_some(next)
     }
 
-    /// What the epoch that was begun last, or is about to be, is called.
+    /// Returns the name of the newest epoch, or of the one that is about to begin.
     #[inline(always)]
     pub(crate) fn name(&self) -> u64 {
         self.name.load(Ordering::Acquire)
     }
 
-    /// Another epoch is about to begin.
+    /// Renames the cell, because another epoch is about to begin.
     pub(super) fn rename(&self) {
         self.name.store(next_name(), Ordering::Release);
     }
 
-    /// Charges what is deferred as of a reading that is made after that was seen. Whether anything was.
+    /// Charges the deferred tokens at a reading that is made after they were seen. Returns true if there were
+    /// any.
     pub(crate) fn charge_deferred(&self, clock: impl Fn() -> Tick) -> bool {
         let early = sync::planted(Bug::ReadBefore).then(&clock);
         let mut seen = self.hot.word.load(Ordering::Acquire);
@@ -120,8 +134,8 @@ impl Cell {
         false
     }
 
-    /// What is owed at a reading of the clock, and what is deferred as if it were taken then. The level stays `floor` units below the
-    /// capacity.
+    /// Returns the debt at `now`, with deferred tokens charged as if they were taken then. The level stays
+    /// `floor` units below the capacity.
     #[inline(always)]
     pub(super) fn owed(&self, slot: &Slot, word: Word, floor: u64, now: Tick) -> u64 {
         match word.deferred {
@@ -142,7 +156,7 @@ impl Cell {
             .saturating_add(deferred)
     }
 
-    /// What is deferred, in units.
+    /// Returns the deferred tokens in units.
     #[inline]
     pub(super) fn deferred_of(&self, slot: &Slot, word: Word) -> u64 {
         match word.deferred {

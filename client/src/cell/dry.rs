@@ -1,13 +1,15 @@
-//! What the last refusal knew: until when one more token is refused, as long as the word stays as it is.
+//! A shared cache of the last refusal: until when one token is refused while the word stays unchanged.
 //!
-//! That is a function of the word and its epoch alone: what threads hold, and what leases end, only
-//! refuse more. So it holds for every thread, and whoever finds the word unchanged needs
-//! no precise clock to refuse, only one that is never ahead.
+//! That tick is TAT + one emission interval − burst tolerance. It follows from the word and its epoch alone:
+//! thread caches and the end of a lease only refuse more. So the entry holds for every thread. A thread that
+//! finds the word unchanged can refuse by any clock that is never ahead.
+//!
+//! The pair (word, tick) is guarded by a seqlock: `turn` is odd while a thread writes.
 
 use crate::sync::{self, AtomicU64, Bug, Ordering, fence};
 use aliquot_core::unit::Tick;
 
-/// A word and a tick that belong together; an odd `turn` says that somebody is writing them.
+/// A word and the tick until which it refuses. `turn` is odd while a thread writes them.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Dry {
@@ -25,7 +27,7 @@ impl Dry {
         }
     }
 
-    /// Until when one token is refused by `word`, if that is known.
+    /// Returns until when `word` refuses one token, if that is known.
     #[inline]
     pub(super) fn until(&self, word: u64) -> Option<Tick> {
         let turn = self.turn.load(Ordering::Acquire);
@@ -39,7 +41,7 @@ impl Dry {
         (same && turn & 1 == 0).then(|| Tick::from_nanos(until))
     }
 
-    /// Remembers that; not if somebody else is about to.
+    /// Records that `word` refuses until `until`; does nothing while another thread records.
     pub(super) fn note(&self, word: u64, until: Tick) {
         let turn = self.turn.load(Ordering::Relaxed);
         let (done, found) = (Ordering::AcqRel, Ordering::Relaxed);
@@ -52,7 +54,7 @@ impl Dry {
         {
             return;
         }
-        // Who reads any of these stores sees that the turn has changed.
+        // A thread that reads any of these stores also sees that `turn` has changed.
         fence(Ordering::Release);
         self.word.store(word, Ordering::Relaxed);
         self.until.store(until.nanos(), Ordering::Relaxed);

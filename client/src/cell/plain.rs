@@ -1,4 +1,13 @@
-//! The short road of the decisions that most are.
+//! The fast path: an admission that needs nothing but the word, its slot, the lease and the time.
+//!
+//! The same GCRA step as [`super::admit`], for the common case: a rate in units of one grain, admitted
+//! forever or under a lease, with no capacity in thread caches. Anything else returns `None`, and the caller
+//! goes on with [`Cell::decide`].
+//!
+//! Everything that does not depend on the time is computed into a [`Plain`] before the clock is read, so that
+//! the clock is read as late as possible. The word must be loaded before, with `Acquire`; one strong
+//! compare-and-swap (`AcqRel`, `Relaxed` on failure) commits. A slot that is overwritten meanwhile makes the
+//! swap fail, as described in [`super`].
 
 use super::deferred::Known;
 use super::slot::made_in_a_word;
@@ -6,34 +15,35 @@ use super::{Cell, Mark, Slot, Word};
 use crate::sync::{self, AtomicU64, Bug, Ordering};
 use aliquot_core::unit::Tick;
 
-/// What a decision goes by that needs nothing else but the time: all that can be known before the clock is read.
+/// Fast path of one decision: everything but the time, computed before the clock is read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plain {
     seen: u64,
     base: u64,
     mult: u64,
     places: u32,
-    /// What one token costs, and all of them do.
+    /// Cost of one token, and of all tokens asked for, in units.
     token: u64,
     cost: u64,
-    /// What may be owed before it.
+    /// Maximum debt above the supply at which the cost is still admitted: burst − cost.
     room: u64,
-    /// It is rightful before this.
+    /// End of the right: the decision must be before this tick.
     until: u64,
 }
 
 impl Plain {
-    /// Of `burst`, and of what one token costs: whether so many tokens are left after a decision before which so much was `owed` that
-    /// some may be taken by the same reading.
+    /// Returns true if a decision that found `owed` units owed leaves enough tokens for further ones to be
+    /// taken by the same reading of the clock. That needs a limit without a lease, and a burst of at least
+    /// `Word::PART` times the deferred maximum.
     #[inline(always)]
     pub(super) const fn leaves_enough(self, owed: u64) -> bool {
         let most = Word::DEFERRED_MAX * self.token;
-        // More, and not as much: of a full bucket's next unit it is said that it is made.
+        // More than `most`, not equal: for a full bucket the unit in progress counts as replenished.
         let left = self.room.saturating_sub(owed);
         left > most && (self.room + self.cost) / Word::PART >= most && self.until == u64::MAX
     }
 
-    /// What one token costs.
+    /// Returns the cost of one token.
     pub(super) const fn token(self) -> u64 {
         self.token
     }
@@ -43,8 +53,9 @@ const FOREVER: u64 = Mark::Forever as u64;
 const LEASED: u64 = Mark::Leased as u64;
 
 impl Cell {
-    /// What `n` tokens of a rate would be taken by from the word that was seen, whose slot is the even or the odd one. `None` if
-    /// there is more to look up: no right, or one with an end of its own, or what threads hold, or units that are no grains.
+    /// Returns the fast path for `n` tokens from the word `seen`, whose slot is the even or the `ODD` one.
+    /// Returns `None` if the decision needs the slow path: no right, or one with an end of its own, or
+    /// capacity in thread caches, or units that are not grains.
     #[inline(always)]
     pub(crate) fn plainly<const ODD: bool>(
         &self,
@@ -75,9 +86,11 @@ impl Cell {
         })
     }
 
-    /// Takes them at a reading of the clock that is made now, after the word was seen; answers what is known then. `None` if they are not
-    /// there, or the word is another by now, and with it perhaps all that was known: nothing was taken then, and [`Cell::decide`] says what
-    /// becomes of it. What this admits that would have admitted as well, with the same debt after it.
+    /// Takes the tokens at `now`, a reading of the clock made after the word was loaded. Returns what is then
+    /// known of the word. Returns `None`, and takes nothing, if the tokens are not there or the word has
+    /// changed: then [`Cell::decide`] decides anew.
+    ///
+    /// Every admission here is one that [`Cell::decide`] would make, with the same debt after it.
     #[inline(always)]
     pub(crate) fn take_plainly(&self, plain: Plain, now: Tick) -> Option<Known> {
         let seen = plain.seen;
@@ -98,9 +111,11 @@ impl Cell {
     }
 }
 
-/// The debt after `cost`, if that is admitted; [`super::admit`] where nothing is held back, and on a whole word. `made` is
-/// what was made, and whether there is more of which the next unit is not whole. Nothing here goes by the debt but the answer,
-/// since the processor would wait for its line to guess right.
+/// The GCRA step of [`super::admit`] without a floor, for a debt of a whole word: returns the debt after
+/// `cost`, if it is admitted. `made` is the supply; `more` is true if the next unit is in progress.
+///
+/// No branch depends on the debt before the result, so that the processor does not stall on the debt's cache
+/// line to predict it.
 #[inline]
 pub(crate) fn after(burst: u64, debt: u64, cost: u64, (made, more): (u64, bool)) -> Option<u64> {
     let full = made.saturating_add(u64::from(more));

@@ -1,43 +1,42 @@
-//! A few tokens that a thread holds of its own.
+//! Thread caches: tokens that one thread took in advance.
 //!
-//! A **purse** is a part of its cell: capacity that left the cell's word with it, and
-//! the tokens that one compare-and-swap took from there. Its owner, one thread, spends them with
-//! a load and a store; nobody else ever writes what is left.
+//! A **purse** is the cache of one thread in one cell. It holds capacity that was moved out of the cell's
+//! word, and the tokens (**coins**) that one compare-and-swap took from the word. Its owner spends them with
+//! a load and a store; no other thread writes the coins.
 //!
 //! ```text
-//! owner   thread │ generation │ capacity        by compare-and-swap, anybody's
-//! coins   epoch │ size │ generation │ left      by its owner alone
+//! owner   thread │ generation │ capacity        by compare-and-swap, any thread coins   epoch │ size │
+//! generation │ left      written by the owner alone
 //!
 //!           opened by a thread that decides often
 //!   free ───────────────────────────────────────► owned ──┐ filled, spent
 //!    ▲                                              │ ◄────┘
 //!    └──────────────────────────────────────────────┘
-//!      given up by its owner: what is left goes back to the word
-//!      revoked by anybody:    what is left is void
+//!      closed by its owner:   what is left returns to the word
+//!      revoked by any thread: what is left is void
 //! ```
 //!
-//! # Why nothing is made
+//! # Why no tokens are created
 //!
-//! With `D` the word's debt, `S` what was made, `B` the burst, and `K` (`held`) at least the sum of the
+//! With `D` the word's debt, `S` the supply, `B` the burst, and `K` (`held`) at least the sum of the
 //! capacities of all purses that have an owner, the word's level is
 //!
 //! > `B − max(D − S, K)`
 //!
-//! and no purse has more than its capacity. So the levels together are at most `B`, whatever
-//! was held back for however long, and tokens only move: the level-3 split of the share algebra. `K` is
-//! raised before a purse is opened. After one was closed its capacity is *retired*, and is the word's again
-//! once `D` was raised to `S + K` at a reading of the clock that was made after the closing: capacity
-//! arrives empty.
+//! and no purse holds more than its capacity. So the levels together are at most `B`, however long tokens are
+//! kept, and tokens only move: the level-3 split of the share algebra. `K` is raised before a purse is
+//! opened. After a purse is closed, its capacity is *retired*. It returns to the word once `D` was raised to
+//! `S + K` at a reading of the clock made after the closing, so that capacity arrives empty.
 //!
-//! # Why a late owner does no harm
+//! # Why a late owner is harmless
 //!
-//! A decision is made when it loads `owner`. Whoever revokes gives nothing of the purse to
-//! anybody, since its owner may be between that load and its store; what it gives is room for tokens
-//! that are not made yet. The store may come long after: it then writes the old generation, and the
-//! next owner's coins, if it hits them, are void.
+//! A decision takes effect when it loads `owner` (`Acquire`). A thread that revokes a purse does not reuse
+//! its coins, since the owner may be between that load and its store. It only frees capacity for tokens that
+//! are not replenished yet. The owner's store may come much later: it then writes the old generation. If it
+//! overwrites the coins of the next owner, those become void.
 //!
-//! Generations wrap after 2²⁰ owners: a thread that sleeps in the middle of a decision through
-//! exactly so many would spend one token of another's.
+//! Generations wrap after 2²⁰ owners. A thread that is suspended in the middle of a decision through exactly
+//! that many would spend one token of another thread.
 
 mod content;
 mod denied;
@@ -56,38 +55,38 @@ const SIZE: u32 = 32;
 const EPOCH: u32 = 44;
 const THREAD: u32 = 32;
 
-/// One thread's.
+/// Thread cache: tokens that one thread took in advance.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Purse {
     owner: AtomicU64,
     coins: AtomicU64,
-    /// When it was filled last.
+    /// When it was last filled.
     filled: AtomicU64,
-    /// How often its thread came to the word of late, while it has no owner.
+    /// How often its thread decided on the word lately, while the purse has no owner.
     heat: AtomicU64,
-    /// What somebody else saw of it, and when.
+    /// Owner and coins as another thread last saw them, and when.
     seen: AtomicU64,
-    /// The thread that counts here what it is refused, and how much that is; it wraps.
+    /// Thread that counts its refusals here, and their number; wraps.
     denier: AtomicU64,
     denied: AtomicU64,
-    /// What of that was told to the machine, which alone writes it.
+    /// Part of `denied` already reported to the session. Written by the state machine alone.
     told: AtomicU64,
 }
 
 const _: () = assert!(!sync::PLAIN || size_of::<Purse>() == 64);
 
-/// All purses of a cell.
+/// All thread caches of a cell.
 #[derive(Debug)]
 pub(crate) struct Purses {
     all: Round<Purse>,
-    /// The capacity that is not the word's, in tokens.
+    /// Capacity reserved for purses and so missing from the word, in tokens.
     held: AtomicU64,
-    /// The part of it that no purse has any more.
+    /// Part of `held` whose purses are closed.
     retired: AtomicU64,
-    /// What was spent from closed purses, and not told to the cell's tally.
+    /// Tokens spent from closed purses and not added to the cell's tally yet.
     uncounted: AtomicU64,
-    /// When somebody last looked for idle ones.
+    /// When a thread last searched for idle purses.
     looked: AtomicU64,
 }
 
@@ -106,7 +105,7 @@ impl Purse {
         }
     }
 
-    /// What `me` has here; `None` if it is not its owner.
+    /// Returns the content of the purse if `me` owns it.
     #[inline]
     pub(super) fn content(&self, me: u32) -> Option<Content> {
         let owner = self.owner.load(Ordering::Acquire);
@@ -127,10 +126,10 @@ impl Purse {
         })
     }
 
-    /// Puts `more` tokens in that an epoch's word gave. The owner's alone.
+    /// Adds `more` tokens that were taken from the word of `epoch`. Called by the owner alone.
     #[inline]
     pub(super) fn fill(&self, content: &Content, more: u64, epoch: u16, now: Tick) {
-        // What another epoch gave is no part of this one's.
+        // Tokens of another epoch are void.
         let left = if content.epoch == epoch {
             content.left
         } else {
@@ -144,7 +143,7 @@ impl Purse {
             .store(coins | content.owner & GENERATIONS, Ordering::Relaxed);
     }
 
-    /// Whether `me` comes often enough to have a purse of its own.
+    /// Returns true if `me` decides often enough to get a purse.
     pub(super) fn is_hot(&self, now: Tick) -> bool {
         /// About a millisecond.
         const GRAIN: u32 = 20;
@@ -159,9 +158,10 @@ impl Purse {
         times == OFTEN
     }
 
-    /// Whether nothing was spent here since somebody looked, a while ago.
+    /// Returns true if nothing was spent here since another thread looked, about a millisecond ago or
+    /// earlier.
     fn is_idle(&self, now: Tick) -> bool {
-        /// About 65 µs, of which sixteen are a while.
+        /// About 65 µs; 16 of them must pass.
         const GRAIN: u32 = 16;
         const WHILE: u64 = 16;
         let (owner, coins) = (
@@ -180,11 +180,12 @@ impl Purse {
 }
 
 impl Purses {
-    /// The most tokens of a purse, and of one whose owner spent so many within [`Content::FAST`].
+    /// Maximum number of tokens in a narrow purse, and in the wide one of a thread that spends a narrow one
+    /// within [`Content::FAST`].
     pub(crate) const NARROW: u64 = 64;
     pub(crate) const WIDE: u64 = 2_048;
 
-    /// A purse holds at most this part of the burst.
+    /// A purse holds at most the burst divided by this.
     const PART: u64 = 64;
 
     pub(super) fn new() -> Self {
@@ -197,19 +198,20 @@ impl Purses {
         }
     }
 
-    /// The one purse that a thread may have.
+    /// Returns the one purse that the thread `me` may own.
     #[inline(always)]
     pub(crate) fn of(&self, me: u32) -> &Purse {
         self.all.at(me as usize)
     }
 
-    /// The capacity that is not the word's, in tokens. Read after the word that it is to count for.
+    /// Returns the capacity reserved for purses, in tokens. Must be read after the word that it is compared
+    /// with.
     #[inline]
     pub(super) fn held(&self) -> u64 {
         self.held.load(Ordering::Acquire)
     }
 
-    /// What a purse may hold of so many tokens, at most `most`.
+    /// Returns the capacity of a purse for this burst, at most `most`.
     pub(super) fn capacity(burst: u64, most: u64) -> u64 {
         let part = if sync::PLAIN { Self::PART } else { 2 };
         match (burst / part).min(most) {
@@ -218,7 +220,7 @@ impl Purses {
         }
     }
 
-    /// Makes the purse of `me` its own, if it is nobody's.
+    /// Makes the purse of `me` its own, if it has no owner. Returns true if it did.
     pub(super) fn open(&self, me: u32, capacity: u64) -> bool {
         let purse = self.of(me);
         let owner = purse.owner.load(Ordering::Relaxed);
@@ -237,7 +239,7 @@ impl Purses {
         opened.is_ok()
     }
 
-    /// Ends an owner's right. Its capacity is still held.
+    /// Ends the ownership of a purse. Its capacity stays reserved.
     fn close(purse: &Purse, owner: u64) -> bool {
         let next = owner.wrapping_add(GENERATION) & GENERATIONS;
         let (done, found) = (Ordering::AcqRel, Ordering::Relaxed);
@@ -245,28 +247,28 @@ impl Purses {
         closed.is_ok()
     }
 
-    /// The capacity of closed purses that is to be released.
+    /// Returns the capacity of closed purses that is to be released.
     #[inline]
     pub(super) fn retired(&self) -> u64 {
         self.retired.load(Ordering::Acquire)
     }
 
-    /// Takes it upon the caller to release so much of what is retired.
+    /// Claims the release of this much retired capacity. Returns false if another thread did.
     pub(super) fn claim_retired(&self, capacity: u64) -> bool {
         let (done, found) = (Ordering::AcqRel, Ordering::Relaxed);
         let claimed = self.retired.compare_exchange(capacity, 0, done, found);
         claimed.is_ok()
     }
 
-    /// The capacity of a closed purse is the word's again.
+    /// Returns the capacity of a closed purse to the word.
     pub(super) fn release(&self, capacity: u64) {
         if !sync::planted(Bug::NotHeld) {
             self.held.fetch_sub(capacity, Ordering::AcqRel);
         }
     }
 
-    /// Its owner gives a purse up, and must then put back what is left, and release it.
-    /// `false` if it was revoked: then nothing is left.
+    /// Closes the purse of `me`. Its owner must then put back what is left and release the capacity. Returns
+    /// false if the purse was revoked before: then nothing is left.
     pub(super) fn give_up(&self, me: u32, content: &Content) -> bool {
         let closed = Self::close(self.of(me), content.owner);
         if closed {
@@ -275,7 +277,7 @@ impl Purses {
         closed
     }
 
-    /// Revokes the purses of which `which` says so. Whether there were any.
+    /// Revokes the purses for which `which` returns true. Returns true if there were any.
     fn revoke(&self, which: impl Fn(&Purse) -> bool) -> bool {
         let mut any = false;
         for purse in self.all.iter() {
@@ -294,12 +296,12 @@ impl Purses {
         any
     }
 
-    /// Revokes all that hold anything. Whether there were any.
+    /// Revokes all purses. Returns true if there were any.
     pub(super) fn revoke_all(&self) -> bool {
         self.held() > 0 && !sync::planted(Bug::NotRevoked) && self.revoke(|_| true)
     }
 
-    /// Revokes those that nobody spends from; at most once in a millisecond does it look.
+    /// Revokes purses from which no thread spends. Searches at most once in a millisecond.
     pub(super) fn revoke_idle(&self, now: Tick) -> bool {
         let looked = self.looked.load(Ordering::Relaxed);
         if now.since(Tick::from_nanos(looked)) < Span::from_millis(1) {
@@ -309,18 +311,18 @@ impl Purses {
         self.revoke(|purse| purse.is_idle(now))
     }
 
-    /// Revokes the purse that is in the way of `me`, if nobody spends from it.
+    /// Revokes the purse that `me` would use, if its owner does not spend from it.
     pub(super) fn revoke_idle_for(&self, me: u32, now: Tick) -> bool {
         let mine = self.of(me);
         self.revoke(|purse| std::ptr::eq(purse, mine) && purse.is_idle(now))
     }
 
-    /// What was spent and not counted since the last call.
+    /// Returns the tokens that were spent and not counted since the last call.
     pub(super) fn take_uncounted(&self) -> u64 {
         self.uncounted.swap(0, Ordering::AcqRel)
     }
 
-    /// The tokens in all purses, as far as others see.
+    /// Returns the tokens in all purses, as far as another thread can see.
     pub(super) fn coins(&self) -> u64 {
         let coins = |purse: &Purse| {
             let owner = purse.owner.load(Ordering::Acquire);
@@ -331,7 +333,7 @@ impl Purses {
         self.all.iter().map(coins).sum()
     }
 
-    /// What was refused and not counted since the last call. The machine's alone.
+    /// Returns the refusals that were not counted since the last call. Called by the state machine alone.
     pub(super) fn take_denied(&self) -> u64 {
         self.all.iter().map(Purse::take_denied).sum()
     }

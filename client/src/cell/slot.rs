@@ -1,9 +1,14 @@
-//! The parameters of one epoch, packed into three words, and their arithmetic.
+//! The parameters of one epoch, packed into three words, and the arithmetic of the supply.
 //!
-//! A debt is counted in **units** of `2^shift` grains, so that 48 bits hold it.
-//! Costs are rounded up to units, and capacity and supply down: against the
-//! caller, each by less than one unit, and by nothing where a unit is a grain,
-//! as it is for every budget below 2⁴⁰ grains per second and 2⁴⁶ grains of burst.
+//! A slot holds what GCRA needs besides the TAT: the base tick, the rate as a fixed-point multiplier (the
+//! inverse of the emission interval) and the burst. [`Slot::made`] converts time to supply,
+//! [`Slot::time_until`] converts units back to time. Nothing here touches an atomic: [`super::Cell`] loads
+//! and stores the packed words.
+//!
+//! A debt is counted in **units** of `2^shift` grains, so that 48 bits hold it. Costs are rounded up to
+//! units; capacity and supply are rounded down. Each rounding is against the caller and smaller than one
+//! unit. It is zero where a unit is one grain, which holds for every budget below 2⁴⁰ grains per second and
+//! 2⁴⁶ grains of burst.
 
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{Rate, Span, Tick, Tokens};
@@ -11,24 +16,24 @@ use aliquot_core::unit::{Rate, Span, Tick, Tokens};
 /// Nanoseconds in a second.
 const BILLION: u128 = 1_000_000_000;
 
-/// By what right the cell admits. The numbers are those in a packed slot.
+/// Admission mode: the right by which a cell admits. The numbers are those in a packed slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
-    /// Nothing is known of the budget yet.
+    /// Nothing: the budget is not known yet.
     Cold = 0,
-    /// By none: the lease is over.
+    /// Nothing: the lease has ended.
     Lapsed = 1,
-    /// While the session's lease holds.
+    /// As long as the session's lease holds.
     Leased = 2,
-    /// Until a tick of its own.
+    /// Until a tick of the floor's own, which may be later than the lease.
     Floor = 3,
-    /// Without an end.
+    /// Forever: a local limit.
     Forever = 4,
-    /// Without a limit.
+    /// Everything: there is no limit.
     Open = 5,
-    /// There is no budget.
+    /// Nothing: the key has no budget.
     NoBudget = 6,
-    /// The client was closed.
+    /// Nothing: the client was closed, or the limit is frozen.
     Closed = 7,
     /// There is a budget for the key, and no room for it: its template or its session is full.
     NoRoom = 8,
@@ -76,9 +81,9 @@ const TAGS: [(Mark, Kind); 32] = {
 /// The parameters of one epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
-    /// Where debt and supply count from.
+    /// Tick from which debt and supply count.
     pub(crate) base: Tick,
-    /// Units made per nanosecond, in `places` binary places, rounded down.
+    /// Units replenished per nanosecond, in `places` binary places, rounded down.
     pub(crate) mult: u64,
     places: u32,
     /// The capacity, in units.
@@ -89,18 +94,18 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// The most units of capacity, and the most that are made in [`Slot::HORIZON`].
+    /// Maximum capacity in units, and maximum supply within [`Slot::HORIZON`].
     const UNITS_MAX: u64 = 1 << 46;
 
-    /// For so long at least does the word hold what is made on top of a full
-    /// debt: the machine moves the base long before, each time it reports.
+    /// Seconds for which the word at least holds the supply on top of a full debt. The state machine moves
+    /// the base long before, at each of its reports.
     const HORIZON: u64 = 64;
 
     const BURST_BITS: u32 = 47;
     const TAG_AT: u32 = 59;
     const PLACES_MAX: u32 = 127;
 
-    /// The slot of these parameters from `base` on.
+    /// Returns the slot of these parameters, starting at `base`.
     pub(crate) fn new(rate: Rate, burst: Tokens, base: Tick, mark: Mark, kind: Kind) -> Self {
         let shift = shift_of(rate, burst);
         let (mult, places) = multiplier(rate, shift);
@@ -115,12 +120,12 @@ impl Slot {
         }
     }
 
-    /// The binary places of the multiplier.
+    /// Returns the number of binary places of the multiplier.
     pub(super) const fn places(&self) -> u32 {
         self.places
     }
 
-    /// What was made by `now`, in units rounded down, and whether there was more.
+    /// Returns the supply at `now` in units, rounded down, and whether a fraction of a unit was cut off.
     #[inline(always)]
     pub(crate) fn made(&self, now: Tick) -> (u64, bool) {
         let nanos = now.since(self.base).nanos();
@@ -128,14 +133,14 @@ impl Slot {
         made.unwrap_or_else(|| made_of(u128::from(nanos) * u128::from(self.mult), self.places))
     }
 
-    /// The same rounded up: what a bucket that is full by then owes.
+    /// Returns the supply at `now`, rounded up: the debt of a bucket that is full then.
     #[inline(always)]
     pub(crate) fn made_up(&self, now: Tick) -> u64 {
         let (made, more) = self.made(now);
         made.saturating_add(u64::from(more))
     }
 
-    /// The least time from the base in which so many units are made; `None` if never.
+    /// Returns the least time from the base in which `units` are replenished; `None` for never.
     pub(crate) fn time_until(&self, units: u64) -> Option<Span> {
         if units == 0 {
             return Some(Span::ZERO);
@@ -143,7 +148,7 @@ impl Slot {
         if self.mult == 0 {
             return None;
         }
-        // units · 2^places ÷ mult: the quotient of the upper part and its rest, each in range.
+        // units · 2^places ÷ mult: the quotient of the upper part and its remainder, each in range.
         let (units, mult) = (u128::from(units), u128::from(self.mult));
         let spare = units.leading_zeros().min(self.places);
         let rest = self.places - spare;
@@ -151,7 +156,7 @@ impl Slot {
         let whole = upper / mult;
         let left = upper - whole * mult;
         if rest == 0 {
-            // So it is for most rates, and whoever is refused waits for one division.
+            // True for most rates: a refusal then needs one division.
             let nanos = u64::try_from(whole).ok()?.checked_add(u64::from(left != 0));
             return nanos.map(Span::from_nanos);
         }
@@ -163,25 +168,25 @@ impl Slot {
         u64::try_from(nanos).ok().map(Span::from_nanos)
     }
 
-    /// A cost in units, rounded up; `None` beyond any capacity.
+    /// Returns a cost in units, rounded up; `None` if it exceeds any capacity.
     #[inline(always)]
     pub(crate) fn cost(&self, grains: u128) -> Option<u64> {
         let units = match u64::try_from(grains) {
             Ok(grains) => self.units(grains),
-            // Above all capacities, but for those in great units.
+            // Above every capacity, unless units are large.
             Err(_) => u64::try_from(grains.div_ceil(1 << self.shift)).ok()?,
         };
         (units <= Self::UNITS_MAX).then_some(units)
     }
 
-    /// So many grains in units, rounded up.
+    /// Converts grains to units, rounded up.
     #[inline(always)]
     pub(crate) const fn units(&self, grains: u64) -> u64 {
         let rest = grains & ((1 << self.shift) - 1);
         (grains >> self.shift) + (rest != 0) as u64
     }
 
-    /// The rate, in grains per second, rounded to the nearest.
+    /// Returns the rate in grains per second, rounded to nearest.
     pub(crate) fn rate_grains(&self) -> u64 {
         let rest = self.places - self.shift.min(self.places);
         let product = u128::from(self.mult) * BILLION;
@@ -189,13 +194,17 @@ impl Slot {
         u64::try_from(rounded >> rest).unwrap_or(u64::MAX)
     }
 
-    /// Units in grains.
+    /// Converts units to grains.
     pub(crate) const fn grains(&self, units: u64) -> u64 {
         units << self.shift
     }
 
-    /// Capacity, places and the number of the mark, if what is packed is of a rate, in grains.
-    /// Of another kind the number is none of a mark's; and a shift, which is above the places, makes them too many.
+    /// Unpacks capacity, places and the number of the mark for the fast path. Returns `None` unless a unit is
+    /// one grain and `places` is not zero.
+    ///
+    /// One comparison checks that: the shift is packed above the places, so that a shift makes the places too
+    /// large. The kind is packed above the mark, so that for a quota or a semaphore the number is that of no
+    /// mark.
     #[inline(always)]
     pub(crate) fn plain(meta: u64) -> Option<(u64, u32, u64)> {
         let burst = meta & ((1 << Self::BURST_BITS) - 1);
@@ -227,12 +236,14 @@ impl Slot {
     }
 }
 
-/// What is made in that time, in units rounded down, and whether there was more, where that takes no more than a word. The upper half of a
-/// product is looked at, and what is below it:
+/// Returns the supply of a time, in units rounded down, and whether a fraction was cut off. Needs only the
+/// upper half of one product and the bits below it:
 ///
-/// > `⌊nanos · mult ÷ 2^places⌋ = ⌊nanos · 2^(64 − places) · mult ÷ 2⁶⁴⌋ = ⌊⌊nanos · mult ÷ 2⁶⁴⌋ ÷ 2^(places − 64)⌋`
+/// > `⌊nanos · mult ÷ 2^places⌋ = ⌊nanos · 2^(64 − places) · mult ÷ 2⁶⁴⌋
+/// > = ⌊⌊nanos · mult ÷ 2⁶⁴⌋ ÷ 2^(places − 64)⌋`
 ///
-/// the first for less than 64 places, where `nanos · 2^(64 − places)` fits a word for as long as the machine leaves a slot as it is.
+/// The first form is for less than 64 places. Returns `None` if `nanos · 2^(64 − places)` does not fit a
+/// word; it fits for as long as the state machine leaves a slot unchanged.
 #[inline(always)]
 pub(super) fn made_in_a_word(nanos: u64, mult: u64, places: u32) -> Option<(u64, bool)> {
     if places < u64::BITS {
@@ -248,8 +259,8 @@ pub(super) fn made_in_a_word(nanos: u64, mult: u64, places: u32) -> Option<(u64,
     Some((upper >> beyond, product as u64 | rest != 0))
 }
 
-/// What a product of time and multiplier with so many places makes, whatever they are. Told of these alone, so that a slot
-/// need not be written down for it.
+/// Returns the supply for a product of time and multiplier, with any number of places. Takes only these, so
+/// that a caller need not write its slot to memory.
 #[inline(never)]
 fn made_of(product: u128, places: u32) -> (u64, bool) {
     let whole = product >> places;
@@ -260,7 +271,7 @@ fn made_of(product: u128, places: u32) -> (u64, bool) {
     }
 }
 
-/// The least shift at which capacity, and what is made in the horizon, fit.
+/// Returns the least shift with which the capacity and the supply of the horizon fit.
 fn shift_of(rate: Rate, burst: Tokens) -> u32 {
     let most =
         u128::from(burst.grains()).max(u128::from(rate.grains()) * u128::from(Slot::HORIZON));
@@ -268,7 +279,7 @@ fn shift_of(rate: Rate, burst: Tokens) -> u32 {
     bits.saturating_sub(Slot::UNITS_MAX.ilog2())
 }
 
-/// `⌊rate · 2^places ÷ (10⁹ · 2^shift)⌋`, with as many places as fit 64 bits.
+/// Returns `⌊rate · 2^places ÷ (10⁹ · 2^shift)⌋`, with as many places as fit 64 bits.
 fn multiplier(rate: Rate, shift: u32) -> (u64, u32) {
     if rate.is_zero() {
         return (0, u64::BITS);
@@ -295,7 +306,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// What a word is enough for is what the whole product says, round ones too.
+        /// The one-word product equals the full product, for round numbers too.
         #[test]
         fn what_is_made_in_a_word_is_what_is_made(
             nanos in prop_oneof![0..1_000_u64, any::<u64>(), (0..64_u32).prop_map(|by| 1 << by)],
@@ -308,7 +319,7 @@ mod tests {
             prop_assert!(made.is_some() || places < u64::BITS);
         }
 
-        /// Invariant 12: the short way makes what the long one does, to the unit, and never more.
+        /// Invariant 12: the fast arithmetic returns what the exact one does, to the unit, and never more.
         #[test]
         fn what_is_made_is_the_same_by_words_and_by_pairs_of_them(
             rate in prop_oneof![0_u64..4, 0..1_u64 << 20, 0..=u64::MAX],

@@ -1,27 +1,33 @@
-//! A limit that never changes, worked out beforehand for the decisions that most are.
+//! A limit that never changes, prepared for the fast path of keyed limits.
+//!
+//! The same GCRA step as [`super::plain::after`], with all that depends on the limit alone computed once: the
+//! multiplier, the burst and the cost of a token. It touches no atomics; the caller owns the word with the
+//! debt.
 
 use super::slot::Slot;
 use aliquot_core::unit::Tick;
 
-/// What tokens of a limit cost and how they are made, where that takes no more than a word: within a span of its base that is
-/// long for all but the fastest, and of a unit that is a grain. Elsewhere it knows nothing, and [`Slot`] is asked.
+/// Prepared limit: the price of tokens and their supply over time, computed in one word.
+///
+/// It covers times within a span of its base, which is long for all but the fastest limits, and units of one
+/// grain. Elsewhere its methods return `None` and the caller asks the [`Slot`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tariff {
     base: u64,
-    /// What it knows ends so many nanoseconds after the base.
+    /// Number of nanoseconds after the base until which the tariff answers.
     end: u64,
-    /// Units made per nanosecond, rounded down, in so many binary places as are beyond 64, or that many fewer.
+    /// Units replenished per nanosecond, rounded down, with `64 + beyond − short` binary places.
     mult: u64,
     beyond: u32,
     short: u32,
-    /// The bits of a product's upper half that are no whole units.
+    /// Mask of the bits of a product's upper half that are a fraction of a unit.
     rest: u64,
     burst: u64,
-    /// What one token costs.
+    /// Cost of one token.
     token: u64,
 }
 
-/// What is asked of a bucket: so many units, which it must not owe more than `room` for.
+/// Cost of one request in units, and the maximum debt above the supply at which it is admitted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fare {
     cost: u64,
@@ -29,19 +35,20 @@ pub(crate) struct Fare {
 }
 
 impl Tariff {
-    /// So much is made at most: with a burst on top it fits a word however often it is added up.
+    /// Maximum supply covered: with a burst on top it fits a word, however often the burst is added.
     pub(crate) const MADE_MAX: u64 = 1 << 62;
 
-    /// It knows nothing of when more than `made_max` units are made, or [`Tariff::MADE_MAX`].
+    /// Prepares `slot`. The result does not answer once more than `made_max`, or [`Tariff::MADE_MAX`], units
+    /// are replenished.
     pub(crate) fn of(slot: &Slot, grains_per_token: u64, made_max: u64) -> Self {
         let places = slot.places();
         if places == 0 || slot.shift != 0 || slot.mult == 0 {
             return Self::default();
         }
-        // As long as `nanos · 2^(64 − places)` fits a word, too.
+        // Also only as long as `nanos · 2^(64 − places)` fits a word.
         let lossless = 1_u128 << places.min(u64::BITS);
         let most = u128::from(made_max.min(Self::MADE_MAX)) << places.min(u64::BITS + 1);
-        // And no longer than half of all there is: the other half is of readings before the base.
+        // At most half of all ticks: the other half is for readings before the base.
         let end = (most / u128::from(slot.mult)).min(lossless).min(1 << 63);
         let beyond = places.saturating_sub(u64::BITS);
         Self {
@@ -56,7 +63,7 @@ impl Tariff {
         }
     }
 
-    /// What `n` tokens are asked at; `None` if they are more than it can ever hold.
+    /// Returns the cost of `n` tokens; `None` if they exceed the burst.
     #[inline(always)]
     pub(crate) fn fare(&self, n: u64) -> Option<Fare> {
         let cost = n.checked_mul(self.token)?;
@@ -64,8 +71,8 @@ impl Tariff {
         Some(Fare { cost, room })
     }
 
-    /// The debt after that, if it is admitted; `None` as well where this knows nothing. The same step as
-    /// [`after`](super::plain::after), of which nothing can overflow here.
+    /// Returns the debt after the request, if it is admitted; `None` also where the tariff does not answer.
+    /// The same step as [`after`](super::plain::after); nothing can overflow here.
     #[inline(always)]
     pub(crate) fn after(&self, debt: u64, fare: Fare, now: Tick) -> Option<u64> {
         let (made, full) = self.made(now)?;
@@ -73,12 +80,12 @@ impl Tariff {
         admitted.then(|| debt.max(full).wrapping_add(fare.cost))
     }
 
-    /// What was made by then, rounded up.
+    /// Returns the supply at `now`, rounded up.
     pub(crate) fn full(&self, now: Tick) -> Option<u64> {
         self.made(now).map(|(_, full)| full)
     }
 
-    /// The same rounded down, and up.
+    /// Returns the supply at `now`, rounded down and rounded up.
     #[inline(always)]
     fn made(&self, now: Tick) -> Option<(u64, u64)> {
         let nanos = now.nanos().wrapping_sub(self.base);
@@ -105,10 +112,10 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever it answers is what the slot answers, to the unit; and for an hour of any limit in tokens it does answer.
+        /// Every answer is the slot's answer, to the unit. A limit in tokens is answered for an hour.
         #[test]
         fn a_tariff_answers_as_its_slot_does(
-            // The last ones make a unit in a power of two of nanoseconds, so that products are round.
+            // The last ones replenish a unit in a power of two of nanoseconds, so that products are round.
             rate in prop_oneof![0..4_u64, 0..1_u64 << 20, 0..1_u64 << 34, 0..=u64::MAX, (0..10_u32).prop_map(|by| 1_000_000_000 >> by)],
             burst in prop_oneof![0..4_u64, 0..1_u64 << 20, 0..1_u64 << 46, 0..=u64::MAX],
             grains in prop_oneof![Just(1_u64), 1..1_u64 << 20],
@@ -124,7 +131,7 @@ mod tests {
             let made = slot.made(now);
             let cost = n.checked_mul(grains).map(|grains| slot.units(grains)).filter(|&cost| cost <= slot.burst);
             let debt = match (edge, cost) {
-                // Where it is decided, to the unit.
+                // At the boundary between admission and refusal.
                 (Some(edge), Some(cost)) => made.0.saturating_add(slot.burst - cost + edge).saturating_sub(2),
                 _ if behind => made.0.saturating_sub(owed),
                 _ => made.0.saturating_add(owed),
@@ -134,14 +141,15 @@ mod tests {
             prop_assert!(mine.is_none() || mine == theirs, "{mine:?}, {theirs:?}");
             let usual = slot.shift == 0 && nanos < 3_600_000_000_000 && (1 << 10..1 << 34).contains(&rate.grains());
             prop_assert!(!usual || mine == theirs, "{mine:?}, {theirs:?}");
-            // A clock that steps back is the slot's.
+            // A reading before the base is left to the slot.
             let before = Tick::from_nanos(base.saturating_sub(1 + nanos));
             let any = Fare { cost: 0, room: u64::MAX };
             prop_assert!(base == 0 || tariff.after(debt, any, before).is_none());
         }
     }
 
-    /// A full bucket counts its debt from the next whole unit, where what is under way is in the upper half of the product alone, too.
+    /// A full bucket counts its debt from the next whole unit, also where the fraction is in the upper half
+    /// of the product alone.
     #[test]
     fn a_unit_that_is_under_way_is_forgotten() {
         let (rate, burst) = (Rate::from_grains(250_000_000), Tokens::from_grains(10));

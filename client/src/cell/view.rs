@@ -1,32 +1,31 @@
-//! What a cell would say of itself.
+//! Read-only snapshots of a cell, for estimates and metrics.
 
 use super::{Cell, Slot, Word};
 use crate::sync::{Ordering, fence};
 use aliquot_core::unit::{Span, Tick};
 
-/// What is held at one instant.
+/// State of a cell at one instant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View {
     pub(crate) slot: Slot,
-    /// The level, in grains; zero where it is below.
+    /// The level, in grains; zero if it is negative.
     pub(crate) level: u64,
-    /// What is missing to a full bucket, in grains; more than there is room for
-    /// where the level is below zero.
+    /// What is missing to a full bucket, in grains; more than the burst if the level is negative.
     pub(crate) missing: u64,
     pub(crate) scale: u64,
     pub(crate) until: Tick,
-    /// The units made, and the debt, for estimates of waits.
+    /// Supply and debt in units, for estimates of waits.
     made: u64,
     debt: u64,
 }
 
 impl Cell {
-    /// What threads admitted by themselves and have not counted, since the last call.
+    /// Returns the tokens that threads admitted from caches and that were not counted before.
     pub(crate) fn take_uncounted(&self) -> u64 {
         self.purses.take_uncounted()
     }
 
-    /// What is held at `now`. Consistent: taken from one epoch.
+    /// Returns the state at `now`. Consistent: all of it is from one epoch.
     pub(crate) fn view(&self, now: Tick) -> View {
         let mut seen = self.hot.word.load(Ordering::Acquire);
         loop {
@@ -56,12 +55,13 @@ impl Cell {
 }
 
 impl View {
-    /// Whether all that was taken has been made again, and what threads hold beforehand is all that is missing.
+    /// Returns true if all that was taken has been replenished. Capacity in thread caches does not count as
+    /// taken.
     pub(crate) const fn is_full(&self) -> bool {
         self.debt <= self.made
     }
 
-    /// How long until `tokens` have been made on top of what is there; `None` if never.
+    /// Returns the time until `tokens` are replenished on top of the present level; `None` for never.
     pub(crate) fn wait_for(&self, tokens: u64) -> Option<Span> {
         let cost = self
             .slot

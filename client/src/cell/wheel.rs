@@ -1,37 +1,42 @@
-//! Permits in flight, counted by when they end.
+//! Permits in flight, counted by when they expire.
 //!
-//! A permit that is held for too long is cancelled by the machine, which so
-//! must know how many those are. Permits are counted on **spokes**: all that
-//! were taken while a spoke was the present one end together, a full hold after
-//! it was opened. So a permit is held for between seven eighths of its hold and
-//! all of it, and neither taking nor releasing one needs a list.
+//! The client state machine cancels permits that are held for too long, so it must know their number. Permits
+//! are counted on **spokes**: all permits taken while a spoke is the current one expire together, a full hold
+//! after the spoke was opened. So a permit can be held for between seven eighths of the hold and all of it,
+//! and neither taking nor releasing one needs a list.
+//!
+//! Each spoke is one word, (tag, count), changed by compare-and-swap (`AcqRel`). The tag changes whenever a
+//! spoke is opened again, so a permit of an earlier opening cannot be released on it. `until` is stored
+//! before the word that opens the spoke (`Release`), and read after the word (`Acquire`). GCRA is not
+//! involved: permits are not replenished by time.
 
 use crate::sync::{AtomicU64, Ordering};
 use aliquot_core::unit::{Span, Tick};
 use std::sync::OnceLock;
 
-/// What a permit is counted on.
+/// Slot of a permit: the spoke on which it is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seat {
     spoke: usize,
     tag: u32,
-    /// The end of it on the client's own clock.
+    /// Tick at which the permit expires, on the client's own clock.
     pub(crate) until: Tick,
 }
 
-/// `tag` counts the openings; a count of [`CLOSED`] is none.
+/// One spoke. `word` holds the tag, which counts the openings, and the number of permits; [`CLOSED`] as the
+/// number means closed.
 #[derive(Debug)]
 struct Spoke {
     word: AtomicU64,
     until: AtomicU64,
 }
 
-/// What a turn of the wheel did.
+/// Result of a turn of the wheel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Turn {
-    /// So many permits were held for too long.
+    /// Number of permits that were held for too long.
     pub(crate) cancelled: u64,
-    /// Nobody could sit down before it.
+    /// True if the current spoke had expired, so that no permit could be taken until this turn.
     pub(crate) was_late: bool,
 }
 
@@ -45,7 +50,7 @@ const fn unpack(word: u64) -> (u32, u32) {
     ((word >> 32) as u32, word as u32)
 }
 
-/// The permits of one key.
+/// Wheel of one key's permits.
 #[derive(Debug)]
 pub(crate) struct Wheel {
     spokes: OnceLock<Box<[Spoke; Self::SPOKES]>>,
@@ -56,8 +61,8 @@ pub(crate) struct Wheel {
 impl Wheel {
     const SPOKES: usize = 16;
 
-    /// A spoke is the present one for this part of a hold. Half as many as
-    /// there are spokes, so that the machine may come a whole hold late.
+    /// A spoke is current for this part of a hold. Half the number of spokes, so that the state machine may
+    /// come a whole hold late.
     const PART: u64 = 8;
 
     pub(crate) fn new() -> Self {
@@ -68,7 +73,7 @@ impl Wheel {
         }
     }
 
-    /// Permits are held for `hold` from now on. The machine's alone.
+    /// Sets how long a permit may be held from now on. Called by the state machine alone.
     pub(crate) fn set_hold(&self, hold: Span, now: Tick) {
         self.spokes.get_or_init(|| {
             Box::new(std::array::from_fn(|_| Spoke {
@@ -80,13 +85,14 @@ impl Wheel {
         self.open_next(now);
     }
 
-    /// By when it is to be turned, if it was at `now`.
+    /// Returns when the wheel must be turned next, if it was turned at `now`.
     pub(crate) fn turns_by(&self, now: Tick) -> Tick {
         let hold = self.hold.load(Ordering::Relaxed);
         now.after(Span::from_nanos(hold / Self::PART))
     }
 
-    /// Counts a permit. `None` if no spoke is open, or the present one is over: the machine is late.
+    /// Counts a permit. Returns `None` if no spoke is open or the current one has expired, because the state
+    /// machine is late.
     pub(crate) fn sit(&self, now: Tick) -> Option<Seat> {
         let spokes = self.spokes.get()?;
         loop {
@@ -98,7 +104,7 @@ impl Wheel {
                 return None;
             }
             let until = Tick::from_nanos(spoke.until.load(Ordering::Relaxed));
-            // Who sat down here would get up at once, and wake those who wait for just that.
+            // The permit would expire at once, and its end would wake callers that wait for exactly that.
             if now >= until {
                 return None;
             }
@@ -114,7 +120,7 @@ impl Wheel {
         }
     }
 
-    /// A permit is over. Whether it still counted: if not, it was cancelled.
+    /// Releases a permit. Returns false if it no longer counted, because it was cancelled.
     pub(crate) fn leave(&self, seat: Seat) -> bool {
         let Some(spokes) = self.spokes.get() else {
             return false;
@@ -137,7 +143,8 @@ impl Wheel {
         }
     }
 
-    /// Cancels what was held for too long, and opens the next spoke when it is time. The machine's alone.
+    /// Cancels permits that were held for too long, and opens the next spoke when it is time. Called by the
+    /// state machine alone.
     pub(crate) fn turn(&self, now: Tick) -> Turn {
         let Some(spokes) = self.spokes.get() else {
             return Turn::default();
@@ -162,7 +169,7 @@ impl Wheel {
         }
     }
 
-    /// No permit counts any more, and those in flight end unseen. The machine's alone.
+    /// Forgets all permits; those in flight end without effect. Called by the state machine alone.
     pub(crate) fn clear(&self, now: Tick) {
         if let Some(spokes) = self.spokes.get() {
             for spoke in spokes.iter() {
@@ -172,7 +179,7 @@ impl Wheel {
         }
     }
 
-    /// Makes the next spoke the present one, if nobody sits on it.
+    /// Makes the next spoke the current one, if no permit is counted on it.
     fn open_next(&self, now: Tick) {
         let Some(spokes) = self.spokes.get() else {
             return;
@@ -181,7 +188,7 @@ impl Wheel {
         let spoke = &spokes[next as usize];
         let seen = spoke.word.load(Ordering::Acquire);
         let (tag, count) = unpack(seen);
-        // A late taker may sit down on an old spoke; it must then be left alone.
+        // A late caller may still count a permit on an old spoke, which must then be left alone.
         let free = count == CLOSED
             || (count == 0
                 && spoke
@@ -202,7 +209,7 @@ impl Wheel {
     }
 }
 
-/// Closes a spoke and answers how many sat on it.
+/// Closes a spoke and returns the number of permits on it.
 fn close(spoke: &Spoke) -> u64 {
     let mut seen = spoke.word.load(Ordering::Acquire);
     loop {

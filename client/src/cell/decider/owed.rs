@@ -1,11 +1,11 @@
-//! What is missing of a part, and what is owed on top.
+//! Debt of a new epoch, and debt that was incurred in central mode.
 
 use super::{CellDecider, Slot, Word};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{Tick, Tokens};
 
 impl CellDecider {
-    /// What was owed at home is owed here, where the budget is dealt.
+    /// Charges here what was owed to the budget's home, once the budget has left central mode.
     pub(super) fn owe(&mut self, now: Tick) {
         let owed = self.gate.home.take_owed();
         let grains = owed.saturating_mul(self.scale.grains_per_token());
@@ -17,7 +17,7 @@ impl CellDecider {
     }
 }
 
-/// The debt of a slot whose capacity is `burst` grains, `missing` of them gone.
+/// Returns the debt of a slot whose capacity is `burst` grains, `missing` of which are missing.
 pub(super) fn debt_of(slot: &Slot, burst: Tokens, missing: u64) -> u64 {
     let (burst, unit) = (burst.grains(), slot.grains(1));
     let debt = match burst.checked_sub(missing) {

@@ -1,4 +1,4 @@
-//! What a thread is refused, counted in a purse that need not be its own.
+//! Refusals of one token, counted per thread next to a thread cache, which may belong to another thread.
 
 use super::Purse;
 use crate::sync::{self, Ordering};
@@ -6,8 +6,9 @@ use crate::sync::{self, Ordering};
 impl Purse {
     const OFTEN: u64 = 256;
 
-    /// Counts a refusal, if this is where `me` does that or nobody does. Whether nobody did before:
-    /// then the session does not look here unless it is told to.
+    /// Counts a refusal, if `me` counts here already or no thread does. Returns `None` if it could not be
+    /// counted. Returns true if no thread counted here before: the session then looks at this counter only if
+    /// the key is marked.
     #[inline]
     pub(crate) fn denied(&self, me: u32) -> Option<bool> {
         let known = me != sync::NOBODY;
@@ -20,8 +21,9 @@ impl Purse {
         Some(!mine)
     }
 
-    /// The same for who counted here a moment ago, but once in [`Purse::OFTEN`] times, when that is to be found out anew. If another thread
-    /// does by now, some are not counted.
+    /// Counts a refusal of the thread that counted here a moment ago. Returns false once in [`Purse::OFTEN`]
+    /// times, so that the caller checks again that it still does. If another thread counts here by now, some
+    /// refusals are lost.
     #[inline(always)]
     pub(crate) fn denied_again(&self) -> bool {
         let denied = self.denied.load(Ordering::Relaxed);
@@ -42,8 +44,8 @@ impl Purse {
                 .is_ok()
     }
 
-    /// What was counted since the last call. Where that is nothing, another thread may count: if
-    /// the last one was in the middle of it, some are not counted.
+    /// Returns the refusals since the last call. If there were none, another thread may take the counter
+    /// over. If the former thread was just counting, some refusals are lost.
     pub(super) fn take_denied(&self) -> u64 {
         let denied = self.denied.load(Ordering::Acquire);
         let told = self.told.swap(denied, Ordering::Relaxed);

@@ -1,17 +1,17 @@
-//! Spending what a thread holds.
+//! Spending from a thread cache.
 
 use super::{GENERATIONS, LEFT, Purse, THREAD};
 use crate::sync::{self, Bug, Ordering};
 use aliquot_core::unit::Tick;
 
 impl Purse {
-    /// So many tokens are spent at most by one look at a lease that is looked at now and then.
+    /// Maximum number of tokens spent per check of the lease, where the lease is checked only now and then.
     const STRETCH: u64 = 64;
 
-    /// Whether `me` could spend `n` here: the coins that [`Purse::spend`] is told.
+    /// Returns the coins to pass to [`Purse::spend`] if `me` can spend `n` tokens here.
     #[inline]
     pub(crate) fn coins_of(&self, me: u32, n: u64) -> Option<u64> {
-        // Whoever is refused again has none, and needs to know no more than that.
+        // Checked first: a thread that is refused again has no coins, and returns here.
         let coins = self.coins.load(Ordering::Relaxed);
         if n > coins & LEFT {
             return None;
@@ -22,13 +22,14 @@ impl Purse {
         (mine && same).then_some(coins)
     }
 
-    /// Whether to spend `n` of these coins goes on to other [`Purse::STRETCH`] tokens than those that the last of them was of.
+    /// Returns true if spending `n` of these coins crosses a multiple of [`Purse::STRETCH`], so that the
+    /// lease must be checked.
     #[inline(always)]
     pub(crate) const fn goes_on(coins: u64, n: u64) -> bool {
         (coins ^ (coins - n)) >= Self::STRETCH
     }
 
-    /// Spends `n` of these coins; answers when they were taken from the word.
+    /// Spends `n` of these coins. Returns when they were taken from the word.
     #[inline]
     pub(crate) fn spend(&self, coins: u64, n: u64) -> Tick {
         self.coins.store(coins - n, Ordering::Relaxed);
