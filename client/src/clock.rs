@@ -1,4 +1,4 @@
-//! What time it is: the one place of this crate that asks.
+//! Clocks: the one module of this crate that reads the time.
 
 mod counter;
 mod latest;
@@ -17,31 +17,32 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A wait on a clock.
+/// A future that is ready after a wait on a clock.
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A host's clocks.
+/// The clocks of a host.
 ///
-/// Everything that a limiter decides, it decides by one of these; tests hand it a [`ManualClock`].
+/// A limiter decides by the readings of one clock. Tests pass a [`ManualClock`].
 pub trait Clock: fmt::Debug + Send + Sync {
-    /// The time since the host started, suspended time included. It never goes back.
+    /// Returns the time since the host started, including suspended time. It never goes back.
     fn now(&self) -> Tick;
 
-    /// Milliseconds since the Unix epoch, as far as the host knows. It may jump.
+    /// Returns milliseconds since the Unix epoch, as far as the host knows. It may jump.
     fn wall_ms(&self) -> i64;
 
-    /// Is over once `span` has passed, or a little later. A clock of one's own that
-    /// runs otherwise than the host's answers a wait of its own; the default is the
-    /// timer of tokio, and needs its runtime.
+    /// Returns a future that is ready once `span` has passed, or a little later.
+    ///
+    /// The default is tokio's timer and needs its runtime. An implementation whose time runs differently from
+    /// the host's must return a wait of its own.
     fn sleep(&self, span: Duration) -> Sleep {
         Box::pin(tokio::time::sleep(span))
     }
 }
 
-/// A clock that is handed around.
+/// A shared clock.
 pub type SharedClock = Arc<dyn Clock>;
 
-/// The clocks of this machine: `CLOCK_BOOTTIME` and `CLOCK_REALTIME`.
+/// The clocks of this host: `CLOCK_BOOTTIME` and `CLOCK_REALTIME`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HostClock;
 
@@ -60,7 +61,7 @@ impl Clock for HostClock {
     }
 }
 
-/// The clocks that are read without asking which.
+/// Clocks that are read without a virtual call where possible.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
     InPlace(InPlace),
@@ -70,7 +71,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// The processor's counter, in place if it can be.
+    /// Returns the processor's counter, read in place if possible.
     pub(crate) fn counter() -> Self {
         InPlace::get().map_or(Self::Counter, Self::InPlace)
     }
@@ -80,7 +81,7 @@ impl Source {
         self.in_place().unwrap_or_else(|| self.far())
     }
 
-    /// A reading that needs no call.
+    /// Returns a reading that needs no function call, if there is one.
     #[inline(always)]
     pub(crate) fn in_place(&self) -> Option<Tick> {
         match self {
@@ -89,7 +90,7 @@ impl Source {
         }
     }
 
-    /// What is a call anyway: so that the counter is read in place.
+    /// Reads the clock by a call. Not inlined, so that the counter is read in place.
     #[inline(never)]
     fn far(&self) -> Tick {
         match self {

@@ -1,4 +1,4 @@
-//! What callers and the session share of one key.
+//! The state of one key that callers and the session share.
 
 pub(crate) mod parts;
 pub(crate) mod touch;
@@ -17,18 +17,19 @@ use tokio::sync::{Notify, Semaphore};
 use touch::Touch;
 use waiting::Costs;
 
-/// One key: its cell, what callers wanted of it, and who waits.
+/// State of one key ("gate"): its bucket, the demand of callers, and the callers that wait.
 #[derive(Debug)]
 pub(crate) struct Gate {
     name: Box<str>,
     pub(crate) cell: Cell,
     pub(crate) tally: Tally,
-    /// Who waits stands in line here, first come first served.
+    /// Waiting callers queue here, first come, first served.
     pub(crate) line: Semaphore,
-    /// Since when whoever is first in line was not waiting for time alone; zero if they were.
+    /// Since when the first caller in line has been waiting for more than time; zero while it waits for time
+    /// alone.
     short: AtomicU64,
     costs: Costs,
-    /// Capacity came, or the right to use it changed.
+    /// Notified when capacity arrives or the right to use it changes.
     pub(crate) change: Notify,
     pub(crate) home: Home,
     pub(crate) switch: Switch,
@@ -37,7 +38,7 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// The gate of a key.
+    /// Returns a new gate for a key.
     pub(crate) fn new(name: &str) -> Self {
         Self {
             name: name.into(),
@@ -54,30 +55,32 @@ impl Gate {
         }
     }
 
-    /// A gate that no caller has.
+    /// Returns a gate without callers.
     pub(crate) fn nobodys() -> Self {
         Self::new("")
     }
 
-    /// The key.
+    /// Returns the key.
     pub(crate) const fn name(&self) -> &str {
         &self.name
     }
 
-    /// What is refused is counted there from now on, if it is not elsewhere.
+    /// Counts refusals in `tap` from now on, unless they are counted elsewhere already.
     pub(crate) fn watch(&self, tap: &Arc<Tap>) {
         self.tap.get_or_init(|| Arc::clone(tap));
         self.switch.watch();
     }
 
-    /// Where it is counted what is refused.
+    /// Returns where refusals are counted.
     pub(crate) fn tap(&self) -> Option<&Tap> {
         self.tap.get().map(Arc::as_ref)
     }
 
-    /// Whether nothing is lost if it is forgotten while nobody holds it. What it holds under a lease goes back, and what
-    /// is refused is refused anew. But what goes on without a lease is not there again until a node is; a part of this
-    /// process's own would be full again; and a mode of its own was meant for whoever comes.
+    /// Returns true if nothing is lost when the gate is forgotten while no handle exists.
+    ///
+    /// Capacity held under a lease goes back, and a refusal is repeated. But capacity that outlives the lease
+    /// is not available again before a node is; a local limit would be full again; and a mode set on this key
+    /// was meant for later callers, too.
     pub(crate) fn may_be_forgotten(&self, now: Tick, leased: bool) -> bool {
         let view = self.cell.view(now);
         let missed = match view.slot.mark {
@@ -89,7 +92,7 @@ impl Gate {
         !missed && !self.switch.has_own()
     }
 
-    /// What was wanted since the last call, in grains.
+    /// Returns the demand since the last call, in grains.
     pub(crate) fn drain(&self, grains_per_token: u64) -> Observed {
         let grains = |tokens: u64| tokens.saturating_mul(grains_per_token);
         let [admitted, denied] = self.tally.drain().map(grains);
@@ -101,7 +104,7 @@ impl Gate {
         }
     }
 
-    /// Whoever is first in line waits for time alone, or does not.
+    /// Records whether the first caller in line waits for time alone.
     pub(crate) fn stand(&self, for_time: bool, now: Tick) {
         if for_time {
             self.short.store(0, Ordering::Release);
@@ -110,34 +113,35 @@ impl Gate {
         }
     }
 
-    /// Since when they do not.
+    /// Returns since when the first caller in line has been waiting for more than time.
     pub(crate) fn short_since(&self) -> Tick {
         Tick::from_nanos(self.short.load(Ordering::Acquire))
     }
 
-    /// Whoever waits had better ask again.
+    /// Wakes waiting callers, which then try again.
     pub(crate) fn changed(&self) {
         self.change.notify_waiters();
     }
 }
 
-/// What is known of the part of a key that is kept in one piece elsewhere.
+/// State of a key in central mode, in which the budget's home node decides.
 #[derive(Debug)]
 pub(crate) struct Home {
     gathered: AtomicU64,
-    /// The largest cost that can ever be served, in tokens; zero where that is not known.
+    /// Maximum cost that can ever be served, in tokens; zero if it is not known.
     largest: AtomicU64,
-    /// The least cost that was refused last, and until when.
+    /// The least cost refused last, and until when that refusal is repeated.
     refused: AtomicU64,
     until: AtomicU64,
-    /// The cost that was waited for in vain, and until when nobody waits for it again; 0 for never.
+    /// The cost that was waited for in vain, and until when no caller waits for it again; zero for never.
     vain: AtomicU64,
     vain_until: AtomicU64,
-    /// The tokens that what was let through there cost more than was asked for: to be asked for before anything else is.
+    /// Tokens that admissions in central mode cost on top of what was asked: to be charged before anything
+    /// else.
     owed: AtomicU64,
 }
 
-/// Tokens on their way to the home that they are owed to; owed again if this is dropped before they are paid.
+/// Owed tokens on their way to the home node. If dropped before they are paid, they are owed again.
 #[derive(Debug)]
 pub(crate) struct Debt<'a> {
     home: &'a Home,
@@ -175,33 +179,33 @@ impl Default for Home {
 }
 
 impl Home {
-    /// Callers who take no for an answer are told the last one again for at
-    /// most so long: under any load a key asks no more often than this, plus
-    /// once for what it is given.
+    /// Maximum time for which a refusal is repeated without asking again. So a key sends at most one question
+    /// in this time plus one for each admission, however often refused callers retry.
     const HUSH: Span = Span::from_millis(20);
 
-    /// The budget is kept in one piece, or is not any more. The machine's alone.
+    /// Enters or leaves central mode. Called by the state machine alone.
     pub(crate) fn gather(&self, gathered: bool) {
         self.gathered.store(u64::from(gathered), Ordering::Release);
     }
 
-    /// No cost above this is ever served; zero for any. The machine's alone.
+    /// Sets the maximum cost that is ever served; zero for no maximum. Called by the state machine alone.
     pub(crate) fn serve_at_most(&self, tokens: u64) {
         self.largest.store(tokens, Ordering::Release);
     }
 
-    /// Whether so much is never served, whoever gathers it.
+    /// Returns true if this cost exceeds what can ever be served.
     pub(crate) fn is_beyond(&self, n: u64) -> bool {
         let largest = self.largest.load(Ordering::Acquire);
         largest > 0 && n > largest
     }
 
-    /// So much is owed on top.
+    /// Adds tokens that are owed on top of an admission.
     pub(crate) fn owe(&self, tokens: u64) {
         self.owed.fetch_add(tokens, Ordering::AcqRel);
     }
 
-    /// As much of what is owed as is served at once, where that is known; else as is asked for anyway.
+    /// Takes owed tokens to be charged: as many as can be served at once, or as many as are `asked` where
+    /// that is not known.
     pub(crate) fn debt(&self, asked: u64) -> Option<Debt<'_>> {
         let most = match self.largest.load(Ordering::Acquire) {
             0 => asked,
@@ -222,7 +226,7 @@ impl Home {
         }
     }
 
-    /// All that is owed, which is owed elsewhere from now on.
+    /// Takes all owed tokens, to be charged elsewhere.
     pub(crate) fn take_owed(&self) -> u64 {
         self.owed.swap(0, Ordering::AcqRel)
     }
@@ -234,15 +238,15 @@ impl Home {
     /// Time in which a quota's tokens that did not come are not waited for again.
     const IN_VAIN: Span = Span::from_secs(1);
 
-    /// Notes that a cost was waited for in vain.
+    /// Records that a caller waited for this cost in vain.
     pub(crate) fn waited_in_vain(&self, cost: u64, now: Tick) {
         self.vain.store(cost, Ordering::Relaxed);
         let until = now.after(Self::IN_VAIN);
         self.vain_until.store(until.nanos(), Ordering::Release);
     }
 
-    /// Returns how long to wait before a cost that did not come is waited for again. `None` lets the caller wait now;
-    /// others are then refused for `wait`, in which this one learns more.
+    /// Returns how long to wait before a cost that did not come is waited for again. `None` lets the caller
+    /// wait now; others are then refused for `wait`, while this caller finds out more.
     pub(crate) fn probe(&self, cost: u64, wait: Span, now: Tick) -> Option<Span> {
         let until = self.vain_until.load(Ordering::Acquire);
         if until == 0 || cost < self.vain.load(Ordering::Relaxed) {
@@ -258,15 +262,15 @@ impl Home {
         won.is_err().then_some(wait)
     }
 
-    /// A cost was refused, to be asked for again after `retry`.
+    /// Records that a cost was refused, to be asked for again after `retry`.
     pub(crate) fn refused(&self, cost: u64, retry: Span, now: Tick) {
         self.refused.store(cost, Ordering::Relaxed);
         let until = now.after(retry.min(Self::HUSH));
         self.until.store(until.nanos(), Ordering::Release);
     }
 
-    /// How long to wait before so much is asked for again; `None` for not at all.
-    /// Two refusals at once may be mixed up here, to the length of one.
+    /// Returns how long the last refusal still holds for this cost; `None` if the cost may be asked for. Two
+    /// concurrent refusals may mix here: the cost of one with the end of the other.
     pub(crate) fn hush(&self, cost: u64, now: Tick) -> Option<Span> {
         let until = Tick::from_nanos(self.until.load(Ordering::Acquire));
         let so = cost >= self.refused.load(Ordering::Relaxed) && now < until;
@@ -274,17 +278,17 @@ impl Home {
     }
 }
 
-/// What callers wanted since the last report, in tokens or permits. A line of
-/// its own: it is written at each decision, and the cell's parameters are not.
+/// Demand since the last report, in tokens or permits. It has a cache line of its own, because every decision
+/// writes it while the cell's parameters are only read.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Tally {
     admitted: AtomicU64,
     denied: AtomicU64,
     waiting: AtomicU64,
-    /// What was admitted and denied before the last report, for those who look on alone.
+    /// Admitted and denied before the last report, for observers only.
     told: [Told; 2],
-    /// Where the session is told that something was asked; nowhere of a limit that has none.
+    /// Marks the key for the session; unset for a local limit.
     touch: OnceLock<Touch>,
 }
 
@@ -315,7 +319,7 @@ impl Tally {
         }
     }
 
-    /// The session is to look at the key.
+    /// Marks the key, so that the session looks at it.
     #[cold]
     pub(crate) fn touch(&self) {
         if let Some(touch) = self.touch.get() {
@@ -323,17 +327,17 @@ impl Tally {
         }
     }
 
-    /// Where the session is told of the key, from now on.
+    /// Sets where the key is marked for the session, once.
     pub(crate) fn touches(&self, touch: Touch) {
         self.touch.get_or_init(|| touch);
     }
 
-    /// Where its key is marked, if it is anywhere.
+    /// Returns the place of the key's mark, if it has one.
     pub(crate) fn place(&self) -> Option<usize> {
         self.touch.get().map(Touch::place)
     }
 
-    /// The tokens that callers wait for.
+    /// Returns the number of tokens that callers wait for.
     pub(crate) fn waiting(&self) -> u64 {
         self.waiting.load(Ordering::Acquire)
     }
@@ -346,7 +350,7 @@ impl Tally {
         self.waiting.fetch_sub(n, Ordering::AcqRel);
     }
 
-    /// All tokens admitted and denied, and those that are waited for.
+    /// Returns all tokens ever admitted and denied, and those waited for now.
     pub(crate) fn totals(&self) -> [u64; 3] {
         let told = |at: usize| self.told[at].load(Ordering::Relaxed);
         let now = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -357,7 +361,7 @@ impl Tally {
         ]
     }
 
-    /// What was admitted and denied since the last call.
+    /// Takes what was admitted and denied since the last call.
     fn drain(&self) -> [u64; 2] {
         let wanted = [&self.admitted, &self.denied];
         let wanted = wanted.map(|count| match count.load(Ordering::Relaxed) {

@@ -1,25 +1,26 @@
-//! What this machine is asked in words that are not safe by themselves: the one place of this crate that has any.
+//! The only unsafe code of this crate: the cycle counter, huge pages, and an unchecked index.
 //!
-//! Each is safe for whoever calls it, whatever it answers; where a machine or a system has no such thing, nothing is asked. Miri
-//! knows neither the counter nor the advice, and has none of them; what is around it passes there (`cargo +nightly miri test -p aliquot-client --lib native`).
+//! Each function is safe to call. Where the processor or the system lacks the feature, nothing is done. Miri
+//! supports neither the counter nor `madvise`; both are compiled out there. The rest passes under Miri
+//! (`cargo +nightly miri test -p aliquot-client --lib native`).
 
-/// The processor's cycle counter, read in place.
+/// Returns the processor's cycle counter, read in place.
 #[inline(always)]
 pub(crate) fn counter() -> Option<u64> {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         #[expect(unsafe_code, reason = "an instruction without a safe name")]
-        // SAFETY: it reads a register that every processor of this kind has.
+        // SAFETY: it reads a register that every x86-64 processor has.
         Some(unsafe { std::arch::x86_64::_rdtsc() })
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     None
 }
 
-/// Room for so many, in huge pages where the host has them for whoever asks.
+/// Allocates room for `len` values, in huge pages if the host provides them on request.
 ///
-/// Who walks through more memory than the processor knows pages of waits for the page, too, and in a virtual machine
-/// for each step of the way to it. It is only advice: what the host does not want, it leaves.
+/// Accesses spread over more memory than the TLB covers wait for the page walk as well; in a virtual machine
+/// each step of that walk is itself translated. The advice is only a hint to the kernel.
 pub(crate) fn roomy<T>(len: usize) -> Vec<T> {
     advised(Vec::with_capacity(len))
 }
@@ -35,14 +36,14 @@ const fn advised<T>(room: Vec<T>) -> Vec<T> {
     room
 }
 
-/// Before anything of it is touched, so that it comes in huge pages at once.
+/// Advises before any of the memory is touched, so that it is mapped in huge pages at once.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn advise<T>(room: &mut [std::mem::MaybeUninit<T>]) {
     use rustix::mm::{Advice, madvise};
 
-    /// The pages of all processors divide it.
+    /// A multiple of the page size of every processor.
     const PAGE: usize = 1 << 16;
-    /// What is smaller than a huge page is left alone.
+    /// Memory smaller than a huge page gets no advice.
     const HUGE: usize = 1 << 21;
     let bytes = room.as_mut_ptr_range();
     let (start, end) = (bytes.start.addr(), bytes.end.addr());
@@ -53,34 +54,35 @@ fn advise<T>(room: &mut [std::mem::MaybeUninit<T>]) {
     }
     let first = bytes.start.with_addr(first).cast();
     #[expect(unsafe_code, reason = "the system is told of memory by its address")]
-    // SAFETY: these are whole pages within the room, which nobody else has. The advice changes how
-    // they are mapped, and never what is in them.
+    // SAFETY: these are whole pages inside an allocation that this function borrows exclusively. The advice
+    // changes how they are mapped, never their contents.
     let _ = unsafe { madvise(first, inside, Advice::LinuxHugepage) };
 }
 
-/// Places in a round, a power of two of them: so that each number has one of them, found without asking whether it is there.
+/// An array of a power of two of places. Every number maps to one of them, so that lookup needs no bounds
+/// check.
 #[derive(Debug)]
 pub(crate) struct Round<T> {
     all: Box<[T]>,
-    /// Less than there are.
+    /// Number of places minus one: the index mask.
     last: usize,
 }
 
 impl<T> Round<T> {
     /// # Panics
     ///
-    /// If there is not a power of two of them.
+    /// If the number of places is not a power of two.
     pub(crate) fn new(all: Box<[T]>) -> Self {
         assert!(all.len().is_power_of_two(), "{} places", all.len());
         let last = all.len() - 1;
         Self { all, last }
     }
 
-    /// The place of a number: numbers that are as many apart as there are places have the same.
+    /// Returns the place of a number: numbers that are equal modulo the number of places share one.
     #[inline(always)]
     pub(crate) fn at(&self, number: usize) -> &T {
         #[expect(unsafe_code, reason = "to ask again would be a sixth of a decision")]
-        // SAFETY: it is at most the last, of which `new` saw that it is one, and nobody changes either.
+        // SAFETY: the index is at most `last`, which `new` derived from the length, and neither changes.
         unsafe {
             self.all.get_unchecked(number & self.last)
         }

@@ -1,4 +1,4 @@
-//! What stands before a limit that is no limiter: its mode, and whom it tells of refusals.
+//! Mode and refusal counting for limits that are not a [`Limiter`](crate::Limiter).
 
 use crate::refused::{Reason, Refused};
 use crate::switch::{Mode, Overruled, Switch};
@@ -25,12 +25,12 @@ impl Sentry {
         self.switch.overruled()
     }
 
-    /// What is refused is counted there from now on, if it is not elsewhere.
+    /// Counts refusals in `tap` from now on, unless they are counted elsewhere already.
     pub(crate) fn watch(&self, tap: &Arc<Tap>) {
         self.tap.get_or_init(|| Arc::clone(tap));
     }
 
-    /// Whether the limit is to be asked at all: not while all is frozen, which is counted.
+    /// Returns an error, which is counted, if the limit is frozen and must not be asked.
     pub(crate) fn pass(&self, n: u64) -> Result<(), Refused> {
         match self.switch.is_frozen() {
             true => self.rule(n, FROZEN),
@@ -38,7 +38,7 @@ impl Sentry {
         }
     }
 
-    /// What becomes of a refusal, counted: it stands and is told, or is let through.
+    /// Applies the mode to a refusal: returns and counts it, or lets the request through.
     pub(crate) fn rule(&self, n: u64, refused: Refused) -> Result<(), Refused> {
         let refused = match self.mode() {
             Mode::Enforce => refused,
@@ -57,7 +57,7 @@ impl Sentry {
         Err(refused)
     }
 
-    /// What would become of it; nothing is counted.
+    /// Returns what the mode would make of a decision; counts nothing.
     pub(crate) fn would_rule(&self, asked: Result<(), Refused>) -> Result<(), Refused> {
         match self.mode() {
             Mode::Enforce => asked,
@@ -68,7 +68,7 @@ impl Sentry {
 }
 
 impl Tap {
-    /// Tells of a refusal, if it is to be told: of the first of each reason, and then of a sample.
+    /// Logs a refusal, if it is to be logged: the first of each reason, and then a sample.
     #[cold]
     pub(crate) fn tell_refused(&self, key: &str, n: u64, refused: Refused) {
         let Some(of) = self.refused(refused.reason as usize) else {
@@ -85,7 +85,7 @@ impl Tap {
         );
     }
 
-    /// The reasons that there were, and how often.
+    /// Returns the reasons for which requests were refused, each with its number.
     pub(crate) fn reasons(&self) -> Vec<(Reason, u64)> {
         let reasons = Reason::ALL.iter();
         let counted = reasons.map(|&reason| (reason, self.refusals(reason as usize)));

@@ -1,76 +1,77 @@
-//! Atomics. The tests that explore interleavings compile the cell against
-//! another module of this name, with a model's atomics and with bugs.
+//! Atomics of the hot path. The loom tests compile the cell against another module of this name, with loom's
+//! atomics and with planted bugs.
 
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Whether atomics are what they are, and not a model's.
+/// True if the atomics are those of the standard library, false for loom's.
 pub(crate) const PLAIN: bool = true;
 
-/// A bug that a test plants, to see that it is caught.
+/// A bug that a loom test plants in order to see that it is caught.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bug {
     /// A reconfiguration rewrites the slot in use.
     SameEpoch,
-    /// A reconfiguration overwrites the word, whoever decided meanwhile.
+    /// A reconfiguration stores the word without a compare-and-swap, and so loses a concurrent decision.
     BlindStore,
-    /// What was taken is put back whatever became of its edge.
+    /// A refund ignores that the edge has changed.
     EraIgnored,
-    /// What was said to be put back and was not keeps who said it from putting it back.
+    /// A refund counts its own announcements that came to nothing against its room.
     SaidAgain,
-    /// Who puts back does not count what others put back meanwhile.
+    /// A refund does not count concurrent refunds.
     OthersUnseen,
-    /// Who takes a slot from a key does not look at its debt again.
+    /// The slot of one key is given to another without a second look at its debt.
     DebtUnseen,
-    /// Who charges a key does not look at its slot again.
+    /// A key is charged without a second look at the slot's owner.
     OwnerUnseen,
-    /// What threads hold is not held back from the burst.
+    /// The capacity of thread caches is not held back from the burst.
     NotHeld,
-    /// A reconfiguration leaves threads what they hold.
+    /// A reconfiguration does not revoke thread caches.
     NotRevoked,
-    /// A purse is filled with what is still in the word.
+    /// A thread cache is filled with tokens that are not taken from the word.
     FilledForNothing,
-    /// Who spends does not look whose coins those are.
+    /// A thread spends coins without checking their generation.
     GenerationIgnored,
-    /// What is left of one epoch is put back in another.
+    /// Tokens left from one epoch are put back in another.
     EpochIgnored,
-    /// The capacity of a purse that was closed arrives with tokens in it.
+    /// The capacity of a closed thread cache arrives with tokens in it.
     ArrivesFull,
-    /// Who reads a pair of words does not look whether they belong together.
+    /// A reader of a pair of words does not check that they belong together.
     Torn,
-    /// What was admitted is taken back from under those who look at it.
+    /// A refund does not change the word that a concurrent decision compares.
     TurnUnchanged,
-    /// What was taken without a reading of the clock is forgotten with what a full bucket makes.
+    /// Deferred tokens are forgotten with the supply that a full bucket discards.
     Forgotten,
-    /// Who charges what was taken without a reading of the clock reads it before it sees what that was.
+    /// Deferred tokens are charged at a reading that is older than the word.
     ReadBefore,
-    /// Who says when it is charges what was taken of a key without a reading of the clock.
+    /// A deferred charge of a key is taken for paid at a reading that does not charge it.
     ChargedEarly,
-    /// A key is taken for full by its debt, whatever of that is still to be charged.
+    /// A key counts as full by its debt although some of the debt is still to be charged.
     FullByDebt,
-    /// Who decides does not look at the lease.
+    /// A decision does not check the lease.
     LeaseUnseen,
-    /// Who decides looks at the lease before it looks at what is held.
+    /// A decision checks the lease before it loads the word.
     LeaseBeforeEpoch,
-    /// Who spends what it holds looks at the lease after that.
+    /// A thread checks the lease after it has read its cache.
     LeaseAfterPurse,
-    /// A caller that counts demand tells no session.
+    /// Demand is counted without marking the key for the session.
     Unmarked,
 }
 
-/// No thread.
+/// The number of no thread.
 pub(crate) const NOBODY: u32 = 0;
 
 thread_local! {
     static ME: std::cell::Cell<u32> = const { std::cell::Cell::new(NOBODY) };
 }
 
-/// The number of this thread, [`NOBODY`] if it has none yet.
+/// Returns the number of this thread; [`NOBODY`] if it has none yet.
 #[inline]
 pub(crate) fn me() -> u32 {
     ME.get()
 }
 
-/// Numbers this thread. There is none left after 2³² of them: what comes then has no number.
+/// Returns the number of this thread, assigning one if it has none. After 2³² threads there are none left:
+/// later threads stay [`NOBODY`].
 #[inline]
 pub(crate) fn become_somebody() -> u32 {
     match ME.get() {
@@ -88,7 +89,8 @@ fn number() -> u32 {
     next
 }
 
-/// How many purses a cell has, a power of two: some for each thread that may run at once.
+/// Returns the number of thread caches in a cell: a power of two, at least four for each thread that can run
+/// at once, from 16 to 64.
 pub(crate) fn purses() -> usize {
     static PURSES: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
     *PURSES.get_or_init(|| {
@@ -98,12 +100,12 @@ pub(crate) fn purses() -> usize {
     })
 }
 
-/// Waits for another thread's next few stores.
+/// Spins while another thread finishes its next few stores.
 pub(crate) fn spin() {
     std::hint::spin_loop();
 }
 
-/// Whether a bug is planted: never, outside of such tests.
+/// Returns true if a bug is planted; always false outside of loom tests.
 #[inline]
 pub(crate) const fn planted(_: Bug) -> bool {
     false

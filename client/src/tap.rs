@@ -1,31 +1,31 @@
-//! What is counted of a limit that is watched.
+//! Counters of a watched limit.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Counts of one name: of one limiter, or of all of a client's.
+/// Counters under one name: those of one limiter, or of all limiters of a client.
 #[derive(Debug)]
 pub(crate) struct Tap {
     pub(crate) name: Box<str>,
-    /// Of so many refusals one is told.
+    /// One in this many refusals is logged.
     sample: u64,
     refused: [AtomicU64; Self::REASONS],
     waits: [AtomicU64; Waits::BOUNDS.len() + 1],
     waited_us: AtomicU64,
 }
 
-/// How long those waited who waited and were served.
+/// Histogram of the waits of requests that waited and were admitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waits {
-    /// How many waited no longer than each of [`Waits::BOUNDS`], and not as short as the one before; last
-    /// those who waited longer than all.
+    /// Number of waits in each bucket: at most the bound of the same index in [`Waits::BOUNDS`], and above
+    /// the bound before it. The last bucket is for waits above all bounds.
     pub counts: [u64; Self::BOUNDS.len() + 1],
-    /// How long all of them waited, to the microsecond.
+    /// Sum of all waits, to the microsecond.
     pub total: Duration,
 }
 
 impl Waits {
-    /// The bounds, each included.
+    /// The upper bounds of the buckets, inclusive.
     pub const BOUNDS: [Duration; 12] = [
         Duration::from_millis(1),
         Duration::from_millis(2),
@@ -41,7 +41,7 @@ impl Waits {
         Duration::from_secs(30),
     ];
 
-    /// All of both.
+    /// Returns the sum of both histograms.
     pub(crate) fn plus(&self, other: &Self) -> Self {
         Self {
             counts: std::array::from_fn(|at| self.counts[at] + other.counts[at]),
@@ -49,14 +49,14 @@ impl Waits {
         }
     }
 
-    /// How many waited.
+    /// Returns the number of waits.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// A bound that so many thousandths of them did not exceed; `None` if nobody waited, or it was
-    /// longer than all bounds.
+    /// Returns the least bound that this many thousandths of the waits did not exceed, such as 990 for the
+    /// 99th percentile. `None` if there were no waits, or if it lies above all bounds.
     #[must_use]
     pub fn bound_of(&self, thousandths: u64) -> Option<Duration> {
         let all = self.count();
@@ -76,7 +76,7 @@ impl Waits {
 }
 
 impl Tap {
-    /// There is room for all reasons.
+    /// Room for all reasons.
     pub(crate) const REASONS: usize = 16;
 
     pub(crate) fn new(name: &str, sample: u64) -> Self {
@@ -89,7 +89,8 @@ impl Tap {
         }
     }
 
-    /// Counts a refusal. For how many it is to be told: the first is, and then one in so many.
+    /// Counts a refusal. Returns the number of refusals that a log line stands for, if this one is to be
+    /// logged: the first, and then one in `sample`.
     pub(crate) fn refused(&self, reason: usize) -> Option<u64> {
         let count = self.refused.get(reason)?;
         let before = count.fetch_add(1, Ordering::Relaxed);
@@ -100,13 +101,13 @@ impl Tap {
         }
     }
 
-    /// How often that was the reason.
+    /// Returns the number of refusals for this reason.
     pub(crate) fn refusals(&self, reason: usize) -> u64 {
         let count = self.refused.get(reason);
         count.map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
-    /// Counts a wait that was served.
+    /// Counts a wait that ended in an admission.
     pub(crate) fn waited(&self, wait: Duration) {
         let at = Waits::BOUNDS.partition_point(|bound| *bound < wait);
         self.waits[at].fetch_add(1, Ordering::Relaxed);

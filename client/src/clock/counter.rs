@@ -1,46 +1,48 @@
-//! The processor's own counter.
+//! The processor's cycle counter as a clock.
 
 use super::{Clock, HostClock};
 use crate::native;
 use aliquot_core::unit::Tick;
 use std::sync::LazyLock;
 
-/// The processor's cycle counter, calibrated against the host's clock when it is first
-/// asked, where there is a steady one; the host's monotonic clock elsewhere.
+/// The processor's cycle counter, calibrated against the host's clock at its first use. Where there is no
+/// steady counter, the host's monotonic clock.
 ///
-/// Reading it takes a third of the time of [`HostClock`]. It may stand still while the
-/// machine is suspended, and drift from the host's clock by some millionths: good for limits of a
-/// process's own, and no clock for a lease.
+/// Reading it takes a third of the time of [`HostClock`]. It may stop while the host is suspended, and may
+/// drift from the host's clock by some millionths. Use it for limits of this process; it is not suitable for
+/// a lease.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CounterClock;
 
-/// The counter where it can be read in place, without asking what it is.
+/// The counter, where it can be read in place, without a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InPlace {
     raw: u64,
     tick: u64,
-    /// Nanoseconds of a count, in 64 binary places: it counts faster than those.
+    /// Nanoseconds per count, in 64 binary places. A count is shorter than a nanosecond.
     fraction: u64,
 }
 
-/// Where the counter began, what the host's clock showed then, and how fast it counts.
+/// Calibration: the counter's value at its first use, the host's time then, and its frequency.
 struct Start {
     counter: quanta::Clock,
     in_place: Option<InPlace>,
     raw: u64,
     tick: Tick,
-    /// Nanoseconds of a count, in [`PLACES`] binary places.
+    /// Nanoseconds per count, in [`PLACES`] binary places.
     scale: u64,
 }
 
 const PLACES: u32 = 32;
-/// By so many counts it is asked how fast they are: to one part in 2⁴⁷ where two are a nanosecond.
+/// `2^SAMPLE` counts are converted to find the frequency: exact to one part in 2⁴⁷ at two counts per
+/// nanosecond.
 const SAMPLE: u32 = 48;
 
 static START: LazyLock<Start> = LazyLock::new(|| {
     let counter = quanta::Clock::new();
     let nanos = counter.delta_as_nanos(0, 1 << SAMPLE);
-    // A clock that counts nanoseconds is the host's; a reading that lies between two others, each time, is of the same counter.
+    // A clock that counts nanoseconds is the host's. If its reading lies between two counter readings, each
+    // time, it reads the same counter.
     let between = |_| {
         let (before, raw) = (native::counter(), counter.raw());
         before.is_some_and(|before| before <= raw) && native::counter() >= Some(raw)
@@ -73,13 +75,14 @@ impl Clock for CounterClock {
 }
 
 impl InPlace {
-    /// The counter, if it can be.
+    /// Returns the counter, if it can be read in place.
     pub(super) fn get() -> Option<Self> {
         START.in_place
     }
 
-    /// A reading; `None` before the counter began, and after the end of time. All that a decision does waits for this, so it is as
-    /// short as can be: what never happens is a branch that is guessed, and the upper half of a product needs no shift.
+    /// Returns a reading; `None` for a counter before its start, and on overflow. Every decision waits for
+    /// this, so it is as short as possible: both failures are predicted branches, and the upper half of a
+    /// product needs no shift.
     #[inline(always)]
     pub(crate) fn read(&self) -> Option<Tick> {
         let counts = native::counter()?.checked_sub(self.raw)?;
@@ -89,7 +92,7 @@ impl InPlace {
 }
 
 impl Start {
-    /// By whatever there is to ask.
+    /// Reads the counter by the slow way.
     #[cold]
     fn now(&self) -> Tick {
         let counts = self.counter.raw().saturating_sub(self.raw);

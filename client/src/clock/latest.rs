@@ -1,33 +1,33 @@
-//! What the kernel last wrote down of its clock: next to free, and a little late.
+//! The kernel's coarse clock: cheap to read, and a little late.
 
 use super::HostClock;
 use aliquot_core::unit::Tick;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the boot clock is ahead of the monotonic one: the time that the machine was
-/// suspended. It only grows.
+/// Difference between the boot clock and the monotonic clock: the time for which the host was suspended. It
+/// only grows.
 static SUSPENDED: AtomicU64 = AtomicU64::new(0);
 
 impl HostClock {
-    /// The kernel writes its clock down at each of its ticks, which are 1 to 10 ms apart: by no more than this
-    /// is a reading of that late, with a tick missed.
+    /// Maximum delay of the coarse clock. The kernel updates it at each tick, 1 to 10 ms apart; this allows
+    /// for one missed tick.
     pub(crate) const LATE: u64 = 20_000_000;
 
-    /// What the kernel last wrote down, by its own count.
+    /// Returns the coarse monotonic clock, in nanoseconds.
     #[inline(always)]
     pub(crate) fn coarse() -> u64 {
         nanos(clock_gettime(ClockId::MonotonicCoarse))
     }
 
-    /// Before [`HostClock::coarse`] says so much it is before a tick, but for what the machine is suspended from here to the next
-    /// [`HostClock::align`].
+    /// Returns a value of [`HostClock::coarse`] before which `tick` has not come yet. Suspensions between now
+    /// and the next [`HostClock::align`] are not accounted for.
     pub(crate) fn coarse_at(tick: Tick) -> u64 {
         let early = Self::LATE.saturating_add(SUSPENDED.load(Ordering::Relaxed));
         tick.nanos().saturating_sub(early)
     }
 
-    /// Between which two ticks it is now.
+    /// Returns two ticks between which the present time lies.
     #[inline]
     pub(crate) fn bounds() -> (Tick, Tick) {
         let least = Self::coarse();
@@ -36,9 +36,10 @@ impl HostClock {
         (Tick::from_nanos(least), Tick::from_nanos(most))
     }
 
-    /// Learns how long the machine was suspended. The session does so at each look.
+    /// Measures how long the host was suspended. The session calls this each time it runs.
     pub(crate) fn align() {
-        // In this order: what passes between the two counts as suspended, against a lease.
+        // In this order: time that passes between the two readings counts as suspended, which ends a lease
+        // earlier.
         let monotonic = nanos(clock_gettime(ClockId::Monotonic));
         let boot = nanos(clock_gettime(ClockId::Boottime));
         SUSPENDED.fetch_max(boot.saturating_sub(monotonic), Ordering::Relaxed);
@@ -47,14 +48,14 @@ impl HostClock {
 
 #[inline(always)]
 fn nanos(time: Timespec) -> u64 {
-    // Neither clock was ever before its start.
+    // Neither clock is ever negative.
     let (secs, nanos) = (time.tv_sec.cast_unsigned(), time.tv_nsec.cast_unsigned());
     secs.wrapping_mul(1_000_000_000).wrapping_add(nanos)
 }
 
 #[cfg(test)]
 impl HostClock {
-    /// The machine was suspended, for so little that no lease of other tests is over for it.
+    /// Simulates a suspension, so short that it ends no lease of other tests.
     pub(crate) fn suspend(nanos: u64) {
         SUSPENDED.fetch_add(nanos, Ordering::Relaxed);
     }

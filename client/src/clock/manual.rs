@@ -1,4 +1,4 @@
-//! A clock that a test moves.
+//! A clock for tests, which moves only when told to.
 
 use super::{Clock, Sleep};
 use aliquot_core::unit::{Span, Tick};
@@ -7,10 +7,9 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// A clock that stands still until it is moved. All clones are one.
+/// A clock for tests that stands still until it is moved. All clones share one time.
 ///
-/// Whoever waits on it wakes when it has been moved far enough, so that a test of
-/// something that waits takes no time:
+/// Moving it wakes the tasks whose waits are over, so that a test of something that waits takes no time:
 ///
 /// ```
 /// use aliquot_client::{Limit, Limiter, ManualClock};
@@ -38,7 +37,7 @@ struct State {
 }
 
 impl ManualClock {
-    /// A clock one day after its host's start, at the Unix epoch.
+    /// Returns a clock one day after its host's start, at the Unix epoch.
     #[must_use]
     pub fn new() -> Self {
         let state = State {
@@ -51,8 +50,8 @@ impl ManualClock {
         }
     }
 
-    /// Moves it on, boot time and wall time alike (that in whole milliseconds), and
-    /// wakes who waited for that.
+    /// Advances boot time and wall time (the latter by whole milliseconds), and wakes the tasks whose waits
+    /// are over.
     pub fn advance(&self, span: Duration) {
         let (nanos, ms) = (nanos(span), span.as_millis());
         let ms = i64::try_from(ms).unwrap_or(i64::MAX);
@@ -61,7 +60,7 @@ impl ManualClock {
         self.state.moved.notify_waiters();
     }
 
-    /// Sets the reading, even back: what a broken clock would do.
+    /// Sets the reading, even back, as a broken clock would.
     pub fn set(&self, now: Tick) {
         self.state.now.store(now.nanos(), Ordering::Release);
         self.state.moved.notify_waiters();

@@ -1,4 +1,8 @@
-//! The time as a thread of this process last wrote it down: for refusals, which may be late. And what else that thread does.
+//! A background thread that publishes the time about once a millisecond, for refusals that tolerate a late
+//! clock.
+//!
+//! The thread sleeps until a caller reads the published time often. It also runs short chores ten times a
+//! second. All atomics here are `Relaxed`: a reading stands alone and orders nothing.
 
 use super::{Clock, HostClock};
 use aliquot_core::unit::Tick;
@@ -8,21 +12,23 @@ use std::sync::{Mutex, Once, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// What it wrote; zero while nobody looks.
+/// The published time; zero while it is not published.
 static NOTED: AtomicU64 = AtomicU64::new(0);
-/// Somebody looks often.
+/// Set when a thread has read the time often.
 static LOOKED: AtomicBool = AtomicBool::new(false);
 
-/// How often it is written down while somebody looks.
+/// Interval between publications.
 const BEAT: Duration = Duration::from_millis(1);
-/// And how often it is asked then whether somebody still does.
+/// Number of publications after which the thread checks that the time is still read.
 const BEATS: u32 = 1_000;
-/// How soon it is noticed that somebody does. To be woken would cost who is refused a call of the kernel.
+/// Interval at which the sleeping thread checks whether the time is read. Waking it instead would cost the
+/// reader a system call.
 const SLEEP: Duration = Duration::from_millis(100);
-/// A thread that looked so often looks often. It then looks twice.
+/// After this many reads a thread reports that it reads often, and checks the published time against the
+/// kernel's.
 const OFTEN: u32 = 256;
 
-/// What is done at each sleep's length, until it says that it need not be done any more.
+/// A task that runs ten times a second until it returns false.
 type Chore = Box<dyn Fn() -> bool + Send>;
 
 static CHORES: Mutex<Vec<Chore>> = Mutex::new(Vec::new());
@@ -32,11 +38,11 @@ thread_local! {
 }
 
 impl HostClock {
-    /// A reading of [`HostClock::noted`] is so late at most, where the thread gets its turn.
+    /// Maximum delay of [`HostClock::noted`] while the background thread is scheduled in time.
     pub(crate) const NOTED_LATE: u64 = 2_000_000;
 
-    /// Has the time written down from now on, whenever somebody looks often. Where no thread can be
-    /// started nobody writes.
+    /// Starts the background thread, once. The time is then published while it is read often. If no thread
+    /// can be started, it never is.
     pub(crate) fn keep_noted() {
         static WRITER: Once = Once::new();
         WRITER.call_once(|| {
@@ -45,19 +51,20 @@ impl HostClock {
         });
     }
 
-    /// Has something short done ten times a second, as long as it answers that it is still to be done.
+    /// Runs `chore`, which must be short, ten times a second until it returns false.
     pub(crate) fn keep_doing(chore: Chore) {
         let mut chores = CHORES.lock().unwrap_or_else(PoisonError::into_inner);
         chores.push(chore);
     }
 
-    /// What is written down now; zero if nothing is. For who has looked at [`HostClock::noted`] when it was the same.
+    /// Returns the published time as it is; zero if there is none. Unlike [`HostClock::noted`] this does not
+    /// count as a read.
     #[inline(always)]
     pub(crate) fn noted_word() -> u64 {
         NOTED.load(Ordering::Relaxed)
     }
 
-    /// The time a moment ago, never ahead, for next to nothing; `None` while nobody writes it down.
+    /// Returns the published time, which is never ahead; `None` while it is not published.
     #[inline]
     pub(crate) fn noted() -> Option<Tick> {
         let looks = LOOKS.get().wrapping_add(1);
@@ -71,8 +78,8 @@ impl HostClock {
         }
     }
 
-    /// Says that somebody looks often. And of a thread that is gone, as in a forked process, or gets no turn,
-    /// nobody believes that no time passes.
+    /// Reports that this thread reads often. Also withdraws a published time that is far too old: the
+    /// background thread is gone (as in a forked process) or is not scheduled.
     #[cold]
     pub(crate) fn look_twice() {
         LOOKED.store(true, Ordering::Relaxed);
@@ -102,7 +109,8 @@ fn write_down() {
     }
 }
 
-/// Nobody waits meanwhile who has another chore, nor for good who was forked off.
+/// Runs the chores without holding the lock, so that adding one does not block, and a fork meanwhile leaves
+/// no lock held.
 fn do_chores() {
     let chores = || CHORES.lock().unwrap_or_else(PoisonError::into_inner);
     let mut mine = std::mem::take(&mut *chores());

@@ -1,9 +1,9 @@
-//! What of a share is old enough to count for windows.
+//! The part of a leased share that is old enough to count in windows.
 //!
-//! A window of the whole fleet, dealt to processes, is kept only if what one of them used up is
-//! not used again by the next one within the same window. So of a share only
-//! so much counts as was held all the time for a whole window: what leaves counts no more at once, and what arrives
-//! counts a window later. With `b(s)` what a process holds at `s`, and `b ≤ N` of all together:
+//! Several processes together keep a window of the whole fleet only if tokens that one of them used are not
+//! used again by the next within the same window. So a share counts only as far as it was held for a whole
+//! window: a part that leaves stops counting at once, and a part that arrives counts one window later. With
+//! `b(s)` the share of a process at `s`, and `b ≤ N` for all processes together:
 //!
 //! > `limit(t) = min { b(s) : t − W ≤ s ≤ t }`.
 
@@ -12,16 +12,16 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The part of one window.
+/// The share of one window in this process.
 #[derive(Debug)]
 pub(crate) struct Part {
     window: Span,
-    /// What deciders may use.
+    /// Tokens that decisions may use within a window.
     limit: AtomicU64,
     held: Mutex<Held>,
 }
 
-/// What was held since when, as far as it can still be the least: amounts grow from front to back.
+/// Amounts held and since when, as far as they can still be the minimum: they grow from front to back.
 #[derive(Debug)]
 struct Held {
     steps: VecDeque<(Tick, u64)>,
@@ -34,7 +34,7 @@ pub(crate) struct Parts {
 }
 
 impl Held {
-    /// Beyond this many the oldest steps are taken for one, of the lesser amount.
+    /// Maximum number of steps. Beyond it the two oldest are merged, with the lesser amount.
     const STEPS_MAX: usize = 256;
 
     fn see(&mut self, amount: u64, window: Span, now: Tick) -> u64 {
@@ -60,7 +60,7 @@ impl Held {
 }
 
 impl Part {
-    /// What may be used in a window.
+    /// Returns the tokens that may be used within a window.
     pub(crate) fn limit(&self) -> u64 {
         self.limit.load(Ordering::Acquire)
     }
@@ -72,7 +72,7 @@ impl Part {
 }
 
 impl Parts {
-    /// Another window that follows; nothing counts yet.
+    /// Adds a window that follows the share; nothing counts in it yet.
     pub(crate) fn follow(&self, window: Span, now: Tick) -> Arc<Part> {
         let steps = VecDeque::from([(now, 0)]);
         let part = Arc::new(Part {
@@ -84,12 +84,13 @@ impl Parts {
         part
     }
 
-    /// Returns true if any may follow.
+    /// Returns true if any window follows the share.
     pub(crate) fn are_followed(&self) -> bool {
         !lock(&self.all).is_empty()
     }
 
-    /// So much is held now. The machine's alone: after every change, before the parent is told of it, and now and then.
+    /// Records the amount held at `now`. Called by the state machine alone: after each change, before its
+    /// parent is told, and regularly.
     pub(crate) fn see(&self, amount: u64, now: Tick) {
         lock(&self.all).retain(|part| {
             let part = part.upgrade();
@@ -101,7 +102,7 @@ impl Parts {
     }
 }
 
-/// None of what these locks guard is left half-done by a panic.
+/// A panic leaves none of the guarded values half-written.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

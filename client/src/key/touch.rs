@@ -1,24 +1,25 @@
-//! Which keys something was asked of since the session last looked.
+//! Marks the keys that were used since the session last looked.
 //!
-//! A caller that counts demand for a key finds a count of zero after the session took the last one,
-//! and only then comes here: the session finds the keys that were asked, and looks at no others.
+//! A caller adds to a key's demand counter. If the counter was zero, because the session has taken the last
+//! value, the caller also marks the key here. So the session finds the used keys without looking at any
+//! others.
 //!
-//! > A count that is not zero is of a key that is marked, or that a thread is about to mark.
+//! > Invariant: a key whose counter is not zero is marked, or a thread is about to mark it.
 //!
-//! The count is added to before the key is marked, and the mark is taken before the count is: so what a
-//! look misses is marked for the next one.
+//! A caller adds to the counter before it marks the key; the session takes the mark before it takes the
+//! counter. So whatever one look misses is marked for the next.
 
 use crate::sync::{self, AtomicU64, Bug, Ordering};
 use std::sync::Arc;
 
-/// The marks of all keys of a client: a bit for each, and a bit for each word of these.
+/// Marks of all keys of a client: one bit per key, and one summary bit per word of those.
 #[derive(Debug, Default)]
 pub(crate) struct Touched {
     words: Box<[AtomicU64]>,
     summary: Box<[AtomicU64]>,
 }
 
-/// Where one key is marked.
+/// Handle to mark one key.
 #[derive(Clone, Debug)]
 pub(crate) struct Touch {
     list: Arc<Touched>,
@@ -28,7 +29,7 @@ pub(crate) struct Touch {
 const BITS: usize = 64;
 
 impl Touched {
-    /// Marks of so many keys.
+    /// Returns marks for this many keys.
     pub(crate) fn of(keys: usize) -> Self {
         let zeros = |bits: usize| {
             (0..bits.div_ceil(BITS))
@@ -49,7 +50,7 @@ impl Touched {
         self.summary[at / BITS].fetch_or(1 << (at % BITS), Ordering::Release);
     }
 
-    /// Tells `found` where keys were marked since the last call. The session's alone.
+    /// Calls `found` with the place of each key marked since the last call. Called by the session alone.
     pub(crate) fn take(&self, mut found: impl FnMut(usize)) {
         for (above, summary) in self.summary.iter().enumerate() {
             for at in bits(take(summary)) {
@@ -63,7 +64,7 @@ impl Touched {
 }
 
 impl Touch {
-    /// The key of that place.
+    /// Returns the handle of the key with this place.
     pub(crate) const fn new(list: Arc<Touched>, place: u32) -> Self {
         Self { list, place }
     }
@@ -77,7 +78,7 @@ impl Touch {
     }
 }
 
-/// All bits of a word, which has none then.
+/// Takes all bits of a word, leaving zero.
 fn take(word: &AtomicU64) -> u64 {
     match word.load(Ordering::Relaxed) {
         0 => 0,
@@ -93,7 +94,7 @@ fn bits(mut word: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Adds to a count. Whether it was zero, so that the key must be marked.
+/// Adds to a counter. Returns true if it was zero, so that the key must be marked.
 #[inline(always)]
 pub(super) fn add(count: &AtomicU64, n: u64) -> bool {
     count.fetch_add(n, Ordering::Relaxed) == 0 && n > 0 && !sync::planted(Bug::Unmarked)

@@ -1,15 +1,15 @@
-//! Who waits for tokens of a key, and for how many at once.
+//! Callers that wait for tokens of a key, counted by cost.
 
 use super::Gate;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How many wait for each cost: only who waits comes here, and who tells of it.
+/// Number of waiting callers for each cost. Only waiting callers and reports take the lock.
 #[derive(Debug, Default)]
 pub(super) struct Costs(Mutex<BTreeMap<u64, u64>>);
 
 impl Costs {
-    /// The largest; zero if nobody waits.
+    /// Returns the largest cost; zero if no caller waits.
     pub(super) fn largest(&self) -> u64 {
         let costs = self.lock();
         costs.last_key_value().map_or(0, |(&cost, _)| cost)
@@ -29,13 +29,13 @@ impl Costs {
         }
     }
 
-    /// None of what this guards is left half-done by a panic.
+    /// A panic leaves nothing half-written.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Somebody waits, until this is dropped.
+/// Registration of a waiting caller, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Waiting<'a> {
     gate: &'a Gate,
