@@ -1,21 +1,22 @@
-//! The keys of a client and their gates: made when they are first asked for, forgotten when nobody
-//! needs them any more.
+//! The keys of a client and their gates, which hold the state of one key each. A gate is created at the first
+//! use of its key and forgotten when it is no longer needed.
 //!
-//! # Who may forget a gate
+//! # When a gate may be forgotten
 //!
-//! A gate is **held** while a handle has it: a limiter, a permit, a reservation, a question that is under
-//! way. Besides handles only the registry has it, and the session from when it
-//! [is told](Registry::take_changes). A handle comes from another handle, or from here under the lock. So
-//! whoever has the lock and counts no more than these two knows that no handle is there, and that none
-//! will be once the gate is out of the map. Nobody waits at it either, for who waits holds it.
+//! A gate is **held** while a handle to it exists: a limiter, a permit, a reservation, or a question in
+//! flight. Besides handles only the registry refers to it, and the session once it
+//! [was told](Registry::take_changes). A handle is made from another handle, or by the registry under its
+//! lock. So a thread that holds the lock and counts no more than these two references knows that there is no
+//! handle, and that none can appear once the gate is out of the map. No caller waits at it either, because a
+//! waiting caller holds it.
 //!
-//! Who asks for the key afterwards gets **another gate**, which has nothing. It gets a part by the
-//! session alone, and that takes back what the former one has before it meets the new one: both
-//! changes are taken under one lock, and what has gone comes first. So of two gates of a key never both
-//! hold anything. Nor would it be an excess if a handle of the former one were left: what it had was
-//! withdrawn from its cell in one step, after which nothing is admitted there.
+//! The next use of the key creates **another gate**, which is empty. Only the session gives it capacity,
+//! after it has taken back the capacity of the former gate: the session takes both changes under one lock and
+//! handles removed keys first. So two gates of one key never have capacity at the same time. Even a leftover
+//! handle of the former gate could not admit too much: its capacity was withdrawn from the cell in one step,
+//! and that cell admits nothing afterwards.
 //!
-//! What would be missed is [not forgotten](Gate::may_be_forgotten), though nobody holds it.
+//! A gate whose state would be missed is [not forgotten](Gate::may_be_forgotten), even if it is not held.
 
 use crate::error::KeyRefused;
 use crate::key::Gate;
@@ -28,41 +29,41 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-/// All keys.
+/// All keys of a client.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     entries: BTreeMap<Key, Entry>,
-    /// What the session has not been told of yet: the keys that it knows and that are forgotten, and
-    /// those that it does not know.
+    /// Changes that the session has not been told of yet: keys that it knows and that were forgotten, and
+    /// keys that it does not know.
     changes: Changes,
     past: Past,
-    /// Nobody could make room, so that it is not tried again before this.
+    /// Until when no room is searched for, because the last search found none.
     vain_until: Tick,
     pub(crate) closed: bool,
     mode: Mode,
     tap: Option<Arc<Tap>>,
     touched: Arc<Touched>,
-    /// Places for marks that keys had which are forgotten.
+    /// Places of marks that forgotten keys had.
     places: Vec<u32>,
 }
 
 #[derive(Debug)]
 struct Entry {
     gate: Arc<Gate>,
-    /// When it was asked for last, or seen to be held.
+    /// When the gate was last asked for, or seen to be held.
     used: Tick,
 }
 
-/// What became of keys, in this order.
+/// Changes to the set of keys, to be applied in this order.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    /// Those that are forgotten. One may be among the others again.
+    /// Keys that were forgotten. A key may also be in `fresh`, as a new one.
     pub(crate) gone: Vec<Key>,
-    /// Those that are new.
+    /// New keys.
     pub(crate) fresh: BTreeMap<Key, Arc<Gate>>,
 }
 
-/// What was counted of keys that are forgotten.
+/// Counters of the keys that were forgotten.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Past {
     pub(crate) admitted: u64,
@@ -70,7 +71,7 @@ pub(crate) struct Past {
     pub(crate) overruled: Overruled,
 }
 
-/// When it is, and whether the session's lease holds then.
+/// The present time, and whether the session's lease holds then.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Now {
     pub(crate) at: Tick,
@@ -78,14 +79,14 @@ pub(crate) struct Now {
 }
 
 impl Registry {
-    /// A gate that nobody holds or asks for is forgotten after so long.
+    /// Time after which a gate that is not held and not asked for is forgotten.
     const IDLE: Span = Span::from_secs(60);
-    /// Who needs room makes it for one in so many of all, so that others need not look for it at once.
+    /// Making room frees one in this many keys, so that the next caller need not search again at once.
     const ROOM: usize = 8;
-    /// Where all are held, it is not looked for room again within this: a look is at all keys.
+    /// Time without another search after one that found every gate held. A search visits all keys.
     const VAIN: Span = Span::from_millis(10);
 
-    /// No keys, of which those that are asked are marked there.
+    /// Returns a registry without keys. Keys that are used will be marked in `touched`.
     pub(crate) fn new(touched: Arc<Touched>) -> Self {
         Self {
             touched,
@@ -93,19 +94,19 @@ impl Registry {
         }
     }
 
-    /// The gate of a key, if there is one.
+    /// Returns the gate of a key, if there is one.
     pub(crate) fn find(&mut self, key: &Key, now: Tick) -> Option<Arc<Gate>> {
         let entry = self.entries.get_mut(key)?;
         entry.used = entry.used.max(now);
         Some(Arc::clone(&entry.gate))
     }
 
-    /// The gate of a key that has none, if there is room for it among `most`, or can be made.
+    /// Creates the gate of a key that has none, if there are fewer than `most` keys or room can be made.
     pub(crate) fn add(&mut self, key: Key, most: usize, now: Now) -> Result<Arc<Gate>, KeyRefused> {
         if self.entries.len() >= most && !self.make_room(most, now) {
             return Err(KeyRefused::TooMany { most });
         }
-        // All places below that of the last key are those of keys, or free.
+        // All places below this number belong to keys, or are in `places`.
         let last = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
         let place = self.places.pop().unwrap_or(last);
         let gate = Arc::new(Gate::new(key.as_str()));
@@ -124,14 +125,14 @@ impl Registry {
         Ok(gate)
     }
 
-    /// Forgets what nobody has held or asked for in a while.
+    /// Forgets gates that were neither held nor asked for in a while.
     pub(crate) fn sweep(&mut self, now: Now) {
         for (_, key) in self.spare(now, Self::IDLE) {
             self.forget(&key);
         }
     }
 
-    /// Forgets those that nobody has held or asked for the longest. Whether there are any.
+    /// Forgets the gates that were unused for longest. Returns true if there were any.
     fn make_room(&mut self, most: usize, now: Now) -> bool {
         if now.at < self.vain_until {
             return false;
@@ -171,18 +172,18 @@ impl Registry {
         self.past.add(&gate);
         let place = gate.tally.place().and_then(|at| u32::try_from(at).ok());
         self.places.extend(place);
-        // The session never hears of one that it had not heard of before.
+        // If the session has not been told of the key yet, it never is.
         if self.changes.fresh.remove(key).is_none() {
             self.changes.gone.push(key.clone());
         }
     }
 
-    /// What the session has not been told of yet.
+    /// Takes the changes since the last call.
     pub(crate) fn take_changes(&mut self) -> Changes {
         std::mem::take(&mut self.changes)
     }
 
-    /// Another mode for all keys, those that come later too.
+    /// Sets the mode of all keys, including later ones.
     pub(crate) fn set_mode(&mut self, mode: Mode) {
         self.mode = mode;
         for gate in self.gates() {
@@ -191,7 +192,7 @@ impl Registry {
         }
     }
 
-    /// All keys are watched, those that come later too.
+    /// Counts refusals of all keys in `tap`, including later keys.
     pub(crate) fn watch(&mut self, tap: &Arc<Tap>) {
         let tap = Arc::clone(self.tap.get_or_insert_with(|| Arc::clone(tap)));
         for gate in self.gates() {
@@ -199,12 +200,12 @@ impl Registry {
         }
     }
 
-    /// The mode for all keys.
+    /// Returns the mode of all keys.
     pub(crate) const fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// All gates, by key.
+    /// Returns all gates, in the order of their keys.
     pub(crate) fn gates(&self) -> impl Iterator<Item = &Arc<Gate>> {
         self.entries.values().map(|entry| &entry.gate)
     }
@@ -213,17 +214,18 @@ impl Registry {
         self.entries.len()
     }
 
-    /// What was counted of keys that are forgotten.
+    /// Returns the counters of the keys that were forgotten.
     pub(crate) const fn past(&self) -> Past {
         self.past
     }
 }
 
 impl Entry {
-    /// Whether anybody has the gate but the registry, and the session or those that are fresh.
+    /// Returns true if there are references to the gate besides the registry's and that of the session or of
+    /// `fresh`.
     fn is_held(&self) -> bool {
         let held = Arc::strong_count(&self.gate) > 2;
-        // What was done with a handle happened before it was dropped, and so before this.
+        // Everything done with a handle happened before it was dropped, and so before this.
         fence(Ordering::Acquire);
         held
     }
@@ -231,7 +233,8 @@ impl Entry {
 
 impl Past {
     fn add(&mut self, gate: &Gate) {
-        // What threads refused by themselves and have not counted is lost; it is a report's worth.
+        // Refusals that threads counted by themselves and have not reported are lost; they are one report's
+        // worth.
         gate.tally.admitted(gate.cell.take_uncounted());
         let [admitted, refused, _] = gate.tally.totals();
         let overruled = gate.switch.overruled();
@@ -265,8 +268,8 @@ mod tests {
         registry.gates().map(|gate| gate.name()).collect()
     }
 
-    /// Keys that are asked for, each at its own time, by callers who keep nothing; `+` stands before who
-    /// keeps the gate. What is left of them, of at most four.
+    /// Asks for each key of `asked` at its own time, without keeping the gate; a `+` before a key keeps its
+    /// gate. Checks which keys are left, of at most four.
     fn check(asked: &str, left: &str) {
         let (mut registry, mut kept) = (Registry::default(), Vec::new());
         let mut keeps = false;
@@ -320,7 +323,7 @@ mod tests {
         assert_eq!(names(&registry), "ac");
         registry.sweep(at(90_000));
         assert_eq!(names(&registry), "a");
-        // A minute counts from when it was last seen to be held.
+        // A minute counts from when the gate was last seen to be held.
         drop(held);
         registry.sweep(at(149_999));
         assert_eq!(names(&registry), "a");

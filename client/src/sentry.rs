@@ -6,6 +6,7 @@ use crate::switched::FROZEN;
 use crate::tap::Tap;
 use std::sync::{Arc, OnceLock};
 
+/// Guard in front of a limit: the mode that an operator set, and the counters of refusals.
 #[derive(Debug, Default)]
 pub(crate) struct Sentry {
     switch: Switch,

@@ -1,20 +1,19 @@
-//! The one task of a client: it reports, is answered, and changes nodes.
+//! The session task of a client: it sends reports, handles answers, and changes nodes.
 //!
 //! ```text
-//!            opened               lease over, or left
-//!  dialling ────────► attempt ───────────────────────► link in use
-//!     ▲                  │ the node in use is heard again      │ silent, lost, closed, move
-//!     │                  ▼                                     │
-//!     │               parting                                  │
-//!     └────────────────────────────────────────────────────────┘
+//!            opened               lease over, or handed back
+//!  dialling ────────► attempt ───────────────────────────────► link in use
+//!     ▲                  │ the node in use answers again             │ silent, lost, closed, move
+//!     │                  ▼                                           │
+//!     │               parting                                        │
+//!     └──────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! An edge that holds under a lease stays in use until the lease ends, whatever
-//! becomes of its connection. Meanwhile another link is dialled and opened, so that its
-//! first report can go the moment the old edge has nothing left. A node that has
-//! the old edge still goes on with it, and so does one that is heard again after a silence: then nothing was lost,
-//! and what was opened elsewhere is closed. Which of this is done when is
-//! [`aliquot_core::roaming`]'s to say.
+//! An edge with a lease stays in use until the lease ends, whatever becomes of its connection. Meanwhile
+//! another link is dialled and opened, so that its first report can go as soon as nothing is held under the
+//! old edge. If a node still has the old edge, or the old node answers again after a silence, the session
+//! continues under it: nothing was lost, and the link opened elsewhere is closed. [`aliquot_core::roaming`]
+//! decides which of these happens when.
 
 mod keys;
 mod leaving;
@@ -42,25 +41,25 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// What a session is made of besides its means.
+/// Settings of a session.
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) addresses: Vec<String>,
     pub(crate) labels: Labels,
     pub(crate) default_rule: DefaultRule,
-    /// The default rule's own part, if it has one.
+    /// The local share of the default rule, if it has one.
     pub(crate) local: (Scale, Share),
 }
 
-/// What callers say to a session.
+/// Channels by which callers reach the session.
 #[derive(Debug)]
 pub(crate) struct Inbox {
-    /// When the last handle that may say anything is gone, the session ends.
+    /// The session ends when the last sender is dropped.
     pub(crate) commands: mpsc::Receiver<Command>,
     pub(crate) errands: mpsc::UnboundedReceiver<Errand>,
 }
 
-/// The task.
+/// The session task: owns the client state machine, the connections and the keys.
 #[derive(Debug)]
 pub(crate) struct Session {
     config: Config,
@@ -74,11 +73,11 @@ pub(crate) struct Session {
     messages: u64,
     reports: u64,
     events: mpsc::Receiver<Event>,
-    /// What links are given to say their events with.
+    /// Sender for the events of new links.
     outlet: mpsc::Sender<Event>,
-    /// Which node it talks to, and which it tries.
+    /// Chooses nodes: the link in use, and the one that is tried.
     roaming: Roaming<Link>,
-    /// What the node that is tried said of the session there.
+    /// The answer of the node that is tried to the session's opening.
     opened: Option<SessionOpened>,
     /// The link that was given up last, while it is being closed.
     parting: Option<Parting>,
@@ -87,30 +86,31 @@ pub(crate) struct Session {
     dials: u64,
     report_every: Span,
     report_at: Tick,
-    /// Reports that cannot wait for their time, at most one in each gap.
+    /// Rate limit of urgent reports: at most one in each gap.
     urge: Debounce<Last<()>>,
-    /// None goes before this.
+    /// No urgent report is sent before this.
     urgent_at: Tick,
     clocks: (Tick, i64),
     pid: u32,
 }
 
 impl Session {
-    /// Two urgent reports are at least so far apart.
+    /// Minimum distance of two urgent reports.
     const URGENT_GAP: Duration = Duration::from_millis(1);
-    /// And so much further for each line of the first: what a line costs whoever hears it.
+    /// Added to that distance for each line of the first report: the time that a line costs its receiver.
     const URGENT_GAP_PER_LINE: Span = Span::from_nanos(20_000);
-    /// While anything is wanted, it is noticed so soon that somebody is not served; and while somebody is not, what they want is
-    /// looked at so often.
+    /// Interval at which refused demand is noticed while any budget is wanted, and at which it is looked at
+    /// while it is not served.
     const LOOK_AGAIN: Span = Span::from_millis(20);
-    /// That somebody is not served is noticed so soon where nothing was wanted: each look of one that rests wakes a processor.
+    /// Interval at which refused demand is noticed while no budget is wanted. It is longer, since each look
+    /// of an idle client wakes a processor.
     const LOOK_AT_REST: Span = Span::from_millis(50);
-    /// While anything is wanted, that it is wanted no more is noticed so soon: others wait for it.
+    /// Interval at which the end of demand is noticed: other clients wait for what is no longer wanted.
     const LOOK_WHILE_WANTED: Span = Span::from_millis(100);
-    /// By so much may the wall clock get ahead of the boot clock between two looks: more
-    /// is taken for a pause that the boot clock did not count.
+    /// Maximum advance of the wall clock over the boot clock between two looks. More is taken for a pause
+    /// that the boot clock did not count.
     const JUMP_MS: i64 = 1_000;
-    /// The longest time without a look at the clocks.
+    /// Maximum time between two looks at the clocks.
     const LOOK_EVERY: Span = Span::from_millis(250);
 
     pub(crate) fn new(
@@ -150,7 +150,7 @@ impl Session {
         }
     }
 
-    /// Runs until the client is closed or its last handle is gone.
+    /// Runs until the client is closed or its last handle is dropped.
     pub(crate) async fn run(mut self) {
         loop {
             let now = self.look();
@@ -174,7 +174,7 @@ impl Session {
         }
     }
 
-    /// Reads the clocks; what they say about a pause or a fork ends leases.
+    /// Reads the clocks. Ends the lease after a fork, or after a pause that the boot clock missed.
     fn look(&mut self) -> Tick {
         self.shared.align();
         let (now, wall) = (self.shared.clock.now(), self.shared.clock.wall_ms());
@@ -198,7 +198,7 @@ impl Session {
         now
     }
 
-    /// Does all that is due at `now`. Whether the session is over.
+    /// Does everything that is due at `now`. Returns true if the session has ended.
     fn go_on(&mut self, now: Tick) -> bool {
         self.look_at_keys(now);
         self.obey_modes(now);
@@ -257,16 +257,16 @@ impl Session {
         {
             also(holder.lease().until());
         }
-        // Timers count whole milliseconds: a look that is due is never a busy wait.
+        // Timers have millisecond resolution: at least one, so that a look that is due is never a busy wait.
         at.max(now.after(Span::from_millis(1)))
     }
 
-    /// The link in use.
+    /// Returns the link in use.
     fn link(&self) -> Option<&Link> {
         self.roaming.link()
     }
 
-    /// The machine's lease is what deciders read.
+    /// Copies the state machine's lease to where decisions read it.
     fn mirror_lease(&mut self, now: Tick) {
         let until = match self.machine.holder() {
             Some(holder) if self.machine.is_leased(now) && !holder.is_leaving() => {
@@ -275,7 +275,7 @@ impl Session {
             _ => Tick::from_nanos(0),
         };
         if self.shared.set_lease(until) && until > Tick::from_nanos(0) {
-            // Who waits was told of a share before there was the lease that it is held under.
+            // Waiting callers were woken by a share that came before the lease it is held under.
             self.machine.deciders_mut().for_each(|of| of.leased());
         }
     }
@@ -298,12 +298,12 @@ impl Session {
         }
     }
 
-    /// A report is wanted soon. There is always room for it.
+    /// Asks for a report soon. The debouncer always has room for that.
     fn urge(&mut self, now: Tick) {
         let _ = self.urge.push((), now);
     }
 
-    /// Reports, if the connection keeps up.
+    /// Sends a report, if the connection keeps up.
     fn report(&mut self, now: Tick) {
         self.see_asked();
         let Some(link) = self.roaming.link() else {
@@ -315,8 +315,8 @@ impl Session {
         }
         self.shared.unwant();
         if let Some(report) = self.machine.report(now, self.clocks.1) {
-            // What begins to be wanted, or is wanted back, is urgent: until then there is
-            // nothing to say but that it is there.
+            // New demand and capacity that is wanted back are urgent. Without them a report says only that
+            // this client is there, so it may come half as often.
             let rests = report.lines.is_empty() && !self.machine.wants_any();
             let pause = self.report_every.times_or_max(1 + u64::from(rests));
             let lines = u64::try_from(report.lines.len()).unwrap_or(u64::MAX);
@@ -324,7 +324,7 @@ impl Session {
             let sent = u64::from(link.send(&ClientMessage::Report(report)));
             self.messages += sent;
             self.reports += sent;
-            // Whatever it was made for, the next urgent one keeps its distance from it.
+            // Whatever caused this report, the next urgent one keeps its distance from it.
             self.urge(now);
             self.urge.flush(now);
             self.report_at = now.after(pause);

@@ -1,4 +1,4 @@
-//! What a client's handles share with its session.
+//! The state that a client's handles share with its session.
 
 mod lease;
 
@@ -22,27 +22,29 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 
-/// What a decision looks at before it spends.
+/// How a decision is timed, and whether it checks a lease before it spends from a thread cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
-    /// There is no batch, and each decision is made at a reading of the clock.
+    /// No thread caches; each decision reads the clock.
     Exact,
-    /// There is no batch; who was refused may be refused again by a clock that is late.
+    /// No thread caches; a thread that was refused may be refused again by a late clock.
     Single,
-    /// At nothing: there is no lease. It stands before those that have one, since what is compiled asks in this order.
+    /// Thread caches without a lease check (local limits). Declared before the variants with a lease, because
+    /// the fast path tests them in this order.
     Free,
-    /// At the lease, on the kernel's clock.
+    /// Thread caches; each decision checks the lease against the kernel's coarse clock.
     Strict,
-    /// The same, once for every few tokens.
+    /// Thread caches; the lease is checked once for every few tokens.
     Relaxed,
 }
 
-/// All were served since the session last looked; somebody was not; somebody waits.
+/// Values of [`Shared::wanted`]: since the session's last look, no caller was refused; one was; one is
+/// waiting.
 const SERVED: u8 = 0;
 const WANTED: u8 = 1;
 const WAITED_FOR: u8 = 2;
 
-/// What every handle and the session task have.
+/// State shared by every handle and the session task.
 pub(crate) struct Shared {
     pub(crate) clock: SharedClock,
     source: Source,
@@ -50,58 +52,58 @@ pub(crate) struct Shared {
     pub(crate) lease: LeaseWord,
     /// When the last lease ended; zero if there was none.
     lapsed: AtomicU64,
-    /// A mode has changed since the session last looked.
+    /// Set if a mode has changed since the session's last look.
     switched: AtomicBool,
-    /// The client was closed: as the registry says, for those who take no lock.
+    /// Set if the client was closed: a copy of the registry's flag, to be read without a lock.
     shut: AtomicBool,
-    /// The session is over, and no node has taken what it held.
+    /// Set if the session has ended and no node has taken what it held.
     pub(crate) untaken: AtomicBool,
-    /// Whether somebody was refused, or waits, since the session last looked.
+    /// Records whether a caller was refused, or waits, since the session's last look.
     wanted: AtomicU8,
-    /// Of which keys something was asked since the session last looked.
+    /// Marks the keys that were used since the session's last look.
     pub(crate) touched: Arc<Touched>,
     pub(crate) wake: Notify,
     registry: Mutex<Registry>,
     status: Mutex<Status>,
-    /// How long a caller waits for a budget that is not known yet.
+    /// Maximum time that a caller waits for a budget that is not known yet.
     pub(crate) cold_wait: Duration,
     keys_max: usize,
-    /// The way to the session for questions to the home of a key.
+    /// Queue of requests to the session, for decisions in central mode.
     pub(crate) errands: Errands,
-    /// Whether questions have answers at all: where none had in a while, none is asked for a while.
+    /// Circuit breaker for questions in central mode: stops asking for a while after several went unanswered.
     pub(crate) breaker: Breaker,
     pub(crate) silence: Silence,
-    /// As many questions as may be under way.
+    /// Limits the number of questions in flight.
     pub(crate) room: Arc<Semaphore>,
-    /// Names questions within the process.
+    /// The next number of a question within the process.
     pub(crate) tickets: AtomicU64,
 }
 
-/// How a client's session stands.
+/// State of a client's session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// The address of the node that it talks to, if the connection stands.
+    /// Address of the node that the client talks to, if it is connected.
     pub node: Option<String>,
-    /// The edge that it holds on.
+    /// The edge under which the client holds its allotments.
     pub edge: Option<Edge>,
-    /// What remains of its lease; zero without one.
+    /// Time until the lease ends; zero without a lease.
     pub lease: Span,
-    /// The keys that have limiters.
+    /// Number of keys that have limiters.
     pub keys: usize,
-    /// Messages sent to nodes and heard from them, all sessions together.
+    /// Messages sent to and received from nodes, over all sessions.
     pub messages: u64,
-    /// Reports among them: each has an answer, so that these are round trips.
+    /// Reports among these. Each one has an answer, so this is the number of round trips.
     pub reports: u64,
 }
 
-/// What a handle asks of the session.
+/// A request of a handle to the session.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Hand everything back and end, at the latest after so long. Answers whether all was taken.
+    /// Hand everything back and end, within the given time. The reply says whether a node took all of it.
     Close(Duration, oneshot::Sender<bool>),
 }
 
-/// What makes a handle: the session ends when the last one is gone.
+/// A reference to the session. The session ends when the last one is dropped.
 #[derive(Clone)]
 pub(crate) struct Handle {
     pub(crate) shared: Arc<Shared>,
@@ -109,12 +111,12 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    /// What limiters without a session have: a clock, and nobody to ask.
+    /// Returns a handle without a session, for limiters that need a clock alone.
     pub(crate) fn nobodys(clock: SharedClock) -> Self {
         Self::with(Source::Other(clock), Pace::Exact)
     }
 
-    /// The same with one of the clocks that are known here.
+    /// Returns a handle without a session, with one of the built-in clocks.
     pub(crate) fn with(source: Source, pace: Pace) -> Self {
         let (errands, _) = mpsc::unbounded_channel();
         let (commands, _) = mpsc::channel(1);
@@ -139,7 +141,8 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    /// So many questions in a row without an answer open the breaker, for so long at first, and never for longer than that.
+    /// Settings of the breaker: unanswered questions in a row that open it, its first and its longest
+    /// cool-down.
     const SILENCES: u16 = 8;
     const COOL_DOWN: Duration = Duration::from_millis(200);
     const COOL_DOWN_MAX: Duration = Duration::from_secs(2);
@@ -181,13 +184,13 @@ impl Shared {
         }
     }
 
-    /// What time it is.
+    /// Returns the present time.
     #[inline(always)]
     pub(crate) fn now(&self) -> Tick {
         self.source.now()
     }
 
-    /// Sees to it that what deciders read in between keeps to the clock.
+    /// Brings the lease by the coarse clock into agreement with the clock.
     pub(crate) fn align(&self) {
         if let Source::Host = self.source {
             HostClock::align();
@@ -195,7 +198,7 @@ impl Shared {
         }
     }
 
-    /// The lease ends at `until` from now on. Whether there was none before. The session's alone.
+    /// Sets the end of the lease. Returns true if there was no lease before. Called by the session alone.
     pub(crate) fn set_lease(&self, until: Tick) -> bool {
         let before = self.lease.0.load(Ordering::Acquire);
         if before > 0 && until.nanos() == 0 {
@@ -206,19 +209,19 @@ impl Shared {
         before == 0
     }
 
-    /// Since when there is no lease, where there was one.
+    /// Returns when the lease ended, or will end; `None` if there never was one.
     pub(crate) fn lapsed_at(&self) -> Option<Tick> {
         let lease = self.lease.0.load(Ordering::Acquire);
         let ended = match lease {
             0 => self.lapsed.load(Ordering::Acquire),
-            // Nobody has looked yet.
+            // The session has not noticed yet.
             lease => lease,
         };
         (ended > 0).then(|| Tick::from_nanos(ended))
     }
 
-    /// Somebody is not served, and goes on. The session sees it at its next look: who decides wakes nobody, since that is a call
-    /// of the system.
+    /// Records that a caller was refused and does not wait. The session sees it at its next look. It is not
+    /// woken, because that would be a system call on the path of a decision.
     #[inline]
     pub(crate) fn want(&self) {
         if self.wanted.load(Ordering::Relaxed) == SERVED {
@@ -226,19 +229,20 @@ impl Shared {
         }
     }
 
-    /// Somebody is not served, and waits. The first one after a look of the session wakes it.
+    /// Records that a caller waits. The first one after a look of the session wakes it.
     pub(crate) fn want_and_wait(&self) {
         if self.wanted.fetch_max(WAITED_FOR, Ordering::AcqRel) < WAITED_FOR {
             self.wake.notify_one();
         }
     }
 
-    /// Whether somebody was not served since the last [`Shared::unwant`].
+    /// Returns true if a caller was refused, or waits, since the last [`Shared::unwant`].
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::Acquire) != SERVED
     }
 
-    /// Over at `until`, or when it is noticed that somebody is not served who was before: that is looked for every `notice`.
+    /// Returns at `until`, or earlier if a caller is refused meanwhile and none was before; that is checked
+    /// every `notice`.
     pub(crate) async fn rest(&self, until: Tick, notice: Span) {
         let served = !self.is_wanted();
         loop {
@@ -255,7 +259,7 @@ impl Shared {
         self.wanted.store(SERVED, Ordering::Release);
     }
 
-    /// The gate of a key, made at the first call.
+    /// Returns the gate of a key, created at the first call.
     pub(crate) fn gate(&self, text: &str) -> Result<Arc<Gate>, KeyRefused> {
         let key = Key::try_from(text).map_err(|error| KeyRefused::Invalid {
             key: text.chars().take(Key::BYTES_MAX).collect(),
@@ -284,30 +288,30 @@ impl Shared {
         }
     }
 
-    /// Forgets the keys that nobody needs any more.
+    /// Forgets keys that are no longer needed.
     pub(crate) fn sweep(&self) {
         let now = self.registry_now();
         lock(&self.registry).sweep(now);
     }
 
-    /// The session is to look at all modes.
+    /// Tells the session to look at all modes.
     pub(crate) fn switched(&self) {
         self.switched.store(true, Ordering::Release);
         self.wake.notify_one();
     }
 
-    /// Whether any mode has changed since the last call.
+    /// Returns true if any mode has changed since the last call.
     pub(crate) fn take_switched(&self) -> bool {
         self.switched.swap(false, Ordering::AcqRel)
     }
 
-    /// Another mode for all keys, those that come later too.
+    /// Sets the mode of all keys, including later ones.
     pub(crate) fn set_mode(&self, mode: Mode) {
         lock(&self.registry).set_mode(mode);
         self.switched();
     }
 
-    /// All keys are watched, those that come later too.
+    /// Counts refusals of all keys in `tap`, including later keys.
     pub(crate) fn watch(&self, tap: &Arc<Tap>) {
         lock(&self.registry).watch(tap);
     }
@@ -316,33 +320,33 @@ impl Shared {
         lock(&self.registry).closed
     }
 
-    /// The mode for all keys.
+    /// Returns the mode of all keys.
     pub(crate) fn mode(&self) -> Mode {
         lock(&self.registry).mode()
     }
 
-    /// All keys' gates, by key.
+    /// Returns the gates of all keys, in the order of the keys.
     pub(crate) fn gates(&self) -> Vec<Arc<Gate>> {
         lock(&self.registry).gates().cloned().collect()
     }
 
-    /// What became of keys since the last call.
+    /// Takes the changes to the set of keys since the last call.
     pub(crate) fn take_changes(&self) -> Changes {
         lock(&self.registry).take_changes()
     }
 
-    /// What was counted of keys that are forgotten.
+    /// Returns the counters of the keys that were forgotten.
     pub(crate) fn past(&self) -> Past {
         lock(&self.registry).past()
     }
 
-    /// No more keys.
+    /// Refuses further keys from now on.
     pub(crate) fn close(&self) {
         lock(&self.registry).closed = true;
         self.shut.store(true, Ordering::Release);
     }
 
-    /// [`Shared::is_closed`], without a lock.
+    /// Like [`Shared::is_closed`], without a lock.
     pub(crate) fn is_shut(&self) -> bool {
         self.shut.load(Ordering::Acquire)
     }
@@ -360,7 +364,7 @@ impl Shared {
     }
 }
 
-/// None of what these locks guard is left half-done by a panic.
+/// A panic leaves none of the guarded values half-written.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -390,15 +394,15 @@ mod tests {
             }
             rest.as_mut().poll(&mut nobody).is_ready()
         };
-        // At its end, however far the clock moves at once, and no sooner.
+        // At its end and no sooner, however far the clock moves at once.
         assert!(!rest(&[20, 20, 959]));
         assert!(rest(&[20, 20, 960]));
         assert!(rest(&[2_000]));
-        // Or when it is noticed.
+        // Or when a refusal is noticed.
         assert!(!rest(&[0, 19]));
         shared.unwant();
         assert!(rest(&[0, 20]));
-        // Whose session knows already looks again when it said.
+        // If a refusal is known already, the rest lasts until its end.
         assert!(!rest(&[20, 20]));
         assert!(rest(&[1_000]));
     }

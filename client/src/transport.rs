@@ -1,4 +1,4 @@
-//! How a node is reached.
+//! Connections to nodes: one gRPC stream for each session.
 
 use crate::error::BuildError;
 use aliquot_wire::Wire;
@@ -17,17 +17,17 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint, Error};
 
-/// Makes a channel to an address.
+/// Opens a channel to an address.
 pub(crate) type Connector = Arc<
     dyn Fn(String) -> Pin<Box<dyn Future<Output = Result<Channel, Error>> + Send>> + Send + Sync,
 >;
 
-/// The connector of the host's own network.
+/// Connector over the host's network, with tonic.
 pub(crate) struct Tonic;
 
 impl Tonic {
     const CONNECT_WAIT: Duration = Duration::from_secs(1);
-    /// A connection that lost a segment for good is noticed within two of these.
+    /// Interval and timeout of keep-alive pings. A dead connection is noticed within two of these.
     const KEEP_ALIVE: Duration = Duration::from_secs(2);
 
     pub(crate) fn connector(tls: Option<ClientTlsConfig>) -> Connector {
@@ -63,44 +63,44 @@ impl fmt::Debug for Dialer {
     }
 }
 
-/// One way of a session stream; the other is in the events.
+/// Sending half of a session stream. What the node sends arrives as [`Event`]s.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) id: u64,
     pub(crate) address: String,
     sender: mpsc::Sender<pb::ClientMessage>,
-    /// Beside it, so that questions and reports never wait for each other's room.
+    /// Separate queue for questions and releases, so that they and reports never wait for each other's room.
     lane: mpsc::Sender<pb::ClientMessage>,
     reader: Option<tokio::task::AbortHandle>,
 }
 
-/// What a link says.
+/// An event of a link, with its number.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// The node said something.
+    /// The node sent a message.
     Said(u64, Box<NodeMessage>),
-    /// The stream is over, for this reason.
+    /// The stream has ended, for this reason.
     Lost(u64, String),
 }
 
 impl Link {
-    /// So many messages wait for a slow connection; then reports are skipped.
+    /// Maximum number of messages queued for a slow connection. When the queue is full, reports are skipped.
     const QUEUE: usize = 16;
 
-    /// So many questions and releases wait; those beyond are said again later.
+    /// Maximum number of queued questions and releases. Further ones are repeated later.
     const LANE: usize = 1_024;
 
-    /// Sends, if the connection keeps up.
+    /// Sends a message. Returns false if the connection does not keep up.
     pub(crate) fn send(&self, message: &ClientMessage) -> bool {
         self.sender.try_send(message.to_message()).is_ok()
     }
 
-    /// Sends a question or a release, if the connection keeps up.
+    /// Sends a question or a release. Returns false if the connection does not keep up.
     pub(crate) fn say(&self, message: &ClientMessage) -> bool {
         self.lane.try_send(message.to_message()).is_ok()
     }
 
-    /// Whether there is room for a message.
+    /// Returns true if there is room for a message.
     pub(crate) fn has_room(&self) -> bool {
         self.sender.capacity() > 0
     }
@@ -126,7 +126,7 @@ impl Dialer {
         Ok(Self { connector, token })
     }
 
-    /// Opens a session stream to `address`; what the node says comes as events.
+    /// Opens a session stream to `address`; messages of the node arrive as events.
     pub(crate) fn dial(
         &self,
         id: u64,
@@ -137,7 +137,7 @@ impl Dialer {
         let (sender, outgoing) = mpsc::channel(Link::QUEUE);
         let (lane, beside) = mpsc::channel(Link::LANE);
         let outgoing = ReceiverStream::new(outgoing).merge(ReceiverStream::new(beside));
-        // There is room: the channel is new.
+        // Cannot fail: the channel is new and empty.
         let _ = sender.try_send(ClientMessage::Open(open).to_message());
         let (dialer, to) = (self.clone(), address.clone());
         let reader = tokio::spawn(async move {
@@ -153,7 +153,7 @@ impl Dialer {
         }
     }
 
-    /// Connects, and passes on what the node says until the stream is over. Answers why.
+    /// Connects, and forwards messages of the node until the stream ends. Returns the reason.
     async fn carry(
         &self,
         id: u64,

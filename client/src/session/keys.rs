@@ -1,10 +1,10 @@
-//! The keys of a session, and what nodes call them.
+//! The keys of a session, and the budget ids that nodes assign to them.
 //!
-//! A key that callers need no more is forgotten: what is held of it goes back with the next report,
-//! and nothing is wanted of it from then on. But as long as the session lasts its node keeps the key's name and both sides keep
-//! the counters of the edge, since a message that is late may speak of them. All that goes with the
-//! edge: once there is much of it, the session goes on under another one, at the same node. That
-//! takes two round trips, in which nothing is admitted under a lease, so it is done seldom.
+//! A key that callers no longer need is forgotten: what is held of it goes back with the next report, and it
+//! is no longer wanted. But as long as the edge lasts, its node keeps the key's name, and both sides keep the
+//! counters of the edge, since a late message may refer to them. All of that ends with the edge. Once much of
+//! it has accumulated, the session continues under a new edge at the same node. That takes two round trips in
+//! which nothing is admitted under a lease, so it is done seldom.
 
 use super::Session;
 use crate::builder::DefaultRule;
@@ -19,103 +19,104 @@ use rand::RngExt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Where a key stands.
+/// State of a key.
 #[derive(Debug)]
 struct Entry {
-    /// Where callers mark that something was asked of it.
+    /// Place of the mark that callers set when they use the key.
     place: Option<usize>,
-    /// Its cell's machine side, while the machine has no budget for it.
+    /// The key's decider, while no budget is known and the state machine does not own it.
     decider: Option<CellDecider>,
     budget: Option<BudgetId>,
-    /// When to ask for its name (again); `None` while it needs none.
+    /// When to ask for its budget id (again); `None` while none is needed.
     ask_at: Option<Tick>,
-    /// Set while the node was asked for the name and has answered neither with a budget nor with a refusal.
+    /// Set while the node was asked for the id and has answered neither with a budget nor with a refusal.
     pending: bool,
     /// How often a node had to be asked.
     asked: u32,
 }
 
-/// All keys.
+/// All keys of a session.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     entries: BTreeMap<Key, Entry>,
-    /// When to ask for those that are not pending, as far as there is room.
+    /// When to ask for keys that are not pending, as far as there is room.
     waiting: BTreeSet<(Tick, Key)>,
-    /// When to ask again for those that are.
+    /// When to ask again for keys that are pending.
     again: BTreeSet<(Tick, Key)>,
     /// Number of entries that are pending.
     pending: usize,
-    /// The budgets of those that have one, by their places.
+    /// The budgets of keys that have one, by the keys' places.
     placed: Vec<Option<BudgetId>>,
-    /// As many as were forgotten under the present edge, each as often as it was.
+    /// Number of keys forgotten under the present edge, with repetitions.
     gone: usize,
-    /// Of these, since a node was dialled: the next edge begins with them.
+    /// Those of them since a node was last dialled: the next edge begins with this number.
     gone_since_dial: usize,
     /// Set if the node said that the session has as many keys as it may have.
     refused: bool,
-    /// When the present edge began to be in use.
+    /// When the present edge came into use.
     begun: Tick,
     sweep_at: Tick,
 }
 
 impl Keys {
-    /// A key that no rule names is asked for again after so long: a rule may be made. So is one of
-    /// which nothing was heard.
+    /// A key that no rule names is asked for again after this time, since a rule may be made. So is a key
+    /// without an answer.
     const ASK_AGAIN: Span = Span::from_secs(5);
-    /// A budget that is being made is asked for again after so long, doubled each time.
+    /// First delay after which a budget that is being created is asked for again; doubled each time.
     const ASK_SOON: Span = Span::from_millis(10);
-    /// It is asked for so often before others have their turn.
+    /// How often it is asked for before other keys get its turn.
     const ASK_SOON_TIMES: u32 = 7;
-    /// Maximum number of keys that are asked for at a time: of many new ones the others wait until
-    /// these are known.
+    /// Maximum number of keys that are asked for at a time. Of many new keys the others wait until these are
+    /// known.
     const PENDING_MAX: usize = 1_024;
-    /// It is looked so often for keys that nobody needs any more.
+    /// Interval of the search for keys that are no longer needed.
     const SWEEP_EVERY: Span = Span::from_secs(5);
-    /// So many forgotten keys are much: an eighth of what a message can speak of.
+    /// Number of forgotten keys at which a new edge is worth it: an eighth of the lines of a message.
     const GONE_MAX: usize = LINES_MAX / 8;
-    /// An edge is kept for at least so many reports, however many keys are forgotten: ten seconds.
+    /// Minimum age of an edge before it is replaced because of forgotten keys, in report intervals: ten
+    /// seconds.
     const REPORTS_LEAST: u64 = 50;
 
-    /// The keys to open a session with.
+    /// Returns the keys to open a session with.
     pub(super) fn names(&self) -> Vec<Key> {
         self.entries.keys().take(LINES_MAX).cloned().collect()
     }
 
-    /// Another edge is in use now, of whose node this was asked when it was dialled.
+    /// Records that a new edge is in use, whose node was told the keys when it was dialled.
     pub(super) const fn begin(&mut self, now: Tick) {
         (self.gone, self.begun) = (self.gone_since_dial, now);
         self.refused = false;
     }
 
-    /// A node is dialled, and told the present keys.
+    /// Records that a node is dialled and told the present keys.
     pub(super) const fn dialled(&mut self) {
         self.gone_since_dial = 0;
     }
 
-    /// Whether the node is told of no more keys: a session has no more, and a report no more lines.
+    /// Returns true if no more keys may be sent to the node: neither a session nor a report can have more.
     fn is_full(&self) -> bool {
         self.entries.len() + self.gone > LINES_MAX
     }
 
-    /// Whether so much is forgotten that it should be forgotten on the other side, too.
+    /// Returns true if so many keys were forgotten that a new edge should clear them on the other side, too.
     fn is_stale(&self, report_every: Span, now: Tick) -> bool {
         let full = self.refused || self.is_full();
         let much = self.gone >= Self::GONE_MAX || (self.gone > 0 && full);
         much && now.since(self.begun) >= report_every.times_or_max(Self::REPORTS_LEAST)
     }
 
-    /// What a key is called, if it has a name.
+    /// Returns the budget of a key, if it is known.
     pub(super) fn budget(&self, key: &str) -> Option<BudgetId> {
         let key = Key::try_from(key).ok()?;
         self.entries.get(&key)?.budget
     }
 
-    /// The budget of the key that is marked at that place.
+    /// Returns the budget of the key whose mark has this place.
     pub(super) fn budget_at(&self, place: usize) -> Option<BudgetId> {
         self.placed.get(place).copied().flatten()
     }
 
-    /// When the next key is to be asked for; `None` if none is, or others must be known before.
+    /// Returns when the next key is to be asked for; `None` if none is, or if others must be answered first.
     pub(super) fn next_ask(&self) -> Option<Tick> {
         let again = self.again.first();
         let waiting = self.waiting.first().filter(|_| self.has_room());
@@ -127,7 +128,7 @@ impl Keys {
         self.pending < Self::PENDING_MAX
     }
 
-    /// Another node is asked: what was asked of the former one may never be answered.
+    /// Asks for pending keys anew: questions to the former node may never be answered.
     pub(super) fn forget_asked(&mut self) {
         let pending = self.entries.iter().filter(|(_, entry)| entry.pending);
         let pending: Vec<Key> = pending.map(|(key, _)| key.clone()).collect();
@@ -137,7 +138,7 @@ impl Keys {
         }
     }
 
-    /// The next time that a key is asked for.
+    /// Sets the next time at which a key is asked for.
     fn ask_at(&mut self, key: &Key, at: Tick) {
         let Some(entry) = self.entries.get_mut(key) else {
             return;
@@ -152,7 +153,7 @@ impl Keys {
         queue.insert((at, key.clone()));
     }
 
-    /// A key is pending no more, and not asked for.
+    /// Takes a key out of both queues: it is neither pending nor asked for.
     fn settle(&mut self, key: &Key) -> Option<&mut Entry> {
         let entry = self.entries.get_mut(key)?;
         let was = std::mem::take(&mut entry.pending);
@@ -167,7 +168,7 @@ impl Keys {
         Some(entry)
     }
 
-    /// The keys to ask for at `now`. Each is asked for again if nothing is heard of it.
+    /// Takes the keys to ask for at `now`. Each one is asked for again if no answer comes.
     fn take_due(&mut self, now: Tick) -> Vec<Key> {
         let mut keys = Vec::new();
         while keys.len() < Self::PENDING_MAX {
@@ -191,7 +192,7 @@ impl Keys {
         keys
     }
 
-    /// A key is pending, if there is room.
+    /// Makes a key pending, if there is room.
     fn stay_pending(&mut self, key: &Key) {
         if self.has_room()
             && let Some(entry) = self.entries.get_mut(key)
@@ -201,7 +202,7 @@ impl Keys {
         }
     }
 
-    /// The budget that a place's key has now.
+    /// Sets the budget of the key with this place.
     fn place(&mut self, place: Option<usize>, budget: Option<BudgetId>) {
         let Some(place) = place else { return };
         if self.placed.len() <= place {
@@ -217,7 +218,7 @@ impl Keys {
         Some(entry)
     }
 
-    /// Everything that decides: deciders without a budget, and the budgets of the others.
+    /// Removes all keys. Returns the deciders without a budget, and the budgets of the others.
     pub(super) fn take_all(&mut self) -> (Vec<CellDecider>, Vec<BudgetId>) {
         let entries = std::mem::take(&mut self.entries);
         (self.waiting, self.again, self.pending, self.placed) = Default::default();
@@ -231,8 +232,8 @@ impl Keys {
 }
 
 impl Session {
-    /// Forgets the keys that callers need no more, and takes in those that they made limiters for:
-    /// in this order, for one may be both.
+    /// Forgets the keys that callers no longer need, then takes in the keys of new limiters. In this order,
+    /// because a key may be both.
     pub(super) fn look_at_keys(&mut self, now: Tick) {
         if now >= self.keys.sweep_at {
             self.keys.sweep_at = now.after(Keys::SWEEP_EVERY);
@@ -257,7 +258,7 @@ impl Session {
         self.keys.gone += 1;
         self.keys.gone_since_dial += 1;
         if let Some(budget) = entry.budget {
-            // Nobody has the gate but the decider that is dropped here.
+            // Only the decider that is dropped here still refers to the gate.
             drop(self.machine.retire(budget, now));
         }
     }
@@ -281,7 +282,7 @@ impl Session {
         self.keys.ask_at(&key, now);
     }
 
-    /// Modes that have changed are shown to those who decide.
+    /// Applies modes that have changed to all deciders.
     pub(super) fn obey_modes(&mut self, now: Tick) {
         if !self.shared.take_switched() {
             return;
@@ -299,7 +300,7 @@ impl Session {
         room && !self.closing && !self.keys.is_full()
     }
 
-    /// Asks for the names that are due.
+    /// Asks for the budget ids that are due.
     pub(super) fn intern(&mut self, now: Tick) {
         if !self.may_ask() {
             return;
@@ -313,9 +314,9 @@ impl Session {
         }
     }
 
-    /// What keys are called from now on.
+    /// Handles budget ids, or refusals, from the node.
     pub(super) fn learn(&mut self, names: Vec<Interned>, now: Tick) {
-        // Keys that were refused together are asked for together, and not when others ask.
+        // Keys that were refused together are asked for together, but not when other clients ask.
         let part = self.rng.random_range(500..=1_000);
         for Interned { key, budget } in names {
             match budget {
@@ -344,8 +345,8 @@ impl Session {
             .claim_with(budget, Claim::default(), decider, now);
     }
 
-    /// A key has no budget, or none yet: it is asked for again, after `part` thousandths of the
-    /// time that is usual.
+    /// Handles a refusal: the key has no budget, or none yet. It is asked for again after `part` thousandths
+    /// of the usual time.
     fn refused(&mut self, key: &Key, refusal: KeyRefusal, part: u64, now: Tick) {
         let Some(entry) = self.keys.settle(key) else {
             return;
@@ -358,7 +359,7 @@ impl Session {
         let asked = entry.asked;
         let (mark, again) = match (refusal, self.config.default_rule) {
             (KeyRefusal::NotYet, _) if asked <= Keys::ASK_SOON_TIMES => {
-                // It is about to come: nobody else has its turn.
+                // It is about to be created: no other key gets its turn.
                 pending = true;
                 (Mark::Cold, Keys::ASK_SOON.times_or_max(1 << asked))
             }
@@ -390,7 +391,7 @@ impl Session {
         self.keys.ask_at(key, now.after(again));
     }
 
-    /// Tells the machine of what callers asked since it was last told.
+    /// Tells the state machine which keys callers have used since the last call.
     pub(super) fn see_asked(&mut self) {
         let (keys, machine) = (&self.keys, &mut self.machine);
         self.shared.touched.take(|place| {

@@ -1,4 +1,4 @@
-//! How a session hands back what it holds.
+//! Handing back what a session holds.
 
 use super::Session;
 use crate::cell::Mark;
@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// A leave that was said and not answered yet.
+/// A leave that was sent and is not answered yet.
 #[derive(Debug)]
 pub(super) struct Leaving {
     pub(super) until: Tick,
@@ -17,17 +17,17 @@ pub(super) struct Leaving {
 }
 
 impl Session {
-    /// A leave is answered within this, or not waited for.
+    /// Maximum wait for the answer to a leave.
     pub(super) const LEAVE_WAIT: Span = Span::from_millis(200);
 
     pub(super) fn obey(&mut self, command: Option<Command>) {
         let now = self.look();
         let (wait, reply) = match command {
             Some(Command::Close(wait, reply)) => (wait, Some(reply)),
-            // Nobody is left who could ask for anything.
+            // The last handle was dropped: no caller is left.
             None => (Duration::from_secs(1), None),
         };
-        // Permits that were dropped before are released before the session is.
+        // Permits that were dropped before are released before the session ends.
         self.run_waiting(usize::MAX, now);
         self.closing = true;
         if let Some(attempt) = self.roaming.abandon() {
@@ -48,7 +48,7 @@ impl Session {
         }
     }
 
-    /// Hands everything back; the answer ends it, or `wait` does.
+    /// Hands everything back. The node's answer completes it, or `wait` passes.
     pub(super) fn leave(&mut self, now: Tick, wait: Span, reply: Option<oneshot::Sender<bool>>) {
         self.shared.set_lease(Tick::from_nanos(0));
         self.machine.leave(now);
@@ -57,7 +57,7 @@ impl Session {
         self.leaving = Some(Leaving { until, reply });
     }
 
-    /// The node has taken what was handed back, or was not waited for.
+    /// Completes a leave: the node has taken what was handed back, or did not answer in time.
     pub(super) fn left(&mut self, taken: bool, now: Tick) {
         let Some(leaving) = self.leaving.take() else {
             return;

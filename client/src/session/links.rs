@@ -1,4 +1,4 @@
-//! Which node a session talks to: the machine decides, here it is done.
+//! Links of a session: executes what [`aliquot_core::roaming`] decides.
 
 use super::Session;
 use crate::transport::{Event, Link};
@@ -16,7 +16,7 @@ impl Line for Link {
     }
 }
 
-/// A link that was given up before it was in use, until what it opened is closed.
+/// A link that was given up before it was in use, until the session that it opened is closed.
 #[derive(Debug)]
 pub(super) struct Parting {
     link: Link,
@@ -25,17 +25,17 @@ pub(super) struct Parting {
 }
 
 impl Session {
-    /// A link that says nothing for so long after it was dialled is given up.
+    /// Maximum silence of a link after it was dialled; then it is given up.
     const OPEN_WAIT: Span = Span::from_secs(2);
-    /// A connection that was lost or is of no use is replaced within this, so that not all clients
-    /// dial at once.
+    /// A connection that was lost or is of no use is replaced within this time, at a random instant, so that
+    /// clients do not all dial at once.
     const SOON: Span = Span::from_millis(10);
-    /// A farewell is answered within this, or not waited for: what it is about holds nothing.
+    /// Maximum wait for the answer that closes an unused edge. Nothing is held under it.
     const FAREWELL_WAIT: Span = Span::from_millis(500);
-    /// A move begins within this, so that not all clients move at once.
+    /// A move begins within this time, at a random instant, so that clients do not all move at once.
     const MOVE_SPREAD_MS: u64 = 200;
 
-    /// Leaves, tries and changes nodes, as far as it is time for that.
+    /// Leaves, tries and changes nodes, as far as that is due.
     pub(super) fn roam(&mut self, now: Tick) {
         if self.parting.as_ref().is_some_and(|of| now >= of.until) {
             self.parting = None;
@@ -99,14 +99,14 @@ impl Session {
         self.opened = None;
     }
 
-    /// Dials between half of the span and all of it from now.
+    /// Dials at a random time between half of the span and all of it from now.
     fn dial_within(&mut self, span: Span, now: Tick) {
         let nanos = span.nanos();
         let jitter = self.rng.random_range(nanos / 2..=nanos);
         self.roaming.dial_at(now.after(Span::from_nanos(jitter)));
     }
 
-    /// What comes by a link that is not in use: not yet, or not any more.
+    /// Handles a message from a link that is not in use: not yet, or no longer.
     pub(super) fn hear_aside(&mut self, id: u64, message: NodeMessage, now: Tick) {
         let attempt = self.roaming.attempt();
         if attempt.is_some_and(|attempt| attempt.link.id == id) {
@@ -129,8 +129,8 @@ impl Session {
         }
     }
 
-    /// A node has opened a session on the next link. What keys are called there counts when it
-    /// is gone over to: until then another one may be told otherwise.
+    /// Handles the opening of a session on the next link. The budgets' ids of that node apply once the
+    /// session switches to it: until then another node may assign others.
     fn opened(&mut self, opened: SessionOpened) {
         self.machine.set_drift(opened.drift);
         self.questions.set_drift(opened.drift);
@@ -144,12 +144,12 @@ impl Session {
         }
     }
 
-    /// Closes what a link that is given up opened, or opens by then.
+    /// Closes what an abandoned link has opened, or opens until then.
     pub(super) fn part(&mut self, attempt: Attempt<Link>, until: Tick, now: Tick) {
         let (link, edge) = (attempt.link, attempt.opened);
         tracing::debug!(node = link.address, "the node is not needed");
         self.opened = None;
-        // One that is still under way then holds nothing, and ends with its stream.
+        // One that is still being opened holds nothing yet, and ends with its stream.
         self.parting = Some(Parting { link, edge, until });
         self.say_farewell(now);
     }
@@ -169,14 +169,14 @@ impl Session {
         }
     }
 
-    /// What was handed back is taken, or not waited for.
+    /// Switches to the next link, once the leave is answered or no longer waited for.
     pub(super) fn go_over(&mut self, now: Tick) {
         if let Some(edge) = self.roaming.go_over(now) {
             self.go_on_under(edge, now);
         }
     }
 
-    /// The next link is in use now. What is held under another edge ends first.
+    /// Puts the next link in use. Whatever is held under another edge ends first.
     fn go_on_under(&mut self, edge: Edge, now: Tick) {
         if let Some(opened) = self.opened.take() {
             self.learn(opened.keys, now);
@@ -190,15 +190,15 @@ impl Session {
             self.ask_no_more();
         }
         self.questions.repeat();
-        // Another connection is another matter.
+        // Silence on the former connection does not count for this one.
         self.shared.silence.over();
         tracing::debug!(%edge, "session in use");
         self.keys.forget_asked();
-        // What there is to say is said at once.
+        // The first report goes at once.
         self.report_at = now;
     }
 
-    /// A stream is over.
+    /// Handles the end of a stream.
     pub(super) fn lost(&mut self, id: u64, reason: &str, now: Tick) {
         let attempt = self.roaming.attempt();
         if attempt.is_some_and(|attempt| attempt.link.id == id) {
@@ -217,7 +217,7 @@ impl Session {
         }
     }
 
-    /// The node closed the edge in use.
+    /// Handles an answer by which the node closed the edge in use.
     pub(super) fn closed(&mut self, now: Tick) {
         if self.leaving.is_some() {
             self.left(true, now);
@@ -230,7 +230,7 @@ impl Session {
         }
     }
 
-    /// The node would rather see this client elsewhere.
+    /// Handles the node's request that this client move to another node.
     pub(super) fn wished(&mut self, address: String, now: Tick) {
         if !self.closing {
             let spread = self.rng.random_range(0..=Self::MOVE_SPREAD_MS);
@@ -239,7 +239,7 @@ impl Session {
         }
     }
 
-    /// What a link says is heard.
+    /// Handles an event of a link.
     pub(super) fn handle(&mut self, event: Event) {
         let now = self.look();
         match event {

@@ -1,4 +1,4 @@
-//! The session's side of central answers: asks, repeats, and tells callers.
+//! Questions in central mode, the session's side: asks nodes, repeats, and answers callers.
 
 use super::Session;
 use crate::central::{Answer, Booking, Errand, Grant, Question};
@@ -10,7 +10,7 @@ use aliquot_wire::session::ClientMessage;
 use std::collections::{BTreeMap, VecDeque};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-/// Who waits for an answer.
+/// A caller that waits for an answer.
 #[derive(Debug)]
 struct Waiter {
     ticket: u64,
@@ -26,19 +26,19 @@ struct Waiter {
 pub(super) struct Questions {
     asking: Asking,
     waiters: BTreeMap<RequestId, Waiter>,
-    /// What could not be sent yet, the oldest first.
+    /// Releases that could not be sent yet, the oldest first.
     releases: VecDeque<Release>,
-    /// When to say again what is not answered.
+    /// When unanswered questions are repeated.
     repeat_at: Tick,
 }
 
 impl Questions {
-    /// What is not answered is said again so often: a node that asks the home
-    /// has given up on it by then.
+    /// Interval at which an unanswered question is repeated. By then, a node that asked the home has given up
+    /// on it.
     const REPEAT: Span = Span::from_millis(600);
 
-    /// So many releases wait for a connection. Permits of those beyond are
-    /// free when their longest hold is over.
+    /// Maximum number of releases that wait for a connection. The permits of older ones are freed when their
+    /// longest hold ends.
     const RELEASES_MAX: usize = 4_096;
 
     pub(super) fn new(now: Tick) -> Self {
@@ -54,24 +54,24 @@ impl Questions {
         self.asking.set_drift(drift);
     }
 
-    /// When time alone changes something, besides the end of the lease.
+    /// Returns when time alone requires an action, besides the end of the lease.
     pub(super) fn next_look(&self) -> Option<Tick> {
         let unsent = !self.releases.is_empty();
         (unsent || !self.waiters.is_empty()).then_some(self.repeat_at)
     }
 
-    /// What is asked is void, whoever answers it later.
+    /// Voids all questions; late answers to them are ignored.
     fn end_session(&mut self) {
         self.asking.end_session();
         for (request, waiter) in std::mem::take(&mut self.waiters) {
             self.undo(request, &waiter);
-            // Who has gone needs no answer.
+            // The caller may be gone; then it needs no answer.
             let _ = waiter.reply.send(Answer::Void);
         }
     }
 
-    /// A permit may have been taken, at the node that was asked, for nobody.
-    /// What another node booked is undone when it is told.
+    /// Releases a permit that the node asked may have taken without a caller to use it. A booking by another
+    /// node is undone when that node's answer arrives.
     fn undo(&mut self, request: RequestId, waiter: &Waiter) {
         if waiter.kind == Kind::Concurrency {
             self.owe(Release {
@@ -83,7 +83,7 @@ impl Questions {
         }
     }
 
-    /// All of it is to be said again on the next link.
+    /// Repeats all questions on the next link at once.
     pub(super) const fn repeat(&mut self) {
         self.repeat_at = Tick::from_nanos(0);
     }
@@ -107,7 +107,7 @@ impl Questions {
         }
     }
 
-    /// Takes the question of a caller who has gone out.
+    /// Removes the question of a caller that no longer waits.
     fn give_up(&mut self, ticket: u64) {
         let found = self.waiters.iter().find(|(_, of)| of.ticket == ticket);
         let Some((&request, _)) = found else { return };
@@ -119,7 +119,7 @@ impl Questions {
 }
 
 impl Session {
-    /// So many errands are run before what follows from them is done.
+    /// Maximum number of requests handled before the work that follows from them.
     const ERRANDS: usize = 64;
 
     pub(super) fn run_all(&mut self, first: Errand) {
@@ -128,7 +128,7 @@ impl Session {
         self.run_waiting(Self::ERRANDS - 1, now);
     }
 
-    /// Runs what waits to be run, at most so many.
+    /// Handles queued requests, at most `most`.
     pub(super) fn run_waiting(&mut self, most: usize, now: Tick) {
         for _ in 0..most {
             let Ok(errand) = self.inbox.errands.try_recv() else {
@@ -177,13 +177,13 @@ impl Session {
         }
     }
 
-    /// What is asked is void, and whether it would have been answered is not known.
+    /// Voids all questions, without knowing whether they would have been answered.
     pub(super) fn ask_no_more(&mut self) {
         self.questions.end_session();
         self.shared.silence.over();
     }
 
-    /// The question as it is sent, if there is a lease to ask under and a name to ask for.
+    /// Returns the question as it is sent, if there is a lease to ask under and a budget to ask for.
     fn put(&mut self, question: &Question, now: Tick) -> Option<Ask> {
         if self.closing || self.leaving.is_some() {
             return None;
@@ -202,7 +202,7 @@ impl Session {
         leased.then(|| asking.ask(asked, edge, lease, now).ok())?
     }
 
-    /// Sends, if there is a connection that keeps up.
+    /// Sends a message, if there is a connection that keeps up. Returns true if it was sent.
     fn say(&mut self, message: &ClientMessage) -> bool {
         let link = self.link();
         let said = link.is_some_and(|link| link.say(message));
@@ -210,7 +210,7 @@ impl Session {
         said
     }
 
-    /// Takes what a node says of a question.
+    /// Handles a node's answer to a question.
     pub(super) fn told(&mut self, told: &Told, now: Tick) {
         self.shared.silence.over();
         match self.questions.asking.handle(told, now) {
@@ -243,11 +243,11 @@ impl Session {
             },
             Outcome::Moved { .. } => Answer::Void,
         };
-        // If nobody takes it, a permit in it is released as it is dropped.
+        // If the caller is gone, a permit in the answer is released when it is dropped.
         let _ = waiter.reply.send(answer);
     }
 
-    /// Does what is due: what ended by time alone, releases, and repeats.
+    /// Does what is due: expires questions, sends releases, and repeats questions.
     pub(super) fn keep_asking(&mut self, now: Tick) {
         self.questions.expire(now);
         while let Some(&release) = self.questions.releases.front() {

@@ -1,15 +1,19 @@
-//! The end of the lease, as those who decide see it.
+//! The end of the session's lease, as decisions read it.
+//!
+//! Two atomics, stored with `Release` by the session and loaded with `Acquire` by decisions. A decision loads
+//! the lease after the word of its cell, so that a lease that was renewed for another edge is never applied
+//! to the capacity of the former one.
 
 use crate::clock::HostClock;
 use crate::sync::{AtomicU64, Ordering};
 use aliquot_core::unit::Tick;
 
-/// The end of the session's lease, on a line of its own: every decision reads it.
+/// The end of the session's lease, on a cache line of its own, because every decision reads it.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct LeaseWord(
     pub(crate) AtomicU64,
-    /// The same by the kernel's coarse clock, as far as is known how that differs.
+    /// The same end by the kernel's coarse clock, as far as the difference of the clocks is known.
     AtomicU64,
 );
 
@@ -18,20 +22,21 @@ impl LeaseWord {
         Self(AtomicU64::new(0), AtomicU64::new(0))
     }
 
-    /// The lease ends at `until`. The session's alone.
+    /// Sets the end of the lease. Called by the session alone.
     pub(super) fn set(&self, until: Tick) {
         self.0.store(until.nanos(), Ordering::Release);
         self.align();
     }
 
-    /// The same lease, after it is known anew how the clocks differ. The session's alone.
+    /// Converts the end to the coarse clock again, after the clocks were compared anew. Called by the session
+    /// alone.
     pub(super) fn align(&self) {
         let until = Tick::from_nanos(self.0.load(Ordering::Acquire));
         self.1.store(HostClock::coarse_at(until), Ordering::Release);
     }
 
-    /// Whether it may be over, by the kernel's coarse clock. In its place, since to call it took a fifth of a decision of those that have a lease, and
-    /// by what was worked out beforehand.
+    /// Returns true if the lease may have ended, by the kernel's coarse clock. Inlined, since a call took a
+    /// fifth of a leased decision; the end by that clock is computed beforehand.
     #[inline(always)]
     pub(crate) fn may_be_over(&self) -> bool {
         let until = self.1.load(Ordering::Acquire);
