@@ -1,13 +1,13 @@
-//! Limits that follow what a dependency can take.
+//! Adaptive limits, which follow the capacity of a dependency.
 //!
-//! A controller is told how calls went and answers how many may be in flight, or begin in a second. It is pure: time and
-//! latency are arguments. [`Adaptive`] ties one to a limiter of permits: of its own, or of
-//! whoever hands it one. [`AdaptiveRate`] ties one to a limiter's rate.
+//! A controller observes calls and returns how many may be in flight, or how many may begin in a second. It
+//! is pure: time and latency are arguments. [`Adaptive`] applies a controller to a limiter of permits, its
+//! own or a given one. [`AdaptiveRate`] applies one to a limiter's rate.
 //!
-//! All controllers keep to their bounds, and none grows while less than half of its limit is used: nothing
-//! was learned then.
+//! Every controller keeps its limit within bounds. None raises it while less than half of it is used, because
+//! calls at a low load say nothing about a higher one.
 //!
-//! # How many may be in flight
+//! # Limits on calls in flight
 //!
 //! | controller | grows | shrinks |
 //! |---|---|---|
@@ -15,23 +15,27 @@
 //! | [`Vegas`] | while the queue that it infers, `limit · (1 − best ÷ now)`, is short | while that is long; by a factor at a failure |
 //! | [`Gradient`] | by a head-room while latency is near its long average | with the ratio of the two; by a factor at a failure |
 //!
-//! # How many may begin in a second
+//! # Limits on calls per second
 //!
 //! | controller | at a window's end grows, if half of the rate was used | shrinks |
 //! |---|---|---|
-//! | [`RateAimd`] | by half the root of the calls that a window allows, or by a step, unless calls failed | by a factor where calls failed |
-//! | [`RateVegas`] | the same, while the queue that it infers, `served · (latency − best)` in a second, is short | to what came back, less what takes the queue away; by a factor where calls failed |
-//! | [`RateGradient`] | the same, while latency is below one and a half times the usual | with the ratio of the two, no lower than four fifths of what came back; by a factor where calls failed |
+//! | [`RateAimd`] | by half the square root of the calls that a window allows, or by a step, unless calls failed | by a factor if calls failed |
+//! | [`RateVegas`] | the same, while the queue that it infers, `served · (latency − best)` per second, is short | to the rate served, less what drains the queue; by a factor if calls failed |
+//! | [`RateGradient`] | the same, while latency is below one and a half times the usual | with the ratio of the two, but not below four fifths of the rate served; by a factor if calls failed |
 //!
-//! The two are tied by Little's law: `in flight = rate · latency`. Yet a rate is not led by the laws of what is in flight. There a queue is no
-//! longer than the limit, calls that take longer begin more slowly by themselves, and a step down suffices. What is sent too fast adds up for
-//! as long as it is sent, and a rate that went down by steps, or as the inverse of latency, would overshoot downwards while the queue
-//! drains. So these go by what came back, which, of a dependency that has a queue, is what it can do. Permits are the better
-//! limit where calls may hang; a rate is, where a dependency counts calls and not what is in flight: quotas of others, costs, writes.
+//! Little's law relates the two: `in flight = rate · latency`. Yet a rate needs other control laws than a
+//! limit on calls in flight. With a limit on calls in flight, a queue is never longer than the limit, slow
+//! calls delay the next ones by themselves, and a step down suffices. A rate that is too high builds up a
+//! queue for as long as it lasts, and a rate lowered by steps, or as the inverse of latency, would overshoot
+//! downwards while that queue drains. So these controllers follow the rate of completed calls, which is the
+//! capacity of a dependency that has a queue.
 //!
-//! # By none
+//! Prefer permits if calls may hang. Prefer a rate if the dependency counts calls rather than calls in
+//! flight: third-party quotas, costs, writes.
 //!
-//! [`Throttle`] needs no limit at all: it rejects here what would be rejected there.
+//! # Without a limit
+//!
+//! [`Throttle`] needs no limit: it rejects locally the calls that the dependency would probably reject.
 
 mod control;
 mod rate;
@@ -56,7 +60,7 @@ use aliquot_core::unit::{Span, Tick};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Permits, as many as a controller thinks good.
+/// A limiter of permits whose number a controller adapts.
 ///
 /// ```
 /// use aliquot_client::adaptive::{Adaptive, Aimd, Bounds};
@@ -78,7 +82,7 @@ struct Inner {
     clock: SharedClock,
 }
 
-/// A call in flight. Say how it went; dropped, it counts as one of which nothing is known.
+/// A call in flight. Report its outcome; a dropped call teaches the controller nothing.
 #[must_use = "say how the call went"]
 pub struct Call {
     adaptive: Adaptive,
@@ -101,16 +105,17 @@ impl fmt::Debug for Call {
 }
 
 impl Adaptive {
-    /// Permits by a controller, starting at its limit. By the [`CounterClock`].
+    /// Creates permits whose number the controller adapts, starting at the controller's limit. Uses the
+    /// [`CounterClock`].
     ///
     /// # Errors
     ///
-    /// [`LimitError`], if the controller starts out of range.
+    /// [`LimitError`] if the controller starts out of range.
     pub fn new(controller: impl Controller + 'static) -> Result<Self, LimitError> {
         Self::with_clock(controller, Arc::new(CounterClock))
     }
 
-    /// [`Adaptive::new`] by another clock.
+    /// Like [`Adaptive::new`], with another clock.
     ///
     /// # Errors
     ///
@@ -123,9 +128,9 @@ impl Adaptive {
         Self::over(limiter, controller)
     }
 
-    /// Sets the number of this limiter's permits from now on, whoever else has it: [`Limiter::peek`] and [`Limiter::tokens`] say what
-    /// the controller allows and what is left of that. Permits that others take of it count as in flight; of what becomes of them
-    /// the controller hears nothing.
+    /// Controls the number of permits of this limiter, which others may use as well. [`Limiter::peek`] and
+    /// [`Limiter::tokens`] then return the controller's limit and what is left of it. Permits that others
+    /// take count as in flight, but the controller does not learn from their outcome.
     ///
     /// ```
     /// use aliquot_client::Limiter;
@@ -141,8 +146,8 @@ impl Adaptive {
     ///
     /// # Errors
     ///
-    /// [`LimitError::NoPermits`] of a rate, and [`LimitError::NotOwn`] of a leased limit; or if the controller starts out of range. Nothing
-    /// was changed.
+    /// [`LimitError::NoPermits`] for a limiter of a rate, [`LimitError::NotOwn`] for a leased one, and
+    /// [`LimitError`] if the controller starts out of range. The limiter is unchanged then.
     pub fn over(
         limiter: Limiter,
         controller: impl Controller + 'static,
@@ -159,11 +164,11 @@ impl Adaptive {
         })
     }
 
-    /// Begins a call, if there may be another one in flight.
+    /// Begins a call, if the limit allows one more in flight.
     ///
     /// # Errors
     ///
-    /// [`Refused`]; nothing was begun.
+    /// [`Refused`]; no call was begun.
     pub fn try_call(&self) -> Result<Call, Refused> {
         self.inner
             .limiter
@@ -171,34 +176,35 @@ impl Adaptive {
             .map(|permit| self.begin(permit))
     }
 
-    /// Begins a call, waiting in line until there may be another one in flight.
+    /// Begins a call, waiting in line until the limit allows one more in flight.
     ///
     /// # Errors
     ///
-    /// [`Refused`], if there may be none at all.
+    /// [`Refused`] if the limit never allows one.
     pub async fn call(&self) -> Result<Call, Refused> {
         let permit = self.inner.limiter.permit().await?;
         Ok(self.begin(permit))
     }
 
-    /// How many calls may be in flight.
+    /// Returns the maximum number of calls in flight.
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.inner.limiter.peek().burst
     }
 
-    /// What holds.
+    /// Returns the mode in force.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.inner.limiter.mode()
     }
 
-    /// Another mode for all clones: see [`Limiter::set_mode`]. The controller goes on learning from the calls that there are.
+    /// Sets the mode for all clones: see [`Limiter::set_mode`]. The controller keeps learning from the calls
+    /// that are made.
     pub fn set_mode(&self, mode: Mode) {
         self.inner.limiter.set_mode(mode);
     }
 
-    /// How often the mode had its way.
+    /// Returns how many decisions the mode has changed.
     #[must_use]
     pub fn overruled(&self) -> Overruled {
         self.inner.limiter.overruled()
@@ -218,7 +224,7 @@ impl Adaptive {
         }
     }
 
-    /// Takes a lock for as long as the controller thinks: after a call, never before one.
+    /// Updates the controller under its lock. Called after a call, so that no decision waits for it.
     fn learn(&self, sample: Sample) {
         let controller = self.inner.controller.lock();
         let mut controller = controller.unwrap_or_else(PoisonError::into_inner);
@@ -226,13 +232,14 @@ impl Adaptive {
         controller.sample(sample);
         let limit = controller.limit();
         if limit != before {
-            // Within the controller's bounds, which were in range at the start.
+            // Within the controller's bounds, which were valid at the start.
             let _ = self.inner.limiter.set_burst(limit);
         }
     }
 }
 
-/// Whether a controller may lead a limiter: one of this process's own, and of a kind, or `other` is what is wrong.
+/// Checks that a controller may control a limiter: it must be local, and of the given kind. Returns `other`
+/// if the kind is wrong.
 fn led(limiter: &Limiter, kind: Kind, other: LimitError) -> Result<(), LimitError> {
     if limiter.limit().is_none() {
         return Err(LimitError::NotOwn { what: "this key" });
@@ -244,12 +251,12 @@ fn led(limiter: &Limiter, kind: Kind, other: LimitError) -> Result<(), LimitErro
 }
 
 impl Call {
-    /// It went well.
+    /// Reports success.
     pub fn success(self) {
         self.end(false);
     }
 
-    /// It failed in a way that says *less*: a timeout, a refusal, an error of overload.
+    /// Reports a failure that is a sign of overload: a timeout, a refusal, an overload error.
     pub fn failure(self) {
         self.end(true);
     }

@@ -1,4 +1,4 @@
-//! What is broken is left alone for a while, and then tried by one.
+//! A circuit breaker.
 
 mod mode;
 
@@ -10,8 +10,8 @@ use aliquot_core::unit::{Span, Tick};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A circuit breaker: after some failures in a row nobody tries for a while, then one does, and
-/// what becomes of that one decides for all.
+/// A circuit breaker. After a number of failures in a row it opens: no call is made for a cool-down. Then a
+/// single trial call is made, and its outcome decides for all.
 ///
 /// ```text
 ///            failures in a row                 the cool-down is over
@@ -21,10 +21,10 @@ use std::time::Duration;
 ///     └────────────────────────────────── it went well ──────────────────────┘
 /// ```
 ///
-/// An operator overrules it by a [`Mode`](crate::Mode) ([`Breaker::set_mode`]): closed whatever fails, open whatever goes well.
+/// A [`Mode`](crate::Mode) overrides the breaker ([`Breaker::set_mode`]): it can be forced closed or open.
 ///
-/// A trial that nobody hears of again, because its [`Try`] was forgotten, is followed by another after a
-/// cool-down. One word holds all of it; to ask takes no lock.
+/// If a trial's [`Try`] is leaked and its outcome never reported, another trial may follow after a cool-down.
+/// All state is one atomic word; a decision takes no lock.
 ///
 /// ```
 /// use aliquot_client::{Breaker, Tick};
@@ -60,28 +60,30 @@ struct Rules {
     longest: Span,
 }
 
-/// What a breaker lets through now.
+/// State of a circuit breaker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Circuit {
-    /// Everything.
+    /// Every call may be made.
     #[default]
     Closed,
-    /// Nothing, for so long.
+    /// No call may be made, for this long.
     Open(Duration),
-    /// Nothing but the one that tries.
+    /// Half-open: a trial call is being made, and no other may be.
     Trying,
 }
 
-/// Leave to try. Say what became of it; dropped, nothing is known of it, and a trial is over as if it
-/// had not been.
+/// Permission to make a call. Report the outcome. If it is dropped the outcome is unknown; a trial then
+/// counts as not made.
 #[derive(Debug)]
 #[must_use = "say how it went"]
 pub struct Try {
     breaker: Breaker,
-    /// The word that says that it is this one who tries; `None` where all may.
+    /// The breaker's word while this is the trial; `None` if all calls may be made.
     trial: Option<Word>,
 }
 
+/// State of a breaker, as one word:
+///
 /// ```text
 /// closed   0 │ failures in a row (14 bits) │ 0
 /// open     1 │ openings in a row           │ its end, in units
@@ -129,20 +131,20 @@ impl Word {
 }
 
 impl Breaker {
-    /// A unit of the word: it lasts for eight years.
+    /// Unit of time in the word, in nanoseconds: 48 bits of them last for eight years.
     const UNIT: u64 = 1_000;
 
-    /// The longest cool-down, if nothing else is said, in first ones.
+    /// Default of the longest cool-down, as a multiple of the first.
     const LONGEST: u64 = 64;
 
-    /// A breaker that opens after so many failures in a row, at least one and at most 16,383, for a cool-down
-    /// that doubles with each trial that fails, up to 64-fold ([`Breaker::longest`]). By the [`CounterClock`].
+    /// Returns a breaker that opens after `failures` in a row (1 to 16,383), for a cool-down that doubles
+    /// with each failed trial, up to 64-fold ([`Breaker::longest`]). Uses the [`CounterClock`].
     #[must_use]
     pub fn new(failures: u16, cool_down: Duration) -> Self {
         Self::with_clock(failures, cool_down, Arc::new(CounterClock))
     }
 
-    /// [`Breaker::new`] by another clock.
+    /// Like [`Breaker::new`], with another clock.
     #[must_use]
     pub fn with_clock(failures: u16, cool_down: Duration, clock: SharedClock) -> Self {
         let nanos = u64::try_from(cool_down.as_nanos()).unwrap_or(u64::MAX);
@@ -154,7 +156,8 @@ impl Breaker {
         Self::with_rules(rules, clock)
     }
 
-    /// The same, closed and with handles of its own, but with no cool-down longer than this, nor than the first.
+    /// Returns a new, closed breaker with the same settings but with this maximum cool-down, or the first
+    /// cool-down if that is longer.
     #[must_use]
     pub fn longest(self, longest: Duration) -> Self {
         let nanos = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
@@ -178,16 +181,16 @@ impl Breaker {
         }
     }
 
-    /// Leave to try, if there is.
+    /// Returns permission to make a call, if there is one.
     ///
     /// # Errors
     ///
-    /// [`Reason::Broken`], with what is left of the cool-down; [`Reason::Frozen`] where its mode says so.
+    /// [`Reason::Broken`] with the rest of the cool-down, or [`Reason::Frozen`] if the mode says so.
     pub fn try_now(&self) -> Result<Try, Refused> {
         self.try_at(self.shared.clock.now())
     }
 
-    /// [`Breaker::try_now`] at a reading of its clock.
+    /// Like [`Breaker::try_now`], at a reading of its clock.
     ///
     /// # Errors
     ///
@@ -221,13 +224,13 @@ impl Breaker {
         }
     }
 
-    /// What it lets through.
+    /// Returns the present state.
     #[must_use]
     pub fn circuit(&self) -> Circuit {
         self.circuit_at(self.shared.clock.now())
     }
 
-    /// [`Breaker::circuit`] at a reading of its clock.
+    /// Like [`Breaker::circuit`], at a reading of its clock.
     #[must_use]
     pub fn circuit_at(&self, now: Tick) -> Circuit {
         let word = Word::unpack(self.shared.word.load(Ordering::Acquire));
@@ -241,7 +244,7 @@ impl Breaker {
         }
     }
 
-    /// Closes it, whatever came before.
+    /// Closes the breaker and forgets its failures.
     pub fn reset(&self) {
         self.shared
             .word
@@ -255,7 +258,7 @@ impl Breaker {
         }
     }
 
-    /// From when the next one may try.
+    /// Returns when the next call may be made.
     fn opens_at(&self, word: Word) -> Tick {
         let at = Tick::from_nanos(word.at.saturating_mul(Self::UNIT));
         match word.state {
@@ -264,14 +267,14 @@ impl Breaker {
         }
     }
 
-    /// The cool-down of so many openings in a row.
+    /// Returns the cool-down after this many openings in a row.
     fn cool_down(&self, openings: u16) -> Span {
         let doublings = openings.saturating_sub(1).min(63);
         let cool_down = self.shared.rules.cool_down.times_or_max(1 << doublings);
         cool_down.min(self.shared.rules.longest)
     }
 
-    /// The first unit at or after a tick: a cool-down is never shorter for it.
+    /// Rounds a tick up to units, so that rounding never shortens a cool-down.
     const fn unit_of(tick: Tick) -> u64 {
         let units = tick.nanos().div_ceil(Self::UNIT);
         if units > Word::AT_MAX {
@@ -301,9 +304,9 @@ impl Breaker {
     fn succeeded(&self, trial: Option<Word>) {
         let seen = self.shared.word.load(Ordering::Acquire);
         let counts = match trial {
-            // One that closed it is as good as the other.
+            // Any other success may close the breaker as well.
             Some(trial) => seen == trial.pack(),
-            // What was begun before it opened says nothing of now.
+            // A call that began before the breaker opened says nothing about the present.
             None => Word::unpack(seen).state == State::Closed && seen != Word::CLOSED.pack(),
         };
         if counts {
@@ -339,33 +342,32 @@ impl Breaker {
 }
 
 impl Try {
-    /// It went well.
+    /// Reports success.
     pub fn success(self) {
         self.breaker.succeeded(self.trial);
     }
 
-    /// It failed in a way that says that others would, too: no answer, or an error of the other
-    /// side's own.
+    /// Reports a failure that other calls would have had, too: no answer, or an error of the other side.
     pub fn failure(self) {
         let now = self.breaker.shared.clock.now();
         self.failure_at(now);
     }
 
-    /// [`Try::failure`] at a reading of the breaker's clock.
+    /// Like [`Try::failure`], at a reading of the breaker's clock.
     pub fn failure_at(self, now: Tick) {
         self.breaker.failed(self.trial, now);
     }
 }
 
 impl Drop for Try {
-    /// A trial of which nothing is known lets another one try.
+    /// A trial whose outcome is unknown makes room for another one.
     fn drop(&mut self) {
         if let Some(trial) = self.trial {
             let again = Word {
                 state: State::Open,
                 ..trial
             };
-            // Not if it was said what became of it.
+            // Fails, as it should, if the outcome was reported.
             let _ = self.breaker.swap(trial.pack(), again);
         }
     }

@@ -1,38 +1,41 @@
-//! Other shapes of a limit than a bucket of tokens.
+//! Limits other than a token bucket.
 //!
-//! | shape | over any window of its length `W` it admits at most | price |
+//! | shape | admits, over any window of length `W`, at most | cost |
 //! |---|---|---|
 //! | [`Limiter`](crate::Limiter), a token bucket | `burst + rate · W` | – |
-//! | [`Meter`], a leaky bucket as a meter | `capacity + leak · W` | the same, told from the other side |
-//! | [`Pacer`], a leaky bucket as a queue | one each interval | callers wait, in a queue of a stated length |
+//! | [`Meter`], a leaky bucket as a meter | `capacity + leak · W` | the same algorithm, seen from the other side |
+//! | [`Pacer`], a leaky bucket as a queue | one per interval | callers wait, in a queue of a fixed length |
 //! | [`FixedWindow`] | `limit` in each window of the clock's grid, `2 · limit` in any | – |
-//! | [`SlidingLog`] | `limit`, exactly | 16 bytes for each of the limit |
-//! | [`SlidingCounter`] | `limit + prev · f`, where a part `f` of the present window has passed and `prev` were admitted in the last; so less than `2 · limit` | it takes what came in the last window for even |
-//! | [`Permits`](crate::Limiter::local_permits) | whatever is released in it, and `limit` in flight at each instant | callers release |
+//! | [`SlidingLog`] | `limit`, exactly | 16 bytes of memory times `limit` |
+//! | [`SlidingCounter`] | `limit + prev · f`, where a part `f` of the present window has passed and `prev` were admitted in the last one; so less than `2 · limit` | assumes that the admissions of the last window were spread evenly |
+//! | [`Permits`](crate::Limiter::local_permits) | `limit` in flight at any instant, plus what is released in the window | callers must release |
 //!
-//! None of them takes a lock or allocates to decide. Each verb has a twin that takes
-//! the time as an argument; a reading behind an earlier one admits nothing that the
-//! earlier one would not.
+//! No decision takes a lock or allocates. Each method has a twin that takes the time as an argument. A
+//! reading behind an earlier one admits nothing that the earlier one would not.
 //!
 //! # Over a share
 //!
-//! Buckets, meters and windows are [`Tier`](crate::Tier)s: in [`Layers`](crate::Layers) with a leased limiter both
-//! must admit, so that the fleet keeps to the budget and each process to the shape. A [`Pacer`] is none: what it answers is a
-//! tick to wait for, and whoever booked after a turn keeps it from being given back. Nor are permits, which are not taken but held:
-//! among layers a limiter of permits refuses as [`Reason::WrongKind`].
+//! Buckets, meters and windows are [`Tier`](crate::Tier)s: combined with a leased limiter in
+//! [`Layers`](crate::Layers), both must admit, so that the fleet keeps to the budget and each process to the
+//! shape. A [`Pacer`] is no tier: its answer is a tick to wait for, and a turn cannot be returned once a
+//! later one was booked. Permits are no tier either, because they are held rather than taken: within layers a
+//! limiter of permits refuses with [`Reason::WrongKind`].
 //!
-//! Windows can be the fleet's ([`FixedWindow::over`], [`SlidingCounter::over`], [`SlidingLog::over`]): with `N` the
-//! burst of a budget of a rate, all processes together admit in any window, by whatever clocks, what the rows above say
-//! for `limit = N`. A process may use of its share what it has held for a whole window, so that what another has used
-//! up is not used again; that is the price, and that a new process waits for a window before it admits
-//! anything. A window is as long as the clocks say that it is measured by. A window on the calendar's grid is a budget of
-//! the kind *quota*, and needs no shape.
+//! A window can apply to the whole fleet ([`FixedWindow::over`], [`SlidingCounter::over`],
+//! [`SlidingLog::over`]). With `N` the burst of a rate budget, all processes together admit in any window, on
+//! whichever clocks, what the table says for `limit = N`. A process may use the part of its share that it has
+//! held for a whole window, so that what another process has used is not used again. The price is that a new
+//! process waits for one window before it admits anything. Windows are measured by the processes' clocks. A
+//! window on the calendar's grid is a budget of the kind *quota* and needs no shape.
 //!
-//! A [`Meter`] over a leased limiter is the fleet's as that is. Permits are, as a budget of the kind *concurrency*. A [`Pacer`]
-//! over a leased limiter ([`Pacer::over`]) spaces this process's turns by its part of the rate: the fleet's keep to the
-//! rate in the long run, but two processes' turns may coincide, and those that are booked keep their ticks when the rate goes
-//! to another. So over any `t` there are at most `R · t` turns, one more for each process, and `queue + 1` more for each time
-//! that a process's part of the rate became less.
+//! A [`Meter`] over a leased limiter applies to the fleet as it is. So do permits, as a budget of the kind
+//! *concurrency*.
+//!
+//! A [`Pacer`] over a leased limiter ([`Pacer::over`]) spaces the turns of this process by its part of the
+//! rate. The fleet keeps to the rate in the long run. But turns of two processes may coincide, and turns that
+//! are booked keep their ticks when the rate moves to another process. So over any `t` there are at most
+//! `R · t` turns, plus one for each process, plus `queue + 1` for each time that the part of a process was
+//! reduced.
 
 mod amount;
 mod counter;
@@ -53,39 +56,39 @@ use crate::refused::{Reason, Refused};
 use aliquot_core::unit::Span;
 use std::time::Duration;
 
-/// Why a shape cannot be that.
+/// The reason why a shape cannot be created or changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShapeError {
     /// The limit is out of range.
     #[error("limit: {limit}; 1 to {most} are allowed")]
     Limit {
-        /// What stood there.
+        /// The value given.
         limit: u64,
-        /// The most that it may be.
+        /// Maximum value.
         most: u64,
     },
     /// The window, or the interval, is out of range.
     #[error("{what}: {span:?}; {least:?} to a year are allowed")]
     Span {
-        /// Which one.
+        /// Name of the setting.
         what: &'static str,
-        /// What stood there.
+        /// The value given.
         span: Duration,
-        /// The least that it may be.
+        /// Minimum value.
         least: Duration,
     },
-    /// It was to follow a share, and the limiter is of a limit of this process's own.
+    /// The shape was to follow a share, but the limiter is local.
     #[error("the limiter is of a limit of this process's own: there is no share to follow")]
     NotLeased,
-    /// Its limit is a share's, and changed where that is dealt.
+    /// The limit is a share of a budget; it is changed at the coordinator.
     #[error("its limit is a share's: it is changed at the coordinator")]
     Shared,
 }
 
 const YEAR: Duration = Duration::from_secs(366 * 86_400);
 
-/// A limit between one and `most`.
+/// Checks that a limit is between one and `most`.
 const fn limit_of(limit: u64, most: u64) -> Result<u64, ShapeError> {
     if limit == 0 || limit > most {
         return Err(ShapeError::Limit { limit, most });
@@ -93,7 +96,7 @@ const fn limit_of(limit: u64, most: u64) -> Result<u64, ShapeError> {
     Ok(limit)
 }
 
-/// A span in nanoseconds, between `least` and a year.
+/// Converts a span between `least` and a year to nanoseconds.
 pub(crate) fn span_of(
     what: &'static str,
     span: Duration,

@@ -1,32 +1,32 @@
-//! The controllers: pure, with time as an argument.
+//! Controllers of the number of calls in flight: pure, with time as an argument.
 
 use crate::shape::ShapeError;
 use aliquot_core::unit::{Span, Tick};
 use std::fmt;
 
-/// How one call went.
+/// Observation of one call that has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// When it ended.
+    /// When the call ended.
     pub now: Tick,
-    /// How long it took, at least a nanosecond.
+    /// Its latency, at least one nanosecond.
     pub latency: Span,
-    /// How many were in flight when it began, itself among them.
+    /// Calls in flight when it began, including itself.
     pub in_flight: u64,
-    /// Whether it failed in a way that says *less*.
+    /// True if it failed in a way that is a sign of overload.
     pub failed: bool,
 }
 
-/// What says how many calls may be in flight.
+/// Decides how many calls may be in flight.
 pub trait Controller: fmt::Debug + Send {
-    /// How many may be.
+    /// Returns the maximum number of calls in flight.
     fn limit(&self) -> u64;
 
-    /// Learns from a call that ended.
+    /// Learns from a call that has ended.
     fn sample(&mut self, sample: Sample);
 }
 
-/// Between what a controller moves, and where it starts.
+/// Range of a controller's limit, and its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     least: u64,
@@ -35,11 +35,11 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// From `least`, at least 1, to `most`, at most 2³²; it starts at `least`.
+    /// Returns the range from `least`, at least 1, to `most`, at most 2³². The limit starts at `least`.
     ///
     /// # Errors
     ///
-    /// [`ShapeError::Limit`], if they are not in this order.
+    /// [`ShapeError::Limit`] if these are out of range or not in this order.
     pub const fn new(least: u64, most: u64) -> Result<Self, ShapeError> {
         if least == 0 || least > most || most > 1 << 32 {
             return Err(ShapeError::Limit {
@@ -51,7 +51,7 @@ impl Bounds {
         Ok(Self { least, most, start })
     }
 
-    /// Where it starts, cut to the bounds.
+    /// Sets the start, clamped to the range.
     #[must_use]
     pub fn start(mut self, start: u64) -> Self {
         self.start = start.clamp(self.least, self.most);
@@ -63,15 +63,15 @@ impl Bounds {
     }
 }
 
-/// Whether what is seen says anything about more: at least half of the limit was in use.
+/// Returns true if an observation tells something about higher limits: at least half of the limit was in use.
 pub(super) fn is_used(used: f64, limit: f64) -> bool {
     used * 2.0 >= limit
 }
 
-/// What a failure leaves of a limit, unless somebody says otherwise.
+/// Default part of a limit that remains after a failure.
 pub(super) const KEEP: f64 = 0.9;
 
-/// What a failure is to leave of a limit: 0.1 to 0.99; a value outside is cut to that.
+/// Clamps the part of a limit that remains after a failure to 0.1 … 0.99.
 pub(super) fn kept(part: f64) -> f64 {
     if part.is_nan() {
         KEEP
@@ -82,19 +82,19 @@ pub(super) fn kept(part: f64) -> f64 {
 
 /// Additive increase, multiplicative decrease (Chiu and Jain, 1989).
 ///
-/// A failure takes a part of the limit away, at most once for each latency's time, since those
-/// that were in flight with it say the same thing; a limit's worth of successes adds one.
+/// A failure lowers the limit to a part of it, at most once in the time of a call's latency, since the calls
+/// in flight together fail for the same reason. As many successes as the limit raise it by one.
 #[derive(Clone, Debug)]
 pub struct Aimd {
     bounds: Bounds,
     limit: f64,
     keep: f64,
-    /// Failures before this say what is known.
+    /// Failures before this tick belong to one that already counted.
     deaf_until: Tick,
 }
 
 impl Aimd {
-    /// Within these bounds; a failure leaves nine tenths.
+    /// Returns a controller with these bounds. A failure leaves nine tenths of the limit.
     #[must_use]
     pub fn new(bounds: Bounds) -> Self {
         Self {
@@ -105,7 +105,7 @@ impl Aimd {
         }
     }
 
-    /// What a failure leaves of the limit, 0.1 to 0.99; a value outside is cut to that.
+    /// Sets the part of the limit that remains after a failure, clamped to 0.1 … 0.99.
     #[must_use]
     pub fn keep(mut self, part: f64) -> Self {
         self.keep = kept(part);
@@ -130,13 +130,14 @@ impl Controller for Aimd {
     }
 }
 
-/// A limit from the queue that latency shows (Brakmo and Peterson's TCP Vegas, 1994).
+/// Limit derived from the queue that latency reveals (Brakmo and Peterson's TCP Vegas, 1994).
 ///
-/// With the best latency ever seen and the present one, `limit · (1 − best ÷ now)` calls stand in
-/// a queue. Below three the limit grows by one for each limit's worth of calls, above six it
-/// shrinks so; between, it stays. Every 300 limits' worth of calls the best is
-/// measured anew, with a fifth fewer in flight, since a dependency that became slower for good would
-/// look like a queue for ever.
+/// With the best latency seen and the present one, `limit · (1 − best ÷ now)` calls are waiting in a queue.
+/// Below three, the limit grows by one for as many calls as the limit; above six it shrinks at that pace; in
+/// between it stays.
+///
+/// The best latency is measured again after every 300 times as many calls as the limit, with a fifth fewer in
+/// flight. Otherwise a dependency that became slower for good would look like one with a queue.
 #[derive(Clone, Debug)]
 pub struct Vegas {
     bounds: Bounds,
@@ -149,10 +150,10 @@ pub struct Vegas {
 impl Vegas {
     const SHORT: f64 = 3.0;
     const LONG: f64 = 6.0;
-    /// So many limits' worth of calls, and the best latency is forgotten.
+    /// After this many times as many calls as the limit, the best latency is measured again.
     const PROBE: f64 = 300.0;
 
-    /// Within these bounds.
+    /// Returns a controller with these bounds.
     #[must_use]
     pub fn new(bounds: Bounds) -> Self {
         Self {
@@ -184,8 +185,8 @@ impl Controller for Vegas {
         let now = sample.latency.nanos() as f64;
         self.seen += 1;
         if self.seen as f64 > Self::PROBE * self.limit {
-            // With a fifth fewer in flight a queue of its own making is gone, and what is
-            // measured then is the dependency's.
+            // With a fifth fewer calls in flight, a queue caused by this limit drains, and the latency
+            // measured next is that of the dependency.
             self.limit = self.bounds.clip(self.limit * 0.8);
             (self.best, self.seen) = (f64::INFINITY, 0);
         }
@@ -200,11 +201,11 @@ impl Controller for Vegas {
     }
 }
 
-/// A limit from the ratio of the usual latency to the present one.
+/// Limit derived from the ratio of usual latency to present latency.
 ///
-/// With averages of latency over about 600 and 10 calls, `g = 1.5 · long ÷ short`, cut to ½ … 1:
-/// `limit ← 0.8 · limit + 0.2 · (g · limit + √limit)`. So it grows by a head-room of a square root
-/// while latency is usual, and shrinks while it is half as long again as usual or more.
+/// With mean latencies over about 600 and 10 calls, `g = 1.5 · long ÷ short`, clamped to ½ … 1:
+/// `limit ← 0.8 · limit + 0.2 · (g · limit + √limit)`. So the limit grows by a head-room of its square root
+/// while latency is usual. It shrinks once latency is one and a half times as long or more.
 #[derive(Clone, Debug)]
 pub struct Gradient {
     bounds: Bounds,
@@ -217,10 +218,10 @@ impl Gradient {
     const LONG: f64 = 1.0 / 600.0;
     const SHORT: f64 = 1.0 / 10.0;
     const TOLERANCE: f64 = 1.5;
-    /// So much of each call's answer is believed.
+    /// Weight of the new value per limit's worth of calls.
     const BELIEF: f64 = 0.2;
 
-    /// Within these bounds.
+    /// Returns a controller with these bounds.
     #[must_use]
     pub fn new(bounds: Bounds) -> Self {
         Self {
@@ -248,7 +249,7 @@ impl Controller for Gradient {
         }
         self.long += (now - self.long) * Self::LONG;
         self.short += (now - self.short) * Self::SHORT;
-        // A usual latency that is far above the present one is one of worse days.
+        // A long mean far above the short one stems from worse times: let it decay.
         if self.long > 2.0 * self.short {
             self.long *= 0.95;
         }
@@ -257,7 +258,7 @@ impl Controller for Gradient {
         }
         let gradient = (Self::TOLERANCE * self.long / self.short).clamp(0.5, 1.0);
         let wanted = gradient * self.limit + self.limit.sqrt();
-        // For each call a part of what a limit's worth of calls says.
+        // Each call contributes its share of one limit's worth of calls.
         let belief = Self::BELIEF / self.limit;
         self.limit = self
             .bounds

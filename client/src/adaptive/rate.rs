@@ -1,4 +1,4 @@
-//! A rate that follows what a dependency can take.
+//! Adaptive rates, which follow the capacity of a dependency.
 
 mod control;
 mod window;
@@ -22,17 +22,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use window::{Begun, Ended, Windows};
 
-/// A limiter's rate, as high as a controller thinks good.
+/// A limiter whose rate a controller adapts.
 ///
-/// It counts how calls go in [windows](Window), of a second unless somebody says otherwise, and at the end of each asks its controller for
-/// another rate. So the rate changes at most once a window. It is set if it is 2 % or more away from what holds (a setting); what is less
-/// adds up until it is.
+/// It observes calls in [windows](Window) of at least a second by default. At the end of each window it asks
+/// its controller for a new rate, so the rate changes at most once per window. A change of less than 2 % (by
+/// default) is not applied; smaller changes add up until they reach that.
 ///
-/// Whoever takes of the limiter without this takes of the same rate; but what is taken so counts as not used, and the controller hears nothing
-/// of it. A limit that somebody else sets holds until a window's end.
+/// The limiter may also be used directly, at the same rate. Such calls count as unused rate, and the
+/// controller learns nothing from them. A limit that is set directly holds until the end of the window.
 ///
-/// A rate is no limit of what is in flight: while nothing comes back nothing is learned, and calls go on beginning. Give them a
-/// time after which they fail, or let them have a permit as well.
+/// A rate does not limit the calls in flight. While no call returns, nothing is learned and calls keep
+/// beginning. So give calls a timeout, or take a permit for each as well.
 ///
 /// ```
 /// use aliquot_client::adaptive::{AdaptiveRate, RateAimd, RateBounds};
@@ -56,9 +56,9 @@ struct Inner {
     learning: Mutex<Learning>,
     begun: AtomicU64,
     begun_tokens: AtomicU64,
-    /// A change that is a smaller part of the rate is not set.
+    /// Changes smaller than this part of the rate are not applied.
     hysteresis: f64,
-    /// The burst is what the rate makes in so many seconds, if it is to follow.
+    /// If set, the burst is what the rate replenishes in this many seconds.
     burst: Option<f64>,
     clock: SharedClock,
 }
@@ -68,7 +68,7 @@ struct Learning {
     windows: Windows,
 }
 
-/// What makes an [`AdaptiveRate`] with settings of its own.
+/// Builder of an [`AdaptiveRate`].
 #[derive(Clone, Copy, Debug)]
 pub struct AdaptiveRateBuilder {
     window: Span,
@@ -76,7 +76,7 @@ pub struct AdaptiveRateBuilder {
     burst: Option<Span>,
 }
 
-/// A call that began. Say how it went; dropped, it counts as one of which nothing is known.
+/// A call that has begun. Report its outcome; a dropped call teaches the controller nothing.
 #[must_use = "say how the call went"]
 pub struct RateCall {
     rate: AdaptiveRate,
@@ -103,12 +103,13 @@ impl fmt::Debug for RateCall {
 }
 
 impl AdaptiveRate {
-    /// Sets this limiter's rate from now on, starting at the controller's; the burst stays as it was. By the limiter's clock.
+    /// Controls the rate of this limiter, starting at the controller's rate. The burst stays. Uses the
+    /// limiter's clock.
     ///
     /// # Errors
     ///
-    /// [`LimitError::Permits`] of permits, which have no rate, and [`LimitError::NotOwn`] of a leased limit; or if the controller starts
-    /// out of range. Nothing was changed.
+    /// [`LimitError::Permits`] for a limiter of permits, which has no rate; [`LimitError::NotOwn`] for a
+    /// leased one; [`LimitError`] if the controller starts out of range. The limiter is unchanged then.
     pub fn over(
         limiter: Limiter,
         controller: impl RateController + 'static,
@@ -116,7 +117,7 @@ impl AdaptiveRate {
         Self::builder().over(limiter, controller)
     }
 
-    /// One with settings of its own.
+    /// Returns a builder.
     ///
     /// ```
     /// use aliquot_client::adaptive::{AdaptiveRate, RateBounds, RateVegas};
@@ -138,17 +139,17 @@ impl AdaptiveRate {
         AdaptiveRateBuilder::default()
     }
 
-    /// Begins a call that costs `n` tokens, if they are there now.
+    /// Begins a call that costs `n` tokens, if they are available now.
     ///
     /// # Errors
     ///
-    /// [`Refused`]; nothing was begun.
+    /// [`Refused`]; no call was begun.
     pub fn try_call(&self, n: u64) -> Result<RateCall, Refused> {
         self.inner.limiter.try_acquire(n)?;
         Ok(self.begin(n, self.inner.clock.now()))
     }
 
-    /// [`AdaptiveRate::try_call`] at a reading of the limiter's clock.
+    /// Like [`AdaptiveRate::try_call`], at a reading of the limiter's clock.
     ///
     /// # Errors
     ///
@@ -158,45 +159,47 @@ impl AdaptiveRate {
         Ok(self.begin(n, now))
     }
 
-    /// Begins a call that costs `n` tokens, waiting in line for them as [`Limiter::acquire`] does. That wait is no part of its latency.
+    /// Begins a call that costs `n` tokens, waiting in line for them as [`Limiter::acquire`] does. The wait
+    /// does not count as latency.
     ///
     /// # Errors
     ///
-    /// [`Refused`]; nothing was begun.
+    /// [`Refused`]; no call was begun.
     pub async fn call(&self, n: u64) -> Result<RateCall, Refused> {
         self.inner.limiter.acquire(n).await?;
         Ok(self.begin(n, self.inner.clock.now()))
     }
 
-    /// [`AdaptiveRate::call`] within `most`; at once refused if that cannot be.
+    /// Like [`AdaptiveRate::call`], waiting at most `most`. Refused at once if that is not enough.
     ///
     /// # Errors
     ///
-    /// [`Refused`]; nothing was begun.
+    /// [`Refused`]; no call was begun.
     pub async fn call_within(&self, n: u64, most: Duration) -> Result<RateCall, Refused> {
         self.inner.limiter.acquire_within(n, most).await?;
         Ok(self.begin(n, self.inner.clock.now()))
     }
 
-    /// The rate that holds.
+    /// Returns the present rate.
     #[must_use]
     pub fn limit(&self) -> Limit {
-        // A leased limiter, which knows none, is not led.
+        // Leased limiters have no limit to return; they are never controlled.
         self.inner.limiter.limit().unwrap_or(Limit::ZERO)
     }
 
-    /// What holds.
+    /// Returns the mode in force.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.inner.limiter.mode()
     }
 
-    /// Another mode for all clones: see [`Limiter::set_mode`]. The controller goes on learning from the calls that there are.
+    /// Sets the mode for all clones: see [`Limiter::set_mode`]. The controller keeps learning from the calls
+    /// that are made.
     pub fn set_mode(&self, mode: Mode) {
         self.inner.limiter.set_mode(mode);
     }
 
-    /// How often the mode had its way.
+    /// Returns how many decisions the mode has changed.
     #[must_use]
     pub fn overruled(&self) -> Overruled {
         self.inner.limiter.overruled()
@@ -218,7 +221,7 @@ impl AdaptiveRate {
 }
 
 impl Inner {
-    /// Takes a lock for as long as the controller thinks: after a call, never before one.
+    /// Updates the controller under its lock. Called after a call, so that no decision waits for it.
     fn learn(&self, ended: Ended) {
         let learning = self.learning.lock();
         let mut learning = learning.unwrap_or_else(PoisonError::into_inner);
@@ -233,7 +236,7 @@ impl Inner {
         }
         let holds = self.limiter.limit().map_or(0.0, Limit::as_per_sec_f64);
         if rate != holds && (rate - holds).abs() >= self.hysteresis * holds {
-            // Within the controller's bounds, which were in range at the start.
+            // Within the controller's bounds, which were valid at the start.
             let _ = self.set(rate, ended.now);
         }
     }
@@ -251,12 +254,12 @@ impl Inner {
     }
 }
 
-/// A rate that a controller said, as near as a limit can be and never above it.
+/// Converts a controller's rate to the nearest limit that is not above it.
 fn limit_of(rate: f64) -> Result<Limit, LimitError> {
     if !rate.is_finite() {
         return Err(LimitError::NoRate { per_sec: rate });
     }
-    // Of one in a long time a whole number of nanoseconds is the finer measure.
+    // Below one per second, a whole number of nanoseconds per token is more precise.
     if rate > 0.0 && rate < 1.0 {
         let every = (1e9 / rate).ceil() as u64;
         return Ok(Limit::every(Duration::from_nanos(every)));
@@ -265,24 +268,24 @@ fn limit_of(rate: f64) -> Result<Limit, LimitError> {
 }
 
 impl RateCall {
-    /// It went well.
+    /// Reports success.
     pub fn success(self) {
         let now = self.rate.inner.clock.now();
         self.success_at(now);
     }
 
-    /// [`RateCall::success`] at a reading of the limiter's clock.
+    /// Like [`RateCall::success`], at a reading of the limiter's clock.
     pub fn success_at(self, now: Tick) {
         self.end(now, false);
     }
 
-    /// It failed in a way that says *less*: a timeout, a refusal, an error of overload.
+    /// Reports a failure that is a sign of overload: a timeout, a refusal, an overload error.
     pub fn failure(self) {
         let now = self.rate.inner.clock.now();
         self.failure_at(now);
     }
 
-    /// [`RateCall::failure`] at a reading of the limiter's clock.
+    /// Like [`RateCall::failure`], at a reading of the limiter's clock.
     pub fn failure_at(self, now: Tick) {
         self.end(now, true);
     }
@@ -308,8 +311,8 @@ impl Default for AdaptiveRateBuilder {
 }
 
 impl AdaptiveRateBuilder {
-    /// How long a window is at least: a second unless this says otherwise. One is longer where calls usually are, and where
-    /// fewer than ten go well in it and none fails.
+    /// Sets the minimum length of a window; the default is a second. A window lasts longer if calls usually
+    /// do, and if fewer than ten calls succeed in it and none fails.
     ///
     /// # Errors
     ///
@@ -320,7 +323,8 @@ impl AdaptiveRateBuilder {
         Ok(self)
     }
 
-    /// A change by less than so many percent of the rate that holds is not set: 2 unless this says otherwise.
+    /// Sets the change, in percent of the present rate, below which the rate is not changed; the default is
+    /// 2.
     ///
     /// # Errors
     ///
@@ -333,8 +337,9 @@ impl AdaptiveRateBuilder {
         Ok(self)
     }
 
-    /// The burst follows the rate: it is what that makes in so long a time, and at least one token. A call that costs more than that is
-    /// refused as [`Reason::ExceedsBurst`](crate::Reason::ExceedsBurst) while the rate is so low. Unless this is said the burst stays as it was.
+    /// Lets the burst follow the rate: the burst is what the rate replenishes in `span`, at least one token.
+    /// A more expensive call is refused with [`Reason::ExceedsBurst`](crate::Reason::ExceedsBurst) while the
+    /// rate is that low. By default the burst stays as it was.
     ///
     /// # Errors
     ///
@@ -345,12 +350,12 @@ impl AdaptiveRateBuilder {
         Ok(self)
     }
 
-    /// [`AdaptiveRate::over`] with these settings.
+    /// Like [`AdaptiveRate::over`], with these settings.
     ///
     /// # Errors
     ///
-    /// As [`AdaptiveRate::over`]; and [`LimitError::Burst`], if what the rate makes in the time of [`AdaptiveRateBuilder::burst_of`] is
-    /// more than there may be at once.
+    /// As [`AdaptiveRate::over`]; also [`LimitError::Burst`] if the burst that follows from
+    /// [`AdaptiveRateBuilder::burst_of`] is out of range.
     pub fn over(
         self,
         limiter: Limiter,

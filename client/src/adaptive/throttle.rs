@@ -1,4 +1,4 @@
-//! Rejecting here what would be rejected there.
+//! Client-side throttling: rejects locally what the backend would probably reject.
 
 mod history;
 
@@ -14,21 +14,21 @@ use rand::RngExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How much a request matters, from the least.
+/// Criticality of a request, from the least to the most critical.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Criticality {
-    /// Nobody would notice: it may fail for hours.
+    /// Failure for hours would not be noticed.
     Sheddable,
-    /// It may fail for minutes, and is made up for later: batches.
+    /// May fail for minutes and is retried later: batch jobs.
     SheddablePlus,
-    /// Users notice.
+    /// Users notice a failure.
     Critical,
-    /// Users notice first.
+    /// Users notice a failure first.
     CriticalPlus,
 }
 
 impl Criticality {
-    /// All of them, from the least.
+    /// All values, from the least critical.
     pub const ALL: [Self; 4] = [
         Self::Sheddable,
         Self::SheddablePlus,
@@ -36,7 +36,7 @@ impl Criticality {
         Self::CriticalPlus,
     ];
 
-    /// It in one word, as in metrics.
+    /// Returns a name for metrics.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -48,20 +48,22 @@ impl Criticality {
     }
 }
 
-/// Throttles the calls to one backend by how many of the last it accepted.
+/// Throttles calls to one backend by the part of recent calls that it accepted.
 ///
-/// Of the last two minutes it knows how many calls were asked for, and how many the backend
-/// accepted. A call is rejected here with the probability
+/// The throttle counts the calls of the last two minutes that were attempted, and those that the backend
+/// accepted. It rejects a call with the probability
 ///
 /// > `max(0, (requests − K · accepts) ÷ (requests + 1))`
 ///
 /// ([Site Reliability Engineering, chapter 21](https://sre.google/sre-book/handling-overload/), "Client-side
-/// throttling"). A backend that accepts all is never spared; one that accepts a part is
-/// asked about `K` times as much as it accepts; one that accepts nothing still hears of one call now and
-/// then, and after it has recovered from that it takes some minutes until all calls reach it again. What is rejected here counts as asked for. Each [`Criticality`] has a history of its own, so
-/// that a backend which rejects what matters least first is asked for less of that alone.
+/// throttling"). If the backend accepts every call, none is rejected. If it accepts a part, it receives about
+/// `K` times as many calls as it accepts. If it accepts none, it still receives a call now and then; once it
+/// has recovered, some minutes pass until it receives all calls again.
 ///
-/// To decide takes no lock and allocates nothing.
+/// Calls that are rejected here count as attempted. Each [`Criticality`] has a history of its own. So if a
+/// backend rejects its least critical calls first, only those are throttled.
+///
+/// A decision takes no lock and allocates nothing.
 ///
 /// ```
 /// use aliquot_client::adaptive::{Criticality, Throttle};
@@ -90,7 +92,7 @@ struct Inner {
     sentry: Sentry,
 }
 
-/// What makes a [`Throttle`].
+/// Builder of a [`Throttle`].
 #[derive(Debug)]
 pub struct ThrottleBuilder {
     multipliers: [u32; 4],
@@ -98,7 +100,7 @@ pub struct ThrottleBuilder {
     seed: Option<u64>,
 }
 
-/// A call that is made. Say if it was accepted; dropped, it was not.
+/// A call that may be made. Report if the backend accepts it; a dropped attempt counts as not accepted.
 #[derive(Debug)]
 #[must_use = "say whether it was accepted"]
 pub struct Attempt {
@@ -106,19 +108,19 @@ pub struct Attempt {
     criticality: Criticality,
 }
 
-/// What a throttle knows of one criticality.
+/// State of a throttle for one criticality.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
-    /// Calls asked for in the last two minutes.
+    /// Calls attempted in the last two minutes.
     pub requests: u64,
-    /// Calls that the backend accepted.
+    /// Calls among them that the backend accepted.
     pub accepts: u64,
-    /// Of 2³² calls so many are rejected now.
+    /// Number of calls rejected at present, out of 2³².
     pub rejected: u64,
 }
 
 impl Shown {
-    /// The part of all calls that is rejected now.
+    /// Returns the part of all calls that is rejected at present.
     #[must_use]
     pub fn rejected_part(&self) -> f64 {
         self.rejected as f64 / Throttle::WHOLE as f64
@@ -132,32 +134,33 @@ impl Default for Throttle {
 }
 
 impl Throttle {
-    /// Everything that is asked about it is asked in units of this.
+    /// Unit of probabilities.
     const WHOLE: u64 = 1 << 32;
 
-    /// With `K` = 2, by the [`CounterClock`].
+    /// Returns a throttle with `K` = 2, which uses the [`CounterClock`].
     #[must_use]
     pub fn new() -> Self {
         ThrottleBuilder::default().make()
     }
 
-    /// A throttle with settings of its own.
+    /// Returns a builder.
     #[must_use]
     pub fn builder() -> ThrottleBuilder {
         ThrottleBuilder::default()
     }
 
-    /// Leave to call, if the backend is not to be spared.
+    /// Decides whether a call may be made.
     ///
     /// # Errors
     ///
-    /// [`Reason::Shed`]; it was counted. [`Reason::Frozen`] where its mode says so; that is no trouble of the backend's, and was not.
+    /// [`Reason::Shed`], which counts as an attempt. [`Reason::Frozen`] if the mode says so, which does not
+    /// count, since it says nothing about the backend.
     pub fn attempt(&self, criticality: Criticality) -> Result<Attempt, Refused> {
         let drawn = self.inner.draws.fetch_add(GOLDEN, Ordering::Relaxed);
         self.attempt_at(criticality, self.inner.clock.now(), mixed(drawn))
     }
 
-    /// [`Throttle::attempt`] at a reading of its clock, with a number drawn evenly from all there are.
+    /// Like [`Throttle::attempt`], at a reading of its clock and with a uniformly random number.
     ///
     /// # Errors
     ///
@@ -180,7 +183,7 @@ impl Throttle {
         })
     }
 
-    /// What it knows of a criticality at a reading of its clock.
+    /// Returns the state for a criticality at a reading of its clock.
     #[must_use]
     pub fn shown_at(&self, criticality: Criticality, now: Tick) -> Shown {
         let Count { requests, accepts } = self.history(criticality).sum(now);
@@ -191,30 +194,30 @@ impl Throttle {
         Shown {
             requests,
             accepts,
-            // Below `WHOLE`, since the excess is at most `requests`.
+            // Less than `WHOLE`, since the excess is at most `requests`.
             rejected: u64::try_from(rejected).unwrap_or(Self::WHOLE),
         }
     }
 
-    /// [`Throttle::shown_at`] now.
+    /// Returns [`Throttle::shown_at`] for the present time.
     #[must_use]
     pub fn shown(&self, criticality: Criticality) -> Shown {
         self.shown_at(criticality, self.inner.clock.now())
     }
 
-    /// What holds.
+    /// Returns the mode in force.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.inner.sentry.mode()
     }
 
-    /// Another mode from the next call on, for all clones: a dry run and a bypass reject nothing, and what they let
-    /// through counts by what becomes of it, as ever; a freeze rejects everything.
+    /// Sets the mode for all clones, from the next call on. A dry run and a bypass reject nothing, and the
+    /// calls that they let through count by their outcome as usual. A freeze rejects everything.
     pub fn set_mode(&self, mode: Mode) {
         self.inner.sentry.set_mode(mode);
     }
 
-    /// How often the mode had its way.
+    /// Returns how many decisions the mode has changed.
     #[must_use]
     pub fn overruled(&self) -> Overruled {
         self.inner.sentry.overruled()
@@ -230,13 +233,13 @@ impl Throttle {
 }
 
 impl Attempt {
-    /// The backend accepted it, whatever it answered.
+    /// Reports that the backend accepted the call, even if its answer was an error.
     pub fn accepted(self) {
         let now = self.throttle.inner.clock.now();
         self.accepted_at(now);
     }
 
-    /// [`Attempt::accepted`] at a reading of the throttle's clock.
+    /// Like [`Attempt::accepted`], at a reading of the throttle's clock.
     pub fn accepted_at(self, now: Tick) {
         self.throttle
             .history(self.criticality)
@@ -255,8 +258,8 @@ impl Default for ThrottleBuilder {
 }
 
 impl ThrottleBuilder {
-    /// `K` for a criticality, in percent: 200 unless this says otherwise. A smaller one spares the backend
-    /// sooner; a greater one learns sooner that it has recovered.
+    /// Sets `K` for a criticality, in percent; the default is 200. A smaller value throttles sooner; a larger
+    /// one detects sooner that the backend has recovered.
     ///
     /// # Errors
     ///
@@ -273,21 +276,21 @@ impl ThrottleBuilder {
         Ok(self)
     }
 
-    /// The clock that it decides by.
+    /// Sets the clock.
     #[must_use]
     pub fn clock(mut self, clock: SharedClock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// What its chances are drawn from. The default is random.
+    /// Sets the seed of the random numbers. The default is random.
     #[must_use]
     pub const fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Makes it.
+    /// Builds the throttle.
     #[must_use]
     pub fn make(self) -> Throttle {
         let seed = self.seed.unwrap_or_else(|| rand::rng().random());

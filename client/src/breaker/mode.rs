@@ -1,4 +1,4 @@
-//! What an operator says over a breaker's head, and what those see who look on.
+//! The breaker's mode, and what observers can see of it.
 
 use super::{Breaker, Circuit};
 use crate::switch::{Mode, Overruled};
@@ -7,10 +7,10 @@ use crate::tap::Tap;
 use std::sync::Arc;
 
 impl Circuit {
-    /// All words for it.
+    /// All names of states.
     pub const WORDS: [&str; 3] = ["closed", "open", "trying"];
 
-    /// It in one word, as in metrics.
+    /// Returns a name for metrics.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -22,15 +22,18 @@ impl Circuit {
 }
 
 impl Breaker {
-    /// What holds.
+    /// Returns the mode in force.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.shared.sentry.mode()
     }
 
-    /// Another mode from the next one on, for all clones. With [`Mode::Enforce`] the breaker goes by what it hears. With
-    /// [`Mode::DryRun`] or [`Mode::Bypass`] it is closed whatever fails: it opens, cools down and is tried as ever, and
-    /// lets through whom it would refuse. With [`Mode::Freeze`] it is open whatever goes well.
+    /// Sets the mode for all clones, from the next call on.
+    ///
+    /// - [`Mode::Enforce`]: the breaker follows the outcome of calls.
+    /// - [`Mode::DryRun`], [`Mode::Bypass`]: every call may be made. The breaker opens, cools down and closes
+    ///   as usual, but lets through the calls that it would refuse.
+    /// - [`Mode::Freeze`]: no call may be made, even if calls succeed.
     ///
     /// ```
     /// use aliquot_client::{Breaker, Mode};
@@ -48,13 +51,13 @@ impl Breaker {
         self.shared.sentry.set_mode(mode);
     }
 
-    /// How often the mode had its way.
+    /// Returns how many decisions the mode has changed.
     #[must_use]
     pub fn overruled(&self) -> Overruled {
         self.shared.sentry.overruled()
     }
 
-    /// How often it opened, after trials that failed too.
+    /// Returns how often the breaker opened, including after failed trials.
     #[must_use]
     pub fn openings(&self) -> u64 {
         self.shared.openings.load(Ordering::Relaxed)

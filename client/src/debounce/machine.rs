@@ -1,23 +1,23 @@
-//! When a flurry fires: arithmetic alone.
+//! The debouncer's state machine: pure, with time as an argument.
 
 use aliquot_core::unit::{Span, Tick};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// At which ends a flurry fires.
+/// When a flurry fires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Edge {
     /// At its end.
     #[default]
     Trailing,
-    /// At its beginning: what follows is dropped.
+    /// At its beginning; later values are dropped.
     Leading,
-    /// At its beginning, and at its end if anything followed.
+    /// At its beginning, and at its end if more values followed.
     Both,
 }
 
-/// What is made of a flurry.
+/// Rules by which a flurry fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
     quiet: Span,
@@ -27,10 +27,10 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The most values in a batch, if nothing else is said.
+    /// Default maximum number of values in a batch.
     pub const MOST: usize = 1_024;
 
-    /// A flurry ends after so long a silence, and fires then.
+    /// Returns rules by which a flurry ends, and fires, after this long without a value.
     #[must_use]
     pub fn quiet(quiet: Duration) -> Self {
         Self {
@@ -41,28 +41,29 @@ impl Rules {
         }
     }
 
-    /// At once when nothing was fired for `gap`, else `gap` after the last time: a throttle.
+    /// Returns rules of a throttle: fires at once if nothing was fired for `gap`, otherwise `gap` after the
+    /// last firing.
     #[must_use]
     pub fn throttle(gap: Duration) -> Self {
         Self::quiet(gap).edge(Edge::Both).at_most_every(gap)
     }
 
-    /// At which ends it fires.
+    /// Sets when a flurry fires.
     #[must_use]
     pub const fn edge(mut self, edge: Edge) -> Self {
         self.edge = edge;
         self
     }
 
-    /// A flurry that goes on fires so long after its beginning, and after each firing.
+    /// Makes a flurry that does not end fire this long after its beginning, and after each firing.
     #[must_use]
     pub fn at_most_every(mut self, every: Duration) -> Self {
         self.every = Some(span(every));
         self
     }
 
-    /// A batch of so many values fires at once; at least one. Nothing more goes into it
-    /// until it has been taken, but what replaces a value of it.
+    /// Sets the number of values, at least one, at which a batch fires at once. Until it is taken, a full
+    /// batch accepts only values that replace others in it.
     #[must_use]
     pub const fn most(mut self, most: usize) -> Self {
         self.most = if most == 0 { 1 } else { most };
@@ -74,27 +75,27 @@ fn span(duration: Duration) -> Span {
     Span::from_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// What becomes of several values.
+/// A collection of values that are acted on together.
 pub trait Batch<V>: Sized {
-    /// The batch of one.
+    /// Returns a batch of one value.
     fn of(value: V) -> Self;
 
-    /// Another value, in the order in which they came.
+    /// Adds a value. Values are added in the order in which they came.
     fn add(&mut self, value: V);
 
-    /// How many there are.
+    /// Returns the number of values.
     fn len(&self) -> usize;
 
-    /// Whether there are none, which is never.
+    /// Returns true if there are no values, which is never the case.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether there would be more with this one.
+    /// Returns true if adding this value would increase the number of values.
     fn grows_with(&self, value: &V) -> bool;
 }
 
-/// The last value wins.
+/// A batch that keeps the last value only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Last<V>(pub V);
 
@@ -152,7 +153,7 @@ impl<K: Ord, V> Batch<(K, V)> for BTreeMap<K, V> {
     }
 }
 
-/// The machine: values go in, batches come out when it is polled.
+/// The debouncer's state machine: values go in, and batches come out when it is polled.
 ///
 /// ```text
 ///           push                        quiet since the last value and the last firing
@@ -179,11 +180,11 @@ pub struct Debounce<B> {
     rules: Rules,
     flurry: Option<Flurry>,
     pending: Option<B>,
-    /// The pending batch is due, whatever the time.
+    /// True if the pending batch is due at any time.
     at_once: bool,
 }
 
-/// Not over at `later(last, fired) + quiet`, exclusively.
+/// A flurry in progress: it lasts until `later(last, fired) + quiet`, exclusively.
 #[derive(Clone, Copy, Debug)]
 struct Flurry {
     began: Tick,
@@ -203,7 +204,7 @@ impl<B> fmt::Debug for Debounce<B> {
 }
 
 impl<B> Debounce<B> {
-    /// A machine in which nothing is pending.
+    /// Returns a state machine without pending values.
     #[must_use]
     pub const fn new(rules: Rules) -> Self {
         Self {
@@ -214,11 +215,11 @@ impl<B> Debounce<B> {
         }
     }
 
-    /// Takes a value in. A reading behind an earlier one counts as that.
+    /// Adds a value. A `now` before an earlier one counts as that one.
     ///
     /// # Errors
     ///
-    /// The value, if the batch is full and was not taken yet; nothing was changed.
+    /// Returns the value if the batch is full and was not taken yet; nothing was changed.
     pub fn push<V>(&mut self, value: V, now: Tick) -> Result<(), V>
     where
         B: Batch<V>,
@@ -229,9 +230,9 @@ impl<B> Debounce<B> {
             return Err(value);
         }
         let now = now.max(self.latest());
-        // What is due stays so: else values that come just before each poll would put it off for ever.
+        // A due batch stays due. Otherwise values that come just before each poll would delay it for ever.
         self.at_once |= self.due().is_some_and(|due| now >= due);
-        // An end that nobody polled is one all the same, but for what is still to be fired.
+        // The flurry has ended even if it was not polled since, unless a batch is still to be fired.
         let over = self.pending.is_none() && self.end().is_none_or(|end| now >= end);
         if over {
             self.flurry = Some(Flurry {
@@ -257,7 +258,7 @@ impl<B> Debounce<B> {
         Ok(())
     }
 
-    /// Without a trailing edge, a flurry that goes on may lead again.
+    /// Without a trailing edge, a flurry that does not end may fire its next leading value.
     fn lead_again<V>(&mut self, value: V, now: Tick)
     where
         B: Batch<V>,
@@ -268,7 +269,7 @@ impl<B> Debounce<B> {
         }
     }
 
-    /// A batch that is full is due.
+    /// Makes a full batch due.
     fn fill<V>(&mut self)
     where
         B: Batch<V>,
@@ -277,7 +278,7 @@ impl<B> Debounce<B> {
         self.at_once |= self.pending.as_ref().is_some_and(full);
     }
 
-    /// When the pending batch is due: at once is a tick that has passed. `None` if there is none.
+    /// Returns when the pending batch is due; a past tick means at once. `None` if none is pending.
     #[must_use]
     pub fn due(&self) -> Option<Tick> {
         self.pending.as_ref()?;
@@ -289,7 +290,7 @@ impl<B> Debounce<B> {
         Some(self.next_turn().map_or(end, |turn| turn.min(end)))
     }
 
-    /// The pending batch, if it is due.
+    /// Takes the pending batch, if it is due.
     pub fn poll(&mut self, now: Tick) -> Option<B> {
         match self.due() {
             Some(due) if now.max(self.latest()) >= due => self.flush(now),
@@ -297,7 +298,7 @@ impl<B> Debounce<B> {
         }
     }
 
-    /// The pending batch, due or not. It counts as fired: the flurry goes on.
+    /// Takes the pending batch, due or not. That counts as a firing: the flurry continues.
     pub fn flush(&mut self, now: Tick) -> Option<B> {
         let now = now.max(self.latest());
         let batch = self.pending.take()?;
@@ -308,29 +309,29 @@ impl<B> Debounce<B> {
         Some(batch)
     }
 
-    /// Drops what is pending, and forgets the flurry: the next value begins another.
+    /// Drops the pending batch and ends the flurry; the next value begins another.
     pub fn clear(&mut self) {
         (self.pending, self.flurry, self.at_once) = (None, None, false);
     }
 
-    /// Whether a batch is pending, due or not.
+    /// Returns true if a batch is pending, due or not.
     #[must_use]
     pub const fn is_pending(&self) -> bool {
         self.pending.is_some()
     }
 
-    /// The latest instant that is known.
+    /// Returns the latest tick seen.
     fn latest(&self) -> Tick {
         let latest = |flurry: Flurry| flurry.fired.map_or(flurry.last, |at| at.max(flurry.last));
         self.flurry.map_or(Tick::from_nanos(0), latest)
     }
 
-    /// The end of the flurry, if nothing more comes.
+    /// Returns the end of the flurry if no more values come.
     fn end(&self) -> Option<Tick> {
         self.flurry.map(|_| self.latest().after(self.rules.quiet))
     }
 
-    /// When a flurry that goes on fires next.
+    /// Returns when a flurry that does not end fires next.
     fn next_turn(&self) -> Option<Tick> {
         let flurry = self.flurry?;
         let since = flurry.fired.unwrap_or(flurry.began);

@@ -1,4 +1,4 @@
-//! A machine with a clock and a task of its own.
+//! The debouncer's task: a state machine with a clock.
 
 use super::{Batch, Debounce, Rules};
 use crate::clock::{HostClock, SharedClock};
@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Hands batches of values to an action, one at a time, when a flurry fires.
+/// Passes batches of values to an action, one at a time, when a flurry fires.
 ///
-/// While the action runs, what comes is gathered for the next time. Cheap to clone, and all clones
-/// are one. When the last one is dropped, what is pending is still handed over; who wants to
-/// know when that is done calls [`Debouncer::stop`]. Any of the futures here may be dropped: a
-/// push that was not over pushed nothing, and a flush or a stop goes on by itself.
+/// While the action runs, further values are collected for the next batch. Cloning is cheap, and all clones
+/// share one task. When the last clone is dropped, the pending batch is still passed on; call
+/// [`Debouncer::stop`] to wait until that is done. All futures here may be dropped: a push that was not
+/// complete has added nothing, and a flush or a stop completes in the background.
 ///
 /// ```
 /// use aliquot_client::debounce::{Debouncer, Last, Rules};
@@ -32,18 +32,18 @@ pub struct Debouncer<B> {
     handle: Arc<Handle<B>>,
 }
 
-/// Why a value was not taken in. It is in it.
+/// The reason why a value was not accepted, with the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PushError<V> {
-    /// The batch is full, and the action still runs.
+    /// The batch is full, and the action is still running.
     #[error("the batch is full, and the one before it is still being acted on")]
     Full(V),
-    /// It was stopped, or its action panicked.
+    /// The debouncer was stopped, or its action panicked.
     #[error("the debouncer has stopped")]
     Stopped(V),
 }
 
-/// The task goes on for as long as there is one.
+/// Owner of the task, which stops when the last clone is dropped.
 struct Handle<B> {
     shared: Arc<Shared<B>>,
 }
@@ -53,22 +53,22 @@ struct Shared<B> {
     clock: SharedClock,
     /// Wakes the task.
     wake: Notify,
-    /// A batch was taken, a flush is done, or the task has ended.
+    /// Notified when a batch was taken, a flush is done, or the task has ended.
     changed: Notify,
 }
 
 struct State<B> {
     machine: Debounce<B>,
-    /// How many flushes were asked for, and up to which all is done.
+    /// Number of flushes requested, and the number up to which all are done.
     asked: u64,
     done: u64,
     stopping: bool,
     ended: bool,
 }
 
-/// What the task does next.
+/// Next action of the task.
 enum Step<B> {
-    /// Hands over a batch, which all flushes up to this one wait for.
+    /// Pass on a batch. All flushes up to this number wait for it.
     Act(B, u64),
     Nap(Option<Tick>),
     End,
@@ -92,11 +92,11 @@ impl<B> fmt::Debug for Debouncer<B> {
 }
 
 impl<B: Send + 'static> Debouncer<B> {
-    /// Starts the task, by the host's clock.
+    /// Starts the task, with the host's clock.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// If called outside of a tokio runtime.
     pub fn spawn<A, R>(rules: Rules, action: A) -> Self
     where
         A: FnMut(B) -> R + Send + 'static,
@@ -105,11 +105,11 @@ impl<B: Send + 'static> Debouncer<B> {
         Self::spawn_with(rules, Arc::new(HostClock), action)
     }
 
-    /// [`Debouncer::spawn`] by another clock.
+    /// Like [`Debouncer::spawn`], with another clock.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// If called outside of a tokio runtime.
     pub fn spawn_with<A, R>(rules: Rules, clock: SharedClock, action: A) -> Self
     where
         A: FnMut(B) -> R + Send + 'static,
@@ -134,11 +134,11 @@ impl<B: Send + 'static> Debouncer<B> {
         }
     }
 
-    /// Takes a value in, if there is room for it.
+    /// Adds a value, if there is room for it.
     ///
     /// # Errors
     ///
-    /// [`PushError`], with the value.
+    /// [`PushError`] with the value.
     pub fn try_push<V>(&self, value: V) -> Result<(), PushError<V>>
     where
         B: Batch<V>,
@@ -155,12 +155,12 @@ impl<B: Send + 'static> Debouncer<B> {
         Ok(())
     }
 
-    /// Takes a value in, waiting for room where a batch is full. Dropping the
-    /// future before it is done takes nothing in.
+    /// Adds a value, waiting for room if the batch is full. If the future is dropped before it is complete,
+    /// nothing is added.
     ///
     /// # Errors
     ///
-    /// [`PushError::Stopped`], with the value.
+    /// [`PushError::Stopped`] with the value.
     pub async fn push<V>(&self, value: V) -> Result<(), PushError<V>>
     where
         B: Batch<V>,
@@ -178,8 +178,7 @@ impl<B: Send + 'static> Debouncer<B> {
         }
     }
 
-    /// Hands over what is pending without waiting for its time, and waits until all that was
-    /// pushed before has been acted on.
+    /// Passes on the pending batch at once, and waits until the action has handled everything pushed before.
     pub async fn flush(&self) {
         let shared = &self.handle.shared;
         let mine = {
@@ -191,13 +190,14 @@ impl<B: Send + 'static> Debouncer<B> {
         shared.until(|state| state.done >= mine).await;
     }
 
-    /// Takes nothing more in, hands over what is pending, and waits until all has been acted on.
+    /// Accepts no more values, passes on the pending batch, and waits until the action has handled
+    /// everything.
     pub async fn stop(&self) {
         self.handle.shared.stop();
         self.handle.shared.until(|_| false).await;
     }
 
-    /// Drops what is pending.
+    /// Drops the pending batch.
     pub fn discard(&self) {
         self.handle.shared.lock().machine.clear();
         self.handle.shared.changed.notify_waiters();
@@ -211,7 +211,7 @@ impl<B> Drop for Handle<B> {
 }
 
 impl<B> Shared<B> {
-    /// None of what this guards is left half-done by a panic.
+    /// A panic leaves nothing half-written.
     fn lock(&self) -> MutexGuard<'_, State<B>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -222,7 +222,7 @@ impl<B> Shared<B> {
         self.changed.notify_waiters();
     }
 
-    /// Waits until that holds, or the task has ended.
+    /// Waits until `holds` returns true or the task has ended.
     async fn until(&self, holds: impl Fn(&State<B>) -> bool) {
         loop {
             let changed = self.changed.notified();
@@ -254,7 +254,7 @@ impl<B> Shared<B> {
     }
 }
 
-/// The task's own hold: however it ends, those who wait are told.
+/// Held by the task: however the task ends, waiting callers are notified.
 struct Running<B>(Arc<Shared<B>>);
 
 impl<B> Drop for Running<B> {

@@ -1,4 +1,4 @@
-//! How much a window may hold: a number, or the part of a leased share that counts.
+//! The limit of a window: a number, or the usable part of a leased share.
 
 use super::ShapeError;
 use crate::key::parts::Part;
@@ -9,7 +9,7 @@ use crate::tier::Slip;
 use aliquot_core::unit::{Span, Tick};
 use std::sync::Arc;
 
-/// How much a window may hold.
+/// Limit of a window.
 #[derive(Debug)]
 pub(super) enum Amount {
     Own(AtomicU64),
@@ -25,7 +25,7 @@ impl Amount {
         Self::Own(AtomicU64::new(limit))
     }
 
-    /// The part of this limiter's share that was held for a whole window, and at most so much.
+    /// Returns the part of this limiter's share that was held for a whole window, at most `most`.
     pub(super) fn of_share(limiter: &Limiter, length: u64, most: u64) -> Result<Self, ShapeError> {
         let part = limiter.follow(Span::from_nanos(length));
         Ok(Self::Shared {
@@ -35,7 +35,7 @@ impl Amount {
         })
     }
 
-    /// How much it is at `now`.
+    /// Returns the limit at `now`.
     pub(super) fn at(&self, now: Tick) -> Result<u64, Refused> {
         match self {
             Self::Own(limit) => Ok(limit.load(Ordering::Acquire)),
@@ -53,8 +53,8 @@ impl Amount {
         }
     }
 
-    /// Whether it may be used by its own clock, where it is under a lease: who asks several limits at once may bring another
-    /// one's reading.
+    /// Checks the lease, if there is one, against the limiter's own clock: a caller that asks several limits
+    /// at once may pass a reading of another clock.
     pub(super) fn in_time(&self) -> Result<(), Refused> {
         match self {
             Self::Own(_) => Ok(()),
@@ -62,7 +62,7 @@ impl Amount {
         }
     }
 
-    /// Another one.
+    /// Sets the limit.
     pub(super) fn set(&self, limit: u64) -> Result<(), ShapeError> {
         match self {
             Self::Own(own) => own.store(limit, Ordering::Release),
@@ -71,8 +71,8 @@ impl Amount {
         Ok(())
     }
 
-    /// What becomes of a request: over a share it is counted, and the limiter's mode obeyed. The slip of what that let
-    /// through is of nothing.
+    /// Completes a request: over a share it is counted, and the limiter's mode is applied. The slip of a
+    /// request that the mode let through is for no tokens.
     pub(super) fn rule(&self, n: u64, taken: Result<u64, Refused>) -> Result<Slip, Refused> {
         let window = match self {
             Self::Own(_) => Some(taken?),
@@ -81,7 +81,7 @@ impl Amount {
         Ok(window.map_or(Slip::of_window(0, 0), |window| Slip::of_window(n, window)))
     }
 
-    /// What would become of it.
+    /// Returns the outcome that [`Amount::rule`] would have; counts nothing.
     pub(super) fn would_rule(&self, room: Result<(), Refused>) -> Result<(), Refused> {
         room.or_else(|refused| match self {
             Self::Own(_) => Err(refused),

@@ -1,4 +1,4 @@
-//! A sliding window of which only two numbers are kept.
+//! A sliding window that keeps only two counts.
 
 use super::amount::Amount;
 use super::{EXCEEDS, ShapeError, limit_of, span_of, throttled};
@@ -11,16 +11,16 @@ use aliquot_core::unit::{Span, Tick};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// At most `limit` in the last `W`, as far as two counts can tell.
+/// At most `limit` in the last `W`, as estimated from two counts.
 ///
-/// With `prev` admitted in the last window of the grid, `cur` in the present one, and a
-/// part `f` of that gone, `n` are admitted if
+/// With `prev` admitted in the last window of the grid, `cur` in the present one, and a part `f` of the
+/// present one passed, `n` are admitted if
 ///
-/// > `⌈prev · (1 − f)⌉ + cur + n ≤ limit`:
+/// > `⌈prev · (1 − f)⌉ + cur + n ≤ limit`.
 ///
-/// what came in the last window is taken for even. If it all came at its end, the
-/// last `W` hold `prev + cur ≤ limit + prev · f`: less than `2 · limit`, and no more than `limit` at
-/// the start of a window. If it was even, they hold at most `limit`, and the estimate is exact to one.
+/// This assumes that the admissions of the last window were spread evenly. If they were, the last `W` hold at
+/// most `limit`, and the estimate is exact to one. If they all came at its end, the last `W` hold
+/// `prev + cur ≤ limit + prev · f`: less than `2 · limit`, and no more than `limit` at the start of a window.
 ///
 /// ```
 /// use aliquot_client::{SlidingCounter, Tick};
@@ -36,18 +36,18 @@ use std::time::Duration;
 /// ```
 #[derive(Debug)]
 pub struct SlidingCounter {
-    /// The even windows' word and the odd ones': number, whether it is over, and count.
+    /// Words of the even and of the odd window: number, whether the window is over, and count.
     words: [AtomicU64; 2],
     limit: Amount,
     length: u64,
     clock: SharedClock,
 }
 
-/// What a word holds.
+/// Content of a word.
 #[derive(Clone, Copy)]
 struct Count {
     index: u64,
-    /// A later window has begun, and counts on this one.
+    /// True if a later window has begun and relies on this count.
     over: bool,
     used: u64,
 }
@@ -66,38 +66,38 @@ impl Count {
     }
 }
 
-/// Both counts as of one decision.
+/// Both counts, as one decision sees them.
 struct Look {
     index: u64,
     now: Tick,
-    /// The present window's word, as it was seen.
+    /// The word of the present window, as it was loaded.
     seen: u64,
     used: u64,
     previous: u64,
 }
 
 impl SlidingCounter {
-    /// The greatest limit: 2²⁴ − 1.
+    /// Maximum limit: 2²⁴ − 1.
     pub const LIMIT_MAX: u64 = (1 << 24) - 1;
 
-    /// The shortest window: their numbers then last for 17 years of uptime.
+    /// Minimum length of a window: their numbers then last for 17 years of uptime.
     pub const LENGTH_MIN: Duration = Duration::from_millis(1);
 
-    /// A counter by the host's clock: `limit` from 1 to [`SlidingCounter::LIMIT_MAX`], `length`
+    /// Returns a counter with the host's clock. `limit` is from 1 to [`SlidingCounter::LIMIT_MAX`], `length`
     /// from [`SlidingCounter::LENGTH_MIN`] to a year.
     ///
     /// # Errors
     ///
-    /// [`ShapeError`], naming what is out of range.
+    /// [`ShapeError`] naming the value that is out of range.
     pub fn new(limit: u64, length: Duration) -> Result<Self, ShapeError> {
         Self::with_clock(limit, length, Arc::new(HostClock))
     }
 
-    /// [`SlidingCounter::new`] by another clock.
+    /// Like [`SlidingCounter::new`], with another clock.
     ///
     /// # Errors
     ///
-    /// [`ShapeError`], naming what is out of range.
+    /// [`ShapeError`] naming the value that is out of range.
     pub fn with_clock(
         limit: u64,
         length: Duration,
@@ -111,12 +111,13 @@ impl SlidingCounter {
         })
     }
 
-    /// The part of a counter of the whole fleet that is this process's, as of [`FixedWindow::over`](super::FixedWindow::over): over any
-    /// window of the same length the fleet admits less than twice the budget's burst.
+    /// Returns this process's part of a counter of the whole fleet, as
+    /// [`FixedWindow::over`](super::FixedWindow::over) does for a window. Over any window of this length the
+    /// fleet admits less than twice the budget's burst.
     ///
     /// # Errors
     ///
-    /// [`ShapeError`], naming what is out of range; [`ShapeError::NotLeased`].
+    /// [`ShapeError`] naming the value that is out of range; [`ShapeError::NotLeased`] for a local limiter.
     pub fn over(limiter: &Limiter, length: Duration) -> Result<Self, ShapeError> {
         let length = span_of("length", length, Self::LENGTH_MIN)?;
         Ok(Self {
@@ -131,12 +132,12 @@ impl SlidingCounter {
     ///
     /// # Errors
     ///
-    /// [`Refused`], with the time in which, by what is known, there is room; nothing was taken.
+    /// [`Refused`] with the time until there is room, as far as is known; nothing was taken.
     pub fn try_acquire(&self, n: u64) -> Result<(), Refused> {
         self.try_acquire_at(n, self.clock.now())
     }
 
-    /// [`SlidingCounter::try_acquire`] at a reading of its clock.
+    /// Like [`SlidingCounter::try_acquire`], at a reading of its clock.
     ///
     /// # Errors
     ///
@@ -145,18 +146,18 @@ impl SlidingCounter {
         self.limit.rule(n, self.take(n, now)).map(|_| ())
     }
 
-    /// Another limit from the next decision on: 1 to [`SlidingCounter::LIMIT_MAX`].
+    /// Sets the limit from the next decision on: 1 to [`SlidingCounter::LIMIT_MAX`].
     ///
     /// # Errors
     ///
-    /// [`ShapeError::Limit`], and [`ShapeError::Shared`] over a share; nothing was changed.
+    /// [`ShapeError::Limit`], or [`ShapeError::Shared`] over a share; nothing was changed.
     pub fn set_limit(&self, limit: u64) -> Result<(), ShapeError> {
         let limit = limit_of(limit, Self::LIMIT_MAX)?;
         self.limit.set(limit)
     }
 
-    /// Both counts at `now`. The last window is marked as over first, so that nobody
-    /// adds to it any more: what it counted is what this decision rests on.
+    /// Returns both counts at `now`. The last window is first marked as over, so that no thread adds to it
+    /// any more: this decision relies on its count.
     fn look(&self, now: Tick) -> Look {
         let mut index = now.nanos() / self.length;
         loop {
@@ -165,7 +166,7 @@ impl SlidingCounter {
             let seen = word.load(Ordering::Acquire);
             let count = Count::unpack(seen);
             if count.index > index {
-                // A clock that stepped back, or a late thread: the later window decides.
+                // The clock stepped back, or this thread is late: the later window decides.
                 index = count.index;
                 continue;
             }
@@ -199,7 +200,7 @@ impl SlidingCounter {
         }
     }
 
-    /// What is used after `n`, if there is room.
+    /// Returns the tokens used after `n`, if there is room.
     fn step(&self, look: &Look, n: u64, now: Tick) -> Result<u64, Refused> {
         let limit = self.limit.at(now)?;
         if n > limit {
@@ -212,7 +213,8 @@ impl SlidingCounter {
         if before + look.used + n <= limit {
             return Ok(look.used + n);
         }
-        // When so much of the last window has slid out; or in the next one, when so much of the present has, which is the last then.
+        // Retry when enough of the last window has slid out. If that is not enough, retry in the next window,
+        // once enough of the present one has.
         let (index, slides, room) = match limit.checked_sub(look.used + n) {
             Some(room) => (look.index, look.previous, room),
             None => (look.index + 1, look.used, limit - n),
@@ -225,7 +227,7 @@ impl SlidingCounter {
         ))
     }
 
-    /// Takes `n`, and answers the window's number.
+    /// Takes `n`. Returns the window's number.
     fn take(&self, n: u64, now: Tick) -> Result<u64, Refused> {
         loop {
             let look = self.look(now);
@@ -260,8 +262,8 @@ impl Tier for SlidingCounter {
             .would_rule(in_time.and_then(|()| self.step(&self.look(now), n, now).map(|_| ())))
     }
 
-    /// What is put back counts while the window that it was taken from is the present one or the last. Of the last one, decisions rest
-    /// on what is counted; that it was less makes none of them wrong.
+    /// Puts tokens back while the window that they were taken from is the present one or the last. Decisions
+    /// rely on the count of the last one; none becomes wrong because that was less.
     fn put_back_at(&self, slip: &Slip, n: u64, _: Tick) -> u64 {
         let Some(index) = slip.window() else {
             return 0;

@@ -1,4 +1,4 @@
-//! So many in each window of a grid.
+//! A limit for each window of a grid.
 
 use super::amount::Amount;
 use super::{EXCEEDS, ShapeError, limit_of, span_of, throttled};
@@ -13,9 +13,8 @@ use std::time::Duration;
 
 /// At most `limit` in each window `[k·W, (k + 1)·W)` of its clock.
 ///
-/// The end of one window and the start of the next are as close as can be, so any
-/// window of length `W` holds at most `2 · limit`, and two bursts at a boundary
-/// attain that. The window and what is used of it are one word.
+/// Any window of length `W` overlaps two windows of the grid, so it holds at most `2 · limit`. Two bursts
+/// around a boundary reach that. The window's number and its use are one atomic word.
 ///
 /// ```
 /// use aliquot_client::{FixedWindow, Tick};
@@ -31,7 +30,7 @@ use std::time::Duration;
 /// ```
 #[derive(Debug)]
 pub struct FixedWindow {
-    /// The window's number in 40 bits, and what is used of it.
+    /// The window's number (40 bits) and the tokens used in it.
     word: AtomicU64,
     limit: Amount,
     length: u64,
@@ -39,29 +38,29 @@ pub struct FixedWindow {
 }
 
 impl FixedWindow {
-    /// The greatest limit: 2²⁴ − 1.
+    /// Maximum limit: 2²⁴ − 1.
     pub const LIMIT_MAX: u64 = (1 << Self::USED_BITS) - 1;
 
-    /// The shortest window: their numbers then last for 34 years of uptime.
+    /// Minimum length of a window: their numbers then last for 34 years of uptime.
     pub const LENGTH_MIN: Duration = Duration::from_millis(1);
 
     const USED_BITS: u32 = 24;
 
-    /// A window by the host's clock: `limit` from 1 to [`FixedWindow::LIMIT_MAX`], `length` from
+    /// Returns a window with the host's clock. `limit` is from 1 to [`FixedWindow::LIMIT_MAX`], `length` from
     /// [`FixedWindow::LENGTH_MIN`] to a year.
     ///
     /// # Errors
     ///
-    /// [`ShapeError`], naming what is out of range.
+    /// [`ShapeError`] naming the value that is out of range.
     pub fn new(limit: u64, length: Duration) -> Result<Self, ShapeError> {
         Self::with_clock(limit, length, Arc::new(HostClock))
     }
 
-    /// [`FixedWindow::new`] by another clock.
+    /// Like [`FixedWindow::new`], with another clock.
     ///
     /// # Errors
     ///
-    /// [`ShapeError`], naming what is out of range.
+    /// [`ShapeError`] naming the value that is out of range.
     pub fn with_clock(
         limit: u64,
         length: Duration,
@@ -75,14 +74,16 @@ impl FixedWindow {
         })
     }
 
-    /// The part of a window of the whole fleet that is this process's: the budget's burst is what the fleet may
-    /// admit, and of this process's share of it counts what it has held for a whole window. So over
-    /// any window of the same length the fleet admits at most twice the burst, whoever holds how much of it when. While
-    /// there is no lease nothing is admitted, whatever the budget's policy.
+    /// Returns this process's part of a window of the whole fleet.
+    ///
+    /// The fleet may admit the budget's burst per window. This process may use the part of its share that it
+    /// has held for a whole window. So over any window of this length the fleet admits at most twice the
+    /// burst, however the share moves between processes. Without a lease nothing is admitted, whatever the
+    /// budget's policy.
     ///
     /// # Errors
     ///
-    /// [`ShapeError`], naming what is out of range; [`ShapeError::NotLeased`].
+    /// [`ShapeError`] naming the value that is out of range; [`ShapeError::NotLeased`] for a local limiter.
     pub fn over(limiter: &Limiter, length: Duration) -> Result<Self, ShapeError> {
         let length = span_of("length", length, Self::LENGTH_MIN)?;
         Ok(Self {
@@ -93,16 +94,16 @@ impl FixedWindow {
         })
     }
 
-    /// Takes `n` out of the present window.
+    /// Takes `n` from the present window.
     ///
     /// # Errors
     ///
-    /// [`Refused`], with the time to the next window; nothing was taken.
+    /// [`Refused`] with the time until the next window; nothing was taken.
     pub fn try_acquire(&self, n: u64) -> Result<(), Refused> {
         self.try_acquire_at(n, self.clock.now())
     }
 
-    /// [`FixedWindow::try_acquire`] at a reading of its clock.
+    /// Like [`FixedWindow::try_acquire`], at a reading of its clock.
     ///
     /// # Errors
     ///
@@ -111,24 +112,24 @@ impl FixedWindow {
         self.limit.rule(n, self.take(n, now)).map(|_| ())
     }
 
-    /// What was used of the window at `now`.
+    /// Returns the tokens used in the window at `now`.
     #[must_use]
     pub fn used_at(&self, now: Tick) -> u64 {
         self.look(self.word.load(Ordering::Acquire), now).1
     }
 
-    /// Another limit from the next decision on: 1 to [`FixedWindow::LIMIT_MAX`]. What was
-    /// admitted stays; over a window in which it changed, the greatest counts.
+    /// Sets the limit from the next decision on: 1 to [`FixedWindow::LIMIT_MAX`]. Earlier admissions still
+    /// count. For a window in which the limit changed, the bound is the largest of its limits.
     ///
     /// # Errors
     ///
-    /// [`ShapeError::Limit`], and [`ShapeError::Shared`] over a share; nothing was changed.
+    /// [`ShapeError::Limit`], or [`ShapeError::Shared`] over a share; nothing was changed.
     pub fn set_limit(&self, limit: u64) -> Result<(), ShapeError> {
         let limit = limit_of(limit, Self::LIMIT_MAX)?;
         self.limit.set(limit)
     }
 
-    /// The window's number and what is used of it; a clock that stepped back stays in the later one.
+    /// Returns the window's number and its use. A clock that stepped back stays in the later window.
     fn look(&self, word: u64, now: Tick) -> (u64, u64) {
         let (index, used) = (word >> Self::USED_BITS, word & Self::LIMIT_MAX);
         let present = now.nanos() / self.length;
@@ -138,7 +139,7 @@ impl FixedWindow {
         }
     }
 
-    /// The window's number and what is used of it after `n`, if there is room.
+    /// Returns the window's number and its use after `n`, if there is room.
     fn step(&self, seen: u64, n: u64, now: Tick) -> Result<(u64, u64), Refused> {
         let limit = self.limit.at(now)?;
         let (index, used) = self.look(seen, now);
@@ -152,7 +153,7 @@ impl FixedWindow {
         Ok((index, used + n))
     }
 
-    /// Takes `n`, and answers the window's number.
+    /// Takes `n`. Returns the window's number.
     fn take(&self, n: u64, now: Tick) -> Result<u64, Refused> {
         let mut seen = self.word.load(Ordering::Acquire);
         loop {
@@ -188,7 +189,7 @@ impl Tier for FixedWindow {
         }))
     }
 
-    /// What is put back counts in the window that it was taken from, while that is the present one.
+    /// Puts tokens back into the window that they were taken from, while it is the present one.
     fn put_back_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
         let Some(taken_in) = slip.window() else {
             return 0;

@@ -1,4 +1,4 @@
-//! A sliding window of which every admission is remembered.
+//! A sliding window that records the time of every admission.
 
 mod ring;
 
@@ -13,10 +13,10 @@ use ring::{Ring, Short};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// At most `limit` in any window of length `W`, exactly: each admission's time is kept
-/// in a ring as long as the limit, and `n` are admitted when the `n` oldest in it have left the window.
+/// At most `limit` admissions in any window of length `W`, exactly. The time of each admission is kept in a
+/// ring as long as the limit; `n` are admitted if the `n` oldest in it have left the window.
 ///
-/// A window here is closed at one end: what was admitted exactly `W` ago has left it.
+/// A window is closed at one end: an admission exactly `W` ago has left it.
 ///
 /// ```
 /// use aliquot_client::{SlidingLog, Tick};
@@ -34,9 +34,10 @@ use std::time::Duration;
 ///
 /// # Refunds
 ///
-/// What is put back is as if it had never been taken, whoever came after it: those move down in the ring. To decide takes no
-/// lock; who puts back waits for others who do, and for as long as it takes to look at those who came after. While it does, who
-/// asks may be refused as if nothing were put back yet. Nothing comes back once the window is over, since it has left by itself.
+/// A refund undoes an admission completely, whatever was admitted after it: later admissions move down in the
+/// ring. A decision takes no lock. A refund waits for other refunds, and takes time in proportion to the
+/// admissions after the refunded one. Meanwhile a decision may be refused as if nothing had been refunded
+/// yet. Once the window is over a refund does nothing, since the admission has left by itself.
 #[derive(Debug)]
 pub struct SlidingLog {
     ring: Ring,
@@ -45,27 +46,27 @@ pub struct SlidingLog {
 }
 
 impl SlidingLog {
-    /// The greatest limit: a ring of 16 MiB.
+    /// Maximum limit: a ring of 16 MiB.
     pub const LIMIT_MAX: u64 = 1 << 20;
 
-    /// The shortest window.
+    /// Minimum length of a window.
     pub const LENGTH_MIN: Duration = Duration::from_micros(1);
 
-    /// A log by the host's clock: `limit` from 1 to [`SlidingLog::LIMIT_MAX`], 16 bytes each; `length`
-    /// from a microsecond to a year.
+    /// Returns a log with the host's clock. `limit` is from 1 to [`SlidingLog::LIMIT_MAX`], with 16 bytes
+    /// each; `length` is from a microsecond to a year.
     ///
     /// # Errors
     ///
-    /// [`ShapeError`], naming what is out of range.
+    /// [`ShapeError`] naming the value that is out of range.
     pub fn new(limit: u64, length: Duration) -> Result<Self, ShapeError> {
         Self::with_clock(limit, length, Arc::new(HostClock))
     }
 
-    /// [`SlidingLog::new`] by another clock.
+    /// Like [`SlidingLog::new`], with another clock.
     ///
     /// # Errors
     ///
-    /// [`ShapeError`], naming what is out of range.
+    /// [`ShapeError`] naming the value that is out of range.
     pub fn with_clock(
         limit: u64,
         length: Duration,
@@ -76,12 +77,13 @@ impl SlidingLog {
         Ok(Self::made(limit, Amount::own(limit), length, clock))
     }
 
-    /// The part of a log of the whole fleet that is this process's, as of [`FixedWindow::over`](super::FixedWindow::over), at most
-    /// `most` of it, 16 bytes each: in any window of the same length the fleet admits at most the budget's burst, exactly.
+    /// Returns this process's part of a log of the whole fleet, as
+    /// [`FixedWindow::over`](super::FixedWindow::over) does for a window. The part is at most `most`, with 16
+    /// bytes each. In any window of this length the fleet admits at most the budget's burst, exactly.
     ///
     /// # Errors
     ///
-    /// [`ShapeError`], naming what is out of range; [`ShapeError::NotLeased`].
+    /// [`ShapeError`] naming the value that is out of range; [`ShapeError::NotLeased`] for a local limiter.
     pub fn over(limiter: &Limiter, most: u64, length: Duration) -> Result<Self, ShapeError> {
         let most = limit_of(most, Self::LIMIT_MAX)?;
         let length = span_of("length", length, Self::LENGTH_MIN)?;
@@ -101,12 +103,13 @@ impl SlidingLog {
     ///
     /// # Errors
     ///
-    /// [`Refused`], with the time until the oldest have left the window; nothing was taken.
+    /// [`Refused`] with the time until the oldest admissions have left the window; nothing was taken.
     pub fn try_acquire(&self, n: u64) -> Result<(), Refused> {
         self.try_acquire_at(n, self.clock.now())
     }
 
-    /// [`SlidingLog::try_acquire`] at a reading of its clock. A reading behind the latest counts as that.
+    /// Like [`SlidingLog::try_acquire`], at a reading of its clock. A reading before the latest counts as the
+    /// latest.
     ///
     /// # Errors
     ///
@@ -115,13 +118,14 @@ impl SlidingLog {
         self.limit.rule(n, self.take(n, now)).map(|_| ())
     }
 
-    /// The most in any window: over a share, the most of that which it uses.
+    /// Returns the maximum number of admissions in a window; over a share, the maximum part of the share that
+    /// is used.
     #[must_use]
     pub const fn limit(&self) -> u64 {
         self.ring.slots()
     }
 
-    /// Takes `n`, and answers the time that they are remembered by.
+    /// Takes `n`. Returns the time that is recorded for them.
     fn take(&self, n: u64, now: Tick) -> Result<u64, Refused> {
         let taken = self.ring.take(n, now.nanos(), |at| self.most_at(at));
         taken.map_err(refused)
@@ -159,7 +163,7 @@ impl Tier for SlidingLog {
         }))
     }
 
-    /// What is put back is forgotten, while it is in the window.
+    /// Removes admissions that are still in the window.
     fn put_back_at(&self, slip: &Slip, n: u64, _: Tick) -> u64 {
         let taken_at = slip.window();
         taken_at.map_or(0, |at| self.ring.take_back(at, n.min(slip.tokens())))

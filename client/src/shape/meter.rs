@@ -1,4 +1,4 @@
-//! A leaky bucket that measures.
+//! A leaky bucket as a meter.
 
 use crate::clock::SharedClock;
 use crate::limit::{Limit, LimitError};
@@ -7,12 +7,12 @@ use crate::refused::Refused;
 use crate::tier::{Slip, Tier};
 use aliquot_core::unit::Tick;
 
-/// A leaky bucket as a meter: what comes is poured in, it leaks at a steady rate, and what
-/// would make it overflow is refused (ITU-T I.371; the *generic cell rate algorithm*).
+/// A leaky bucket as a meter: requests fill it, it leaks at a steady rate, and a request that would overflow
+/// it is refused (ITU-T I.371; the *generic cell rate algorithm*).
 ///
-/// It is a token bucket seen from the other side (its level is what is missing there), and so
-/// has that one's bound: over any window of length `t` it takes in at most `capacity +
-/// leak · t`. Over a leased [`Limiter`] it measures this process's part.
+/// It is a token bucket seen from the other side: its level is what is missing there. So it has the same
+/// bound: over any window of length `t` it admits at most `capacity + leak · t`. Over a leased [`Limiter`] it
+/// measures the part of this process.
 ///
 /// ```
 /// use aliquot_client::{Limit, Limiter, ManualClock, Meter};
@@ -34,20 +34,20 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// An empty meter of this process's own, by the host's clock.
+    /// Returns an empty local meter, with the host's clock.
     ///
     /// # Errors
     ///
-    /// [`LimitError`], naming what is out of range.
+    /// [`LimitError`] naming the value that is out of range.
     pub fn new(leak: impl Into<Limit>, capacity: u64) -> Result<Self, LimitError> {
         Limiter::local(leak, capacity).map(Self::over)
     }
 
-    /// [`Meter::new`] by another clock.
+    /// Like [`Meter::new`], with another clock.
     ///
     /// # Errors
     ///
-    /// [`LimitError`], naming what is out of range.
+    /// [`LimitError`] naming the value that is out of range.
     pub fn with_clock(
         leak: impl Into<Limit>,
         capacity: u64,
@@ -56,22 +56,22 @@ impl Meter {
         Limiter::local_with(leak, capacity, clock).map(Self::over)
     }
 
-    /// The same of a limiter, leased or not.
+    /// Returns a meter over a limiter, leased or local.
     #[must_use]
     pub const fn over(limiter: Limiter) -> Self {
         Self { limiter }
     }
 
-    /// Pours `n` in, if they fit.
+    /// Adds `n`, if they fit.
     ///
     /// # Errors
     ///
-    /// [`Refused`]; nothing was poured in.
+    /// [`Refused`]; nothing was added.
     pub fn try_pour(&self, n: u64) -> Result<(), Refused> {
         self.limiter.try_acquire(n).map(|_| ())
     }
 
-    /// [`Meter::try_pour`] at a reading of its clock.
+    /// Like [`Meter::try_pour`], at a reading of its clock.
     ///
     /// # Errors
     ///
@@ -80,19 +80,19 @@ impl Meter {
         self.limiter.try_acquire_at(n, now).map(|_| ())
     }
 
-    /// What is in it, zero when all has leaked out.
+    /// Returns the level; zero once everything has leaked out.
     #[must_use]
     pub fn level(&self) -> f64 {
         self.level_at(self.limiter.now())
     }
 
-    /// [`Meter::level`] at a reading of its clock.
+    /// Like [`Meter::level`], at a reading of its clock.
     #[must_use]
     pub fn level_at(&self, now: Tick) -> f64 {
         self.limiter.missing_at(now)
     }
 
-    /// The limiter that it measures.
+    /// Returns the limiter that is metered.
     #[must_use]
     pub const fn limiter(&self) -> &Limiter {
         &self.limiter

@@ -1,4 +1,4 @@
-//! Windows dealt to several processes, among which the share moves.
+//! Windows in several processes between which the share moves.
 
 mod paced;
 
@@ -24,7 +24,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const PROCESSES: usize = 3;
 const WHOLE: u64 = 6;
 
-/// A process with a clock that is apart from the others'.
+/// A process whose clock differs from the others'.
 struct Process {
     shared: Arc<Shared>,
     gate: Arc<Gate>,
@@ -51,12 +51,12 @@ enum Op {
     Report {
         who: usize,
     },
-    /// Its lease ends: all that it holds goes to `to`, and it learns of that later.
+    /// The lease of `who` ends: all that it holds goes to `to`, and it learns of that later.
     Lapse {
         who: usize,
         to: usize,
     },
-    /// It has another edge, and holds nothing.
+    /// The process has a new edge, and holds nothing.
     Return {
         who: usize,
     },
@@ -116,13 +116,13 @@ impl Process {
         self.decider.deposit(part, self.at(ms));
     }
 
-    /// Gives up to `n` up, and answers how many.
+    /// Gives up to `n` away. Returns how many.
     fn lose(&mut self, n: u64, ms: u64) -> u64 {
         let part = self.decider.withdraw(Rate::ZERO, tokens(n), self.at(ms));
         part.burst.grains() / terms().scale.grains_per_token()
     }
 
-    /// Its lease is over, and what it held another's.
+    /// Ends the process's lease; its share now belongs to another process.
     fn lapse(&mut self, ms: u64) -> Share {
         self.lapsed = true;
         self.shared.set_lease(self.at(ms));
@@ -133,7 +133,7 @@ impl Process {
         }
     }
 
-    /// It has another edge and a lease.
+    /// Gives the process a new edge and a lease.
     fn come_back(&mut self, ms: u64) {
         self.lapsed = false;
         self.decider.replace(Share::EMPTY, self.at(ms));
@@ -160,7 +160,7 @@ fn ops() -> impl Strategy<Value = Vec<(u64, Op)>> {
     prop::collection::vec((gap, op), 1..150)
 }
 
-/// What each of the shapes admits, all processes together: (ms, n).
+/// Returns what each of the shapes admits, all processes together: (ms, n).
 fn live(ops: &[(u64, Op)]) -> [Vec<(u64, u64)>; 3] {
     let (mut fleet, mut now) = (fleet(), 0);
     let mut taken: [Vec<(u64, u64)>; 3] = Default::default();
@@ -202,7 +202,7 @@ fn live(ops: &[(u64, Op)]) -> [Vec<(u64, u64)>; 3] {
     taken
 }
 
-/// The most in any window of a second, open at its end.
+/// Returns the maximum in any window of a second, open at its end.
 fn most_in_a_second(taken: &[(u64, u64)]) -> u64 {
     let from = |first: usize| {
         let end = taken[first].0 + 1_000;
@@ -224,7 +224,7 @@ proptest! {
     }
 }
 
-/// All that a process has moves to the next one as soon as it is used up.
+/// Moves the whole share to the next process as soon as it is used up. Returns the maximum in a second.
 fn handed_on(rest: u64) -> u64 {
     let mut fleet = fleet();
     let (mut now, mut taken) = (5_000, Vec::new());
@@ -308,7 +308,8 @@ fn windows_over_a_share_obey_its_limiter_s_mode_and_its_client_s() {
                 (2 * count, 4 * count)
             );
             assert_eq!(overruled.frozen, count);
-            // Refused twice, and let through by a dry run, which wants it as well; a bypass wants nothing.
+            // Refused twice, and let through once by a dry run, which also counts as demand; a bypass does
+            // not.
             assert_eq!(process.limiter.totals(), [0, 6 * count, 0]);
         }
     }
@@ -325,7 +326,7 @@ fn what_a_window_is_let_beyond_it_does_not_owe() {
         slip.map(|slip| slip.tokens()).map_err(|no| no.reason)
     };
     assert_eq!([2, 2].map(|n| take(&process, n)), [Ok(2), Ok(0)]);
-    // What is there is not for who is frozen.
+    // A frozen limiter refuses, even if tokens are available.
     process.limiter.set_mode(Mode::Freeze);
     assert_eq!(take(&process, 1), Err(Reason::Frozen));
     process.limiter.set_mode(Mode::Enforce);
@@ -373,14 +374,14 @@ fn turns_are_as_far_apart_as_the_share_makes_tokens() {
         tokens: Tokens::ZERO,
     };
     process.decider.deposit(rate(2), process.at(0));
-    // In whole milliseconds: the nanoseconds that a token takes are rounded up.
+    // In whole milliseconds: the nanoseconds per token are rounded up.
     let turn = |process: &Process, ms| {
         let booked = pacer.book_at(process.at(ms))?;
         Ok(booked.at().since(process.at(0)).nanos() / 1_000_000)
     };
     assert_eq!(turn(&process, 0), Ok(0));
     assert_eq!(turn(&process, 0), Ok(500));
-    // What is booked keeps its tick, and what comes later goes by the share of then.
+    // A booked turn keeps its tick, and later ones follow the share at their booking.
     process.decider.deposit(rate(2), process.at(100));
     assert_eq!(turn(&process, 100), Ok(1_000));
     assert_eq!(turn(&process, 100), Ok(1_250));

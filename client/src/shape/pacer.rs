@@ -1,4 +1,4 @@
-//! A leaky bucket that queues.
+//! A leaky bucket as a queue.
 
 use super::{ShapeError, span_of, throttled};
 use crate::clock::{HostClock, SharedClock};
@@ -14,12 +14,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// A leaky bucket as a queue: one turn each `interval`, in the order in which they were
-/// asked for, and no burst at all.
+/// A leaky bucket as a queue: one turn per `interval`, in the order of booking, without bursts.
 ///
-/// A turn is a tick. Two turns are never closer than the interval, however long nobody
-/// came before; who would have to wait behind more than `queue` others is refused at once. Who
-/// comes late to its turn is not late for those behind it: they have ticks of their own.
+/// A turn is a tick. Two turns are at least one interval apart, however long the pacer was idle before. A
+/// caller that would wait behind more than `queue` others is refused at once. A caller that is late for its
+/// turn does not delay the next ones: they have ticks of their own.
 ///
 /// ```
 /// use aliquot_client::{Pacer, Tick};
@@ -47,16 +46,16 @@ struct State {
     clock: SharedClock,
 }
 
-/// The time from one turn to the next.
+/// Time between two turns.
 #[derive(Debug)]
 enum Interval {
     Own {
         every: AtomicU64,
         sentry: Sentry,
-        /// The mode has changed.
+        /// Notified when the mode has changed.
         change: Notify,
     },
-    /// That in which this limiter's share makes one token.
+    /// The time in which this limiter's share replenishes one token.
     Shared(Limiter),
 }
 
@@ -82,7 +81,7 @@ impl Interval {
         }
     }
 
-    /// What becomes of a booking; `None` is let through.
+    /// Applies the mode to a booking; `None` means that it was let through.
     fn rule(&self, booked: Result<Turn, Refused>) -> Result<Option<Turn>, Refused> {
         match (self, booked) {
             (Self::Shared(limiter), booked) => limiter.rule(1, booked),
@@ -92,32 +91,32 @@ impl Interval {
     }
 }
 
-/// A turn in a [`Pacer`]'s queue. Dropping it uses it up.
+/// A turn in a [`Pacer`]'s queue. Dropping it uses the turn up.
 #[derive(Debug)]
 #[must_use = "the turn is booked: act at `at`, or cancel"]
 pub struct Turn {
     pacer: Pacer,
     at: Tick,
-    /// Where the next one begins; `None` if it was let through, and nothing is booked for it.
+    /// Where the next turn begins; `None` if this one was let through by the mode, without a booking.
     end: Option<u64>,
 }
 
 impl Pacer {
-    /// A pacer by the host's clock: a turn each `interval`, a nanosecond to a year, and at most
-    /// `queue` that wait.
+    /// Returns a pacer with the host's clock: one turn per `interval` (a nanosecond to a year), and at most
+    /// `queue` waiting turns.
     ///
     /// # Errors
     ///
-    /// [`ShapeError`], naming what is out of range.
+    /// [`ShapeError`] naming the value that is out of range.
     pub fn new(interval: Duration, queue: u64) -> Result<Self, ShapeError> {
         Self::with_clock(interval, queue, Arc::new(HostClock))
     }
 
-    /// [`Pacer::new`] by another clock.
+    /// Like [`Pacer::new`], with another clock.
     ///
     /// # Errors
     ///
-    /// [`ShapeError`], naming what is out of range.
+    /// [`ShapeError`] naming the value that is out of range.
     pub fn with_clock(
         interval: Duration,
         queue: u64,
@@ -139,13 +138,13 @@ impl Pacer {
         })
     }
 
-    /// A pacer by this limiter's share of the fleet's rate, as it is at each booking: turns are as far apart as the
-    /// share takes to make a token, and nothing is booked without a lease. The share's tokens are not
-    /// taken: what is paced is not to be asked of the limiter as well.
+    /// Returns a pacer that follows this limiter's share of the fleet's rate. Turns are as far apart as the
+    /// share takes to replenish a token at the time of booking, and nothing is booked without a lease. The
+    /// tokens of the share are not taken, so do not also ask the limiter for paced calls.
     ///
     /// # Errors
     ///
-    /// [`ShapeError::NotLeased`].
+    /// [`ShapeError::NotLeased`] for a local limiter.
     pub fn over(limiter: &Limiter, queue: u64) -> Result<Self, ShapeError> {
         if limiter.limit().is_some() {
             return Err(ShapeError::NotLeased);
@@ -170,7 +169,7 @@ impl Pacer {
         self.book_at(self.state.clock.now())
     }
 
-    /// [`Pacer::book`] at a reading of its clock.
+    /// Like [`Pacer::book`], at a reading of its clock.
     ///
     /// # Errors
     ///
@@ -217,12 +216,12 @@ impl Pacer {
         }
     }
 
-    /// Waits for the next turn. Dropping the future gives it up: others have it, if nobody
-    /// booked after it.
+    /// Waits for the next turn. Dropping the future gives the turn up; another caller can have it if no later
+    /// turn was booked.
     ///
     /// # Errors
     ///
-    /// [`Refused`] at once if the queue is full, and as soon as all is frozen.
+    /// [`Refused`], at once if the queue is full, or as soon as the pacer is frozen.
     pub async fn turn(&self) -> Result<(), Refused> {
         let mut booked = Booked(Some(self.book()?));
         let at = booked.0.as_ref().map_or(Tick::from_nanos(0), Turn::at);
@@ -237,7 +236,7 @@ impl Pacer {
             if wait.is_zero() {
                 break;
             }
-            // The turn is given up either way.
+            // Let through or refused, the turn is given up.
             if self.mode() != Mode::Enforce {
                 return interval.rule(Err(throttled(wait))).map(|_| ());
             }
@@ -250,11 +249,11 @@ impl Pacer {
         Ok(())
     }
 
-    /// Another interval from the next booking on; turns that are booked keep their ticks.
+    /// Sets the interval from the next booking on; turns that are booked keep their ticks.
     ///
     /// # Errors
     ///
-    /// [`ShapeError::Span`], and [`ShapeError::Shared`] over a share; nothing was changed.
+    /// [`ShapeError::Span`], or [`ShapeError::Shared`] over a share; nothing was changed.
     pub fn set_interval(&self, interval: Duration) -> Result<(), ShapeError> {
         let interval = span_of("interval", interval, Duration::from_nanos(1))?;
         match &self.state.interval {
@@ -264,14 +263,14 @@ impl Pacer {
         Ok(())
     }
 
-    /// What holds: over a share the limiter's mode.
+    /// Returns the mode in force; over a share, the limiter's.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.state.interval.mode()
     }
 
-    /// Another mode, for all clones, and at once for those who wait too. Over a share it is the limiter's, and so that of all who
-    /// use its key.
+    /// Sets the mode for all clones, at once also for waiting callers. Over a share it is the mode of the
+    /// limiter, and so of all that use its key.
     pub fn set_mode(&self, mode: Mode) {
         match &self.state.interval {
             Interval::Own { sentry, change, .. } => {
@@ -282,7 +281,7 @@ impl Pacer {
         }
     }
 
-    /// How often the mode had its way; over a share, all that it had of the limiter's key.
+    /// Returns how many decisions the mode has changed; over a share, those for the limiter's key.
     #[must_use]
     pub fn overruled(&self) -> Overruled {
         match &self.state.interval {
@@ -302,7 +301,7 @@ impl Pacer {
         self.waiting_at(self.state.clock.now())
     }
 
-    /// How many turns are booked and not yet due.
+    /// Returns the number of turns that are booked and not yet due.
     #[must_use]
     pub fn waiting_at(&self, now: Tick) -> u64 {
         let next = self.state.next.load(Ordering::Acquire);
@@ -314,26 +313,26 @@ impl Pacer {
 }
 
 impl Turn {
-    /// The clock reading that it is due at.
+    /// Returns the tick at which the turn is due.
     #[must_use]
     pub const fn at(&self) -> Tick {
         self.at
     }
 
-    /// How long to wait for it.
+    /// Returns the time until the turn is due.
     #[must_use]
     pub fn delay(&self) -> Duration {
         self.delay_at(self.pacer.state.clock.now())
     }
 
-    /// [`Turn::delay`] at a reading of the pacer's clock.
+    /// Like [`Turn::delay`], at a reading of the pacer's clock.
     #[must_use]
     pub const fn delay_at(&self, now: Tick) -> Duration {
         Duration::from_nanos(self.at.since(now).nanos())
     }
 
-    /// Gives it up. Whether the next one gets it: not if somebody booked after it, since those
-    /// ticks are promised.
+    /// Gives the turn up. Returns true if another caller can have it: not if a later turn was booked, since
+    /// its tick is promised.
     pub fn cancel(self) -> bool {
         let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
         let next = &self.pacer.state.next;
@@ -343,7 +342,7 @@ impl Turn {
     }
 }
 
-/// A turn that is given up by whoever does not wait for it.
+/// A booked turn that is given up when this is dropped.
 struct Booked(Option<Turn>);
 
 impl Drop for Booked {

@@ -1,20 +1,20 @@
-//! The controllers of rates: pure, told of a window at a time.
+//! Controllers of rates: pure, updated once per window.
 
 use super::super::control::{KEEP, is_used, kept};
 use super::Window;
 use crate::limit::{Limit, LimitError};
 use std::fmt;
 
-/// What says how many tokens a second a dependency bears.
+/// Decides how many tokens per second a dependency can take.
 pub trait RateController: fmt::Debug + Send {
-    /// How many, in tokens a second: a finite number above zero.
+    /// Returns the rate in tokens per second: finite and above zero.
     fn rate(&self) -> f64;
 
     /// Learns from the calls of a window.
     fn window(&mut self, seen: &Window);
 }
 
-/// Between what a controller of rates moves, and where it starts.
+/// Range of a controller's rate, and its start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateBounds {
     least: f64,
@@ -23,7 +23,8 @@ pub struct RateBounds {
 }
 
 impl RateBounds {
-    /// From `least`, at least one token a day, to `most`, at most 10¹² a second; it starts at `least`.
+    /// Returns the range from `least`, at least one token a day, to `most`, at most 10¹² a second. The rate
+    /// starts at `least`.
     ///
     /// ```
     /// use aliquot_client::Limit;
@@ -37,7 +38,7 @@ impl RateBounds {
     ///
     /// # Errors
     ///
-    /// [`LimitError::RateBounds`], if they are out of range or not in this order.
+    /// [`LimitError::RateBounds`] if these are out of range or not in this order.
     pub fn new(least: impl Into<Limit>, most: impl Into<Limit>) -> Result<Self, LimitError> {
         const LEAST: f64 = 1.0 / 86_400.0;
         const MOST: f64 = 1e12;
@@ -49,7 +50,8 @@ impl RateBounds {
         Ok(Self { least, most, start })
     }
 
-    /// Where it starts, cut to the bounds. From far below it takes a while: see [`RateAimd`].
+    /// Sets the start, clamped to the range. Growing from a start that is far too low takes a while: see
+    /// [`RateAimd`].
     #[must_use]
     pub fn start(mut self, start: impl Into<Limit>) -> Self {
         self.start = self.clip(start.into().as_per_sec_f64());
@@ -61,7 +63,7 @@ impl RateBounds {
     }
 }
 
-/// A rate between its bounds, and what all do to it.
+/// A rate within its bounds, and the steps that all controllers share.
 #[derive(Clone, Debug)]
 struct Led {
     bounds: RateBounds,
@@ -69,9 +71,9 @@ struct Led {
 }
 
 impl Led {
-    /// A part of a window's calls that may fail without saying anything.
+    /// Part of a window's calls that may fail without an effect.
     const TOLERATED: f64 = 0.01;
-    /// Of the root of what a window allows.
+    /// Factor of the square root of the calls that a window allows.
     const ROOT: f64 = 0.5;
 
     const fn new(bounds: RateBounds) -> Self {
@@ -83,7 +85,7 @@ impl Led {
         is_used(seen.asked as f64, self.rate * secs(seen))
     }
 
-    /// Leaves a part of the rate, if too many failed: whether they did.
+    /// Lowers the rate to a part of it if too many calls failed. Returns true if they did.
     fn fail(&mut self, seen: &Window, keep: f64) -> bool {
         let ended = seen.succeeded.saturating_add(seen.failed);
         let failed = seen.failed as f64 > ended as f64 * Self::TOLERATED;
@@ -93,7 +95,8 @@ impl Led {
         failed
     }
 
-    /// Adds a step if the window was used: half the root of the calls that it allows, for each window; at most as much again.
+    /// Raises the rate by `step` if the window was used. The default step is half the square root of the
+    /// calls that the window allows, per window. The rate at most doubles.
     fn grow(&mut self, seen: &Window, step: Option<f64>) {
         if !self.is_used(seen) || seen.begun == 0 {
             return;
@@ -104,8 +107,8 @@ impl Led {
         self.rate = self.bounds.clip(self.rate + step.min(self.rate));
     }
 
-    /// Goes down to a rate; but, if the window was used, no lower than to a part of what came back, and else to twice what was
-    /// asked for; and to a half in any case.
+    /// Lowers the rate to `to`. If the window was used, the result is at least `part` of the rate served;
+    /// otherwise at least twice the demand. It is at least half of the present rate in any case.
     fn shrink(&mut self, to: f64, seen: &Window, part: f64) {
         let floor = if self.is_used(seen) {
             part * seen.served as f64 / secs(seen)
@@ -121,15 +124,17 @@ fn secs(seen: &Window) -> f64 {
     seen.span.nanos().max(1) as f64 / 1e9
 }
 
-/// Increase by a step, multiplicative decrease (Chiu and Jain, 1989).
+/// Additive increase, multiplicative decrease (Chiu and Jain, 1989).
 ///
-/// A window in which more than one in a hundred calls failed leaves a part of the rate. Any other adds to it, if half of the rate was used:
-/// half the root of the calls that it allows in a window, so 5 % at a hundred calls a window, and 0.5 % at ten thousand; or a step
-/// that is given, at most as much again. From 1 to 1,000 calls a window the root takes some hundred and twenty windows, from 1,000 to 2,000 fifty.
+/// If more than one in a hundred calls of a window failed, the rate is lowered to a part of it. Any other
+/// window raises it, if half of the rate was used: by half the square root of the calls that a window allows,
+/// or by a given step, at most doubling it. The square root means 5 % at a hundred calls per window and 0.5 %
+/// at ten thousand. It takes about 120 windows from 1 to 1,000 calls per window, and fifty from 1,000 to
+/// 2,000.
 ///
-/// A decrease keeps the ratio of two rates, and both increases bring it nearer to one: several that share a dependency
-/// come to equal parts of it. The root needs no number to be chosen (of the binomial algorithms of Bansal and
-/// Balakrishnan, 2001, with `k = −½`, `l = 1`).
+/// A decrease keeps the ratio of two rates, and both kinds of increase bring it closer to one. So several
+/// clients of one dependency converge to equal shares. The square root needs no tuning (one of the binomial
+/// algorithms of Bansal and Balakrishnan, 2001, with `k = −½`, `l = 1`).
 #[derive(Clone, Debug)]
 pub struct RateAimd {
     led: Led,
@@ -138,7 +143,8 @@ pub struct RateAimd {
 }
 
 impl RateAimd {
-    /// Within these bounds; a window with failures leaves nine tenths, and any other adds by the root.
+    /// Returns a controller with these bounds. A window with failures leaves nine tenths of the rate; any
+    /// other adds by the square root.
     #[must_use]
     pub const fn new(bounds: RateBounds) -> Self {
         Self {
@@ -148,14 +154,14 @@ impl RateAimd {
         }
     }
 
-    /// What a window with failures leaves of the rate, 0.1 to 0.99; a value outside is cut to that.
+    /// Sets the part of the rate that remains after a window with failures, clamped to 0.1 … 0.99.
     #[must_use]
     pub fn keep(mut self, part: f64) -> Self {
         self.keep = kept(part);
         self
     }
 
-    /// What each other window adds, instead of the root.
+    /// Sets what any other window adds, instead of the square root.
     #[must_use]
     pub fn step(mut self, step: impl Into<Limit>) -> Self {
         self.step = Some(step.into().as_per_sec_f64());
@@ -175,38 +181,46 @@ impl RateController for RateAimd {
     }
 }
 
-/// A rate from the queue that latency shows (Brakmo and Peterson's TCP Vegas, 1994).
+/// Rate derived from the queue that latency reveals (Brakmo and Peterson's TCP Vegas, 1994).
 ///
-/// By Little's law (1961) `served ÷ span · (latency − best)` calls stand in a queue on average, with the mean latency of the window
-/// and the best that any had; and `served ÷ span · best` are served. Below three in the queue, or a fifth of those that are served, the
-/// rate grows as [`RateAimd`]'s does; above twice that, it becomes what came back, less what takes the rest of the queue away in two windows,
-/// but no less than half of what came back; between, it stays. A step down, as Vegas has it, would be too little: a queue
-/// of what is sent too fast grows for as long as that lasts, while one of what is in flight is no longer than that.
+/// By Little's law (1961), on average `served ÷ span · (latency − best)` calls are waiting in a queue and
+/// `served ÷ span · best` are being served. `latency` is the mean of the window, and `best` the lowest mean
+/// of any window.
 ///
-/// After sixty windows the best is measured anew, for one window at four fifths of the rate, since a dependency that became
-/// slower for good would look like a queue for ever.
+/// - If the queue is below three calls, or below a fifth of those being served, the rate grows as that of
+///   [`RateAimd`] does.
+/// - If it is above twice that, the rate becomes the rate served, less what drains the rest of the queue in
+///   two windows, but at least half of the rate served.
+/// - In between it stays.
+///
+/// Shrinking by a step, as Vegas does, would be too little: a rate that is too high lets the queue grow for
+/// as long as it lasts, while calls in flight bound their own queue.
+///
+/// After sixty used windows the best latency is measured again, for one window at four fifths of the rate.
+/// Otherwise a dependency that became slower for good would look like one with a queue.
 #[derive(Clone, Debug)]
 pub struct RateVegas {
     led: Led,
     /// In nanoseconds.
     best: f64,
-    /// Windows that were used since the best was measured.
+    /// Number of used windows since the best latency was measured.
     seen: u64,
-    /// The rate from before, while the best is measured.
+    /// While the best latency is measured: the rate from before.
     measures: Option<f64>,
 }
 
 impl RateVegas {
     const SHORT: f64 = 3.0;
-    /// A queue that is so small a part of what is served says nothing.
+    /// A queue below this part of the calls being served is not significant.
     const SMALL: f64 = 0.2;
-    /// Of what came back, the least that is asked for while a queue is taken away.
+    /// Minimum part of the rate served that is still requested while a queue drains.
     const DRAIN: f64 = 0.5;
-    /// So many windows, and the best latency is measured anew; with a queue so many.
+    /// Number of used windows after which the best latency is measured again: without a long queue, and with
+    /// one.
     const PROBE: [u64; 2] = [60, 90];
     const LESS: f64 = 0.8;
 
-    /// Within these bounds.
+    /// Returns a controller with these bounds.
     #[must_use]
     pub const fn new(bounds: RateBounds) -> Self {
         Self {
@@ -217,7 +231,7 @@ impl RateVegas {
         }
     }
 
-    /// Goes by the queue: whether it was long.
+    /// Adapts the rate to the queue. Returns true if the queue was long.
     fn follow(&mut self, seen: &Window, latency: f64) -> bool {
         let (span, calls) = (secs(seen), seen.succeeded as f64);
         let queue = calls / span * (latency - self.best) / 1e9;
@@ -266,14 +280,15 @@ impl RateController for RateVegas {
     }
 }
 
-/// A rate from the ratio of the usual latency to the present one.
+/// Rate derived from the ratio of usual latency to present latency.
 ///
-/// With a window's mean latency and [that of windows of late](Window::usual), `g = 1.5 · usual ÷ latency`. Below one the rate
-/// becomes `g · rate`, but no less than its half, and than four fifths of what came back: that much a dependency can do that has a
-/// queue, and one that only became slower. Else the rate grows as [`RateAimd`]'s does.
+/// Let `g = 1.5 · usual ÷ latency`, with the window's mean latency and the [usual](Window::usual) one. Below
+/// one, the rate becomes `g · rate`, but at least half of the rate, and at least four fifths of the rate
+/// served: a dependency with a queue can serve that much, and so can one that only became slower. Otherwise
+/// the rate grows as that of [`RateAimd`] does.
 ///
-/// The gradient is that of [`Gradient`](super::super::Gradient); what came back is the measure that TCP BBR goes by (Cardwell and others,
-/// 2016).
+/// The gradient is that of [`Gradient`](super::super::Gradient). The rate served is the measure that TCP BBR
+/// uses (Cardwell and others, 2016).
 #[derive(Clone, Debug)]
 pub struct RateGradient {
     led: Led,
@@ -283,7 +298,7 @@ impl RateGradient {
     const TOLERANCE: f64 = 1.5;
     const DRAIN: f64 = 0.8;
 
-    /// Within these bounds.
+    /// Returns a controller with these bounds.
     #[must_use]
     pub const fn new(bounds: RateBounds) -> Self {
         Self {

@@ -1,34 +1,35 @@
-//! Windows of calls: a machine that is told how each went, and says when there is something to decide.
+//! Windows of calls: a pure state machine that observes calls and tells when a window is complete.
 
 use aliquot_core::unit::{Span, Tick};
 
-/// How the calls of a window went.
+/// Observations of the calls of one window.
 ///
-/// It is as long as it was asked to be, and as calls usually take, whichever is longer; and until ten went well in it,
-/// or one failed.
+/// A window lasts for its configured length, or for the usual latency if that is longer. It then ends once
+/// ten calls have succeeded in it or one has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// How long it was, at least a nanosecond.
+    /// Length of the window, at least one nanosecond.
     pub span: Span,
-    /// Calls that began in it.
+    /// Number of calls that began in it.
     pub begun: u64,
-    /// The tokens of these: what was asked of the limit.
+    /// Tokens of those calls: the demand on the limit.
     pub asked: u64,
-    /// Calls that ended in it and went well.
+    /// Number of calls that ended in it successfully.
     pub succeeded: u64,
-    /// The tokens of these: what came back.
+    /// Tokens of those calls: what was served.
     pub served: u64,
-    /// Calls that ended in it and failed in a way that says *less*. Those that had begun before the limit was last lowered say
-    /// what is known, and are not counted.
+    /// Number of calls that ended in it with a sign of overload. Calls that began before the limit was last
+    /// lowered are not counted: their failure caused that.
     pub failed: u64,
-    /// How long those took on average that went well; zero if there were none.
+    /// Mean latency of the successful calls; zero if there were none.
     pub latency: Span,
-    /// How long calls take of late: a mean of windows' latencies, in which each new one counts a quarter if it is shorter, and
-    /// else a tenth and as no more than twice the mean. So it follows what became slower for good, but no queue.
+    /// Usual latency: a moving mean of the windows' latencies. A shorter latency has a weight of a quarter. A
+    /// longer one has a tenth, and counts as at most twice the mean. So the mean follows a dependency that
+    /// becomes slower for good, but not a queue.
     pub usual: Span,
 }
 
-/// How one call went.
+/// Outcome of one call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ended {
     pub(super) began: Tick,
@@ -37,33 +38,33 @@ pub(super) struct Ended {
     pub(super) failed: bool,
 }
 
-/// Calls that began, and their tokens, since there were any.
+/// Total number of calls begun, and of their tokens.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Begun {
     pub(super) calls: u64,
     pub(super) tokens: u64,
 }
 
-/// The present window.
+/// The window in progress.
 #[derive(Debug)]
 pub(super) struct Windows {
     least: Span,
     since: Tick,
     /// When the limit was last lowered.
     lowered: Tick,
-    /// What had begun when the window did.
+    /// Totals at the start of the window.
     before: Begun,
     succeeded: u64,
     served: u64,
     failed: u64,
-    /// Of all that went well together.
+    /// Sum over the successful calls.
     latency: u64,
-    /// In nanoseconds; zero while nothing went well yet.
+    /// In nanoseconds; zero until a call succeeds.
     usual: f64,
 }
 
 impl Windows {
-    /// So many that went well say something.
+    /// Number of successful calls that make an observation significant.
     const ENOUGH: u64 = 10;
     const UP: f64 = 0.1;
     const DOWN: f64 = 0.25;
@@ -82,7 +83,8 @@ impl Windows {
         }
     }
 
-    /// Hears of a call, and of what has begun in all: the window, if that ends it. The next one begins then.
+    /// Records the outcome of a call, with the totals of calls begun. Returns the window if that completes
+    /// it; the next one begins then.
     pub(super) fn hear(&mut self, ended: Ended, begun: Begun) -> Option<Window> {
         if !ended.failed {
             let latency = ended.now.since(ended.began).nanos().max(1);
@@ -98,7 +100,7 @@ impl Windows {
         (is_long && is_heard).then(|| self.end(ended.now, span, begun))
     }
 
-    /// The limit was lowered: of calls that began before, no failure is news.
+    /// Records that the limit was lowered: failures of calls that began before no longer count.
     pub(super) fn lower(&mut self, now: Tick) {
         self.lowered = now;
     }

@@ -1,16 +1,16 @@
-//! What is known of the last two minutes.
+//! Counts of the last two minutes.
 
 use aliquot_core::unit::{Span, Tick};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The last two minutes, in parts that are forgotten one at a time.
+/// Counts of the last two minutes, in parts of five seconds that expire one at a time.
 #[derive(Debug, Default)]
 pub(super) struct History {
     parts: [AtomicU64; Self::PARTS],
 }
 
-/// What a part holds: `index (20 bits) │ requests (22 bits) │ accepts (22 bits)`. A part that is full
-/// counts nothing more: 800,000 calls a second.
+/// Content of a part: `index (20 bits) │ requests (22 bits) │ accepts (22 bits)`. A full part stops counting;
+/// that takes 800,000 calls per second.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Count {
     pub(super) requests: u64,
@@ -48,7 +48,7 @@ impl History {
     const PART: Span = Span::from_secs(5);
     const INDEX_BITS: u32 = 20;
 
-    /// The index of the part at `now`. It comes back after 60 days.
+    /// Returns the index of the part at `now`. Indices repeat after 60 days.
     const fn index(now: Tick) -> u64 {
         let index = now.nanos() / Self::PART.nanos() + 1;
         index & ((1 << Self::INDEX_BITS) - 1)

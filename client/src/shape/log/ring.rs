@@ -1,29 +1,36 @@
-//! The times of a log's admissions, in a ring.
+//! The ring of a log's admission times.
 //!
 //! ```text
 //! word    turn (24 bits) │ count (40 bits)
 //! slot    time │ number
 //! ```
 //!
-//! The count is of admissions that stand, and wraps at a multiple of the ring's length. Who is admitted moves it from `h` to
-//! `h + n` and then writes the time into the slots of `h … h + n − 1`, with their numbers behind it. Who asks reads
-//! the slots that were written a ring ago; if a number is not that one's, its writer is under way, so it was admitted
-//! just now, and the answer is no. Times never go back along the ring: a decision's time is at least the latest that
-//! anybody brought before the word that it moves was written.
+//! The count is that of valid admissions; it wraps at a multiple of the ring's length. An admission of `n`
+//! moves the count from `h` to `h + n`, then writes its time and its numbers into the slots of
+//! `h … h + n − 1`. A decision reads the slots that were written one ring length earlier. If a slot has
+//! another number than expected, its writer has not finished, so that admission is recent and the decision is
+//! a refusal. Times never decrease along the ring: the time of a decision is at least the latest time that
+//! any thread published before the word that it replaces was written.
 //!
-//! # How an admission is taken back
+//! # Refunds
 //!
-//! Those behind it move down, each time into the slot before it, and then the count is one less. While they do, some
-//! are there twice and none is missing, so that the log holds at most too many. What keeps others off:
+//! When an admission is removed, those behind it move down: each time is copied to the slot before, and then
+//! the count decreases. While they move, some times are there twice and none is missing, so the log holds too
+//! many at worst. Three rules keep other threads away:
 //!
-//! - One admission is taken back at a time: who takes back holds a lock, which nobody wants who decides.
-//! - The slot of the first that goes has no number meanwhile. Who would overwrite it, or any after it, is told that its writer is
-//!   under way.
-//! - After that, and with the count, the *turn* changes: who looked at slots before decides on a word that is gone, and looks
-//!   again. Turns come again after 2²⁴ of them: a thread that sleeps in the middle of a decision through exactly so
-//!   many, and finds the same count, would write down a time that is too early by that sleep.
+//! - Refunds are serialised by a lock, which no decision takes.
+//! - The first slot of a refund has no number meanwhile. A decision that would overwrite it, or any slot
+//!   after it, finds that its writer has not finished.
+//! - After that, and again with the count, the *turn* changes. A decision that read slots before then fails
+//!   its compare-and-swap and reads them again. Turns wrap after 2²⁴. A thread that is suspended in the
+//!   middle of a decision through exactly that many, and finds the same count, would record a time that is
+//!   too early by the length of the suspension.
 //!
-//! Admissions of the same time are alike, so it does not matter which of them goes.
+//! Admissions with the same time are interchangeable, so it does not matter which of them is removed.
+//!
+//! Atomics: the word by compare-and-swap (`AcqRel`). A slot's time is stored before its number (both
+//! `Release`) and loaded after it (`Acquire`). `latest` is raised before the word is loaded, and loaded again
+//! after it.
 
 use crate::sync::{self, AtomicU64, Bug, Ordering};
 use aliquot_core::unit::Span;
@@ -35,33 +42,33 @@ pub(super) struct Ring {
     word: AtomicU64,
     latest: AtomicU64,
     slots: Box<[Slot]>,
-    /// Where counts wrap.
+    /// Value at which counts wrap.
     wrap: u64,
-    /// How long an admission stays in the window, in nanoseconds.
+    /// Length of the window, in nanoseconds.
     length: u64,
     backs: Mutex<()>,
 }
 
 #[derive(Debug)]
 struct Slot {
-    /// In nanoseconds; [`GONE`] of what has left, and of what never was.
+    /// In nanoseconds; [`GONE`] if it has left the window or was never used.
     at: AtomicU64,
-    /// The count before the admission that was written here, plus one. Zero of the first of those that are being taken back;
-    /// with [`BACK`] of one that was, and that may be overwritten by who is admitted at that count again.
+    /// The count before the admission in this slot, plus one. Zero for the first of those being removed. With
+    /// the [`BACK`] bit, its admission was removed and the next admission at that count may overwrite it.
     number: AtomicU64,
 }
 
 const GONE: u64 = 0;
 const BACK: u64 = 1 << 63;
 
-/// Why nothing was taken.
+/// The reason why nothing was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Short<E> {
-    /// There is no limit to go by.
+    /// The limit is not available.
     Limit(E),
-    /// More than the limit.
+    /// The request exceeds the limit.
     Exceeds,
-    /// Not all that must have left have: it takes so long.
+    /// Earlier admissions must leave the window first, which takes this long.
     Full(Span),
 }
 
@@ -69,14 +76,14 @@ impl Ring {
     const TURN: u64 = 1 << 40;
     const COUNT: u64 = Self::TURN - 1;
 
-    /// A ring for so many admissions, each of which stays in the window for `length` nanoseconds.
+    /// Returns a ring for `slots` admissions, each of which stays in the window for `length` nanoseconds.
     pub(super) fn new(slots: u64, length: u64) -> Self {
         let slot = |which| Slot {
             at: AtomicU64::new(GONE),
             number: AtomicU64::new(which + 1),
         };
         Self {
-            // As if all had been written once, long ago.
+            // As if every slot had been written once, long ago.
             word: AtomicU64::new(slots),
             latest: AtomicU64::new(1),
             slots: (0..slots).map(slot).collect(),
@@ -90,8 +97,8 @@ impl Ring {
         self.slots.len() as u64
     }
 
-    /// Takes `n`, if the window holds no more than `limit` says, given the time; and answers the time that is written down for
-    /// them: `now`, or the latest that anybody brought.
+    /// Takes `n`, if the window then holds at most what `limit` returns for the time. Returns the time that
+    /// is recorded: `now`, or the latest time that any thread has published.
     pub(super) fn take<E>(
         &self,
         n: u64,
@@ -101,7 +108,7 @@ impl Ring {
         self.latest.fetch_max(now, Ordering::AcqRel);
         loop {
             let word = self.word.load(Ordering::Acquire);
-            // At least the time of everybody who moved the count before.
+            // At least the time of every thread that moved the count before.
             let at = self.latest.load(Ordering::Acquire);
             let head = word & Self::COUNT;
             let room = self.room(head, n, (now, at), &limit);
@@ -115,7 +122,7 @@ impl Ring {
             }
             for number in (0..n).map(|step| self.after(head, step)) {
                 let slot = self.slot(number);
-                // Who reads it sees that the count has moved.
+                // A thread that reads this also sees that the count has moved.
                 slot.at.store(at, Ordering::Release);
                 slot.number.store(number + 1, Ordering::Release);
             }
@@ -123,7 +130,7 @@ impl Ring {
         }
     }
 
-    /// What [`Ring::take`] would say.
+    /// Returns what [`Ring::take`] would; takes nothing.
     pub(super) fn peek<E>(
         &self,
         n: u64,
@@ -135,8 +142,9 @@ impl Ring {
         self.room(head, n, (now, at), &limit)
     }
 
-    /// Whether `n`, asked for at `now`, may follow the first `head` at `at`: those that they overwrite are written and have left, and so has the last of
-    /// those that must have. Times grow, so with it all before it have.
+    /// Checks that `n`, asked for at `now`, may follow the first `head` admissions at `at`. The slots that
+    /// they overwrite must be written, and their admissions must have left the window. So must the last
+    /// admission for which there is no room; since times never decrease, all before it have left, too.
     fn room<E>(
         &self,
         head: u64,
@@ -167,14 +175,14 @@ impl Ring {
         Ok(())
     }
 
-    /// How long until what was written there has left, by a reading that is so late.
+    /// Returns the time until the admission with this number leaves, for a reading that is `late`.
     fn leaves(&self, number: u64, at: u64, late: u64) -> Span {
         let left = self.slot(number).at.load(Ordering::Acquire);
         let left = left.saturating_add(self.length).saturating_sub(at);
         Span::from_nanos(left.clamp(1, self.length).saturating_add(late))
     }
 
-    /// Takes up to `n` of those back that were taken at this time, and answers how many.
+    /// Removes up to `n` of the admissions with the time `at`. Returns how many.
     pub(super) fn take_back(&self, at: u64, n: u64) -> u64 {
         let _one = self.backs.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((first, n)) = self.find(at, n) else {
@@ -193,7 +201,7 @@ impl Ring {
                 .wrapping_add(Self::TURN),
         };
         if self.between(first, word & Self::COUNT) > self.slots() {
-            // It has left, and whoever is admitted in its place is about to write that down.
+            // The admission has left, and the one that replaces it is about to be written.
             return 0;
         }
         let mut to = first;
@@ -210,7 +218,7 @@ impl Ring {
             if self.swap(word, next) {
                 break;
             }
-            // Somebody was admitted meanwhile, behind them: they are not the last any more.
+            // Another thread was admitted behind them meanwhile, so they are no longer the last.
             let others = top().filter(|&number| number != first);
             others.for_each(|number| self.number(number, number + 1));
             self.number(first, 0);
@@ -222,7 +230,8 @@ impl Ring {
         n
     }
 
-    /// The first of at most `n` admissions of this time, and how many there are. None once they have left.
+    /// Returns the first of at most `n` admissions with this time, and their number; `None` once they have
+    /// left.
     fn find(&self, at: u64, n: u64) -> Option<(u64, u64)> {
         let latest = self.latest.load(Ordering::Acquire);
         let left = at.saturating_add(self.length) <= latest;
@@ -244,7 +253,7 @@ impl Ring {
         found
     }
 
-    /// When that one was admitted; `None` if another has been admitted in its place.
+    /// Returns the time of an admission; `None` if another one has taken its place.
     fn time_of(&self, number: u64) -> Option<u64> {
         loop {
             if let Some(time) = self.said(number) {
@@ -254,19 +263,19 @@ impl Ring {
             if self.between(number, head) > self.slots() {
                 return None;
             }
-            // Two stores of whoever was admitted.
+            // Another thread is between its swap and its two stores.
             sync::spin();
         }
     }
 
-    /// When that one was admitted, as far as that is written.
+    /// Returns the time of an admission, if it is written.
     fn said(&self, number: u64) -> Option<u64> {
         let slot = self.slot(number);
         let said = slot.number.load(Ordering::Acquire);
         if said == number + 1 {
             return Some(slot.at.load(Ordering::Acquire));
         }
-        // What overwrote it was taken back.
+        // The admission that overwrote it was removed.
         let next = self.after(number, self.slots());
         (said == BACK | (next + 1)).then_some(GONE)
     }
@@ -275,7 +284,7 @@ impl Ring {
         self.slot(number).number.store(says, Ordering::Release);
     }
 
-    /// The time of one that nobody can overwrite, once it is written.
+    /// Returns the time of an admission that cannot be overwritten now, waiting until it is written.
     fn written(&self, number: u64) -> u64 {
         let slot = self.slot(number);
         while slot.number.load(Ordering::Acquire) != number + 1 {
@@ -301,7 +310,7 @@ impl Ring {
         (count + self.wrap - n) % self.wrap
     }
 
-    /// How many counts it is from one to a later one.
+    /// Returns the distance from one count to a later one.
     const fn between(&self, from: u64, to: u64) -> u64 {
         self.before(to, from)
     }

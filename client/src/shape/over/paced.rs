@@ -1,4 +1,4 @@
-//! Pacers and meters dealt to several processes, among which the share moves.
+//! Pacers and meters in several processes between which the share moves.
 
 use super::{PROCESSES, Process, SECOND, WHOLE, terms, tokens};
 use crate::refused::Reason;
@@ -13,13 +13,13 @@ const BILLION: u64 = 1_000_000_000;
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    /// Asks for so much; books a turn, and cancels it if it says so.
+    /// Asks for `n`, or books a turn; cancels the turn if `cancels`.
     Ask {
         who: usize,
         n: u64,
         cancels: bool,
     },
-    /// So many tokens of the burst go, and as many a second.
+    /// Moves `n` tokens of the burst and `n` tokens per second.
     Move {
         from: usize,
         to: usize,
@@ -48,7 +48,7 @@ fn ops() -> impl Strategy<Value = Vec<(u64, Op)>> {
     prop::collection::vec((gap, op), 1..120)
 }
 
-/// So many tokens a second, and capacity for as many, of which so many are there.
+/// Returns a share of `n` tokens per second with capacity for `n` tokens, `held` of which are there.
 fn part(n: u64, held: u64) -> Share {
     Share {
         rate: Rate::from_grains(tokens(n).grains()),
@@ -57,7 +57,7 @@ fn part(n: u64, held: u64) -> Share {
     }
 }
 
-/// A fleet of which the first process holds everything.
+/// Returns a fleet whose first process holds everything.
 fn fleet() -> Vec<Process> {
     let mut fleet: Vec<_> = (0..PROCESSES as u64).map(Process::new).collect();
     let at = fleet[0].at(0);
@@ -65,7 +65,7 @@ fn fleet() -> Vec<Process> {
     fleet
 }
 
-/// Moves a part; whether somebody has less of the rate than before.
+/// Moves a share. Returns true if a process has a lower rate than before.
 fn deal(fleet: &mut [Process], op: Op, ms: u64) -> bool {
     let (share, to) = match op {
         Op::Move { from, to, n } if !fleet[from].lapsed && !fleet[to].lapsed && from != to => {
@@ -92,7 +92,8 @@ fn rate_of(process: &Process, ms: u64) -> u64 {
     share.rate.grains() / terms().scale.grains_per_token()
 }
 
-/// A turn that is used: whose, when it was booked, and when it is due, in nanoseconds since the beginning.
+/// A turn that was used: its process, when it was booked, and when it is due, in nanoseconds since the
+/// beginning.
 #[derive(Clone, Copy, Debug)]
 struct Used {
     who: usize,
@@ -100,7 +101,7 @@ struct Used {
     due: u64,
 }
 
-/// One process's turns, as it was promised them.
+/// The turns that one process was promised.
 struct Queue {
     pacer: Pacer,
     /// The first tick that may be booked.
@@ -108,7 +109,7 @@ struct Queue {
 }
 
 impl Queue {
-    /// Books a turn, which must be the next by the share of now; `None` if there is none.
+    /// Books a turn and checks that it is the next one by the present share; `None` if there is none.
     fn book(
         &mut self,
         process: &Process,
@@ -127,7 +128,7 @@ impl Queue {
             return Ok(None);
         }
         let interval = process.limiter.token_every_at(at).expect("a share");
-        // A nanosecond more, since what is made in that time is rounded down.
+        // Up to a nanosecond more, since the supply of a time is rounded down.
         prop_assert!(matches!(interval - BILLION.div_ceil(rate), 0 | 1));
         let wait = self.next.saturating_sub(since(at));
         let turn = match booked {
@@ -153,8 +154,8 @@ impl Queue {
     }
 }
 
-/// The window in which there are more turns than `R · t`, one for each process, and the queue and one for each
-/// time that somebody's rate was lowered.
+/// Finds a window with more turns than `R · t`, plus one for each process, plus the queue and one for each
+/// time that the rate of a process was lowered.
 fn too_many(used: &[Used], lowered: &[u64], queue: u64) -> Option<String> {
     let mut used = used.to_vec();
     used.sort_by_key(|turn| turn.due);
@@ -175,7 +176,7 @@ fn too_many(used: &[Used], lowered: &[u64], queue: u64) -> Option<String> {
     None
 }
 
-/// The turns of a fleet that are used, and when somebody's rate was lowered.
+/// Returns the turns that the fleet used, and when the rate of a process was lowered.
 fn paced(ops: &[(u64, Op)], queue: u64) -> Result<(Vec<Used>, Vec<u64>), TestCaseError> {
     let (mut fleet, mut now) = (fleet(), 0);
     let pacer = |process: &Process| Queue {
@@ -201,7 +202,7 @@ fn paced(ops: &[(u64, Op)], queue: u64) -> Result<(Vec<Used>, Vec<u64>), TestCas
     Ok((used, lowered))
 }
 
-/// Pours, which must be refused where the part says so; whether it was not.
+/// Pours, and checks that the outcome is the one that the share demands. Returns true if it was not refused.
 fn pour(process: &Process, meter: &Meter, n: u64, ms: u64) -> Result<bool, TestCaseError> {
     let at = process.at(ms);
     let level = meter.level_at(at);
@@ -214,7 +215,7 @@ fn pour(process: &Process, meter: &Meter, n: u64, ms: u64) -> Result<bool, TestC
             let rise = meter.level_at(at) - level;
             prop_assert!(!process.lapsed && over < 1e-6 && (rise - n as f64).abs() < 1e-6);
         }
-        // What is rounded off is not there.
+        // Fractions that were rounded off are not available.
         Err(Reason::Throttled) => prop_assert!(over > -1e-6),
         Err(Reason::Lapsed) => prop_assert!(process.lapsed),
         Err(Reason::NoShare) => prop_assert!(burst.is_zero()),
@@ -223,12 +224,12 @@ fn pour(process: &Process, meter: &Meter, n: u64, ms: u64) -> Result<bool, TestC
     Ok(poured.is_ok())
 }
 
-/// Over any window what all meters take in is at most what one of the whole budget would have.
+/// In any window all meters together take in at most what one meter of the whole budget would.
 fn poured(ops: &[(u64, Op)]) -> TestCaseResult {
     let (mut fleet, mut now) = (fleet(), 0);
     let meter = |process: &Process| Meter::over(process.limiter.clone());
     let meters: Vec<_> = fleet.iter().map(meter).collect();
-    // In thousandths, since `WHOLE` of them leak in a millisecond.
+    // In thousandths, since `WHOLE` of them leak per millisecond.
     let mut whole = 0_u64;
     for &(gap, op) in ops {
         now += gap;
@@ -261,7 +262,7 @@ proptest! {
     }
 }
 
-/// What is booked keeps its tick, and whoever has the rate now books as many.
+/// Turns that are booked keep their ticks, and the process that has the rate now books as many.
 #[test]
 fn who_is_lowered_has_its_queue_before_it() {
     let ask = |who| {
@@ -276,7 +277,7 @@ fn who_is_lowered_has_its_queue_before_it() {
     let end = SECOND.as_nanos() as u64;
     let within = used.iter().filter(|turn| turn.due < end);
     assert_eq!(within.count() as u64, 2 * WHOLE);
-    // Of one for each process, and one for each time, more was used.
+    // One for each process and one for each change would be exceeded.
     assert!(too_many(&used, &lowered, 0).is_some());
     assert_eq!(too_many(&used, &lowered, 5), None);
 }
