@@ -1,4 +1,4 @@
-//! Controllers against a dependency that serves so many at once, and queues the rest.
+//! Adaptive controllers against a simulated dependency with a fixed number of servers and a queue.
 
 use aliquot_client::adaptive::{Adaptive, Aimd, Bounds, Controller, Gradient, Sample, Vegas};
 use aliquot_client::{Limit, LimitError, Limiter, ManualClock, Span, Tick};
@@ -9,12 +9,12 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A dependency that serves `capacity` at once, in `service` each and a little more or less, and queues the rest; beyond four times
-/// its capacity it fails.
+/// A dependency that serves `capacity` calls at once, each in about `service`, and queues the rest. It
+/// rejects calls beyond four times its capacity.
 struct Dependency {
     capacity: u64,
     service: Span,
-    /// A latency is off by up to so many thousandths.
+    /// Latencies vary by up to this many thousandths.
     noise: u64,
     now: Tick,
     rng: Pcg64,
@@ -31,8 +31,8 @@ impl Dependency {
         }
     }
 
-    /// So many calls, always as many in flight as the controller allows: how often its limit changed in the last half, and
-    /// between what.
+    /// Runs this many calls, with as many in flight as the controller allows. Returns how often its limit
+    /// changed in the second half, and its minimum and maximum then.
     fn settle(&mut self, controller: &mut dyn Controller, calls: u64) -> (u64, u64, u64) {
         let (mut changes, mut least, mut most) = (0, u64::MAX, 0);
         for call in 0..calls {
@@ -63,20 +63,20 @@ fn bounds() -> Bounds {
     Bounds::new(1, 1_000).expect("bounds").start(5)
 }
 
-/// The limits of each for a capacity of 100, and for half of that.
+/// Expected limits of each controller for a capacity of 100, and for half of that.
 type Row = (&'static str, Box<dyn Controller>, [RangeInclusive<u64>; 2]);
 
 fn rows() -> [Row; 3] {
     [
-        // It knows nothing but failures, so it swings below the point where they begin.
+        // AIMD observes only failures, so its limit swings below the point where they begin.
         (
             "aimd",
             Box::new(Aimd::new(bounds())),
             [340..=401, 170..=201],
         ),
-        // Three to six in the queue, or a fifth fewer while it measures.
+        // Three to six calls in the queue, or a fifth fewer while the best latency is measured.
         ("vegas", Box::new(Vegas::new(bounds())), [80..=108, 40..=58]),
-        // Up to half as long again as usual, and a root of it.
+        // Up to one and a half times the usual latency, plus a square root.
         (
             "gradient",
             Box::new(Gradient::new(bounds())),
@@ -105,17 +105,17 @@ fn each_settles_near_what_the_dependency_can_take_and_follows_it() {
 fn a_little_noise_moves_no_limit() {
     let most = |limit| Bounds::new(1, limit).expect("bounds").start(limit);
     let rows: [(&str, Box<dyn Controller>, u64, u64); 3] = [
-        // At its most, below the capacity.
+        // At its maximum, below the capacity.
         ("aimd", Box::new(Aimd::new(most(100))), 200, 100),
-        // With four in the queue, give or take one.
+        // With four calls in the queue, give or take one.
         ("vegas", Box::new(Vegas::new(bounds())), 100, 10),
-        // At its most, where a root of it is little.
+        // At its maximum, where the square root is small.
         ("gradient", Box::new(Gradient::new(most(4_000))), 5_000, 100),
     ];
     for (name, mut controller, capacity, noise) in rows {
         let mut dependency = Dependency::of(capacity);
         dependency.noise = noise;
-        // Vegas settles in 6,000 calls, and measures anew after 30,000.
+        // Vegas settles within 6,000 calls, and measures again after 30,000.
         let (changes, low, high) = dependency.settle(&mut *controller, 25_000);
         assert_eq!((changes, low), (0, high), "{name}");
     }
@@ -183,7 +183,7 @@ fn failures_that_were_in_flight_together_count_once() {
         call.failure();
     }
     assert_eq!(adaptive.limit(), 5);
-    // Who says nothing teaches nothing, and releases its permit all the same.
+    // A dropped call teaches nothing, but releases its permit.
     for _ in 0..100 {
         drop(adaptive.try_call().expect("nobody is in flight"));
     }
@@ -199,14 +199,14 @@ fn a_limiter_of_one_s_own_is_led_and_whoever_has_it_sees_that() {
     assert_eq!((limiter.peek().burst, adaptive.limit()), (4, 4));
     let calls: Vec<_> = (0..3).map(|_| adaptive.try_call().expect("four")).collect();
     assert_eq!(limiter.tokens(), 1.0);
-    // A permit that is taken past the controller is one of the same.
+    // A permit taken from the limiter directly counts, too.
     let permit = limiter.try_permit().expect("the fourth");
     assert!(adaptive.try_call().is_err());
     clock.advance(Duration::from_millis(10));
     calls.into_iter().for_each(|call| call.failure());
     assert_eq!((limiter.peek().burst, limiter.tokens()), (2, 1.0));
     drop(permit);
-    // A limit's worth of calls that used it adds one.
+    // As many successful calls as the limit, with the limit in use, add one.
     for _ in 0..3 {
         let calls = [(); 2].map(|()| adaptive.try_call().expect("two"));
         clock.advance(Duration::from_millis(10));

@@ -1,11 +1,11 @@
-//! Threads that hold a few tokens of their own: nothing is made, and little is kept from others.
+//! Thread caches: they create no tokens and keep few from other threads.
 
 use aliquot_client::{Clock, CounterClock, HostClock, Limit, Limiter, Span};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-/// The most tokens of such a burst that a thread holds.
+/// Returns the maximum number of tokens in a thread's cache for this burst.
 fn batch(burst: u64) -> u64 {
     (burst / 64).min(2_048)
 }
@@ -14,13 +14,13 @@ fn limiter(per_sec: u64, burst: u64) -> Limiter {
     Limiter::local(Limit::per_sec(per_sec), burst).expect("a limit")
 }
 
-/// Asks so often, and answers how many were admitted.
+/// Asks `times` times for one token. Returns how many were admitted.
 fn ask(limiter: &Limiter, times: u64) -> u64 {
     let admitted = (0..times).filter(|_| limiter.try_acquire(1).is_ok());
     admitted.count() as u64
 }
 
-/// So many threads at once, each asking so often.
+/// Runs `threads` threads at once that ask `times` times each.
 fn together(limiter: &Limiter, threads: u64, times: u64) -> u64 {
     let start = Arc::new(Barrier::new(threads as usize));
     let threads: Vec<_> = (0..threads)
@@ -100,7 +100,7 @@ fn threads_together_keep_to_the_envelope() {
         let limiter = limiter(per_sec, burst);
         let admitted = together(&limiter, 2, 1_000_000);
         let passed = HostClock.now().since(began).nanos();
-        // The two clocks are not one: a thousandth is more than they can be apart.
+        // Two different clocks were read: allow for a difference of one thousandth.
         let made = u128::from(per_sec) * u128::from(passed) / 1_000_000_000;
         let most = made + made / 1_000 + u128::from(burst);
         assert!(u128::from(admitted) <= most, "{admitted} of {most}");
@@ -129,7 +129,7 @@ fn a_refusal_that_is_said_again_ends_when_it_said() {
             }
             assert!(asked.nanos() < deadline, "never");
         };
-        // All of them named the same instant, to a tick of the kernel's clock before.
+        // All refusals name the same instant, up to one tick of the kernel's clock earlier.
         let least = waits.into_iter().min().expect("it was refused once");
         let late = 20_000_000;
         assert!(
@@ -152,7 +152,7 @@ fn who_gives_tokens_back_ends_what_was_refused() {
     assert_eq!(ask(&limiter, 10_000), 99);
 }
 
-/// One reading is gone by for a few of them, and none is made or lost.
+/// Several tokens are taken by one reading of the clock, and none is created or lost.
 #[test]
 fn without_batches_threads_that_decide_often_take_what_there_is() {
     let limiter = limiter(0, 1_000_000).unbatched();
@@ -177,7 +177,8 @@ fn without_batches_threads_that_decide_often_take_what_there_is() {
     assert!(taken.iter().any(|&(_, again)| again > 0), "{taken:?}");
 }
 
-/// What was taken by an earlier reading is charged though nobody decides any more: the bucket is full again.
+/// Tokens taken by an earlier reading are charged even if no further decision is made: the bucket becomes
+/// full again.
 #[test]
 fn without_batches_who_pauses_finds_a_full_bucket() {
     let limiter = limiter(1_000_000, 1_000).unbatched();
@@ -211,7 +212,7 @@ fn without_batches_one_reading_is_gone_by_for_sixteen() {
     assert_eq!(most, 16);
 }
 
-/// What was taken by an earlier reading is charged before the limit is another, and not to what is left of it.
+/// Tokens taken by an earlier reading are charged before the limit changes, and not to what is left of it.
 #[test]
 fn without_batches_a_limit_that_is_cut_while_it_is_used_has_what_fits() {
     for _ in 0..200 {
@@ -227,7 +228,7 @@ fn without_batches_a_limit_that_is_cut_while_it_is_used_has_what_fits() {
     }
 }
 
-/// However much a thread holds: nine times all that there ever is, of which one is there.
+/// Reservations beside a thread cache: nine times the capacity, of which one time is available.
 #[test]
 fn places_in_line_beside_a_batch_cost_what_they_cost() {
     let limiter = limiter(10_000, 1_000);

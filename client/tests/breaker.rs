@@ -1,4 +1,4 @@
-//! The breaker against a naive one, and by hand.
+//! The circuit breaker against a naive model, and in examples.
 
 use aliquot_client::{Breaker, Circuit, Mode, Reason, Tick, Try};
 use proptest::prelude::*;
@@ -75,7 +75,7 @@ fn a_trial_that_is_given_up_or_lost_is_followed_by_another() {
     let second = breaker
         .try_at(at(300))
         .expect("the first is taken for lost");
-    // What became of the lost one after all decides nothing.
+    // The late outcome of the lost trial has no effect.
     lost.success();
     assert_eq!(breaker.circuit_at(at(300)), Circuit::Trying);
     second.failure_at(at(301));
@@ -108,13 +108,13 @@ fn held_closed_it_lets_all_through_and_goes_on_trying() {
         let breaker = breaker();
         (0..3).for_each(|ms| fails(&breaker, ms));
         breaker.set_mode(mode);
-        // What is let through while it is open decides nothing.
+        // Calls that are let through while the breaker is open have no effect on it.
         fails(&breaker, 3);
         breaker.try_at(at(4)).expect("it is let through").success();
         let open = Circuit::Open(Duration::from_millis(97));
         assert_eq!((breaker.mode(), breaker.circuit_at(at(5))), (mode, open));
         assert_eq!(breaker.overruled().let_through, 2);
-        // After the cool-down one is the trial, and beside it others are let through.
+        // After the cool-down one call is the trial; others beside it are let through.
         let trial = breaker.try_at(at(102)).expect("it is let through");
         breaker
             .try_at(at(103))
@@ -150,7 +150,7 @@ fn held_open_it_lets_nobody_try_and_is_then_as_it_was() {
     assert!(breaker.try_at(at(4)).is_err(), "the third in a row");
 }
 
-/// What a breaker does, said the long way.
+/// The breaker's state machine, written naively.
 #[derive(Clone, Copy, Debug)]
 enum Naive {
     Closed(u16),

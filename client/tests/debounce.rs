@@ -1,4 +1,4 @@
-//! The debouncer: the machine's laws in random flurries, and its task on a clock that tests move.
+//! The debouncer: properties of its state machine for random flurries, and its task on a manual clock.
 
 use aliquot_client::debounce::{Batch, Debounce, Debouncer, Edge, Last, PushError, Rules};
 use aliquot_client::{ManualClock, Tick};
@@ -22,11 +22,11 @@ fn quiet() -> Rules {
     Rules::quiet(Duration::from_millis(QUIET))
 }
 
-/// Pushes `(ms, value)` and polls exactly when something is due; what was fired, and when.
+/// Pushes `(ms, value)` and polls exactly when something is due. Returns what was fired, and when.
 fn fired<B: Batch<u64>>(rules: Rules, pushes: &[(u64, u64)]) -> Vec<(u64, B)> {
     let mut machine = Debounce::<B>::new(rules);
     let mut fired = Vec::new();
-    // What is due from `now` on and before `until`; at once is at the very tick of a push.
+    // Takes what is due from `now` on and before `until`; what is due at once is due at the tick of a push.
     let mut poll = |machine: &mut Debounce<B>, now: u64, until: u64| {
         while let Some(due) = machine
             .due()
@@ -78,7 +78,7 @@ fn what_a_flurry_fires() {
         &[(0, &[0]), (220, &[50, 120])],
     );
     check(quiet().edge(Edge::Both), &[0], &[(0, &[0])]);
-    // A trailing firing keeps the next leading one away, as a value would.
+    // A trailing firing delays the next leading one, as a value would.
     check(
         quiet().edge(Edge::Both),
         &[0, 50, 200, 260],
@@ -124,7 +124,7 @@ fn what_came_is_gathered_as_the_batch_says() {
     by_key.push((1, "b"), at(1)).expect("it replaces");
     assert_eq!(by_key.poll(at(1)), None);
     by_key.push((2, "c"), at(2)).expect("room");
-    // Full, and not yet taken: a third key waits, a known one does not.
+    // Full, and not yet taken: a third key is rejected, a known one is not.
     assert_eq!(by_key.push((3, "d"), at(3)), Err((3, "d")));
     by_key.push((2, "e"), at(4)).expect("it replaces");
     assert_eq!(
@@ -163,7 +163,7 @@ fn what_is_due_stays_so_though_more_comes_before_it_is_taken() {
     machine.push(1, at(0)).expect("room");
     machine.push(2, at(QUIET)).expect("room");
     assert_eq!(machine.poll(at(QUIET)), Some(vec![1, 2]));
-    // Nor does a turn pass.
+    // Nor is a turn of `at_most_every` missed.
     let rules = quiet().at_most_every(Duration::from_millis(150));
     let mut machine = Debounce::<Vec<u64>>::new(rules);
     machine.push(1, at(0)).expect("room");
@@ -207,7 +207,7 @@ proptest! {
         }
         let fired = fired::<Vec<u64>>(rules, &pushes);
         let came = |value: &u64| pushes[*value as usize].0;
-        // Each once, and in order; without a trailing edge some are dropped.
+        // Each value once, and in order; without a trailing edge some are dropped.
         let values: Vec<u64> = fired.iter().flat_map(|(_, batch)| batch.clone()).collect();
         prop_assert!(values.is_sorted_by(|a, b| a < b));
         if edge != Edge::Leading {
@@ -225,20 +225,20 @@ proptest! {
                 prop_assert_eq!((batch.len(), *ms), (1, came(last)));
             }
         }
-        // Firings keep apart, but for full batches.
+        // Firings keep their distance, except for full batches.
         let apart = every.map_or(QUIET, |every| every.min(QUIET));
         for pair in fired.windows(2) {
             let full = pair[1].1.len() == most;
             prop_assert!(full || pair[1].0 >= pair[0].0 + apart, "{:?}", pair);
         }
-        // A flurry that begins leads.
+        // A flurry fires at its beginning.
         if edge != Edge::Trailing {
             prop_assert_eq!(fired[0].0, pushes[0].0);
         }
     }
 }
 
-/// A debouncer whose action waits for a permit and then tells what it was handed.
+/// A debouncer whose action waits for a permit and then records its batch.
 struct Bench {
     clock: ManualClock,
     debouncer: Debouncer<Vec<u64>>,
@@ -267,7 +267,7 @@ impl Bench {
         }
     }
 
-    /// Lets the task run until it waits for something: there is one thread.
+    /// Lets the task run until it waits: there is a single thread.
     async fn settle(&self) {
         for _ in 0..20 {
             tokio::task::yield_now().await;
@@ -344,7 +344,7 @@ async fn a_stop_hands_over_the_rest_and_waits_for_it() {
     assert_eq!(bench.told.try_recv().ok(), Some(vec![1]));
     assert_eq!(bench.debouncer.try_push(2), Err(PushError::Stopped(2)));
     assert_eq!(bench.debouncer.push(2).await, Err(PushError::Stopped(2)));
-    // Neither waits for what is over.
+    // Neither waits after the task has ended.
     bench.debouncer.flush().await;
     bench.debouncer.stop().await;
 }

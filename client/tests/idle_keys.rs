@@ -1,4 +1,4 @@
-//! A store that forgets by itself: what is idle, all of that, and nothing that owes.
+//! A keyed store forgets idle keys by itself: all of them, and no key with a debt.
 
 use aliquot_client::{Keyed, Limit, ManualClock, Reason};
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ fn store(keys: usize, idle: Option<Duration>) -> (Keyed, ManualClock) {
     (builder.build().expect("a store"), clock)
 }
 
-/// As many groups as there are: a quarter more slots than keys, 32 in each.
+/// Returns the number of groups: a quarter more slots than keys, 32 in each.
 const fn groups(keys: usize) -> usize {
     (keys + keys / 4).div_ceil(32)
 }
@@ -34,7 +34,7 @@ fn what_is_idle_is_gone_after_as_many_new_keys_as_there_are_groups() {
     }
     clock.advance(5 * SECOND);
     store.try_acquire("used/0", 1).expect("full");
-    // The old ones have been full for a minute but a moment; then for a minute.
+    // The old keys have been full for almost a minute; then for a minute.
     clock.advance(60 * SECOND - Duration::from_millis(1));
     for key in 0..2 * groups(keys) {
         store.try_acquire(&format!("new/{key}"), 5).expect("full");
@@ -44,7 +44,7 @@ fn what_is_idle_is_gone_after_as_many_new_keys_as_there_are_groups() {
     clock.advance(Duration::from_millis(2));
     for key in 0..groups(keys) - 1 {
         store.try_acquire(&format!("newer/{key}"), 5).expect("full");
-        // Who is known looks at no others.
+        // A decision for a known key looks at no other keys.
         store.try_acquire("used/0", 0).expect("nothing");
     }
     assert!(
@@ -82,7 +82,8 @@ fn a_key_for_which_there_is_no_room_sweeps_as_well() {
 }
 
 proptest! {
-    /// Two stores, one of which forgets: nobody can tell them apart but by `len`, and what owes is always remembered.
+    /// Two stores, one of which forgets: they differ in `len` alone, and a key with a debt is never
+    /// forgotten.
     #[test]
     fn a_store_that_forgets_decides_as_one_that_does_not(
         asked in prop::collection::vec((0..40_000_u64, 0..60_u16, 0..2_u16, 0..6_u64), 1..200),
@@ -91,7 +92,7 @@ proptest! {
         let ((forgets, one), (keeps, other)) = (store(120, Some(Duration::from_secs(idle))), store(120, None));
         let mut left = BTreeMap::new();
         for (gap, key, class, n) in asked {
-            // Often at once, and now and then after a minute.
+            // Mostly at once, and sometimes after a minute.
             let gap = Duration::from_millis(if gap < 30_000 { gap / 100 } else { gap });
             one.advance(gap);
             other.advance(gap);

@@ -1,4 +1,4 @@
-//! The keyed store: each key is a bucket of its own, whatever is forgotten.
+//! The keyed store: each key is a bucket of its own, whichever keys are forgotten.
 
 use aliquot_client::{Keyed, Limit, Limiter, ManualClock, Reason, Refused, Span, Tick, Tier};
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ fn store(per_sec: u64, burst: u64, keys: usize) -> Keyed {
     builder.clock(clock()).seed(7).build().expect("a store")
 }
 
-/// Short ones, one that just fits, two that differ beyond that, and some of each length.
+/// Short keys, one that just fits, two that differ beyond that, and some of each length.
 fn key(which: usize) -> String {
     let long = "x".repeat(48);
     match which {
@@ -46,7 +46,7 @@ proptest! {
         for (gap, which, n) in asks {
             now = now.after(Span::from_millis(gap));
             let mine = store.try_acquire_at(&key(which), n, now);
-            // Nothing costs nothing, but a key with no burst has nothing at all.
+            // A cost of zero is admitted, except for a key without a burst.
             let theirs = naive[which].try_acquire_at(n, now).map(|_| ());
             prop_assert_eq!(mine, theirs, "{} of {} at {:?}", n, key(which), now);
             let left = naive[which].tokens_at(now).floor() as u64;
@@ -54,7 +54,7 @@ proptest! {
         }
     }
 
-    /// 32 slots for 200 keys: some are forgotten all the time, and none admits too much.
+    /// 32 slots for 200 keys: keys are forgotten all the time, and none admits too much.
     #[test]
     fn whatever_is_forgotten_no_key_admits_more_than_its_own_bucket(
         asks in prop::collection::vec((0..40_u64, 0..200_usize, 1..4_u64), 1..600),
@@ -70,7 +70,7 @@ proptest! {
             let mine = store.try_acquire_at(&key(which), n, now);
             match mine {
                 Ok(()) => prop_assert!(limiter.try_acquire_at(n, now).is_ok(), "{} of {}", n, which),
-                // Only where there is no room may it refuse what a bucket would admit.
+                // It may refuse what a bucket would admit only if there is no room.
                 Err(refused) if refused.reason == Reason::NoRoom => {
                     prop_assert!(refused.retry_after.is_some());
                 }
@@ -82,8 +82,8 @@ proptest! {
         prop_assert!(store.len() <= 32);
     }
 
-    /// Threads come late with their readings, and a clock steps back: a key that was forgotten meanwhile is not full again
-    /// before it was.
+    /// Threads decide at late readings, and a clock steps back: a key that was forgotten meanwhile is not
+    /// full again before it really was.
     #[test]
     fn whatever_is_forgotten_a_late_reading_finds_no_more_than_there_was(
         asks in prop::collection::vec((0..40_u64, 0..50_usize, 1..4_u64, 0..900_u64), 1..600),
@@ -148,7 +148,7 @@ fn as_many_keys_as_there_is_room_for_are_all_remembered() {
     }
 }
 
-/// The memory of this process that is there, in bytes.
+/// Returns the resident memory of this process, in bytes.
 fn resident() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("it is Linux");
     let pages = statm
@@ -170,7 +170,7 @@ fn ten_million_keys_that_come_once_leave_memory_flat() {
         let now = START.after(Span::from_nanos(which * 5_000));
         assert!(store.try_acquire_at(&key, 1, now).is_ok());
     };
-    // All of the table has been written to by then.
+    // By then every part of the table was written.
     (0..1_000_000).for_each(&mut ask);
     let before = resident();
     (1_000_000..10_000_000).for_each(&mut ask);
@@ -191,7 +191,7 @@ fn what_owes_something_is_not_forgotten_for_newcomers() {
     assert_eq!((kept, store.len()), (32, 32), "all slots, and no more");
     assert!(refused.iter().all(|no| no.reason == Reason::NoRoom));
     assert_eq!(refused[0].retry_after, Some(Duration::from_secs(1)));
-    // A second later all are full, and whoever comes has room.
+    // A second later all are full, and a new key has room.
     let later = START.after(Span::from_secs(1));
     assert!(store.try_acquire_at("new", 1, later).is_ok());
     assert_eq!(store.forget_idle(Duration::ZERO, later), 31);
@@ -208,7 +208,7 @@ fn who_was_idle_for_the_longest_is_forgotten_first() {
     }
     let later = START.after(Span::from_millis(1_500));
     assert_eq!(store.forget_idle(Duration::from_millis(490), later), 11);
-    // Of those that had become full by then none is left, and of the others all are.
+    // None is left of those that had become full by then, and all of the others.
     let then = |ms| START.after(Span::from_millis(ms));
     assert_eq!(store.forget_idle(Duration::ZERO, then(1_010)), 0);
     assert_eq!(store.forget_idle(Duration::ZERO, then(1_031)), 21);
@@ -243,18 +243,18 @@ fn a_batch_answers_as_each_alone_would() {
     }
 }
 
-/// Many keys are not where they would be at home, and some find no room.
+/// Many keys are not in their home group, and some find no room.
 #[test]
 fn a_batch_answers_as_each_alone_would_where_the_table_is_full() {
     let (one, many) = (store(1, 4, 1_000), store(1, 4, 1_000));
-    // Each some five times, and now and then twice in a row.
+    // Each key about five times, sometimes twice in a row.
     let which = |at: usize| (at - usize::from(at % 7 == 1)) * 7 % 1_301;
     let asks = (0..6_000).map(|at| (key(which(at)), at as u64 % 2 + 1));
     let asks: Vec<(String, u64)> = asks.collect();
     let asked: Vec<(&str, u64)> = asks.iter().map(|(key, n)| (key.as_str(), *n)).collect();
     let mut answers = vec![Ok(()); asked.len()];
     many.try_each(&asked, &mut answers);
-    // Those at home are charged first, and so it may be longer until one of those in the way is full.
+    // Keys in their home group are charged first, so it may take longer until one of the others is full.
     let alike = |answer: Result<(), Refused>| match answer {
         Err(no) if no.reason == Reason::NoRoom => Err(Reason::NoRoom.into()),
         _ => answer,
@@ -272,7 +272,7 @@ fn a_batch_answers_as_each_alone_would_where_the_table_is_full() {
     assert!(reasons.iter().all(|&count| count > 20), "{reasons:?}");
 }
 
-/// Threads that push each other's keys out: no key admits more than its burst and rate.
+/// Threads evict each other's keys: no key admits more than its burst and rate.
 #[test]
 fn threads_that_push_each_others_keys_out_make_no_token() {
     const KEYS: usize = 64;
@@ -321,7 +321,8 @@ fn what_is_out_of_range_is_named() {
     assert!(none.to_string().starts_with("keys: 0; 1 to "), "{none}");
 }
 
-/// Of those that are full and looked at the longest full goes: so who alone has just become so stays.
+/// Of the full keys that are looked at, the one that has been full for longest is evicted; a key that has
+/// just become full stays.
 #[test]
 fn of_those_that_are_full_the_longest_full_makes_room() {
     let (minute, now) = [60, 62]
@@ -337,7 +338,7 @@ fn of_those_that_are_full_the_longest_full_makes_room() {
             let name = format!("new/{newcomer}");
             assert!(store.try_acquire_at(&name, 1, now).is_ok());
         }
-        // Of the twelve that are left it alone has not been full for two seconds.
+        // Of the twelve that are left, it alone has not been full for two seconds.
         let others = store.forget_idle(Duration::from_secs(2), now);
         assert_eq!(others, 11, "{late} stays");
     }

@@ -1,4 +1,4 @@
-//! Keys of stores among several limits: each is a bucket of its own, and what is put back is its own.
+//! Keys of stores within layers: each is a bucket of its own, and is refunded its own tokens.
 
 use aliquot_client::{
     KeyTier, Keyed, Layers, Limit, Limiter, ManualClock, Reason, Span, Tick, Tier,
@@ -29,7 +29,7 @@ fn at(ms: u64) -> Tick {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// Whatever is taken, put back and owed, one after the other: a key is a limiter.
+    /// For any sequence of charges, refunds and extra costs a key behaves like a limiter.
     #[test]
     fn a_key_takes_puts_back_and_owes_as_a_limiter_does(
         steps in prop::collection::vec((0..300_u64, 0..5_u64, 0..4_u64), 1..80),
@@ -43,7 +43,8 @@ proptest! {
             now += gap;
             prop_assert_eq!(key.peek_at(n, at(now)), limiter.peek_at(n, at(now)));
             match (verb, held.take()) {
-                // A limiter takes what is owed for promised to others, and puts nothing back from under that.
+                // A limiter that owes treats the rest as promised to reservations, and refunds nothing of
+                // that.
                 (0, Some((mine, theirs))) if limiter.tokens_at(at(now)) >= 0.0 => {
                     let n = n.min(3);
                     let back = key.put_back_at(&mine, n, at(now));
@@ -70,7 +71,7 @@ fn what_is_put_back_late_goes_to_no_key_that_took_over_the_slot() {
     let store = store(1, 4, 8);
     let old = store.tier("old");
     let slip = old.take_at(4, at(0)).expect("it is full");
-    // A second before it is full something is owed by all; then all are pushed out but those.
+    // A second before the key is full, all others owe something; then all but those are evicted.
     let keys: Vec<String> = (0..200).map(|which| format!("new/{which}")).collect();
     let taken = keys
         .iter()
@@ -80,7 +81,7 @@ fn what_is_put_back_late_goes_to_no_key_that_took_over_the_slot() {
     for key in &keys {
         assert!(store.try_acquire_at(key, 1, at(4_000)).is_err(), "{key}");
     }
-    // Nor to the key itself, when it comes again: it came with a full bucket.
+    // Nor to the key itself, once it is met again: it began with a full bucket.
     assert_eq!(
         old.peek_at(1, at(4_000)).expect_err("no room").reason,
         Reason::NoRoom
@@ -90,7 +91,7 @@ fn what_is_put_back_late_goes_to_no_key_that_took_over_the_slot() {
     assert_eq!(store.tokens_at("old", at(8_000)), 0);
 }
 
-/// Nor to the same key, met again since: by a reading from before, which knows nothing of that.
+/// Nor to the same key, met again since, at an earlier reading that cannot know of that.
 #[test]
 fn what_is_put_back_late_goes_to_no_key_that_was_met_again() {
     let store = store(1, 4, 8);
@@ -140,7 +141,7 @@ fn a_class_without_a_limit_takes_nothing_and_one_that_is_not_refuses() {
     );
 }
 
-/// Tenant, user and address, each in a store of its own; whoever is refused by one costs the others nothing.
+/// Tenant, user and address, each in a store of its own; a refusal by one costs the others nothing.
 #[test]
 fn layers_of_three_stores_take_all_or_nothing_whatever_threads_ask() {
     let [addresses, users, tenants] = [2, 10, 50].map(|burst| store(0, burst, 1_000));
@@ -153,7 +154,7 @@ fn layers_of_three_stores_take_all_or_nothing_whatever_threads_ask() {
                 for step in 0..2_000 {
                     let (address, user) = ((step * 7 + thread) % 40, (step * 3 + thread) % 7);
                     let (ip, name) = (format!("ip/{address}"), format!("user/{user}"));
-                    // The address refuses most, and is asked last: the others put back.
+                    // The address refuses most often and is asked last: the others are refunded.
                     let tiers: [(&str, KeyTier<'_>); 3] = [
                         ("tenant", tenants.tier("tenant")),
                         ("user", users.tier(&name)),

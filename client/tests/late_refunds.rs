@@ -1,5 +1,5 @@
-//! Who puts tokens back and is held up just after it looked at the clock: others decide meanwhile, at later readings, and none of
-//! them finds more than if those tokens had never been taken.
+//! A refund that is delayed just after it read the clock: other threads decide meanwhile at later readings,
+//! and none of them finds more than if the refunded tokens had never been taken.
 
 use aliquot_client::{Clock, Keyed, Layers, Limit, Limiter, Meter, Switched, Tick, Tier};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 type Meanwhile = Box<dyn FnOnce() + Send>;
 
-/// A clock whose next reader is held up, if that is wanted.
+/// A clock that can delay its next reader.
 #[derive(Default)]
 struct HoldsUp {
     now: AtomicU64,
@@ -37,7 +37,7 @@ impl Clock for HoldsUp {
 
 const SECOND: u64 = 1_000_000_000;
 
-/// The clock's next reader is held up for eight seconds, at the end of which `meanwhile` happens.
+/// Delays the clock's next reader for eight seconds, at the end of which `meanwhile` runs.
 fn hold_up(clock: &Arc<HoldsUp>, meanwhile: impl FnOnce() + Send + 'static) {
     let same = Arc::clone(clock);
     *clock.meanwhile.lock().expect("no panic") = Some(Box::new(move || {
@@ -53,7 +53,8 @@ fn limiter() -> (Arc<HoldsUp>, Limiter) {
     (clock, limiter.expect("a limit"))
 }
 
-/// Ten of ten were taken, eight made since, and five of those taken: of a bucket that was full five would be left.
+/// Ten of ten were taken, eight replenished since, and five of those taken: a full bucket would have five
+/// left.
 fn is_lawful(limiter: &Limiter, back: u64) {
     assert_eq!((limiter.tokens(), back), (5.0, 2));
 }

@@ -1,4 +1,4 @@
-//! Several limits at once: all of them or nothing, and what is put back was never taken.
+//! Several limits at once: all or nothing, and refunded tokens count as never taken.
 
 use aliquot_client::{
     FixedWindow, Layers, Limit, Limiter, ManualClock, Meter, Reason, Refused, SlidingCounter,
@@ -26,7 +26,7 @@ fn asks() -> impl Strategy<Value = Vec<(u64, u64)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
-    /// Layers: all or nothing, and who refuses costs the others nothing.
+    /// Layers admit all or nothing, and a refusal by one costs the others nothing.
     #[test]
     fn layers_take_all_or_nothing(
         asks in asks(), bursts in [1..6_u64, 1..6_u64, 1..6_u64, 1..6_u64], refunds in any::<u64>(),
@@ -54,7 +54,7 @@ proptest! {
                     }
                 }
                 Err(refused) => {
-                    // The first of those to wait for the longest.
+                    // The first of the layers with the longest wait.
                     let waits = twins.map(|(_, twin)| {
                         let refused = twin.peek_at(n, at(now)).err();
                         refused.map_or(Duration::ZERO, |no| no.retry_after.unwrap_or(Duration::MAX))
@@ -71,7 +71,7 @@ proptest! {
     }
 }
 
-/// A tier of each kind.
+/// One tier of each kind.
 struct Tiers {
     bucket: Limiter,
     log: SlidingLog,
@@ -110,7 +110,7 @@ impl Tiers {
         ]
     }
 
-    /// Whether both say the same of whatever they are asked.
+    /// Checks that both answer the same to any request.
     fn same(&self, other: &Self, now: Tick) -> Result<(), TestCaseError> {
         for ((name, mine), (_, twin)) in self.named().into_iter().zip(other.named()) {
             for n in 0..8 {
@@ -127,7 +127,7 @@ impl Tiers {
     }
 }
 
-/// A layer that refuses seven of eight, and admits no more than so many.
+/// A layer that refuses seven of eight requests, and admits a limited number in total.
 #[derive(Debug)]
 struct Whim {
     asked: AtomicU64,
@@ -161,7 +161,8 @@ impl Tier for Whim {
     }
 }
 
-/// Threads at once, most of them refused by the last layer: all others have what stands taken from them, to the token.
+/// Concurrent threads, most of them refused by the last layer: the others have exactly the admitted tokens
+/// taken from them.
 #[test]
 fn threads_that_are_refused_by_the_last_layer_cost_the_others_nothing() {
     const STAND: u64 = 40;
@@ -183,7 +184,7 @@ fn threads_that_are_refused_by_the_last_layer_cost_the_others_nothing() {
                         let Ok(charge) = layers.try_acquire_at(1, at(0)) else {
                             continue;
                         };
-                        // Some are put back after others came.
+                        // Some are refunded after later admissions.
                         match step % 4 {
                             0 => {
                                 charge.settle_at(0, at(0));
@@ -219,12 +220,12 @@ fn what_was_dearer_than_it_was_taken_for_is_owed_by_every_layer_that_can() {
     let settled = layers.try_acquire(4).expect("four").settle(15);
     assert_eq!((settled.restored, settled.taken), (0, 11));
     assert_eq!((tiers[0].tokens(), tiers[1].tokens()), (-5.0, 5.0));
-    // Later ones wait for it.
+    // Later requests wait for it.
     let refused = layers.try_acquire(1).expect_err("it owes five");
     assert_eq!(refused.refused.retry_after, Some(3 * SECOND));
     clock.advance(3 * SECOND);
     assert!(layers.try_acquire(1).is_ok());
-    // By a meter and under a switch alike; a window takes no more than it took, and says so.
+    // The same for a meter and under a switch; a window takes no more than it took, and says so.
     let meter = Meter::over(limiter(&clock, 5));
     let switched = Switched::new(limiter(&clock, 5));
     let layers = Layers::of_any([("meter", &meter), ("switched", &switched)]);
@@ -249,7 +250,7 @@ fn what_is_refunded_comes_back_to_every_layer_and_what_was_cheaper_in_part() {
     let settled = layers.try_acquire(7).expect("seven").settle(5);
     assert_eq!((settled.restored, settled.taken), (2, 0));
     assert_eq!(left(), [5.0, 15.0]);
-    // To drop it is to keep it taken.
+    // A dropped charge stays charged.
     drop(layers.try_acquire(1).expect("one"));
     assert_eq!(left(), [4.0, 14.0]);
 }
@@ -276,7 +277,7 @@ fn a_refusal_names_the_layer_that_must_be_waited_for_the_longest() {
         "slow: refused: the tokens are not there yet"
     );
     assert_eq!(layers.peek(1).expect_err("both are empty"), refused);
-    // What no wait helps is the longest, and of two the first.
+    // A refusal that no wait helps counts as the longest; of two, the first.
     let refused = layers
         .try_acquire(2)
         .expect_err("more than either can have");

@@ -1,5 +1,5 @@
-//! What holds of a limit of one's own, whatever is asked of it: over every window the
-//! tokens that were really used are at most what the rate makes and the burst.
+//! Properties of a local limit for any operations: over every window, the tokens really used are at most what
+//! the rate replenishes plus the burst.
 
 use aliquot_client::{Layers, Limit, LimitError, Limiter, ManualClock, Reservation, Span, Tick};
 use proptest::prelude::*;
@@ -11,9 +11,9 @@ enum Op {
     Acquire(u64),
     /// Takes now, or for later.
     Reserve(u64, u64),
-    /// Cancels the reservation of this number, if it is still there.
+    /// Cancels the reservation with this number, if it still exists.
     Cancel(usize),
-    /// Settles that of this number for less.
+    /// Settles the reservation with this number for less.
     Settle(usize, u64),
 }
 
@@ -28,7 +28,7 @@ fn ops(reservations: bool) -> impl Strategy<Value = Vec<(u64, Op)>> {
     prop::collection::vec((prop_oneof![Just(0_u64), 0..400_u64], op), 1..60)
 }
 
-/// The uses (tick in ms, tokens), and how many of a settlement came back.
+/// Returns the uses (tick in ms, tokens), less what settlements returned.
 fn run(ops: &[(u64, Op)], per_sec: u64, burst: u64) -> Vec<(u64, u64)> {
     let clock = ManualClock::new();
     let start = Tick::from_nanos(1 << 40);
@@ -53,7 +53,7 @@ fn run(ops: &[(u64, Op)], per_sec: u64, burst: u64) -> Vec<(u64, u64)> {
                 let Some(at) = which.checked_rem(held.len()) else {
                     continue;
                 };
-                // Who may have acted cannot say that it did not.
+                // A caller that may have acted cannot claim that it did not.
                 if held[at]
                     .as_ref()
                     .is_some_and(|reservation| reservation.act_at() >= now)
@@ -84,7 +84,7 @@ fn run(ops: &[(u64, Op)], per_sec: u64, burst: u64) -> Vec<(u64, u64)> {
     uses
 }
 
-/// The window in which more was used than `burst + per_sec · t`, if there is one.
+/// Returns a window in which more was used than `burst + per_sec · t`, if there is one.
 fn excess(uses: &[(u64, u64)], per_sec: u64, burst: u64) -> Option<String> {
     for (first, &(from, _)) in uses.iter().enumerate() {
         let mut used = 0;
@@ -119,7 +119,7 @@ proptest! {
         prop_assert_eq!(excess(&uses, per_sec, burst), None);
     }
 
-    /// A change of the fixed point makes nothing and loses less than one part in 10⁶.
+    /// A change of the fixed-point scale creates nothing and loses less than one part in 10⁶.
     #[test]
     fn a_level_survives_any_change_of_rate(
         rates in prop::collection::vec(prop_oneof![0..100_u64, 0..1_000_000_000_u64], 1..8),
@@ -163,7 +163,7 @@ fn a_settlement_for_more_is_owed_however_long_nobody_moved_the_base() {
     let tier = Limiter::local_with(Limit::per_sec(1_000), 1_000, Arc::new(clock.clone()));
     let limiter = tier.expect("a limit");
     for _ in 0..3 {
-        // Shortly before what is made leaves 48 bits, in grains of a nanosecond's.
+        // Shortly before the supply exceeds 48 bits, at one grain per nanosecond.
         clock.advance(Duration::from_secs(281_000));
         let settled = limiter.reserve(1).expect("one").settle(1_000_000);
         assert_eq!((settled.restored, settled.taken), (0, 999_999));

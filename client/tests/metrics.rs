@@ -1,4 +1,4 @@
-//! What the `metrics` facade is told.
+//! What is published to the `metrics` facade.
 
 use aliquot_client::adaptive::{
     Adaptive, AdaptiveRate, Aimd, Bounds, Criticality, RateAimd, RateBounds, Throttle,
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Keeps the last value of everything, by name and labels.
+/// Keeps the last value of each metric, by name and labels.
 #[derive(Clone, Default)]
 struct Book(Arc<Mutex<BTreeMap<String, f64>>>);
 
@@ -51,7 +51,7 @@ impl GaugeFn for Page {
 }
 
 impl HistogramFn for Page {
-    /// Their sum, and how many there were.
+    /// Keeps the sum of the values, and their number.
     fn record(&self, value: f64) {
         self.write(|before| before + value);
         Page(self.0.clone(), format!("{} times", self.1)).write(|before| before + 1.0);
@@ -108,7 +108,7 @@ async fn names_are_told_apart_and_keys_are_not() {
     assert!(mails.try_acquire(1).is_err());
     mails.set_mode(Mode::DryRun);
     assert!(mails.try_acquire(3).is_ok());
-    // Twice: what is counted is not counted again.
+    // Twice: a published count is not added again.
     for _ in 0..2 {
         metrics::with_local_recorder(&book, || watch.publish());
     }
@@ -159,7 +159,7 @@ async fn waits_are_told_as_they_end_and_what_was_frozen_is_counted() {
     book.says("aliquot_standing_limiters{limit=mails,right=frozen}", 1.0);
 }
 
-/// One of each, with a clock of its own; each has refused something.
+/// Returns one of each, with a clock of its own; each has refused something.
 fn posts(watch: &Watch) -> (Breaker, Throttle) {
     let clock = Arc::new(ManualClock::new());
     let breaker = Breaker::with_clock(1, Duration::from_secs(1), clock.clone());

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Asks often enough for both answers, and counts what was allocated.
+/// Decides often enough for both outcomes, and counts allocations.
 #[track_caller]
 fn check(name: &str, mut decide: impl FnMut() -> bool) {
-    // Once before: what is made on first use is made.
+    // Once before, so that anything made at the first use exists.
     decide();
     let mut answers = [0_u32; 2];
     let made = allocation_counter::measure(|| {

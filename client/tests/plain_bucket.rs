@@ -1,12 +1,12 @@
-//! A limit of one's own beside the plainest bucket there is, which counts a thousand-millionth of a token a nanosecond and
-//! rounds nothing: whatever is asked of it, by whichever handle and wherever its clock steps.
+//! A local limit beside the simplest bucket possible, which counts in 10⁻⁹ tokens and nanoseconds and rounds
+//! nothing: for any operations, through any handle, and wherever the clock steps.
 
 mod bucket {
     use aliquot_client::Tick;
 
     pub(super) const TOKEN: u128 = 1_000_000_000;
 
-    /// The generic cell rate algorithm, with what was taken and missing since a base.
+    /// The generic cell rate algorithm, with the debt since a base.
     pub(super) struct Bucket {
         pub(super) rate: u128,
         pub(super) burst: u128,
@@ -25,7 +25,7 @@ mod bucket {
             }
         }
 
-        /// A clock that steps back makes nothing, and unmakes what was made.
+        /// The supply since the base. A clock that steps back adds nothing, and takes back what it added.
         fn made(&self, now: Tick) -> u128 {
             self.rate * u128::from(now.since(self.base).nanos())
         }
@@ -35,7 +35,7 @@ mod bucket {
             self.burst.cast_signed() - missing.cast_signed()
         }
 
-        /// How long to wait for `n` tokens, in nanoseconds; `None` if they never come.
+        /// Returns the wait for `n` tokens, in nanoseconds; `None` if they never come.
         pub(super) fn wait(&self, n: u128, now: Tick) -> Option<u128> {
             let due = (self.debt.max(self.made(now)) + n * TOKEN).checked_sub(self.burst);
             let Some(due) = due.filter(|due| *due > self.made(now)) else {
@@ -50,13 +50,13 @@ mod bucket {
             self.debt = self.debt.max(self.made(now)) + n * TOKEN;
         }
 
-        /// The level is that by now, whatever it was.
+        /// Sets the level at `now`.
         pub(super) fn set_level(&mut self, level: i128, now: Tick) {
             let missing = self.burst.cast_signed() - level;
             self.debt = self.made(now) + missing.cast_unsigned();
         }
 
-        /// From `now` on it goes by this; the level stays, and what no longer fits is cut off.
+        /// Changes the parameters at `now`; the level stays, and what no longer fits is cut off.
         pub(super) fn set(&mut self, rate: u128, burst: u128, now: Tick) {
             let base = now.max(self.base);
             let level = self.level(base);
@@ -79,15 +79,15 @@ const START: Tick = Tick::from_nanos(1 << 50);
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    /// So many milliseconds on, or back.
+    /// Moves the clock by this many milliseconds, forwards or back.
     Step(i64),
     Acquire(u64),
-    /// For later, within so many milliseconds.
+    /// Takes for later, within this many milliseconds.
     Reserve(u64, u64),
-    /// Of those that are held, the one of this number.
+    /// Cancels the held reservation with this number.
     Cancel(usize),
     Settle(usize, u64),
-    /// So many tokens a second; `None`: no limit.
+    /// Sets the rate in tokens per second; `None` for no limit.
     Limit(Option<u64>),
     Burst(u64),
     Mode(Mode),
@@ -109,7 +109,7 @@ fn ops() -> impl Strategy<Value = Vec<(usize, Op)>> {
     prop::collection::vec((0..3_usize, op), 1..80)
 }
 
-/// A limiter and what there should be of it.
+/// A limiter and the expected bucket.
 struct Pair {
     clock: ManualClock,
     now: Tick,
@@ -139,7 +139,7 @@ impl Pair {
         }
     }
 
-    /// What the limit itself has against `n` within so long; or how long they have to wait.
+    /// Returns the expected decision on `n` with a wait of at most `most`: the wait, or the refusal.
     fn decision(&self, n: u64, most: u128) -> Result<u128, Refused> {
         let n = u128::from(n);
         if self.unlimited {
@@ -155,7 +155,7 @@ impl Pair {
         })
     }
 
-    /// What the mode makes of it; `None` is let through.
+    /// Applies the mode to a decision; `None` means that it is let through.
     fn ruled<T>(&self, decision: Result<T, Refused>) -> Result<Option<T>, Refused> {
         match (self.mode, decision) {
             (Mode::Freeze, _) => Err(Refused::from(Reason::Frozen)),
@@ -165,7 +165,7 @@ impl Pair {
         }
     }
 
-    /// Does what was decided to the bucket; from when on it may be used.
+    /// Applies a decision to the bucket. Returns from when on the tokens may be used.
     fn take(&mut self, n: u64, decision: Result<u128, Refused>) -> Result<Tick, Refused> {
         let ruled = self.ruled(decision);
         match ruled {
@@ -197,7 +197,7 @@ impl Pair {
             Op::Reserve(n, ms) => {
                 let most = Duration::from_millis(ms);
                 let reserved = limiter.reserve_within(n, most);
-                // Nobody waits whom the mode lets through.
+                // A caller that the mode lets through does not wait.
                 let most = match self.mode {
                     Mode::DryRun | Mode::Bypass => Duration::ZERO,
                     Mode::Enforce | Mode::Freeze => most,
@@ -250,8 +250,8 @@ impl Pair {
         self.unlimited = per_sec.is_none();
     }
 
-    /// How much can be put back is said by other laws; here, that the level rises by what was said, and by no more than
-    /// there is room for.
+    /// Other tests state how much a refund may return. Here the level must rise by the amount that the
+    /// limiter reports, and no further than there is room for.
     fn put_back(
         &mut self,
         limiter: &Limiter,
@@ -287,7 +287,7 @@ impl Pair {
         let settled = taken.settle_at(actual, self.now);
         prop_assert!(settled.restored == 0 && [0, actual - n].contains(&settled.taken));
         if settled.taken > 0 && !self.unlimited {
-            // What was taken later than it seems to be now was not taken before.
+            // Tokens taken at a later tick than the present one seems were not taken before it.
             let now = self.now.max(since);
             self.bucket.take(settled.taken.into(), now);
         }
@@ -310,7 +310,7 @@ impl Pair {
     }
 }
 
-/// In the bucket's own parts, each a whole number of which is near enough to say which.
+/// Returns the level in the bucket's own unit; rounding to whole ones is precise enough.
 fn level_of(limiter: &Limiter, now: Tick) -> i128 {
     (limiter.tokens_at(now) * TOKEN as f64).round() as i128
 }
@@ -318,7 +318,7 @@ fn level_of(limiter: &Limiter, now: Tick) -> i128 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// At first a nanosecond makes what divides no token but into a thousand million, and so does every whole rate after it.
+    /// The initial rates divide a token only into 10⁻⁹ parts per nanosecond; later whole rates do, too.
     #[test]
     fn a_limit_of_ones_own_is_the_plain_bucket(
         ops in ops(), rate in prop::sample::select(&[1_u64, 3, 7, 9, 11, 13, 17, 19][..]), burst in 0..12_u64,

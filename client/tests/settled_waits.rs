@@ -1,4 +1,4 @@
-//! What was waited for and is settled afterwards, of a limit of this process's own.
+//! Waits that are settled afterwards, on a local limit.
 
 use aliquot_client::{Limit, Limiter, ManualClock, Mode, Reservation, Settled};
 use futures_util::FutureExt;
@@ -37,7 +37,7 @@ fn what_was_waited_for_is_due_and_gives_back_what_it_did_not_cost() {
         (admission.tokens, waited.nanos()),
         (4, 4 * TENTH.as_nanos() as u64)
     );
-    // It is served: to give it up after that is no refund, and to settle it is.
+    // It is served: giving it up after that refunds nothing, but settling it does.
     let settled = Settled {
         restored: 3,
         taken: 0,
@@ -95,11 +95,11 @@ fn what_a_mode_let_through_took_nothing_and_settles_nothing() {
     assert_eq!((call.settle(9), limiter.tokens()), (nothing, 0.0));
 }
 
-/// What one call does: how long after the one before, its estimate, what it cost, and how long that took to be known.
+/// One call: the time since the one before, its estimate, its cost, and the time until the cost is known.
 type Call = (u64, u64, u64, u64);
 
 proptest! {
-    /// To wait and to settle is to reserve, to wait by oneself, and to settle.
+    /// A wait that is settled equals a reservation whose caller waits by itself and settles.
     #[test]
     fn a_wait_that_is_settled_is_a_reservation_that_is(
         calls in prop::collection::vec((0..800_u64, 0..6_u64, 0..9_u64, 0..800_u64), 1..40),

@@ -1,5 +1,5 @@
-//! The shapes against what they promise: the bound of each holds in every window, is
-//! attained where the promise says that it can be, and the exact ones equal a naive model.
+//! The shapes against their bounds: each bound holds in every window, is reached where the documentation says
+//! so, and the exact shapes equal a naive model.
 
 use aliquot_client::{
     FixedWindow, Limit, Limiter, ManualClock, Meter, Pacer, Reason, ShapeError, SlidingCounter,
@@ -23,7 +23,7 @@ fn asks() -> impl Strategy<Value = Vec<(u64, u64)>> {
     prop::collection::vec((gap, 0..5_u64), 1..80)
 }
 
-/// What is admitted of these: (ms, cost).
+/// Returns what is admitted of these requests: (ms, cost).
 fn admitted(asks: &[(u64, u64)], take: impl Fn(u64, Tick) -> bool) -> Vec<(u64, u64)> {
     let mut now = 0;
     let asks = asks.iter().map(|&(gap, n)| {
@@ -33,7 +33,7 @@ fn admitted(asks: &[(u64, u64)], take: impl Fn(u64, Tick) -> bool) -> Vec<(u64, 
     asks.filter(|&(ms, n)| take(n, at(ms))).collect()
 }
 
-/// The most in any window of a second, open at its end.
+/// Returns the maximum in any window of a second, open at its end.
 fn most_in_a_second(admitted: &[(u64, u64)]) -> u64 {
     let from = |first: usize| {
         let end = admitted[first].0 + 1_000;
@@ -51,7 +51,7 @@ proptest! {
         let log = SlidingLog::new(limit, SECOND).expect("a log");
         let taken = admitted(&asks, |n, now| log.try_acquire_at(n, now).is_ok());
         prop_assert!(most_in_a_second(&taken) <= limit);
-        // And it refuses nothing that fits.
+        // It refuses nothing that fits.
         let (mut now, mut naive) = (0, Vec::<(u64, u64)>::new());
         for (gap, n) in asks {
             now += gap;
@@ -99,8 +99,8 @@ proptest! {
                 // limit + prev · f
                 prop_assert!(recent * 1_000 <= limit * 1_000 + previous * gone);
             } else if let Some(wait) = answer.expect_err("refused").retry_after {
-                // Undisturbed there is room then, and not a nanosecond before.
-                // Who looks later has begun another window: so a counter of its own.
+                // Without other requests there is room then, and not a nanosecond before. A later look would
+                // begin another window, so each look uses a counter of its own.
                 let later = |less| {
                     let same = SlidingCounter::new(limit, SECOND).expect("a counter");
                     let again = |&(ms, n): &(u64, u64)| same.try_acquire_at(n, at(ms)).is_ok();
@@ -119,7 +119,7 @@ proptest! {
         clock.set(at(0));
         let meter = Meter::with_clock(Limit::per_sec(leak), capacity, Arc::new(clock));
         let meter = meter.expect("a meter");
-        // In thousandths, since a millisecond leaks `leak` of them.
+        // In thousandths, since `leak` of them leak per millisecond.
         let (mut now, mut level) = (0, 0_u64);
         for (gap, n) in asks {
             now += gap;
@@ -157,7 +157,7 @@ proptest! {
         }
     }
 
-    /// Parts that sum up to a limit, dealt anew a window after they were taken away, are one log.
+    /// Parts that sum up to a limit, dealt again a window after they were taken away, act like one log.
     #[test]
     fn parts_of_a_window_are_together_what_the_whole_would_be(
         asks in asks(), places in prop::collection::vec(0..3_usize, 80),
@@ -171,7 +171,7 @@ proptest! {
         prop_assert!(most_in_a_second(&taken) <= 6);
     }
 
-    /// A log from which some is put back is one of which that was never asked.
+    /// A log with refunds equals one that was never asked for the refunded tokens.
     #[test]
     fn what_is_put_back_into_a_log_was_never_taken(
         asks in asks(), limit in 1..8_u64, back in prop::collection::vec((any::<bool>(), any::<usize>(), 1..4_u64), 80),
@@ -202,7 +202,7 @@ proptest! {
     }
 }
 
-/// Threads that take and put back while time goes on: in no window does a log hold more than its limit.
+/// Threads take and refund while time advances: no window of a log contains more than its limit.
 #[test]
 fn whatever_threads_put_back_no_window_of_a_log_holds_more_than_the_limit() {
     const LIMIT: u64 = 8;
@@ -276,7 +276,7 @@ fn a_clock_that_steps_back_opens_no_window_again() {
         assert!(tier.take_at(1, at(5_000)).is_ok());
         for ms in [4_999, 4_000, 0, 5_000, 5_001] {
             let refused = tier.take_at(1, at(ms)).expect_err("it is taken");
-            // By a late reading it takes the longer.
+            // At a late reading the wait is longer.
             let wait = Duration::from_nanos(free.since(at(ms)).nanos());
             assert_eq!(refused.retry_after, Some(wait), "{tier:?} at {ms}");
         }
@@ -327,7 +327,7 @@ async fn who_leaves_a_pacers_queue_gives_its_turn_to_the_next() {
     assert_eq!(next.await.expect("no panic"), Ok(()));
 }
 
-/// Threads at once, on one window: exactly the limit is admitted.
+/// Concurrent threads on one window: exactly the limit is admitted.
 #[test]
 fn threads_together_get_the_limit_and_no_more() {
     let window = FixedWindow::new(1_000, SECOND).expect("a window");

@@ -1,4 +1,4 @@
-//! What modes change, and what they leave alone.
+//! The effects of modes.
 
 use aliquot_client::adaptive::{Adaptive, Aimd, Bounds};
 use aliquot_client::{
@@ -25,7 +25,7 @@ fn a_dry_run_refuses_nothing_and_counts_what_it_would_have() {
     for _ in 0..5 {
         assert!(limiter.try_acquire(1).is_ok());
     }
-    // More than there can ever be, for later, and for nothing but a look.
+    // More than there can ever be, for later, and a look that takes nothing.
     assert!(limiter.try_acquire(100).is_ok());
     assert!(limiter.would_admit(100).is_ok());
     let overruled = limiter.overruled();
@@ -33,7 +33,7 @@ fn a_dry_run_refuses_nothing_and_counts_what_it_would_have() {
         (overruled.let_through, overruled.tokens, overruled.frozen),
         (3, 102, 0)
     );
-    // The tokens that were there were taken: the limit is where it would have been.
+    // The available tokens were taken: the limit is where it would have been.
     limiter.set_mode(Mode::Enforce);
     assert_eq!(reason(limiter.try_acquire(1)), Some(Reason::Throttled));
     assert_eq!(limiter.overruled().let_through, 3);
@@ -59,7 +59,8 @@ fn what_was_let_through_cannot_be_put_back() {
     assert_eq!(limiter.tokens(), 0.0);
 }
 
-/// Who reserves would wait by itself: where nobody is to wait, it is told not to, and keeps nobody from what is made meanwhile.
+/// A reservation would make its caller wait. In a mode without waiting it is let through, and delays no other
+/// caller.
 #[test]
 fn a_reservation_that_would_have_to_wait_is_let_through_at_once() {
     for mode in [Mode::DryRun, Mode::Bypass] {
@@ -139,15 +140,15 @@ async fn who_waits_is_let_through_or_turned_away_when_the_mode_changes() {
         assert!(limiter.try_acquire(1).is_ok());
         let waiter = limiter.clone();
         let waiting = tokio::spawn(async move { waiter.acquire(1).await });
-        // There is one thread: it waits once it has run.
+        // There is a single thread: the task waits once it has run.
         while limiter.tokens() > -1.0 {
             tokio::task::yield_now().await;
         }
         limiter.set_mode(mode);
         let answer = waiting.await.expect("it does not panic");
-        // Its place in line went with it.
+        // Its place in line was given up.
         assert_eq!(limiter.tokens(), 0.0);
-        // And what the mode did is counted.
+        // The effect of the mode is counted.
         let overruled = limiter.overruled();
         let frozen = u64::from(mode == Mode::Freeze);
         assert_eq!(
@@ -165,7 +166,7 @@ async fn who_waits_is_let_through_or_turned_away_when_the_mode_changes() {
 
 #[tokio::test]
 async fn a_clients_mode_overrules_its_limiters_own_and_those_to_come() {
-    // Nobody is there: the budget of a key stays unknown.
+    // No node is there: the budget of the key stays unknown.
     let client = Client::connect(["127.0.0.1:9"]).expect("a client");
     let before = client.limiter("a").expect("a key");
     before.set_mode(Mode::Freeze);
@@ -182,7 +183,7 @@ async fn a_clients_mode_overrules_its_limiters_own_and_those_to_come() {
     client.set_mode(Mode::Enforce);
     assert_eq!(before.mode(), Mode::Freeze);
     assert_eq!(reason(after.try_acquire(1)), Some(Reason::Cold));
-    // What is closed stays so.
+    // A closed client stays closed.
     client.set_mode(Mode::Bypass);
     client.close().await;
     assert_eq!(reason(after.try_acquire(1)), Some(Reason::Closed));
@@ -200,7 +201,7 @@ fn a_shadow_is_charged_as_if_it_were_enforced() {
         assert!(layers.try_acquire(1).is_ok());
     }
     assert_eq!(shadow.overruled().let_through, 2);
-    // What another layer refuses is put back, and what was let through is not.
+    // A refusal by another layer refunds what was taken; what was let through is not refunded.
     assert!(layers.try_acquire(100).is_err());
     clock.advance(SECOND);
     assert!(layers.try_acquire(3).expect("three").tokens() == 3);
@@ -219,7 +220,7 @@ fn a_shadow_is_charged_as_if_it_were_enforced() {
     assert_eq!(shadow.overruled().frozen, 1);
 }
 
-/// A thread that holds tokens of its own obeys as well.
+/// A mode also applies to tokens in a thread cache.
 #[test]
 fn a_mode_holds_for_what_a_thread_took_beforehand() {
     let limiter = Limiter::local(Limit::per_sec(1_000), 1_000).expect("a limit");
@@ -290,7 +291,7 @@ async fn a_pacer_lets_through_whom_it_would_have_kept_and_books_no_turn_for_it()
     );
     let mut turns = turns.into_iter();
     let booked = turns.next().expect("three");
-    // What was let through has nothing to give up, and keeps nobody from the turn that was booked.
+    // A turn that was let through has nothing to give up, and does not block the booked turn.
     assert!(turns.all(|turn| !turn.cancel()));
     assert!(booked.cancel());
     pacer.set_mode(Mode::Enforce);

@@ -1,4 +1,4 @@
-//! Modes over a store of keys, beside a store that has none.
+//! Modes over a keyed store, beside a store without modes.
 
 use aliquot_client::{
     Keyed, Limit, ManualClock, Mode, Overruled, Reason, Refused, Span, Switched, Tick, Tier, Watch,
@@ -11,7 +11,7 @@ use std::sync::Arc;
 const KEYS: [&str; 3] = ["a", "b", "c"];
 const START: Tick = Tick::from_nanos(1_000_000_000_000);
 
-/// How a key is asked for tokens.
+/// The way in which a key is asked for tokens.
 #[derive(Clone, Copy, Debug)]
 enum Verb {
     Now,
@@ -20,7 +20,7 @@ enum Verb {
     Tier,
     /// Looks, and takes nothing.
     Peek,
-    /// All keys at once, with what comes after it for each next one.
+    /// All keys at once, each with the next cost.
     Each,
 }
 
@@ -54,7 +54,7 @@ fn store(clock: &ManualClock) -> Keyed {
     store.expect("a store")
 }
 
-/// What there should be of it.
+/// The expected behaviour.
 struct Expected {
     plain: Keyed,
     mode: Mode,
@@ -63,7 +63,7 @@ struct Expected {
 }
 
 impl Expected {
-    /// What becomes of a request for `n`, and of what the store says of it if it is asked.
+    /// Returns the expected result of a request for `n`, and of asking the store if it is asked.
     fn of(
         &mut self,
         n: u64,
@@ -96,7 +96,7 @@ impl Expected {
     }
 }
 
-/// Asks both, and says what each answered.
+/// Asks both, and returns both answers.
 fn ask<K: Borrow<Keyed>>(
     store: &Switched<K>,
     expected: &mut Expected,
@@ -142,7 +142,7 @@ fn ask<K: Borrow<Keyed>>(
     }
 }
 
-/// What is admitted, taken, counted and told is what the mode says of what a store without one would do.
+/// The mode decides what is admitted, taken, counted and reported, from the answer of a store without modes.
 fn whatever_is_asked<K: Borrow<Keyed>>(
     store: &Switched<K>,
     clock: &ManualClock,
@@ -190,7 +190,7 @@ fn whatever_is_asked<K: Borrow<Keyed>>(
     Ok(())
 }
 
-/// The least cost that a key of a class has not.
+/// Returns the least cost that is refused to a key of a class.
 fn first_refused(store: &Keyed, class: u16, key: &str, now: Tick) -> Option<u64> {
     (0..10).find(|&n| store.tier_of(class, key).peek_at(n, now).is_err())
 }
@@ -219,7 +219,8 @@ proptest! {
     }
 }
 
-/// What a mode let through took nothing, and so nothing of it comes back; what was taken does, in any mode.
+/// A request that a mode let through took nothing, so nothing of it is refunded; what was taken is, in any
+/// mode.
 #[test]
 fn what_a_key_is_let_beyond_it_does_not_owe() {
     let clock = ManualClock::new();

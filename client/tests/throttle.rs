@@ -1,4 +1,4 @@
-//! The throttle against its formula, and against a backend that can take so much.
+//! The throttle against its formula, and against a backend of fixed capacity.
 
 use aliquot_client::adaptive::{Criticality, Throttle};
 use aliquot_client::{LimitError, Mode, Reason, Tick};
@@ -10,7 +10,7 @@ fn at(ms: u64) -> Tick {
     Tick::from_nanos(1_000_000_000_000 + ms * 1_000_000)
 }
 
-/// The formula, in floats.
+/// The formula, in floating point.
 fn formula(requests: u64, accepts: u64, k: f64) -> f64 {
     ((requests as f64 - k * accepts as f64) / (requests as f64 + 1.0)).max(0.0)
 }
@@ -25,7 +25,7 @@ proptest! {
         let throttle = builder.make();
         let accepts = requests * part / 100;
         for index in 0..requests {
-            // The greatest draw is rejected by no probability below one.
+            // The largest draw is not rejected by any probability below one.
             let attempt = throttle.attempt_at(criticality, at(index), u64::MAX).expect("drawn so");
             if index < accepts {
                 attempt.accepted_at(at(index));
@@ -58,8 +58,8 @@ fn what_is_two_minutes_old_is_forgotten() {
     assert_eq!(throttle.shown_at(of, at(299_000 + 120_000)).requests, 0);
 }
 
-/// Offers twice of each criticality what the backend takes in all, a second at a time, and
-/// answers what reached it in the last second.
+/// For each criticality, offers `each` calls a second to a backend of this capacity. Returns how many reached
+/// it in the last second.
 fn offered(of: &[Criticality], capacity: u64, each: u64) -> Vec<u64> {
     let throttle = Throttle::new();
     let mut rng = Pcg64::seed_from_u64(7);
@@ -67,7 +67,7 @@ fn offered(of: &[Criticality], capacity: u64, each: u64) -> Vec<u64> {
     for second in 0..240_u64 {
         last.fill(0);
         let mut room = capacity;
-        // The backend rejects what matters least first: it serves the others before.
+        // The backend rejects the least critical calls first: it serves the others before.
         for (index, &criticality) in of.iter().enumerate().rev() {
             for call in 0..each {
                 let now = at(second * 1_000 + call * 1_000 / each);
@@ -86,7 +86,7 @@ fn offered(of: &[Criticality], capacity: u64, each: u64) -> Vec<u64> {
 
 #[test]
 fn a_backend_hears_of_about_k_times_what_it_takes() {
-    // Ten times too much: 1,000 a second where 100 are taken.
+    // Ten times too much: 1,000 a second for a capacity of 100.
     let reached = offered(&[Criticality::Critical], 100, 1_000)[0];
     assert!((150..=250).contains(&reached), "{reached}");
 }
@@ -164,7 +164,7 @@ fn its_mode_overrules_it_and_what_is_frozen_is_no_trouble_of_the_backend_s() {
             .expect("it is let through");
         attempt.accepted_at(at(1));
     }
-    // What was let through it learns from.
+    // The throttle learns from the calls that were let through.
     let shown = throttle.shown_at(of, at(1));
     assert_eq!((shown.requests, shown.accepts, shown.rejected), (11, 9, 0));
     let overruled = throttle.overruled();

@@ -1,7 +1,7 @@
-//! What is told of refusals as they happen.
+//! Log events of refusals.
 //!
-//! Alone in its process: whether anybody listens to an event is found out once, for all threads, by
-//! the first that comes upon it, and that must be the one that listens.
+//! This test needs a process of its own. Whether an event has a listener is determined once for all threads,
+//! by the first thread that reaches it, and that must be the one that listens.
 
 use aliquot_client::{Limit, Limiter, ManualClock, Reason, Watch};
 use std::fmt;
@@ -14,7 +14,7 @@ fn limiter(clock: &ManualClock, burst: u64) -> Limiter {
     Limiter::local_with(Limit::per_sec(1), burst, Arc::new(clock.clone())).expect("a limit")
 }
 
-/// Writes down what it is told.
+/// Records the events.
 #[derive(Clone, Default)]
 struct Ear(Arc<Mutex<Vec<String>>>);
 

@@ -1,4 +1,4 @@
-//! What is said of limiters to those who look on.
+//! What observers see of limiters.
 
 use aliquot_client::{
     Breaker, Circuit, Client, Health, Limit, Limiter, ManualClock, Mode, Reason, Standing, State,
@@ -18,7 +18,7 @@ fn lines_say_what_there_is() {
     let before = limiter(&clock, 5);
     let watched = watch.limiter("mails", before.clone());
     assert!(watched.try_acquire(2).is_ok());
-    // Who has the limiter from before is not counted, but refused alike.
+    // The limiter from before is not counted separately, but refuses alike.
     assert!(before.try_acquire(1).is_ok());
     let permits = watch.limiter("workers", Limiter::local_permits(2).expect("permits"));
     let _held = permits.try_permit().expect("one");
@@ -46,13 +46,13 @@ fn lines_say_what_there_is() {
         mails,
         ["mails", "enforce", "Forever", "1", "5", "2", "2", "0", "0"]
     );
-    // The columns stand below their heads.
+    // Columns are aligned with their headings.
     let at = |row: usize, text: &str| table.lines().nth(row).and_then(|row| row.find(text));
     assert_eq!(at(0, "MODE"), at(1, "enforce"));
     assert_eq!(at(0, "MODE"), at(2, "dry_run"));
 }
 
-/// However a thread comes to its tokens: from its batch, or by a reading of the clock of a moment ago.
+/// Tokens are counted however a thread gets them: from its cache, or by an earlier reading of the clock.
 #[test]
 fn what_a_thread_is_admitted_often_is_counted() {
     let watch = Watch::new();
@@ -64,7 +64,7 @@ fn what_a_thread_is_admitted_often_is_counted() {
         assert_eq!(admitted.count(), 1_000);
     }
     let admitted: Vec<_> = watch.lines().iter().map(|line| line.admitted).collect();
-    // What is spent of a batch, a 64th of all, is counted with the next one.
+    // What is spent from a thread cache, a 64th of the burst, is counted with the next one.
     assert!((1_000 - 156..=1_000).contains(&admitted[0]), "{admitted:?}");
     assert_eq!(admitted[1], 1_000);
 }
@@ -74,7 +74,7 @@ async fn waits_are_counted_by_their_length() {
     let watch = Watch::new();
     let clock = ManualClock::new();
     let limiter = watch.limiter("mails", limiter(&clock, 1));
-    // Who need not wait did not.
+    // A caller that need not wait is not counted as waiting.
     limiter.acquire(1).await.expect("one");
     for _ in 0..2 {
         let waiter = limiter.clone();
@@ -123,7 +123,7 @@ async fn limiters_of_one_name_are_counted_together() {
         Some(&(Reason::ExceedsBurst, 1))
     );
     assert_eq!(mails.reasons.len(), 3);
-    // Waits as well.
+    // Waits are counted as well.
     b.set_mode(Mode::Enforce);
     clock.advance(Duration::from_secs(1));
     for limiter in [&a, &b] {

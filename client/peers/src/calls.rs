@@ -48,7 +48,7 @@ struct Answered {
     code: i32,
 }
 
-/// What decides behind the call.
+/// The limiter that decides each call.
 #[derive(Clone, Debug)]
 struct Decides(Limiter);
 
@@ -111,7 +111,7 @@ impl Calls {
         Self { runtime, channel }
     }
 
-    /// Asks so often, `at_once` of them under way, and answers how many were admitted.
+    /// Makes `times` calls, `at_once` of them in flight. Returns how many were admitted.
     pub fn ask(&self, times: usize, at_once: usize) -> usize {
         self.runtime.block_on(async {
             let asks = (0..at_once).map(|_| {

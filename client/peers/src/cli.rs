@@ -1,4 +1,4 @@
-//! The command line: which table is wanted.
+//! The command line: selects the table to print.
 
 mod many_keys;
 mod one_key;
@@ -20,7 +20,7 @@ What a decision costs by the client of this tree and by others, in one run.
 
 All but those that count take a minute or less each. Ratios are to governor's of the same round.";
 
-/// Prints what is asked for.
+/// Prints the requested table.
 pub fn run(args: &[&str]) -> Result<(), String> {
     match *args {
         ["one-key"] => one_key::table(),

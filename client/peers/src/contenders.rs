@@ -1,4 +1,4 @@
-//! Those who are compared on one key.
+//! The libraries that are compared on one key.
 
 use crate::leased::Node;
 use crate::measure::{Contender, contender};
@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 use throttlecrab::PeriodicStore;
 
-/// So much that nothing is refused: 10⁹ a second, and as much at once.
+/// A limit that refuses nothing: 10⁹ a second, and as many at once.
 pub const PLENTY: u32 = 1_000_000_000;
 
-/// A bucket as it is usually written.
+/// A textbook token bucket.
 struct Plain {
     level: f64,
     last: Tick,
@@ -40,7 +40,7 @@ fn mutex(per_sec: f64, burst: f64) -> impl Fn() -> bool + Send + Sync + 'static 
     }
 }
 
-/// A limit of `per_sec` with `burst` at once, by all of them. The first is what ratios are to.
+/// Returns all contenders with a limit of `per_sec` and this burst. Ratios are relative to the first.
 pub fn one_key(node: &Node, per_sec: u32, burst: u32) -> Vec<Contender> {
     let mut all = vec![governor(per_sec, burst)];
     all.extend(ours(node, per_sec, burst));
@@ -48,7 +48,8 @@ pub fn one_key(node: &Node, per_sec: u32, burst: u32) -> Vec<Contender> {
     all
 }
 
-/// What the machine takes for what a decision is made of: below these nobody comes who does it.
+/// Returns the cost of the parts of a decision on this machine: the lower bound for any contender that uses
+/// them.
 pub fn floors() -> Vec<Contender> {
     let clock = quanta::Clock::new();
     let (counter, swapped) = (clock.clone(), AtomicU64::new(0));
@@ -74,7 +75,7 @@ pub fn governor(per_sec: u32, burst: u32) -> Contender {
     contender("governor", move || governor.check().is_ok())
 }
 
-/// The client of this tree, with and without batches and leases.
+/// Returns this workspace's client, with and without thread caches and leases.
 pub fn ours(node: &Node, per_sec: u32, burst: u32) -> Vec<Contender> {
     let local = || Limiter::local(Limit::per_sec(per_sec.into()), burst.into()).expect("a limit");
     let (batched, exact) = (local(), local().unbatched());
@@ -131,7 +132,7 @@ fn others(per_sec: u32, burst: u32) -> Vec<Contender> {
     ]
 }
 
-/// A node of its own, which is alone: it has the whole limit.
+/// A node of its own, which is alone and so has the whole limit.
 fn rateguard(per_sec: u32, burst: u32) -> Contender {
     let runtime = crate::leased::runtime();
     let guard = {
@@ -144,8 +145,8 @@ fn rateguard(per_sec: u32, burst: u32) -> Contender {
     })
 }
 
-/// The same for whoever is in a runtime, with room for so many keys, beyond which all share one bucket;
-/// its bursts are below 2²².
+/// Like [`rateguard`], for a caller within a runtime, with room for `keys` keys; further ones share one
+/// bucket. Its bursts are below 2²².
 pub fn rateguard_of(per_sec: u32, burst: u32, keys: usize) -> rateguard::Guard {
     const MOST: u32 = (1 << 22) - 1;
     rateguard::Guard::builder()

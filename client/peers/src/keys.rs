@@ -1,4 +1,4 @@
-//! Those who are compared by key.
+//! The libraries that are compared by key.
 
 use aliquot_client::{Clock, HostClock, Keyed, Limit, Tick};
 use governor::clock::DefaultClock;
@@ -15,7 +15,7 @@ pub const PER_SEC: u32 = 1_000_000;
 /// Decides once for each of these keys.
 pub type Decide = Box<dyn FnMut(&[String])>;
 
-/// Which key is asked for when.
+/// Returns the order in which keys are asked for.
 pub fn order(keys: usize, pattern: &str, asks: usize) -> Vec<u32> {
     let mut rng = Pcg64::seed_from_u64(1);
     if pattern == "uniform" {
@@ -23,7 +23,7 @@ pub fn order(keys: usize, pattern: &str, asks: usize) -> Vec<u32> {
             .map(|_| rng.random_range(0..keys as u32))
             .collect();
     }
-    // Zipf with exponent 1: the inverse of ln(k + 1) ÷ ln(keys + 1), places shuffled.
+    // Zipf with exponent 1: the inverse of ln(k + 1) ÷ ln(keys + 1), with shuffled places.
     let top = (keys as f64 + 1.0).ln();
     (0..asks)
         .map(|_| {
@@ -33,7 +33,7 @@ pub fn order(keys: usize, pattern: &str, asks: usize) -> Vec<u32> {
         .collect()
 }
 
-/// Keys of 20 bytes.
+/// Returns a key of 20 bytes.
 pub fn name(which: usize) -> String {
     format!("tenant/{which:013}")
 }
@@ -42,7 +42,7 @@ pub fn quota() -> Quota {
     Quota::per_second(NonZeroU32::new(PER_SEC).expect("not zero"))
 }
 
-/// By key, and the first is what ratios are to.
+/// Returns all contenders by key. Ratios are relative to the first.
 pub fn contenders(keys: usize) -> Vec<(&'static str, Decide)> {
     let governor = RateLimiter::<String, _, _, _>::dashmap(quota());
     let fast = RateLimiter::<String, _, DefaultClock>::new(
@@ -69,8 +69,8 @@ pub fn contenders(keys: usize) -> Vec<(&'static str, Decide)> {
     ]
 }
 
-/// Beside governor again: it has work of its own in the background for as long as it lives, which the
-/// others are not to pay for.
+/// Returns governor and rateguard, apart from the others: rateguard works in the background for as long as it
+/// lives, which should not slow down the others.
 pub fn rateguard(keys: usize) -> Vec<(&'static str, Decide)> {
     let governor = RateLimiter::<String, _, _, _>::dashmap(quota());
     let runtime = crate::leased::runtime();

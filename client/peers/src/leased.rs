@@ -1,4 +1,4 @@
-//! Limiters of a leased limit: a client's, whose node is in this process and really grants, renews and is reported to.
+//! Leased limiters: those of a client whose node is in this process and really grants and renews.
 
 #[expect(dead_code, reason = "the node does more for the tests that it is of")]
 #[path = "../../tests/sessions/node.rs"]
@@ -9,13 +9,13 @@ use node::{FakeNode, budget};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
-/// A node with two keys: one that admits all, and one that admits next to nothing.
+/// A node with two keys: one that admits everything, and one that admits next to nothing.
 pub struct Node {
     runtime: Runtime,
     node: FakeNode,
 }
 
-/// A thread for whatever is not measured.
+/// Returns a runtime with a thread for everything that is not measured.
 pub fn runtime() -> Runtime {
     let mut builder = Builder::new_multi_thread();
     builder
@@ -44,7 +44,8 @@ impl Node {
         Self { runtime, node }
     }
 
-    /// A limiter of each mode. What one second makes is all that is said of a limit here: more than one is plenty.
+    /// Returns a limiter of each mode. Only the rate selects the limit here: more than one per second means
+    /// plenty.
     pub fn leased(&self, per_sec: u32, _: u32) -> [Limiter; 3] {
         let of = |mode: &str, batches: Batches| {
             let amount = if per_sec > 1 { "plenty" } else { "little" };

@@ -1,4 +1,4 @@
-//! What a decision costs by the client of this tree and by others, side by side in one run.
+//! Compares the cost of a decision by this workspace's client and by other libraries, in one run.
 
 mod calls;
 mod cli;

@@ -1,4 +1,4 @@
-//! How long things take: medians of rounds, and the tail of single calls.
+//! Measurement: medians of rounds, and the tail of single calls.
 
 use aliquot_client::{Clock, HostClock};
 use std::hint::black_box;
@@ -6,19 +6,19 @@ use std::sync::atomic::{Ordering, compiler_fence};
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-/// Decides so often, and answers how many were admitted.
+/// Makes this many decisions. Returns how many were admitted.
 pub type Decide = Arc<dyn Fn(u64) -> u64 + Send + Sync>;
 
-/// Somebody who decides.
+/// A library to be measured.
 #[derive(Clone)]
 pub struct Contender {
     pub name: &'static str,
     pub decide: Decide,
 }
 
-/// A contender that makes one decision at a time; the loop is compiled around it. What each did is done before the next begins, as far as
-/// the compiler knows. The answers are only added up: to hand each over in memory would be, on some processors, two nanoseconds
-/// in which nothing else is measured.
+/// Returns a contender that makes one decision at a time. The loop is compiled around the decision, with a
+/// compiler barrier between decisions. Answers are only added up: passing each one through memory would add
+/// two nanoseconds on some processors.
 pub fn contender(
     name: &'static str,
     decide: impl Fn() -> bool + Send + Sync + 'static,
@@ -37,21 +37,22 @@ pub fn contender(
     }
 }
 
-/// Nanoseconds for each of so many, once.
+/// Runs `work` once, and returns the nanoseconds per decision.
 pub fn time(times: u64, mut work: impl FnMut()) -> f64 {
     let began = HostClock.now();
     work();
     HostClock.now().since(began).nanos() as f64 / times as f64
 }
 
-/// The median of what one contender took in each round, and that of its ratios to the first one's of the same round.
+/// The median of the time that a contender took in each round, and of its ratio to the first contender in the
+/// same round.
 pub struct Took {
     pub nanos: f64,
     pub ratio: f64,
 }
 
-/// Rounds in which each works once, one after the other: whatever else slows the machine down, it
-/// slows down those who are compared.
+/// Runs rounds in which each contender works once, in turn, so that other load on the machine slows down all
+/// contenders alike.
 pub fn by_turns<W: FnMut(usize) -> f64>(
     contenders: usize,
     rounds: usize,
@@ -74,17 +75,17 @@ pub fn by_turns<W: FnMut(usize) -> f64>(
     took.into_iter().map(one).collect()
 }
 
-/// The one in the middle.
+/// Returns the median.
 pub fn median(mut all: Vec<f64>) -> f64 {
     all.sort_by(f64::total_cmp);
     all[all.len() / 2]
 }
 
-/// The 50th, 99th, 99.9th and 99.99th percentiles of single calls, in ns, with the pair of cycle counter readings around them. How many took
-/// how long is counted in place, and not written down one after the other: each new page of a list would cost the next call of 512 what it
-/// takes to find that page, which is more than all calls but those few.
+/// Returns the 50th, 99th, 99.9th and 99.99th percentiles of single calls, in ns, including a pair of cycle
+/// counter readings. Times are counted in a histogram rather than recorded in a list: each new page of a list
+/// would slow down one call in 512 by a page fault, which is more than all but a few calls take.
 pub fn tail(calls: usize, mut call: impl FnMut()) -> [f64; 4] {
-    /// In counts of the counter; what takes longer is said to take so long.
+    /// In counts of the cycle counter; longer calls count as this long.
     const LONGEST: usize = 1 << 16;
     let clock = quanta::Clock::new();
     let mut took = vec![0_u32; LONGEST + 1];
@@ -94,7 +95,7 @@ pub fn tail(calls: usize, mut call: impl FnMut()) -> [f64; 4] {
         let counts = clock.raw().wrapping_sub(began);
         took[(counts as usize).min(LONGEST)] += 1;
     }
-    // Of a thousand of them, since it answers whole ones.
+    // Converts a thousand counts, since the result is a whole number.
     let nanos = |raw: usize| clock.delta_as_nanos(0, raw as u64 * 1_000) as f64 / 1_000.0;
     [5_000, 9_900, 9_990, 9_999].map(|part| {
         let mut left = calls / 10_000 * part;
@@ -106,7 +107,7 @@ pub fn tail(calls: usize, mut call: impl FnMut()) -> [f64; 4] {
     })
 }
 
-/// Keeps this thread on one of the processors, where the system is asked how.
+/// Pins this thread to one processor, where the system allows it.
 #[cfg(target_os = "linux")]
 fn stay_on(which: usize) {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -123,9 +124,9 @@ fn stay_on(which: usize) {
 #[cfg(not(target_os = "linux"))]
 const fn stay_on(_: usize) {}
 
-/// Wall time for each of `times` decisions, as many on each thread; every thread
-/// decides `warm` times before the clock starts. They are dealt to the processors: two that the system has on one of them for the
-/// milliseconds that this takes would not be parallel.
+/// Returns the wall time per decision for `times` decisions, divided among the threads. Each thread decides
+/// `warm` times before the clock starts. Threads are pinned to processors: two threads on one processor for
+/// the milliseconds that this takes would not run in parallel.
 pub fn together(threads: u64, times: u64, warm: u64, decide: &Decide) -> f64 {
     let (ready, go) = (
         Arc::new(Barrier::new(threads as usize + 1)),

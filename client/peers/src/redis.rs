@@ -1,11 +1,11 @@
-//! A GCRA script in a Redis of its own, asked over the loopback.
+//! A GCRA script in a Redis server of its own, over the loopback.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// The generic cell rate algorithm with the server's clock: one key, whose value is when it will be empty.
+/// GCRA with the server's clock: the value of the key is the TAT.
 const SCRIPT: &str = "\
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
@@ -14,7 +14,7 @@ if tat - now > ARGV[1] * ARGV[2] then return 0 end
 redis.call('SET', KEYS[1], string.format('%.0f', tat), 'PX', math.ceil((tat - now) / 1000) + 1)
 return 1";
 
-/// A server that ends with this, and a connection to it.
+/// A server that ends when this is dropped, and a connection to it.
 pub struct Redis {
     server: Child,
     stream: BufReader<TcpStream>,
@@ -22,7 +22,7 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// `None` where there is no `redis-server`.
+    /// Starts a server; `None` if there is no `redis-server`.
     pub fn start() -> Option<Self> {
         let free = TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?;
         let server = Command::new("redis-server")
@@ -64,7 +64,7 @@ impl Redis {
             .expect("it listens");
     }
 
-    /// One answer: a number, or a text.
+    /// Reads one answer: a number, or a text.
     fn answer(&mut self) -> String {
         let mut line = String::new();
         self.stream.read_line(&mut line).expect("it answers");
@@ -80,7 +80,8 @@ impl Redis {
         }
     }
 
-    /// Asks so often at once, and answers how many were admitted: one each microsecond, a million at once.
+    /// Sends `times` requests at once. Returns how many were admitted, with a limit of one per microsecond
+    /// and a burst of a million.
     pub fn ask(&mut self, times: usize) -> usize {
         let sha = std::mem::take(&mut self.sha);
         self.send(&["EVALSHA", &sha, "1", "a", "1", "1000000"], times);

@@ -1,4 +1,4 @@
-//! What holds of every controller, whatever it sees.
+//! Properties that every rate controller has for any observations.
 
 use crate::{bounds, each, well};
 use aliquot_client::adaptive::{
@@ -40,7 +40,7 @@ proptest! {
     ) {
         let bounds = bounds(least, least + more).start(Limit::per_sec(start));
         for (name, mut controller) in each(bounds) {
-            // What it had before Vegas measured anew, which is no growth.
+            // The rate before Vegas measures again; returning to it is not growth.
             let mut had = controller.rate();
             for window in &seen {
                 let before = controller.rate();
@@ -51,7 +51,7 @@ proptest! {
                 let failed = window.failed * 100 > window.failed + window.succeeded;
                 prop_assert!(!failed || rate <= before, "{name} grew by failures: {before} to {rate}");
                 prop_assert!(is_used(window, before) || rate <= had, "{name} grew unused: {had} to {rate}");
-                // One step down a window, and no more than to nine tenths of a half.
+                // At most one step down per window, and no lower than nine tenths of a half.
                 prop_assert!(rate >= (before * 0.4).min(before).max(0.0), "{name}: {before} to {rate}");
                 had = if rate < before && name == "vegas" { had.max(before) } else { rate };
             }
@@ -109,17 +109,17 @@ fn aimd_adds_half_a_root_or_its_step_and_keeps_a_part_once_for_each_window() {
     let mut aimd = RateAimd::new(start);
     aimd.window(&well(100));
     assert_eq!(aimd.rate(), 105.0);
-    // Half of it is enough; less is not.
+    // Half of the rate in use is enough to grow; less is not.
     aimd.window(&well(52));
     assert_eq!(aimd.rate(), 105.0);
-    // However many they are.
+    // The number of failures does not matter.
     let failed = Window {
         failed: 90,
         ..well(10)
     };
     aimd.window(&failed);
     assert_eq!(aimd.rate(), 94.5);
-    // One in a hundred says nothing, and the rest went well.
+    // One failure in a hundred has no effect; the window counts as successful.
     aimd.window(&Window {
         failed: 1,
         ..well(99)
@@ -130,7 +130,7 @@ fn aimd_adds_half_a_root_or_its_step_and_keeps_a_part_once_for_each_window() {
     assert_eq!(stepped.rate(), 107.0);
     stepped.window(&failed);
     assert_eq!(stepped.rate(), 53.5);
-    // A step is at most as much again.
+    // A step at most doubles the rate.
     let mut wide = RateAimd::new(start).step(Limit::per_sec(900));
     wide.window(&well(100));
     assert_eq!(wide.rate(), 200.0);
@@ -138,7 +138,7 @@ fn aimd_adds_half_a_root_or_its_step_and_keeps_a_part_once_for_each_window() {
 
 #[test]
 fn a_call_s_cost_is_no_more_calls() {
-    // A hundred calls of five hundred tokens each: the root is that of a hundred.
+    // A hundred calls of five hundred tokens each: the square root is that of a hundred.
     let mut aimd = RateAimd::new(bounds(1, 100_000).start(Limit::per_sec(50_000)));
     let calls = Window {
         asked: 50_000,
@@ -158,13 +158,13 @@ fn vegas_goes_by_the_queue_that_latency_shows() {
     };
     vegas.window(&took(10, 100));
     assert_eq!(vegas.rate(), 105.0);
-    // A hundred a second, forty milliseconds more than the best: four in the queue.
+    // At a hundred a second, forty milliseconds above the best latency means four calls in the queue.
     vegas.window(&took(50, 100));
     assert_eq!(vegas.rate(), 105.0);
-    // Ten: four too many are to be gone in two seconds, and a hundred a second is what comes back.
+    // Ten in the queue: four too many are to drain in two seconds, and a hundred a second are served.
     vegas.window(&took(110, 100));
     assert!((vegas.rate() - 98.0).abs() < 1e-9, "{}", vegas.rate());
-    // A thousand: half of what comes back.
+    // A thousand in the queue: half of the rate served.
     vegas.window(&took(10_010, 100));
     assert_eq!(vegas.rate(), 50.0);
 }
@@ -190,7 +190,7 @@ fn vegas_measures_the_best_anew_and_goes_back_to_what_it_had() {
         ..well(100)
     });
     assert_eq!(vegas.rate(), 100.0, "no queue is seen");
-    // A failure while it measures is one: nothing is gone back to.
+    // A failure while the best latency is measured counts: the former rate is not restored.
     for _ in 0..60 {
         vegas.window(&well(100));
     }
@@ -212,13 +212,13 @@ fn gradient_goes_by_the_usual_and_by_what_came_back() {
     };
     gradient.window(&took(15, 100));
     assert_eq!(gradient.rate(), 105.0);
-    // 1.5 · 10 ÷ 16, of 105.
+    // 105 · 1.5 · 10 ÷ 16.
     gradient.window(&took(16, 100));
     assert!((gradient.rate() - 105.0 * 1.5 / 1.6).abs() < 1e-9);
-    // Never lower than four fifths of what came back.
+    // Never lower than four fifths of the rate served.
     gradient.window(&took(1_000, 100));
     assert_eq!(gradient.rate(), 80.0);
-    // Of what was hardly used, to twice of what was asked for.
+    // If the rate was hardly used, down to twice the demand.
     gradient.window(&took(1_000, 25));
     assert_eq!(gradient.rate(), 50.0);
     gradient.window(&took(1_000, 1));

@@ -1,4 +1,4 @@
-//! Controllers that lead a limiter's rate: their laws, how they settle, and what is seen of them.
+//! Controllers of a limiter's rate: their properties, how they settle, and their public API.
 
 mod laws;
 mod settling;
@@ -14,7 +14,7 @@ fn bounds(least: u64, most: u64) -> RateBounds {
     RateBounds::new(Limit::per_sec(least), Limit::per_sec(most)).expect("bounds")
 }
 
-/// One of each, within these bounds.
+/// Returns a controller of each kind with these bounds.
 fn each(bounds: RateBounds) -> [(&'static str, Box<dyn RateController>); 3] {
     [
         ("aimd", Box::new(RateAimd::new(bounds))),
@@ -23,7 +23,7 @@ fn each(bounds: RateBounds) -> [(&'static str, Box<dyn RateController>); 3] {
     ]
 }
 
-/// A second of calls that all went well, each in ten milliseconds and for a token.
+/// Returns a window of one second with this many successful calls, each of ten milliseconds and one token.
 fn well(calls: u64) -> Window {
     Window {
         span: Span::from_secs(1),

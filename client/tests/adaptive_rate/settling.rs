@@ -1,4 +1,5 @@
-//! Each controller against a dependency that can do so many calls a second, all by the public words and a clock that is moved.
+//! Each rate controller against a simulated dependency of fixed capacity, through the public API and a manual
+//! clock.
 
 use crate::{bounds, secs};
 use aliquot_client::adaptive::{AdaptiveRate, RateAimd, RateCall, RateGradient, RateVegas};
@@ -9,7 +10,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A dependency that does so many calls a second one after the other, takes a time for each besides, and rejects who would wait too long.
+/// A dependency that serves `capacity` calls a second one after the other, adds a fixed latency to each, and
+/// rejects calls that would wait too long.
 struct Dependency {
     capacity: f64,
     patience: Span,
@@ -18,7 +20,7 @@ struct Dependency {
 }
 
 impl Dependency {
-    /// When it answers, and whether it failed.
+    /// Returns when a call is answered, and whether it failed.
     fn answer(&mut self, now: Tick, noise: u64) -> (Tick, bool) {
         if self.free.since(now) > self.patience {
             return (now.after(Span::from_millis(2)), true);
@@ -30,7 +32,7 @@ impl Dependency {
     }
 }
 
-/// Callers who always want more, and their calls under way.
+/// Callers that always have more calls to make, and their calls in flight.
 struct Callers {
     clock: ManualClock,
     rate: AdaptiveRate,
@@ -41,7 +43,7 @@ struct Callers {
     begun: u64,
 }
 
-/// What the limit was, in the second half of a time, by the capacity.
+/// Limits in the second half of a run, relative to the capacity.
 #[derive(Debug)]
 struct Held {
     mean: f64,
@@ -95,7 +97,7 @@ impl Callers {
         }
     }
 
-    /// The next thing that happens: whether it is a call that ends well.
+    /// Processes the next event. Returns true if it is a call that ends successfully.
     fn go_on(&mut self) -> bool {
         let ends = self.under_way.first_key_value().map(|(key, _)| key.0);
         if ends.is_none_or(|ends| self.attempt < ends) {
@@ -141,7 +143,7 @@ impl Callers {
 const HURRIED: Span = Span::from_millis(50);
 const PATIENT: Span = Span::from_secs(100_000);
 
-/// From a start, through capacities that come one after the other, each for two hundred seconds.
+/// Runs each controller from a start through a sequence of capacities, two hundred seconds each.
 fn check(names: &[&str], (patience, takes): (Span, Span), start: u64, capacities: &[f64]) {
     for name in names {
         let mut callers = Callers::new(name, start, patience, takes);

@@ -1,4 +1,4 @@
-//! What those see and do who use it.
+//! The public API of adaptive rates.
 
 use crate::bounds;
 use aliquot_client::adaptive::{
@@ -16,7 +16,7 @@ fn limiter(clock: &ManualClock, burst: u64) -> Limiter {
     Limiter::local_with(Limit::per_sec(7), burst, Arc::new(clock.clone())).expect("a limit")
 }
 
-/// From ten a second, with twenty at once, and half of it after a failure.
+/// Returns a rate that starts at ten a second with a burst of twenty, and is halved by a failure.
 fn ten(clock: &ManualClock, builder: AdaptiveRateBuilder) -> (Limiter, AdaptiveRate) {
     let limiter = limiter(clock, 20);
     let aimd = RateAimd::new(bounds(1, 100).start(Limit::per_sec(10))).keep(0.5);
@@ -24,7 +24,7 @@ fn ten(clock: &ManualClock, builder: AdaptiveRateBuilder) -> (Limiter, AdaptiveR
     (limiter, rate)
 }
 
-/// So many calls, one after the other, a tenth of a second each.
+/// Makes this many calls, one after the other, a tenth of a second each.
 fn calls(clock: &ManualClock, rate: &AdaptiveRate, calls: u64, end: impl Fn(RateCall)) {
     for _ in 0..calls {
         let call = rate.try_call(1).expect("a token");
@@ -41,7 +41,7 @@ fn a_limiter_is_led_and_whoever_has_it_sees_that() {
     calls(&clock, &rate, 9, RateCall::success);
     assert_eq!(limiter.peek().rate, 10, "the window is not over");
     calls(&clock, &rate, 1, RateCall::success);
-    // Half the root of ten more.
+    // Plus half the square root of ten.
     let held = rate.limit().as_per_sec_f64();
     assert!((11.58..=11.59).contains(&held), "{held}");
     assert_eq!(limiter.limit(), Some(rate.limit()));
@@ -63,7 +63,7 @@ fn what_is_hardly_used_stays_whatever_was_used_before() {
     let (_, rate) = ten(&clock, AdaptiveRate::builder());
     calls(&clock, &rate, 300, RateCall::success);
     let held = rate.limit();
-    // Ten a second are less than half of more.
+    // Above twenty, ten calls a second are less than half of the rate.
     let per_sec = held.as_per_sec_f64();
     assert!((20.0..=22.3).contains(&per_sec), "{per_sec}");
     for _ in 0..30 {
@@ -101,7 +101,7 @@ fn what_failed_of_calls_that_began_before_a_decrease_is_no_news() {
 fn windows_are_as_long_as_calls_usually_are_and_until_enough_is_heard() {
     let clock = ManualClock::new();
     let (_, rate) = ten(&clock, AdaptiveRate::builder());
-    // Nine in ten seconds say nothing yet.
+    // Nine calls in ten seconds are not significant yet.
     for _ in 0..9 {
         let call = rate.try_call(5).expect("tokens");
         clock.advance(SECOND);
@@ -111,11 +111,11 @@ fn windows_are_as_long_as_calls_usually_are_and_until_enough_is_heard() {
     let call = rate.try_call(5).expect("tokens");
     clock.advance(SECOND);
     call.success();
-    // Fifty tokens in ten seconds are half of it, and a hundred tokens twenty such calls.
+    // Fifty tokens in ten seconds are half of the rate, and a hundred tokens are twenty such calls.
     let held = rate.limit().as_per_sec_f64();
     assert!((11.11..=11.12).contains(&held), "{held}");
 
-    // Calls take three seconds, and then so do windows.
+    // If calls take three seconds, so do windows.
     let (_, rate) = ten(&clock, AdaptiveRate::builder());
     let three = |how: fn(RateCall)| {
         let began: Vec<_> = (0..10).map(|_| rate.try_call(2).expect("tokens")).collect();
@@ -167,7 +167,7 @@ fn little_is_not_set_until_it_adds_up_and_nonsense_never() {
     }
     let wanted = [100.0, 100.0, 102.0, 102.0, 102.0, 102.0, 102.0, 0.25];
     assert_eq!(held, wanted);
-    // What somebody else sets holds for a window.
+    // A limit that is set directly holds for a window.
     limiter.set_limit(Limit::per_sec(50)).expect("a limit");
     limiter.set_burst(50).expect("a burst");
     clock.advance(SECOND);
@@ -231,7 +231,7 @@ fn modes_are_the_limiter_s() {
         (Mode::DryRun, 5)
     );
     clock.advance(SECOND);
-    // It learns from these as from others.
+    // The controller learns from these calls as from others.
     began.into_iter().for_each(RateCall::failure);
     assert_eq!(rate.limit().as_per_sec_f64(), 5.0);
     rate.set_mode(Mode::Freeze);

@@ -1,4 +1,4 @@
-//! What is taken without a reading of the clock: never more, in any window, than one bucket gives.
+//! Deferred charging: no window ever admits more than one bucket would.
 
 use super::cell::book::Taken;
 use super::cell::deferred::Known;
@@ -17,22 +17,22 @@ const BILLION: u128 = 1_000_000_000;
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    /// By one of two threads, at a reading of the clock that is made after the word was seen.
+    /// One of two threads decides, at a reading of the clock made after it loaded the word.
     Reads {
         thread: usize,
         n: u64,
     },
-    /// By what that thread knows.
+    /// That thread decides by what it knows of the word.
     Knows {
         thread: usize,
         n: u64,
     },
-    /// At a reading that was made so long before.
+    /// A decision at a reading made `ago` nanoseconds earlier.
     Asks {
         n: u64,
         ago: u64,
     },
-    /// The same, to be put back.
+    /// The same, with a later refund.
     Takes {
         n: u64,
         ago: u64,
@@ -41,9 +41,9 @@ enum Op {
         which: usize,
     },
     Charges,
-    /// All that there is.
+    /// Takes everything that is available.
     Drains,
-    /// The same limit from a later base, read so long before; in whole tokens or in parts of them.
+    /// The same limit with a later base, read `ago` nanoseconds earlier; in whole tokens or in fractions.
     Turns {
         whole: bool,
         ago: u64,
@@ -65,13 +65,13 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A limit of a process's own.
+/// A local limit.
 pub(super) struct Limit {
     pub(super) gate: Arc<Gate>,
     pub(super) decider: CellDecider,
     per_sec: u64,
     pub(super) burst: u64,
-    /// What is counted in by everybody, and by the cell.
+    /// The finest fixed-point scale used, in which everything is counted.
     pub(super) finest: u64,
     pub(super) scale: Scale,
 }
@@ -106,7 +106,7 @@ impl Limit {
         }
     }
 
-    /// The same limit from a base that was read before, in whole tokens or in parts of them.
+    /// Begins an epoch of the same limit with a base that was read earlier, in whole tokens or in fractions.
     pub(super) fn turn(&mut self, whole: bool, base: Tick, now: Tick) {
         let scale = match whole {
             true => Scale::WHOLE,
@@ -116,7 +116,7 @@ impl Limit {
         self.become_other(scale, rate, self.burst, base, now);
     }
 
-    /// Another limit, as a limiter becomes it.
+    /// Changes the limit as a limiter does.
     fn become_other(&mut self, scale: Scale, rate: Frequency, burst: u64, base: Tick, now: Tick) {
         let tokens = scale.tokens(burst).expect("it fits");
         let share = Share {
@@ -134,7 +134,7 @@ impl Limit {
         self.gate.cell.decide(Ask::Tokens(n), now, &lease).is_ok()
     }
 
-    /// What a thread knows after it was admitted at a reading; `None` if it was refused.
+    /// Decides at a reading. Returns what the thread then knows; `None` if it was refused.
     pub(super) fn read(&self, n: u64, now: Tick) -> Option<Known> {
         let cell = &self.gate.cell;
         let (word, lease) = (cell.word(), AtomicU64::new(u64::MAX));
@@ -145,7 +145,7 @@ impl Limit {
         cell.take_plainly(plain?, now)
     }
 
-    /// What it knows after it took some by that.
+    /// Takes tokens by what a thread knows. Returns what it knows after that.
     pub(super) fn go_on(&self, known: Known, n: u64) -> Option<Known> {
         let cell = &self.gate.cell;
         let word = cell.take_known(known, n, cell.name())?;
@@ -158,10 +158,10 @@ fn fine(per_sec: u64, burst: u64) -> Scale {
     Scale::fit(rate, burst).expect("it fits")
 }
 
-/// What was admitted, when, and how many of it were really used, in grains of the finest.
+/// Admissions that were really used: when, and how many grains of the finest scale.
 pub(super) type Used = Vec<(u64, u64)>;
 
-/// In no window is more used than one bucket gives, if that is so much longer than it seems.
+/// Checks that no window contains more than one bucket admits, for windows that are `longer` than they seem.
 pub(super) fn judge(used: &Used, limit: &Limit, longer: u64) -> Result<(), String> {
     let [rate, burst] =
         [limit.per_sec, limit.burst].map(|n| u128::from(n) * u128::from(limit.finest));
@@ -182,11 +182,11 @@ pub(super) fn judge(used: &Used, limit: &Limit, longer: u64) -> Result<(), Strin
     Ok(())
 }
 
-/// Whether the whole was one bucket, however it was asked.
+/// Checks that all operations together stay within one bucket.
 fn follow(per_sec: u64, burst: u64, ops: &[(u64, Op)]) -> Result<(), String> {
     let mut limit = Limit::new(per_sec, burst);
     let lease = AtomicU64::new(u64::MAX);
-    // What is read before the base counts as of that.
+    // A reading before the base counts as the base.
     let (mut nanos, mut base, mut known) = (START, START, [None; 2]);
     let (mut used, mut taken): (Used, Vec<(usize, u64, Taken)>) = (Vec::new(), Vec::new());
     for &(gap, op) in ops {
@@ -257,7 +257,7 @@ proptest! {
         prop_assert_eq!(follow(per_sec, burst, &ops), Ok(()));
     }
 
-    /// And never less than that bucket has, but for what is deferred, and for what whole tokens round off.
+    /// Nor is less admitted than that bucket has, except for deferred tokens and what whole tokens round off.
     #[test]
     fn no_more_is_missing_than_what_is_deferred(
         per_sec in prop_oneof![1..1_000_u64, 1_000..1_000_000_u64],
@@ -302,7 +302,8 @@ proptest! {
     }
 }
 
-/// Seven are taken by a reading of a second ago, and ten more at a reading a little before: as these have been made again they are put back.
+/// Seven are taken by a reading of a second ago, and ten more at a slightly earlier reading. Since the ten
+/// are replenished, they are not refundable.
 #[test]
 fn what_others_took_without_a_reading_is_not_put_back() {
     let ops = [
@@ -322,7 +323,7 @@ fn what_others_took_without_a_reading_is_not_put_back() {
     assert_eq!(follow(1_000, 960, &ops), Ok(()));
 }
 
-/// As much as may be is deferred of a bucket of a million a second that has been full for long.
+/// Returns a bucket of a million a second, full for long, with as many deferred tokens as possible.
 fn deferring() -> (Limit, Tick) {
     let limit = Limit::new(1_000_000, 1_000);
     let known = limit.read(1, Tick::from_nanos(START + 1_000_000_000));
@@ -356,7 +357,7 @@ fn a_capacity_that_grows_forgets_nothing_that_is_deferred() {
     assert!(!limit.takes(left + 1, now) && limit.takes(left, now));
 }
 
-/// All epochs there are, and the first again: the same word, and another capacity.
+/// Runs through all epoch numbers to the first again: the same word, with another capacity.
 #[test]
 fn what_is_known_of_an_epoch_is_not_of_the_next_of_its_number() {
     let mut limit = Limit::new(1, 1_000);
@@ -382,7 +383,7 @@ fn what_was_taken_in_an_epoch_is_not_of_the_next_of_its_number() {
         .reserve(500, now, Span::ZERO, &lease)
         .expect("it is full");
     let first = cell.word() >> Word::DEBT_BITS;
-    // All that was made again, and most of it taken.
+    // Everything was replenished, and most of it taken again.
     let later = now.after(Span::from_secs(10));
     assert!(limit.takes(900, later));
     limit.turn(false, later, later);

@@ -1,4 +1,4 @@
-//! What is refused of a key, counted in a purse.
+//! Refusals of a key that are counted in a thread cache.
 
 use crate::cell::CellDecider;
 use crate::key::Gate;

@@ -66,7 +66,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A budget whose tokens are so many grains.
+/// A budget whose tokens have several grains each.
 fn budget() -> Budget {
     let draft = BudgetDraft {
         key: "a".into(),
@@ -77,7 +77,7 @@ fn budget() -> Budget {
     draft.validate().expect("a valid budget")
 }
 
-/// Whether the cell kept to the bucket; what it did otherwise.
+/// Runs the operations on a cell and on the core's bucket. Returns an error if the cell exceeds the bucket.
 fn follow(ops: &[(u64, Op)], deposit_full: bool) -> Result<(), String> {
     let terms = Terms::from(&budget());
     let grains = terms.scale.grains_per_token();
@@ -126,7 +126,7 @@ fn follow(ops: &[(u64, Op)], deposit_full: bool) -> Result<(), String> {
             }
             Op::Rebase => decider.admit_by(Right::Leased, PeriodId::new(0), now),
         }
-        // Old and new units, of the level and of the capacity, and the unit under way.
+        // Old and new units, of the level and of the capacity, and the unit in progress.
         lost += 4 * u128::from(unit.max(unit_of(bucket.rate(), bucket.burst())));
         let (mine, theirs) = (decider.share_at(now).tokens, bucket.level_at(now));
         if mine > theirs {
@@ -189,7 +189,7 @@ proptest! {
         }
     }
 
-    /// Invariant 12, bit by bit: two cells of the same part, one of which takes the short road where it can.
+    /// Invariant 12, bit by bit: two cells of the same share, one of which takes the fast path where it can.
     #[test]
     fn the_short_road_leaves_the_same_word_as_the_long_one(
         part in share(), mark in prop_oneof![Just(Mark::Leased), Just(Mark::Forever), Just(Mark::Open)],
@@ -207,7 +207,7 @@ proptest! {
         let lease = AtomicU64::new(start + lease);
         let mut nanos = start;
         for (step, n) in asked {
-            // Back by as much as forth, now and then.
+            // Sometimes back by as much as forward.
             nanos = if step & 7 == 0 { nanos - (nanos - start).min(step) } else { nanos + step };
             let now = Tick::from_nanos(nanos);
             let word = short.cell.word();
@@ -220,7 +220,7 @@ proptest! {
             let refused = (!mine).then(|| short.cell.decide(Ask::Tokens(n), now, &lease));
             prop_assert!(refused.is_none_or(|refused| refused == theirs), "{refused:?}, {theirs:?}");
             prop_assert!(!mine || theirs.is_ok());
-            // Whatever is held and lawful, and counted in grains, is admitted on the short road.
+            // Every lawful admission in grains takes the fast path.
             let grains = unit_of(part.rate, part.burst) == 1;
             prop_assert!(mine || theirs.is_err() || mark == Mark::Open || !grains);
             let levels = [&short, &long].map(|gate| format!("{:?}", gate.cell.view(now)));
@@ -276,7 +276,7 @@ fn permits_that_were_admitted_without_a_limit_count_when_there_is_one_again() {
     assert!((0..4).all(|_| permit()), "there is no limit");
     assert_eq!(decider.in_flight(), 5);
     decider.admit_by(Right::Leased, PeriodId::new(0), now);
-    // Those four come back, and the first is still out.
+    // Those four return, and the first is still out.
     assert!(!permit());
     (0..4).for_each(|_| gate.cell.put_back(1, era));
     assert_eq!((permit(), permit()), (true, false));
@@ -300,7 +300,7 @@ fn nobody_sits_down_on_a_spoke_that_is_over_until_the_wheel_turns() {
     assert!(wheel.leave(seat));
 }
 
-/// Tries whenever it is woken.
+/// A waiting caller that decides whenever it is woken.
 struct Waiter {
     gate: Arc<Gate>,
     found: Mutex<Vec<Result<PeriodId, No>>>,
@@ -317,8 +317,8 @@ impl Wake for Waiter {
     }
 }
 
-/// A key's first rule, and one after another: whoever waits meanwhile runs on another thread
-/// as soon as it is woken, and takes what it finds for an answer.
+/// The first rule of a key, then another: a caller that waits meanwhile runs on another thread as soon as it
+/// is woken, and takes what it finds as its answer.
 #[test]
 fn whoever_is_woken_finds_the_rule_whole() {
     let full = |tokens| Share {

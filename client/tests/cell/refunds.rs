@@ -1,4 +1,4 @@
-//! What is put back of a part that is moved about: never more than if it had not been taken.
+//! Refunds while the share moves: a refund never leaves more than if its tokens had not been taken.
 
 use super::cell::{CellDecider, book::Taken};
 use super::key::Gate;
@@ -16,9 +16,9 @@ use std::sync::Arc;
 enum Op {
     /// Taken for good.
     Use(u64),
-    /// Taken, to be put back.
+    /// Taken, to be refunded.
     Take(u64),
-    /// The oldest of these, or another.
+    /// Refunds the oldest of these, or another.
     PutBack(usize),
     Deposit {
         rate: u64,
@@ -29,7 +29,7 @@ enum Op {
         rate: u64,
         burst: u64,
     },
-    /// The same part by the same right, from a later base.
+    /// The same share and right with a later base.
     Rebase,
 }
 
@@ -48,7 +48,8 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A cell of which some is put back, beside a bucket from which that was never taken: whether the cell ever has more.
+/// Runs a cell with refunds beside a bucket from which those tokens were never taken. Returns an error if the
+/// cell ever has more.
 fn follow(ops: &[(u64, Op)]) -> Result<(), String> {
     let terms = Terms::from(&budget());
     let grains = terms.scale.grains_per_token();
@@ -102,7 +103,7 @@ fn follow(ops: &[(u64, Op)]) -> Result<(), String> {
             Op::Rebase => decider.admit_by(Right::Leased, PeriodId::new(0), now),
         }
         let (mine, theirs) = (decider.share_at(now).tokens, never.level_at(now));
-        // By the unit that a slot rounds to.
+        // Allow for the unit that a slot rounds to.
         let unit = Tokens::from_grains(unit_of(never.rate(), never.burst()));
         if mine > theirs.plus(unit).unwrap_or(theirs) {
             return Err(format!("step {step}: {mine} where {theirs} would be"));
@@ -122,7 +123,7 @@ proptest! {
     }
 }
 
-/// Half the burst is out when half of the rest is recalled, which takes what was missing with it.
+/// Half the burst is out when half of the rest is recalled, which takes the missing part with it.
 #[test]
 fn what_a_recall_took_of_a_debt_is_not_put_back() {
     let ops = [

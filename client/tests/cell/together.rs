@@ -1,4 +1,5 @@
-//! One limit asked in all ways at once: by the clock, by what a thread knows, from purses, for later, for more; put back, drained and turned.
+//! One limit used in all ways at once: by the clock, by deferred charging, from thread caches, by
+//! reservations, with extra costs; refunded, drained and reconfigured.
 
 use super::cell::book::Taken;
 use super::cell::deferred::Known;
@@ -10,29 +11,30 @@ use std::cell::{Cell, RefCell};
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    /// By one of two threads, at a reading of the clock.
+    /// One of two threads decides at a reading of the clock.
     Reads {
         thread: usize,
         n: u64,
     },
-    /// By what that thread knows.
+    /// That thread decides by what it knows of the word.
     Knows {
         thread: usize,
         n: u64,
     },
-    /// By a thread that has a purse, or gets one; `between` are taken by what the first knows while it reads the clock.
+    /// A thread decides with its cache, or gets one; the first thread takes `between` by what it knows while
+    /// this one reads the clock.
     Spends {
         me: u32,
         n: u64,
         times: u32,
         between: u64,
     },
-    /// Who holds something back lets go of it.
+    /// Returns the capacity of thread caches to the word.
     Relieves {
         n: u64,
         between: u64,
     },
-    /// At a reading of so long before, for now or for later.
+    /// Decides at a reading `ago` nanoseconds earlier, for now or for later.
     Takes {
         n: u64,
         ago: u64,
@@ -51,7 +53,7 @@ enum Op {
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    // As many as there ever are, too.
+    // Sometimes more than there can ever be.
     let amount =
         || prop_oneof![3 => Just(1_u64), 1 => 0..8_u64, 1 => 0..2_000_u64, 1 => Just(u64::MAX)];
     let ago = || prop_oneof![1 => Just(0), 1 => 0..30_000_000_u64];
@@ -71,13 +73,13 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What asks, what each thread knows, and what was used.
+/// The limit, what each thread knows, and what was used.
 struct Asked {
     limit: Limit,
     known: Cell<[Option<Known>; 2]>,
     used: RefCell<Used>,
     taken: Vec<(usize, u64, Taken)>,
-    /// The least that a reading is made at: what is read before the base counts as of that.
+    /// Minimum reading: an earlier one counts as the base.
     base: u64,
 }
 
@@ -122,7 +124,7 @@ impl Asked {
         }
     }
 
-    /// Of what is not used yet, or was to be used at once.
+    /// Refunds an admission that is not used yet, or was to be used at once.
     fn puts_back(&mut self, which: usize, between: u64, now: Tick) {
         let Some(&(at, n, took)) = self.taken.get(which) else {
             return;
@@ -201,14 +203,14 @@ fn follow(per_sec: u64, burst: u64, ops: &[(u64, Op)]) -> Result<(), String> {
         nanos += gap;
         asked.does(op, Tick::from_nanos(nanos));
     }
-    // What is promised for later is so for the next whole nanosecond.
+    // A promise for later holds from the next whole nanosecond.
     judge(&asked.used.borrow(), &asked.limit, 1)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(8_000))]
 
-    /// Invariant 1, of a limit of a process's own: whatever it is asked by, no window sees more than one bucket gives.
+    /// Invariant 1 for a local limit: however it is asked, no window contains more than one bucket admits.
     #[test]
     fn no_window_sees_more_however_a_limit_is_asked(
         per_sec in prop_oneof![1..1_000_u64, 1_000..1_000_000_u64],
@@ -221,7 +223,8 @@ proptest! {
 
 const MILLI: u64 = 1_000_000;
 
-/// By a thread that gets a purse of fifteen at the sixteenth, and has spent one of them, and a moment later asks for more than it has, and so gives it up.
+/// A thread gets a cache of fifteen tokens at its sixteenth decision and spends one of them. A moment later
+/// it asks for more than the cache has, and so gives it up.
 fn spends(n: u64, times: u32) -> Op {
     let (me, between) = (1, 0);
     Op::Spends {
@@ -232,7 +235,7 @@ fn spends(n: u64, times: u32) -> Op {
     }
 }
 
-/// All that was taken has been made again but for what the thread holds, which comes back as well.
+/// Everything taken was replenished except for the thread cache, which returns as well.
 #[test]
 fn what_a_thread_gives_up_is_not_put_back_by_another() {
     let takes = |n| Op::Takes { n, ago: 0, most: 0 };
@@ -253,7 +256,8 @@ fn what_a_thread_gives_up_is_not_put_back_by_another() {
     assert_eq!(follow(1_000, 1_000, &ops), Ok(()));
 }
 
-/// All that there is was promised for later, and then a thread got a purse: who waits behind goes by what was promised.
+/// Everything available was promised to reservations, and then a thread got a cache: the reservations still
+/// come first.
 #[test]
 fn what_is_put_back_does_not_pass_who_waits_whatever_a_thread_holds() {
     let takes = |n, most| Op::Takes { n, ago: 0, most };
@@ -268,7 +272,7 @@ fn what_is_put_back_does_not_pass_who_waits_whatever_a_thread_holds() {
     assert_eq!(follow(1, 2_048, &ops), Ok(()));
 }
 
-/// As many as there ever are, where a thread holds some: they are not to be had until it has given those up.
+/// As much as the capacity, while a thread has a cache: it is not available until the cache is given up.
 #[test]
 fn no_place_in_line_is_for_what_a_thread_holds() {
     let most = u64::MAX;

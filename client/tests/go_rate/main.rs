@@ -1,9 +1,9 @@
-//! The contract of `golang.org/x/time/rate`, as that package's own tests state it,
-//! held against [`Limiter`]: rows of data, in tenths of a second and whole tokens.
+//! The contract of `golang.org/x/time/rate`, as the tests of that package state it, applied to [`Limiter`]:
+//! rows of data, in tenths of a second and whole tokens.
 //!
-//! The two agree but for one thing: there, a clock that steps back takes the limiter's
-//! last instant back with it, and the same tenth is paid out again. Here it is not; a row
-//! where the answers differ for that reason names theirs.
+//! The two differ in one point. In Go, a clock that steps back takes the limiter's last instant back with it,
+//! so that the same tenth is replenished again. Here it is not; a row where the answers differ for that
+//! reason names Go's.
 
 mod script;
 mod wait;
@@ -16,11 +16,11 @@ use std::time::Duration;
 const TENTH: Duration = Duration::from_millis(100);
 
 fn tick(tenths: u64) -> Tick {
-    // Not at the clock's zero, so that nothing rests on that.
+    // Not the clock's zero, so that nothing depends on that.
     Tick::from_nanos(7_000_000_007 + tenths * 100_000_000)
 }
 
-/// A limiter that is full at `start`, and its clock.
+/// Returns a limiter that is full at `start`, and its clock.
 fn full(limit: Limit, burst: u64, start: u64) -> (Limiter, ManualClock) {
     let clock = ManualClock::new();
     clock.set(tick(start));
@@ -309,7 +309,7 @@ fn five_seconds_at_five_times_the_rate_admit_the_rate_and_the_burst() {
 
 #[test]
 fn a_word_that_is_full_goes_on() {
-    // A year at the highest rate that a word was made for, and two years of rest.
+    // A year at the highest rate for which a word has room, then two years of rest.
     let (limiter, _) = full(Limit::per_sec(1 << 39), 1 << 39, 0);
     let day = |days: u64| tick(0).after(Span::from_secs(86_400 * days));
     for days in (0..365).chain([1_095]) {
@@ -332,8 +332,9 @@ fn what_is_out_of_range_is_named() {
     assert!(wrong(Limit::per_sec(1), u64::MAX).starts_with("burst: 18446744073709551615; at most"));
 }
 
-/// That package's table for `Every`: a token is made in each such span, and not a nanosecond sooner. No span is no limit there;
-/// here it is out of range, and [`Limit::UNLIMITED`] says so in words. So is their last row, of 292 years. A span below zero cannot be written.
+/// That package's table for `Every`: one token per span, and not a nanosecond sooner. A span of zero means no
+/// limit there; here it is out of range, and the limit is [`Limit::UNLIMITED`]. So is their last row, of 292
+/// years. A negative span cannot be expressed here.
 #[test]
 fn every() {
     const MILLI: u64 = 1_000_000;

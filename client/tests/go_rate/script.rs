@@ -1,10 +1,10 @@
-//! The rows, and what reads them.
+//! The rows, and their interpreter.
 
 use super::{TENTH, full, tick};
 use aliquot_client::{Limit, Reservation, Span};
 
-/// A limiter of `per_sec` and `burst`, full at tenth `start`, and a script: one step a line, with the
-/// tenth that it happens at. `cancel` counts the reservations that were granted, from 0.
+/// Creates a limiter of `per_sec` and `burst`, full at tenth `start`, and runs a script: one step per line,
+/// with the tenth at which it happens. `cancel` counts the granted reservations from 0.
 #[track_caller]
 pub(super) fn check(name: &str, (per_sec, burst, start): (u64, u64, u64), script: &str) {
     let (limiter, _) = full(Limit::per_sec(per_sec), burst, start);
@@ -59,7 +59,7 @@ fn number(word: &str) -> u64 {
     word.parse().expect("a number")
 }
 
-/// The tenth to act at (`no`: refused), and the longest wait.
+/// Parses the tenth to act at (`no`: refused), and the longest wait.
 fn expected(rest: &[&str]) -> (Option<u64>, Span) {
     let within = |most: &str| Span::from_millis(100 * number(most));
     match *rest {

@@ -1,10 +1,10 @@
-//! Their `Wait`, on a clock that the test moves.
+//! Go's `Wait`, on a manual clock.
 
 use super::{TENTH, full};
 use aliquot_client::{Clock, Limit, Reason, Span};
 use std::time::Duration;
 
-/// Rows of their `Wait`: (cost, wait at most in tenths, waits in tenths; `None`: refused at once).
+/// Rows of Go's `Wait`: (cost, maximum wait in tenths, wait in tenths; `None`: refused at once).
 #[tokio::test]
 async fn wait() {
     for (limit, burst, rows) in [

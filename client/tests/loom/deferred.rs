@@ -1,4 +1,4 @@
-//! What is taken without a reading of the clock, in every interleaving that loom finds.
+//! Deferred charging, in every interleaving that loom finds.
 
 use super::explore;
 use super::purses::{LATER, part, terms};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 const BURST: u64 = 32;
 
-/// A limit of one's own, and a clock.
+/// A local limit, and a clock.
 struct Own {
     gate: Arc<Gate>,
     clock: Arc<AtomicU64>,
@@ -33,7 +33,7 @@ impl Own {
         Tick::from_nanos(self.clock.load(Ordering::Acquire))
     }
 
-    /// One token at a reading of the clock: what is known then.
+    /// Takes one token at a reading of the clock. Returns what is then known.
     fn read(&self) -> Option<Known> {
         let (cell, lease) = (&self.gate.cell, AtomicU64::new(u64::MAX));
         let word = cell.word();
@@ -44,14 +44,15 @@ impl Own {
         cell.take_plainly(plain?, self.now())
     }
 
-    /// As many as there are, when all has been made again.
+    /// Returns how many tokens there are once everything is replenished.
     fn drain(&self) -> u64 {
         let lease = AtomicU64::new(u64::MAX);
         let some = |&n: &u64| self.gate.cell.decide(Ask::Tokens(n), LATER, &lease).is_ok();
         [32, 16, 8, 4, 2, 1].iter().filter(|n| some(n)).sum()
     }
 
-    /// On another thread: one token by what is known. Answers how many there were after all had been made again.
+    /// Takes one token on another thread, by what is known. Returns how many there were once everything was
+    /// replenished.
     fn goes_on(&self, known: Known) -> thread::JoinHandle<u64> {
         let own = self.clone();
         thread::spawn(move || {
@@ -104,7 +105,7 @@ fn two_who_go_by_the_clock_and_one_who_goes_on_take_no_more_than_there_is() {
                 thread::spawn(move || own.read().map_or(0, |known| u64::from(known.at == LATER)))
             };
             own.clock.store(LATER.nanos(), Ordering::Release);
-            // The same limit from a base that was read before.
+            // The same limit with a base that was read earlier.
             decider.amend(
                 Mark::Forever,
                 terms().scale,

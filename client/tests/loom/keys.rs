@@ -1,4 +1,4 @@
-//! Keys that push each other out of a table, in every interleaving that loom finds.
+//! Keys that evict each other from a table, in every interleaving that loom finds.
 
 use super::explore;
 use crate::clock::ManualClock;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const START: Tick = Tick::from_nanos(1_000_000_000_000);
 
-/// A store of keys with this burst, of which some may be charged later where it is more than one.
+/// Returns a store of keys with this burst. With more than one token, some may be charged later.
 fn store_of(burst: u64) -> (Keyed, ManualClock) {
     let clock = ManualClock::new();
     clock.set(START);
@@ -21,8 +21,8 @@ fn store_of(burst: u64) -> (Keyed, ManualClock) {
     (store.expect("a store"), clock)
 }
 
-/// A table whose slots are all taken: by a key that is full at the tick answered, and by keys that
-/// owe something then.
+/// Returns a table without free slots: one key is full at the returned tick, and the others owe something
+/// then.
 fn crowded(burst: u64) -> (Arc<Keyed>, Tick) {
     let (store, _) = store_of(burst);
     let now = START.after(Span::from_secs(burst));
@@ -45,7 +45,7 @@ fn a_key_that_is_charged_while_it_is_pushed_out_is_charged_once_and_for_all() {
             };
             let newcomer = store.try_acquire_at("new", 1, now).is_ok();
             let first = charges.join().expect("no panic");
-            // One that is not remembered has its whole burst again.
+            // A key that is forgotten has its whole burst again.
             assert!(first + store.tokens_at("old", now) <= 1, "its burst is one");
             let again = store.try_acquire_at("new", 1, now).is_ok();
             assert!(!(newcomer && again), "its burst is one");
@@ -97,8 +97,9 @@ fn a_key_that_is_charged_later_is_not_forgotten_as_if_it_were_full() {
     );
 }
 
-/// One who goes by what was there at the start, and one who asks as `reads` does, by a clock that goes on: how many they were admitted of what
-/// they asked for when all had been made again, and what was left then, of a burst of eight.
+/// One thread takes by what was available at the start, another asks as `reads` does, by a clock that
+/// advances. Returns how many of their requests were admitted once everything was replenished, plus what was
+/// left then, of a burst of eight.
 fn together(reads: impl Fn(&Keyed, &dyn Fn() -> Tick) -> bool + Send + 'static) -> u64 {
     let store = Arc::new(store_of(BURST).0);
     let later = START.after(Span::from_secs(100));
@@ -131,7 +132,7 @@ const BURST: u64 = 8;
 fn what_is_taken_of_a_key_without_a_reading_is_charged_when_it_was_taken_or_later() {
     explore(
         || {
-            // What was there then does not do, so that it reads the clock.
+            // What was available then is not enough, so it reads the clock.
             let never = Tick::from_nanos(0);
             let all = together(move |store, read| store.try_later("a", 1, never, read).is_some());
             assert!(all <= BURST, "{all}");

@@ -1,4 +1,4 @@
-//! Leases that end and begin beside who decides, in every interleaving that loom finds.
+//! Leases that end and begin during decisions, in every interleaving that loom finds.
 
 use super::purses::{dealt, part};
 use super::{NOW, PERIOD, explore, gate, joined, tokens};
@@ -11,16 +11,16 @@ use loom::thread;
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// The end of a lease under which `NOW` is the last reading that counts.
+/// The end of a lease under which `NOW` is the last valid reading.
 const END: Tick = NOW.after(Span::from_nanos(1));
 
-/// A thread that asks for one token at a reading; answers how many it got.
+/// Returns a thread that asks for one token at a reading and returns how many it got.
 fn one_at(gate: &Arc<Gate>, lease: &Arc<AtomicU64>, now: Tick) -> thread::JoinHandle<u64> {
     let (gate, lease) = (Arc::clone(gate), Arc::clone(lease));
     thread::spawn(move || u64::from(gate.cell.decide(Ask::Tokens(1), now, &lease).is_ok()))
 }
 
-/// The session goes over: first nothing is leased any more, and then another edge gives something.
+/// The session switches edges: first the lease ends, and then another edge grants something.
 #[test]
 fn a_lease_that_was_taken_away_admits_nothing_of_the_next_edge() {
     explore(
@@ -39,7 +39,7 @@ fn a_lease_that_was_taken_away_admits_nothing_of_the_next_edge() {
     );
 }
 
-/// The same on the short road, and of a rate.
+/// The same on the fast path, for a rate.
 #[test]
 fn a_lease_that_was_taken_away_admits_nothing_of_the_next_edge_on_the_short_road() {
     explore(
@@ -71,7 +71,7 @@ fn a_lease_that_was_taken_away_admits_nothing_of_the_next_edge_on_the_short_road
     );
 }
 
-/// The lease lapses, what it was for goes back, and another one begins for which nothing is given yet.
+/// The lease lapses, its capacity goes back, and another lease begins for which nothing is granted yet.
 #[test]
 fn a_reading_at_the_end_of_a_lease_is_refused_though_the_next_lease_begins_beside_it() {
     explore(
@@ -89,7 +89,8 @@ fn a_reading_at_the_end_of_a_lease_is_refused_though_the_next_lease_begins_besid
     );
 }
 
-/// The lease ends while a thread holds tokens of its own, and another edge gives something under the next lease.
+/// The lease ends while a thread has tokens in its cache, and another edge grants something under the next
+/// lease.
 #[test]
 fn what_a_thread_holds_of_one_edge_is_not_spent_under_the_lease_of_the_next() {
     const NEXT: u64 = u64::MAX;
@@ -97,7 +98,7 @@ fn what_a_thread_holds_of_one_edge_is_not_spent_under_the_lease_of_the_next() {
         || {
             let (shared, mut decider) = dealt(0, 4);
             shared.lease.store(END.nanos(), Ordering::Release);
-            // One is admitted, and two are in the purse.
+            // One is admitted, and two are in the cache.
             assert_eq!(shared.asks(1, 1, NOW), 1);
             let spends = {
                 let shared = shared.clone();

@@ -1,4 +1,4 @@
-//! Admissions that are taken back from a log while others are admitted, in every interleaving that loom finds.
+//! Refunds to a sliding log during admissions, in every interleaving that loom finds.
 
 use super::explore;
 use super::ring::Ring;
@@ -12,12 +12,12 @@ fn takes(ring: &Ring, now: u64) -> Option<u64> {
     ring.take(1, now, |_| Ok::<_, ()>(LIMIT)).ok()
 }
 
-/// How many there is still room for at `now`.
+/// Returns for how many admissions there is room at `now`.
 fn rest(ring: &Ring, now: u64) -> u64 {
     (0..=LIMIT).filter(|_| takes(ring, now).is_some()).count() as u64
 }
 
-/// One is admitted and taken back, another is admitted meanwhile and stands.
+/// One admission is refunded; another one made meanwhile stays.
 #[test]
 fn what_is_taken_back_is_as_if_it_had_never_been_whoever_came_after_it() {
     explore(
@@ -37,7 +37,7 @@ fn what_is_taken_back_is_as_if_it_had_never_been_whoever_came_after_it() {
     );
 }
 
-/// One is taken back while it leaves the window, and another is admitted in its place.
+/// One admission is refunded while it leaves the window, and another takes its place.
 #[test]
 fn what_is_taken_back_as_it_leaves_takes_nobody_elses_place() {
     explore(
@@ -51,7 +51,7 @@ fn what_is_taken_back_as_it_leaves_takes_nobody_elses_place() {
             };
             ring.take_back(old, 1);
             let other = other.join().expect("no panic");
-            // That of 5 stands, and the other one if it was admitted.
+            // The admission at 5 stays, and the other one if it was made.
             assert_eq!(rest(&ring, 11), 1 - u64::from(other));
         },
         &[Bug::TurnUnchanged],

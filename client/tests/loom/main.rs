@@ -1,7 +1,7 @@
-//! Deciders against the machine, in every interleaving that loom finds.
+//! Decisions against the state machine, in every interleaving that loom finds.
 //!
-//! The cell is compiled in here with loom's atomics in place of its own. Each
-//! model is run again with a bug planted, and must then fail.
+//! The cell is compiled in here with loom's atomics. Each model is run again with each of some planted bugs,
+//! and must then fail.
 
 #![expect(
     dead_code,
@@ -96,7 +96,7 @@ fn tokens(n: u64) -> Share {
     }
 }
 
-/// A gate with so many tokens under a lease, and its machine.
+/// Returns a gate with `n` tokens or permits under a lease, and its decider.
 fn gate(permits: bool, n: u64) -> (Arc<Gate>, CellDecider, Arc<AtomicU64>) {
     let gate = Arc::new(Gate::new("a"));
     let mut decider = CellDecider::new(Arc::clone(&gate));
@@ -110,7 +110,7 @@ fn gate(permits: bool, n: u64) -> (Arc<Gate>, CellDecider, Arc<AtomicU64>) {
     (gate, decider, Arc::new(AtomicU64::new(u64::MAX)))
 }
 
-/// A thread that asks for one token; answers how many it got.
+/// Returns a thread that asks for one token and returns how many it got.
 fn one(gate: &Arc<Gate>, lease: &Arc<AtomicU64>) -> thread::JoinHandle<u64> {
     let (gate, lease) = (Arc::clone(gate), Arc::clone(lease));
     thread::spawn(move || u64::from(gate.cell.decide(Ask::Tokens(1), NOW, &lease).is_ok()))
@@ -180,7 +180,7 @@ fn a_slot_that_is_overwritten_under_a_decider_admits_nothing() {
         || {
             let (gate, mut decider, lease) = gate(false, 1);
             let threads = [one(&gate, &lease)];
-            // Three epochs: the decider's slot is written again, and bigger.
+            // Three epochs: the slot in use is written again, with a larger burst.
             let cut = decider.withdraw(Rate::ZERO, Tokens::from_grains(1), NOW);
             decider.admit_by(Right::Never, PERIOD, NOW);
             decider.replace(tokens(5), NOW);
@@ -253,7 +253,7 @@ fn what_is_put_back_under_another_edge_is_nobodys() {
                     0
                 })
             };
-            // The next edge has one token as well, and as much is missing of it.
+            // The next edge has one token as well, and one is missing of its burst.
             let burst = Tokens::from_grains(2);
             decider.replace(Share { burst, ..tokens(1) }, NOW);
             let one = || u64::from(gate.cell.decide(Ask::Tokens(1), NOW, &lease).is_ok());

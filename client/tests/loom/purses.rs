@@ -1,4 +1,4 @@
-//! Threads that hold tokens of their own, in every interleaving that loom finds.
+//! Thread caches, in every interleaving that loom finds.
 
 use super::{NOW, PERIOD, explore};
 use crate::cell::purse::Purses;
@@ -30,7 +30,7 @@ impl Clone for Shared {
     }
 }
 
-/// A part of a rate: so many tokens a second, and capacity for so many, of which so many are there.
+/// Returns a share of `per_sec` tokens per second with capacity for `burst`, of which `tokens` are there.
 pub(super) fn part(per_sec: u64, burst: u64, tokens: u64) -> Share {
     let grains = terms().scale.grains_per_token();
     Share {
@@ -61,7 +61,7 @@ pub(super) fn dealt(per_sec: u64, burst: u64) -> (Shared, CellDecider) {
 }
 
 impl Shared {
-    /// As thread `me`, asks for `n` as a limiter does; answers how many it got.
+    /// Asks for `n` as thread `me`, as a limiter does. Returns how many it got.
     fn ask(&self, me: u32, n: u64, now: Tick) -> u64 {
         sync::be(me);
         let (cell, clock) = (&self.gate.cell, || now);
@@ -74,12 +74,12 @@ impl Shared {
         if got { n } else { 0 }
     }
 
-    /// Asks for one so many times.
+    /// Asks for one token `times` times.
     pub(super) fn asks(&self, me: u32, times: usize, now: Tick) -> u64 {
         (0..times).map(|_| self.ask(me, 1, now)).sum()
     }
 
-    /// Thread `me` spends what it holds, one by one, at most so many times.
+    /// Spends from the cache of thread `me`, one by one, at most `times` times.
     fn spends(&self, me: u32, times: u64) -> thread::JoinHandle<u64> {
         let gate = Arc::clone(&self.gate);
         thread::spawn(move || {
@@ -110,7 +110,7 @@ fn what_threads_take_beforehand_was_there() {
     );
 }
 
-/// One token by the short road, beside a thread that opens a purse and a machine that begins an epoch.
+/// One token on the fast path, while a thread opens a cache and the state machine begins an epoch.
 #[test]
 fn what_is_taken_by_the_short_road_was_there() {
     explore(
@@ -166,7 +166,7 @@ fn what_is_left_of_one_edge_is_no_part_of_the_next() {
         || {
             let (shared, mut decider) = dealt(0, 2);
             assert_eq!(shared.asks(1, 1, NOW), 1);
-            // One is left in its purse: it asks for two, and so gives it back.
+            // One token is left in its cache: it asks for two, and so gives it back.
             let other = {
                 let shared = shared.clone();
                 thread::spawn(move || shared.ask(1, 2, NOW))
@@ -184,14 +184,14 @@ fn a_late_owner_makes_nothing_for_the_next() {
     explore(
         || {
             let (shared, mut decider) = dealt(0, 4);
-            // One is admitted, two are in the purse, and one is left.
+            // One is admitted, two are in the cache, and one is left.
             assert_eq!(shared.asks(1, 1, NOW), 1);
             let late = shared.spends(1, 1);
             decider.admit_by(Right::Leased, PERIOD, NOW);
-            // Another thread with the same purse.
+            // Another thread with the same cache.
             let next = shared.ask(3, 1, NOW);
             let _late = late.join().expect("no panic");
-            // One was in the word: what the other holds is its own or nobody's.
+            // One was in the word: what the other one has is its own or void.
             assert!(next + shared.asks(3, 2, NOW) <= 1);
         },
         &[Bug::GenerationIgnored],
@@ -203,7 +203,7 @@ fn what_is_held_back_counts_toward_the_burst() {
     explore(
         || {
             let (shared, _decider) = dealt(1, 4);
-            // One is admitted, and two are in the purse.
+            // One is admitted, and two are in the cache.
             assert_eq!(shared.asks(1, 1, NOW), 1);
             let other = shared.spends(1, 1);
             let mine = shared.asks(2, 1, LATER);
@@ -223,7 +223,7 @@ fn capacity_that_comes_back_is_empty() {
             assert_eq!(shared.asks(1, 1, NOW), 1);
             let other = shared.spends(1, 2);
             sync::be(2);
-            // More than there is beside the other thread's: its purse is revoked.
+            // More than there is beside the other thread's cache, which is then revoked.
             let cell = &shared.gate.cell;
             let decide = |n| cell.decide(Ask::Tokens(n), LATER, &shared.lease).is_ok();
             assert!(!decide(4));
@@ -243,9 +243,9 @@ fn who_is_refused_again_was_refused_by_that_very_word() {
             let cell = &shared.gate.cell;
             let decide = || cell.decide(Ask::Tokens(1), NOW, &shared.lease).is_ok();
             assert!(decide());
-            // The next is there in a second.
+            // The next token is available in a second.
             cell.note_dry(NOW, NOW);
-            // Or in a tenth of one, by the next epoch.
+            // Or in a tenth of one, in the next epoch.
             decider.replace(part(10, 1, 1), NOW);
             assert!(decide());
             let other = {

@@ -1,4 +1,4 @@
-//! What several put back at once, in every interleaving that loom finds.
+//! Concurrent refunds, in every interleaving that loom finds.
 
 use super::purses::{Shared, dealt, part};
 use super::{NOW, PERIOD, explore};
@@ -14,7 +14,7 @@ use aliquot_core::unit::{Span, Tick};
 use loom::thread;
 use std::sync::Arc;
 
-/// Twice four tokens of ten, of which one is made a second.
+/// Takes four of ten tokens twice; one token is replenished per second.
 fn two_of_four() -> (Shared, impl Decider, [Taken; 2]) {
     let (shared, decider) = dealt(1, 10);
     let four = || {
@@ -29,7 +29,7 @@ fn grains(tokens: u64) -> u64 {
     part(0, tokens, 0).burst.grains()
 }
 
-/// Whoever decides in between takes nothing of what there is room for.
+/// A decision in between does not use up the room for the refund.
 #[test]
 fn what_is_put_back_is_all_that_there_is_room_for_whoever_decides_meanwhile() {
     const LATER: Tick = NOW.after(Span::from_secs(5));
@@ -40,7 +40,7 @@ fn what_is_put_back_is_all_that_there_is_room_for_whoever_decides_meanwhile() {
                 let Shared { gate, lease } = shared.clone();
                 thread::spawn(move || gate.cell.decide(Ask::Tokens(1), LATER, &lease).is_ok())
             };
-            // Eight were missing, and five were made since.
+            // Eight were missing, and five were replenished since.
             let back = shared.gate.cell.put_back_of(&second, 4, || LATER);
             assert_eq!(back, grains(3));
             assert!(decides.join().expect("no panic"));
@@ -49,7 +49,7 @@ fn what_is_put_back_is_all_that_there_is_room_for_whoever_decides_meanwhile() {
     );
 }
 
-/// The same of a key among others.
+/// The same for a key of a store.
 #[test]
 fn what_a_key_is_put_back_is_all_that_there_is_room_for_whoever_charges_it_meanwhile() {
     const START: Tick = Tick::from_nanos(1_000_000_000_000);
@@ -74,7 +74,7 @@ fn what_a_key_is_put_back_is_all_that_there_is_room_for_whoever_charges_it_meanw
     );
 }
 
-/// Each counts what the other put back before it.
+/// Each refund counts the other one before it.
 #[test]
 fn what_two_put_back_at_once_is_no_more_than_in_turn() {
     const SOON: Tick = NOW.after(Span::from_secs(2));
@@ -82,7 +82,7 @@ fn what_two_put_back_at_once_is_no_more_than_in_turn() {
     explore(
         || {
             let (shared, mut decider, [first, second]) = two_of_four();
-            // In another epoch nothing but what others put back tells how much is missing.
+            // In another epoch, only the refunds of others tell how much is missing.
             decider.admit_by(Right::Leased, PERIOD, NOW);
             let used = shared.gate.cell.decide(Ask::Tokens(2), NOW, &shared.lease);
             assert!(

@@ -32,7 +32,7 @@ pub(crate) enum Bug {
     Unmarked,
 }
 
-/// Lets the other threads of the model go on.
+/// Lets the other threads of the model run.
 pub(crate) fn spin() {
     loom::thread::yield_now();
 }
@@ -43,27 +43,27 @@ loom::thread_local! {
     static ME: Cell<u32> = Cell::new(NOBODY);
 }
 
-/// Which thread of the model this is.
+/// Returns the number of this thread of the model.
 pub(crate) fn me() -> u32 {
     ME.with(Cell::get)
 }
 
-/// Makes this the model's thread of that number.
+/// Makes this thread the one with that number.
 pub(crate) fn be(me: u32) {
     ME.with(|cell| cell.set(me));
 }
 
-/// Threads of odd numbers share one.
+/// Threads with odd numbers share a cache.
 pub(crate) fn purses() -> usize {
     2
 }
 
 thread_local! {
-    // Loom's threads all run on the thread of their test.
+    // Loom runs all threads of a model on the thread of the test.
     static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
 }
 
-/// Plants a bug, or none, for what follows on this thread.
+/// Plants a bug, or none, from now on on this thread.
 pub(crate) fn plant(bug: Option<Bug>) {
     PLANTED.set(bug);
 }

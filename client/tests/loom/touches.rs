@@ -1,4 +1,4 @@
-//! Keys that are marked when something is asked of them, in every interleaving that loom finds.
+//! Marks of used keys, in every interleaving that loom finds.
 
 use super::explore;
 use crate::key::Gate;

@@ -1,4 +1,4 @@
-//! Budgets that are too small to divide: the node decides, one question at a time.
+//! Budgets too small to divide, in central mode: the node decides each request.
 
 use super::node::{FakeNode, budget};
 use super::{client, until};
@@ -27,7 +27,7 @@ pub(super) fn limiters(clients: &[Client]) -> Vec<Limiter> {
     clients.iter().map(limiter).collect()
 }
 
-/// Everybody wants some, until nobody is dealt any: the budget is kept.
+/// Keeps asking with all limiters until no client holds a part: the budget is in central mode.
 pub(super) async fn kept(node: &FakeNode, limiters: &[Limiter], admitted: &mut Vec<Admission>) {
     until("the budget is kept in one piece", || {
         for limiter in limiters {
@@ -46,8 +46,8 @@ pub(super) async fn kept(node: &FakeNode, limiters: &[Limiter], admitted: &mut V
     .await;
 }
 
-/// Whether some window has more in it than the budget allows: a decision counts
-/// in a window that has both of its readings.
+/// Returns a window that contains more than the budget allows, if there is one. A decision counts in a window
+/// that contains both of its readings.
 fn over(admitted: &[Admission], per_sec: f64, burst: f64) -> Option<(Tick, Tick)> {
     let mut by_end: Vec<&Admission> = admitted.iter().collect();
     by_end.sort_by_key(|of| of.decided_at);
@@ -129,7 +129,7 @@ async fn what_a_home_let_through_is_not_put_back_and_what_it_cost_more_is_asked_
         if !call.is_from_home() {
             continue;
         }
-        // No more at once than is ever there.
+        // No more at once than can ever be available.
         let debts: &[u64] = [&[], &[1][..], &[2], &[2, 1]][owed as usize];
         let first = debts.iter().map(|debt| questions.contains(debt));
         assert!(
@@ -163,7 +163,7 @@ async fn a_permit_is_booked_at_the_node_until_it_is_dropped_or_held_for_too_long
     until("it is released", || out().is_zero()).await;
     let kept = limiters[1].permit().await.expect("the permit");
     assert!(kept.is_valid());
-    // Its holder never lets go; the next one is served all the same.
+    // Its holder never releases it; the next caller is served all the same.
     let next = loop {
         if let Ok(permit) = limiters[0].permit().await {
             break permit;
@@ -245,14 +245,14 @@ async fn a_flood_of_questions_is_answered_and_takes_no_more_than_the_budget() {
     let outcomes = futures_util::future::join_all(flood).await;
     let refused = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
     let reasons: Vec<Reason> = refused.map(|refused| refused.reason).collect();
-    // A machine that is busy answers some of them later than they wait for.
+    // On a busy machine some answers come later than their callers wait.
     let known = [Reason::Throttled, Reason::Undecided];
     let other = reasons.iter().find(|reason| !known.contains(reason));
     assert_eq!(other, None);
     assert!(reasons.contains(&Reason::Throttled));
     admitted.extend(outcomes.into_iter().flatten());
     assert!(asked() > before);
-    // What was just refused is not asked again, unless that was long ago, on a machine that is busy.
+    // A request that was just refused is not asked again, unless that was long ago, on a busy machine.
     match limiters[0].check(1).await {
         Ok(admission) => admitted.push(admission),
         Err(refused) => assert!(refused.retry_after.is_some()),
@@ -264,7 +264,7 @@ async fn a_flood_of_questions_is_answered_and_takes_no_more_than_the_budget() {
     );
 }
 
-/// Where nobody answers, whoever comes later is told so at once, and one at a time tries whether that is still so.
+/// If the node does not answer, later callers are told so at once, and one at a time tries again.
 #[tokio::test]
 async fn who_would_not_be_answered_is_not_kept_waiting() {
     let node = FakeNode::start(1, vec![small("a")]).await;
@@ -273,7 +273,8 @@ async fn who_would_not_be_answered_is_not_kept_waiting() {
     kept(&node, &limiters, &mut Vec::new()).await;
     let (limiter, breaker) = (limiters[0].clone(), clients[0].breaker());
     node.with(|inner| inner.silent = true);
-    // Who waits for less than an answer takes is told that nobody decided, and not that there is nothing.
+    // A caller that waits for less than an answer takes is told that its request is undecided, not that there
+    // are no tokens.
     let hurried = limiter.acquire_within(1, Duration::from_millis(50)).await;
     let refused = hurried.expect_err("nobody answers");
     assert_eq!(refused.reason, Reason::Undecided);
@@ -295,7 +296,7 @@ async fn who_would_not_be_answered_is_not_kept_waiting() {
     };
     let opened = tokio::time::timeout(Duration::from_secs(30), opened).await;
     opened.expect("it never opens");
-    // As one may force it, too: then nobody tries.
+    // The breaker can be forced open, too: then no caller tries.
     breaker.set_mode(Mode::Freeze);
     for _ in 0..100 {
         let refused = limiter.check(1).await.expect_err("nobody is asked");
@@ -315,7 +316,7 @@ async fn who_would_not_be_answered_is_not_kept_waiting() {
     tried.expect("nobody tried, or was answered");
 }
 
-/// Callers who all go before they can be told that there is no answer.
+/// Callers that all give up before they can be told that there is no answer.
 #[tokio::test]
 async fn a_service_in_a_hurry_is_not_kept_waiting_for_ever_either() {
     let node = FakeNode::start(1, vec![small("a")]).await;
@@ -324,7 +325,7 @@ async fn a_service_in_a_hurry_is_not_kept_waiting_for_ever_either() {
     kept(&node, &limiters, &mut Vec::new()).await;
     let (limiter, breaker) = (limiters[0].clone(), clients[0].breaker());
     let hurry = async |ms| {
-        // As long as others want some, it is not dealt to one.
+        // While other clients want some, the budget is not dealt to one of them.
         for of in &limiters {
             let _wanted = of.try_acquire(1);
         }
@@ -339,7 +340,7 @@ async fn a_service_in_a_hurry_is_not_kept_waiting_for_ever_either() {
     };
     let opens = tokio::time::timeout(Duration::from_secs(30), opens).await;
     opens.expect("it never opens");
-    // Answers that come late are heard, and then a trial that is given up does not count as one that failed.
+    // Late answers are heard; then a trial that is given up does not count as a failure.
     let heard = async {
         loop {
             node.with(super::node::Inner::speak);

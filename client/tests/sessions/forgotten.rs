@@ -1,4 +1,4 @@
-//! Keys that nobody needs any more are forgotten, and make room for others.
+//! Keys that are no longer needed are forgotten, and make room for others.
 
 use super::node::{FakeNode, budget, rate};
 use super::until;
@@ -28,7 +28,7 @@ fn many(count: usize, of: impl Fn(&str) -> Budget) -> Vec<Budget> {
     (0..count).map(|at| of(&format!("k/{at}"))).collect()
 }
 
-/// What the node has booked for its clients of a key, in grains of each component.
+/// Returns whether the node has booked anything of a key for its clients.
 fn booked(node: &FakeNode, key: &str) -> bool {
     node.with(|inner| {
         let id = inner.id(key);
@@ -51,7 +51,7 @@ async fn more_keys_than_there_may_be_are_served_one_after_the_other_and_handed_b
             assert!(client.status().keys <= MOST);
         }
     }
-    // The home may have decided for the last one as well, which holds nothing then.
+    // The home may have decided for the last key as well, which holds nothing then.
     let last = client.limiter("k/39").expect("room");
     until("it is held", || {
         let _ = last.try_acquire(1);
@@ -93,7 +93,7 @@ async fn what_is_held_stays_and_where_all_is_held_there_is_no_room() {
     }));
     let node = FakeNode::start(1, budgets).await;
     let client = client(&node, 2);
-    // A permit holds its key, whoever has a limiter.
+    // A permit holds its key, even without a limiter.
     let permit = client
         .limiter("p")
         .expect("room")
@@ -160,7 +160,7 @@ async fn whatever_callers_say_they_are_others_are_still_served() {
     assert!(client.status().keys <= MOST);
 }
 
-/// What was forgotten is forgotten by the node, too, and whoever is served goes on being served.
+/// Forgotten keys are forgotten by the node, too, while callers continue to be served.
 #[tokio::test]
 async fn who_has_forgotten_many_keys_goes_on_under_another_edge_of_the_same_node() {
     let node = FakeNode::start(1, vec![rate("a", 1_000)]).await;

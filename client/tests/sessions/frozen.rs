@@ -1,4 +1,4 @@
-//! A process with a session that is stopped in the middle of a batch, past its lease, and goes on.
+//! A process with a session that is stopped in the middle of a batch, past its lease, and resumes.
 
 use super::node::{FakeNode, rate};
 use super::until;
@@ -11,17 +11,17 @@ use tokio::task::block_in_place;
 const NODE: &str = "ALIQUOT_FROZEN_NODE";
 const PACE: &str = "ALIQUOT_FROZEN_SESSION";
 const THREADS: u64 = 3;
-/// Nobody is given a longer lease than the node has.
+/// Length of the lease; no client gets a longer one than its node.
 const LEASE: Span = Span::from_millis(1_500);
-/// So much of a batch at least was seen before the process is stopped.
+/// Minimum number of tokens seen from thread caches before the process is stopped.
 const BATCHED: u64 = 1_000;
 
-/// Says a line to who has started this process.
+/// Writes a line to the parent process.
 fn say(line: &str) {
     writeln!(std::io::stdout(), "{line}").expect("a pipe");
 }
 
-/// Decides without a pause until it was stopped for a lease, and a while longer. How many it
+/// Decides without a pause until the process was stopped for a lease, and a while longer. Returns how many it
 /// admitted of those that it asked for after that.
 fn decide(limiter: &Limiter) -> u64 {
     let (mut last, mut taken, mut batched) = (HostClock.now(), None, 0);
@@ -35,7 +35,7 @@ fn decide(limiter: &Limiter) -> u64 {
             asked_late += 1;
             late += u64::from(admission.is_ok());
         } else if let Ok(admission) = admission {
-            // Those that were taken together bear one tick.
+            // Tokens that were taken together have the same tick.
             batched += u64::from(taken == Some(admission.asked_at));
             taken = Some(admission.asked_at);
             if batched == BATCHED {
@@ -69,7 +69,8 @@ async fn child() {
     say(&format!("late {late} of all"));
 }
 
-/// How many a process of this pace admits after its lease, and with no other one, since its node is gone.
+/// Returns how many tokens a process of this pace admits after its lease, when its node is gone and gives no
+/// other one.
 async fn late(pace: &str) -> u64 {
     let node = FakeNode::start(1, vec![rate("a", 100_000_000)]).await;
     let mut child = Command::new(std::env::current_exe().expect("this test"))
@@ -93,7 +94,7 @@ async fn late(pace: &str) -> u64 {
     kill_process(pid, Signal::STOP).expect("it runs");
     let over = HostClock.now().after(LEASE).after(Span::from_millis(100));
     assert!(node.with(|inner| inner.lease) == LEASE);
-    // What it goes on with is what it had: it finds no node to give it more.
+    // It resumes with what it had: no node gives it more.
     node.cut(true);
     until("the lease is over", || HostClock.now() >= over).await;
     kill_process(pid, Signal::CONT).expect("it is stopped");

@@ -74,7 +74,7 @@ async fn the_layer_admits_what_the_limiter_does_and_says_429_with_when_to_retry(
     assert_eq!(header(&response, "grpc-message"), Some("throttled"));
 }
 
-/// A quota of a thousand a day: what nobody wants stays at the node.
+/// A quota of a thousand a day: what is not wanted stays at the node.
 fn daily(key: &str) -> aliquot_core::budget::Budget {
     budget(key, |draft| draft.quota = Some("1000 per day".into()))
 }
@@ -171,7 +171,7 @@ async fn among_several_limits_what_a_home_refuses_or_never_answers_costs_the_oth
         }
     });
     three_times.await.expect("it is never served");
-    // More than there ever is of the budget.
+    // More than the budget can ever have.
     let (status, said) = says(&three).await;
     assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
     assert!(said.contains("\"layer\":\"fleet\""), "{said}");
@@ -182,7 +182,7 @@ async fn among_several_limits_what_a_home_refuses_or_never_answers_costs_the_oth
     let gone = tokio::time::timeout(Duration::from_secs(10), async {
         loop {
             tokio::select! {
-                // What was refused a moment ago is refused again without a question.
+                // A request that was just refused is refused again without a question.
                 _ = says(&one) => tokio::task::yield_now().await,
                 () = until("the question arrives", || asked() > before) => break,
             }

@@ -1,4 +1,4 @@
-//! Who waits stands in line: first come, first served, and who goes leaves no gap.
+//! Waiting callers queue: first come, first served, and a caller that leaves makes no gap.
 
 use super::node::{FakeNode, rate};
 use super::{client, until};
@@ -12,14 +12,14 @@ use std::task::Poll;
 
 type Waiter = Pin<Box<dyn Future<Output = Result<Admission, Refused>>>>;
 
-/// Polls a waiter once, so that it stands in line.
+/// Polls a waiter once, so that it joins the queue.
 async fn step(waiter: &mut Waiter) -> bool {
     poll_fn(|cx| Poll::Ready(waiter.as_mut().poll(cx).is_ready())).await
 }
 
-/// Lets so many callers wait, of whom those at `gone` change their minds.
+/// Lets callers with these costs wait, of which those at `gone` give up.
 async fn in_turn(limiter: &Limiter, costs: &[u64], gone: &[bool]) -> Result<(), String> {
-    // Nobody is served before all are in line.
+    // No caller is served before all are in the queue.
     while limiter.try_acquire(1).is_ok() {}
     let mut line = Vec::new();
     for &cost in costs {
@@ -82,7 +82,8 @@ fn waiters_are_served_in_the_order_in_which_they_came_whoever_leaves() {
     outcome.expect("in turn");
 }
 
-/// Lets eight callers wait, and sends the client elsewhere when the fifth is served. How many of them are.
+/// Lets eight callers wait, and sends the client elsewhere when the fifth is served. Returns how many are
+/// served.
 async fn served_in_spite_of_a_move(limiter: &Limiter, used: &FakeNode, other: &FakeNode) -> usize {
     while limiter.try_acquire(1).is_ok() {}
     let mut line: FuturesUnordered<_> = (0..8).map(|_| limiter.acquire(4)).collect();
@@ -102,7 +103,7 @@ async fn who_waits_while_the_client_is_sent_to_another_node_is_served_there() {
     let second = FakeNode::start(2, vec![rate("a", 20)]).await;
     let client = client(&[&first, &second]);
     let limiter = client.limiter("a").expect("a key");
-    // A machine that is busy may be too slow for it now and then.
+    // A busy machine may be too slow for it now and then.
     for _ in 0..5 {
         until("all of it", || limiter.peek().burst == 20).await;
         let status = client.status();

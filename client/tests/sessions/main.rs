@@ -17,7 +17,7 @@ use aliquot_core::budget::{ExpiryDraft, PartDraft};
 use node::{FakeNode, budget, rate};
 use std::time::Duration;
 
-/// Asks again until it is so; a test that waits in vain fails after ten seconds.
+/// Polls `so` until it returns true; fails the test after ten seconds.
 async fn until(what: &str, mut so: impl FnMut() -> bool) {
     let waited = tokio::time::timeout(Duration::from_secs(10), async {
         while !so() {
@@ -145,7 +145,7 @@ async fn a_throttled_caller_is_told_when_and_is_then_admitted() {
     assert_eq!(refused.reason, Reason::Throttled);
 }
 
-/// What is left of a share once the node is gone and the lease over.
+/// Returns a client and a limiter once the node is gone and the lease has ended.
 async fn after_the_lease(expiry: ExpiryDraft) -> (Client, aliquot_client::Limiter) {
     let node = FakeNode::start(1, vec![policy("a", expiry)]).await;
     let client = client(&[&node]);
@@ -161,7 +161,7 @@ async fn after_the_lease(expiry: ExpiryDraft) -> (Client, aliquot_client::Limite
         right != Standing::Leased && client.status().lease.is_zero()
     })
     .await;
-    // The session task turns the cell over as the lease ends.
+    // The session task changes the cell when the lease ends.
     until("the policy", || client.status().node.is_none()).await;
     (client, limiter)
 }

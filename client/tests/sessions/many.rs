@@ -1,4 +1,4 @@
-//! Clients of thousands of keys.
+//! Clients with thousands of keys.
 
 use super::node::{FakeNode, rate};
 use super::until;
@@ -6,7 +6,7 @@ use aliquot_client::{Client, KeyRefused, Limiter, Reason, Standing};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// A session is told of no more keys, and a client has no more unless it is built for fewer.
+/// Maximum number of keys of a session, and default maximum of a client.
 const KEYS_MAX: usize = 16_384;
 
 /// Maximum number of names that are asked for at a time.

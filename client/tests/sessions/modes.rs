@@ -1,4 +1,4 @@
-//! Modes of limits that are leased.
+//! Modes of leased limits.
 
 use super::node::{FakeNode, rate};
 use super::{client, until};
@@ -26,7 +26,7 @@ async fn a_leased_limit_freezes_and_thaws() {
     until("all thaws", || limiter.try_acquire(1).is_ok()).await;
 }
 
-/// There is one thread: the client's task has not run between a mode and what is asked right after it.
+/// There is a single thread: the client's task has not run between a mode change and the next request.
 #[tokio::test]
 async fn who_asks_before_the_task_has_ended_a_freeze_is_not_told_that_the_client_is_closed() {
     let node = FakeNode::start(1, vec![rate("a", 20)]).await;
@@ -50,7 +50,7 @@ async fn who_asks_before_the_task_has_ended_a_freeze_is_not_told_that_the_client
     );
     assert_eq!(limiter.overruled().frozen, before + 3);
     assert_eq!(limiter.peek().right, Standing::Frozen);
-    // A mode that lets through does so at once.
+    // A mode that lets requests through does so at once.
     limiter.set_mode(Mode::Bypass);
     assert!(limiter.try_acquire(1).is_ok());
     assert!(limiter.would_admit(1).is_ok());
@@ -94,7 +94,7 @@ async fn shapes_over_a_share_obey_the_client() {
     let window = FixedWindow::over(&limiter, Duration::from_millis(10)).expect("a window");
     let pacer = Pacer::over(&limiter, 0).expect("a pacer");
     until("the window counts", || window.try_acquire(1).is_ok()).await;
-    // No window of this share holds so much, and no turn is free after the first.
+    // No window of this share holds that much, and no turn is free after the first.
     let reasons = || {
         let turns = [pacer.book(), pacer.book()].map(|turn| turn.map(|_| ()));
         let [_, turn] = turns;

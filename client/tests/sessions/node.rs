@@ -1,5 +1,5 @@
-//! A coordinator node in this process: the core's own machine behind a real
-//! gRPC server, with a leader that grants it what the test says.
+//! A coordinator node in this process: the core's own state machine behind a real gRPC server, with a leader
+//! that grants what the test says.
 
 use aliquot_client::{Clock, HostClock};
 use aliquot_core::budget::{Budget, BudgetDraft, Key};
@@ -30,39 +30,39 @@ use tonic::{Request, Response, Status, Streaming};
 
 type Outgoing = mpsc::Sender<Result<pb::NodeMessage, Status>>;
 
-/// What the node does, and what it saw.
+/// The node's behaviour, and what it observed.
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) node: Node,
     budgets: BTreeMap<Key, (BudgetId, Budget)>,
     sessions: BTreeMap<Incarnation, Outgoing>,
     answers: u64,
-    /// Whether the leader goes on renewing the node's lease.
+    /// True if the leader renews the node's lease.
     pub(crate) renewing: bool,
-    /// Whether streams are refused.
+    /// True if streams are refused.
     pub(crate) down: bool,
-    /// Whether nobody is answered.
+    /// True if no report is answered.
     pub(crate) mute: bool,
     pub(crate) lease: Span,
-    /// Reports, and how many of them were leaves.
+    /// Number of reports.
     pub(crate) reports: u64,
-    /// The latest of them.
+    /// The latest report.
     pub(crate) last: Option<Report>,
     pub(crate) leaves: u64,
     pub(crate) opens: Vec<SessionOpen>,
-    /// What the log says: all budgets are this node's.
+    /// Content of the log: all budgets belong to this node.
     state: State,
-    /// Whether verdicts are kept back, and those that are.
+    /// True if verdicts are kept back in `kept`.
     pub(crate) silent: bool,
     kept: Vec<Told>,
-    /// Questions, and those of them that were there before.
+    /// Questions, including repeated ones.
     pub(crate) asked: Vec<Ask>,
     pub(crate) releases: u64,
     /// Set while all budgets are still being made.
     pub(crate) unmade: bool,
     /// Set while sessions have no room for another key.
     pub(crate) crowded: bool,
-    /// The keys that it was asked the names of, one list per message.
+    /// The keys whose names it was asked for, one list per message.
     pub(crate) interned: Vec<Vec<Key>>,
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn budget(key: &str, fill: impl FnOnce(&mut BudgetDraft)) -> Budget {
     draft.validate().expect("a valid budget")
 }
 
-/// A rate with as much burst.
+/// A rate with a burst of the same size.
 pub(crate) fn rate(key: &str, per_sec: u64) -> Budget {
     budget(key, |draft| {
         draft.rate = Some(format!("{per_sec}/s").into());
@@ -91,7 +91,7 @@ pub(crate) fn rate(key: &str, per_sec: u64) -> Budget {
 }
 
 impl FakeNode {
-    /// A node of this life that serves these budgets, all of them its own.
+    /// Starts a node of incarnation `life` that serves these budgets, all of them its own.
     pub(crate) async fn start(life: u64, budgets: Vec<Budget>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address").to_string();
@@ -155,7 +155,7 @@ impl FakeNode {
         });
     }
 
-    /// Tells all clients to go elsewhere.
+    /// Tells all clients to move to another node.
     pub(crate) fn send_away(&self, address: &str) {
         self.with(|inner| {
             for outgoing in inner.sessions.values() {
@@ -167,14 +167,14 @@ impl FakeNode {
 }
 
 impl Inner {
-    /// The leader answers the node, and the node its clients.
+    /// Passes messages between the leader and the node, and between the node and its clients.
     fn pump(&mut self) {
         let now = HostClock.now();
         if self.renewing
             && let Some(report) = self.node.report(now, HostClock.wall_ms())
         {
             self.answers += 1;
-            // What came back is given again.
+            // What came back is granted again.
             let returned = |id: &BudgetId| {
                 let line = report.lines.iter().find(|line| line.budget == *id);
                 line.map_or(Vector::ZERO, |line| Vector {
@@ -292,7 +292,7 @@ impl Inner {
         }
     }
 
-    /// Sends what was kept back.
+    /// Sends the verdicts that were kept back.
     pub(crate) fn speak(&mut self) {
         self.silent = false;
         for told in std::mem::take(&mut self.kept) {
@@ -300,13 +300,13 @@ impl Inner {
         }
     }
 
-    /// What a key is called.
+    /// Returns the id of a key's budget.
     pub(crate) fn id(&self, key: &str) -> BudgetId {
         self.budgets[&Key::try_from(key).expect("a key")].0
     }
 }
 
-/// A log in which the node of this life holds all of these budgets.
+/// Returns a log in which the node of this incarnation holds all of these budgets.
 fn log(life: u64, budgets: &[Budget]) -> State {
     let mut state = State::new();
     let joins = (1..=life).map(|id| Command::Join {
@@ -327,7 +327,7 @@ fn log(life: u64, budgets: &[Budget]) -> State {
     state
 }
 
-/// All of a budget, full, with its floor as often as it fits.
+/// Returns the whole of a budget, full, with its floor as often as it fits.
 fn whole(budget: &Budget) -> Vector {
     let limit = budget.whole();
     let mut given = Vector::of(limit);

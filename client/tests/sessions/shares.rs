@@ -4,7 +4,7 @@ use super::node::{FakeNode, rate};
 use super::{client, until};
 use aliquot_client::{Client, Limiter, Standing, Tick};
 
-/// Asks for as much as there is; says what was admitted, and when.
+/// Asks for all available tokens. Records when each was admitted.
 fn drain(limiter: &Limiter, admitted: &mut Vec<Tick>) {
     while let Ok(admission) = limiter.try_acquire(1) {
         admitted.push(admission.decided_at);
@@ -14,7 +14,7 @@ fn drain(limiter: &Limiter, admitted: &mut Vec<Tick>) {
 /// `admitted ≤ B + (1 + ρ) · R · Δt` over every window.
 fn within_the_envelope(mut admitted: Vec<Tick>, per_sec: u64, burst: u64) {
     admitted.sort_unstable();
-    // The most that a full bucket could have had to give by each admission.
+    // The level of a full bucket before each admission, at most.
     let nano = 1_000_000_000_u128;
     let full = u128::from(burst) * nano;
     let (mut level, mut last) = (full, admitted[0]);

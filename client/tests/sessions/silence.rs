@@ -1,11 +1,11 @@
-//! A node that says nothing: another is tried, and none is left before that is of use.
+//! A node that stops answering: another one is tried, and the first is not left before the other is of use.
 
 use super::node::{FakeNode, rate};
 use super::{client, until};
 use aliquot_client::{Client, Clock, HostClock, Limiter, Span};
 use aliquot_core::unit::Tick;
 
-/// A client of two nodes with a long lease, the one that it came to, and the other.
+/// A client of two nodes with a long lease, the node in use, and the other one.
 struct Pair {
     client: Client,
     limiter: Limiter,
@@ -39,7 +39,7 @@ impl Pair {
         }
     }
 
-    /// The node falls silent, and the other one has opened a session.
+    /// The node stops answering, and the other one opens a session.
     async fn fall_silent(&self) {
         self.used.with(|inner| inner.mute = true);
         until("the other node opens", || sessions(&self.other) == 1).await;
@@ -103,7 +103,7 @@ async fn who_goes_over_uses_the_new_share_after_the_old_one_and_never_beside_it(
 async fn who_closes_while_it_tries_another_leaves_no_session_anywhere() {
     let pair = Pair::start().await;
     pair.fall_silent().await;
-    // Whoever closes it, at once or afterwards.
+    // Regardless of who closes the client, at once or afterwards.
     let both = tokio::join!(pair.client.close(), pair.client.close());
     assert_eq!(both, (false, false), "nobody said that it was taken");
     assert!(!pair.client.close().await);

@@ -1,4 +1,4 @@
-//! What a client says that holds much and does little.
+//! Reports of a client that holds much and does little.
 
 use super::node::{FakeNode, rate};
 use super::{client, until};
@@ -9,7 +9,7 @@ use aliquot_wire::Wire;
 
 const KEYS: usize = 100;
 
-/// A report with its seq, the lines and the bytes of it.
+/// Returns the number, the lines and the bytes of the last report.
 fn last(node: &FakeNode) -> (Seq, Option<usize>, usize) {
     let last: Option<Report> = node.with(|inner| inner.last.clone());
     last.map_or((Seq::new(0), None, 0), |report| {
@@ -34,7 +34,7 @@ async fn a_steady_client_says_that_it_lives_and_nothing_of_the_keys_it_holds() {
     until("a report of nothing", || last(&node).1 == Some(0)).await;
     let (said, _, bytes) = last(&node);
     assert!(bytes <= 64, "{bytes} bytes");
-    // On another stream the same session goes on, and has as little to say.
+    // On another stream the same session continues, with as little to report.
     let edge = client.status().edge;
     node.cut(false);
     until("a report on another stream", || {

@@ -1,4 +1,4 @@
-//! Where a request comes from, and what it is counted under.
+//! The address of a request's client, and the key under which it is counted.
 
 use super::headers;
 use aliquot_client::web::{Proxies, key};
@@ -54,10 +54,10 @@ fn addresses_are_read_from_the_right_and_only_from_those_who_are_trusted() {
     check(PEER, &["10.1.1.1, 10.2.2.2"], "10.1.1.1");
     check(PEER, &["203.0.113.7, rubbish, 10.2.2.2"], "10.2.2.2");
     check(PEER, &["\u{e9}, 10.2.2.2"], "10.2.2.2");
-    // What is no text is to be read by nobody, and hides nothing of what a proxy added.
+    // Text that is not valid ASCII cannot be read, and hides nothing that a proxy added.
     check(PEER, &["\u{e9}, 203.0.113.7, 10.2.2.2"], "203.0.113.7");
     check(PEER, &["\u{e9}", "203.0.113.7"], "203.0.113.7");
-    // Who is not trusted speaks for nobody.
+    // The headers of an untrusted peer are ignored.
     check("198.51.100.1", &["203.0.113.7"], "198.51.100.1");
     check("::ffff:198.51.100.1", &["203.0.113.7"], "198.51.100.1");
     came_from(
@@ -67,7 +67,7 @@ fn addresses_are_read_from_the_right_and_only_from_those_who_are_trusted() {
         &["203.0.113.7"],
         PEER,
     );
-    // The other header is whatever a client wrote.
+    // The other header may have been written by the client.
     came_from(&proxies, "forwarded", PEER, &["for=203.0.113.7"], PEER);
 }
 
@@ -84,13 +84,13 @@ fn the_standard_header_is_read_with_its_quotes() {
     check(&["for=203.0.113.7, for=unknown"], PEER);
     check(&["for=203.0.113.7, for=_hidden, for=10.1.1.1"], "10.1.1.1");
     check(&["proto=http"], PEER);
-    // A quote that a client left open swallows nothing of what a proxy added.
+    // A quote that a client left open swallows nothing that a proxy added.
     check(&["for=\"6.6.6.6, for=203.0.113.7"], "203.0.113.7");
     check(
         &["x=\"\\\", for=203.0.113.7;by=\"[2001:db9::2]\""],
         "203.0.113.7",
     );
-    // A host is what a client wrote, and a proxy quotes it.
+    // A host was written by a client, and is quoted by a proxy.
     check(&["for=203.0.113.7;host=\"a;for=6.6.6.6;b\""], "203.0.113.7");
     check(&["host=\"a;for=6.6.6.6;b\";for=203.0.113.7"], "203.0.113.7");
     check(

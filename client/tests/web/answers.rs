@@ -1,4 +1,4 @@
-//! What requests are answered by the layer.
+//! Responses of the layer.
 
 use super::one;
 use aliquot_client::web::{key, retry_after};
@@ -47,7 +47,7 @@ async fn a_refusal_is_a_problem() {
         (&429.into(), &"throttled".into())
     );
     assert_eq!(problem["retry_after_ms"], 90_000);
-    // A gRPC call has none.
+    // A gRPC call has no body.
     let refused = asked(
         &layer,
         get().header("content-type", "application/grpc+proto"),
@@ -60,7 +60,7 @@ async fn a_refusal_is_a_problem() {
     assert_eq!(refused.headers()["grpc-status"], "8");
     assert_eq!(refused.headers()["retry-after"], "90");
     assert_eq!(refused.headers()["grpc-retry-pushback-ms"], "90000");
-    // Whoever obeys comes again when it was refused until, and not up to a second later.
+    // A client that obeys returns exactly when the limit allows it, and not up to a second later.
     clock.advance(Duration::from_micros(89_100_500));
     let grpc = get().header("content-type", "application/grpc");
     let refused = asked(&layer, grpc).await;
@@ -110,7 +110,7 @@ async fn answers_say_what_they_are_told_to_say() {
     };
     let owned = |texts: [Option<&str>; 5]| texts.map(|text| text.map(str::to_owned));
     assert_eq!(says(Fields::None).await, owned([None; 5]));
-    // Less than one token a second is said without a time.
+    // Less than one token per second is stated without a time.
     let standard = [Some("\"share\";r=0"), Some("\"share\";q=1")];
     assert_eq!(
         says(Fields::Standard).await,

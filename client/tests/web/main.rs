@@ -1,5 +1,4 @@
-//! Requests: where they come from, what they are counted under, what they are answered, and when
-//! to come again.
+//! The HTTP layers: addresses and keys of requests, responses, and when to retry.
 
 mod address;
 mod answers;

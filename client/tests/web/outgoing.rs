@@ -1,4 +1,4 @@
-//! Calls that wait when a server says so.
+//! Outgoing calls that wait when a server asks for it.
 
 use super::one;
 use aliquot_client::web::{Obeying, OutgoingError, RetryAfterLayer};
@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-/// Answers 503 with this wait to the first call, and then serves; and counts.
+/// Answers the first call with 503 and this wait, then serves; counts its calls.
 fn moody(
     wait: &'static str,
 ) -> impl Service<Request<()>, Response = Response<u32>, Error = Infallible, Future: Send>
@@ -45,13 +45,13 @@ fn to(host: &str) -> Request<()> {
         .expect("a request")
 }
 
-/// What a call that succeeded answered.
+/// Returns the body of a call that succeeded.
 async fn answered<E: Debug>(call: JoinHandle<Result<Response<u32>, E>>) -> u32 {
     let answer = call.await.expect("no panic");
     answer.expect("an answer").into_body()
 }
 
-/// Whether a call is not over, once it has been asked.
+/// Polls a call. Returns true if it is not complete.
 async fn waits(call: &mut Pin<&mut impl Future>) -> bool {
     poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending())).await
 }
@@ -67,7 +67,7 @@ async fn nobody_calls_a_host_before_it_said_so() {
     let first = call("a").await.expect("no panic").expect("an answer");
     assert_eq!(first.status(), StatusCode::SERVICE_UNAVAILABLE);
     let waits = call("a");
-    // Others are called meanwhile: this one is the second.
+    // Calls to others go through meanwhile: this one is the second.
     assert_eq!(answered(call("b")).await, 1);
     clock.advance(Duration::from_millis(4_999));
     assert_eq!(answered(call("b")).await, 2);
@@ -139,7 +139,7 @@ async fn the_wait_for_a_token_is_none_for_the_server() {
     }));
     let mut first = pin!(service.clone().oneshot(to("a")));
     assert!(waits(&mut first).await);
-    // It waits 90 seconds for a token, and then 20 more, since the server has spoken up meanwhile.
+    // It waits 90 seconds for a token, and then 20 more, since the server has asked for a wait meanwhile.
     let mut second = pin!(service.oneshot(to("a")));
     assert!(waits(&mut second).await);
     clock.advance(Duration::from_secs(50));

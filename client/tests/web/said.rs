@@ -1,4 +1,4 @@
-//! What servers say about when to come again.
+//! What servers state about when to retry.
 
 use super::headers;
 use aliquot_client::web::retry_after;

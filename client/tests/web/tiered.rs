@@ -1,4 +1,4 @@
-//! Several limits in front of one service: all of them, or nothing.
+//! Several limits in front of one service: all or nothing.
 
 use super::answers::{Answer, asked};
 use aliquot_client::web::key;
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A clock, and limits by it: an address's, a user's and the service's.
+/// A clock, and limits on it: of an address, of a user and of the service.
 struct Limits {
     clock: ManualClock,
     addresses: Arc<Keyed>,
@@ -20,7 +20,7 @@ struct Limits {
 }
 
 impl Limits {
-    /// So many a second and as many at once, of addresses, users and the service.
+    /// Returns limits of this many per second, with equal bursts, for addresses, users and the service.
     fn of(address: u64, user: u64, service: u64) -> Self {
         let clock = ManualClock::new();
         let shared = || -> SharedClock { Arc::new(clock.clone()) };
@@ -48,7 +48,7 @@ impl Limits {
         LimitLayer::layered(self.tiers()).expect("limits")
     }
 
-    /// What this address and this user have, and the service.
+    /// Returns what is left for this address, this user and the service.
     fn left(&self, ip: &str, user: &str) -> [u64; 3] {
         let now = self.users.now();
         let service = self.service.tokens() as u64;
@@ -102,7 +102,7 @@ async fn of_several_that_refuse_the_one_to_wait_for_the_longest_is_named() {
     let tiers = limits.tiers().limiter("seldom", seldom.clone());
     let layer = LimitLayer::layered(tiers.limiter("last", limits.service.clone()));
     let layer = layer.expect("limits").problems();
-    // Each of the others has some left.
+    // Each of the other limits has some left.
     seldom.try_acquire(1).expect("one");
     limits.service.try_acquire(10).expect("ten");
     let refused = from(&layer, "1", "a").await;
@@ -120,7 +120,7 @@ async fn an_admitted_request_is_told_of_the_tightest() {
         let answer = from(&layer, ip, user).await;
         field(&answer, "ratelimit").map(str::to_owned)
     };
-    // Of those that have as few, the first.
+    // Of the limits with equally few left, the first.
     assert_eq!(says("1", "a").await.as_deref(), Some("\"address\";r=9;t=1"));
     assert_eq!(says("2", "a").await.as_deref(), Some("\"user\";r=8;t=1"));
     assert_eq!(says("1", "b").await.as_deref(), Some("\"address\";r=8;t=1"));
@@ -225,7 +225,7 @@ fn what_is_wrong_with_limits_is_named() {
 }
 
 proptest! {
-    /// Whoever asks when: a layer admits what `Layers` of the same limits admit, and takes the same.
+    /// A layer of several limits admits and takes what `Layers` of the same limits do.
     #[test]
     fn a_layer_of_several_limits_is_those_layers(
         requests in prop::collection::vec((0..400_u64, 0..3_u8, 0..3_u8, 0..4_u64), 1..40),

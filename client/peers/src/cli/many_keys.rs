@@ -1,4 +1,4 @@
-//! Many keys.
+//! Measurements with many keys.
 
 use crate::keys::{Decide, contenders, name, order, quota, rateguard};
 use crate::measure::{by_turns, time};
@@ -9,7 +9,7 @@ use std::time::Duration;
 const BATCHES: usize = 60;
 const BATCH: usize = 16_384;
 
-/// Medians by key. Keys are where a request would have left them: in the cache.
+/// Prints medians for this many keys. Keys are in the cache, as a request would leave them.
 pub fn table(keys: usize, pattern: &str) {
     println!("\n| {keys} keys, {pattern} | ns | ratio |\n|---|---:|---:|");
     let names: Vec<String> = (0..keys).map(name).collect();
@@ -19,7 +19,7 @@ pub fn table(keys: usize, pattern: &str) {
 }
 
 fn rows(names: &[String], order: &[u32], mut all: Vec<(&'static str, Decide)>) {
-    // Each key once, so that nobody is measured while it makes them.
+    // Each key once, so that creating keys is not measured.
     for (_, decide) in &mut all {
         decide(names);
     }
@@ -37,7 +37,7 @@ fn rows(names: &[String], order: &[u32], mut all: Vec<(&'static str, Decide)>) {
     }
 }
 
-/// Decides by so many keys so often and nothing else.
+/// Makes `times` decisions over this many keys, and nothing else.
 pub fn count(contender: &str, keys: usize, times: usize) -> Result<(), String> {
     let names: Vec<String> = (0..keys).map(name).collect();
     let mut all = contenders(keys);
@@ -50,7 +50,7 @@ pub fn count(contender: &str, keys: usize, times: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Bytes of the resident set, from `/proc/self/statm`.
+/// Returns the bytes of the resident set, from `/proc/self/statm`.
 fn resident() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = text
@@ -60,7 +60,7 @@ fn resident() -> usize {
     pages.unwrap_or(0) * 4_096
 }
 
-/// What so many keys add to the resident set of this process, which has done nothing before.
+/// Prints what this many keys add to the resident set of this process, which has done nothing before.
 pub fn memory(contender: &str, keys: usize) -> Result<(), String> {
     let before = resident();
     let (kept, after) = match contender {

@@ -1,4 +1,4 @@
-//! One key.
+//! Measurements with one key.
 
 use crate::contenders::{PLENTY, floors, one_key};
 use crate::leased::Node;
@@ -12,20 +12,20 @@ const ROUNDS: usize = 41;
 const ROUND: u64 = 20_000;
 const CALLS: usize = 200_000;
 
-/// What is asked for.
+/// The outcome to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     Admitted,
     Refused,
 }
 
-/// Medians on one thread.
+/// Prints medians on one thread.
 pub fn table() {
     let node = Node::start();
     let (mut plenty, mut little) = (one_key(&node, PLENTY, PLENTY), one_key(&node, 1, 1));
     plenty.extend(floors());
     little.extend(floors());
-    // What there is at the start, and what makes a thread one that comes often.
+    // Uses up the initial tokens, and makes the thread count as one that decides often.
     for contender in plenty.iter().chain(&little) {
         (contender.decide)(ROUND);
     }
@@ -57,11 +57,11 @@ pub fn table() {
     }
 }
 
-/// The tails of single decisions on one thread: medians of rounds in which all take turns, since whatever else the machine
-/// does is in one round or another.
+/// Prints the tails of single decisions on one thread: medians of rounds in which all contenders take turns,
+/// so that other load on the machine affects all alike.
 pub fn tails() {
     const TAILS: usize = 9;
-    /// Who is refused in numbers is known to be after a tenth of a second.
+    /// Time after which a thread that is refused often is known to be.
     const KNOWN: Span = Span::from_millis(150);
     let node = Node::start();
     let (plenty, little) = (one_key(&node, PLENTY, PLENTY), one_key(&node, 1, 1));
@@ -98,7 +98,7 @@ pub fn tails() {
     }
 }
 
-/// Several threads on one key.
+/// Prints measurements of several threads on one key.
 pub fn threads(counts: &[u64]) {
     const TIMES: u64 = 10_000_000;
     const WARM: u64 = 1_000_000;
@@ -121,8 +121,9 @@ pub fn threads(counts: &[u64]) {
     }
 }
 
-/// Ten million tokens a second, asked for by two threads as fast as they can, one at a time and four: one at a time, they come to twice the
-/// limit only where processors are quick to hand each other what both write.
+/// Asks for ten million tokens a second with two threads as fast as they can, one at a time and four at a
+/// time. One at a time reaches twice the limit only if processors are quick to pass on a cache line that both
+/// write.
 pub fn saturated(seconds: u64) {
     const RATE: u64 = 10_000_000;
     const BURST: u64 = RATE / 10;
@@ -149,8 +150,8 @@ pub fn saturated(seconds: u64) {
     }
 }
 
-/// The tokens that were admitted and asked for, `n` at a time, and in which time: from the first question to the last one. The limiter is
-/// full until then.
+/// Returns the tokens that were admitted and asked for, `n` at a time, and the time from the first request to
+/// the last. The limiter is full until then.
 fn ask_for_all(limiter: Arc<Limiter>, n: u64, seconds: u64) -> (u64, u64, Span) {
     let until = CounterClock.now().after(Span::from_secs(seconds));
     let workers: Vec<_> = (0..2)
@@ -182,7 +183,7 @@ fn ask_for_all(limiter: Arc<Limiter>, n: u64, seconds: u64) -> (u64, u64, Span) 
     (admitted, asked, ended.since(began))
 }
 
-/// Decides so often and nothing else.
+/// Makes `times` decisions, and nothing else.
 pub fn count(name: &str, times: u64, answer: Answer) -> Result<(), String> {
     let node = Node::start();
     let all = match answer {

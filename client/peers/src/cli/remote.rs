@@ -1,4 +1,4 @@
-//! What it costs to ask somebody else.
+//! The cost of a remote decision.
 
 use crate::calls::Calls;
 use crate::contenders::{PLENTY, governor};
@@ -9,7 +9,8 @@ use std::hint::black_box;
 
 const ROUNDS: usize = 9;
 
-/// Wall time of a decision elsewhere on this machine, and what it is beside one in this process.
+/// Prints the wall time of a decision in another process or service on this machine, relative to one in this
+/// process.
 pub fn table() {
     let local = Limiter::local(Limit::per_sec(PLENTY.into()), PLENTY.into()).expect("a limit");
     let peer = governor(PLENTY, PLENTY);
