@@ -287,7 +287,7 @@ impl Cell {
             (Ask::Permit, Kind::Concurrency) => Some(1),
             _ => return Err(No::Kind),
         };
-        // A local limit with a burst of zero still admits a cost of zero.
+        // Capacity without an end admits a cost of zero, even with a burst of zero.
         if slot.burst == 0 && !(slot.mark == Mark::Forever && cost == Some(0)) {
             let no = match slot.mark {
                 Mark::Forever => No::ExceedsBurst,

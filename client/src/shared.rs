@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 
-/// How a decision is timed, and whether it checks a lease before it spends from a thread cache.
+/// Kind of a limiter's fast path: thread caches or not, and when a decision checks the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
     /// No thread caches; each decision reads the clock.

@@ -43,7 +43,7 @@ pub(crate) enum Bug {
     Forgotten,
     /// Deferred tokens are charged at a reading that is older than the word.
     ReadBefore,
-    /// A deferred charge of a key is taken for paid at a reading that does not charge it.
+    /// A decision whose caller passes the time charges the deferred tokens of a key, though that time may be older.
     ChargedEarly,
     /// A key counts as full by its debt although some of the debt is still to be charged.
     FullByDebt,
@@ -89,8 +89,8 @@ fn number() -> u32 {
     next
 }
 
-/// Returns the number of thread caches in a cell: a power of two, at least four for each thread that can run
-/// at once, from 16 to 64.
+/// Returns the number of thread caches in a cell: four for each thread that can run at once, rounded up to a
+/// power of two from 16 to 64.
 pub(crate) fn purses() -> usize {
     static PURSES: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
     *PURSES.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! What is published to the `metrics` facade.
+//! Publishing to the `metrics` facade.
 
 use aliquot_client::adaptive::{
     Adaptive, AdaptiveRate, Aimd, Bounds, Criticality, RateAimd, RateBounds, Throttle,

@@ -318,7 +318,8 @@ fn level_of(limiter: &Limiter, now: Tick) -> i128 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// The initial rates divide a token only into 10⁻⁹ parts per nanosecond; later whole rates do, too.
+    /// With these initial rates the limiter counts in 10⁻⁹ tokens, so that it rounds nothing at any whole rate that
+    /// is set later.
     #[test]
     fn a_limit_of_ones_own_is_the_plain_bucket(
         ops in ops(), rate in prop::sample::select(&[1_u64, 3, 7, 9, 11, 13, 17, 19][..]), burst in 0..12_u64,

@@ -1,4 +1,4 @@
-//! What observers see of limiters.
+//! Observing limiters.
 
 use aliquot_client::{
     Breaker, Circuit, Client, Health, Limit, Limiter, ManualClock, Mode, Reason, Standing, State,
@@ -64,7 +64,7 @@ fn what_a_thread_is_admitted_often_is_counted() {
         assert_eq!(admitted.count(), 1_000);
     }
     let admitted: Vec<_> = watch.lines().iter().map(|line| line.admitted).collect();
-    // What is spent from a thread cache, a 64th of the burst, is counted with the next one.
+    // Tokens spent from a thread cache, a 64th of the burst, are counted when it is filled next.
     assert!((1_000 - 156..=1_000).contains(&admitted[0]), "{admitted:?}");
     assert_eq!(admitted[1], 1_000);
 }

@@ -48,8 +48,8 @@ pub fn one_key(node: &Node, per_sec: u32, burst: u32) -> Vec<Contender> {
     all
 }
 
-/// Returns the cost of the parts of a decision on this machine: the lower bound for any contender that uses
-/// them.
+/// Returns contenders that do only parts of a decision: lower bounds on this machine for a contender that needs
+/// these parts.
 pub fn floors() -> Vec<Contender> {
     let clock = quanta::Clock::new();
     let (counter, swapped) = (clock.clone(), AtomicU64::new(0));

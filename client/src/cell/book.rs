@@ -20,10 +20,10 @@
 //! The last term is that of `golang.org/x/time/rate`: later reservations wait for ticks that these tokens
 //! delayed. If the tokens were given to newcomers, both would act at once.
 //!
-//! Atomics: `era`, then `back`, then the word are loaded with `Acquire`, in this order. A refund first adds
-//! its amount to `back` and then swaps the word, so that concurrent refunds see too little room rather than
-//! too much. The era changes before the epoch that forgets a debt, so that a refund of that debt finds
-//! another era or fails its swap.
+//! Atomics: a reservation loads `era`, `back` and the word, in this order (`Acquire`). A refund loads `back`, the
+//! word, the clock and then `era`. It first adds its amount to `back` and then swaps the word, so that concurrent
+//! refunds see too little room rather than too much. The era changes before the epoch that forgets a debt, so
+//! that a refund of that debt finds another era or fails its swap.
 
 use super::{Ask, Cell, Mark, No, Slot, Word};
 use crate::sync::{self, AtomicU64, Bug, Ordering, fence};
@@ -119,8 +119,10 @@ impl Cell {
         }
     }
 
-    /// Decides as [`Cell::decide`] does, with a wait of at most `most`, and returns the charge. Only a local
-    /// limit admits tokens that are not replenished yet: leased capacity may be recalled before they are.
+    /// Decides as [`Cell::decide`] does, with a wait of at most `most`, and returns the charge.
+    ///
+    /// Only capacity without an end ([`Mark::Forever`]) admits tokens that are not replenished yet: leased
+    /// capacity may be recalled before they are.
     pub(crate) fn reserve(
         &self,
         n: u64,

@@ -5,8 +5,8 @@
 //! a load and a store; no other thread writes the coins.
 //!
 //! ```text
-//! owner   thread │ generation │ capacity        by compare-and-swap, any thread coins   epoch │ size │
-//! generation │ left      written by the owner alone
+//! owner   thread │ generation │ capacity        by compare-and-swap, any thread
+//! coins   epoch │ size │ generation │ left      written by the owner alone
 //!
 //!           opened by a thread that decides often
 //!   free ───────────────────────────────────────► owned ──┐ filled, spent
@@ -27,6 +27,11 @@
 //! kept, and tokens only move: the level-3 split of the share algebra. `K` is raised before a purse is
 //! opened. After a purse is closed, its capacity is *retired*. It returns to the word once `D` was raised to
 //! `S + K` at a reading of the clock made after the closing, so that capacity arrives empty.
+//!
+//! Memory ordering: a purse is filled by a swap of the word (`AcqRel`) after `K` was raised, and decisions load
+//! `K` after the word (`Acquire`). So a decision whose swap comes after the filling has seen the raised `K`; one
+//! that loaded the word before fails its swap. `owner` is changed by compare-and-swap (`AcqRel`). `coins` is
+//! `Relaxed`: only the owner relies on it, and no other thread writes it.
 //!
 //! # Why a late owner is harmless
 //!
@@ -63,7 +68,7 @@ pub(crate) struct Purse {
     coins: AtomicU64,
     /// When it was last filled.
     filled: AtomicU64,
-    /// How often its thread decided on the word lately, while the purse has no owner.
+    /// Recent decisions of its thread on the word, counted while the purse has no owner.
     heat: AtomicU64,
     /// Owner and coins as another thread last saw them, and when.
     seen: AtomicU64,

@@ -27,7 +27,7 @@ pub(crate) enum Mark {
     Leased = 2,
     /// Until a tick of the floor's own, which may be later than the lease.
     Floor = 3,
-    /// Forever: a local limit.
+    /// Without an end: a local limit, or capacity that the budget's policy leaves after the lease.
     Forever = 4,
     /// Everything: there is no limit.
     Open = 5,
@@ -203,8 +203,8 @@ impl Slot {
     /// one grain and `places` is not zero.
     ///
     /// One comparison checks that: the shift is packed above the places, so that a shift makes the places too
-    /// large. The kind is packed above the mark, so that for a quota or a semaphore the number is that of no
-    /// mark.
+    /// large. The kind is packed above the mark, so that for a quota or a concurrency budget the number is that
+    /// of no mark.
     #[inline(always)]
     pub(crate) fn plain(meta: u64) -> Option<(u64, u32, u64)> {
         let burst = meta & ((1 << Self::BURST_BITS) - 1);

@@ -10,7 +10,7 @@ pub(crate) struct View {
     pub(crate) slot: Slot,
     /// The level, in grains; zero if it is negative.
     pub(crate) level: u64,
-    /// What is missing to a full bucket, in grains; more than the burst if the level is negative.
+    /// Missing to a full bucket, in grains; more than the burst if the level is negative.
     pub(crate) missing: u64,
     pub(crate) scale: u64,
     pub(crate) until: Tick,

@@ -31,7 +31,7 @@ struct Entry {
     ask_at: Option<Tick>,
     /// Set while the node was asked for the id and has answered neither with a budget nor with a refusal.
     pending: bool,
-    /// How often a node had to be asked.
+    /// Number of refusals so far.
     asked: u32,
 }
 
@@ -64,7 +64,7 @@ impl Keys {
     const ASK_AGAIN: Span = Span::from_secs(5);
     /// First delay after which a budget that is being created is asked for again; doubled each time.
     const ASK_SOON: Span = Span::from_millis(10);
-    /// How often it is asked for before other keys get its turn.
+    /// Number of such requests before other keys get its turn.
     const ASK_SOON_TIMES: u32 = 7;
     /// Maximum number of keys that are asked for at a time. Of many new keys the others wait until these are
     /// known.

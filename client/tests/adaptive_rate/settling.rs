@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A dependency that serves `capacity` calls a second one after the other, adds a fixed latency to each, and
-/// rejects calls that would wait too long.
+/// A dependency that serves `capacity` calls a second one after the other, adds a latency to each, and rejects
+/// calls that would wait too long.
 struct Dependency {
     capacity: f64,
     patience: Span,

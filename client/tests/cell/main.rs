@@ -121,7 +121,7 @@ fn follow(ops: &[(u64, Op)], deposit_full: bool) -> Result<(), String> {
                 if (cut.rate, cut.burst) != (cell.rate, cell.burst) || cell.tokens > cut.tokens {
                     return Err(format!("step {step}: {cell} withdrawn, {cut} were there"));
                 }
-                // What is rounded off may be on either side of the cut.
+                // The part rounded off may be on either side of the cut.
                 lost += u128::from(cut.tokens.grains() - cell.tokens.grains());
             }
             Op::Rebase => decider.admit_by(Right::Leased, PeriodId::new(0), now),

@@ -132,7 +132,7 @@ const BURST: u64 = 8;
 fn what_is_taken_of_a_key_without_a_reading_is_charged_when_it_was_taken_or_later() {
     explore(
         || {
-            // What was available then is not enough, so it reads the clock.
+            // The tokens available then do not count, so it reads the clock.
             let never = Tick::from_nanos(0);
             let all = together(move |store, read| store.try_later("a", 1, never, read).is_some());
             assert!(all <= BURST, "{all}");

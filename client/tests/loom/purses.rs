@@ -13,7 +13,7 @@ use aliquot_core::unit::{Rate, Span, Tick, Tokens};
 use loom::thread;
 use std::sync::Arc;
 
-/// So much later that every bucket is full.
+/// A tick at which every bucket is full.
 pub(super) const LATER: Tick = NOW.after(Span::from_secs(1_000));
 
 pub(super) struct Shared {

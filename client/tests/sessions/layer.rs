@@ -74,7 +74,7 @@ async fn the_layer_admits_what_the_limiter_does_and_says_429_with_when_to_retry(
     assert_eq!(header(&response, "grpc-message"), Some("throttled"));
 }
 
-/// A quota of a thousand a day: what is not wanted stays at the node.
+/// A quota of a thousand a day: the unused rest stays at the node.
 fn daily(key: &str) -> aliquot_core::budget::Budget {
     budget(key, |draft| draft.quota = Some("1000 per day".into()))
 }

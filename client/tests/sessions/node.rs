@@ -174,7 +174,7 @@ impl Inner {
             && let Some(report) = self.node.report(now, HostClock.wall_ms())
         {
             self.answers += 1;
-            // What came back is granted again.
+            // Returned capacity is granted again.
             let returned = |id: &BudgetId| {
                 let line = report.lines.iter().find(|line| line.budget == *id);
                 line.map_or(Vector::ZERO, |line| Vector {

@@ -103,7 +103,7 @@ async fn who_goes_over_uses_the_new_share_after_the_old_one_and_never_beside_it(
 async fn who_closes_while_it_tries_another_leaves_no_session_anywhere() {
     let pair = Pair::start().await;
     pair.fall_silent().await;
-    // Regardless of who closes the client, at once or afterwards.
+    // Regardless of which call closes the client, at once or afterwards.
     let both = tokio::join!(pair.client.close(), pair.client.close());
     assert_eq!(both, (false, false), "nobody said that it was taken");
     assert!(!pair.client.close().await);

@@ -1,4 +1,4 @@
-//! What servers state about when to retry.
+//! Parsing of the times at which servers ask for a retry.
 
 use super::headers;
 use aliquot_client::web::retry_after;
