@@ -304,7 +304,7 @@ impl Breaker {
     fn succeeded(&self, trial: Option<Word>) {
         let seen = self.shared.word.load(Ordering::Acquire);
         let counts = match trial {
-            // Any other success may close the breaker as well.
+            // Trials with the same word are interchangeable.
             Some(trial) => seen == trial.pack(),
             // A call that began before the breaker opened says nothing about the present.
             None => Word::unpack(seen).state == State::Closed && seen != Word::CLOSED.pack(),

@@ -57,7 +57,7 @@ pub(crate) enum Bug {
     Unmarked,
 }
 
-/// The number of no thread.
+/// A number that no thread has.
 pub(crate) const NOBODY: u32 = 0;
 
 thread_local! {
