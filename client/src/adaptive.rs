@@ -26,7 +26,7 @@
 //! Little's law relates the two: `in flight = rate · latency`. Yet a rate needs other control laws than a
 //! limit on calls in flight. With a limit on calls in flight, a queue is never longer than the limit, slow
 //! calls delay the next ones by themselves, and a step down suffices. A rate that is too high builds up a
-//! queue for as long as it lasts, and a rate lowered by steps, or as the inverse of latency, would overshoot
+//! queue for as long as it lasts. Lowering it by steps, or as the inverse of latency, would overshoot
 //! downwards while that queue drains. So these controllers follow the rate of completed calls, which is the
 //! capacity of a dependency that has a queue.
 //!

@@ -48,9 +48,9 @@
 //! loads the word again and retries if the epoch has changed. The release fence of the writer and the acquire
 //! fence of the reader are those of a seqlock.
 //!
-//! Epochs wrap after 2¹² reconfigurations. A thread would admit one cost on old parameters if it were
-//! suspended in the middle of a decision for exactly that many, which takes more than 20 s at 5 ms each, and
-//! then found the same debt.
+//! Epochs wrap after 2¹² reconfigurations. Suppose that a thread is suspended in the middle of a decision for
+//! exactly that many, and then finds the same debt. It would admit one cost on old parameters. At 5 ms for
+//! each reconfiguration that takes more than 20 s.
 //!
 //! # Rounding
 //!

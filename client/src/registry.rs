@@ -6,9 +6,9 @@
 //! A gate is **held** while a handle to it exists: a limiter, a permit, a reservation, or a question in
 //! flight. Besides handles only the registry refers to it, and the session once it
 //! [was told](Registry::take_changes). A handle is made from another handle, or by the registry under its
-//! lock. So a thread that holds the lock and counts no more than these two references knows that there is no
-//! handle, and that none can appear once the gate is out of the map. No caller waits at it either, because a
-//! waiting caller holds it.
+//! lock. So if a thread that holds the lock counts no more than these two references, there is no handle.
+//! None can appear once the gate is out of the map. No caller waits at it either, because a waiting caller
+//! holds it.
 //!
 //! The next use of the key creates **another gate**, which is empty. Only the session gives it capacity,
 //! after it has taken back the capacity of the former gate: the session takes both changes under one lock and

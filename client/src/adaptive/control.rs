@@ -82,8 +82,9 @@ pub(super) fn kept(part: f64) -> f64 {
 
 /// Additive increase, multiplicative decrease (Chiu and Jain, 1989).
 ///
-/// A failure lowers the limit to a part of it, at most once in the time of a call's latency, since the calls
-/// in flight together fail for the same reason. As many successes as the limit raise it by one.
+/// A failure lowers the limit to a part of it. That happens at most once in the time of a call's latency,
+/// since calls in flight at the same time fail for the same reason. As many successes as the limit raise it
+/// by one.
 #[derive(Clone, Debug)]
 pub struct Aimd {
     bounds: Bounds,

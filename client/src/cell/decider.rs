@@ -2,9 +2,9 @@
 //! epochs.
 //!
 //! A new rate, burst, mark or period is a new epoch. [`CellDecider::begin`] computes what is missing of the
-//! old bucket (`D − S`, in grains), lets the caller map it to the new parameters, writes the next slot and
-//! swaps the word. Only this code changes the emission interval and the burst; decisions change nothing but
-//! the debt.
+//! old bucket (`D − S`, in grains) and lets the caller map it to the new parameters. Then it writes the next
+//! slot and swaps the word. Only this code changes the emission interval and the burst; decisions change
+//! nothing but the debt.
 
 mod owed;
 mod own;

@@ -1,9 +1,9 @@
 //! Deferred charging: several admissions for one reading of the clock.
 //!
 //! Reading the clock is most of the cost of a decision. If a reading left more than enough tokens, the same
-//! thread may take up to [`Word::DEFERRED_MAX`] further tokens without a reading, as long as no other thread
-//! has changed the word in between: those tokens were available at the reading. They are added to the debt
-//! like any other, and the word counts them in its top four bits.
+//! thread may take up to [`Word::DEFERRED_MAX`] further tokens without a reading: those tokens were available
+//! then. That holds as long as no other thread changes the word in between. They are added to the debt like
+//! any other, and the word counts them in its top four bits.
 //!
 //! # Why no tokens are created
 //!
@@ -81,8 +81,7 @@ impl Word {
 impl Cell {
     /// Takes `n` tokens that are known to be available, to be charged at a later reading of the clock.
     /// Returns the word after that. Returns `None`, and takes nothing, if they are too many, if the word has
-    /// changed, or if `name`, which the caller just read from [`Cell::name`], is not the name of the known
-    /// word's epoch.
+    /// changed, or if its epoch is over. `name` is what the caller just read from [`Cell::name`].
     #[inline(always)]
     pub(crate) fn take_known(&self, known: Known, n: u64, name: u64) -> Option<u64> {
         let word = known.word;

@@ -1,8 +1,9 @@
 //! The end of the session's lease, as decisions read it.
 //!
 //! Two atomics, stored with `Release` by the session and loaded with `Acquire` by decisions. A decision loads
-//! the lease after the word of its cell, so that a lease that was renewed for another edge is never applied
-//! to the capacity of the former one.
+//! the lease after the word of its cell. So it never uses the capacity of a new edge under the lease of the
+//! former one. If it uses former capacity under a new lease, its swap fails, since the word changed before
+//! that lease was stored.
 
 use crate::clock::HostClock;
 use crate::sync::{AtomicU64, Ordering};

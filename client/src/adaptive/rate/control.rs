@@ -189,8 +189,8 @@ impl RateController for RateAimd {
 ///
 /// - If the queue is below three calls, or below a fifth of those being served, the rate grows as that of
 ///   [`RateAimd`] does.
-/// - If it is above twice that, the rate becomes the rate served, less what drains the rest of the queue in
-///   two windows, but at least half of the rate served.
+/// - If it is above twice that, the rate becomes the rate served, less what drains the excess in two windows.
+///   It stays at least half of the rate served.
 /// - In between it stays.
 ///
 /// Shrinking by a step, as Vegas does, would be too little: a rate that is too high lets the queue grow for

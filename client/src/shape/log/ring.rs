@@ -23,8 +23,8 @@
 //!   after it, finds that its writer has not finished.
 //! - After that, and again with the count, the *turn* changes. A decision that read slots before then fails
 //!   its compare-and-swap and reads them again. Turns wrap after 2²⁴. A thread that is suspended in the
-//!   middle of a decision through exactly that many, and finds the same count, would record a time that is
-//!   too early by the length of the suspension.
+//!   middle of a decision through exactly that many, and then finds the same count, would record a time that
+//!   is too early.
 //!
 //! Admissions with the same time are interchangeable, so it does not matter which of them is removed.
 //!
