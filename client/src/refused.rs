@@ -91,7 +91,8 @@ pub enum Reason {
     /// A [`Throttle`](crate::adaptive::Throttle) rejected the call, because the backend rejected many of
     /// late.
     Shed,
-    /// There is no room for another key: every key that could make room owes something.
+    /// There is no room for another key: the template of the key has its maximum number of keys, the
+    /// session has, or, in a store of keys, every key that could make room owes something.
     NoRoom,
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl Standing {
-    /// All of them, in their order.
+    /// All rights, in order.
     pub const ALL: [Self; 10] = [
         Self::Cold,
         Self::Leased,

@@ -226,7 +226,7 @@ impl Actor {
             let state = &self.state;
             let client = caller.edge.child;
             let Ok(interned) = self.sessions.intern(client, key, |key| name(state, key)) else {
-                // The registry has ended the session's stream with the reason.
+                // The session's edge was closed meanwhile.
                 break;
             };
             if interned.budget == Err(KeyRefusal::SessionFull) {

@@ -188,11 +188,11 @@ impl Registry {
     }
 
     /// Notes that a session uses a key, and returns the name of the key. `name` is called if no session
-    /// uses the key yet, or if its budget did not exist.
+    /// uses the key yet, or if its budget did not exist. A session that has its maximum number of keys is
+    /// told [`KeyRefusal::SessionFull`] for another one, which is not noted, and goes on with those it has.
     ///
     /// # Errors
     ///
-    /// [`Refused::TooManyKeys`], after which the session's stream has been ended with this reason, or
     /// [`Refused::Lapsed`] if there is no such session. Nothing was noted.
     pub fn intern(
         &mut self,
