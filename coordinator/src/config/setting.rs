@@ -93,7 +93,7 @@ settings! {
     "session.max" One "20000" "COUNT"
         "Maximum number of concurrent client sessions. Above it, new clients are redirected to another node.";
     "session.keys" One "16384" "COUNT"
-        "Maximum number of keys in one session. A client that uses more loses its session.";
+        "Maximum number of keys in one session. A further key is refused as no_room; the session goes on.";
     "log.format" One "pretty" "FORMAT"
         "Format of a log line: `pretty` or `json`.";
     "log.filter" One "info" "FILTER"
