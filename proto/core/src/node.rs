@@ -1,10 +1,9 @@
-//! A coordinator node: a holder above, a ledger below.
+//! A coordinator node: the child of the leader, and the parent of its clients' sessions.
 //!
-//! What the log granted to the node it deals on to its clients' sessions, out
-//! of its own memory. A client's lease rides on the node's: it ends with it,
-//! scaled for drift, and so needs no quorum of its own. When the node's lease
-//! lapses, every session's has lapsed before; the node then closes them all
-//! and gives back what is provably unused.
+//! The log grants shares of budgets to the node. The node grants parts of them to its clients' sessions, from
+//! its own memory. A client's lease is a part of the node's lease: it ends no later, scaled for clock drift,
+//! and therefore needs no quorum of its own. When the node's lease lapses, every session's lease has lapsed
+//! before it. The node then closes all sessions and gives back what is provably unused.
 //!
 //! ```text
 //!   leader ── answer ─► holder ─► account.whole ─► pool ─► grants ─► client
@@ -38,40 +37,83 @@ use alloc::vec::Vec;
 use deadlines::Deadlines;
 use effort::Effort;
 
-/// One budget at this node.
+/// State of one budget at this node: its terms, the grants to clients, and the undealt rest.
 #[derive(Debug, Hash)]
 struct Desk {
     terms: Terms,
     account: Account,
     pool: Option<Pool>,
-    /// What became of the requests of sessions that are closed.
+    /// Counts of requests reported by sessions that are closed by now.
     tally: Tally,
-    /// For whom tokens are being saved up.
+    /// The waiting request that tokens are being saved for.
     turn: Option<central::Turn>,
 }
 
 /// One client's session.
 #[derive(Clone, Debug, Hash)]
 struct Session {
-    /// Until when, on the node's clock, the client's lease may run: the
-    /// greatest end of the node's own lease that any of its leases rode on.
+    /// End of the client's lease on the node's clock, at the latest: the greatest end of the node's own lease
+    /// that any of the client's leases was derived from.
     promised: Tick,
-    /// The report that the last lease answered, and the lease.
+    /// Sequence number of the last confirmed report, and the lease that was given for it.
     said: Option<(Seq, Span)>,
-    /// The budgets of which it was ever given something: all that it holds anything of.
+    /// Budgets of which this session was ever granted a part. It holds nothing of any other budget.
     given: BTreeSet<BudgetId>,
 }
 
-/// What the shell must do for a node.
+/// Actions that the shell must carry out for a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum NodeOutput {
-    /// Send this to a client.
+    /// Send this answer to a client.
     Answer(Answer),
-    /// The node's own edge is closed: it must join again, as another life.
+    /// Join the cluster again under a new incarnation: this one's edge to the leader is closed.
     Rejoin,
 }
 
-/// The node's machine, for one life.
+/// State machine of one coordinator node, for one incarnation.
+///
+/// It performs no I/O and reads no clock. The shell calls it, and passes the time to each call. An
+/// incarnation begins when the log applies the node's `Join` command; the shell then makes a new `Node`. It
+/// ends with [`NodeOutput::Rejoin`].
+///
+/// # Methods
+///
+/// - **Inputs** take something that arrived and may change state: [`handle_answer`](Self::handle_answer) and
+///   [`handle_answer_but`](Self::handle_answer_but) (the leader's answer),
+///   [`open_session`](Self::open_session), [`handle_report`](Self::handle_report) and
+///   [`handle_report_under`](Self::handle_report_under) (a client's report), [`handle_ask`](Self::handle_ask)
+///   and [`handle_release`](Self::handle_release) (requests decided in central mode; their result is returned
+///   at once and is not an output), [`reweigh`](Self::reweigh), [`forget`](Self::forget),
+///   [`sweep`](Self::sweep), [`set_drift`](Self::set_drift) and [`set_lease`](Self::set_lease) (follow the
+///   log), [`leave`](Self::leave).
+/// - **Time** is an input as well: [`clock_jumped`](Self::clock_jumped), [`tick`](Self::tick) or
+///   [`tick_behind`](Self::tick_behind).
+/// - **Work** that follows from inputs: [`hurry`](Self::hurry) plans urgent budgets and makes answers.
+/// - **Outputs** are drained: [`poll_outputs`](Self::poll_outputs), [`take_news`](Self::take_news) and
+///   [`report`](Self::report).
+/// - **Queries** change nothing: [`is_leased`](Self::is_leased), [`is_at_rest`](Self::is_at_rest),
+///   [`has_left`](Self::has_left), [`life`](Self::life), [`holder`](Self::holder), [`ledger`](Self::ledger),
+///   [`account`](Self::account), [`undealt`](Self::undealt), [`central_permits`](Self::central_permits) and
+///   [`remembered`](Self::remembered).
+///
+/// # One turn of the shell
+///
+/// The shell reads the clock once per turn and passes the same `now` to every call of that turn. Readings
+/// never go back.
+///
+/// 1. Inputs: any number of the calls above, in the order of arrival. If the turn was woken by the clock
+///    (every 20 ms, or every 100 ms while `is_at_rest`) instead: `clock_jumped`, only if boot clock and wall
+///    clock disagree; then `tick`, or `tick_behind` while client reports may still be unread.
+/// 2. If this node leads, the leader's part of the turn: see [`Leader`](crate::leader::Leader). Its answers
+///    to this node go to `handle_answer_but`.
+/// 3. `hurry`.
+/// 4. `poll_outputs`: sends each [`NodeOutput::Answer`]; on [`NodeOutput::Rejoin`] proposes a new `Join`.
+/// 5. `take_news`, and a report if one is due: after a short gap if there is news, else at the usual
+///    interval, which is shorter while the node is not leased. `report` makes it. The shell publishes it, and
+///    hands it to the leader's machine directly if this node leads.
+/// 6. If that report made the leader urgent, steps 2 to 4 once more.
+///
+/// Between turns the shell sleeps until an input arrives or the next tick, report or round is due.
 #[derive(Debug, Hash)]
 pub struct Node {
     holder: Holder,
@@ -81,35 +123,35 @@ pub struct Node {
     desks: BTreeMap<BudgetId, Desk>,
     sessions: BTreeMap<Incarnation, Session>,
     deadlines: Deadlines,
-    /// Until when something kept of a closed session must stay booked.
+    /// Time until which something of a closed session must stay booked.
     kept_until: BTreeMap<(BudgetId, Incarnation), Tick>,
     next_client: Incarnation,
     outputs: Vec<NodeOutput>,
     planning: Effort,
     telling: Effort,
-    /// Whose report is answered next.
+    /// Clients whose reports are answered next.
     asking: BTreeSet<Incarnation>,
-    /// Who is told of something unasked.
+    /// Clients that get an answer without having reported.
     told: BTreeSet<Incarnation>,
-    /// Who was, last.
+    /// Cursor into `told`: the client that was answered last.
     turn: Incarnation,
-    /// Whether the next report should not wait.
+    /// Set if the next report should be sent at once.
     news: bool,
-    /// The quotas of which more is spent than was said.
+    /// Quotas of which more is spent than the node has reported.
     spent: BTreeSet<BudgetId>,
-    /// When all sums of demand that may have changed were last added up.
+    /// Time at which the demand of all changed budgets was last summed.
     summed: Tick,
-    /// The first report that said, while leaving, that nothing is left.
+    /// Sequence number of the first report that said, while leaving, that nothing is left.
     left: Option<Seq>,
-    /// The questions that were decided here, and the permits that are out.
+    /// Central decisions made here, and the permits that they gave out.
     memory: Memory,
 }
 
 impl Node {
-    /// So many breakpoints of demand go up per budget and band.
+    /// Maximum number of breakpoints of a demand curve in a report, per budget and band.
     pub const BREAKPOINTS: usize = 16;
 
-    /// A node that has just joined as `life`, with nothing in hand.
+    /// Returns a node that has just joined as incarnation `life` and holds nothing.
     #[must_use]
     pub fn new(life: Incarnation, drift: Drift) -> Self {
         let edge = Edge {
@@ -140,31 +182,31 @@ impl Node {
         }
     }
 
-    /// The life that this machine is.
+    /// Returns this node's incarnation.
     #[must_use]
     pub const fn life(&self) -> Incarnation {
         self.holder.edge().child
     }
 
-    /// The edge to the log, to look at.
+    /// Returns the edge to the leader.
     #[must_use]
     pub const fn holder(&self) -> &Holder {
         &self.holder
     }
 
-    /// The clients' ledger, to look at.
+    /// Returns the clients' ledger.
     #[must_use]
     pub const fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// The book of a budget among the clients, to look at.
+    /// Returns the account of a budget's grants to clients.
     #[must_use]
     pub fn account(&self, budget: BudgetId) -> Option<&Account> {
         self.desks.get(&budget).map(|desk| &desk.account)
     }
 
-    /// The undealt part of a budget with its level at `now`, to look at.
+    /// Returns the part of a budget that is not granted to a client, with its level at `now`.
     #[must_use]
     pub fn undealt(&self, budget: BudgetId, now: Tick) -> Share {
         let desk = self.desks.get(&budget);
@@ -172,36 +214,36 @@ impl Node {
             .map_or(Share::EMPTY, |pool| pool.share_at(now))
     }
 
-    /// The cluster's bound on drift changed.
+    /// Raises the bound on clock drift to the cluster's new setting. It is never lowered.
     pub fn set_drift(&mut self, drift: Drift) {
         self.drift = self.drift.max(drift);
     }
 
-    /// The cluster's lease changed: how long a client may be deaf.
+    /// Sets the cluster's lease: the time for which a client may hear nothing.
     pub const fn set_lease(&mut self, lease: Span) {
         self.lease = lease;
     }
 
-    /// What to send, in order. Drained by the call.
+    /// Returns the outputs since the last call, in order.
     #[must_use]
     pub fn poll_outputs(&mut self) -> Vec<NodeOutput> {
         core::mem::take(&mut self.outputs)
     }
 
-    /// Takes an answer of a leader, however it came here.
+    /// Takes an answer of the leader, from whichever peer it arrived.
     pub fn handle_answer(&mut self, answer: &Answer, now: Tick) {
         self.handle_answer_but(answer, now, |_| false);
     }
 
-    /// The same of an answer that may be older than the end of a budget, which the log has told
-    /// this node: lines of those that have `ended` say nothing.
+    /// Takes an answer that may be older than the end of a budget. Lines of budgets that have `ended` by the
+    /// log are ignored.
     pub fn handle_answer_but(
         &mut self,
         answer: &Answer,
         now: Tick,
         ended: impl Fn(BudgetId) -> bool,
     ) {
-        // What a lapse returns counts on the period and the gifts it was held under.
+        // Before the answer: a lapse returns parts by the period and the grants under which they were held.
         if let Some(output) = self.holder.tick(now) {
             self.carry_out(&output, now);
         }
@@ -215,9 +257,10 @@ impl Node {
         self.news |= self.holder.has_more();
     }
 
-    /// Forgets a budget that has ended by the log: nobody holds anything of it that counts.
-    /// A message that names it afterwards must not reach the machine with that line, which the shell sees
-    /// to: [`Node::handle_answer_but`], [`Node::handle_report_under`].
+    /// Forgets a budget that has ended by the log: whatever is still held of it counts nothing.
+    ///
+    /// Later messages must not reach the machine with a line of that budget. The shell passes a filter for
+    /// that: see [`Node::handle_answer_but`] and [`Node::handle_report_under`].
     pub fn forget(&mut self, budget: BudgetId) {
         let desk = self.desks.remove(&budget);
         for (client, _) in desk.iter().flat_map(|desk| desk.account.open()) {
@@ -235,7 +278,8 @@ impl Node {
         self.ledger.forget(budget);
     }
 
-    /// Forgets every budget that has `ended`, where the log was not followed entry by entry.
+    /// Forgets every budget that has `ended`, after a snapshot was restored instead of single entries
+    /// applied.
     pub fn sweep(&mut self, ended: impl Fn(BudgetId) -> bool) {
         for budget in self.remembered() {
             if ended(budget) {
@@ -244,7 +288,7 @@ impl Node {
         }
     }
 
-    /// The budgets of which anything is remembered.
+    /// Returns the budgets that any state is kept of.
     #[must_use]
     pub fn remembered(&self) -> BTreeSet<BudgetId> {
         let mut all: BTreeSet<BudgetId> = self.desks.keys().copied().collect();
@@ -255,9 +299,10 @@ impl Node {
         all
     }
 
-    /// The machine's clocks disagree about how much time passed. The node's
-    /// lease is over at once; its clients' clocks did not jump, so that what
-    /// they hold stays booked until their own leases are over.
+    /// Ends the node's lease at once, because the machine's clocks disagree about how much time passed.
+    ///
+    /// The clients' clocks did not jump. The parts that clients hold therefore stay booked until their own
+    /// leases are over.
     pub fn clock_jumped(&mut self, now: Tick) {
         if self.holder.clock_jumped().is_none() {
             return;
@@ -279,7 +324,8 @@ impl Node {
                 if let Some(desk) = self.desks.get_mut(budget) {
                     desk.account.stamp(*period);
                 }
-                // Who is given nothing in this period has nothing to deal, whatever it had in the last.
+                // A node that is granted nothing in this period has nothing to deal, whatever it had in the
+                // last one.
                 if !planted::is(Bug::PartOutlivesPeriod) {
                     self.refit(*budget, now);
                 }
@@ -296,7 +342,7 @@ impl Node {
         }
     }
 
-    /// Takes a gift in, then gives back what is owed as far as it is not dealt.
+    /// Adds a grant, then gives back what the leader asks for, as far as it is not dealt to clients.
     fn adjust(&mut self, budget: BudgetId, terms: &Terms, gift: Vector, owed: Vector, now: Tick) {
         let known = self.desks.get(&budget);
         if known.is_none_or(|desk| desk.terms != *terms) {
@@ -322,7 +368,7 @@ impl Node {
         }
     }
 
-    /// The whole is what the node's edge holds; the pool is what of it is free.
+    /// Sets the account's whole to what the node's edge holds, and the pool to the free part of it.
     fn refit(&mut self, budget: BudgetId, now: Tick) {
         let Some(desk) = self.desks.get_mut(&budget) else {
             return;
@@ -330,7 +376,7 @@ impl Node {
         let counters = self.holder.counters_of(budget).unwrap_or_default();
         let mut whole = self.holder.holding(budget).share();
         if desk.terms.kind == Kind::Quota {
-            // The account takes off what is spent by itself.
+            // The account subtracts spent tokens itself.
             whole.tokens = counters
                 .given
                 .tokens
@@ -346,7 +392,7 @@ impl Node {
         }
     }
 
-    /// Gives back as much of `want` as is free here, at once.
+    /// Gives back at once as much of `want` as is free here.
     fn give_back(&mut self, budget: BudgetId, want: Vector, now: Tick) {
         let Some(desk) = self.desks.get_mut(&budget) else {
             return;
@@ -359,7 +405,7 @@ impl Node {
             floor_burst: want.floor_burst.min(unfloored.floor_burst),
             ..want.meet(Vector::of(desk.account.free()))
         };
-        // A floor never stays behind without its share.
+        // A floor is never kept without the share that it belongs to.
         let floors = holding.ahead_of(back);
         back.rate = back.rate.min(holding.rate.minus_or_zero(floors.floor_rate));
         back.burst = back
@@ -377,12 +423,12 @@ impl Node {
         if back.is_zero() || self.holder.give_back(budget, back).is_err() {
             return;
         }
-        // Others wait for what was asked back.
+        // Other nodes wait for what was asked back, so the next report is urgent.
         self.news = true;
         self.refit(budget, now);
     }
 
-    /// Everything that is not a floor or a permit in flight comes back.
+    /// Closes all sessions and returns everything but floors and permits in flight.
     fn lapse(&mut self, now: Tick) {
         let until = self.holder.lease().until().min(now);
         let sessions: Vec<Incarnation> = self.sessions.keys().copied().collect();
@@ -392,7 +438,7 @@ impl Node {
         self.return_undealt(now);
     }
 
-    /// What is not dealt comes back, with what the lease's time made of it.
+    /// Returns all undealt parts, with the tokens that they made until the lease ended.
     fn return_undealt(&mut self, now: Tick) {
         let until = self.holder.lease().until().min(now);
         let budgets: Vec<BudgetId> = self.desks.keys().copied().collect();
@@ -403,20 +449,21 @@ impl Node {
         }
     }
 
-    /// Whether the next report should go at once: somebody waits for what it
-    /// asks, or for what it returns. Said once.
+    /// Returns true if the next report should be sent at once: a client waits for what the report asks for,
+    /// or another node for what it returns. Clears the flag.
     #[must_use]
     pub const fn take_news(&mut self) -> bool {
         core::mem::replace(&mut self.news, false)
     }
 
-    /// Whether the node's lease holds at `now`.
+    /// Returns true if the node's lease holds at `now`.
     #[must_use]
     pub fn is_leased(&self, now: Tick) -> bool {
         self.holder.lease().state() == LeaseState::Held && self.holder.lease().holds(now)
     }
 
-    /// What of the node's lease a client may count, from the arrival of its report.
+    /// Returns the lease that a client may be given for a report received at `received`, and the end of the
+    /// node's lease that it is derived from.
     fn ride(&self, received: Tick) -> (Span, Tick) {
         let until = self.holder.lease().until();
         let rest = until.since(received);

@@ -1,4 +1,4 @@
-//! Central answers: requests decided here, out of what is not dealt.
+//! Central decisions: requests decided here, out of the undealt part of a budget.
 
 use super::{Desk, Node};
 use crate::bucket::Refusal;
@@ -8,36 +8,36 @@ use crate::share::Kind;
 use crate::state::State;
 use crate::unit::{BudgetId, Edge, Incarnation, PeriodId, Span, Tick, Tokens};
 
-/// What the shell must do with a question.
+/// Action that the shell must take for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Asked {
-    /// Tell the asker.
+    /// Send this reply to the client.
     Told(Told),
-    /// Ask the key's home, and tell the asker what it tells. If it cannot be
-    /// reached, nothing is known: the asker repeats its question.
+    /// Ask the key's home, and send its reply to the client. If the home cannot be reached, the outcome is
+    /// unknown: the client repeats its request.
     Forward {
-        /// The home.
+        /// Incarnation of the home.
         to: Incarnation,
-        /// The question, marked as forwarded.
+        /// The request, marked as forwarded.
         ask: Ask,
     },
 }
 
-/// What the shell must do with a release.
+/// Action that the shell must take for a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Released {
-    /// Nothing more.
+    /// None: the release was handled here.
     Done,
-    /// Pass it on to who booked the permits.
+    /// Pass the release on to the node that booked the permits.
     Forward {
-        /// The life that did.
+        /// Incarnation of that node.
         to: Incarnation,
         /// The release, marked as forwarded.
         release: Release,
     },
 }
 
-/// The waiter for whom tokens are saved up.
+/// The waiting request that tokens are saved up for.
 #[derive(Clone, Copy, Debug, Hash)]
 pub(super) struct Turn {
     edge: Edge,
@@ -46,17 +46,17 @@ pub(super) struct Turn {
 }
 
 impl Node {
-    /// When to ask again where only what others do can help: a round of the
-    /// leader, or a report of whoever is to give something back.
+    /// Retry delay if only another node or client can help: the time of a leader's round, or of a report that
+    /// gives something back.
     const ASK_AGAIN: Span = Span::from_millis(100);
 
-    /// For how long tokens are saved for a waiter that does not ask again
-    /// when it was told to: a round trip, and a scheduler's delay.
+    /// Time for which tokens stay reserved for a request after its retry delay: a round trip, and the delay
+    /// of a scheduler.
     const TURN: Span = Span::from_millis(100);
 
-    /// Takes a question, from a client or from its node.
+    /// Decides a request that came from a client, or from the client's node.
     ///
-    /// `state` is this node's replica: it says where the key's home is.
+    /// `state` is this node's replica, which knows the home of each key.
     pub fn handle_ask(&mut self, ask: &Ask, state: &State, now: Tick) -> Asked {
         if let Some(output) = self.holder.tick(now) {
             self.carry_out(&output, now);
@@ -83,7 +83,7 @@ impl Node {
                 (Hops::Forwarded, home) => {
                     return Asked::Told(ask.told(Outcome::Moved { home }));
                 }
-                // Nobody holds anything yet.
+                // No node holds a part of the budget yet.
                 (Hops::Direct, None) => {}
             }
         }
@@ -94,7 +94,7 @@ impl Node {
         Asked::Told(ask.told(outcome))
     }
 
-    /// Whether the session's lease is promised by this node and not over.
+    /// Returns true if this node gave the session a lease that is not over.
     fn promises(&self, edge: Edge, now: Tick) -> bool {
         if planted::is(Bug::LapsedSessionServed) {
             return true;
@@ -104,7 +104,7 @@ impl Node {
             && session.is_some_and(|session| session.said.is_some() && now < session.promised)
     }
 
-    /// Decides out of what is not dealt. What is admitted is taken at once.
+    /// Decides a request out of the undealt part. The cost of an admitted request is taken at once.
     fn decide(&mut self, ask: &Ask, cost: Tokens, now: Tick) -> Outcome {
         if !self.is_leased(now) {
             return Outcome::refused(Reason::NoLease, Some(Self::ASK_AGAIN));
@@ -142,7 +142,7 @@ impl Node {
             self.memory.book(ask.edge, ask.request, booked);
         }
         if ask.kind == Kind::Quota {
-            // What is spent is missing to the node, too: the next plan looks at it.
+            // The node has that much less to deal, so the budget is planned again.
             self.ledger.touch(ask.budget);
             self.spent.insert(ask.budget);
         }
@@ -153,8 +153,7 @@ impl Node {
         }
     }
 
-    /// Takes permits back, or the giving up of a question that may not have
-    /// arrived yet. Doing it again does nothing.
+    /// Takes permits back, or cancels a request that may not have arrived yet. Idempotent.
     pub fn handle_release(&mut self, release: &Release, now: Tick) -> Released {
         if release.by != self.life() {
             return match release.hops {
@@ -165,7 +164,7 @@ impl Node {
                         ..*release
                     },
                 },
-                // That life is over, and its permits with it.
+                // That incarnation is over, and its permits with it.
                 Hops::Forwarded => Released::Done,
             };
         }
@@ -184,14 +183,14 @@ impl Node {
         self.refit(booked.budget, now);
         let owed = match self.is_leased(now) {
             true => self.holder.owed(booked.budget),
-            // A lapsed node returns everything that it can.
+            // A node whose lease has lapsed returns everything that it can.
             false => self.holder.holding(booked.budget),
         };
         self.give_back(booked.budget, owed, now);
         self.ledger.touch(booked.budget);
     }
 
-    /// What of central answers ends by time alone.
+    /// Frees permits whose maximum hold is over, and forgets old decisions.
     pub(super) fn expire_central(&mut self, now: Tick) {
         for booked in self.memory.take_overdue(now) {
             self.free_permits(booked, now);
@@ -199,7 +198,7 @@ impl Node {
         self.memory.forget(now, self.patience());
     }
 
-    /// The permits of a budget that are out centrally, to look at.
+    /// Returns the permits of a budget that are given out in central mode.
     #[must_use]
     pub fn central_permits(&self, budget: BudgetId) -> Tokens {
         let booked = self.memory.booked().filter(|of| of.budget == budget);
@@ -209,8 +208,11 @@ impl Node {
 }
 
 impl Desk {
-    /// Takes tokens of a rate, unless they are being saved for another waiter.
-    /// When to ask again, if not.
+    /// Takes tokens of a rate budget, unless they are being saved for another request.
+    ///
+    /// # Errors
+    ///
+    /// The retry delay, if the tokens cannot be taken now.
     fn take(&mut self, ask: &Ask, cost: Tokens, now: Tick) -> Result<PeriodId, Span> {
         let period = self.account.period();
         let turn = self.turn.filter(|turn| now < turn.until);
@@ -230,7 +232,7 @@ impl Desk {
         };
         let retry = match refusal {
             Refusal::NotYet { retry_after } => retry_after,
-            // Others hold the rest of it, or it is being saved.
+            // Other holders have the rest of the budget, or its tokens are being saved.
             Refusal::ExceedsBurst { .. } | Refusal::Never => Node::ASK_AGAIN,
         };
         if turn.is_none() && ask.manner == Manner::Waits {
@@ -244,7 +246,7 @@ impl Desk {
     }
 }
 
-/// The cost in grains, if it can ever be served.
+/// Returns the cost in grains, or the reason why it can never be admitted.
 fn cost_of(ask: &Ask, state: &State) -> Result<Tokens, Reason> {
     let generation = state.budget(ask.budget).ok_or(Reason::NoBudget)?;
     if generation.budget.kind() != ask.kind {

@@ -1,15 +1,14 @@
-//! By when a session must be heard, and what outlives one is forgotten: in the order of time, so
-//! that a look at thousands costs no more than those that are due.
+//! Deadlines of sessions, ordered by time, so that a check costs only as much as the entries that are due.
 
 use crate::unit::{BudgetId, Incarnation, Tick};
 use alloc::collections::BTreeSet;
 
-/// Deadlines of sessions and of what they leave behind.
+/// Deadlines of sessions and of what closed sessions leave behind.
 #[derive(Debug, Default, Hash)]
 pub(super) struct Deadlines {
-    /// The sessions that had a lease, by the end of the last one.
+    /// Sessions that had a lease, by the end of the last one.
     leased: BTreeSet<(Tick, Incarnation)>,
-    /// Those that had none yet, by when they began.
+    /// Sessions without a lease so far, by the time at which they were opened.
     fresh: BTreeSet<(Tick, Incarnation)>,
     /// Booked rests of closed sessions, by the end of their wait.
     kept: BTreeSet<(Tick, BudgetId, Incarnation)>,
@@ -20,7 +19,8 @@ impl Deadlines {
         self.fresh.insert((opened, client));
     }
 
-    /// A session's lease ends at `to` now; it had one until `from`, or began then.
+    /// Moves a session's deadline to `to`. `from` is the former one: the end of its last lease, or its
+    /// opening.
     pub(super) fn renew(&mut self, client: Incarnation, from: Tick, to: Tick) {
         if !self.leased.remove(&(from, client)) {
             self.fresh.remove(&(from, client));
@@ -28,7 +28,7 @@ impl Deadlines {
         self.leased.insert((to, client));
     }
 
-    /// A session has ended, whose lease ran until `promised`, or which began then.
+    /// Removes a session. `promised` is the end of its last lease, or its opening.
     pub(super) fn end(&mut self, client: Incarnation, promised: Tick) {
         self.leased.remove(&(promised, client));
         self.fresh.remove(&(promised, client));
@@ -38,7 +38,7 @@ impl Deadlines {
         self.kept.insert((until, budget, client));
     }
 
-    /// The sessions whose every lease is over at `now`, with when it was.
+    /// Returns the sessions whose leases are all over at `now`, each with the end of its last one.
     pub(super) fn over(&self, now: Tick) -> impl Iterator<Item = (Tick, Incarnation)> + Clone {
         let over = self
             .leased
@@ -47,7 +47,7 @@ impl Deadlines {
         over.copied()
     }
 
-    /// The sessions that began before `then` and had no lease yet.
+    /// Returns the sessions without a lease whose opening time satisfies `then`.
     pub(super) fn idle(&self, then: impl Fn(Tick) -> bool) -> BTreeSet<Incarnation> {
         let idle = self.fresh.iter().take_while(|(opened, _)| then(*opened));
         idle.map(|&(_, client)| client).collect()
@@ -82,7 +82,7 @@ mod tests {
         (*random >> 33) % below
     }
 
-    /// Against a walk over all sessions, of which some have a lease.
+    /// Compares with a walk over all sessions, some of which have a lease.
     #[test]
     fn what_is_due_is_what_a_walk_over_all_finds() {
         let (mut deadlines, mut random) = (Deadlines::default(), 1);

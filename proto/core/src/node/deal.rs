@@ -1,4 +1,4 @@
-//! Dealing: the node's part among its clients.
+//! Dealing: divides the node's part of a budget among its clients.
 
 use super::Node;
 use crate::edge::Vector;
@@ -8,17 +8,18 @@ use crate::unit::{BudgetId, Incarnation, Span, Tick, Tokens};
 use alloc::vec::Vec;
 
 impl Node {
-    /// A client that has not reported for so long gets nothing more and is
-    /// asked for nothing: five reports at the usual 200 ms.
+    /// Time without a report after which a client is granted nothing more and asked for nothing: five reports
+    /// at the usual 200 ms.
     const SILENCE: Span = Span::from_secs(1);
 
-    /// A small difference between what a client has and what it should have waits for so long: for
-    /// the next report, which may say otherwise.
+    /// Time for which a small difference between a client's part and its planned part is left alone: until
+    /// the next report, which may remove the difference.
     pub const HELD_BACK: Span = Span::from_millis(200);
 
-    /// Deals budgets in which something changed. A grant is booked before
-    /// anybody is told of it. Clients are told at once what matters to them, as an answer that
-    /// no report asked for costs as much as one that did; of a wobble they hear with their next.
+    /// Plans the given budgets and books the grants. A grant is booked before its client is told.
+    ///
+    /// An answer that no report asked for costs as much as one that was asked for. So clients are told at
+    /// once only of urgent changes, and of small ones with the answer to their next report.
     pub(super) fn deal(&mut self, budgets: Vec<BudgetId>, now: Tick) {
         for budget in budgets {
             let Some(view) = self.view(budget) else {
@@ -48,7 +49,7 @@ impl Node {
             scale: desk.terms.scale,
             owed: self.holder.owed(budget),
             ceiling: desk.terms.ceiling,
-            // Floors come only out of what the node's own edge has as floor.
+            // Floors are granted only out of the floor that the node's own edge has.
             floors: Share {
                 rate: holding.floor_rate,
                 burst: holding.floor_burst,
@@ -57,13 +58,13 @@ impl Node {
             silence: Self::SILENCE,
             held_back: Self::HELD_BACK,
             scarce: Scarce::Kept,
-            // What is to come back at a period's end is asked for from above.
+            // Returns at the end of a period are requested by the leader, not planned here.
             rest: None,
             gathered: desk.terms.gathered,
         })
     }
 
-    /// Books what is wished for. Whether it could be.
+    /// Books a planned grant. Returns true if it was booked.
     fn grant(&mut self, budget: BudgetId, wish: Wish, now: Tick) -> bool {
         let Some(desk) = self.desks.get_mut(&budget) else {
             return false;

@@ -1,30 +1,29 @@
-//! What may be done now, by a node that is asked for more than it can do.
+//! Bounds the work of a node under overload.
 
 use crate::unit::{Span, Tick};
 
-/// How much of something may be done now.
+/// Work budget: a token bucket that bounds one kind of work.
 ///
-/// A node that is told more than it can follow must above all go on hearing its
-/// clients, or it loses them all: what it spends on plans, and on telling clients what they did
-/// not ask for, is bounded, and what is left over waits.
+/// A node under overload must above all keep reading its clients' reports, or it loses them all. So the work
+/// spent on plans, and on answers that no report asked for, is bounded. The rest waits.
 #[derive(Debug, Hash)]
 pub(super) struct Effort {
-    /// One is worked off in so long.
+    /// Time that restores one unit.
     each: Span,
-    /// So many may be done at once after a rest.
+    /// Maximum number of units that may be used at once after a rest.
     most: u64,
-    /// How many were done and not yet worked off.
+    /// Units that were used and are not restored yet.
     spent: u64,
     since: Tick,
 }
 
 impl Effort {
-    /// Planning, in claimants at the table. As one takes a microsecond or more, with what is
-    /// booked and told, that is a tenth of a core, whatever the number of clients.
+    /// Bound on planning, counted in claimants of the planned budgets. One takes a microsecond or more,
+    /// including its bookings and answers. The bound is a tenth of a core, whatever the number of clients.
     pub(super) const PLANNING: Self = Self::new(Span::from_nanos(12_000), 4_000);
 
-    /// Answers that no report asked for. To make one, send it and have it read takes 30 to 50
-    /// microseconds; a client that must wait for one hears more at once.
+    /// Bound on answers that no report asked for. Making, sending and reading one takes 30 to 50
+    /// microseconds. A client that has to wait for one gets more lines at once.
     pub(super) const TELLING: Self = Self::new(Span::from_nanos(200_000), 500);
 
     const fn new(each: Span, most: u64) -> Self {
@@ -36,7 +35,7 @@ impl Effort {
         }
     }
 
-    /// How many may be done at `now`; zero if there were too many of late.
+    /// Returns the number of units that may be used at `now`; zero if too many were used lately.
     pub(super) fn left_at(&mut self, now: Tick) -> usize {
         let passed = now.since(self.since).nanos();
         let done = passed.checked_div(self.each.nanos()).unwrap_or_default();
@@ -45,7 +44,7 @@ impl Effort {
         usize::try_from(self.most.saturating_sub(self.spent)).unwrap_or(usize::MAX)
     }
 
-    /// So many were done.
+    /// Uses `done` units. More than are left may be used; the excess is made up for later.
     pub(super) fn spend(&mut self, done: usize) {
         let done = u64::try_from(done).unwrap_or(u64::MAX);
         self.spent = self.spent.saturating_add(done);

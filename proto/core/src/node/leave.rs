@@ -1,26 +1,26 @@
-//! Leaving: everything goes back, as fast as it comes in.
+//! Leaving the cluster: the node returns everything as soon as it is free.
 
 use super::Node;
 use crate::unit::Tick;
 
 impl Node {
-    /// Leaves: nothing more is asked for, and with each report what is not dealt
-    /// goes back. Sessions live on until their clients leave or fall silent.
+    /// Begins to leave: nothing more is requested, and each report returns what is not dealt. Sessions stay
+    /// open until their clients leave or fall silent.
     pub fn leave(&mut self, now: Tick) {
         self.holder.leave();
         self.news = true;
         self.return_undealt(now);
     }
 
-    /// Whether the leader has heard that nothing is left here but floors and
-    /// permits that nobody can give back.
+    /// Returns true if the leader has confirmed a report that said that nothing is left here, except floors
+    /// and permits that cannot be returned before their time.
     #[must_use]
     pub fn has_left(&self) -> bool {
         let answered = self.holder.answered();
         self.left.is_some_and(|said| said <= answered)
     }
 
-    /// What a report does for a node that leaves.
+    /// Returns undealt parts before a report while leaving, and notes the first report that leaves nothing.
     pub(super) fn return_while_leaving(&mut self, now: Tick) {
         if !self.holder.is_leaving() {
             return;

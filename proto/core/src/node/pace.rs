@@ -1,17 +1,17 @@
-//! When a node does what: as time passes, and as something comes in.
+//! Scheduling: the work that is done as time passes and as inputs arrive.
 
 use super::Node;
 use crate::unit::Tick;
 
 impl Node {
-    /// Lets time pass: the node's lease, the sessions' silence, what was kept,
-    /// and what is to be dealt.
+    /// Advances time to `now`: checks the node's lease, closes silent sessions, frees what was kept of closed
+    /// sessions, plans changed budgets, and makes answers.
     pub fn tick(&mut self, now: Tick) {
         self.pass(now, true);
     }
 
-    /// The same for a node that has not taken in all that its clients said: the silence may
-    /// be its own, and ends nobody's session. All that it costs is time.
+    /// Does the same, except that it closes no silent session. For a node that has not read all that its
+    /// clients sent: their silence may be its own delay. Keeping them costs only time.
     pub fn tick_behind(&mut self, now: Tick) {
         self.pass(now, false);
     }
@@ -32,9 +32,8 @@ impl Node {
         self.push_answers(now);
     }
 
-    /// Deals what somebody waits for, as far as a bounded part of a core goes, and
-    /// answers; the rest has time until the next [`Node::tick`]. To be called when
-    /// something came in.
+    /// Plans urgent budgets within the node's work budget, and makes answers. Other budgets wait for the next
+    /// [`Node::tick`]. Call it after inputs.
     pub fn hurry(&mut self, now: Tick) {
         if self.ledger.is_urgent() && self.is_leased(now) {
             let mut seats = self.planning.left_at(now);
@@ -44,8 +43,8 @@ impl Node {
         self.push_answers(now);
     }
 
-    /// Whether time alone brings nothing about soon: nothing is to be planned or answered,
-    /// nobody waits, and nothing is kept of what ended. [`Node::tick`] can be seldom then.
+    /// Returns true if time alone changes nothing soon: nothing is to be planned or answered, no client
+    /// waits, and nothing of closed sessions is kept. [`Node::tick`] may then be called rarely.
     #[must_use]
     pub fn is_at_rest(&self, now: Tick) -> bool {
         let answered = self.asking.is_empty() && self.told.is_empty() && self.outputs.is_empty();

@@ -1,4 +1,4 @@
-//! What a node says upwards: the sum of its clients' demand, and what came back.
+//! The node's report to the leader: the sum of its clients' demand, and the parts that were returned.
 
 use super::{Desk, Node};
 use crate::demand::{DemandCurve, Segment};
@@ -14,21 +14,21 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 impl Node {
-    /// All claims that were spoken of are added up at most so often. Clients report every
-    /// 200 ms, nodes every 450 ms where nothing is urgent.
+    /// Minimum time between two sums over the claims of all changed budgets. Clients report every 200 ms, and
+    /// nodes every 450 ms unless something is urgent.
     const SUMMED_EVERY: Span = Span::from_millis(200);
 
-    /// Where one in so many budgets or more is to be summed, all claims are walked over.
+    /// If at least one in this many budgets is to be summed, all claims are visited in one walk.
     const APART: usize = 8;
 
-    /// Makes the node's own report: the sum of its clients' demand, and what came back, as far
-    /// as it may be something else than what the leader is known to have.
+    /// Makes the node's report: the sum of its clients' demand, and the returned parts. It has the lines that
+    /// may differ from what the leader is known to have.
     ///
-    /// It costs what has changed. Of a budget that somebody waits for the demand is added up at
-    /// once, of the others where that is 200 ms ago: of thousands of budgets a report every few
-    /// milliseconds must look at those alone that it is made for.
+    /// Its cost is proportional to the number of changes. Budgets that a client waits for are summed in every
+    /// report, other changed budgets at most every 200 ms. With thousands of budgets and a report every few
+    /// milliseconds, the report must visit only the budgets that it is made for.
     ///
-    /// `None` once the node's edge is closed.
+    /// Returns `None` once the node's edge is closed.
     pub fn report(&mut self, now: Tick, wall_ms: i64) -> Option<Report> {
         if let Some(output) = self.holder.tick(now) {
             self.carry_out(&output, now);
@@ -62,8 +62,8 @@ impl Node {
         }
     }
 
-    /// Returns true if reports say of some budgets what their clients want: of the first ones, since to
-    /// look at all with every report would take longer than any test may.
+    /// Returns true if the reported demand of the first budgets equals their clients' demand. Checks only the
+    /// first ones, since checking all with every report would make tests too slow.
     fn has_said_what_is_wanted(&self) -> bool {
         const SOME: usize = 64;
         let said = |&budget: &BudgetId| {
@@ -78,7 +78,7 @@ impl Node {
         self.desks.keys().take(SOME).all(said)
     }
 
-    /// What clients spent of a quota, and what the dead never reported, is spent.
+    /// Reports the spent tokens of a quota: those that clients reported, and those that closed sessions held.
     pub(super) fn report_spent(&mut self, budget: BudgetId) {
         let Some(desk) = self.desks.get(&budget) else {
             return;
@@ -93,11 +93,11 @@ impl Node {
             spent,
             ..Vector::ZERO
         };
-        // More than was given can only be a client's lie: it is not passed on.
+        // Only a client that reports wrongly can have spent more than it was given. That is not passed on.
         let _ = self.holder.give_back(budget, vector);
     }
 
-    /// Adds up what all clients below want of `budgets`: demand curves add.
+    /// Sums the demand of all clients for `budgets`: demand curves are added.
     fn sum_up(&self, budgets: BTreeSet<BudgetId>) -> BTreeMap<BudgetId, Wants> {
         let most = budgets.len().saturating_mul(Self::APART) >= self.desks.len();
         let sums: Vec<(BudgetId, Option<Wants>)> = match most {
@@ -111,8 +111,8 @@ impl Node {
         sums.into_iter().map(wants).collect()
     }
 
-    /// What those who claim these budgets want together, in one walk over all claims: a walk
-    /// finds the next claim beside the last one, and who looks for each does not.
+    /// Sums the demand for these budgets in one walk over all claims. A walk reads claims in order, which is
+    /// faster than a lookup for each.
     fn sum_together(&self, budgets: BTreeSet<BudgetId>) -> Vec<(BudgetId, Option<Wants>)> {
         let ids: Vec<BudgetId> = budgets.into_iter().collect();
         let mut sums: Vec<Sum> = ids.iter().map(|_| Sum::default()).collect();
@@ -128,7 +128,7 @@ impl Node {
         sums.map(|(budget, sum)| (budget, sum.wants())).collect()
     }
 
-    /// Returns what is wanted of a budget, given the sum of its clients' demand.
+    /// Returns the demand to report for a budget, given the sum of its clients' demand.
     fn wants(&self, budget: BudgetId, sum: Option<Wants>) -> Wants {
         let mut wants = sum.unwrap_or_default();
         if let Some(desk) = self.desks.get(&budget) {
@@ -137,8 +137,8 @@ impl Node {
         wants
     }
 
-    /// Adds what closed sessions counted, and the floors that they left: these stay booked here,
-    /// so they must stay granted, as a recall of them could not be met before they are forgotten.
+    /// Adds the counts of closed sessions, and the floors that they left. These floors stay booked here, so
+    /// they must stay granted: a recall could not be met before they are forgotten.
     fn keep(sum: &mut Wants, desk: &Desk) {
         sum.tally = sum.tally.plus(desk.tally);
         let ghosts = desk.account.ghosts();
@@ -153,7 +153,7 @@ impl Node {
         }
     }
 
-    /// What those who claim a budget want together; `None` if nobody does.
+    /// Sums the demand of all claims on a budget. Returns `None` if there is no claim.
     fn sum(&self, budget: BudgetId) -> Option<Wants> {
         let mut sum = Sum::default();
         let claims = self.ledger.claims_on(budget);
@@ -164,7 +164,7 @@ impl Node {
     }
 }
 
-/// What was added up so far of the claims on one budget.
+/// Running sum of the claims on one budget.
 #[derive(Default)]
 struct Sum {
     wants: Option<Wants>,

@@ -1,4 +1,4 @@
-//! Sessions: how a client's edge begins, is renewed, and ends.
+//! Client sessions: opening, renewing, closing.
 
 use super::{Node, NodeOutput, Session};
 use crate::budget::Claim;
@@ -11,21 +11,21 @@ use alloc::vec::Vec;
 use core::ops::Bound;
 
 impl Node {
-    /// So many sessions are closed at a time for their silence: each is a tenth of a
-    /// millisecond's work, and who is not silent must be heard meanwhile.
+    /// Maximum number of silent sessions closed per tick. Closing one takes about a tenth of a millisecond,
+    /// and the reports of the other clients must be read meanwhile.
     const CLOSINGS: usize = 200;
 
-    /// So many that fall silent together, and a tenth of all, are a sign that this node, or the
-    /// machine it is on, cannot hear them: what they said may still be in a socket.
+    /// If this many sessions, and a tenth of all, are overdue at once, this node or its machine probably
+    /// could not read: their reports may still be in a socket.
     const MANY: usize = 100;
 
     /// Number of lines that cost as much as an answer without lines.
     const LINES_PER_ANSWER: usize = 32;
 
-    /// They are closed all the same when they were silent for so long past their leases.
+    /// Time after the end of its lease at which a session is closed even if many are overdue at once.
     const AT_LONGEST: Span = Span::from_secs(10);
 
-    /// Opens a session. `None` once all incarnations are issued.
+    /// Opens a session. Returns `None` once all incarnations are issued.
     pub fn open_session(&mut self, now: Tick) -> Option<Edge> {
         let client = self.next_client;
         self.next_client = client.next()?;
@@ -44,15 +44,16 @@ impl Node {
         Some(edge)
     }
 
-    /// Takes a client's report that arrived at `now`. The answer follows with
-    /// the outputs.
+    /// Takes a client's report that arrived at `now`. Its answer is one of the outputs.
     pub fn handle_report(&mut self, report: &Report, now: Tick) {
         self.handle_report_under(report, now, |_| None, |_| false);
     }
 
-    /// The same of a client whose claims count for what `rules` say, whatever it says itself,
-    /// and which may not know yet that a budget has `ended`: as
-    /// [`Ledger::take_under`](crate::ledger::Ledger::take_under) says.
+    /// Takes a client's report, with the rules of its budgets.
+    ///
+    /// The client's demand counts with the weight and band that `rules` returns, not with those that it
+    /// reports. The client may not know yet that a budget has `ended`: see
+    /// [`Ledger::take_under`](crate::ledger::Ledger::take_under).
     pub fn handle_report_under(
         &mut self,
         report: &Report,
@@ -68,7 +69,7 @@ impl Node {
             Ok(()) => {}
             Err(ReportError::Stale) => return,
             Err(ReportError::Unfounded) => {
-                // The answer says which report it may build on.
+                // The answer names the report that the next one may build on.
                 self.asking.insert(client);
                 return;
             }
@@ -78,7 +79,7 @@ impl Node {
                 return;
             }
         }
-        // What is not there must be asked for further up.
+        // Demand that cannot be served from here must be reported to the leader.
         self.news |= self.ledger.take_asked();
         for line in &report.lines {
             self.release(client, line.budget, line.period, line.returned, now);
@@ -100,8 +101,8 @@ impl Node {
         self.renew(client, report.seq, now);
     }
 
-    /// The rules by which clients' claims on a budget count have changed: each
-    /// that `rule` knows of counts for so much, whatever it reported.
+    /// Applies changed rules of a budget: the demand of each client for which `rule` returns a claim counts
+    /// with that claim from now on, whatever the client reported.
     pub fn reweigh(&mut self, budget: BudgetId, rule: impl Fn(Incarnation) -> Option<Claim>) {
         self.ledger.reweigh(budget, rule);
     }
@@ -138,8 +139,8 @@ impl Node {
         }
     }
 
-    /// A floor of a closed edge is no longer used: freed here if the edge was
-    /// this node's, passed on to the log if it was another's.
+    /// Handles a floor of a closed edge that is no longer used. If the edge was this node's, the floor is
+    /// freed here. If not, it is passed on to the log.
     fn release_floor(&mut self, floor: &FloorRelease, now: Tick) {
         if floor.former.parent != self.life() {
             self.holder.release_floor(*floor);
@@ -171,7 +172,7 @@ impl Node {
         })
     }
 
-    /// A session holds nothing of a budget of which nothing is noted as given to it.
+    /// Checks in debug builds that a session holds nothing of a budget that is missing in `Session::given`.
     fn debug_given(&self, client: Incarnation) {
         let noted = |budget| {
             let session = self.sessions.get(&client);
@@ -186,14 +187,14 @@ impl Node {
         );
     }
 
-    /// Renews a session's lease by its report `seq`, if that may be. Either way it is answered.
+    /// Renews a session's lease for its report `seq` if possible. The report is answered in either case.
     fn renew(&mut self, client: Incarnation, seq: Seq, now: Tick) {
         self.confirm(client, seq, now);
         self.asking.insert(client);
     }
 
-    /// The node's lease began: who reported before waits for no report of its own. That is as if its last one had
-    /// arrived now, as it might have.
+    /// Confirms, when the node's lease begins, the last report of each session that was not confirmed yet, as
+    /// if it had arrived now. Clients then need not wait for their next report.
     pub(super) fn confirm_all(&mut self, now: Tick) {
         let sessions = self.sessions.iter().filter_map(|(&client, session)| {
             let last = self.ledger.child(client)?.seq();
@@ -207,7 +208,8 @@ impl Node {
         }
     }
 
-    /// Confirms a report, if its client hears and squats on nothing. Whether it was.
+    /// Confirms a report if its client has received recent answers and is not overdue in returning something.
+    /// Returns true if it was confirmed.
     fn confirm(&mut self, client: Incarnation, seq: Seq, now: Tick) -> bool {
         let lease = self.holder.lease();
         let (rest, until) = self.ride(now);
@@ -235,12 +237,13 @@ impl Node {
         false
     }
 
-    /// A client's lease is at most the node's; so is the parent's patience.
+    /// Returns the time after which a silent or overdue client is given up. A client's lease is at most the
+    /// node's, so this is the node's lease.
     pub(super) const fn patience(&self) -> Span {
         self.lease
     }
 
-    /// Ends a session at `now`: all it held is free, except floors and permits.
+    /// Closes a session at `now`: all that it held becomes free, except floors and permits.
     pub(super) fn close_session(&mut self, client: Incarnation, now: Tick) {
         self.debug_given(client);
         let Some(session) = self.sessions.remove(&client) else {
@@ -269,7 +272,7 @@ impl Node {
             if freed.is_empty() && linger.is_none() {
                 continue;
             }
-            // A floor that it leaves behind is asked for on its own.
+            // A floor left behind is requested from the leader separately: see `Node::keep`.
             self.ledger.sum_again(budget);
             if let Some(pool) = &mut desk.pool
                 && planted::is(Bug::ReclaimCarriesTokens)
@@ -282,7 +285,7 @@ impl Node {
         }
     }
 
-    /// What a session that ends has counted stays counted.
+    /// Adds the counts of a session that ends to those kept for its budgets.
     fn keep_tally(&mut self, client: Incarnation) {
         for (budget, claim) in self.ledger.child(client).iter().flat_map(|of| &of.claims) {
             if let Some(desk) = self.desks.get_mut(budget) {
@@ -291,7 +294,7 @@ impl Node {
         }
     }
 
-    /// Closes sessions whose every lease is over; of many, some now and some with the next ticks.
+    /// Closes sessions whose leases are all over: at most [`Self::CLOSINGS`] now, the rest in later ticks.
     pub(super) fn expire_sessions(&mut self, now: Tick) {
         let over = self.deadlines.over(now);
         let count = over.clone().count();
@@ -303,14 +306,14 @@ impl Node {
         for client in over.into_iter().take(Self::CLOSINGS) {
             self.close_session(client, now);
         }
-        // A session that never had a lease holds nothing; it may wait a while for its first.
+        // A session that never had a lease holds nothing. It may wait this long for its first one.
         let silent = self.patience().times_or_max(2);
         for client in self.deadlines.idle(|opened| now.since(opened) > silent) {
             self.close_session(client, now);
         }
     }
 
-    /// Forgets what was kept of closed sessions, once its wait is over.
+    /// Forgets what was kept of closed sessions, once the wait for it is over.
     pub(super) fn expire_kept(&mut self, now: Tick) {
         for (budget, client) in self.deadlines.take_kept(now) {
             if self.kept_until.remove(&(budget, client)).is_none() {
@@ -325,8 +328,8 @@ impl Node {
         }
     }
 
-    /// Answers everybody who reported, and tells those whose holdings or targets changed, in
-    /// turn, as far as a bounded part of a core goes.
+    /// Answers every client that reported. Then answers clients whose holdings or targets changed, in
+    /// rotation and within the bound of `telling`.
     pub(super) fn push_answers(&mut self, now: Tick) {
         while let Some(client) = self.asking.pop_first() {
             self.told.remove(&client);
@@ -353,7 +356,7 @@ impl Node {
         self.telling.spend(done);
     }
 
-    /// Answers a client. How many lines that took.
+    /// Makes the answer to a client. Returns its number of lines.
     fn push_answer(&mut self, client: Incarnation, now: Tick) -> usize {
         let Some(session) = self.sessions.get(&client) else {
             return 0;
