@@ -1,8 +1,8 @@
-//! The parent of the nodes: leadership, a ledger, and the term's pool.
+//! The parent of the nodes: leadership, the nodes' ledger, and the undealt pools of a term.
 //!
-//! One lives on every coordinator node and sleeps until that node is elected.
-//! Reports come in, answers go out; what is to change goes through the log,
-//! one round at a time, and is booked when it is applied, never before:
+//! Each coordinator node has one `Leader`. It is inactive until that node is elected. Reports come in and
+//! answers go out. Changes go through the log, one round at a time. A change is booked when its round is
+//! applied, never before:
 //!
 //! ```text
 //!  report ─► ledger ─► arrived ─► barrier ─► confirmed ─► answer (lease)
@@ -30,19 +30,19 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use due::Due;
 
-/// How a leader paces itself.
+/// Intervals at which a leader works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pace {
-    /// At most one round is proposed in this time, unless somebody waits.
+    /// Minimum time between two rounds, unless a node waits for one.
     pub round: Span,
-    /// At most one round is proposed in this time for those who wait.
+    /// Minimum time between two rounds if nodes wait for them.
     pub urgent: Span,
-    /// How often a node reports: what a target may be overdue by.
+    /// Interval of a node's reports. It bounds how long a node may take to meet a target.
     pub report: Span,
 }
 
 impl Default for Pace {
-    /// A round every 100 ms, an urgent one after 2 ms, a report every 450 ms.
+    /// Returns a round every 100 ms, an urgent one after 2 ms, and a report every 450 ms.
     fn default() -> Self {
         Self {
             round: Span::from_millis(100),
@@ -52,7 +52,7 @@ impl Default for Pace {
     }
 }
 
-/// What the shell must do for a leader.
+/// Actions that the shell must carry out for a leader.
 #[derive(Clone, Debug, PartialEq, Hash)]
 #[expect(
     clippy::large_enum_variant,
@@ -61,26 +61,63 @@ impl Default for Pace {
 pub enum LeaderOutput {
     /// Ask a quorum whether this node still leads, starting now.
     Barrier(Barrier),
-    /// Append this to the log.
+    /// Append this command to the log.
     Propose(Command),
 }
 
-/// What a quorum last said about a life, so that it can be said again.
+/// The last confirmed report of an incarnation and the lease given for it, kept to repeat it in later
+/// answers.
 #[derive(Clone, Copy, Debug, Hash)]
 struct Said {
     seq: Seq,
     lease: Span,
 }
 
-/// A floor that somebody no longer uses, of a life that may not be closed yet.
+/// A floor that is no longer used, of an incarnation that may not be closed yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Unused {
     floor: FloorRelease,
-    /// The life's latest report when this was said.
+    /// Sequence number of the incarnation's latest report at that time.
     heard: Option<Seq>,
 }
 
-/// The leader's machine.
+/// State machine of the leader, for one term at a time.
+///
+/// It performs no I/O and reads no clock. A leader is *in office* (ready to confirm and grant) once an entry
+/// of its own term was applied; before that it neither confirms reports nor proposes rounds. On a node that
+/// does not lead, all methods are safe to call and do nothing.
+///
+/// # Methods
+///
+/// - **Inputs from the log**: [`elected`](Self::elected) and [`deposed`](Self::deposed) (elections),
+///   [`applied`](Self::applied) (one committed entry), [`refused`](Self::refused) and [`halve`](Self::halve)
+///   (the proposed round was certainly not appended), [`remove`](Self::remove) (an operator removes a node).
+/// - **Inputs from nodes and quorums**: [`handle_report`](Self::handle_report),
+///   [`acknowledged`](Self::acknowledged) and [`failed`](Self::failed) (a barrier ended). The answers that
+///   they return are sent at once.
+/// - **Time and outputs**: [`tick`](Self::tick) returns barriers and rounds,
+///   [`poll_answers`](Self::poll_answers) the answers to nodes whose holdings changed.
+/// - **Queries** change nothing: [`in_office`](Self::in_office), [`term`](Self::term),
+///   [`urgent_at`](Self::urgent_at), [`is_at_rest`](Self::is_at_rest), [`ledger`](Self::ledger) and
+///   [`pool`](Self::pool).
+///
+/// # One turn of the shell
+///
+/// All calls of a turn get the same `now` and the replica's [`State`].
+///
+/// 1. If Raft's leader or term changed: `deposed` if this node led before, `elected` if it leads now. After
+///    `elected` the shell proposes an empty [`Command::Round`], so that an entry of the new term exists.
+/// 2. For each committed entry, in order: [`State::apply`](crate::state::State::apply), then `applied` with
+///    the effects and the changed state.
+/// 3. `handle_report` for each report, of this node too. `acknowledged` or `failed` for each barrier that
+///    ended; every barrier must end in one of them. `refused` or `halve` for a round that was certainly not
+///    appended. A round whose fate is unknown is proposed again unchanged: its counters are absolute, so a
+///    repeat moves nothing.
+/// 4. `tick`. For [`LeaderOutput::Barrier`] the shell starts a quorum read after this call. For
+///    [`LeaderOutput::Propose`] it appends the command.
+/// 5. `poll_answers`, and sends the answers.
+/// 6. The node's part of the turn: see [`Node`](crate::node::Node). If that made `urgent_at` due, steps 4 and
+///    5 once more.
 #[derive(Debug, Hash)]
 pub struct Leader {
     pace: Pace,
@@ -93,36 +130,36 @@ pub struct Leader {
     hurried: Tick,
     said: BTreeMap<Incarnation, Said>,
     floors: BTreeMap<(BudgetId, Edge), Unused>,
-    /// Budgets that entries have changed, to be looked at for what they wait for.
+    /// Budgets that entries have changed and whose waits must be set again.
     changed: BTreeSet<BudgetId>,
-    /// Waits of this leader for the booked rest of closed incarnations.
+    /// Waits of this leader until the booked rests of closed incarnations may be forgotten.
     ghosts: Due<(BudgetId, Incarnation)>,
-    /// Waits of this leader for budgets that are clear and may end.
+    /// Waits of this leader until clear budgets may end.
     clear: Due<BudgetId>,
-    /// Since when this leader has seen a template cold.
+    /// Time at which this leader first saw a template cold.
     cold: BTreeMap<RuleId, Tick>,
     removing: BTreeSet<NodeId>,
     told: BTreeSet<Incarnation>,
     periods: periods::Courses,
-    /// Changes that go into a round.
+    /// Maximum number of changes in a round.
     most: usize,
-    /// Budgets to be planned until the next paced round: who is never settled is planned
-    /// once in that time, however many there are.
+    /// Number of budgets to plan before the next paced round. A budget that is changed again after each plan
+    /// is thereby planned once per paced round, however many budgets there are.
     unplanned: usize,
     /// Set if something is due that did not fit into the last round.
     left_over: bool,
 }
 
 impl Leader {
-    /// So many floor releases may wait for a round; a client that finds no
-    /// room says it again with its next report.
+    /// Maximum number of floor releases that wait for a round. Above it, a release is dropped, and the client
+    /// repeats it with its next report.
     const FLOORS_MAX: usize = 10_000;
 
-    /// Changed budgets that are looked at for one round. After an election it is all of
-    /// them, and no look may keep leases waiting.
+    /// Maximum number of changed budgets examined for one round. After an election all budgets are changed,
+    /// and examining them must not delay leases.
     const LOOKS_MAX: usize = 4_096;
 
-    /// A machine that leads nothing.
+    /// Returns a machine that does not lead.
     #[must_use]
     pub fn new(pace: Pace) -> Self {
         Self {
@@ -149,7 +186,7 @@ impl Leader {
         }
     }
 
-    /// Whether the leader is in office.
+    /// Returns true if the leader is in office: elected, and an entry of its term is applied.
     #[must_use]
     pub fn in_office(&self) -> bool {
         self.office().is_some()
@@ -159,26 +196,26 @@ impl Leader {
         self.leadership.as_ref().and_then(Leadership::office)
     }
 
-    /// The term led, if any.
+    /// Returns the term that this node leads, if any.
     #[must_use]
     pub fn term(&self) -> Option<Term> {
         self.leadership.as_ref().map(Leadership::term)
     }
 
-    /// The ledger, to look at.
+    /// Returns the nodes' ledger.
     #[must_use]
     pub const fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// The undealt part of a budget, to look at.
+    /// Returns the undealt part of a budget.
     #[must_use]
     pub fn pool(&self, budget: BudgetId) -> Option<&Pool> {
         self.pools.get(&budget)
     }
 
-    /// This node was elected in `term`. It is not in office before an entry of
-    /// that term is applied: see [`Leader::applied`].
+    /// Begins a term in which this node was elected. It is not in office before an entry of that term is
+    /// applied: see [`Leader::applied`].
     pub fn elected(&mut self, term: Term, state: &State, now: Tick) {
         let pools = core::mem::take(&mut self.pools);
         let pace = self.pace;
@@ -195,7 +232,7 @@ impl Leader {
         self.leadership = Some(leadership);
     }
 
-    /// Another node leads, or may lead: nothing is confirmed or proposed any more.
+    /// Ends the term: another node leads, or may lead. Nothing is confirmed or proposed any more.
     pub fn deposed(&mut self) {
         self.leadership = None;
         self.proposed = None;
@@ -216,8 +253,8 @@ impl Leader {
         self.ledger.open(edge, now);
     }
 
-    /// A report arrived at `now`. An answer comes at once only where the edge is closed, or
-    /// where the report builds on one that was not heard here; a lease needs a barrier.
+    /// Takes a report that arrived at `now`. Returns an answer only if the edge is closed, or if the report
+    /// builds on one that was not received here. A lease is given only after a barrier.
     pub fn handle_report(&mut self, report: &Report, state: &State, now: Tick) -> Option<Answer> {
         let life = report.edge.child;
         let (patience, pace) = (self.leadership.as_ref()?.patience(), self.pace);
@@ -225,10 +262,10 @@ impl Leader {
         match self.ledger.take_under(now, report, |_| None, ended) {
             Ok(()) => {}
             Err(ReportError::Stale) => return None,
-            // A leader that is new says what it has, and is told everything.
+            // A new leader names the report that it has, and the node sends everything.
             Err(ReportError::Unfounded) => return self.ledger.ask_whole(life),
             Err(ReportError::Closed) => {
-                // A life that this replica never heard of may have begun under a later leader.
+                // An incarnation that this replica does not know may have begun under a later leader.
                 let over = self.in_office() && state.has_issued(life);
                 return over.then(|| self.ledger.refuse(report));
             }
@@ -252,7 +289,7 @@ impl Leader {
                 .plus_or_max(pace.report.times_or_max(2))
                 .plus_or_max(hold)
         });
-        // Neither side waits for a quorum to go on with what it has to say.
+        // Answers with lines need no quorum: neither side waits for one to send more.
         if report.is_long() || self.ledger.is_told_more(life) {
             self.told.insert(life);
         }
@@ -265,12 +302,12 @@ impl Leader {
         None
     }
 
-    /// The latest report of a life that is listened to.
+    /// Returns the sequence number of the latest report of an incarnation that is listened to.
     fn heard(&self, life: Incarnation) -> Option<Seq> {
         self.ledger.child(life).map(Child::seq)
     }
 
-    /// A quorum acknowledged a barrier: the answers that carry the leases.
+    /// Confirms the reports that an acknowledged barrier covers. Returns the answers that carry their leases.
     pub fn acknowledged(&mut self, barrier: Barrier, state: &State, now: Tick) -> Vec<Answer> {
         let Some(leadership) = &mut self.leadership else {
             return Vec::new();
@@ -286,14 +323,14 @@ impl Leader {
         answers
     }
 
-    /// A barrier failed; its reports wait for the next.
+    /// Ends a barrier that failed. Its reports wait for the next one.
     pub fn failed(&mut self, barrier: Barrier) {
         if let Some(leadership) = &mut self.leadership {
             leadership.failed(barrier);
         }
     }
 
-    /// Answers for those whose holdings changed since they were last told.
+    /// Returns answers to the nodes whose holdings or targets changed since their last answer.
     pub fn poll_answers(&mut self, state: &State, now: Tick) -> Vec<Answer> {
         let mut answers = Vec::new();
         if self.told.is_empty() {
@@ -326,7 +363,8 @@ impl Leader {
         self.ledger.answer(child, now, said.seq, said.lease, &books)
     }
 
-    /// Proposes to remove a node: from this moment it is not confirmed and not granted to.
+    /// Begins to remove a node. From now on its incarnations are neither confirmed nor granted anything.
+    /// Returns the command to propose, or `None` if this leader is not in office.
     pub fn remove(&mut self, node: NodeId, state: &State) -> Option<Command> {
         self.office()?;
         self.removing.insert(node);
@@ -339,7 +377,8 @@ impl Leader {
         Some(Command::Remove { node })
     }
 
-    /// When [`Leader::tick`] should be called for those who wait, if not before.
+    /// Returns the time at which [`Leader::tick`] should be called at the latest, if a node waits for a
+    /// round.
     #[must_use]
     pub fn urgent_at(&self) -> Option<Tick> {
         let due = self.left_over || self.ledger.is_urgent();
@@ -347,7 +386,8 @@ impl Leader {
         waits.then(|| self.hurried.after(self.pace.urgent))
     }
 
-    /// Whether nothing is to be planned, proposed or told, so that [`Leader::tick`] can be seldom.
+    /// Returns true if nothing is to be planned, proposed or answered. [`Leader::tick`] may then be called
+    /// rarely.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
         let planned = self.proposed.is_none() && self.ledger.is_at_rest();
@@ -356,8 +396,8 @@ impl Leader {
         self.leadership.is_none() || self.in_office() && idle
     }
 
-    /// Lets time pass: barriers for what arrived, and a round if something is
-    /// to change.
+    /// Advances time to `now`. Returns a barrier for reports that arrived, and a round if something is to
+    /// change.
     pub fn tick(&mut self, state: &State, now: Tick) -> Vec<LeaderOutput> {
         let mut outputs = Vec::new();
         let Some(leadership) = &mut self.leadership else {
@@ -388,7 +428,7 @@ impl Leader {
     }
 }
 
-/// What a life is told of a budget, out of the book.
+/// Returns the line about a budget for one incarnation, from the account.
 fn line(budget: BudgetId, generation: &Generation, child: Incarnation) -> AnswerLine {
     let counters = generation.account.counters(child);
     AnswerLine {

@@ -1,4 +1,4 @@
-//! What a leader may confirm, reclaim and grant, and when.
+//! Confirming, granting and reclaiming: what a leader may do, and when.
 //!
 //! ```text
 //!            elected            own entry applied
@@ -7,15 +7,17 @@
 //!     └──────────────── deposed ◄───────────────────────┘
 //! ```
 //!
-//! A leader that is not yet in office does nothing at all. In office it
-//! confirms a report only through a barrier: a round trip to a quorum that
-//! *began after the report had arrived*, so that no later leader can have been
-//! in office when the report was sent. So many barriers may be under way, and
-//! then reports wait for one of them to end: one that were given up for a later
-//! one would never be answered where reports come faster than quorums. It reclaims a life only when it has
-//! heard nothing confirmable of it for a whole lease of its own clock, counted
-//! at the earliest from its own office (invariant 5 of `docs/invariants.md`),
-//! and from the moment it proposes that, the life is never confirmed again.
+//! A leader that is not yet in office does nothing at all.
+//!
+//! In office, it confirms a report only through a barrier: a round trip to a quorum that *began after the
+//! report had arrived*. No later leader can then have been in office when the report was sent. The number of
+//! barriers under way is bounded. At the bound, reports wait until one of them ends. If an old barrier were
+//! given up for a new one instead, none would ever be answered where reports come faster than quorums answer.
+//!
+//! It reclaims an incarnation only when nothing confirmable has arrived from it for a whole lease of the
+//! leader's own clock, counted at the earliest from the beginning of its own office (invariant 5 of
+//! `docs/invariants.md`). From the moment at which it proposes that, the incarnation is never confirmed
+//! again.
 
 use crate::planted::{self, Bug};
 use crate::unit::{Incarnation, Seq, Span, Term, Tick};
@@ -25,55 +27,59 @@ use alloc::vec::Vec;
 /// One report that a barrier has confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Confirmation {
-    /// Whose report.
+    /// Incarnation that sent the report.
     pub child: Incarnation,
-    /// Which one.
+    /// Sequence number of the report.
     pub seq: Seq,
-    /// When it arrived: the lease, on the parent's side, counts from here.
+    /// Arrival of the report: on the parent's side, the lease counts from here.
     pub received: Tick,
 }
 
-/// Names a barrier. An acknowledgement of one term's says nothing in another.
+/// Identifies a barrier. An acknowledgement from another term is of no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Barrier(Term, u64);
 
-/// How a life stands with this leader.
+/// Standing of an incarnation with this leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Standing {
-    /// It is confirmed as it reports.
+    /// Reports are confirmed.
     Live,
-    /// It gets no more confirmations: a reclaim was proposed, or it is being removed, or it squats.
+    /// No report is confirmed any more: a reclaim was proposed, or the incarnation leaves or is being
+    /// removed.
     Doomed,
 }
 
 #[derive(Clone, Copy, Debug, Hash)]
 struct Member {
     standing: Standing,
-    /// The latest arrival of a confirmed report, or the beginning of office or life.
+    /// The latest arrival of a confirmed report, or the beginning of the office or of the incarnation.
     patient_from: Tick,
     confirmed: Seq,
-    /// Used by a planted bug alone.
+    /// Used only by a planted bug.
     last_received: Tick,
 }
 
 /// The leadership of one node in one term.
+///
+/// The leader is *in office* from the time at which the first entry of its own term was applied. Only then
+/// may it confirm, grant and reclaim.
 #[derive(Debug, Hash)]
 pub struct Leadership {
     term: Term,
     patience: Span,
     office: Option<Tick>,
     members: BTreeMap<Incarnation, Member>,
-    /// Reports that arrived and that no barrier covers yet: the latest of each life.
+    /// Reports that arrived and that no barrier covers yet: the latest of each incarnation.
     arrived: BTreeMap<Incarnation, Confirmation>,
     barriers: BTreeMap<Barrier, Vec<Confirmation>>,
     next_barrier: u64,
 }
 
 impl Leadership {
-    /// So many barriers may be under way; then the next waits until one ends.
+    /// Maximum number of barriers under way. At the maximum, the next waits until one ends.
     const BARRIERS_MAX: usize = 16;
 
-    /// Elected in `term`; not in office. `patience` is the nodes' lease.
+    /// Returns the leadership of a node elected in `term`, not in office yet. `patience` is the nodes' lease.
     #[must_use]
     pub const fn elected(term: Term, patience: Span) -> Self {
         Self {
@@ -87,31 +93,31 @@ impl Leadership {
         }
     }
 
-    /// The term.
+    /// Returns the term.
     #[must_use]
     pub const fn term(&self) -> Term {
         self.term
     }
 
-    /// Since when the leader is in office, if it is.
+    /// Returns the time at which the leader came into office, if it did.
     #[must_use]
     pub const fn office(&self) -> Option<Tick> {
         self.office
     }
 
-    /// The nodes' lease, as parents count it.
+    /// Returns the nodes' lease, as parents count it.
     #[must_use]
     pub const fn patience(&self) -> Span {
         self.patience
     }
 
-    /// The nodes' lease changed. Promises made before hold on, so the wait never shrinks.
+    /// Raises the nodes' lease. Leases given before stay valid, so the wait never shrinks.
     pub fn extend_patience(&mut self, lease: Span) {
         self.patience = self.patience.max(lease);
     }
 
-    /// The first entry of the own term was applied at `now`: every life in the
-    /// book gets a whole lease from here, whatever the last leader thought.
+    /// Begins the office: the first entry of the leader's own term was applied at `now`. Every incarnation in
+    /// the book gets a whole lease from here, whatever the last leader decided.
     pub fn take_office(&mut self, now: Tick, lives: impl Iterator<Item = Incarnation>) {
         self.office = Some(now);
         for child in lives {
@@ -119,7 +125,7 @@ impl Leadership {
         }
     }
 
-    /// A life began at `now`.
+    /// Adds an incarnation that began at `now`.
     pub fn begin(&mut self, child: Incarnation, now: Tick) {
         self.members.entry(child).or_insert(Member {
             standing: Standing::Live,
@@ -129,13 +135,13 @@ impl Leadership {
         });
     }
 
-    /// A life is over: its reclaim was applied.
+    /// Removes an incarnation whose reclaim was applied.
     pub fn end(&mut self, child: Incarnation) {
         self.members.remove(&child);
         self.arrived.remove(&child);
     }
 
-    /// From now on a life is never confirmed again.
+    /// Fences an incarnation: it is never confirmed again.
     pub fn doom(&mut self, child: Incarnation) {
         if let Some(member) = self.members.get_mut(&child) {
             member.standing = Standing::Doomed;
@@ -143,7 +149,7 @@ impl Leadership {
         self.arrived.remove(&child);
     }
 
-    /// Whether a life may still be confirmed and granted to.
+    /// Returns true if an incarnation may still be confirmed and granted to.
     #[must_use]
     pub fn is_live(&self, child: Incarnation) -> bool {
         self.members
@@ -151,8 +157,8 @@ impl Leadership {
             .is_some_and(|member| member.standing == Standing::Live)
     }
 
-    /// A report arrived at `now` from a life that hears: a barrier that starts
-    /// from now on may confirm it.
+    /// Takes a report that arrived at `now` from an incarnation that has received recent answers. A barrier
+    /// that starts from now on may confirm it.
     pub fn arrived(&mut self, child: Incarnation, seq: Seq, now: Tick) {
         let fresh = self
             .members
@@ -176,9 +182,8 @@ impl Leadership {
 
     /// Starts a barrier, if the leader is in office and a report waits for one.
     ///
-    /// The caller sends the barrier's first message after this call, and ends
-    /// every barrier: by [`Leadership::acknowledged`] once a quorum has
-    /// answered, or by [`Leadership::failed`].
+    /// The caller sends the barrier's first message after this call. It ends every barrier: by
+    /// [`Leadership::acknowledged`] once a quorum has answered, or by [`Leadership::failed`].
     pub fn start_barrier(&mut self) -> Option<Barrier> {
         let all_under_way = self.barriers.len() >= Self::BARRIERS_MAX;
         if self.arrived.is_empty()
@@ -199,9 +204,9 @@ impl Leadership {
         Some(barrier)
     }
 
-    /// A quorum answered a barrier: this node led when the barrier started, so
-    /// the reports that had arrived by then are confirmed. With it end those
-    /// that started before it: what they cover had arrived by then, too.
+    /// Ends a barrier that a quorum answered. This node led when the barrier started, so the reports that had
+    /// arrived by then are confirmed. Barriers that started before it end too: what they cover had arrived by
+    /// then as well.
     pub fn acknowledged(&mut self, barrier: Barrier) -> Vec<Confirmation> {
         if !self.barriers.contains_key(&barrier) {
             return Vec::new();
@@ -210,7 +215,7 @@ impl Leadership {
         core::mem::swap(&mut ended, &mut self.barriers);
         ended.extend(self.barriers.remove_entry(&barrier));
         let mut confirmed = Vec::new();
-        // Of two reports of one life, the later one says all.
+        // Of two reports of one incarnation, the later one supersedes the other.
         for report in ended.into_values().rev().flatten() {
             let Some(member) = self.members.get_mut(&report.child) else {
                 continue;
@@ -231,13 +236,12 @@ impl Leadership {
         confirmed
     }
 
-    /// A barrier failed: what it covered may be covered by the next, unless
-    /// something later arrived.
+    /// Ends a barrier that failed. The next one may cover its reports, unless later ones arrived.
     pub fn failed(&mut self, barrier: Barrier) {
         for report in self.barriers.remove(&barrier).unwrap_or_default() {
             if self.members.contains_key(&report.child) {
                 let waits = self.arrived.entry(report.child).or_insert(report);
-                // Barriers may fail in any order: the later report is the one that counts.
+                // Barriers may fail in any order: the later report is kept.
                 if report.seq > waits.seq {
                     *waits = report;
                 }
@@ -245,9 +249,8 @@ impl Leadership {
         }
     }
 
-    /// The lives whose lease is certainly over: nothing confirmable arrived
-    /// for a whole lease. They are doomed by this call, so that proposing
-    /// their reclaim is safe.
+    /// Returns the incarnations whose lease is certainly over: nothing confirmable arrived for a whole lease.
+    /// This call fences them, so that proposing their reclaim is safe.
     #[must_use]
     pub fn reclaimable(&mut self, now: Tick) -> BTreeSet<Incarnation> {
         let Some(office) = self.office else {

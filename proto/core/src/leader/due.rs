@@ -1,11 +1,11 @@
-//! Waits in the order in which they end.
+//! Waits, ordered by their end.
 
 use crate::unit::{Span, Tick};
 use alloc::collections::{BTreeMap, BTreeSet};
 
-/// Things that wait, each since some instant and for some time.
+/// A set of things that wait, each from some time on and for some duration.
 ///
-/// State invariant: `order` holds what `since` does, but for what waits for ever.
+/// State invariant: `order` has the entries of `since` that wait for a finite time.
 #[derive(Debug, Hash)]
 pub(super) struct Due<K> {
     since: BTreeMap<K, (Tick, Option<Tick>)>,
@@ -13,8 +13,8 @@ pub(super) struct Due<K> {
 }
 
 impl<K: Ord + Copy> Due<K> {
-    /// Has something wait from `now` on, or go on as long as it has waited already, for more
-    /// than `wait` in all: for ever, if there is none.
+    /// Starts a wait of more than `wait` at `now`, or for ever if `wait` is `None`. An entry that waits
+    /// already keeps its start.
     pub(super) fn wait(&mut self, of: K, now: Tick, wait: Option<Span>) {
         let since = self.remove(of).unwrap_or(now);
         let due = wait.map(|wait| since.after(wait));
@@ -22,7 +22,7 @@ impl<K: Ord + Copy> Due<K> {
         self.order.extend(due.map(|due| (due, of)));
     }
 
-    /// It waits no longer. Since when it had.
+    /// Ends a wait. Returns its start.
     pub(super) fn remove(&mut self, of: K) -> Option<Tick> {
         let (since, due) = self.since.remove(&of)?;
         if let Some(due) = due {
@@ -31,18 +31,18 @@ impl<K: Ord + Copy> Due<K> {
         Some(since)
     }
 
-    /// Those that have waited for more than their time, the longest first.
+    /// Returns the entries whose wait is over, in the order in which they ended.
     pub(super) fn over(&self, now: Tick) -> impl Iterator<Item = K> {
         let over = self.order.iter().take_while(move |(due, _)| *due < now);
         over.map(|&(_, of)| of)
     }
 
-    /// All that wait.
+    /// Returns all entries.
     pub(super) fn all(&self) -> impl Iterator<Item = K> {
         self.since.keys().copied()
     }
 
-    /// Those from one name to another.
+    /// Returns the entries between two keys, both included.
     pub(super) fn between(&self, from: K, to: K) -> impl Iterator<Item = K> {
         self.since.range(from..=to).map(|(&of, _)| of)
     }

@@ -1,5 +1,5 @@
-//! Following the log: how a term's office begins, and what each entry does to
-//! what the leader keeps beside the state.
+//! Following the log: how a leader comes into office, and how each entry changes what it keeps beside the
+//! state.
 
 use super::Leader;
 use crate::budget::Key;
@@ -14,7 +14,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 impl Leader {
-    /// An entry of `term` was applied to `state` at `now`, with these effects.
+    /// Follows an entry of `term` that was applied to `state` at `now` with these effects.
     pub fn applied(
         &mut self,
         term: Term,
@@ -31,8 +31,8 @@ impl Leader {
             leadership.extend_patience(state.patience());
             leadership.take_office(now, state.members().map(|(life, _)| life));
             self.enter_office(state, now);
-            // The entry that begins the office is the office's first: what it
-            // freed was nobody's in this term.
+            // This entry brings the leader into office. The parts that it freed belong to no pool of this
+            // term.
             return;
         }
         if leadership.office().is_none() {
@@ -44,7 +44,7 @@ impl Leader {
             && own
             && changes.round == mine.round
         {
-            // What of it was refused goes back to the pool.
+            // Parts of refused grants go back to the pool.
             touched.extend(changes.grants.iter().map(|grant| grant.budget));
             self.proposed = None;
             self.most = self.most.saturating_mul(2).min(Changes::ITEMS_MAX);
@@ -56,12 +56,12 @@ impl Leader {
         self.fit_pools(&touched, state, now);
     }
 
-    /// Follows the changes of an entry that no effect tells.
+    /// Follows the changes of an entry that no effect reports.
     fn follow_command(&mut self, command: Option<&Command>, state: &State) {
         match command {
             Some(Command::Round(changes)) => {
                 if changes.endings.iter().any(|ending| !ending.full) {
-                    // The wait is for the latest of them.
+                    // The wait counts from the latest ending.
                     self.cold.clear();
                 }
                 for floor in &changes.floors {
@@ -74,7 +74,7 @@ impl Leader {
                 self.changed
                     .extend(floors.chain(forgets).chain(releases).chain(ages));
             }
-            // A key that is asked for is not idle, whether it lives already or not.
+            // A key that a client asks for is not idle, whether it has an instance already or not.
             Some(Command::Instantiate { keys, .. }) => {
                 let keys = keys.iter().map(String::as_str);
                 let keys = keys.filter_map(|key| Key::try_from(key).ok());
@@ -86,15 +86,15 @@ impl Leader {
         }
     }
 
-    /// A budget that was clear is asked for or given out: its wait begins anew.
+    /// Restarts the wait of a clear budget, because it was asked for or granted.
     fn begin_anew(&mut self, budget: BudgetId) {
         self.clear.remove(budget);
         self.changed.insert(budget);
     }
 
-    /// Every pool starts empty with the office, and every life gets a whole
-    /// lease: every life in the book, that is. One that an inherited entry
-    /// ended between election and office is over, and is never heard again.
+    /// Begins the office: every pool starts empty, and every incarnation in the book gets a whole lease.
+    /// Incarnations that an inherited entry ended between election and office are not in the book. They are
+    /// over, and never heard again.
     fn enter_office(&mut self, state: &State, now: Tick) {
         self.bury_the_dead(state);
         for (life, member) in state.members() {
@@ -104,7 +104,7 @@ impl Leader {
                 self.doom(life);
             }
         }
-        // Sets of as many as there are budgets are built at once, which takes a third of the time.
+        // The set is built at once, which takes a third of the time of single insertions.
         self.changed = state.budgets().map(|(id, _)| id).collect();
         for (id, _) in state.budgets() {
             self.ledger.touch(id);
@@ -154,7 +154,7 @@ impl Leader {
                 }
                 self.ledger.close(*life);
                 self.said.remove(life);
-                // What it freed says so itself.
+                // Freed parts have an effect of their own.
                 for (id, _) in state.kept_of(*life) {
                     self.ledger.touch(id);
                     self.changed.insert(id);
@@ -173,7 +173,7 @@ impl Leader {
                 self.ledger.tell_child(*life, *budget);
                 self.ledger.touch(*budget);
             }
-            // Whoever waits for a new period waits for all of it.
+            // Every holder needs the new period before it can use anything of it.
             Effect::Stamped(budget, _) => {
                 self.ledger.tell(*budget);
                 self.ledger.hurry(*budget);
@@ -196,7 +196,7 @@ impl Leader {
                 if let Some(leadership) = &mut self.leadership {
                     leadership.extend_patience(state.patience());
                 }
-                // How long they wait depends on the settings.
+                // The length of these waits depends on the settings.
                 self.changed.extend(self.clear.all());
             }
             Effect::SetRefused(..)
@@ -215,9 +215,9 @@ impl Leader {
         }
     }
 
-    /// The log said for certain that it will never apply the round proposed
-    /// last. What was drawn for it goes back to the pool, empty. If its fate
-    /// is not certain, this must not be called: the round may still come.
+    /// Takes back the round proposed last, because the log will certainly never apply it. What was drawn for
+    /// it goes back to the pool without its tokens. If the round's fate is unknown, this must not be called:
+    /// the round may still be applied.
     pub fn refused(&mut self, state: &State, now: Tick) {
         let grants = self.proposed.take().map(|round| round.grants);
         let touched: BTreeSet<BudgetId> =
@@ -230,8 +230,8 @@ impl Leader {
         }
     }
 
-    /// The round proposed last was not appended, for nobody could have read it: the next
-    /// ones are half as large.
+    /// Takes back the round proposed last, because it could not be encoded or was too large. The next rounds
+    /// have at most half as many changes.
     pub fn halve(&mut self, state: &State, now: Tick) {
         let items = self.proposed.as_ref().map_or(0, Changes::len);
         self.most = items.checked_div(2).unwrap_or(0).max(1);
@@ -239,8 +239,7 @@ impl Leader {
         self.left_over = items > 1;
     }
 
-    /// The pools hold what the book says is free, less what is proposed: those of
-    /// which something has `touched` the one or the other.
+    /// Sets the pools of the `touched` budgets to the free part in the book, less what is proposed.
     fn fit_pools(&mut self, touched: &BTreeSet<BudgetId>, state: &State, now: Tick) {
         let mut proposed: BTreeMap<BudgetId, Vec<&Movement>> = BTreeMap::new();
         for grant in self.proposed.iter().flat_map(|changes| &changes.grants) {
@@ -279,7 +278,7 @@ impl Leader {
         );
     }
 
-    /// Pools that are all checked after every entry in debug builds: with more of them,
-    /// tests of many keys would take the square of their number.
+    /// Maximum number of pools that are checked after every entry in debug builds. Above it, tests of many
+    /// keys would take quadratic time.
     const LAWFUL: usize = 1_000;
 }

@@ -1,4 +1,4 @@
-//! When a quota's period begins: by the clocks of a quorum, never by one.
+//! Beginnings of quota periods, decided by the clocks of a quorum and never by a single clock.
 
 use super::Leader;
 use super::due::Due;
@@ -9,42 +9,42 @@ use crate::unit::{BudgetId, PeriodId, Span, Tick};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-/// A period may end at the earliest after this part of its shortest length by
-/// boot clocks: wall clocks that a time service corrects move by less, and a
-/// quorum of clocks gone wild can at most double a quota's pace.
+/// A period ends at the earliest after its shortest length divided by this, measured by boot clocks.
+/// Corrections by a time service move wall clocks by less. If a quorum of wall clocks runs wild, a quota's
+/// pace is at most doubled.
 const AGE_MIN_PART: u64 = 2;
 
-/// The age is logged whenever this part of a period has passed.
+/// The age is logged each time that this part of a period has passed.
 const AGE_LOGGED_PART: u64 = 8;
 
 /// Age of a quota's running period.
 #[derive(Clone, Copy, Debug, Hash)]
 struct Course {
     period: PeriodId,
-    /// Since when this leader has seen it run.
+    /// Time at which this leader first saw the period running.
     since: Tick,
-    /// Its age at that time.
+    /// Age of the period at that time.
     base: Span,
-    /// Where it waits for the next period.
+    /// Condition for the next period.
     next: Next,
 }
 
 /// Condition for the next period to begin.
 #[derive(Clone, Copy, Debug, Hash)]
 enum Next {
-    /// The clocks of a quorum, in milliseconds.
+    /// The clocks of a quorum have reached this time, in milliseconds.
     Wall(i64),
-    /// The running one's age.
+    /// The running period is old enough at this time.
     Age(Tick),
 }
 
-/// The running periods of all quotas, in the order in which something comes of them.
+/// Running periods of all quotas, ordered by the time of their next event.
 #[derive(Debug, Default, Hash)]
 pub(super) struct Courses {
     all: BTreeMap<BudgetId, Course>,
-    /// By the wall clock that ends them.
+    /// Periods by the wall-clock time of their end.
     by_wall: BTreeSet<(i64, BudgetId)>,
-    /// Those that have ended by all clocks, and are too young for it.
+    /// Periods that have ended by wall clocks and are too young to be replaced.
     by_age: BTreeSet<(Tick, BudgetId)>,
     /// Waits until an age is logged.
     ages: Due<BudgetId>,
@@ -59,7 +59,7 @@ impl Courses {
         };
     }
 
-    /// Takes one out, but for when its age is logged.
+    /// Removes a period, except for its entry in `ages`.
     fn take(&mut self, budget: BudgetId) -> Option<Course> {
         let course = self.all.remove(&budget)?;
         match course.next {
@@ -69,7 +69,7 @@ impl Courses {
         Some(course)
     }
 
-    /// Has one wait for something else.
+    /// Changes the condition for the next period.
     fn wait(&mut self, budget: BudgetId, next: Next) {
         if let Some(course) = self.take(budget) {
             self.put(budget, Course { next, ..course });
@@ -83,27 +83,27 @@ impl Courses {
     }
 }
 
-/// A part of a period's shortest length.
+/// Returns the shortest length of a period, divided by `divisor`.
 fn part(period: Period, divisor: u64) -> Span {
     let nanos = period.shortest().nanos().checked_div(divisor);
     Span::from_nanos(nanos.unwrap_or(0))
 }
 
-/// When a period ends by the wall clock. One that is none has ended, and so has one that
-/// no calendar knows.
+/// Returns the wall-clock end of a period in milliseconds. Period 0 (none) has ended, and so has a period
+/// outside the calendar.
 fn end(period: Period, running: PeriodId) -> i64 {
     let known = (running > PeriodId::new(0)).then(|| period.end(running));
     known.map_or(i64::MIN, |end| end.map_or(i64::MIN, WallTime::millis))
 }
 
-/// Returns true if a quota waits for its first period: a generation is made without
-/// one, and what was given out in none would be given again in the first.
+/// Returns true if a quota waits for its first period. A generation is created without one, and tokens
+/// granted before the first period would be granted again in it.
 pub(super) fn waits_for_period(generation: &Generation, wall: Option<WallTime>) -> bool {
     let Some(period) = generation.budget.period() else {
         return false;
     };
     let none = PeriodId::new(0);
-    // A clock that nobody knows yet may say any period.
+    // Until the clocks of a quorum are known, the first period is unknown.
     let is_first = |wall| period.id_at(wall) == Ok(none);
     generation.account.period() == none && !wall.is_some_and(is_first)
 }
@@ -117,7 +117,7 @@ pub(super) fn rest_of_period(generation: &Generation, wall: Option<WallTime>) ->
 }
 
 impl Leader {
-    /// A quota may run in another period now, or its age was logged.
+    /// Updates the wait of a quota whose period may have changed, or whose age was logged.
     pub(super) fn follow_period(&mut self, budget: BudgetId, state: &State, now: Tick) {
         let former = self.periods.take(budget);
         self.periods.ages.remove(budget);
@@ -164,7 +164,7 @@ impl Leader {
         ages
     }
 
-    /// The periods that begin now.
+    /// Returns the periods that begin now.
     pub(super) fn stamps(
         &mut self,
         state: &State,
@@ -208,7 +208,7 @@ impl Leader {
         stamps
     }
 
-    /// Those that were too young wait for the clocks again.
+    /// Periods that are old enough by now wait for the wall clocks again.
     fn come_of_age(&mut self, now: Tick) {
         while let Some(&(at, budget)) = self.periods.by_age.first()
             && at <= now
@@ -217,7 +217,7 @@ impl Leader {
         }
     }
 
-    /// The first periods of those quotas among `budgets` that wait for theirs.
+    /// Returns the first periods of those quotas among `budgets` that have none yet.
     pub(super) fn first_stamps(
         &self,
         budgets: &[BudgetId],
@@ -234,11 +234,11 @@ impl Leader {
         budgets.iter().filter_map(stamp).collect()
     }
 
-    /// The latest wall time that the clocks of a quorum of the living nodes
-    /// have reached, by their latest reports.
+    /// Returns the latest wall-clock time that a quorum of nodes has reached, by the latest reports of live
+    /// incarnations.
     pub(super) fn quorum_wall(&self, state: &State, now: Tick) -> Option<WallTime> {
         let lease = state.lease();
-        // A node that began another life has one clock all the same: its latest life's.
+        // A node with two incarnations counts once, with the clock of the later one.
         let fresh = self
             .ledger
             .children()

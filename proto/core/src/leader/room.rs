@@ -4,11 +4,10 @@ use crate::command::Changes;
 use crate::planted::{self, Bug};
 use alloc::vec::Vec;
 
-/// Room that is left in a round. Each kind of change takes as much as is due and fits; the rest
-/// waits for the next round, which follows at once.
+/// Room that is left in a round. Each kind of change takes as many as are due and fit. The rest waits for the
+/// next round, which follows at once.
 ///
-/// A part is kept for each of the kinds that come later, so that nothing waits for ever
-/// behind something else.
+/// A part is reserved for each kind that comes later, so that no kind waits for ever behind another.
 pub(super) struct Room {
     left: usize,
     kept: usize,
@@ -17,10 +16,10 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// The part of a round that is kept for each kind.
+    /// A round's size divided by this is reserved for each kind.
     const KEPT: usize = 16;
 
-    /// Room for `items` changes of so many kinds.
+    /// Returns the room of a round with `items` changes of `kinds` kinds.
     pub(super) fn new(items: usize, kinds: usize) -> Self {
         let items = match planted::is(Bug::RoundUncut) {
             true => usize::MAX,
@@ -34,7 +33,7 @@ impl Room {
         }
     }
 
-    /// Takes in the next kind: told how many there may be, `make` makes them.
+    /// Adds the next kind. `make` gets the maximum number of its changes.
     pub(super) fn take<T>(&mut self, make: impl FnOnce(usize) -> Vec<T>) -> Vec<T> {
         self.later = self.later.saturating_sub(1);
         let most = self
@@ -46,7 +45,7 @@ impl Room {
         taken
     }
 
-    /// Returns true if some kind may have more that is due.
+    /// Returns true if some kind may have more changes that are due.
     pub(super) const fn is_full(&self) -> bool {
         self.is_full
     }

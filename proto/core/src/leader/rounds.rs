@@ -1,4 +1,4 @@
-//! What goes into a round.
+//! Contents of a round.
 
 use super::Leader;
 use super::periods::{rest_of_period, waits_for_period};
@@ -15,12 +15,12 @@ use crate::unit::{BudgetId, Incarnation, RuleId, Span, Tick, Tokens, time_to_mak
 use alloc::vec::Vec;
 
 impl Leader {
-    /// A small difference between what a node has and what it should have waits for so long: each
-    /// that is put right is an entry of the log. It is about a report, so that one that says
-    /// otherwise comes in between.
+    /// Time for which a small difference between a node's part and its planned part is left alone, since each
+    /// correction is an entry of the log. It is about the interval of reports, so that a report that removes
+    /// the difference arrives first.
     pub const HELD_BACK: Span = Span::from_millis(450);
 
-    /// The changes since the last round, or none: the most urgent first, and as many as fit.
+    /// Makes the next paced round: the most urgent kinds of changes first, as many as fit. It may be empty.
     pub(super) fn next_round(&mut self, state: &State, now: Tick) -> Changes {
         let mut changes = self.begun(state);
         let mut room = Room::new(self.most, Changes::KINDS);
@@ -56,7 +56,8 @@ impl Leader {
         self.numbered(changes)
     }
 
-    /// What came back and what somebody waits for; the rest has time until the next round.
+    /// Makes an urgent round: returned parts, and grants that nodes wait for. Other changes wait for the next
+    /// paced round.
     pub(super) fn urgent_round(&mut self, state: &State, now: Tick) -> Changes {
         let mut changes = self.begun(state);
         let mut room = Room::new(self.most, 3);
@@ -87,7 +88,7 @@ impl Leader {
         changes
     }
 
-    /// Finds out what changed budgets wait for, of some of them if there are many.
+    /// Updates the waits of changed budgets, at most [`Self::LOOKS_MAX`] of them.
     fn look_at_changed(&mut self, state: &State, now: Tick) {
         for _ in 0..Self::LOOKS_MAX {
             let Some(budget) = self.changed.pop_first() else {
@@ -99,7 +100,7 @@ impl Leader {
         }
     }
 
-    /// What children reported returned and the book does not know yet.
+    /// Returns the parts that children reported as returned and that the book does not have yet.
     fn releases(&mut self, state: &State, most: usize) -> Vec<Movement> {
         let book = |budget, life| Some(state.budget(budget)?.account.counters(life));
         let unbooked = self.ledger.unbooked(most, book).into_iter();
@@ -112,9 +113,10 @@ impl Leader {
         movements.collect()
     }
 
-    /// Floors that nobody uses any more, of lives that are closed. Of a life that has
-    /// said nothing since, they wait: it may be reclaimed soon. One that goes on
-    /// reporting knows itself what is used of its floors.
+    /// Returns the releases of unused floors, for incarnations that are closed.
+    ///
+    /// For an incarnation that is not closed and has not reported since, a release waits, because it may be
+    /// reclaimed soon. One that goes on reporting returns unused floors itself, so its release is dropped.
     fn floor_releases(&mut self, state: &State, most: usize) -> Vec<FloorRelease> {
         let mut releases = Vec::new();
         let mut floors = core::mem::take(&mut self.floors);
@@ -126,7 +128,7 @@ impl Leader {
             if !generation.account.keeps(life) {
                 return unused.heard.is_some() && unused.heard == self.heard(life);
             }
-            // It stays until it is applied.
+            // It is kept until the release is applied.
             if releases.len() < most {
                 releases.push(unused.floor);
             }
@@ -136,7 +138,7 @@ impl Leader {
         releases
     }
 
-    /// Used by a planted bug alone.
+    /// Used only by a planted bug.
     pub(super) fn credit_early(&mut self, report: &Report, state: &State, now: Tick) {
         for line in &report.lines {
             let generation = state.budget(line.budget);
@@ -147,8 +149,8 @@ impl Leader {
         }
     }
 
-    /// Notes the booked rests of closed incarnations: they are forgotten once this leader has waited for as
-    /// long as anything under it may last.
+    /// Updates the waits for the booked rests of closed incarnations. A rest is forgotten once this leader
+    /// has waited for as long as anything under it may last.
     fn follow_ghosts(&mut self, budget: BudgetId, state: &State, now: Tick) {
         let generation = state.budget(budget);
         let (first, last) = (Incarnation::new(0), Incarnation::new(u64::MAX));
@@ -163,8 +165,8 @@ impl Leader {
         }
     }
 
-    /// Grants by plan, each booked out of the pool as it is proposed. The grants of one
-    /// budget stay together; budgets that are not planned any more stay due.
+    /// Plans the given budgets and returns their grants. Each grant is drawn from the pool as it is proposed.
+    /// The grants of one budget stay in one round. Budgets for which there is no room stay due.
     fn grants(
         &mut self,
         budgets: Vec<BudgetId>,
@@ -223,8 +225,8 @@ impl Leader {
         })
     }
 
-    /// Cold templates, once an instance that was forgotten too early would be
-    /// full again even if it had been empty.
+    /// Returns the cold templates that may be used again: if an instance was forgotten too early and had been
+    /// empty, it would be full by now.
     fn thaws(&mut self, state: &State, now: Tick, most: usize) -> Vec<RuleId> {
         let former = core::mem::take(&mut self.cold);
         let mut thaws = Vec::new();
@@ -241,9 +243,9 @@ impl Leader {
         thaws
     }
 
-    /// Budgets that are wound up, and instances of templates that nobody uses,
-    /// once they are clear and would be full again: a generation that begins
-    /// anew is full, and must not be fuller than that.
+    /// Returns the budgets to end: those being wound up, and unused instances of templates. They must be
+    /// clear, and have had the time to fill up. A new generation begins full, and must not hold more than the
+    /// old one would.
     fn endings(&self, now: Tick, most: usize) -> Vec<Ending> {
         let over = self.clear.over(now).take(most);
         over.map(|budget| Ending { budget, full: true }).collect()
@@ -255,7 +257,7 @@ impl Leader {
             self.clear.remove(budget);
             return;
         };
-        // An instance that is only idle may be asked for again: a lease longer.
+        // An instance that is only idle may be requested again, so it waits one lease longer.
         let idle = match generation.winding {
             true => Span::ZERO,
             false => state.patience(),
@@ -271,9 +273,9 @@ impl Leader {
     }
 }
 
-/// Returns true if a generation ends once it has been as it is for long enough.
+/// Returns true if a generation ends once it has been in this state for long enough.
 fn may_end(generation: &Generation, state: &State) -> bool {
-    // What was spent of a quota is booked until its period is over.
+    // The spent tokens of a quota stay booked until its period is over.
     let spent = generation.budget.kind() == Kind::Quota
         && !generation.account.spent().is_zero()
         && !planted::is(Bug::SpentEndedInVain);
@@ -281,14 +283,14 @@ fn may_end(generation: &Generation, state: &State) -> bool {
     clear && (generation.winding || is_instance(generation, state))
 }
 
-/// Returns true if a generation may be forgotten when no client uses it: its template
-/// makes another.
+/// Returns true if a generation may be forgotten when it is unused, since its template makes another. A quota
+/// is not forgotten: its count of spent tokens would be lost.
 fn is_instance(generation: &Generation, state: &State) -> bool {
     let rule = state.rule_of(&generation.key);
     rule.is_some_and(|(_, rule)| rule.budget.key().is_template())
 }
 
-/// The time in which an empty budget fills up; `None` if it never does.
+/// Returns the time in which an empty budget fills up, or `None` if it never does.
 fn refill(budget: &Budget) -> Option<Span> {
     let whole = budget.whole();
     match budget.kind() {
@@ -297,12 +299,13 @@ fn refill(budget: &Budget) -> Option<Span> {
     }
 }
 
-/// How a budget is divided among nodes.
+/// Returns the terms by which a budget is divided among nodes.
 fn view(generation: &Generation, silence: Span) -> WholeView {
     let account = &generation.account;
     let ghosts = account.ghosts();
     let whole = account.whole();
-    // Floors of the dead may block this much of a budget; beyond it, newcomers get none.
+    // Floors of closed incarnations may block up to half of a budget's floor. Beyond that, no new floor is
+    // granted.
     let half = |amount: u64| amount.checked_div(2).unwrap_or(0);
     let room = ghosts.floor_rate.grains() <= half(whole.rate.grains());
     let floors = if room { whole } else { Share::EMPTY };
