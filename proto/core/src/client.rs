@@ -1,8 +1,8 @@
-//! A service's side: a holder with allotments that decide.
+//! The client's side: one process of a service, which decides requests from the parts that it holds.
 //!
-//! Every decision is made here, from what is held, without asking anybody. The
-//! lease is checked at the decision's own clock reading; past it nothing
-//! accrues, and the budget's policy takes over.
+//! Every decision is made here, from what is held, without a request to another process. The lease is checked
+//! against the decision's own clock reading. Past its end nothing accrues, and the budget's policy takes
+//! over.
 //!
 //! ```text
 //!            first grant                     lease over
@@ -34,27 +34,27 @@ use crate::unit::{BudgetId, Drift, Edge, PeriodId, Seq, Tick};
 use agenda::Agenda;
 use alloc::collections::BTreeMap;
 
-/// A client's machine: one process, whatever edges it goes through.
+/// State machine of one client process, across all edges that it uses.
 ///
-/// `D` is what decides. With [`Plain`] requests are decided through the machine
-/// itself; another decider shares its state with callers, who then decide
-/// without the machine, which alone changes what they may decide by.
+/// `D` decides requests. With [`Plain`], requests are decided through the machine itself. Another decider
+/// shares its state with callers, which then decide without the machine. Only the machine changes the right
+/// by which they decide.
 #[derive(Clone, Debug, Hash)]
 pub struct Client<D = Plain> {
     drift: Drift,
     holder: Option<Holder>,
     allotments: BTreeMap<BudgetId, Allotment<D>>,
-    /// Something came back that the parent has not been told of.
+    /// Set if something was returned that the parent has not been told of.
     owes_report: bool,
-    /// Not all allotments go by the lease, though they may as soon as it holds.
+    /// Set if some allotment does not use the lease, although it may as soon as the lease holds.
     unrenewed: bool,
     agenda: Agenda,
-    /// Of how many budgets the last report said that any is wanted.
+    /// Number of budgets for which the last report had demand.
     wanting: usize,
 }
 
 impl<D: Decider> Client<D> {
-    /// A client that has no session yet.
+    /// Returns a client without a session.
     #[must_use]
     pub fn new(drift: Drift) -> Self {
         Self {
@@ -68,36 +68,37 @@ impl<D: Decider> Client<D> {
         }
     }
 
-    /// The cluster's bound on drift changed. Promises made before hold on, so it never shrinks.
+    /// Raises the bound on clock drift to the cluster's new setting. Leases given before stay valid, so the
+    /// bound never shrinks.
     pub fn set_drift(&mut self, drift: Drift) {
         self.drift = self.drift.max(drift);
     }
 
-    /// The edge it holds on, if it has one.
+    /// Returns the edge to the client's node, if there is one.
     #[must_use]
     pub fn edge(&self) -> Option<Edge> {
         self.holder.as_ref().map(Holder::edge)
     }
 
-    /// The holder, to look at.
+    /// Returns the holder.
     #[must_use]
     pub const fn holder(&self) -> Option<&Holder> {
         self.holder.as_ref()
     }
 
-    /// Its allotments, to look at.
+    /// Returns the allotments.
     pub fn allotments(&self) -> impl Iterator<Item = (BudgetId, &Allotment<D>)> {
         self.allotments
             .iter()
             .map(|(&budget, allotment)| (budget, allotment))
     }
 
-    /// What decides, to be told what is no part of the protocol.
+    /// Returns the deciders, for settings that are not part of the protocol.
     pub fn deciders_mut(&mut self) -> impl Iterator<Item = &mut D> {
         self.allotments.values_mut().map(Allotment::decider_mut)
     }
 
-    /// Whether its lease holds at `now`.
+    /// Returns true if the lease holds at `now`.
     #[must_use]
     pub fn is_leased(&self, now: Tick) -> bool {
         self.holder
@@ -105,12 +106,12 @@ impl<D: Decider> Client<D> {
             .is_some_and(|holder| holder.lease().holds(now))
     }
 
-    /// Claims a budget that `decider`, which holds nothing, is to decide: from now on
-    /// demand is observed and reported. A budget that is claimed already stays as it is.
+    /// Claims a budget, to be decided by `decider`, which must hold nothing. From now on demand is observed
+    /// and reported. A budget that is claimed already is left unchanged.
     pub fn claim_with(&mut self, budget: BudgetId, claim: Claim, decider: D, now: Tick) {
         if !self.allotments.contains_key(&budget) {
             let mut allotment = Allotment::new(claim, decider, self.drift, now);
-            // The parent says its terms once on an edge, whoever claimed the budget then.
+            // The parent sends its terms once on an edge, even if the budget was retired since.
             if let Some(holder) = &self.holder
                 && let Some(terms) = holder.terms(budget)
             {
@@ -127,9 +128,11 @@ impl<D: Decider> Client<D> {
         }
     }
 
-    /// Claims a budget no longer: all that it holds goes back, and its decider,
-    /// which then holds nothing, to the caller. `None` if it was not claimed. What is given of
-    /// it later goes back as it comes. No permit may be in flight: nobody would return it.
+    /// Ends the claim on a budget. Returns its decider, which then holds nothing, or `None` if the budget was
+    /// not claimed.
+    ///
+    /// Everything held of the budget is given back. Later grants of it are returned as they arrive. No permit
+    /// may be in flight, since it could not be returned any more.
     pub fn retire(&mut self, budget: BudgetId, now: Tick) -> Option<D> {
         let mut allotment = self.allotments.remove(&budget)?;
         self.agenda.forget(budget, allotment.due);
@@ -149,9 +152,8 @@ impl<D: Decider> Client<D> {
         Some(allotment.into_decider())
     }
 
-    /// Something was asked of a budget's decider without the machine. To be said before
-    /// [`Client::is_urgent`] and [`Client::report`], which look at no other budgets than those
-    /// that were touched and those of which anything is wanted.
+    /// Marks a budget whose decider was used without the machine. Call it before [`Client::is_urgent`] and
+    /// [`Client::report`]: they examine only marked budgets and those with demand.
     pub fn touch(&mut self, budget: BudgetId) {
         if self.allotments.contains_key(&budget) {
             self.agenda.touch(budget);
@@ -164,14 +166,14 @@ impl<D: Decider> Client<D> {
         }
     }
 
-    /// Returns the number of entries that the machine keeps: keys that came and went leave none.
+    /// Returns the number of entries that the machine keeps. Keys that came and went leave none.
     #[must_use]
     pub fn entries(&self) -> usize {
         self.allotments.len().saturating_add(self.agenda.len())
     }
 
-    /// Goes on under another edge, at zero. What is held on the old one ends
-    /// here, except what its policy lets go on.
+    /// Continues under another edge and with nothing held. Parts held on the old edge end here, except what
+    /// the budget's policy lets continue.
     pub fn open(&mut self, edge: Edge, now: Tick) {
         if self.edge() == Some(edge) {
             return;
@@ -183,8 +185,8 @@ impl<D: Decider> Client<D> {
         self.touch_all();
     }
 
-    /// This process is a copy of another: it holds nothing, and what the
-    /// original holds it neither uses nor gives up.
+    /// Resets the client in a process that was forked. The copy holds nothing. It neither uses nor returns
+    /// what the original holds.
     pub fn forked(&mut self) {
         if planted::is(Bug::ForkKeepsEdge) {
             return;
@@ -199,7 +201,7 @@ impl<D: Decider> Client<D> {
         }
     }
 
-    /// Leaves: everything goes back with the next report, and nothing is admitted any more.
+    /// Leaves: the next report returns everything, and nothing is admitted any more.
     pub fn leave(&mut self, now: Tick) {
         if let Some(holder) = &mut self.holder {
             holder.leave();
@@ -212,7 +214,7 @@ impl<D: Decider> Client<D> {
         }
     }
 
-    /// Lets time pass.
+    /// Advances time to `now`.
     pub fn tick(&mut self, now: Tick) {
         let lapsed = self.holder.as_mut().and_then(|holder| holder.tick(now));
         if lapsed.is_some() {
@@ -220,7 +222,7 @@ impl<D: Decider> Client<D> {
         }
     }
 
-    /// The machine's clocks disagree about how much time passed.
+    /// Ends the lease, because the machine's clocks disagree about how much time passed.
     pub fn clock_jumped(&mut self, now: Tick) {
         let lapsed = self.holder.as_mut().and_then(Holder::clock_jumped);
         if lapsed.is_some() {
@@ -228,9 +230,9 @@ impl<D: Decider> Client<D> {
         }
     }
 
-    /// Takes an answer.
+    /// Takes an answer of the node.
     pub fn handle_answer(&mut self, answer: &Answer, now: Tick) {
-        // What a lapse returns counts on the period and the gifts it was held under.
+        // Before the answer: a lapse returns parts by the period and the grants under which they were held.
         if !planted::is(Bug::AnswerBeforeLapse) {
             self.tick(now);
         }
@@ -248,7 +250,7 @@ impl<D: Decider> Client<D> {
         }
     }
 
-    /// Whether the lease lets what is held be used at `now`.
+    /// Returns true if the lease allows to use at `now` what is held.
     fn may_use(&self, now: Tick) -> bool {
         self.is_leased(now) && !self.holder.as_ref().is_some_and(Holder::is_leaving)
     }
@@ -274,8 +276,8 @@ impl<D: Decider> Client<D> {
                 };
                 let drift = self.drift;
                 let Some(allotment) = self.allotments.get_mut(budget) else {
-                    // It was given before the parent heard that nobody claims it any more: as it
-                    // came it goes back, for nobody decides on it.
+                    // It was granted before the parent learned that the claim had ended. It goes back as it
+                    // came, since nothing decides on it.
                     self.owes_report |= !gift.is_zero();
                     give_back(holder, *budget, *gift);
                     return;
@@ -292,7 +294,7 @@ impl<D: Decider> Client<D> {
         }
     }
 
-    /// Stops using what the lease allowed, per policy, and returns what is provably unused.
+    /// Stops using what the lease allowed, as the policy says, and returns what is provably unused.
     fn give_everything_back(&mut self, now: Tick, leaving: bool) {
         let Some(holder) = &mut self.holder else {
             return;
@@ -306,7 +308,7 @@ impl<D: Decider> Client<D> {
         self.touch_all();
     }
 
-    /// The edge is gone: nothing can be returned on it any more.
+    /// Drops the edge, which is closed: nothing can be returned on it any more.
     fn drop_edge(&mut self, now: Tick) {
         let Some(holder) = self.holder.take() else {
             return;
@@ -319,10 +321,10 @@ impl<D: Decider> Client<D> {
         self.touch_all();
     }
 
-    /// Whether the parent should have a report now rather than when the next one
-    /// is due: nothing was said on this edge yet, something came back, or demand
-    /// rose that nothing here serves. Looks at what was touched, and at times at whatever
-    /// does not rest.
+    /// Returns true if a report should be sent now instead of at the usual interval: none was sent on this
+    /// edge yet, something was returned, or demand rose that nothing held here serves.
+    ///
+    /// Examines the marked budgets, and from time to time all budgets with activity.
     pub fn is_urgent(&mut self, now: Tick) -> bool {
         let Some(holder) = &self.holder else {
             return false;
@@ -342,7 +344,7 @@ impl<D: Decider> Client<D> {
         more || unheard || self.owes_report || self.is_any_urgent(now)
     }
 
-    /// Returns true if one that was found urgent still is.
+    /// Returns true if a budget that was found urgent still is.
     fn is_any_urgent(&mut self, now: Tick) -> bool {
         let since = self.agenda.looked();
         while let Some(budget) = self.agenda.first_urgent() {
@@ -355,13 +357,13 @@ impl<D: Decider> Client<D> {
         false
     }
 
-    /// Whether the last report said that anything is wanted.
+    /// Returns true if the last report had any demand.
     #[must_use]
     pub const fn wants_any(&self) -> bool {
         self.wanting > 0
     }
 
-    /// Makes the next report. `None` without an open edge.
+    /// Makes the next report. Returns `None` without an open edge.
     pub fn report(&mut self, now: Tick, wall_ms: i64) -> Option<Report> {
         self.tick(now);
         let usable = self.may_use(now);

@@ -1,8 +1,8 @@
-//! Which budgets a report must look at.
+//! The budgets that the next report must examine.
 //!
 //! ```text
 //!            asked, given, lapsed           looked at
-//!   resting ─────────────────────► touched ───────────► active ──┐ said anew with each
+//!   resting ─────────────────────► touched ───────────► active ──┐ sent with each
 //!      ▲                                                  │ ◄────┘ report
 //!      └──────────────────────────────────────────────────┘
 //!        nothing is wanted, and nothing will be unless it is touched
@@ -13,36 +13,35 @@
 use crate::unit::{BudgetId, Span, Tick};
 use alloc::collections::BTreeSet;
 
-/// The budgets of a client by what there is to do.
+/// Queue of a client's budgets, by the work that is due for them.
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Agenda {
-    /// Something was asked of it, or changed in it, since it was looked at.
+    /// Budgets that were used or changed since they were examined.
     touched: BTreeSet<BudgetId>,
     /// Budgets whose line may change with time alone. Contains all of `touched`.
     active: BTreeSet<BudgetId>,
-    /// Was found to be urgent since the last report.
+    /// Budgets that were found urgent since the last report.
     urgent: BTreeSet<BudgetId>,
-    /// When budgets at rest must be looked at.
+    /// Budgets at rest that must be examined at a given time.
     due: BTreeSet<(Tick, BudgetId)>,
-    /// When it was looked last: nothing was asked before that and not seen.
+    /// Time of the last examination. Every request before it has been seen.
     looked: Tick,
-    /// When all active ones were looked at last.
+    /// Time at which all active budgets were last examined.
     swept: Tick,
 }
 
 impl Agenda {
-    /// Demand that time alone changes is looked at this often between reports: an estimate
-    /// changes with its ticks.
+    /// Interval at which active budgets are examined between reports: time alone changes a demand estimate.
     const SWEEP_EVERY: Span = Span::from_millis(100);
 
-    /// A budget is to be looked at.
+    /// Marks a budget to be examined.
     pub(super) fn touch(&mut self, budget: BudgetId) {
         if self.touched.insert(budget) {
             self.active.insert(budget);
         }
     }
 
-    /// A budget is claimed no more; `due` is when it was to be looked at.
+    /// Removes a budget whose claim ended. `due` is its entry in `self.due`, if any.
     pub(super) fn forget(&mut self, budget: BudgetId, due: Option<Tick>) {
         self.touched.remove(&budget);
         self.active.remove(&budget);
@@ -52,7 +51,7 @@ impl Agenda {
         }
     }
 
-    /// Another of those that are due at `now`, which is not due any more.
+    /// Removes and returns one budget that is due at `now`.
     pub(super) fn take_due(&mut self, now: Tick) -> Option<BudgetId> {
         let &(due, budget) = self.due.first()?;
         (due <= now).then(|| {
@@ -61,7 +60,8 @@ impl Agenda {
         })
     }
 
-    /// A budget at rest, which was to be looked at by `before`, is to be by `then`. When it will be.
+    /// Schedules a budget at rest for `then`, unless it is scheduled earlier. `before` is its present entry.
+    /// Returns its entry afterwards.
     pub(super) fn put_off(
         &mut self,
         budget: BudgetId,
@@ -80,7 +80,7 @@ impl Agenda {
         Some(then)
     }
 
-    /// Returns the budgets to look at between two reports, and the start of the time in which they may have been asked.
+    /// Returns the budgets to examine between two reports, and the time since which they may have been used.
     pub(super) fn take_some(&mut self, now: Tick) -> (Tick, BTreeSet<BudgetId>) {
         let since = self.looked;
         self.looked = since.max(now);
@@ -92,9 +92,8 @@ impl Agenda {
         (since, self.active.clone())
     }
 
-    /// Returns the budgets that a report at `now` must look at, and the start of the
-    /// time in which they may have been asked. Those that do not rest afterwards are to be
-    /// [kept](Agenda::keep).
+    /// Returns the budgets that a report at `now` must examine, and the time since which they may have been
+    /// used. The caller [keeps](Agenda::keep) those that do not rest afterwards.
     pub(super) fn take_all(&mut self, now: Tick) -> (Tick, BTreeSet<BudgetId>) {
         let since = self.looked;
         self.looked = since.max(now);
@@ -104,7 +103,7 @@ impl Agenda {
         (since, core::mem::take(&mut self.active))
     }
 
-    /// These do not rest.
+    /// Sets the active budgets to those that do not rest.
     pub(super) fn keep(&mut self, budgets: BTreeSet<BudgetId>) {
         self.active = budgets;
     }

@@ -1,5 +1,4 @@
-//! One budget at one client: what is held, by what right it is used, and what
-//! happens when the lease is over.
+//! One budget at one client: the part that is held, the right by which it is used, and the end of the lease.
 
 mod expiry;
 mod spend;
@@ -18,24 +17,24 @@ use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
 use crate::unit::{BudgetId, Drift, PeriodId, Rate, Span, Tick, Tokens};
 
-/// By what right requests are admitted.
+/// Rule by which an allotment admits requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// By the share, under a lease.
     Leased,
-    /// By nothing.
+    /// Nothing is admitted.
     Denied,
-    /// By the floor that the edge carries, until it ends.
+    /// By the floor of the edge, until the floor ends.
     Floor(Tick),
-    /// By the last share, without a lease.
+    /// By the last share, without a lease (policy `keep`).
     Kept,
-    /// By a bucket of one's own.
+    /// By a bucket of the client's own (policy `local`).
     Local,
-    /// By no limit.
+    /// Without a limit (policy `open`).
     Open,
 }
 
-/// A floor of a former edge, in use until the new edge gives something.
+/// A floor of a former edge, used until the new edge grants something.
 #[derive(Clone, Copy, Debug, Hash)]
 struct Remnant {
     release: FloorRelease,
@@ -44,10 +43,9 @@ struct Remnant {
 
 /// One budget at one client.
 ///
-/// There is one decider, whatever it decides by: the share under the lease, the
-/// floor of this edge or of the former one, the last share, or a part of one's
-/// own. While it decides by something that this edge did not give, `parked` is
-/// what the edge still holds, without a level.
+/// There is one decider, whichever part it decides by: the share under the lease, the floor of this edge or
+/// of the former one, the last share, or the bucket of policy `local`. While it decides by a part that this
+/// edge did not grant, `parked` is the part that the edge still holds, without its level.
 #[derive(Clone, Debug, Hash)]
 pub struct Allotment<D = Plain> {
     claim: Claim,
@@ -57,20 +55,20 @@ pub struct Allotment<D = Plain> {
     mode: Mode,
     decider: D,
     parked: Share,
-    /// The floor within what is held.
+    /// The floor within the held share.
     floor: Share,
     remnant: Option<Remnant>,
-    /// Spent of a quota and not reported yet.
+    /// Tokens of a quota that were spent and not reported yet.
     unreported: Tokens,
     demand: Estimator,
-    /// What became of requests under the present edge.
+    /// Counts of requests under the present edge.
     tally: Tally,
     said: Said,
-    /// When it is looked at though it rests.
+    /// Time at which the budget must be examined even if it rests.
     pub(super) due: Option<Tick>,
 }
 
-/// What the last report said of a budget.
+/// Values of a budget in the last report.
 #[derive(Clone, Copy, Debug, Default, Hash)]
 struct Said {
     demand: u64,
@@ -79,7 +77,7 @@ struct Said {
 }
 
 impl Allotment<Plain> {
-    /// Its permits.
+    /// Returns the permits.
     #[must_use]
     pub const fn permits(&self) -> &Permits {
         &self.decider.permits
@@ -87,8 +85,8 @@ impl Allotment<Plain> {
 }
 
 impl<D: Decider> Allotment<D> {
-    /// Demand is added up over this time: short enough that a shift is
-    /// reported with the next report, long enough to see a stream's rate.
+    /// Interval over which demand is summed: short enough that the next report shows a change, long enough to
+    /// measure the rate of a stream.
     const DEMAND_TICK: Span = Span::from_millis(100);
 
     pub(super) fn new(claim: Claim, decider: D, drift: Drift, now: Tick) -> Self {
@@ -110,41 +108,41 @@ impl<D: Decider> Allotment<D> {
         }
     }
 
-    /// Weight and band.
+    /// Returns the claim's weight and band.
     #[must_use]
     pub const fn claim(&self) -> Claim {
         self.claim
     }
 
-    /// The terms on which it was last given something.
+    /// Returns the terms of the last grant.
     #[must_use]
     pub const fn terms(&self) -> Option<&Terms> {
         self.terms.as_ref()
     }
 
-    /// By what right it admits.
+    /// Returns the rule by which requests are admitted.
     #[must_use]
     pub const fn mode(&self) -> &Mode {
         &self.mode
     }
 
-    /// What decides, to look at.
+    /// Returns the decider.
     #[must_use]
     pub const fn decider(&self) -> &D {
         &self.decider
     }
 
-    /// What decides, to be told what is no part of the protocol.
+    /// Returns the decider, for settings that are not part of the protocol.
     pub(super) const fn decider_mut(&mut self) -> &mut D {
         &mut self.decider
     }
 
-    /// What decides; the allotment is not used any more.
+    /// Returns the decider and ends the allotment.
     pub(super) fn into_decider(self) -> D {
         self.decider
     }
 
-    /// Capacity and level of what the present edge gave of a rate, at `now`.
+    /// Returns capacity and level of the part of a rate budget that the present edge granted, at `now`.
     #[must_use]
     pub fn share_at(&self, now: Tick) -> Share {
         match self.kind() {
@@ -158,12 +156,12 @@ impl<D: Decider> Allotment<D> {
         self.terms.map(|terms| terms.kind)
     }
 
-    /// Whether what the decider decides on came from the present edge.
+    /// Returns true if the decider's part came from the present edge.
     const fn decides_by_edge(&self) -> bool {
         self.remnant.is_none() && !matches!(self.mode, Mode::Local)
     }
 
-    /// The right that follows from the mode.
+    /// Returns the right that follows from the mode.
     fn right(&self) -> Right {
         if let Some(remnant) = &self.remnant {
             let permits = Tokens::ZERO;
@@ -173,7 +171,7 @@ impl<D: Decider> Allotment<D> {
         match self.mode {
             Mode::Leased => Right::Leased,
             Mode::Denied => Right::Never,
-            // There is no such thing as a permit that no parent counts.
+            // A permit exists only if a parent counts it.
             Mode::Local | Mode::Open if self.has_permits() => Right::Never,
             Mode::Floor(until) => Right::Floor {
                 until,
@@ -185,7 +183,7 @@ impl<D: Decider> Allotment<D> {
     }
 
     fn go_by(&mut self, mode: Mode, now: Tick) {
-        // Whatever ends a part of one's own, it is no part of the edge's.
+        // A bucket of policy `local` is no part of the edge's share.
         if self.mode == Mode::Local && mode != Mode::Local && self.remnant.is_none() {
             self.unpark(now);
         }
@@ -193,7 +191,7 @@ impl<D: Decider> Allotment<D> {
         self.decider.admit_by(self.right(), self.period, now);
     }
 
-    /// A new period of a quota: tokens of the old one are dead.
+    /// Begins a new period of a quota. Tokens of the old one are void.
     pub(super) fn begin(&mut self, period: PeriodId, now: Tick) {
         if period > self.period {
             self.period = period;
@@ -205,7 +203,7 @@ impl<D: Decider> Allotment<D> {
         }
     }
 
-    /// The lease holds (again): what it allows is what counts.
+    /// Uses the lease, which holds again.
     pub(super) fn renewed(&mut self, now: Tick) {
         if self.mode == Mode::Leased {
             return;
@@ -213,21 +211,20 @@ impl<D: Decider> Allotment<D> {
         self.go_by(Mode::Leased, now);
     }
 
-    /// Goes on with what the edge itself gave.
+    /// Decides by the edge's own part again.
     fn unpark(&mut self, now: Tick) {
         let parked = core::mem::take(&mut self.parked);
         self.replace(parked, now);
     }
 
-    /// Permits are not replaced: they go with their edge.
+    /// Replaces the decider's part. Permits are not replaced: they end with their edge.
     fn replace(&mut self, share: Share, now: Tick) {
         if !self.has_permits() {
             self.decider.replace(share, now);
         }
     }
 
-    /// Takes a gift under a lease that holds. What the former edge's floor
-    /// allowed ends here, and is to be released.
+    /// Adds a grant under a lease that holds. A floor of the former edge ends here. Returns its release.
     pub(super) fn take(
         &mut self,
         gift: Vector,
@@ -255,7 +252,7 @@ impl<D: Decider> Allotment<D> {
         match terms.kind {
             Kind::Rate => self.decider.deposit(gift.share(), now),
             Kind::Quota => {
-                // An escrow is a bucket that nothing refills.
+                // An escrow is a bucket that is never refilled.
                 let part = Share {
                     rate: Rate::ZERO,
                     burst: gift.tokens,
@@ -274,7 +271,7 @@ impl<D: Decider> Allotment<D> {
         remnant.map(|remnant| remnant.release)
     }
 
-    /// Lowers what is used by up to `owed`, and says by how much.
+    /// Reduces the part in use by up to `owed`. Returns the reduction.
     pub(super) fn yield_up(&mut self, owed: Vector, now: Tick) -> Vector {
         let mut back = Vector::ZERO;
         if owed.is_zero() {
@@ -325,8 +322,8 @@ impl<D: Decider> Allotment<D> {
         part
     }
 
-    /// Takes up to `most` unspent tokens out of the escrow. What is found spent
-    /// meanwhile is kept, to be reported.
+    /// Takes up to `most` unspent tokens out of the escrow. Tokens that turn out to be spent are counted as
+    /// unreported.
     fn withdraw_escrow(&mut self, most: Tokens, now: Tick) -> Tokens {
         if !self.decides_by_edge() {
             return Tokens::ZERO;
@@ -338,7 +335,7 @@ impl<D: Decider> Allotment<D> {
         cut.tokens
     }
 
-    /// Turns the empty capacity of an escrow into what was spent.
+    /// Counts the empty capacity of an escrow as spent, and removes it.
     fn settle_spent(&mut self, now: Tick) {
         if self.kind() != Some(Kind::Quota) || !self.decides_by_edge() {
             return;
@@ -352,7 +349,7 @@ impl<D: Decider> Allotment<D> {
         let spent = cut.burst.minus_or_zero(cut.tokens);
         self.unreported = self.unreported.plus(spent).unwrap_or(Tokens::MAX);
         if !cut.tokens.is_zero() {
-            // Only a decider that rounds finds tokens in capacity that it called empty.
+            // Only a decider that rounds finds tokens in capacity that it reported as empty.
             let part = Share {
                 rate: Rate::ZERO,
                 burst: cut.tokens,
@@ -362,14 +359,15 @@ impl<D: Decider> Allotment<D> {
         }
     }
 
-    /// What was spent of a quota and not reported yet; it counts as reported now.
+    /// Returns the tokens of a quota that were spent and not reported yet. They count as reported from now
+    /// on.
     pub(super) fn take_unreported(&mut self, now: Tick) -> Tokens {
         self.settle_spent(now);
         core::mem::take(&mut self.unreported)
     }
 
-    /// What of `held` goes back when a permit ends without a lease: all but
-    /// what the policy lets go on.
+    /// Returns the part of `held` that is given back when a permit ends without a lease: all but what the
+    /// policy keeps.
     pub(super) const fn idle_after_lapse(&self, held: Vector) -> Vector {
         match self.mode {
             Mode::Kept => Vector::ZERO,
@@ -381,7 +379,7 @@ impl<D: Decider> Allotment<D> {
         }
     }
 
-    /// Whether permits are what it limits.
+    /// Returns true if the budget limits concurrency.
     pub(super) fn has_permits(&self) -> bool {
         self.kind() == Some(Kind::Concurrency)
     }
@@ -391,8 +389,8 @@ impl<D: Decider> Allotment<D> {
         self.floor.burst = self.floor.burst.minus_or_zero(by.floor_burst);
     }
 
-    /// Gives back what a report at `now` is to say returned: what was spent, and what `holder`
-    /// owes as far as it can be had. Whether some of that is left.
+    /// Gives back what a report at `now` returns: spent tokens, and what `holder` owes as far as it is free.
+    /// Returns true if some of the debt remains.
     pub(super) fn settle(
         &mut self,
         budget: BudgetId,

@@ -1,4 +1,4 @@
-//! Decisions through the machine itself.
+//! Decisions made through the machine itself.
 
 use super::decider::{Decider, Plain};
 use super::{Client, Denial, Permit, give_back};
@@ -14,8 +14,8 @@ impl Client {
         self.claim_with(budget, claim, Plain::empty(now), now);
     }
 
-    /// Decides on `n` tokens of a rate or a quota at `now`, and counts the demand.
-    /// The period that an admission of a quota is stamped with comes along.
+    /// Decides on `n` tokens of a rate or a quota at `now`, and counts the demand. Returns the quota period
+    /// to which the admission belongs.
     ///
     /// # Errors
     ///
@@ -41,7 +41,7 @@ impl Client {
         decision
     }
 
-    /// Whether the lease holds at the decision's own clock reading.
+    /// Returns true if the lease holds at the decision's own clock reading.
     fn look_at_lease(&mut self, now: Tick) -> bool {
         if planted::is(Bug::LeaseUnchecked) {
             return self.holder.is_some();
@@ -50,7 +50,7 @@ impl Client {
         self.is_leased(now) && !self.holder.as_ref().is_some_and(Holder::is_leaving)
     }
 
-    /// Somebody waits for `n` tokens: says so with the next report.
+    /// Notes a request that waits for `n` tokens, for the next report.
     pub fn waits(&mut self, budget: BudgetId, n: Tokens, now: Tick) {
         if let Some(allotment) = self.allotments.get_mut(&budget) {
             self.agenda.touch(budget);
@@ -88,7 +88,7 @@ impl Client {
         decision
     }
 
-    /// A permit is over. What its parent wants back goes back.
+    /// Releases a permit, and gives back what the parent wants back.
     pub fn release_permit(&mut self, budget: BudgetId, permit: Permit, now: Tick) {
         let leased = self.may_use(now);
         let (Some(allotment), holder) = (self.allotments.get_mut(&budget), &mut self.holder) else {

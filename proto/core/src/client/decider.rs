@@ -1,4 +1,4 @@
-//! What decides for one budget, and by what right.
+//! The decider of one budget, and the right by which it admits.
 
 use super::permits::Permits;
 use crate::bucket::Bucket;
@@ -8,87 +8,84 @@ use crate::share::Share;
 use crate::unit::{PeriodId, Rate, Span, Tick, Tokens};
 use core::fmt;
 
-/// By what right a decider admits, and until when.
+/// Right by which a decider admits, and its end.
 ///
-/// Exactly one holds at any time, and the machine alone changes it.
+/// A decider has exactly one right at any time. Only the machine changes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Right {
-    /// By none: everything is refused.
+    /// None: everything is refused.
     Never,
-    /// By the session's lease, strictly before its end.
+    /// The session's lease: admits strictly before its end.
     Leased,
-    /// By a floor that outlived its lease.
+    /// A floor that outlives its lease.
     Floor {
         /// The floor's end on the client's own clock: it holds strictly before it.
         until: Tick,
-        /// The most permits that may be in flight, of a concurrency budget.
+        /// Maximum number of permits in flight, for a concurrency budget.
         permits: Tokens,
     },
-    /// By a part that is used without a lease and without an end.
+    /// A part that is used without a lease and without an end.
     Forever,
-    /// Without any limit.
+    /// No limit.
     Open,
 }
 
-/// What decides for one budget.
+/// Decides requests for one budget.
 ///
-/// The machine moves capacity in and out, and says by what right it is used.
-/// Others may decide on the same state at the same time, and without the
-/// machine: then each method must be one atomic step, after which no decision
-/// counts on what was taken away, and what is answered as taken away is what
-/// no decision has used and none ever will.
+/// The machine moves capacity in and out, and sets the right by which it is used. Callers may decide on the
+/// same state at the same time, without the machine. Then each method must be one atomic step. After it, no
+/// decision uses what was taken away. The part returned as taken away has not been used by any decision and
+/// never will be.
 pub trait Decider: fmt::Debug + Sized {
-    /// One that holds nothing and has no right.
+    /// Returns a decider that holds nothing and has no right.
     fn empty(now: Tick) -> Self;
 
-    /// The terms of what it holds from now on; `hold` is how long a permit may
-    /// be held on the client's own clock.
+    /// Sets the terms of its part. `hold` is the maximum time for which a permit may be held, on the client's
+    /// own clock.
     fn agree(&mut self, terms: &Terms, hold: Span, now: Tick);
 
-    /// Admits by `right` from now on; admissions of a quota belong to `period`.
+    /// Admits by `right` from now on. Admissions of a quota belong to `period`.
     fn admit_by(&mut self, right: Right, period: PeriodId, now: Tick);
 
-    /// Takes a part in: its capacity, with the tokens that it carries.
+    /// Adds a part: its capacity, with the tokens in it.
     fn deposit(&mut self, part: Share, now: Tick);
 
-    /// Gives capacity up, at most what there is, with the tokens that no longer
-    /// fit. Empty capacity goes first: `burst − tokens` of the answer is what
-    /// had been spent and not been made again.
+    /// Removes capacity, at most what there is, with the tokens that no longer fit. Empty capacity is removed
+    /// first: in the result, `burst − tokens` is what had been spent and not been refilled.
     fn withdraw(&mut self, rate: Rate, burst: Tokens, now: Tick) -> Share;
 
-    /// Forgets all that it held of a rate or a quota and holds `share`.
+    /// Replaces its part of a rate or a quota with `share`.
     fn replace(&mut self, share: Share, now: Tick);
 
-    /// What it holds of a rate or a quota at `now`.
+    /// Returns its part of a rate or a quota at `now`.
     fn share_at(&self, now: Tick) -> Share;
 
-    /// Holds so many permits more.
+    /// Adds permits.
     fn gain(&mut self, permits: Tokens, now: Tick);
 
-    /// Gives up to `most` permits up that are neither in flight nor among the
-    /// first `keep`; answers how many.
+    /// Removes up to `most` permits that are neither in flight nor among the first `keep`. Returns how many.
     fn withdraw_idle(&mut self, most: Tokens, keep: Tokens, now: Tick) -> Tokens;
 
-    /// The permits in flight under the present edge.
+    /// Returns the number of permits in flight under the present edge.
     fn in_flight(&self) -> u64;
 
     /// Cancels permits that were held for too long.
     fn cancel_overheld(&mut self, now: Tick);
 
-    /// By when it must be told to cancel what is overheld, though nothing was asked of it and
-    /// no permit is in flight; `None` for never.
+    /// Returns the time at which `cancel_overheld` must be called even if nothing is requested and no permit
+    /// is in flight, or `None` for never.
     fn rests_until(&self, now: Tick) -> Option<Tick>;
 
-    /// The edge is gone: no permit is held, and those in flight go on under the old one.
+    /// Drops the edge, which is gone: no permit is held, and those in flight belong to the old edge.
     fn orphan_permits(&mut self, now: Tick);
 
-    /// What callers wanted since the last call, in grains. `None` from a
-    /// decider that leaves it to its owner to say.
+    /// Returns the demand of callers since the last call, in grains, or `None` if the owner counts demand
+    /// itself.
     fn observed(&mut self) -> Option<Observed>;
 }
 
-/// The decider of a client that decides through its machine, one after the
-/// other: the machine itself asks for the right.
+/// Decider of a client that makes all decisions through its machine, one after the other. The machine itself
+/// checks the right.
 #[derive(Clone, Debug, Hash)]
 pub struct Plain {
     pub(super) bucket: Bucket,
@@ -108,7 +105,7 @@ impl Decider for Plain {
     fn admit_by(&mut self, _: Right, _: PeriodId, _: Tick) {}
 
     fn deposit(&mut self, part: Share, now: Tick) {
-        // A part out of range was never given: it would be above the budget.
+        // A part out of range is never granted: it would exceed the budget.
         let _ = self.bucket.deposit(part, now);
     }
 

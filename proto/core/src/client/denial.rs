@@ -1,21 +1,21 @@
-//! What a client says when it says no.
+//! Reasons of refusals.
 
 use crate::bucket::Refusal;
 use core::fmt;
 
-/// Why a request was refused. Nothing was taken.
+/// Reason why a request was refused. Nothing was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Denial {
-    /// The budget is not claimed here, or of another kind.
+    /// The budget is not claimed here, or is of another kind.
     Unknown,
     /// Nothing is held: not granted yet, or all of it recalled.
     NoShare,
     /// The lease is over, and the policy denies.
     Lapsed,
-    /// The bucket says no.
+    /// The bucket refused.
     Bucket(Refusal),
-    /// The escrow of the quota is spent, or less than asked for.
+    /// The escrow of the quota has fewer tokens than requested.
     Escrow,
     /// All permits are in flight.
     Permits,

@@ -1,4 +1,4 @@
-//! What an allotment does when its lease, or its edge, is over.
+//! The end of an allotment's lease, or of its edge.
 
 use super::{Allotment, Mode, Remnant};
 use crate::budget::OnLeaseExpiry;
@@ -11,8 +11,7 @@ use crate::share::{Kind, Share};
 use crate::unit::{BudgetId, Edge, Rate, Tick, Tokens};
 
 impl<D: Decider> Allotment<D> {
-    /// The lease ended at `until`: the policy takes over, and what is provably
-    /// unused comes back.
+    /// Ends the lease at `until`: the policy takes over. Returns what is provably unused.
     pub(in crate::client) fn lapse(&mut self, until: Tick, now: Tick, leaving: bool) -> Vector {
         let Some(terms) = self.terms else {
             return Vector::ZERO;
@@ -32,7 +31,7 @@ impl<D: Decider> Allotment<D> {
             (back.floor_rate, back.floor_burst) = (self.floor.rate, self.floor.burst);
             self.floor = Share::EMPTY;
         }
-        // Whoever decides meanwhile decides by nothing.
+        // Callers that decide in the meantime have no right.
         self.decider.admit_by(Right::Never, self.period, until);
         let everything = Vector {
             rate: Rate::MAX,
@@ -66,7 +65,7 @@ impl<D: Decider> Allotment<D> {
         back
     }
 
-    /// Goes on with a part of its own. The switch makes no token.
+    /// Switches to the policy's own bucket. The switch creates no tokens.
     fn go_local(&mut self, share: Share, unused: Tokens, now: Tick) {
         if self.remnant.is_some() {
             return;
@@ -81,8 +80,7 @@ impl<D: Decider> Allotment<D> {
         self.replace(Share { tokens, ..share }, now);
     }
 
-    /// The edge `former` is gone. Its floor goes on until the new edge gives
-    /// something; the rest of it ends.
+    /// Ends the edge `former`. Its floor stays in use until the new edge grants something. All else ends.
     pub(in crate::client) fn orphan(
         &mut self,
         budget: BudgetId,
@@ -107,7 +105,7 @@ impl<D: Decider> Allotment<D> {
             };
             self.remnant = Some(Remnant { release, until });
         }
-        // The last share goes on apart: the next edge's gifts must not add to it.
+        // The last share stays separate: grants of the next edge must not be added to it.
         if self.mode == Mode::Kept && !planted::is(Bug::KeptMerges) {
             self.mode = match self.kind() {
                 Some(Kind::Rate) => Mode::Local,
@@ -122,7 +120,7 @@ impl<D: Decider> Allotment<D> {
         self.go_by(self.mode, now);
     }
 
-    /// A floor of a former edge that is used no more.
+    /// Ends the floor of a former edge. Returns its release.
     pub(in crate::client) fn drop_remnant(&mut self, now: Tick) -> Option<FloorRelease> {
         let remnant = self.remnant.take()?;
         self.replace(Share::EMPTY, now);
@@ -130,7 +128,7 @@ impl<D: Decider> Allotment<D> {
         Some(remnant.release)
     }
 
-    /// Holds nothing any more, by no right, and knows nobody who gave it anything.
+    /// Drops everything: the part, the right, and the edge.
     pub(in crate::client) fn reset(&mut self, now: Tick) {
         self.decider.orphan_permits(now);
         self.decider.admit_by(Right::Never, self.period, now);

@@ -1,4 +1,4 @@
-//! Decisions that the machine itself takes, one after the other.
+//! Decisions made by the machine itself, one after the other.
 
 use super::{Allotment, Mode};
 use crate::bucket::Bucket;

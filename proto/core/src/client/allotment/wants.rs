@@ -1,4 +1,4 @@
-//! What an allotment asks for, and how pressing that is.
+//! The demand that an allotment reports, and its urgency.
 
 use super::{Allotment, Said};
 use crate::budget::OnLeaseExpiry;
@@ -23,7 +23,7 @@ impl<D: Decider> Allotment<D> {
         });
     }
 
-    /// Takes in what the decider saw by itself, nothing of it before `since`.
+    /// Adds what the decider observed by itself. None of it was observed before `since`.
     fn drain_observed(&mut self, since: Tick, now: Tick) {
         if let Some(observed) = self.decider.observed() {
             self.demand.observe_calm(since);
@@ -44,9 +44,11 @@ impl<D: Decider> Allotment<D> {
         self.most().map_or(demand, |most| demand.min(most))
     }
 
-    /// What is wanted of a rate beyond what is saved: while the bucket is more than a quarter full, no
-    /// more than is wanted in the mean, which is what refills it between pulses; all of it as that quarter
-    /// is used up. Whoever pulses in step with others is so dealt what it needs in the long run.
+    /// Returns the demand on a rate beyond what savings cover.
+    ///
+    /// While the bucket is more than a quarter full, it is no more than the mean demand, which refills the
+    /// bucket between pulses. As that quarter is used up, it rises to the full demand. Clients that pulse in
+    /// step are thereby granted what they need in the long run.
     fn beyond_savings(&mut self, now: Tick) -> u64 {
         let wanted = self.demand.rate_at(now);
         let mean = self.demand.lately_at(now).unwrap_or(wanted);
@@ -60,7 +62,7 @@ impl<D: Decider> Allotment<D> {
         wanted.saturating_sub(mul_div_floor(beyond, saved, quarter).unwrap_or(0))
     }
 
-    /// The most that the budget's ceiling lets one session have.
+    /// Returns the maximum that the budget's ceiling allows one session.
     fn most(&self) -> Option<u64> {
         let terms = self.terms?;
         let ceiling = terms.ceiling?;
@@ -87,14 +89,14 @@ impl<D: Decider> Allotment<D> {
         }
     }
 
-    /// Returns what the report at `now` says, where nothing was asked before `since` that was not
-    /// looked at; it counts as said.
+    /// Returns the values for the report at `now`, and keeps them as reported. Every request before `since`
+    /// has been seen.
     pub(in crate::client) fn wants(&mut self, since: Tick, now: Tick) -> Wants {
         self.said = self.would_say(since, now);
         self.as_said()
     }
 
-    /// Returns what the last report said.
+    /// Returns the values of the last report.
     fn as_said(&self) -> Wants {
         Wants {
             demand: [BandDemand {
@@ -108,15 +110,14 @@ impl<D: Decider> Allotment<D> {
         }
     }
 
-    /// Whether the last report said that any is wanted.
+    /// Returns true if the last report had any demand.
     pub(in crate::client) const fn wants_any(&self) -> bool {
         self.said.demand > 0
     }
 
-    /// Whether the parent should hear of this before the next report is due:
-    /// a demand that no share serves, one half as much again as was said, or one
-    /// that fell by half and leaves others what is held for it. Nothing was asked before `since`
-    /// that was not looked at.
+    /// Returns true if the parent should learn of this before the next report is due: the demand rose by more
+    /// than half and no share serves it, or it fell by more than half and other clients may use what is held
+    /// for it. Every request before `since` has been seen.
     pub(in crate::client) fn is_urgent(&mut self, since: Tick, now: Tick) -> bool {
         let (before, next) = (self.said, self.would_say(since, now));
         let risen = next.demand > before.demand.saturating_add(before.demand >> 1);
@@ -128,8 +129,8 @@ impl<D: Decider> Allotment<D> {
             || next.floor != before.floor
     }
 
-    /// Returns true if the next reports say what the last one said, as long as nothing is asked or
-    /// given, and nobody need look at it before [`Decider::rests_until`].
+    /// Returns true if the next reports repeat the last one as long as nothing is requested or granted. The
+    /// budget need not be examined before [`Decider::rests_until`].
     pub(in crate::client) fn rests(&self) -> bool {
         self.said.demand == 0
             && self.said.largest_wait.is_zero()
@@ -137,7 +138,7 @@ impl<D: Decider> Allotment<D> {
             && self.decider.in_flight() == 0
     }
 
-    /// What demand is compared with: what is held, by its kind.
+    /// Returns the held capacity that demand is compared with.
     fn capacity_at(&self, now: Tick) -> u64 {
         let share = self.decider.share_at(now);
         match self.kind() {
@@ -160,7 +161,7 @@ mod tests {
         Tick::from_nanos(millis * 1_000_000)
     }
 
-    /// A client whose first report was made.
+    /// Returns a client that made its first report.
     fn reporting() -> Client {
         let mut client = Client::new(Drift::default());
         assert!(!client.is_urgent(at(0)), "there is nobody to tell");
