@@ -1,15 +1,15 @@
-//! The decision maker of both levels: who asks, who is heard, who gets what.
+//! Planning for one parent: which children claim a budget, and what each of them should hold.
 //!
-//! A ledger listens to the children of one parent and keeps what a book
-//! cannot: demand, echoes, targets. It never changes an
-//! [`Account`]; it proposes, and its owner books: a
-//! node at once, a leader through the log. Reports come in with
-//! [`Ledger::take`]; what should move comes out of [`Ledger::plan`]; what a
-//! child is told comes out of [`Ledger::answer`].
+//! A ledger keeps what an account cannot: the demand, echoes and targets of one parent's children. It never
+//! changes an [`Account`]. It proposes, and its owner books: a node at once, a leader through the log.
 //!
-//! Memory is bounded by children × budgets they spoke of that have not ended, and a constant
-//! number of remembered answers per child. A node keeps at most [`Child::CLAIMS_MAX`] claims of
-//! a client; of a node the leader keeps as many as there are budgets.
+//! - [`Ledger::take`] takes reports.
+//! - [`Ledger::plan`] returns what should move.
+//! - [`Ledger::answer`] makes what a child is told.
+//!
+//! Memory is bounded by children × budgets that they reported and that have not ended, and a constant number
+//! of remembered answers per child. A node keeps at most [`Child::CLAIMS_MAX`] claims of a client. The leader
+//! keeps as many claims of a node as there are budgets.
 
 mod agenda;
 mod child;
@@ -39,15 +39,15 @@ use child::Hearing;
 use children::Children;
 use core::fmt;
 
-/// Why a report was not taken. Nothing was changed.
+/// Reason why a report was not taken. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ReportError {
-    /// No such edge is open: the sender must open another.
+    /// No such edge is open. The sender must open another.
     Closed,
     /// A later report of the edge was taken before.
     Stale,
-    /// It builds on a report that was not taken here: the sender must say everything.
+    /// It builds on a report that was not taken here. The sender must send everything.
     Unfounded,
 }
 
@@ -63,13 +63,13 @@ impl fmt::Display for ReportError {
 
 impl core::error::Error for ReportError {}
 
-/// Whom a parent listens to, and what it wants from them.
+/// The children of one parent, their claims, and what the parent wants back from them.
 #[derive(Debug, Default, Hash)]
 pub struct Ledger {
     term: Term,
-    /// Maximum number of claims of a child; none where its budgets are bounded.
+    /// Maximum number of claims of a child, or `None` if its budgets are bounded in another way.
     most: Option<usize>,
-    /// Maximum number of lines of an answer, if it is not the usual one.
+    /// Maximum number of lines of an answer, or `None` for the usual one.
     lines: Option<usize>,
     children: Children,
     agenda: Agenda,
@@ -77,7 +77,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// An empty ledger; a leader's belongs to its term, a node's to none.
+    /// Returns an empty ledger. A leader's belongs to its term, a node's to term 0.
     #[must_use]
     pub fn new(term: Term) -> Self {
         Self {
@@ -86,7 +86,7 @@ impl Ledger {
         }
     }
 
-    /// An empty ledger that keeps at most `most` claims of each child.
+    /// Returns an empty ledger that keeps at most `most` claims of each child.
     #[must_use]
     pub fn bounded(term: Term, most: usize) -> Self {
         Self {
@@ -95,7 +95,7 @@ impl Ledger {
         }
     }
 
-    /// The same ledger, whose answers have at most `most` lines.
+    /// Returns the same ledger, with answers of at most `most` lines.
     #[must_use]
     pub fn with_lines(self, most: usize) -> Self {
         Self {
@@ -104,7 +104,7 @@ impl Ledger {
         }
     }
 
-    /// Forgets a budget that has ended, and who claimed it.
+    /// Forgets a budget that has ended, and all claims on it.
     pub fn forget(&mut self, budget: BudgetId) {
         for child in self.agenda.claimants(budget).collect::<Vec<_>>() {
             if let Some(child) = self.children.get_mut(child) {
@@ -115,20 +115,20 @@ impl Ledger {
         self.standings.remove(&budget);
     }
 
-    /// The budgets of which anything is remembered, to look at.
+    /// Returns the budgets that any state is kept of.
     pub fn remembered(&self) -> impl Iterator<Item = BudgetId> {
         let standing = self.standings.keys().copied();
         let claimed = self.children().flat_map(Child::budgets);
         standing.chain(claimed).chain(self.agenda.remembered())
     }
 
-    /// The sum of all claims on a budget is another, though no claim is.
+    /// Sums the claims on a budget again for the next report, although no claim changed.
     pub fn sum_again(&mut self, budget: BudgetId) {
         self.agenda.spoken.insert(budget);
     }
 
-    /// What the book says of a budget to everybody has changed: its terms or its
-    /// period, or there is one now. Whoever reports only changes is told by this alone.
+    /// Tells every claimant of a budget in its next answer that the book has changed: the terms, the period,
+    /// or the existence of the budget. A child that reports only changes learns of it in no other way.
     pub fn tell(&mut self, budget: BudgetId) {
         for child in self.agenda.claimants(budget) {
             if let Some(child) = self.children.get_mut(child) {
@@ -137,15 +137,15 @@ impl Ledger {
         }
     }
 
-    /// The same of what the book says to one child.
+    /// Tells one child in its next answer that its line in the book has changed.
     pub fn tell_child(&mut self, child: Incarnation, budget: BudgetId) {
         if let Some(child) = self.children.get_mut(child) {
             child.tell(budget);
         }
     }
 
-    /// The rules by which the claims on a budget count have changed: each that
-    /// `claim` knows of counts for so much from now on, whatever was reported.
+    /// Applies changed rules of a budget: the demand of each child for which `rule` returns a claim counts
+    /// with that claim from now on, whatever the child reported.
     pub fn reweigh(
         &mut self,
         budget: BudgetId,
@@ -168,7 +168,7 @@ impl Ledger {
         self.children.add(edge.child, || Child::new(edge, now));
     }
 
-    /// Stops listening: the edge is closed.
+    /// Stops listening to a child whose edge is closed.
     pub fn close(&mut self, child: Incarnation) {
         if let Some(closed) = self.children.remove(child) {
             for budget in closed.budgets() {
@@ -178,7 +178,7 @@ impl Ledger {
         }
     }
 
-    /// A child gets nothing more: its parent will never confirm it again.
+    /// Grants a child nothing more, because its parent will never confirm it again.
     pub fn mute(&mut self, child: Incarnation) {
         if let Some(child) = self.children.get_mut(child) {
             child.mute();
@@ -186,13 +186,13 @@ impl Ledger {
         }
     }
 
-    /// A child that is listened to.
+    /// Returns a child that is listened to.
     #[must_use]
     pub fn child(&self, child: Incarnation) -> Option<&Child> {
         self.children.get(child)
     }
 
-    /// All children that are listened to.
+    /// Returns all children that are listened to.
     pub fn children(&self) -> impl Iterator<Item = &Child> {
         self.children.iter()
     }
@@ -206,10 +206,12 @@ impl Ledger {
         self.take_under(now, report, |_| None, |_| false)
     }
 
-    /// Takes a report whose claims count for what `rules` say, and not for what they say
-    /// themselves. A rule is asked for once, when its budget is first spoken of, and again as long
-    /// as there is none; [`Ledger::reweigh`] changes it. Lines of budgets that have `ended` say
-    /// nothing: a report may be older than the end.
+    /// Takes a report whose demand counts with the claims that `rules` returns, not with those that it
+    /// reports.
+    ///
+    /// A rule is asked for when its budget is first reported, and again as long as there is none.
+    /// [`Ledger::reweigh`] changes it. Lines of budgets that have `ended` are ignored: a report may be older
+    /// than the end.
     ///
     /// # Errors
     ///
@@ -235,15 +237,15 @@ impl Ledger {
         child.take(now, term, report, &hearing, &mut self.agenda)
     }
 
-    /// Returns true if a child should be answered at once: lines wait for it, which its echo may have
-    /// made room for.
+    /// Returns true if a child should be answered at once: lines wait for it, and its echo may have made room
+    /// for them.
     #[must_use]
     pub fn is_told_more(&self, child: Incarnation) -> bool {
         self.children.get(child).is_some_and(Child::is_told_more)
     }
 
-    /// Whether a child hears its parent: it echoed an answer that was sent
-    /// less than `lease` ago, or it has not been listened to for so long yet.
+    /// Returns true if a child receives its parent's answers: it echoed one that was sent less than `lease`
+    /// ago, or has been listened to for a shorter time than that.
     #[must_use]
     pub fn hears(&self, child: Incarnation, now: Tick, lease: Span) -> bool {
         planted::is(Bug::EchoNotAsked)
@@ -253,8 +255,8 @@ impl Ledger {
                 .is_some_and(|child| child.hears(now, lease))
     }
 
-    /// Whether a child has let a target pass: it echoed an answer that asked
-    /// for it, and `patience` of a budget later it has still not returned it.
+    /// Returns true if a child missed a target: it echoed an answer with the target, and has not returned it
+    /// within the budget's `patience` since.
     #[must_use]
     pub fn is_overdue(
         &self,
@@ -269,8 +271,8 @@ impl Ledger {
                 .is_some_and(|child| child.is_overdue(now, patience))
     }
 
-    /// A child was given something of a budget unasked: it must be told, and nothing is
-    /// wanted back before it has spoken of it.
+    /// Adds a claim for a part that a child was granted without a request. The child is told, and nothing is
+    /// asked back before it has reported the budget.
     pub fn endow(&mut self, child: Incarnation, budget: BudgetId) {
         if let Some(endowed) = self.children.get_mut(child) {
             endowed.claims.entry(budget).or_default();
@@ -280,62 +282,61 @@ impl Ledger {
         }
     }
 
-    /// Marks a budget as changed, so that the next plan looks at it.
+    /// Marks a budget as changed: the next plan includes it.
     pub fn touch(&mut self, budget: BudgetId) {
         self.agenda.touch(budget);
     }
 
-    /// Marks a budget as one that somebody waits for.
+    /// Marks a budget as urgent: something waits for its plan.
     pub fn hurry(&mut self, budget: BudgetId) {
         self.agenda.hurry(budget);
     }
 
-    /// Whether somebody waits for a plan: demand began or leapt, or something
-    /// came back that others were promised.
+    /// Returns true if some budget is urgent: demand began or rose sharply, or something was returned that
+    /// others lack.
     #[must_use]
     pub fn is_urgent(&self) -> bool {
         !self.agenda.urgent.is_empty()
     }
 
-    /// Budgets that have changed since they were last planned, or whose last plan held
-    /// something back until `now`.
+    /// Returns the number of budgets to plan: those that have changed since their last plan, and those whose
+    /// last plan held something back until `now`.
     pub fn dirty(&mut self, now: Tick) -> usize {
         self.agenda.pass(now);
         self.agenda.dirty.len()
     }
 
-    /// Whether there is nothing to plan.
+    /// Returns true if there is nothing to plan, now or later.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
         self.agenda.is_empty()
     }
 
-    /// The budgets that have changed since they were last planned, and those whose last
-    /// plan held something back until `now`.
+    /// Takes all budgets to plan: those that have changed since their last plan, and those whose last plan
+    /// held something back until `now`.
     #[must_use]
     pub fn take_dirty(&mut self, now: Tick) -> Vec<BudgetId> {
         self.agenda.pass(now);
         self.agenda.take()
     }
 
-    /// Of those that somebody waits for, in turn, as many as have up to `seats`
-    /// claimants together, and of the others as many as have what is left of that,
-    /// but one at least: a bound on the work of planning them.
+    /// Takes some of the budgets to plan, as a bound on the work: urgent ones in rotation, until they have
+    /// `seats` claimants together, and then others up to what is left of that number, but at least one.
     #[must_use]
     pub fn take_some_dirty(&mut self, seats: usize, now: Tick) -> Vec<BudgetId> {
         self.agenda.pass(now);
         self.agenda.take_some(seats)
     }
 
-    /// Of those that somebody waits for, in turn, as many as have up to `seats`
-    /// claimants together. `seats` is less by those claimants afterwards.
+    /// Takes urgent budgets in rotation until they have `seats` claimants together. Subtracts their claimants
+    /// from `seats`.
     #[must_use]
     pub fn take_some_urgent(&mut self, seats: &mut usize) -> Vec<BudgetId> {
         self.agenda.take_some_urgent(seats)
     }
 
-    /// Plans one budget: raises targets where a child holds too much, and
-    /// says what should be granted, within what is free.
+    /// Plans one budget: raises targets of children that hold too much, and returns the grants to make,
+    /// within what is free.
     pub fn plan(
         &mut self,
         budget: BudgetId,
@@ -345,7 +346,7 @@ impl Ledger {
     ) -> Plan {
         let together = self.is_together(budget);
         let standing = self.standings.entry(budget).or_default();
-        // Who holds is at the table, whether it claims anything or not.
+        // A child that holds something takes part, whether it has a claim or not.
         let mut around: Vec<Incarnation> = self.agenda.claimants(budget).collect();
         around.extend(account.open().map(|(child, _)| child));
         around.sort_unstable();
@@ -366,14 +367,14 @@ impl Ledger {
         plan
     }
 
-    /// Whether a budget is kept in one piece here.
+    /// Returns true if this parent has put a budget in central mode.
     fn is_together(&self, budget: BudgetId) -> bool {
         let standing = self.standings.get(&budget);
         standing.is_some_and(|of| of.keeping.is_together())
     }
 
-    /// Makes the answer to report `answers` of a child: what it does not know
-    /// yet, keys with targets first.
+    /// Makes the answer to report `answers` of a child: the lines that it does not know yet, those with
+    /// targets first.
     pub fn answer(
         &mut self,
         child: Incarnation,
@@ -403,9 +404,9 @@ impl Ledger {
         })
     }
 
-    /// What a child is told whose report builds on one that was not taken here: which one
-    /// was. It renews nothing and has no number, so that its echo says nothing of answers
-    /// that have one.
+    /// Makes the answer to a child whose report builds on one that was not taken here. It names the last
+    /// report that was taken. It renews nothing, and has number 0, so that its echo confirms no numbered
+    /// answer.
     #[must_use]
     pub fn ask_whole(&self, child: Incarnation) -> Option<Answer> {
         let child = self.children.get(child)?;
@@ -423,7 +424,7 @@ impl Ledger {
         })
     }
 
-    /// The answer to a report on an edge that is not open.
+    /// Makes the answer to a report on an edge that is not open.
     #[must_use]
     pub fn refuse(&self, report: &Report) -> Answer {
         Answer {

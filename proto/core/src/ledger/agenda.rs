@@ -1,4 +1,4 @@
-//! What the next plans must look at.
+//! Queue of the budgets to plan and to report.
 
 use super::claim::Claim;
 use super::plan::Plan;
@@ -9,37 +9,38 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::ops::Bound;
 
-/// The budgets in which something changed since they were last planned.
+/// The budgets that changed since their last plan.
 ///
 /// State invariant: `urgent ⊆ dirty`.
 #[derive(Debug, Default, Hash)]
 pub(super) struct Agenda {
     pub(super) dirty: BTreeSet<BudgetId>,
-    /// Those of which somebody waits for the plan.
+    /// Budgets whose plan something waits for.
     pub(super) urgent: BTreeSet<BudgetId>,
-    /// Whether somebody asked for more than there may be here.
+    /// Set if a claim rose or fell so much that the parent's own parent should learn of it.
     pub(super) asked: bool,
-    /// Of what.
+    /// The budgets of these claims.
     pub(super) wanted: BTreeSet<BudgetId>,
-    /// Those of which the sum of all claims may be another than it was.
+    /// Budgets of which the sum of all claims may have changed.
     pub(super) spoken: BTreeSet<BudgetId>,
-    /// Counts how often some of those were taken, so that a claim knows whether it still stands there.
+    /// Number of times that `spoken` was taken. A claim compares it to know whether its budget is still in
+    /// the set.
     rounds: u64,
-    /// Those of which a child returned something that may not be booked yet.
+    /// Budgets of which a child returned something that may not be booked yet.
     pub(super) returned: BTreeSet<BudgetId>,
-    /// Who claims each budget: with thousands of children a plan must not look for
-    /// its hundred claimants among all of them.
+    /// Claimants of each budget. With thousands of children, a plan must not search all of them for a hundred
+    /// claimants.
     pub(super) claimants: BTreeMap<BudgetId, BTreeSet<Incarnation>>,
-    /// Those of which somebody lacked at the last plan what was not free.
+    /// Budgets of which a child lacked something at the last plan that was not free.
     pub(super) starved: BTreeSet<BudgetId>,
-    /// When budgets are to be planned anew though nobody says anything, and the same in order of time.
+    /// Times at which budgets are planned again without a change, by budget. `alarms` has the same by time.
     again: BTreeMap<BudgetId, Tick>,
     alarms: BTreeSet<(Tick, BudgetId)>,
-    /// Where the last turn through the budgets that can wait ended.
+    /// Cursor of the last rotation through the budgets that are not urgent.
     turn: BudgetId,
-    /// Where the last one through the urgent ones did.
+    /// Cursor of the last rotation through the urgent budgets.
     urgent_turn: BudgetId,
-    /// Where the last one through what was returned did.
+    /// Cursor of the last rotation through the returned parts.
     pub(super) returned_turn: BudgetId,
 }
 
@@ -47,8 +48,8 @@ fn count(claimants: &BTreeMap<BudgetId, BTreeSet<Incarnation>>, budget: BudgetId
     claimants.get(&budget).map_or(0, BTreeSet::len)
 }
 
-/// Takes budgets out of a set in turn, until they have `seats` claimants or none
-/// is left. The last may have more than there are seats left.
+/// Takes budgets out of a set in rotation until they have `seats` claimants or the set is empty. The last one
+/// may have more claimants than there are seats left.
 fn take_in_turn(
     set: &mut BTreeSet<BudgetId>,
     turn: &mut BudgetId,
@@ -84,9 +85,9 @@ impl Agenda {
         self.wanted.insert(budget);
     }
 
-    /// A claim on a budget was spoken of.
+    /// Marks a budget of which a report had a line.
     pub(super) fn speak(&mut self, budget: BudgetId, claim: &mut Claim) {
-        // A new claim was spoken of in no round, and there was one before the first taking.
+        // A new claim has round 0, and the first round is 1.
         let round = self.rounds.saturating_add(1);
         if claim.spoken != round {
             claim.spoken = round;
@@ -94,7 +95,7 @@ impl Agenda {
         }
     }
 
-    /// Those that were spoken of, all or some, are taken.
+    /// Takes the budgets whose claims are to be summed: all of them, or those in `wanted`.
     pub(super) fn take_spoken(&mut self, which: Spoken) -> BTreeSet<BudgetId> {
         let asked = core::mem::take(&mut self.wanted);
         self.rounds = self.rounds.saturating_add(1);
@@ -109,7 +110,7 @@ impl Agenda {
         }
     }
 
-    /// Somebody wants less.
+    /// Marks a budget of which a child wants much less.
     pub(super) fn fell(&mut self, budget: BudgetId) {
         self.came_back(budget);
         self.asked = true;
@@ -121,7 +122,7 @@ impl Agenda {
         self.urgent.insert(budget);
     }
 
-    /// Something came back: at once, if somebody lacked it.
+    /// Marks a budget of which something was returned: as urgent if some child lacked it.
     pub(super) fn came_back(&mut self, budget: BudgetId) {
         match self.starved.contains(&budget) && !planted::is(Bug::ReturnsWait) {
             true => self.hurry(budget),
@@ -129,7 +130,7 @@ impl Agenda {
         }
     }
 
-    /// What a plan left to be done by the next one.
+    /// Marks what a plan left for the next one.
     pub(super) fn planned(&mut self, budget: BudgetId, plan: &Plan) {
         if plan.unsettled {
             self.touch(budget);
@@ -148,7 +149,7 @@ impl Agenda {
         self.alarms.extend(plan.again.map(|at| (at, budget)));
     }
 
-    /// Has those planned whose time has come.
+    /// Marks the budgets whose time to be planned again has come.
     pub(super) fn pass(&mut self, now: Tick) {
         while let Some(&(at, budget)) = self.alarms.first().filter(|(at, _)| *at <= now) {
             self.alarms.remove(&(at, budget));
@@ -157,12 +158,12 @@ impl Agenda {
         }
     }
 
-    /// Whether nothing is to be planned, now or later.
+    /// Returns true if nothing is to be planned, now or later.
     pub(super) fn is_empty(&self) -> bool {
         self.dirty.is_empty() && self.again.is_empty()
     }
 
-    /// Keeps nothing of a budget that has ended.
+    /// Forgets a budget that has ended.
     pub(super) fn forget(&mut self, budget: BudgetId) {
         for set in [
             &mut self.dirty,
@@ -180,7 +181,7 @@ impl Agenda {
         }
     }
 
-    /// The budgets of which anything is remembered.
+    /// Returns the budgets that any state is kept of.
     pub(super) fn remembered(&self) -> impl Iterator<Item = BudgetId> {
         let sets = [
             &self.dirty,
@@ -194,12 +195,12 @@ impl Agenda {
         sets.into_iter().flatten().chain(maps).copied()
     }
 
-    /// A child has a claim on a budget.
+    /// Adds a child to a budget's claimants.
     pub(super) fn claims(&mut self, budget: BudgetId, child: Incarnation) {
         self.claimants.entry(budget).or_default().insert(child);
     }
 
-    /// A child has none any more.
+    /// Removes a child from a budget's claimants.
     pub(super) fn claims_no_longer(&mut self, budget: BudgetId, child: Incarnation) {
         self.spoken.insert(budget);
         if let Some(claimants) = self.claimants.get_mut(&budget) {
@@ -210,13 +211,13 @@ impl Agenda {
         }
     }
 
-    /// Those who have a claim on a budget, in order.
+    /// Returns the claimants of a budget, in order.
     pub(super) fn claimants(&self, budget: BudgetId) -> impl Iterator<Item = Incarnation> {
         self.claimants.get(&budget).into_iter().flatten().copied()
     }
 
-    /// Of the urgent ones, in turn, as many as have up to `seats` claimants, and
-    /// of the others as many as have what is left of that, but one at least.
+    /// Takes urgent budgets in rotation until they have `seats` claimants, and then others up to what is left
+    /// of that number, but at least one.
     pub(super) fn take_some(&mut self, mut seats: usize) -> Vec<BudgetId> {
         let mut taken = self.take_some_urgent(&mut seats);
         seats = seats.max(1);
@@ -229,8 +230,8 @@ impl Agenda {
         taken
     }
 
-    /// Of the urgent ones, in turn, as many as have up to `seats` claimants, which
-    /// is less by those claimants afterwards.
+    /// Takes urgent budgets in rotation until they have `seats` claimants. Subtracts their claimants from
+    /// `seats`.
     pub(super) fn take_some_urgent(&mut self, seats: &mut usize) -> Vec<BudgetId> {
         let claimants = |budget| count(&self.claimants, budget);
         let (urgent, turn) = (&mut self.urgent, &mut self.urgent_turn);

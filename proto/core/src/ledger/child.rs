@@ -1,4 +1,4 @@
-//! One child of a parent, as the parent hears it.
+//! One child of a parent, as far as its reports tell.
 
 use super::ReportError;
 use super::agenda::Agenda;
@@ -11,7 +11,7 @@ use crate::window::{Haste, Window};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-/// What a parent knows of one child.
+/// The parent's knowledge of one child.
 #[derive(Clone, Debug, Hash)]
 pub struct Child {
     edge: Edge,
@@ -25,27 +25,28 @@ pub struct Child {
     wall_ms: i64,
     intent: Intent,
     muted: bool,
-    /// A plan was made without it, because it was silent.
+    /// Set if a plan was made without this child because it was silent.
     skipped: bool,
     /// Its claims, by budget.
     pub claims: BTreeMap<BudgetId, Claim>,
-    /// The claims that an answer may have something to say of: those whose line was said and
-    /// not echoed yet, and those that somebody [told](Child::tell) of.
+    /// Claims that an answer may have a line for: those whose line was sent and not echoed yet, and those
+    /// that [`Child::tell`] marked.
     telling: Window,
-    /// The claims whose targets were told and not met: all that [`Claim::is_watched`], and perhaps more.
+    /// Budgets whose targets were sent and not met: all for which [`Claim::is_watched`] is true, and perhaps
+    /// more.
     watched: BTreeSet<BudgetId>,
 }
 
 impl Child {
-    /// So many sendings of answers are remembered for the echo.
+    /// Maximum number of sent answers whose time is remembered for the echo.
     const REMEMBERED: usize = 128;
 
-    /// They are so far apart, whatever was sent between two of them: together
-    /// longer than any echo takes that still counts, in little memory.
+    /// Minimum time between two remembered answers, however many were sent between them. Together they cover
+    /// more time than any echo that still counts may take, in little memory.
     const APART: Span = Span::from_millis(100);
 
-    /// Maximum number of claims of a client that its node keeps: as many as a session may have
-    /// keys. Of a budget beyond that nothing is heard, and so nothing given.
+    /// Maximum number of a client's claims that its node keeps: as many as a session may have keys. Lines of
+    /// further budgets are ignored, so nothing of them is granted.
     pub const CLAIMS_MAX: usize = 16_384;
 
     pub(super) fn new(edge: Edge, now: Tick) -> Self {
@@ -68,44 +69,44 @@ impl Child {
         }
     }
 
-    /// The pair of lives.
+    /// Returns the edge: the incarnations of parent and child.
     #[must_use]
     pub const fn edge(&self) -> Edge {
         self.edge
     }
 
-    /// The greatest report taken.
+    /// Returns the number of the latest report taken.
     #[must_use]
     pub const fn seq(&self) -> Seq {
         self.seq
     }
 
-    /// When that report arrived.
+    /// Returns the arrival of that report.
     #[must_use]
     pub const fn received(&self) -> Tick {
         self.received
     }
 
-    /// The wall clock of that report, in milliseconds since the Unix epoch.
+    /// Returns the wall clock of that report, in milliseconds since the Unix epoch.
     #[must_use]
     pub const fn wall_ms(&self) -> i64 {
         self.wall_ms
     }
 
-    /// Whether it is leaving.
+    /// Returns true if the child is leaving.
     #[must_use]
     pub fn is_leaving(&self) -> bool {
         self.intent == Intent::Leave
     }
 
-    /// Whether it gets nothing more: what it holds stays booked until it is reclaimed.
+    /// Returns true if the child is granted nothing more. Its parts stay booked until it is reclaimed.
     #[must_use]
     pub const fn is_muted(&self) -> bool {
         self.muted
     }
 
-    /// Whether no report tells what it wants now: nothing was heard of it in
-    /// this ledger, or for too long.
+    /// Returns true if the child's present demand is unknown: it has not reported to this ledger, or not for
+    /// longer than `silence`.
     pub(super) fn is_silent(&self, now: Tick, silence: Span) -> bool {
         self.seq == Seq::new(0) || now.since(self.received) > silence
     }
@@ -122,7 +123,7 @@ impl Child {
         self.claims.keys().copied()
     }
 
-    /// Takes a report, whose lines are looked at as `terms` say.
+    /// Takes a report, whose lines are taken by the rules in `terms`.
     pub(super) fn take(
         &mut self,
         now: Tick,
@@ -134,7 +135,7 @@ impl Child {
         if report.seq <= self.seq {
             return Err(ReportError::Stale);
         }
-        // Who takes another life's report for a child's own does not ask for its basis either.
+        // A planted bug that accepts a report of another incarnation ignores its basis as well.
         let asks = !planted::is(Bug::BasisNotAsked) && !planted::is(Bug::ReportNotFenced);
         if asks && report.basis > self.seq {
             return Err(ReportError::Unfounded);
@@ -147,7 +148,7 @@ impl Child {
             agenda.touch_all(self.claims.keys());
             agenda.spoken.extend(self.claims.keys());
         }
-        // An echo of a number that was never sent is no echo.
+        // An echo counts only if an answer of that number was sent.
         let sent = |echo: Heard| echo.term == term && echo.number <= self.number;
         if sent(report.heard) {
             self.heard = self.heard.max(report.heard.number);
@@ -208,7 +209,7 @@ impl Child {
             News::Fell => agenda.fell(budget),
             News::Asked => agenda.ask(budget),
         }
-        // A budget that nobody knows leaves nothing behind.
+        // A budget that the parent does not know leaves no claim.
         if line.asks_nothing() && claim.is_over() {
             self.claims.remove(&budget);
             self.telling.forget(budget);
@@ -217,19 +218,19 @@ impl Child {
         }
     }
 
-    /// Keeps nothing of a budget that has ended.
+    /// Forgets a budget that has ended.
     pub(super) fn forget(&mut self, budget: BudgetId) {
         self.claims.remove(&budget);
         self.telling.forget(budget);
         self.watched.remove(&budget);
     }
 
-    /// Returns true if claims wait for an answer that has room to say something of them.
+    /// Returns true if claims wait for an answer that has room for their lines.
     pub(super) fn is_told_more(&self) -> bool {
         self.telling.has_waiting()
     }
 
-    /// The next answer looks at this budget.
+    /// Has the next answer examine this budget.
     pub(super) fn tell(&mut self, budget: BudgetId) {
         let recalled = self.claims.get(&budget).is_some_and(Claim::has_target);
         let haste = match recalled {
@@ -239,9 +240,10 @@ impl Child {
         self.telling.wait(budget, haste);
     }
 
-    /// It echoed an answer sent less than `lease` ago, or is younger than that.
+    /// Returns true if the child echoed an answer sent less than `lease` ago, or was added less than `lease`
+    /// ago.
     pub(super) fn hears(&self, now: Tick, lease: Span) -> bool {
-        // Of an answer between two that are remembered, the earlier one's time is taken.
+        // If the echoed answer is between two remembered ones, the time of the earlier one is used.
         let echoed = self.sent.range(..=self.seen).next_back();
         now.since(self.opened) < lease || echoed.is_some_and(|(_, &sent)| now.since(sent) < lease)
     }
@@ -265,8 +267,8 @@ impl Child {
         Some(self.number)
     }
 
-    /// The lines of answer `number`: those that the child has not echoed, and of those that
-    /// wait as many as there is room for in `most` lines, targets first.
+    /// Returns the lines of answer `number`: those that the child has not echoed, and of the waiting ones as
+    /// many as `most` allows. Lines with targets come first.
     pub(super) fn lines(
         &mut self,
         number: Number,
@@ -289,8 +291,8 @@ impl Child {
         lines.urgent
     }
 
-    /// Says in answer `number` the line of a budget that is in the window, if the child must be
-    /// told it; if not, it leaves the window.
+    /// Adds the line of a budget in the window to answer `number`, if the child must be told. If not, the
+    /// budget leaves the window.
     fn tell_now(
         &mut self,
         budget: BudgetId,
@@ -320,8 +322,8 @@ impl Child {
         }
     }
 
-    /// Returns true if the child knows the line of every claim that is not to be told. To look at all of
-    /// many with every answer would take longer than any test may.
+    /// Returns true if the child knows the line of every claim outside the window. Checks only a child with
+    /// few claims: checking many with every answer would make tests too slow.
     fn knows_the_rest(&self, books: &impl Fn(BudgetId) -> Option<AnswerLine>) -> bool {
         const MANY: usize = 256;
         let rest = |budget: &BudgetId| !self.telling.has(*budget);
@@ -338,15 +340,15 @@ impl Child {
 
 /// Rules by which the lines of reports are taken.
 pub(super) struct Hearing<R, E> {
-    /// Returns the claim that the demand on a budget counts for, whatever is reported.
+    /// Returns the claim with which the demand on a budget counts, whatever is reported.
     pub(super) rules: R,
-    /// Which budgets have ended.
+    /// Returns true if a budget has ended.
     pub(super) ended: E,
     /// Maximum number of claims of a child.
     pub(super) most: usize,
 }
 
-/// The lines of an answer in the making.
+/// The lines of an answer that is being made.
 #[derive(Default)]
 struct Lines {
     urgent: Vec<AnswerLine>,

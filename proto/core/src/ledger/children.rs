@@ -1,4 +1,4 @@
-//! Children by name, of whom a plan changes many at a time.
+//! The children of a parent, by incarnation.
 
 use super::Child;
 use crate::unit::Incarnation;
@@ -6,10 +6,11 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem;
 
-/// Children in the order of their names.
+/// Children ordered by incarnation.
 ///
-/// A map lends one of them to be changed, or all: a plan for ten would walk past thousands.
-/// Names are given in rising order, so whoever comes stands last; who goes moves two rows of words.
+/// A map would lend either one child or all for a change, so that a plan for ten would iterate over
+/// thousands. Incarnations are issued in rising order, so a new child is appended. Removing one shifts two
+/// vectors of words.
 #[derive(Debug, Default, Hash)]
 pub(super) struct Children {
     names: Vec<Incarnation>,
@@ -49,7 +50,7 @@ impl Children {
         self.all.iter().map(|child| &**child)
     }
 
-    /// Those of these names that are there. The names are in order, each once.
+    /// Returns the children that have one of these names. The names are sorted and unique.
     pub(super) fn among_mut<'a>(
         &'a mut self,
         names: &'a [Incarnation],

@@ -1,4 +1,4 @@
-//! What one child says of one budget, and what is wanted back from it.
+//! One child's claim on one budget, and the target set for it.
 
 use crate::budget;
 use crate::edge::{Vector, meets};
@@ -8,28 +8,28 @@ use crate::share::{Kind, Share};
 use crate::unit::{Number, PeriodId, Tick, Tokens};
 use alloc::vec::Vec;
 
-/// How soon a plan must look at what a report said.
+/// Urgency of a plan after a line of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum News {
     /// Nothing changed.
     None,
-    /// At its usual time.
+    /// The plan can wait for its usual time.
     Changed,
-    /// At once if others lack what came back.
+    /// At once if another child lacks what was returned.
     Returned,
-    /// At once if others lack what it leaves them, and whoever is above is told.
+    /// At once if another child lacks what this one leaves. The parent's own parent is told.
     Fell,
-    /// At once: somebody cannot begin.
+    /// At once: a request cannot be served.
     Asked,
 }
 
-/// How a demand moves.
+/// Kind of a change of demand.
 pub(crate) enum Leap {
-    /// It begins or at least doubles: whoever waits for what it asks cannot begin.
+    /// Demand begins or at least doubles: requests cannot be served before more is granted.
     Up,
-    /// It ends or falls by half: others may have what was held for it.
+    /// Demand ends or falls to half or less: others may use what was held for it.
     Down,
-    /// A wobble, or nothing.
+    /// A small change, or none.
     None,
 }
 
@@ -45,7 +45,7 @@ impl Leap {
     }
 }
 
-/// The demand of all bands.
+/// Returns the sum of the demand of all bands.
 pub(crate) fn total(demand: &[BandDemand]) -> u64 {
     demand
         .iter()
@@ -54,7 +54,7 @@ pub(crate) fn total(demand: &[BandDemand]) -> u64 {
 
 /// One child's claim on one budget.
 ///
-/// A target goes through these states; only the child's echo starts the clock:
+/// A target goes through these states. Only the child's echo starts the clock:
 ///
 /// ```text
 ///  none ──recall──► wanted ──told──► told ──echo──► heard(at) ──returned──► none
@@ -66,26 +66,26 @@ pub(crate) fn total(demand: &[BandDemand]) -> u64 {
 pub struct Claim {
     /// Demand per band, highest first.
     pub demand: Vec<BandDemand>,
-    /// The floors asked for.
+    /// The requested floors.
     pub floor: Share,
-    /// The largest cost that waits, and since when.
+    /// The largest cost of a waiting request, and the time since which one waits.
     pub waiting: Option<(Tick, Tokens)>,
-    /// What became of requests so far.
+    /// Counts of requests so far.
     pub tally: Tally,
-    /// The period of `returned`: the book's, once that was looked at.
+    /// The period of `returned`: the book's, once the claim was compared with the book.
     pub period: PeriodId,
     begun: bool,
-    /// The greatest `returned` reported.
+    /// The greatest `returned` that was reported.
     pub returned: Vector,
-    /// What `returned` must reach.
+    /// The value that `returned` must reach.
     pub target: Vector,
-    /// Since when what is held has differed from what should be.
+    /// Time since which the held part differs from the planned one.
     pub differs: Option<Tick>,
     /// Set once a report had a line of this budget.
     reported: bool,
-    /// What the demand counts for, whatever is reported; nothing where it counts for what it says.
+    /// Claim with which the demand counts, whatever is reported. `None` if it counts as reported.
     pub(super) rule: Option<budget::Claim>,
-    /// The round of the agenda in which it was last spoken of.
+    /// The agenda's round in which the claim was last reported.
     pub(super) spoken: u64,
     said: Option<(Number, AnswerLine)>,
     /// The first answer that carried a target which the child has not echoed yet.
@@ -94,7 +94,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Takes what a report says, and answers how soon a plan must look at it.
+    /// Takes a line of a report. Returns how urgently the budget must be planned.
     pub(super) fn take(&mut self, line: &ReportLine, now: Tick) -> News {
         self.reported = true;
         self.tally = self.tally.merge(line.tally);
@@ -124,9 +124,9 @@ impl Claim {
         };
         changed |= self.floor != line.floor || self.waiting != waiting;
         (self.floor, self.waiting) = (line.floor, waiting);
-        // Only the parent's book begins periods: a child that names a later one
-        // would be rid of its targets. Before the book was looked at there are none,
-        // and what is said once may not be said again.
+        // Only the parent's book begins periods: a child that reports a later one would get rid of its
+        // targets. Before the claim was compared with the book it has no targets. The line is taken then,
+        // since it may not be repeated.
         let before = self.returned;
         if !self.begun && line.period > self.period {
             (self.period, self.returned) = (line.period, Vector::ZERO);
@@ -143,7 +143,7 @@ impl Claim {
         }
     }
 
-    /// Whether what the child was last told that it has, and may keep, is enough for a demand.
+    /// Returns true if the part that the child was last told of, less its target, is enough for a demand.
     fn serves(&self, demand: u64) -> bool {
         let Some((_, said)) = &self.said else {
             return false;
@@ -157,7 +157,7 @@ impl Claim {
         said.period == self.period && kept >= demand
     }
 
-    /// Counts for what `rule` says instead, from now on. Whether that is another demand.
+    /// Counts the demand with `rule` from now on. Returns true if the demand changed by that.
     pub(super) fn reweigh(&mut self, rule: budget::Claim) -> bool {
         self.rule = Some(rule);
         let demand = BandDemand::claimed(&self.demand, rule);
@@ -167,19 +167,19 @@ impl Claim {
         changed
     }
 
-    /// Whether nothing is wanted, and it was never answered: no parent knows such a budget.
+    /// Returns true if nothing is wanted and the claim was never answered: the parent does not know the
+    /// budget.
     pub(super) fn is_over(&self) -> bool {
         let wants = !self.demand.is_empty() || !self.floor.is_empty() || self.waiting.is_some();
         !wants && self.said.is_none() && self.returned.is_zero() && self.target.is_zero()
     }
 
-    /// Whether a report ever had a line of this budget: before, nobody knows what
-    /// is wanted of it.
+    /// Returns true if a report ever had a line of this budget. Before that, the demand is unknown.
     pub(super) const fn is_spoken_of(&self) -> bool {
         self.reported
     }
 
-    /// Begins the book's period, if it is another: what was returned and wanted before is void.
+    /// Begins the book's period, if it is another one. Returns and targets of the former period are void.
     pub(super) fn begin(&mut self, period: PeriodId) {
         self.begun = true;
         if period != self.period {
@@ -193,14 +193,13 @@ impl Claim {
         }
     }
 
-    /// Wants more back.
+    /// Raises the target.
     pub(super) fn raise_target(&mut self, target: Vector) {
         self.target = self.target.merge(target);
     }
 
-    /// Follows the echo: what the child has heard of starts its clock, what it
-    /// returned stops it. A target that was raised meanwhile does not stop
-    /// the clock of the one before.
+    /// Follows the child's echo. A target that the child has received starts the clock, and its return stops
+    /// the clock. A target that was raised meanwhile does not stop the clock of the former one.
     pub(super) fn echo(&mut self, heard: Number, now: Tick) {
         if self
             .heard
@@ -223,12 +222,12 @@ impl Claim {
         });
     }
 
-    /// Whether the echo matters: a target was told and not met, as far as is known.
+    /// Returns true if the echo matters: a target was sent and, as far as is known, not met.
     pub(super) const fn is_watched(&self) -> bool {
         self.pending.is_some() || self.heard.is_some()
     }
 
-    /// When the child heard of a target that it has not met.
+    /// Returns the time at which the child echoed a target that it has not met.
     pub(super) const fn heard_at(&self) -> Option<Tick> {
         match self.heard {
             Some((at, _)) => Some(at),
@@ -236,19 +235,19 @@ impl Claim {
         }
     }
 
-    /// Whether anything is wanted back.
+    /// Returns true if something is wanted back.
     pub(super) fn has_target(&self) -> bool {
         !meets(self.returned, self.target)
     }
 
-    /// Returns true if the child, having heard answer `heard`, knows `line`.
+    /// Returns true if the child, having echoed answer `heard`, knows `line`.
     pub(super) fn knows(&self, heard: Number, line: &AnswerLine) -> bool {
         let said = self.said.as_ref();
         said.is_some_and(|(first, said)| said == line && heard >= *first)
     }
 
-    /// Whether the child, having heard answer `heard`, must be told `line` in
-    /// answer `number`; remembers that it was.
+    /// Returns true if the child, having echoed answer `heard`, must be sent `line` in answer `number`.
+    /// Remembers that it was sent.
     pub(super) fn must_say(&mut self, number: Number, heard: Number, line: &AnswerLine) -> bool {
         match &self.said {
             Some((first, said)) if said == line => heard < *first,

@@ -1,24 +1,25 @@
-//! When a budget is too small to divide.
+//! Central mode of budgets that are too small to divide.
 
 use crate::planted::{self, Bug};
 use crate::unit::{Span, Tick};
 
-/// What a parent does with a budget that is too small to divide.
+/// Treatment of a budget in central mode, by level of the parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scarce {
-    /// It deals nothing but floors, and answers its claimants itself.
+    /// The parent grants nothing but floors, and decides the requests itself. For the parent of clients.
     Kept,
-    /// It gives everything to the child that holds most of it already: the key's home.
+    /// The parent grants everything to one child, the key's home: the one that holds most of it already. For
+    /// the parent of nodes.
     Gathered,
 }
 
 impl Scarce {
-    /// How many whole tokens of burst each claimant of a rate must be able to
-    /// get, or the budget is too small. A client that has one can serve a
-    /// caller that waits without loss. A node serves many clients, each at
-    /// its own time: with a single token it would lose what is made while
-    /// nobody happens to ask (a quarter, at three times the rate), with four
-    /// next to nothing.
+    /// Returns the number of whole tokens of burst that a rate budget needs for each claimant, or it is too
+    /// small to divide.
+    ///
+    /// A client with one token can serve a waiting request without loss. A node serves many clients, each at
+    /// its own time. With a single token it would lose the tokens made while no client asks (a quarter, at
+    /// three times the rate). With four it loses next to nothing.
     #[must_use]
     pub const fn least_burst(self) -> u64 {
         match self {
@@ -28,16 +29,16 @@ impl Scarce {
     }
 }
 
-/// Whether one budget is kept together, with its hysteresis.
+/// Central mode of one budget, with hysteresis. `together` is true in central mode.
 ///
 /// ```text
 ///             whole < least · claimants, and two claim it
-///   divided ──────────────────────────────────────────────► together
-///      ▲                                                        │
-///      └── divisible for a second, or twice as much as it needs ┘
+///   divided ──────────────────────────────────────────────► central
+///      ▲                                                       │
+///      └── divisible for a second, or twice as much as needed ─┘
 /// ```
 ///
-/// A whole of nothing says nothing: it is being moved here or elsewhere.
+/// A whole of zero changes nothing: the budget is being moved here or elsewhere.
 #[derive(Clone, Copy, Debug, Default, Hash)]
 pub(super) struct Keeping {
     together: bool,
@@ -45,12 +46,12 @@ pub(super) struct Keeping {
 }
 
 impl Keeping {
-    /// How long a budget must have been divisible before it is divided again:
-    /// claimants that come and go in less than that are no reason to move anything.
+    /// Time for which a budget must have been divisible before it is divided again. Claimants that come and
+    /// go within it move nothing.
     const EASE: Span = Span::from_secs(1);
 
-    /// Looks at `whole` units (tokens or permits) that `claimants` want parts of,
-    /// `least` units each.
+    /// Updates the mode for `whole` units (tokens or permits) that `claimants` want parts of, `least` units
+    /// each. Returns true in central mode.
     pub(super) fn look(&mut self, whole: u64, least: u64, claimants: u64, now: Tick) -> bool {
         if whole == 0 {
             return self.together;
@@ -70,12 +71,12 @@ impl Keeping {
         self.together
     }
 
-    /// Whether the budget is in one piece.
+    /// Returns true in central mode.
     pub(super) const fn is_together(&self) -> bool {
         self.together
     }
 
-    /// Whether time alone will end it.
+    /// Returns true if time alone will end central mode.
     pub(super) const fn is_easing(&self) -> bool {
         self.together && self.divisible.is_some()
     }

@@ -1,4 +1,4 @@
-//! What each child should hold of a budget, by its kind.
+//! The part of a budget that each child should hold, for each kind of budget.
 
 use super::claim::total;
 use super::keeping::Scarce;
@@ -12,7 +12,7 @@ use crate::unit::{Rate, Span, Tick, Tokens, mul_div_floor};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// Floors, and nothing else but to the home: what is too small to divide.
+/// Returns the parts in central mode: floors, and everything else to the home if there is one.
 pub(super) fn undivided_parts(
     seats: &mut [Seat<'_>],
     room: &Room,
@@ -50,7 +50,7 @@ pub(super) fn undivided_parts(
     parts
 }
 
-/// Rate never comes without burst.
+/// Returns the part, or nothing for a rate without burst.
 fn carried(part: Vector, kind: Kind) -> Vector {
     match part.burst.is_zero() && kind == Kind::Rate {
         true => Vector::ZERO,
@@ -58,9 +58,8 @@ fn carried(part: Vector, kind: Kind) -> Vector {
     }
 }
 
-/// Who holds most of the budget, the first of equals; if nobody holds any, who
-/// wants it. It is the choice that every replica makes for itself once the
-/// book says so.
+/// Returns the child that holds most of the budget, the first of equals. If none holds any, returns the first
+/// that wants it. Every replica makes the same choice from the book.
 fn home(seats: &[Seat<'_>], kind: Kind) -> Option<usize> {
     let staying = seats.iter().enumerate().filter(|(_, seat)| !seat.leaving);
     staying
@@ -68,7 +67,7 @@ fn home(seats: &[Seat<'_>], kind: Kind) -> Option<usize> {
         .map(|(index, _)| index)
 }
 
-/// Rate by demand, damped against wobble, and burst after it.
+/// Returns the parts of a rate budget: rate by demand, damped against small changes, and burst in proportion.
 pub(super) fn rate_parts(
     seats: &mut [Seat<'_>],
     room: &Room,
@@ -78,7 +77,7 @@ pub(super) fn rate_parts(
     plan: &mut Plan,
 ) -> Vec<Vector> {
     let ceiling = view.ceiling.map(|ceiling| ceiling.rate.grains());
-    // Where there are fewer tokens than claimants, the idle get none for a start.
+    // If there are fewer tokens than claimants, idle ones get none.
     let everybody = u64::try_from(seats.len()).unwrap_or(u64::MAX);
     let few = room.whole_burst(view.scale) < everybody;
     let claimants: Vec<Claimant> = seats
@@ -97,8 +96,8 @@ pub(super) fn rate_parts(
         .zip(&targets)
         .map(|(seat, &target)| {
             let held = seat.kept.rate.grains();
-            // A little more or less of what nobody lacks is not worth a message: `damp` takes it
-            // from whom it must once somebody does.
+            // A small difference that no child lacks is not worth a message. `damp` removes it once some
+            // child lacks it.
             let content = seat.is_content(ceiling) && allocate::is_small(held, target);
             seat.claim.differs = match held == target || content {
                 true => None,
@@ -141,12 +140,13 @@ pub(super) fn rate_parts(
 }
 
 impl Seat<'_> {
-    /// Whether it wants some rate, keeps as much as it wants, and may.
+    /// Returns true if the child wants some rate, keeps as much as it wants, and is within the ceiling.
     fn is_content(&self, ceiling: Option<u64>) -> bool {
         self.wants() && self.is_at_ease(ceiling)
     }
 
-    /// Whether it keeps some rate, all that it wants if it wants any, and may.
+    /// Returns true if the child keeps some rate, as much as it wants if it wants any, and is within the
+    /// ceiling.
     fn is_at_ease(&self, ceiling: Option<u64>) -> bool {
         let kept = self.kept.rate.grains();
         let wants = total(&self.claim.demand).max(self.claim.floor.rate.grains());
@@ -155,9 +155,9 @@ impl Seat<'_> {
     }
 }
 
-/// Whether all is dealt, and in a way that nobody lacks anything. What would move then is headroom alone,
-/// which those who pulse give up and are given again with every pulse: it stays where it was of use last.
-/// Who claims nothing any more, and so weighs nothing, keeps nothing.
+/// Returns true if everything is divided already and no child lacks anything. A new plan would move only
+/// headroom, which children with pulsing demand would give up and be granted again with every pulse. So it
+/// stays where it was used last. A child without a claim has no weight and keeps nothing.
 fn suits_all(
     (seats, claimants): (&[Seat<'_>], &[Claimant]),
     room: &Room,
@@ -175,8 +175,8 @@ fn suits_all(
         && seats.iter().all(|seat| seat.is_at_ease(ceiling))
 }
 
-/// Burst in proportion to rate, in whole tokens, unless a large cost waits
-/// somewhere: then it is gathered there.
+/// Returns burst in proportion to rate, in whole tokens. If a request with a large cost waits at a child,
+/// burst is collected there.
 fn burst_parts(
     seats: &[Seat<'_>],
     rates: &[u64],
@@ -202,15 +202,16 @@ fn burst_parts(
             }
         })
         .collect();
-    // A cost that no gathering can serve is refused when it is asked for.
+    // A cost that no collection can serve is refused when it is requested.
     let gathering = allocate::gather(room.burst, &holders);
     gathering.plan.map_or(dealt, |(_, parts)| parts)
 }
 
-/// A quota's escrow: as much as is wanted, topped up when half of it is used
-/// and recalled when it is twice too much, so that spending is no traffic. Where there is less than
-/// is wanted, everybody gets first what it can still use before the period ends: what anybody
-/// holds then is lost to all.
+/// Returns the parts of a quota: an escrow for each child.
+///
+/// An escrow is as large as the demand. It is topped up when half of it is used and recalled when it is twice
+/// too large, so that spending causes no traffic. If the quota is less than the demand, each child first gets
+/// what it can still use before the period ends. What is held at the end is lost to all.
 pub(super) fn quota_parts(
     seats: &[Seat<'_>],
     room: &Room,
@@ -246,7 +247,7 @@ pub(super) fn quota_parts(
             if settled { kept } else { want }
         })
         .collect();
-    // Leaving well alone may come to more than there is: then wants count.
+    // Keeping settled escrows may add up to more than there is. Then the demand decides.
     let sum = settled
         .iter()
         .try_fold(0_u64, |sum, &part| sum.checked_add(part));
@@ -261,7 +262,7 @@ pub(super) fn quota_parts(
     parts.into_iter().map(escrow).collect()
 }
 
-/// Permits by demand.
+/// Returns the parts of a concurrency budget: permits by demand.
 pub(super) fn permit_parts(
     seats: &[Seat<'_>],
     room: &Room,

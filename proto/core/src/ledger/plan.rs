@@ -1,4 +1,4 @@
-//! What should move: one budget's holdings now against what they should be.
+//! Plans: compares the parts that children hold with those that they should hold.
 
 use super::children::Children;
 use super::claim::Claim;
@@ -11,50 +11,54 @@ use crate::share::{Kind, Share, apportion};
 use crate::unit::{BudgetId, Incarnation, Rate, Scale, Span, Tick, Tokens};
 use alloc::vec::Vec;
 
-/// How the whole is to be divided at this moment.
+/// The whole to divide, and the terms of the division.
 #[derive(Clone, Copy, Debug, Hash)]
 pub struct WholeView {
-    /// The rule.
+    /// The rule of division.
     pub terms: allocate::Terms,
     /// The budget's fixed point.
     pub scale: Scale,
-    /// What the parent itself has to return: it is not dealt any more.
+    /// The part that the parent itself has to return: it is not granted any more.
     pub owed: Vector,
-    /// The most that one session gets; a parent of nodes has none.
+    /// Maximum part of one session. `None` for a parent of nodes.
     pub ceiling: Option<Share>,
-    /// What floors may add up to.
+    /// Maximum sum of floors.
     pub floors: Share,
-    /// Who has been silent for so long is neither granted nor recalled: it may be gone.
+    /// Time without a report after which a child is neither granted nor recalled anything, since it may be
+    /// gone.
     pub silence: Span,
-    /// A small difference waits for so long, which must be well within a lease.
+    /// Time for which a small difference is left alone. It must be well within a lease.
     pub held_back: Span,
-    /// What becomes of a budget that is too small to divide.
+    /// Treatment of a budget in central mode.
     pub scarce: Scarce,
-    /// How much is left of a quota's period, where that is known.
+    /// Rest of a quota's period, if known.
     pub rest: Option<Span>,
-    /// Whether the level above gathers it here: others ask for it, so nothing of it may be dealt.
+    /// True if the level above made this parent the home in central mode. Nothing of it may then be divided,
+    /// since other nodes send their requests here.
     pub gathered: bool,
 }
 
-/// What should move.
+/// The changes that a plan proposes.
 #[derive(Clone, Debug, Default, Hash)]
 pub struct Plan {
-    /// What should be granted, within what is free; a rate's tokens are for the owner to add.
+    /// Grants to make, within what is free. The owner adds the tokens of a rate.
     pub wishes: Vec<Wish>,
-    /// Children of whom something more is wanted back.
+    /// Children of which something more is wanted back.
     pub recalled: Vec<Incarnation>,
-    /// Those, in order, who wait, for whom an eighth or more of what they have is to change, or of
-    /// whom is recalled what such a one or the parent lacks. Others hear with their next answer.
+    /// Sorted children to be told at once: those that wait, those whose part changes by an eighth or more,
+    /// and those whose recalled part such a child or the parent lacks. Others are told with their next
+    /// answer.
     pub hurried: Vec<Incarnation>,
-    /// How many children were at the table.
+    /// Number of children that took part.
     pub seats: usize,
-    /// Whether the next plan may be another though nobody says anything.
+    /// Set if the next plan may differ without any new report.
     pub unsettled: bool,
-    /// When the plan may be another though nobody says anything: a small difference is held back no longer.
+    /// Time at which the plan may differ without any new report: a small difference is not left alone any
+    /// longer.
     pub again: Option<Tick>,
-    /// Whether somebody lacks what is not free yet.
+    /// Set if a child lacks something that is not free yet.
     pub starved: bool,
-    /// Children that hold something, asked for nothing, and have a claim from now on.
+    /// Children that hold something, had no claim, and have one from now on.
     pub(super) claimed: Vec<Incarnation>,
 }
 
@@ -64,36 +68,35 @@ impl Plan {
     }
 }
 
-/// One grant to be made.
+/// One grant to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Wish {
-    /// To whom.
+    /// The child to grant to.
     pub child: Incarnation,
-    /// How much more than it was given so far.
+    /// The increase over what it was granted so far.
     pub more: Vector,
 }
 
-/// What a ledger remembers of a budget from plan to plan.
+/// State of a budget that a ledger keeps between plans.
 #[derive(Debug, Default, Hash)]
 pub(super) struct Standing {
     pub(super) warm: Warm,
     pub(super) keeping: Keeping,
 }
 
-/// One child at the table.
+/// One child that takes part in a plan (a seat at the table).
 pub(super) struct Seat<'a> {
     pub(super) child: Incarnation,
     pub(super) claim: &'a mut Claim,
     given: Vector,
-    /// What the book says is held.
+    /// The part that is held by the book.
     pub(super) booked: Vector,
-    /// What is held once all targets are met.
+    /// The part that is held once all targets are met.
     pub(super) kept: Vector,
     pub(super) leaving: bool,
 }
 
-/// Plans a budget for those of the children that are at the table: they are named
-/// in order, and may be others' names, too.
+/// Plans a budget for the children in `around`, which is sorted and may have names of other children too.
 pub(super) fn plan(
     (children, around): (&mut Children, &[Incarnation]),
     budget: BudgetId,
@@ -102,7 +105,7 @@ pub(super) fn plan(
     standing: &mut Standing,
     now: Tick,
 ) -> Plan {
-    // What is out under no child's edge cannot be moved by any plan.
+    // Parts that belong to no child's edge cannot be moved by a plan.
     let central = account.holding(Account::CENTRAL);
     let mut reserved = account.ghosts().plus(central).unwrap_or(account.held());
     let (mut seats, mut plan) = (Vec::new(), Plan::default());
@@ -115,7 +118,8 @@ pub(super) fn plan(
             reserved = reserved.plus(holding).unwrap_or(account.held());
             continue;
         }
-        // Who holds has a seat, whether it ever asked or not: it must be told, and may be recalled.
+        // A child that holds something takes part even if it never reported the budget: it must be told, and
+        // may be recalled.
         let claim = match holding.is_zero() {
             true => child.claims.get_mut(&budget),
             false => Some(child.claims.entry(budget).or_insert_with(|| {
@@ -125,7 +129,7 @@ pub(super) fn plan(
         };
         if let Some(claim) = claim {
             if !holding.is_zero() && !claim.is_spoken_of() {
-                // It was given this unasked, for somebody whose demand is on its way.
+                // It was granted this without a request, for a client whose demand has not arrived yet.
                 reserved = reserved.plus(holding).unwrap_or(account.held());
                 plan.unsettled = true;
                 continue;
@@ -154,7 +158,7 @@ pub(super) fn plan(
     plan
 }
 
-/// What there is to divide among the seats.
+/// The amounts to divide among the children that take part.
 pub(super) struct Room {
     pub(super) rate: u64,
     pub(super) burst: u64,
@@ -184,7 +188,7 @@ impl Room {
 }
 
 impl Room {
-    /// Whether the budget stays in one piece for now.
+    /// Updates the central mode of the budget. Returns true if the budget is in central mode.
     fn is_too_small(
         &self,
         seats: &[Seat<'_>],
@@ -203,7 +207,7 @@ impl Room {
         keeping.look(whole, least, claimants, now) || view.gathered
     }
 
-    /// The burst in whole tokens.
+    /// Returns the burst in whole tokens.
     pub(super) fn whole_burst(&self, scale: Scale) -> u64 {
         scale.whole(Tokens::from_grains(self.burst))
     }
@@ -217,7 +221,7 @@ impl<'a> Seat<'a> {
         kind: Kind,
     ) -> Self {
         let mut gone = counters.returned.merge(claim.returned);
-        // Who claims to have returned more than it was given still holds it.
+        // A child that reports more returned than it was granted still counts as holding it.
         if counters.admits(kind, gone).is_err() {
             gone = counters.returned;
         }
@@ -237,13 +241,13 @@ impl<'a> Seat<'a> {
         }
     }
 
-    /// Whether it wants any of the budget now.
+    /// Returns true if the child wants any of the budget now.
     pub(super) fn wants(&self) -> bool {
         let demand = self.claim.demand.iter().any(|band| band.curve.total() > 0);
         !self.leaving && (demand || self.claim.waiting.is_some())
     }
 
-    /// The floor that it asks for.
+    /// Returns the requested floor.
     pub(super) fn floor(&self) -> Vector {
         let floor = match self.leaving {
             true => Share::EMPTY,
@@ -255,7 +259,7 @@ impl<'a> Seat<'a> {
         }
     }
 
-    /// The seat as a claimant of its floor and nothing more.
+    /// Returns a claimant of the child's floor and nothing more.
     pub(super) fn floor_alone(&self, floor: u64) -> Claimant {
         let floor = if self.leaving { 0 } else { floor };
         Claimant {
@@ -265,7 +269,7 @@ impl<'a> Seat<'a> {
         }
     }
 
-    /// The seat as a claimant of the component that `floor` and `ceiling` are of.
+    /// Returns the child as a claimant of the component that `floor` and `ceiling` belong to.
     pub(super) fn claimant(&self, floor: u64, ceiling: Option<u64>) -> Claimant {
         if self.leaving {
             return Claimant {
@@ -292,8 +296,8 @@ impl<'a> Seat<'a> {
     }
 }
 
-/// Raises a target where more is kept than wanted; where less is, wishes for
-/// the difference, cut to what is free.
+/// Raises the target of a child that keeps more than planned. Otherwise adds a grant of the difference, cut
+/// to what is free.
 fn settle(
     seats: &mut [Seat<'_>],
     wanted: &[Vector],
@@ -345,13 +349,13 @@ fn settle(
     plan.wishes = wishes.collect();
 }
 
-/// Whether an eighth or more of anything changes.
+/// Returns true if any component changes by an eighth or more.
 fn matters(kept: Vector, want: Vector) -> bool {
     let mut pairs = kept.to_array().into_iter().zip(want.to_array());
     pairs.any(|(kept, want)| kept != want && kept.abs_diff(want) >= kept.max(want) / 8)
 }
 
-/// Cuts what is lacking to what is free, each component in proportion; whether any was cut.
+/// Cuts the differences to what is free, each component in proportion. Returns true if any was cut.
 fn cut(lacking: &mut [Vector], free: Vector) -> bool {
     let mut starved = false;
     for (component, free) in free.to_array().into_iter().enumerate() {
@@ -373,8 +377,8 @@ fn cut(lacking: &mut [Vector], free: Vector) -> bool {
     starved
 }
 
-/// Rate never comes without burst, and a floor never without its share: as
-/// the book has it now, and as it will be when all targets are met.
+/// Removes rate without burst, and floors without their share, both by the present book and by the book once
+/// all targets are met.
 fn accompanied(seat: &Seat<'_>, mut more: Vector) -> Vector {
     if more.is_zero() {
         return more;

@@ -1,5 +1,4 @@
-//! What of the claims goes on to whom this parent answers itself: sums of demand, and
-//! what came back.
+//! The part of claims that the parent reports to its own parent: sums of demand, and returned parts.
 
 use super::agenda::Agenda;
 use super::{Child, Claim, Ledger};
@@ -9,32 +8,32 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::ops::Bound;
 
-/// Which budgets are taken to be summed anew.
+/// Selects the budgets whose claims are summed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Spoken {
-    /// All that were spoken of.
+    /// All of which a claim was reported.
     All,
-    /// Those of which demand began or leapt.
+    /// Those with a claim whose demand began, rose or fell sharply.
     Asked,
 }
 
-/// What a child has returned of a budget so far.
+/// The total that a child has returned of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Returned {
-    /// Who.
+    /// The child.
     pub child: Incarnation,
-    /// Of what.
+    /// The budget.
     pub budget: BudgetId,
     /// The period of its tokens.
     pub period: PeriodId,
-    /// All of it.
+    /// The total so far.
     pub total: Vector,
 }
 
 impl Ledger {
-    /// What children reported returned and the book does not know yet, in the order of
-    /// children: of as many budgets, in turn, as have `most` of it. What is said here is said
-    /// again until `book` has it.
+    /// Returns the parts that children reported as returned and that the book does not have yet, ordered by
+    /// child. Takes budgets in rotation until there are `most` parts. A part is returned again until `book`
+    /// has it.
     pub fn unbooked(
         &mut self,
         most: usize,
@@ -85,20 +84,20 @@ impl Ledger {
         unbooked
     }
 
-    /// Whether demand began or leapt since this was last asked.
+    /// Returns true if the demand of a claim began, rose or fell sharply since the last call.
     #[must_use]
     pub fn take_asked(&mut self) -> bool {
         core::mem::take(&mut self.agenda.asked)
     }
 
-    /// The budgets of which the sum of all claims may be another than when they were last
-    /// taken: all of them, or those that somebody waits for.
+    /// Takes the budgets whose sum of claims may have changed since they were last taken: all of them, or
+    /// those with urgent claims.
     #[must_use]
     pub fn take_spoken(&mut self, which: Spoken) -> BTreeSet<BudgetId> {
         self.agenda.take_spoken(which)
     }
 
-    /// Those who claim a budget, with their claims.
+    /// Returns the claims on a budget, with their children.
     pub fn claims_on(&self, budget: BudgetId) -> impl Iterator<Item = (&Child, &Claim)> {
         let claimants = self.agenda.claimants(budget);
         claimants.filter_map(move |child| {
