@@ -1,18 +1,15 @@
-//! Edges: what a parent gave and what a child returned.
+//! Edges: counters of what a parent gave and what a child returned.
 //!
-//! An edge is a pair of lives, a parent's and a child's. For every budget it
-//! carries two vectors of counters that only grow: `given`, moved by the
-//! parent alone, and `returned`, moved by the child alone. Each snapshot of a
-//! vector is at most the next in every component, so merging by maximum makes
-//! loss, duplication, reordering and re-sending harmless (invariant 6 of
-//! `docs/invariants.md`).
+//! An edge is a pair of incarnations, a parent's and a child's. For every budget it has two vectors of
+//! counters that only grow: `given`, changed by the parent alone, and `returned`, changed by the child alone.
+//! Each snapshot of a vector is at most the next in every component. So merging by maximum makes loss,
+//! duplication, reordering and repetition harmless (invariant 6 of `docs/invariants.md`).
 //!
-//! The parent's book is an upper bound of what the child may use, because
-//! a parent books a gift before it tells of it, and a child lowers what it
-//! uses before it reports a return:
+//! The parent's book is an upper bound of what the child may use. A parent books a grant before it sends it,
+//! and a child reduces its use before it reports a return:
 //!
 //! ```text
-//! grow:    parent books given ──► tells ──► child merges, then uses
+//! grow:    parent books given ──► sends ──► child merges, then uses
 //! shrink:  parent raises a target ──► child lowers, then reports returned ──► parent's book shrinks
 //! ```
 
@@ -57,11 +54,11 @@ impl Vector {
         floor_burst: Tokens::ZERO,
     };
 
-    /// A counter beyond this ends its edge: the child opens another, at zero.
-    /// At 2³² grains per whole budget, that is 2³⁰ moves of all of it.
+    /// A counter above this ends its edge: the child opens another, at zero. At 2³² grains per whole budget,
+    /// that is 2³⁰ moves of all of it.
     pub const EXHAUSTED: u64 = 1 << 62;
 
-    /// The components, in a fixed order.
+    /// Returns the components in a fixed order.
     #[must_use]
     pub const fn to_array(self) -> [u64; 6] {
         [
@@ -74,7 +71,7 @@ impl Vector {
         ]
     }
 
-    /// The vector of these components, in the order of [`Vector::to_array`].
+    /// Returns the vector of these components, in the order of [`Vector::to_array`].
     #[must_use]
     pub const fn from_array(components: [u64; 6]) -> Self {
         let [rate, burst, tokens, spent, floor_rate, floor_burst] = components;
@@ -88,7 +85,7 @@ impl Vector {
         }
     }
 
-    /// A share as a vector that has moved just once.
+    /// Returns a share as a vector that has moved just once.
     #[must_use]
     pub const fn of(share: Share) -> Self {
         Self {
@@ -99,7 +96,7 @@ impl Vector {
         }
     }
 
-    /// What limits how much can be had at once: of a quota tokens, else burst.
+    /// Returns the component that limits how much can be had at once: tokens of a quota, else burst.
     #[must_use]
     pub const fn capacity(self, kind: Kind) -> Tokens {
         match kind {
@@ -108,7 +105,7 @@ impl Vector {
         }
     }
 
-    /// Rate, burst and tokens as a share.
+    /// Returns rate, burst and tokens as a share.
     #[must_use]
     pub const fn share(self) -> Share {
         Share {
@@ -127,32 +124,32 @@ impl Vector {
         Self::from_array(out)
     }
 
-    /// The later of two snapshots: the maximum of each component.
+    /// Returns the later of two snapshots: the maximum of each component.
     #[must_use]
     pub fn merge(self, other: Self) -> Self {
         self.zip(other, u64::max)
     }
 
-    /// The lesser of each component.
+    /// Returns the minimum of each component.
     #[must_use]
     pub fn meet(self, other: Self) -> Self {
         self.zip(other, u64::min)
     }
 
-    /// Both movements, or `None` if a counter would be exhausted.
+    /// Returns the sum, or `None` if a counter would be exhausted.
     #[must_use]
     pub fn plus(self, other: Self) -> Option<Self> {
         let sum = self.zip(other, u64::saturating_add);
         (!sum.is_exhausted()).then_some(sum)
     }
 
-    /// What `self` is ahead of `other`, and nothing where it is behind.
+    /// Returns the difference of each component, or zero where `self` is less.
     #[must_use]
     pub fn ahead_of(self, other: Self) -> Self {
         self.zip(other, u64::saturating_sub)
     }
 
-    /// Whether no component is less than `other`'s.
+    /// Returns true if no component is less than `other`'s.
     #[must_use]
     pub fn covers(self, other: Self) -> bool {
         self.to_array()
@@ -161,13 +158,13 @@ impl Vector {
             .all(|(mine, theirs)| mine >= theirs)
     }
 
-    /// Whether nothing moved.
+    /// Returns true if nothing moved.
     #[must_use]
     pub fn is_zero(self) -> bool {
         self == Self::ZERO
     }
 
-    /// Whether a counter is so high that the edge must end.
+    /// Returns true if a counter is so high that the edge must end.
     #[must_use]
     pub fn is_exhausted(self) -> bool {
         self.to_array()
@@ -182,7 +179,7 @@ impl fmt::Debug for Vector {
     }
 }
 
-/// `rate/burst/tokens`, then what else is not zero.
+/// Writes `rate/burst/tokens`, then the other components that are not zero.
 impl fmt::Display for Vector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}", self.rate, self.burst, self.tokens)?;
@@ -196,14 +193,14 @@ impl fmt::Display for Vector {
     }
 }
 
-/// Whether `returned` has reached `target`. Spent tokens of a quota count as
-/// returned: they cannot come back, and are no longer held.
+/// Returns true if `returned` has reached `target`. Spent tokens of a quota count as returned: they cannot
+/// come back, and are no longer held.
 #[must_use]
 pub fn meets(returned: Vector, target: Vector) -> bool {
     owed(returned, target).is_zero()
 }
 
-/// What `returned` lacks of `target`.
+/// Returns what `returned` lacks of `target`.
 #[must_use]
 pub fn owed(returned: Vector, target: Vector) -> Vector {
     let mut gone = returned;
@@ -211,13 +208,13 @@ pub fn owed(returned: Vector, target: Vector) -> Vector {
     target.ahead_of(gone)
 }
 
-/// Why a snapshot was not merged. Nothing was changed.
+/// Reason why a snapshot was not merged. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EdgeError {
-    /// More came back than was given.
+    /// More was returned than given.
     ReturnedMoreThanGiven,
-    /// A counter is exhausted; the edge must end and another begin.
+    /// A counter is exhausted. The edge must end, and another begin.
     Exhausted,
 }
 
@@ -232,23 +229,23 @@ impl fmt::Display for EdgeError {
 
 impl core::error::Error for EdgeError {}
 
-/// One budget's counters on one edge, as either side knows them.
+/// One budget's counters on one edge, as known by either side.
 ///
-/// State invariant: `returned ≤ given` for rate, burst and floor; for a quota
-/// `returned.tokens + returned.spent ≤ given.tokens`.
+/// State invariant: `returned ≤ given` for rate, burst and floor; for a quota `returned.tokens +
+/// returned.spent ≤ given.tokens`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Counters {
-    /// The period that tokens of a quota belong to; counters of an older one are void.
+    /// The period of a quota's tokens. Counters of an older one are void.
     pub period: PeriodId,
-    /// What the parent gave.
+    /// The sum of what the parent gave.
     pub given: Vector,
-    /// What the child returned.
+    /// The sum of what the child returned.
     pub returned: Vector,
 }
 
 impl Counters {
-    /// Counters at zero in `period`.
+    /// Returns counters at zero in `period`.
     #[must_use]
     pub const fn new(period: PeriodId) -> Self {
         Self {
@@ -258,10 +255,9 @@ impl Counters {
         }
     }
 
-    /// What the child may hold: given and not returned.
+    /// Returns what the child may hold: given and not returned.
     ///
-    /// For a rate `tokens` is not a holding and is left at zero: what bounds
-    /// levels is the burst.
+    /// For a rate, `tokens` is not a holding and is zero: levels are bounded by the burst.
     #[must_use]
     pub fn holding(&self, kind: Kind) -> Vector {
         let mut held = self.given.ahead_of(self.returned);
@@ -273,11 +269,12 @@ impl Counters {
         held
     }
 
-    /// Whether `returned` may follow what this edge knows.
+    /// Checks that `returned` may follow the counters of this edge.
     ///
     /// # Errors
     ///
-    /// [`EdgeError::ReturnedMoreThanGiven`] if it claims more than was given.
+    /// [`EdgeError::ReturnedMoreThanGiven`] if it is more than was given, [`EdgeError::Exhausted`] if a
+    /// counter is exhausted.
     pub fn admits(&self, kind: Kind, returned: Vector) -> Result<(), EdgeError> {
         let (given, refused) = (self.given, EdgeError::ReturnedMoreThanGiven);
         if returned.is_exhausted() {

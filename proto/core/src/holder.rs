@@ -1,20 +1,18 @@
-//! The child's side of an edge: a client's towards its node, a node's towards
-//! the log.
+//! The child's side of an edge: a client's edge to its node, or a node's edge to the leader.
 //!
-//! The machine keeps the counters, the lease and the echo; what the share is
-//! *made of* (buckets, permits, children of one's own) is its owner's. The
-//! owner feeds [`Holder::handle_answer`] and [`Holder::tick`], carries out
-//! each [`Output`] at once and in order, and says what it has lowered with
-//! [`Holder::give_back`]; only then is it reported.
+//! The machine keeps the counters, the lease and the echo. The parts themselves (buckets, permits, grants to
+//! the owner's own children) belong to its owner. The owner passes answers to [`Holder::handle_answer`] and
+//! time to [`Holder::tick`], carries out each [`Output`] at once and in order, and reports reductions with
+//! [`Holder::give_back`]. Only then does a report have them.
 //!
-//! An answer is taken in this order, and the order is the safety of it:
+//! An answer is taken in this order, and safety depends on the order:
 //!
-//! 1. another pair of lives: ignored;
-//! 2. the edge is closed: everything ends, and no later line counts;
-//! 3. a lease that has meanwhile run out lapses first;
-//! 4. the lease is renewed, counted from the sending of the report answered;
-//! 5. without a lease nothing else of the answer counts, and it is not echoed;
-//! 6. per line: a new period voids the old one's tokens, then targets, then gifts.
+//! 1. If it is for another edge (another pair of incarnations), it is ignored.
+//! 2. If the edge is closed, everything ends, and no later line counts.
+//! 3. A lease that has run out in the meantime lapses first.
+//! 4. The lease is renewed, counted from the sending of the report that was answered.
+//! 5. Without a lease nothing else of the answer counts, and it is not echoed.
+//! 6. For each line: a new period voids the tokens of the old one, then come targets, then grants.
 
 mod report;
 mod said;
@@ -31,53 +29,53 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use said::Said;
 
-/// What the owner must do, at once and in this order.
+/// Actions that the owner must carry out, at once and in this order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly all outputs are adjustments, and each is dropped as soon as it is carried out"
 )]
 pub enum Output {
-    /// The lease ran out: stop using what is held, apply each budget's policy,
-    /// and give back all that is provably unused.
+    /// The lease ran out: stop using what is held, apply each budget's policy, and give back all that is
+    /// provably unused.
     Lapsed,
-    /// The edge is closed: drop everything; only another edge can hold again.
+    /// The edge is closed: drop everything. Only another edge can hold again.
     Closed,
-    /// A new period of a quota: tokens of the old one are dead.
+    /// A new period of a quota began: tokens of the old one are void.
     Void {
         /// The budget.
         budget: BudgetId,
         /// The period that begins.
         period: PeriodId,
     },
-    /// Go on under `terms`, take `gift` in, then lower by `owed` as far as
-    /// possible, and give that back. Either may be nothing.
+    /// Use `terms` from now on, add `gift`, then reduce by `owed` as far as possible, and give that back.
+    /// Either may be zero.
     Adjust {
         /// The budget.
         budget: BudgetId,
-        /// The terms on which it is held from now on.
+        /// The terms under which it is held from now on.
         terms: Terms,
-        /// What is newly given, with the tokens it carries.
+        /// The new grant, with the tokens in it.
         gift: Vector,
-        /// What the parent wants back in all, of what was seen given.
+        /// The total that the parent wants back, of the grants that have arrived.
         owed: Vector,
     },
 }
 
-/// What the owner says of one budget when a report is made.
+/// The owner's values of one budget for a report.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Wants {
-    /// What all callers want, per band.
+    /// Demand of all callers, per band.
     pub demand: Vec<BandDemand>,
-    /// The floors asked for.
+    /// The requested floors.
     pub floor: Share,
-    /// The largest cost that waits.
+    /// The largest cost of a waiting request.
     pub largest_wait: Tokens,
-    /// What became of requests on this edge so far.
+    /// Counts of requests on this edge so far.
     pub tally: Tally,
 }
 
-/// One budget as the holder knows it.
+/// The holder's state of one budget.
 #[derive(Clone, Debug, Hash)]
 struct Entry {
     counters: Counters,
@@ -86,7 +84,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// What is to be returned: never more than was seen given.
+    /// Returns the amount to return: never more than the grants that have arrived.
     fn owed(&self) -> Vector {
         owed(
             self.counters.returned,
@@ -101,30 +99,30 @@ pub struct Holder {
     edge: Edge,
     lease: ChildLease,
     heard: Heard,
-    /// The greatest answer that came, whether or not there was a lease to take its lines under.
+    /// The greatest answer that arrived, with or without a lease to take its lines.
     seen: Heard,
     answered: Seq,
     intent: Intent,
-    /// Floors of former edges that are not used any more, and the first report that said so.
+    /// Floors of former edges that are not used any more, each with the first report that released it.
     floors: Vec<(FloorRelease, Option<Seq>)>,
     entries: BTreeMap<BudgetId, Entry>,
-    /// Budgets of which more is wanted back than was returned.
+    /// Budgets of which the parent wants back more than was returned.
     owing: BTreeSet<BudgetId>,
-    /// Budgets of which something was given or returned, or a period began, since the last
-    /// report; whether somebody lacks what was.
+    /// Budgets of which something was granted or returned, or a period began, since the last report. True if
+    /// another holder lacks the returned part.
     moved: BTreeMap<BudgetId, bool>,
     /// Budgets of which nothing is wanted any more since the last report.
     retired: BTreeSet<BudgetId>,
     said: Said,
-    /// Set if an answer came since the last report that should be echoed at once.
+    /// Set if an answer since the last report should be echoed at once.
     echoes: bool,
 }
 
 impl Holder {
-    /// So many floor releases are said at once.
+    /// Maximum number of floor releases in one report.
     pub const FLOORS_MAX: usize = 10_000;
 
-    /// A holder on a new edge, at zero.
+    /// Returns a holder on a new edge, with all counters at zero.
     #[must_use]
     pub fn new(edge: Edge) -> Self {
         Self {
@@ -144,7 +142,7 @@ impl Holder {
         }
     }
 
-    /// A holder on a new edge whose reports have at most `most` lines.
+    /// Returns a holder on a new edge whose reports have at most `most` lines.
     #[must_use]
     pub fn with_lines(edge: Edge, most: usize) -> Self {
         Self {
@@ -153,44 +151,44 @@ impl Holder {
         }
     }
 
-    /// The pair of lives.
+    /// Returns the edge: the incarnations of parent and child.
     #[must_use]
     pub const fn edge(&self) -> Edge {
         self.edge
     }
 
-    /// The lease.
+    /// Returns the lease.
     #[must_use]
     pub const fn lease(&self) -> &ChildLease {
         &self.lease
     }
 
-    /// The greatest answer taken.
+    /// Returns the greatest answer taken.
     #[must_use]
     pub const fn heard(&self) -> Heard {
         self.heard
     }
 
-    /// The greatest of the own reports that was answered.
+    /// Returns the greatest of its own reports that was answered.
     #[must_use]
     pub const fn answered(&self) -> Seq {
         self.answered
     }
 
-    /// The counters of a budget; `None` if nothing was ever given of it.
+    /// Returns the counters of a budget, or `None` if nothing was ever granted of it.
     #[must_use]
     pub fn counters_of(&self, budget: BudgetId) -> Option<Counters> {
         self.entries.get(&budget).map(|entry| entry.counters)
     }
 
-    /// The budgets of which anything was ever given on this edge, with their counters.
+    /// Returns the budgets of which something was ever granted on this edge, with their counters.
     pub fn counters(&self) -> impl Iterator<Item = (BudgetId, &Counters)> {
         self.entries
             .iter()
             .map(|(&budget, entry)| (budget, &entry.counters))
     }
 
-    /// What is held of a budget.
+    /// Returns the held part of a budget.
     #[must_use]
     pub fn holding(&self, budget: BudgetId) -> Vector {
         self.entries.get(&budget).map_or(Vector::ZERO, |entry| {
@@ -198,50 +196,50 @@ impl Holder {
         })
     }
 
-    /// What the parent wants back and has not got, of what was seen given.
+    /// Returns what the parent wants back and has not got, of the grants that have arrived.
     #[must_use]
     pub fn owed(&self, budget: BudgetId) -> Vector {
         self.entries.get(&budget).map_or(Vector::ZERO, Entry::owed)
     }
 
-    /// Budgets of which more is wanted back than was returned: [`Holder::owed`] says how much.
-    /// Their owner gives it back as soon as it can, and looks at them with every report.
+    /// Returns the budgets of which more is wanted back than was returned. [`Holder::owed`] returns how much.
+    /// The owner examines them with every report, and gives back as soon as it can.
     pub fn owing(&self) -> impl Iterator<Item = BudgetId> {
         self.owing.iter().copied()
     }
 
-    /// The terms on which a budget is held, once anything of it was given.
+    /// Returns the terms under which a budget is held, once something of it was granted.
     #[must_use]
     pub fn terms(&self, budget: BudgetId) -> Option<&Terms> {
         self.entries.get(&budget).map(|entry| &entry.terms)
     }
 
-    /// Leaves: from the next report on, the parent is asked for nothing.
+    /// Leaves: from the next report on, nothing is requested.
     pub fn leave(&mut self) {
         self.intent = Intent::Leave;
     }
 
-    /// Whether it is leaving.
+    /// Returns true if it is leaving.
     #[must_use]
     pub fn is_leaving(&self) -> bool {
         self.intent == Intent::Leave
     }
 
-    /// Lets time pass. [`Output::Lapsed`] once, when the lease has run out.
+    /// Advances time to `now`. Returns [`Output::Lapsed`] once, when the lease has run out.
     pub fn tick(&mut self, now: Tick) -> Option<Output> {
         self.lease.expire(now).then_some(Output::Lapsed)
     }
 
-    /// The machine's clocks disagree about how much time passed (a suspend
-    /// that the clock did not count): what is held ends here.
+    /// Ends the lease, because the machine's clocks disagree about how much time passed, for example after a
+    /// suspend that the clock did not count.
     pub fn clock_jumped(&mut self) -> Option<Output> {
         self.lease.jump().then_some(Output::Lapsed)
     }
 
-    /// Forgets a budget that has ended: nothing of it is held, said or kept any more.
+    /// Forgets a budget that has ended: no part, line or mark of it is kept.
     ///
-    /// Its counters are gone, so that no answer may name it afterwards, however late it comes:
-    /// what was given once would count as given anew. Whoever calls this sees to that.
+    /// Its counters are gone. The caller ensures that no later answer names the budget, however late it
+    /// arrives: grants would be taken a second time.
     pub fn forget(&mut self, budget: BudgetId) {
         self.entries.remove(&budget);
         self.owing.remove(&budget);
@@ -251,20 +249,20 @@ impl Holder {
         self.said.forget(budget);
     }
 
-    /// The budgets of which anything is remembered.
+    /// Returns the budgets that any state is kept of.
     pub fn remembered(&self) -> impl Iterator<Item = BudgetId> {
         let marked = self.owing.iter().chain(&self.retired);
         let counted = self.entries.keys().chain(self.moved.keys());
         marked.chain(counted).copied().chain(self.said.remembered())
     }
 
-    /// Takes an answer. The outputs are to be carried out at once, in order.
+    /// Takes an answer. The caller carries out the outputs at once, in order.
     pub fn handle_answer(&mut self, now: Tick, answer: &Answer) -> Vec<Output> {
         self.handle_answer_but(now, answer, |_| false)
     }
 
-    /// The same of an answer that may be older than the end of a budget: lines of those that
-    /// have `ended` say nothing.
+    /// Takes an answer that may be older than the end of a budget. Lines of budgets that have `ended` are
+    /// ignored.
     pub fn handle_answer_but(
         &mut self,
         now: Tick,
@@ -280,7 +278,7 @@ impl Holder {
             outputs.push(Output::Closed);
             return outputs;
         }
-        // What the parent knows it knows, whatever became of the lease.
+        // The acknowledged report counts even if the lease is over.
         self.said.confirm(answer, self.lease.last_sent());
         if !planted::is(Bug::UnleasedUnseen) {
             self.seen = self.seen.max(answer.number);
@@ -317,7 +315,7 @@ impl Holder {
         if line.period < entry.counters.period {
             return;
         }
-        // That it has something is said once, though nothing is wanted or returned.
+        // A new budget or period is reported once, even if nothing is wanted or returned.
         if before.is_none() || line.period > entry.counters.period {
             self.moved.entry(line.budget).or_default();
         }
@@ -333,7 +331,7 @@ impl Holder {
         let gift = line.given.ahead_of(known.unwrap_or_default());
         entry.counters.given = entry.counters.given.merge(line.given);
         entry.target = entry.target.merge(line.target);
-        // Counters merge; terms do not, so an answer that was overtaken has none to give.
+        // Counters merge and terms do not, so an answer that was overtaken changes no terms.
         if latest {
             entry.terms = line.terms;
         }
@@ -345,7 +343,7 @@ impl Holder {
             true => self.owing.remove(&line.budget),
             false => self.owing.insert(line.budget),
         };
-        // Terms alone are news, too: a floor can be asked for only by who knows of it.
+        // Changed terms are reported even alone: an owner requests a floor only after it knows the terms.
         let news = before != Some(entry.terms);
         if news || !gift.is_zero() || !owed.is_zero() {
             outputs.push(Output::Adjust {
@@ -357,11 +355,11 @@ impl Holder {
         }
     }
 
-    /// The owner has lowered what it uses by `back`; from now on it is returned.
+    /// Counts `back` as returned, after the owner has stopped using it.
     ///
     /// # Errors
     ///
-    /// [`EdgeError`] if so much was never given; nothing was changed.
+    /// [`EdgeError`] if so much was never granted; nothing was changed.
     pub fn give_back(&mut self, budget: BudgetId, back: Vector) -> Result<(), EdgeError> {
         let Some(entry) = self.entries.get_mut(&budget) else {
             return if back.is_zero() {
@@ -379,7 +377,7 @@ impl Holder {
         if returned == entry.counters.returned {
             return Ok(());
         }
-        // What is wanted back somebody else lacks.
+        // If the parent wants the part back, another holder lacks it.
         let lacked = !entry.owed().is_zero();
         entry.counters.returned = returned;
         if entry.owed().is_zero() {

@@ -1,11 +1,10 @@
 //! Leases: durations, never deadlines.
 //!
-//! No two machines' clocks are ever compared. A lease is a length of time that
-//! each side counts for itself: the child from the instant it *sent* the
-//! report that the grant answers, the parent from the instant it *received*
-//! that report. The child's sending comes first, so with equal clocks its
-//! lease ends first; for clocks that run within ±ρ of true time the child's
-//! length is shorter by [`child_span`].
+//! The clocks of two machines are never compared. A lease is a length of time that each side counts for
+//! itself: the child from the instant at which it *sent* the report that the grant answers, the parent from
+//! the instant at which it *received* that report. The child's sending comes first, so with equal clocks its
+//! lease ends first. For clocks that run within ±ρ of true time, the child's length is made shorter by
+//! [`child_span`].
 
 use crate::planted::{self, Bug};
 use crate::unit::{Drift, Seq, Span, Tick};
@@ -13,13 +12,12 @@ use alloc::collections::BTreeMap;
 
 const MILLION: u64 = 1_000_000;
 
-/// How long a child may count where its parent counts `parent`:
-/// `T_child ≤ T_parent · (1 − ρ) / (1 + ρ)`, rounded down.
+/// Returns the lease that a child may count if its parent counts `parent`: `T_child ≤ T_parent · (1 − ρ) / (1
+/// + ρ)`, rounded down.
 ///
-/// Proof. The child's `T_child` takes at most `T_child / (1 − ρ)` of true
-/// time, the parent's `T_parent` at least `T_parent / (1 + ρ)`, and the
-/// child's begins no later. The one formula for drift in the whole system;
-/// the inverse is [`parent_span`].
+/// Proof. The child's `T_child` takes at most `T_child / (1 − ρ)` of true time, the parent's `T_parent` at
+/// least `T_parent / (1 + ρ)`, and the child's begins no later. This is the only formula for drift in the
+/// whole system. The inverse is [`parent_span`].
 #[must_use]
 pub fn child_span(parent: Span, drift: Drift) -> Span {
     if planted::is(Bug::NoDriftMargin) {
@@ -30,9 +28,8 @@ pub fn child_span(parent: Span, drift: Drift) -> Span {
     crate::unit::mul_div_floor(parent.nanos(), slow, fast).map_or(Span::ZERO, Span::from_nanos)
 }
 
-/// How long a parent must wait for a child that counts `child`: the least
-/// `T_parent` with `child ≤ child_span(T_parent)`; the longest span if that is
-/// out of range.
+/// Returns the time that a parent must wait for a child that counts `child`: the least `T_parent` with `child
+/// ≤ child_span(T_parent)`, or the longest span if that is out of range.
 #[must_use]
 pub fn parent_span(child: Span, drift: Drift) -> Span {
     let ppm = u64::from(drift.ppm());
@@ -40,7 +37,7 @@ pub fn parent_span(child: Span, drift: Drift) -> Span {
     crate::unit::mul_div_ceil(child.nanos(), fast, slow).map_or(Span::MAX, Span::from_nanos)
 }
 
-/// Where a lease stands.
+/// State of a lease.
 ///
 /// ```text
 ///          renew              renew
@@ -56,27 +53,27 @@ pub enum LeaseState {
     None,
     /// The lease runs.
     Held,
-    /// It ran out; what was held must not be used. It may be renewed.
+    /// The lease ran out: what was held must not be used. It may be renewed.
     Lapsed,
-    /// The parent closed the edge; only another edge can hold again.
+    /// The parent closed the edge. Only another edge can hold again.
     Closed,
 }
 
-/// What can happen to a lease.
+/// Event of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LeaseEvent {
-    /// A confirmation whose span has not run out.
+    /// A confirmation arrived whose span has not run out.
     Renew,
     /// The clock passed the end, or the machine's clocks showed a jump.
     Expire,
-    /// The parent said that the edge is closed.
+    /// The parent closed the edge.
     Close,
     /// Another edge was opened in its place.
     Open,
 }
 
 impl LeaseState {
-    /// The state after `event`: the whole table, and nothing else decides.
+    /// Returns the state after `event`. This is the whole transition table.
     #[must_use]
     pub const fn after(self, event: LeaseEvent) -> Self {
         match (self, event) {
@@ -90,11 +87,10 @@ impl LeaseState {
     }
 }
 
-/// The child's side of a lease: remembers when it sent each report, and counts
-/// from there.
+/// The child's side of a lease: remembers the time at which it sent each report, and counts from there.
 ///
-/// State invariant: `until` is the greatest `sent(seq) + span` of all
-/// confirmations received since the clocks last jumped; nothing else moves it back.
+/// State invariant: `until` is the greatest `sent(seq) + span` of all confirmations received since the clocks
+/// last jumped. Nothing else moves it back.
 #[derive(Clone, Debug, Hash)]
 pub struct ChildLease {
     state: LeaseState,
@@ -104,12 +100,11 @@ pub struct ChildLease {
 }
 
 impl ChildLease {
-    /// So many sendings are remembered. At the shortest report interval
-    /// (20 ms) that is longer than two default leases, so the confirmation of
-    /// a forgotten report would be of no use anyway.
+    /// Number of reports whose sending time is remembered. At the shortest report interval (20 ms) they cover
+    /// more than two default leases, so a confirmation of an older report would be useless anyway.
     pub const REMEMBERED: usize = 512;
 
-    /// No lease, and nothing sent.
+    /// Returns the state without a lease and without reports.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -120,32 +115,32 @@ impl ChildLease {
         }
     }
 
-    /// Where the lease stands. It may have run out since it was last looked at: see [`ChildLease::expire`].
+    /// Returns the state of the lease. It may have run out since it was last updated: see
+    /// [`ChildLease::expire`].
     #[must_use]
     pub const fn state(&self) -> LeaseState {
         self.state
     }
 
-    /// The end of the lease on the child's own clock: it holds strictly before it.
+    /// Returns the end of the lease on the child's own clock. The lease holds strictly before it.
     #[must_use]
     pub const fn until(&self) -> Tick {
         self.until
     }
 
-    /// Whether the lease holds at `now`.
+    /// Returns true if the lease holds at `now`.
     #[must_use]
     pub fn holds(&self, now: Tick) -> bool {
         self.state == LeaseState::Held && now < self.until
     }
 
-    /// The seq of the latest report sent.
+    /// Returns the number of the latest report sent.
     #[must_use]
     pub const fn last_sent(&self) -> Seq {
         self.last
     }
 
-    /// Numbers the report that is being sent at `now`. `None` once all
-    /// numbers are used: the edge must end.
+    /// Numbers the report that is sent at `now`. Returns `None` once all numbers are used: the edge must end.
     #[must_use]
     pub fn send(&mut self, now: Tick) -> Option<Seq> {
         self.last = self.last.next()?;
@@ -156,11 +151,11 @@ impl ChildLease {
         Some(self.last)
     }
 
-    /// A confirmation of report `seq` for `span` arrived at `now`. Whether the
-    /// lease is held now.
+    /// Takes a confirmation of report `seq` for `span` that arrived at `now`. Returns true if the lease holds
+    /// now.
     ///
-    /// A seq that was never sent is refused; of overlapping leases the one
-    /// that ends later counts; one that has already run out changes nothing.
+    /// A number that was never sent is ignored. Of overlapping leases, the one that ends later counts. One
+    /// that has already run out changes nothing.
     pub fn confirm(&mut self, seq: Seq, span: Span, now: Tick) -> bool {
         self.expire(now);
         let Some(&sent) = self.sent.get(&seq) else {
@@ -183,7 +178,7 @@ impl ChildLease {
         self.holds(now)
     }
 
-    /// Lets the lease run out if `now` has passed its end. Whether it did just now.
+    /// Ends the lease if `now` has reached its end. Returns true if it ended with this call.
     pub fn expire(&mut self, now: Tick) -> bool {
         if self.state == LeaseState::Held && now >= self.until {
             self.state = self.state.after(LeaseEvent::Expire);
@@ -192,11 +187,11 @@ impl ChildLease {
         false
     }
 
-    /// Ends a lease that is held, because the machine's clocks disagree about
-    /// the time that passed. Whether one was held.
+    /// Ends the lease, because the machine's clocks disagree about the time that passed. Returns true if a
+    /// lease was held.
     pub fn jump(&mut self) -> bool {
-        // What was sent before the jump was timed by a clock that missed some
-        // of it: a confirmation still under way would hold for too long.
+        // Reports before the jump were timed by a clock that missed a part of it. A confirmation still under
+        // way would hold for too long.
         self.sent.clear();
         self.until = Tick::from_nanos(0);
         let held = self.state == LeaseState::Held;
@@ -204,7 +199,7 @@ impl ChildLease {
         held
     }
 
-    /// The parent closed the edge. Whether a lease was held.
+    /// Closes the edge, as the parent decided. Returns true if a lease was held.
     pub fn close(&mut self) -> bool {
         let held = self.state == LeaseState::Held;
         self.state = self.state.after(LeaseEvent::Close);

@@ -1,8 +1,7 @@
-//! What a parent and a child say to each other.
+//! Messages between a parent and a child.
 //!
-//! One pair of messages serves both levels: a client and its node, a node and
-//! the leader. Every message is a snapshot of counters that only grow, so any
-//! of them may be lost, doubled, late, or overtaken.
+//! One pair of messages serves both levels: a client and its node, a node and the leader. Every message is a
+//! snapshot of counters that only grow. So any message may be lost, duplicated, late, or overtaken.
 
 use crate::allocate;
 use crate::budget::{Budget, Claim, OnLeaseExpiry};
@@ -13,37 +12,36 @@ use crate::unit::{Band, BudgetId, Edge, Number, PeriodId, Scale, Seq, Span, Term
 use crate::window::Window;
 use alloc::vec::Vec;
 
-/// What a child tells its parent.
+/// Message of a child to its parent.
 ///
-/// A report builds on a **basis**: an earlier report of its edge that the parent said it
-/// took, or none. It has a line for every budget of which something was said since the basis,
-/// so that it does not matter which of the reports since then the parent took besides. Of a
-/// budget without a line nothing is said: it is as it was, or its line waits for room in a later
-/// report. That nothing is wanted any more is said by a line.
+/// A report builds on a **basis**: an earlier report of its edge that the parent acknowledged, or none. It
+/// has a line for every budget that was reported since the basis, so it does not matter which of the reports
+/// since then the parent took. A budget without a line is unchanged, or its line waits for room in a later
+/// report. The end of a claim is reported by a line.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Report {
-    /// The pair of lives that the report belongs to.
+    /// The edge of the report.
     pub edge: Edge,
-    /// Counts the reports of this edge.
+    /// Number of the report on this edge.
     pub seq: Seq,
     /// The report that this one builds on, which the parent must have taken; zero for none.
     pub basis: Seq,
-    /// The greatest answer whose lines the child took, as it does while it has a lease.
+    /// The greatest answer whose lines the child took. It takes lines only while it has a lease.
     pub heard: Heard,
-    /// The greatest answer that came, with a lease or without: a child that can talk but not
-    /// hear is not alive, and one whose parent has no lease to give hears all the same.
+    /// The greatest answer that arrived, with or without a lease. A child that can send and not receive is
+    /// not alive. A child whose parent has no lease to give receives all the same.
     pub seen: Heard,
-    /// The sender's wall clock in milliseconds since the Unix epoch, for the stamping of periods alone.
+    /// The sender's wall clock in milliseconds since the Unix epoch, used only to begin periods.
     pub wall_ms: i64,
-    /// Whether the child is leaving and wants nothing any more.
+    /// Set to [`Intent::Leave`] if the child is leaving and wants nothing any more.
     pub intent: Intent,
-    /// A line per budget of which the parent may not know this. At most [`ReportLine::LINES_MAX`].
+    /// One line for each budget of which the parent may not know it. At most [`ReportLine::LINES_MAX`].
     pub lines: Vec<ReportLine>,
-    /// Floors of ended edges that a child of this child has taken back, with whose they were.
+    /// Released floors of ended edges that a child of this child had held.
     pub floors: Vec<FloorRelease>,
 }
 
-/// The greatest answer seen, by the term of its sender and its number.
+/// The greatest answer received, by the term of its sender and its number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Heard {
     /// The leader's term; zero on a client's edge.
@@ -53,21 +51,20 @@ pub struct Heard {
 }
 
 impl Report {
-    /// Returns true if its parent should say at once that it took it: it is long, so that more may wait
-    /// behind it.
+    /// Returns true if the parent should acknowledge it at once: it is long, so that more lines may wait.
     #[must_use]
     pub const fn is_long(&self) -> bool {
         self.lines.len() >= ReportLine::LINES_MAX / 4
     }
 }
 
-/// Whether a child stays.
+/// Intent of a child.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Intent {
-    /// It goes on.
+    /// It stays.
     #[default]
     Stay,
-    /// It hands everything back and leaves.
+    /// It returns everything and leaves.
     Leave,
 }
 
@@ -78,26 +75,26 @@ pub struct ReportLine {
     pub budget: BudgetId,
     /// The period that `returned.tokens` and `returned.spent` belong to.
     pub period: PeriodId,
-    /// Everything returned on this edge so far.
+    /// Total returned on this edge so far.
     pub returned: Vector,
-    /// What all callers below want, per band, highest band first.
+    /// Demand of all callers below, per band, highest band first.
     pub demand: Vec<BandDemand>,
-    /// The floors that the sessions below ask for, all together.
+    /// Sum of the floors that the sessions below request.
     pub floor: Share,
-    /// The largest cost that a caller waits for; zero if none waits.
+    /// The largest cost of a waiting request; zero if none waits.
     pub largest_wait: Tokens,
-    /// What became of requests on this edge so far, to be looked at: nothing is decided by it.
+    /// Counts of requests on this edge so far, for display. Nothing is decided by them.
     pub tally: Tally,
 }
 
 impl ReportLine {
-    /// Maximum number of lines of a report. A child that has more to say goes on in the next.
+    /// Maximum number of lines of a report. A child with more lines continues in the next report.
     pub const LINES_MAX: usize = 4_096;
 
     /// Maximum sum of [`ReportLine::bytes_max`] of a report's lines.
     pub const BYTES_MAX: usize = 5 << 18;
 
-    /// A line of which nothing is wanted or returned.
+    /// Returns a line without demand and returns.
     #[must_use]
     pub const fn empty(budget: BudgetId) -> Self {
         Self {
@@ -114,8 +111,8 @@ impl ReportLine {
         }
     }
 
-    /// Upper bound of the bytes that it takes in a message: 162 for its counters, 10 for each
-    /// band and 24 for each of its segments.
+    /// Returns an upper bound of its bytes in a message: 162 for its counters, 10 for each band and 24 for
+    /// each of its segments.
     #[must_use]
     pub fn bytes_max(&self) -> usize {
         self.demand.iter().fold(162_usize, |sum, band| {
@@ -125,24 +122,24 @@ impl ReportLine {
         })
     }
 
-    /// Whether nothing is wanted, not even a claim kept.
+    /// Returns true if nothing is wanted, not even a claim kept.
     #[must_use]
     pub fn asks_nothing(&self) -> bool {
         self.demand.is_empty() && self.floor.is_empty() && self.largest_wait.is_zero()
     }
 }
 
-/// Tokens let through and turned away, since the edge began. It only grows.
+/// Tokens admitted and denied since the edge began. They only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Tally {
-    /// Let through.
+    /// Admitted tokens.
     pub admitted: Tokens,
-    /// Turned away.
+    /// Denied tokens.
     pub denied: Tokens,
 }
 
 impl Tally {
-    /// Both together; what leaves the range stays at its end.
+    /// Returns the sum, which saturates.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let sum = |one: Tokens, other: Tokens| one.plus(other).unwrap_or(Tokens::MAX);
@@ -152,7 +149,7 @@ impl Tally {
         }
     }
 
-    /// The later of two of one edge.
+    /// Returns the later of two tallies of one edge.
     #[must_use]
     pub fn merge(self, other: Self) -> Self {
         Self {
@@ -162,18 +159,18 @@ impl Tally {
     }
 }
 
-/// The demand of one band.
+/// Demand of one band.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BandDemand {
-    /// The band: the higher is served first.
+    /// The band. Higher bands are served first.
     pub band: Band,
-    /// How much, by water level.
+    /// Amount of demand by water level.
     pub curve: DemandCurve,
 }
 
 impl BandDemand {
-    /// All of a demand as that of one claimant with this band and weight: a
-    /// client's, whatever it says of itself. Nothing claimed stays nothing.
+    /// Returns all of a demand as that of one claimant with this band and weight, as for a client, whatever
+    /// it reports. Returns `None` if there is no demand.
     #[must_use]
     pub fn claimed(demand: &[Self], claim: Claim) -> Option<Self> {
         let total = demand
@@ -186,55 +183,55 @@ impl BandDemand {
     }
 }
 
-/// A floor of an ended edge that its owner no longer uses: it came back under a new edge.
+/// Release of a floor of an ended edge. Its owner has a new edge and no longer uses the floor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FloorRelease {
     /// The budget.
     pub budget: BudgetId,
-    /// The ended edge: the node's life and the client's life under it.
+    /// The ended edge: the incarnations of the node and of its client.
     pub former: Edge,
-    /// What the client held as its floor there.
+    /// The floor that the client held on it.
     pub floor: Share,
 }
 
-/// What a parent tells its child.
+/// Message of a parent to its child.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Answer {
-    /// The pair of lives that the answer belongs to.
+    /// The edge of the answer.
     pub edge: Edge,
     /// The sender's term and the number of the answer within it.
     pub number: Heard,
-    /// The report that the lease counts from.
+    /// The report from whose sending the lease counts.
     pub answers: Seq,
-    /// The greatest report of the edge that the sender has taken, which later ones
-    /// may build on; zero if it knows nothing and must be told everything.
+    /// The greatest report of the edge that the sender has taken, on which later ones may build; zero if it
+    /// has taken none and must be sent everything.
     pub taken: Seq,
-    /// How long the child may count from its sending of that report; zero for no lease.
+    /// The lease, counted from the child's sending of that report; zero for no lease.
     pub lease: Span,
-    /// Whether the edge is still open.
+    /// State of the edge.
     pub verdict: Verdict,
-    /// A line per budget of which the child may not know this, those with targets first. At
-    /// most [`AnswerLine::LINES_MAX`].
+    /// One line for each budget of which the child may not know it, those with targets first. At most
+    /// [`AnswerLine::LINES_MAX`].
     pub lines: Vec<AnswerLine>,
 }
 
 impl Answer {
-    /// Returns true if the child should echo it at once: it has about as many lines as an answer may
-    /// have, so that others may wait for room.
+    /// Returns true if the child should echo it at once: it has about as many lines as an answer may have, so
+    /// that more lines may wait for room.
     #[must_use]
     pub const fn is_full(&self) -> bool {
         self.lines.len() >= Window::usual(AnswerLine::LINES_MAX)
     }
 }
 
-/// Whether an edge lives.
+/// State of an edge, as its parent reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// It does.
+    /// The edge is open.
     #[default]
     Open,
-    /// It does not: nothing said on it counts, and the child must open another.
+    /// The edge is closed: nothing sent on it counts, and the child must open another.
     Closed,
 }
 
@@ -245,44 +242,44 @@ pub struct AnswerLine {
     pub budget: BudgetId,
     /// The period that `given.tokens` belongs to.
     pub period: PeriodId,
-    /// Everything given on this edge so far.
+    /// Total given on this edge so far.
     pub given: Vector,
-    /// What `returned` must reach.
+    /// The value that `returned` must reach.
     pub target: Vector,
-    /// The terms on which it is given.
+    /// The terms of the grant.
     pub terms: Terms,
 }
 
 impl AnswerLine {
-    /// Maximum number of lines of an answer. A parent that has more to say goes on in the next.
+    /// Maximum number of lines of an answer. A parent with more lines continues in the next answer.
     pub const LINES_MAX: usize = 4_096;
 }
 
-/// The terms that travel with every grant.
+/// The terms that are sent with every grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Terms {
-    /// What the budget limits.
+    /// Kind of the budget.
     pub kind: Kind,
     /// Its fixed point.
     pub scale: Scale,
-    /// What a client does when its lease has lapsed.
+    /// Policy of a client whose lease has lapsed.
     pub on_lease_expiry: OnLeaseExpiry,
-    /// The longest that a permit may be held; zero for the other kinds.
+    /// Maximum time for which a permit may be held; zero for the other kinds.
     pub max_hold: Span,
-    /// How long a floor outlives its lease.
+    /// Time for which a floor outlives its lease.
     pub forget_after: Span,
     /// The floor of each session.
     pub floor: Share,
-    /// The most that one session gets.
+    /// Maximum part of one session.
     pub ceiling: Option<Share>,
-    /// How it is divided among those who claim it.
+    /// Rule by which the budget is divided among its claimants.
     pub dividing: allocate::Terms,
-    /// Whether it is kept in one piece, being too small to divide: nothing of
-    /// it is dealt, and who needs any asks.
+    /// Set in central mode: the budget is too small to divide. Nothing of it is granted to clients, and each
+    /// request is sent to the node.
     pub gathered: bool,
-    /// The largest cost that can ever be served: a rate's whole burst, a quota's tokens, all
-    /// permits. Zero where that is not said.
+    /// The largest cost that can ever be admitted: a rate's whole burst, a quota's tokens, all permits. Zero
+    /// if unknown.
     pub largest: Tokens,
 }
 
@@ -307,8 +304,8 @@ impl From<&Budget> for Terms {
 }
 
 impl Terms {
-    /// How long anything held under these terms may outlive its lease, as a
-    /// parent counts it: permits in flight, or a floor.
+    /// Returns the time for which anything held under these terms may outlive its lease, as a parent counts
+    /// it: permits in flight, or a floor.
     #[must_use]
     pub fn linger(&self) -> Span {
         match self.kind {

@@ -1,8 +1,8 @@
 //! The lines of one direction of an edge that its other end may not know yet.
 //!
-//! A message holds a bounded number of lines. A line that was said and is not
-//! acknowledged is said again in every later message, so that whichever of them
-//! arrives brings all of them; lines beyond those wait in a queue:
+//! A message holds a bounded number of lines. A line that was sent and is not acknowledged is repeated in
+//! every later message. Whichever of the messages arrives therefore has all such lines. Lines beyond the
+//! bound wait in a queue:
 //!
 //! ```text
 //!            wait              say                acknowledge
@@ -11,8 +11,8 @@
 //!                       └────── unsay ───────┘
 //! ```
 //!
-//! The last quarter of the window is kept for urgent lines: those never wait
-//! behind others, and among each other in the order in which they came.
+//! The last quarter of the window is reserved for urgent lines. They never wait behind other lines, and are
+//! sent in the order in which they became urgent.
 
 use crate::unit::BudgetId;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -21,16 +21,16 @@ use alloc::vec::Vec;
 /// Priority of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Haste {
-    /// Before all that are not, and in room that is kept for it.
+    /// Before all usual lines, and in the reserved room.
     Urgent,
-    /// In its turn.
+    /// In the order of arrival.
     Usual,
 }
 
-/// The lines that are to be said, by budget.
+/// The lines to be sent, by budget.
 ///
-/// State invariants: `order` has an entry for each of `waiting`, and no budget is in both
-/// `said` and `waiting`.
+/// State invariants: `order` has an entry for each of `waiting`, and no budget is in both `said` and
+/// `waiting`.
 #[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct Window {
     said: BTreeSet<BudgetId>,
@@ -40,12 +40,12 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// The part of `most` that lines that are not urgent may take.
+    /// Returns the part of `most` that usual lines may take.
     pub(crate) const fn usual(most: usize) -> usize {
         most.saturating_sub(most / 4)
     }
 
-    /// The line of a budget is to be said. One that is in the window is said anyway.
+    /// Queues the line of a budget. One that is in the window is sent anyway.
     pub(crate) fn wait(&mut self, budget: BudgetId, haste: Haste) {
         if self.said.contains(&budget) {
             return;
@@ -62,7 +62,7 @@ impl Window {
         self.order.insert((haste, self.last, budget));
     }
 
-    /// The budget whose line is next to be said, if a window of `most` lines has room for it.
+    /// Returns the budget whose line is next, if a window of `most` lines has room for it.
     pub(crate) fn next(&self, most: usize) -> Option<(BudgetId, Haste)> {
         let &(haste, _, budget) = self.order.first()?;
         let room = match haste {
@@ -72,26 +72,25 @@ impl Window {
         (self.said.len() < room).then_some((budget, haste))
     }
 
-    /// The line of a budget is said from now on, until it is acknowledged.
+    /// Moves the line of a budget into the window, where it is sent until it is acknowledged.
     pub(crate) fn say(&mut self, budget: BudgetId) {
         self.leave_queue(budget);
         self.said.insert(budget);
     }
 
-    /// The line of a budget that was said is no longer: it waits again.
+    /// Moves the line of a budget from the window back into the queue.
     pub(crate) fn unsay(&mut self, budget: BudgetId) {
         self.said.remove(&budget);
         self.wait(budget, Haste::Usual);
     }
 
-    /// The other end knows the line of a budget, or it is to know nothing of it any more.
+    /// Removes the line of a budget: it is acknowledged, or it is not to be sent any more.
     pub(crate) fn forget(&mut self, budget: BudgetId) {
         self.said.remove(&budget);
         self.leave_queue(budget);
     }
 
-    /// The other end knows nothing: the lines of these budgets, in this order, are all that
-    /// is to be said.
+    /// Replaces everything by the lines of these budgets, queued in this order: the other end knows none.
     pub(crate) fn restart(&mut self, budgets: impl Iterator<Item = BudgetId>) {
         self.said.clear();
         let mut last = self.last;
@@ -111,22 +110,22 @@ impl Window {
             .collect();
     }
 
-    /// The budgets whose lines were said and are not acknowledged.
+    /// Returns the budgets in the window: sent, and not acknowledged.
     pub(crate) fn said(&self) -> Vec<BudgetId> {
         self.said.iter().copied().collect()
     }
 
-    /// Returns true if a line waits that has not been said.
+    /// Returns true if a line is in the queue.
     pub(crate) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Returns true if the line of a budget waits.
+    /// Returns true if the line of a budget is in the queue.
     pub(crate) fn is_waiting(&self, budget: BudgetId) -> bool {
         self.waiting.contains_key(&budget)
     }
 
-    /// Returns true if the line of a budget was said and is not acknowledged, or waits.
+    /// Returns true if the line of a budget is in the window or in the queue.
     pub(crate) fn has(&self, budget: BudgetId) -> bool {
         self.said.contains(&budget) || self.waiting.contains_key(&budget)
     }
@@ -147,7 +146,7 @@ mod tests {
         BudgetId::new(id)
     }
 
-    /// Says all that a window of `most` lines has room for.
+    /// Moves all lines into a window of `most` lines for which it has room.
     fn say_all(window: &mut Window, most: usize) -> Vec<u64> {
         let mut said = Vec::new();
         while let Some((budget, _)) = window.next(most) {

@@ -8,8 +8,8 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 impl Holder {
-    /// A floor of a former edge is not used any more: says so until it is
-    /// answered. One that finds no room waits out its time at its parent.
+    /// Releases a floor of a former edge that is not used any more. The release is repeated until it is
+    /// answered. If there is no room for it, the floor ends at its parent after its time.
     pub fn release_floor(&mut self, floor: FloorRelease) {
         let known = self.floors.iter().any(|&(known, _)| known == floor);
         if !known && self.floors.len() < Self::FLOORS_MAX {
@@ -28,35 +28,34 @@ impl Holder {
         self.floors.iter_mut().map(say).collect()
     }
 
-    /// Nothing is wanted of a budget any more: says so with the next report.
+    /// Ends the claim on a budget with the next report.
     pub fn retire(&mut self, budget: BudgetId) {
         self.retired.insert(budget);
     }
 
-    /// Returns true if the next report should go at once: lines wait that it has room for, or lines of
-    /// the parent's wait for its echo.
+    /// Returns true if the next report should be sent at once: lines wait that it has room for, or the
+    /// parent's lines wait for the echo.
     #[must_use]
     pub fn has_more(&self) -> bool {
         self.lease.state() != LeaseState::Closed && (self.echoes || self.said.has_more())
     }
 
-    /// The line of a budget as the next report would say it, to look at.
+    /// Returns the line of a budget for the next report.
     #[must_use]
     pub fn line(&self, budget: BudgetId) -> Option<&ReportLine> {
         self.said.line(budget)
     }
 
-    /// Returns true if the line of a budget is to be said and has not been since it changed.
+    /// Returns true if the line of a budget has changed and was not sent since.
     #[must_use]
     pub fn is_waiting(&self, budget: BudgetId) -> bool {
         self.said.is_waiting(budget)
     }
 
-    /// Makes the next report at `now`. `wants` says what is wanted of each budget of which that
-    /// may be something else than when it was said last; of all others it is the same. What was
-    /// given and returned the holder knows.
+    /// Makes the next report at `now`. `wants` has the values of each budget for which they may differ from
+    /// the last report. All others are unchanged. The holder itself knows what was granted and returned.
     ///
-    /// `None` once the edge is closed or out of numbers.
+    /// Returns `None` once the edge is closed or out of numbers.
     pub fn report(
         &mut self,
         now: Tick,

@@ -1,9 +1,9 @@
-//! What reports have said, so that the next ones need not say it again.
+//! The lines of a child's reports, kept so that the next reports need not repeat them.
 //!
-//! A line is in the [`Window`] from the report that says it first until the parent says
-//! that it took that report or a later one. Every report in between says it again, as it
-//! is then, so whichever of them was taken, the parent knows the line as it was in that
-//! one. A line that changes in the window starts anew with the report that says the change:
+//! A line is in the [`Window`] from the first report that has it until the parent acknowledges that report or
+//! a later one. Every report in between repeats the line with its value at that time. Whichever of them the
+//! parent took, it knows the line's value in that report. A line that changes in the window starts again with
+//! the report that has the change:
 //!
 //! ```text
 //!  reports    4    5    6    7        the parent took 5
@@ -11,8 +11,8 @@
 //!  wants      2    8    2    2        since 6: in 7, though 4 said the same
 //! ```
 //!
-//! A parent that has forgotten, or is another, has no basis: then every line waits again,
-//! those of which anything is wanted first, and of these what changed last.
+//! A parent that lost its state, or another parent, has no basis. Then every line waits again: first the
+//! lines with demand, and of these the latest changes first.
 
 use crate::edge::Counters;
 use crate::ledger::{Leap, total};
@@ -28,42 +28,42 @@ use core::cmp::Reverse;
 #[derive(Clone, Debug, Hash)]
 struct Entry {
     line: ReportLine,
-    /// The latest tally; that of the line may be behind.
+    /// The latest tally. The line's own tally may be older.
     tally: Tally,
-    /// When the line's tally was counted.
+    /// Time at which the line's tally was updated.
     counted: Tick,
-    /// While the line is in the window, the first report that said it as it is.
+    /// The first report that has the line as it is, while the line is in the window.
     since: Seq,
     /// Orders entries by their last change.
     changed: u64,
 }
 
-/// Lines that were said on one edge, and lines that are to be said.
+/// Lines that were sent on one edge, and lines that wait to be sent.
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Said {
     /// Maximum number of lines of a report.
     most: usize,
-    /// The latest report that the parent took; zero for nothing.
+    /// The latest report that the parent took, or zero for none.
     basis: Seq,
-    /// The answer that said so.
+    /// The answer that acknowledged it.
     by: Heard,
-    /// The greatest basis so far. A parent that is behind it has forgotten.
+    /// The greatest basis so far. A parent that is behind it has lost its state.
     greatest: Seq,
     entries: BTreeMap<BudgetId, Entry>,
     window: Window,
     /// Set if the last report had no room for a line that waits.
     full: bool,
-    /// The lines whose tallies are behind, and when they are to be said.
+    /// Lines whose tallies are out of date, by the time at which they are updated.
     tallies: BTreeSet<(Tick, BudgetId)>,
     changes: u64,
 }
 
 impl Said {
-    /// A tally is said again this long after it was last, if nothing else of its
-    /// line changes: it is looked at, and nothing is decided by it.
+    /// Interval at which a tally is sent again if nothing else of its line changes. Tallies are for display,
+    /// and nothing is decided by them.
     const TALLY_EVERY: Span = Span::from_secs(1);
 
-    /// Nothing was said. A report has at most `most` lines.
+    /// Returns the state of an edge without reports. A report has at most `most` lines.
     pub(super) fn with_lines(most: usize) -> Self {
         Self {
             most,
@@ -71,17 +71,17 @@ impl Said {
         }
     }
 
-    /// The parent says which report it took; `last` was sent last.
+    /// Takes the acknowledgement in an answer. `last` is the last report sent.
     ///
-    /// An ended claim is kept although the parent knows that it ended: another parent may have taken an
-    /// earlier report that wanted it, and is to be told, too.
+    /// The line of an ended claim is kept although the parent knows of the end. Another parent may have taken
+    /// an earlier report with the claim, and must be told too.
     pub(super) fn confirm(&mut self, answer: &Answer, last: Seq) {
         if answer.number < self.by {
             return;
         }
         let (taken, before) = (answer.taken, self.basis);
         self.by = answer.number;
-        // A seq that was never sent is no basis either.
+        // A number that was never sent is no basis either.
         let known = self.greatest <= taken && taken <= last;
         self.basis = if known { taken } else { Seq::new(0) };
         self.greatest = self.greatest.max(self.basis);
@@ -105,7 +105,7 @@ impl Said {
         }
     }
 
-    /// The parent knows nothing: everything is to be said.
+    /// Queues every line, because the parent knows none.
     fn restart(&mut self) {
         let entries = self.entries.iter();
         let mut order: Vec<_> = entries
@@ -120,8 +120,8 @@ impl Said {
         self.window.restart(order);
     }
 
-    /// From report `seq` on `line` is what there is to say of a budget of which something was
-    /// `given`, or nothing. Somebody lacks what it returns if it is `urgent`.
+    /// Sets the line of a budget from report `seq` on. `given` is true if something of it was ever granted,
+    /// and `urgent` if another holder lacks what it returns.
     pub(super) fn follow(
         &mut self,
         mut line: ReportLine,
@@ -168,7 +168,7 @@ impl Said {
         self.change(budget, haste(urgent), seq);
     }
 
-    /// The same where nothing but what was returned may be another.
+    /// Sets the returned counters of a line, and leaves all else as it is.
     pub(super) fn return_more(
         &mut self,
         budget: BudgetId,
@@ -185,7 +185,7 @@ impl Said {
         self.follow(line, (true, urgent), seq, now);
     }
 
-    /// The line has the latest tally.
+    /// Copies the latest tally into the line.
     fn count(&mut self, budget: BudgetId, now: Tick) {
         if let Some(entry) = self.entries.get_mut(&budget) {
             let due = entry.counted.after(Self::TALLY_EVERY);
@@ -194,7 +194,7 @@ impl Said {
         }
     }
 
-    /// The line is another from report `seq` on.
+    /// Marks a line as changed from report `seq` on.
     fn change(&mut self, budget: BudgetId, haste: Haste, seq: Seq) {
         self.changes = self.changes.saturating_add(1);
         if let Some(entry) = self.entries.get_mut(&budget) {
@@ -203,8 +203,8 @@ impl Said {
         }
     }
 
-    /// The basis of report `seq`, and its lines: the window, and of those that wait as many as
-    /// it has room for.
+    /// Returns the basis and the lines of report `seq`: those in the window, and as many of the waiting ones
+    /// as there is room for.
     pub(super) fn lines(&mut self, seq: Seq, now: Tick) -> (Seq, Vec<ReportLine>) {
         while let Some(&(due, budget)) = self.tallies.first().filter(|(due, _)| *due <= now) {
             self.tallies.remove(&(due, budget));
@@ -221,7 +221,7 @@ impl Said {
             }
             let after = bytes.saturating_add(entry.line.bytes_max());
             if after > ReportLine::BYTES_MAX {
-                // Its demand was simpler when it was said first.
+                // Its demand had fewer segments when it was sent first.
                 self.window.unsay(budget);
                 continue;
             }
@@ -260,7 +260,7 @@ impl Said {
         self.window.is_waiting(budget)
     }
 
-    /// Nothing more is to be said of a budget.
+    /// Removes the line of a budget.
     pub(super) fn forget(&mut self, budget: BudgetId) {
         self.window.forget(budget);
         if let Some(entry) = self.entries.remove(&budget) {
@@ -269,19 +269,19 @@ impl Said {
         }
     }
 
-    /// The line of a budget, as the next report would say it.
+    /// Returns the line of a budget for the next report.
     pub(super) fn line(&self, budget: BudgetId) -> Option<&ReportLine> {
         self.entries.get(&budget).map(|entry| &entry.line)
     }
 
-    /// The budgets of which anything is remembered.
+    /// Returns the budgets that any state is kept of.
     pub(super) fn remembered(&self) -> impl Iterator<Item = BudgetId> {
         let behind = self.tallies.iter().map(|&(_, budget)| budget);
         self.entries.keys().copied().chain(behind)
     }
 }
 
-/// Returns true if a caller waits.
+/// Returns true if a request waits.
 const fn waits(line: &ReportLine) -> bool {
     !line.largest_wait.is_zero()
 }
