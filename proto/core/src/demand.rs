@@ -1,15 +1,13 @@
-//! What callers want, and how to say it in little room.
+//! Demand of callers, and its compact form.
 //!
-//! One function per key and band is all that max-min fairness needs of a
-//! subtree: `D(λ) = Σ min(dᵢ, wᵢ·λ)`, what all claimants in it would take at
-//! water level λ. Such curves add, so a node gossips one curve whatever the
-//! number of its clients, and the level that the leader finds on the sum is
-//! the level of the whole fleet (Bertsekas & Gallager, *Data Networks*, §6.5.2,
-//! define the fairness; the level is its usual water-filling form).
+//! Max-min fairness needs one function for each key and band of a subtree: `D(λ) = Σ min(dᵢ, wᵢ·λ)`, the sum
+//! that all its claimants would take at water level λ. Such curves can be added. So a node sends one curve
+//! whatever the number of its clients, and the level that the leader finds on the sum is the level of the
+//! whole fleet (Bertsekas & Gallager, *Data Networks*, §6.5.2, define the fairness; the level is its usual
+//! water-filling form).
 //!
-//! Amounts are plain `u64` **units**, so that one algebra serves every kind of
-//! budget: grains per second for a rate, grains for a quota, permits for
-//! concurrency.
+//! Amounts are plain `u64` **units**, so that one algebra serves every kind of budget: grains per second for
+//! a rate, grains for a quota, permits for concurrency.
 
 mod compress;
 mod curve;
@@ -30,8 +28,8 @@ pub use newton::{level_among, solve};
 
 use crate::unit::Span;
 
-/// For how long a quota's escrow lasts: three default leases, so that it outlives a leader change
-/// and little of it is lost when its holder dies.
+/// Time for which a quota's escrow lasts: three default leases. It outlives a leader change, and little of it
+/// is lost when its holder dies.
 pub const ESCROW: Span = Span::from_secs(9);
 
 pub(crate) use level::wide;

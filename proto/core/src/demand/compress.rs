@@ -1,30 +1,29 @@
-//! A curve in fewer breakpoints, never above the true one.
+//! Compression of a curve to fewer breakpoints, never above the true one.
 
 use super::{DemandCurve, Level, Segment, wide};
 use crate::planted::{self, Bug};
 use alloc::vec::Vec;
 
-/// The fewest breakpoints that a curve can be compressed to: those who want
-/// nothing, and a chord's two ends.
+/// The minimum number of breakpoints that a curve can be compressed to: one for claimants without demand, and
+/// the two ends of a chord.
 pub const BREAKPOINTS_MIN: usize = 3;
 
-/// The spread of a group, and distances from the last level, in 2⁻¹⁶ octaves.
+/// One octave, in 2⁻¹⁶ octaves: the unit of a group's spread and of distances from the last level.
 const OCTAVE: u32 = 1 << 16;
 
 impl DemandCurve {
-    /// The curve in at most `most` breakpoints (and at least
-    /// [`BREAKPOINTS_MIN`]), the total and the weight kept exactly.
+    /// Returns the curve with at most `most` breakpoints (and at least [`BREAKPOINTS_MIN`]). The total and
+    /// the weight are kept exactly.
     ///
-    /// Runs of neighbouring breakpoints give way to the chord between their
-    /// ends, so the result is never above the curve: who shares by it hands out
-    /// too little, never too much. Between two neighbouring breakpoints of the
-    /// result, at ratio `q`, it is below the curve by at most
+    /// Runs of neighbouring breakpoints are replaced by the chord between their ends, so the result is never
+    /// above the curve: a division by it hands out too little, never too much. Between two neighbouring
+    /// breakpoints of the result, at ratio `q`, it is below the curve by at most
     ///
     /// > `(√q − 1) / (√q + 1) · D(λ)`, and `2 + 2·λ` units at its upper end for rounding
     ///
-    /// (the chord over `[x, q·x]` loses most for a single claimant that is met
-    /// at `√q·x`). Runs are kept short near `near`, the last level, where the
-    /// next one will be looked for, and grow with the distance from it.
+    /// (the chord over `[x, q·x]` loses most for a single claimant that is met at `√q·x`). Runs are kept
+    /// short near `near`, the last level, where the next one will be looked for, and grow with the distance
+    /// from it.
     #[must_use]
     pub fn compress(&self, most: usize, near: Option<Level>) -> Self {
         let most = most.max(BREAKPOINTS_MIN);
@@ -54,14 +53,13 @@ impl DemandCurve {
     }
 }
 
-/// How many breakpoints a run of so many leaves.
+/// Returns the number of breakpoints that a run of `length` leaves.
 fn breakpoints(length: usize) -> usize {
     length.min(2)
 }
 
-/// Puts the chord over a run in its place: all its weight and demand, moved to
-/// (or by less than a unit beyond) the run's two ends. Spreading demands apart
-/// while their sum stays is what lowers a concave function everywhere.
+/// Appends the chord over a run: all its weight and demand, moved to (or by less than a unit beyond) the
+/// run's two ends. Spreading demands apart while keeping their sum lowers a concave function everywhere.
 fn chord(run: &[Segment], segments: &mut Vec<Segment>) {
     let (Some(first), Some(last), true) = (run.first(), run.last(), run.len() > 2) else {
         segments.extend_from_slice(run);
@@ -71,7 +69,7 @@ fn chord(run: &[Segment], segments: &mut Vec<Segment>) {
         demand: 0,
         weight: 0,
     };
-    // Parts of a curve whose sums fit: so do these.
+    // The sums of the whole curve fit, so these do.
     let sum = run
         .iter()
         .try_fold(nothing, |sum, segment| sum.plus(*segment));
@@ -93,12 +91,11 @@ fn chord(run: &[Segment], segments: &mut Vec<Segment>) {
     }
 }
 
-/// How much of a run's demand and weight goes to its lower end, so that the
-/// rest meets the upper: weight `(W·λ₂ − D) / (λ₂ − λ₁)`, rounded up, with what
-/// it takes at λ₁ rounded down.
+/// Returns the demand and weight of a run's lower end, chosen so that the rest meets the upper end: weight
+/// `(W·λ₂ − D) / (λ₂ − λ₁)`, rounded up, with its demand at λ₁ rounded down.
 fn low_end(sum: Segment, low: Level, high: Level) -> Option<Segment> {
     let weight = split_weight(sum, low, high)?;
-    // At least one grain stays above, or its demand would be met by nobody.
+    // At least one grain of weight stays above, or the demand there would never be met.
     let weight = weight.clamp(1, sum.weight.checked_sub(1)?);
     let at_low = floor(wide(weight, low.units()), low.weight())?;
     let above = sum.weight.checked_sub(weight)?;
@@ -110,10 +107,11 @@ fn low_end(sum: Segment, low: Level, high: Level) -> Option<Segment> {
     })
 }
 
-/// The lower end's weight, at most a few grains too great: floating point by
-/// hand, because the exact terms have 192 bits. Being off costs a little of what
-/// the chord hands out and nothing else, since the demand is fitted to whatever
-/// weight this is; too great costs a few `λ`, too small would cost as many `λ₂`.
+/// Returns the lower end's weight, at most a few grains too great.
+///
+/// The exact terms have 192 bits, so this uses floating point by hand. An error costs a little of what the
+/// chord hands out and nothing else, since the demand is fitted to whatever weight this is. A weight that is
+/// too great costs a few `λ`; one that is too small would cost as many `λ₂`.
 fn split_weight(sum: Segment, low: Level, high: Level) -> Option<u64> {
     // (W·λ₂ − D) / (λ₂ − λ₁), both sides times the weights of both levels.
     let above = wide(sum.weight, high.units()).checked_sub(wide(sum.demand, high.weight()))?;
@@ -123,13 +121,13 @@ fn split_weight(sum: Segment, low: Level, high: Level) -> Option<u64> {
     let product = wide(above, low.weight());
     let room = product.leading_zeros();
     let quotient = product.checked_shl(room)?.checked_div(u128::from(gap))?;
-    // The quotient has 64 bits at least and the weight 64 at most: none moves it up.
+    // The quotient has at least 64 bits and the weight at most 64, so it is only ever shifted down.
     let down = gap_shift.checked_add(room)?.saturating_sub(above_shift);
     let weight = quotient.checked_shr(down).unwrap_or(0);
     Some(u64::try_from(weight).unwrap_or(u64::MAX).saturating_add(2))
 }
 
-/// The upper 64 bits of a number, and how far they were moved down.
+/// Returns the upper 64 bits of a number, and the number of bits that it was shifted down.
 fn mantissa(number: u128) -> Option<(u64, u32)> {
     let shift = u64::BITS.saturating_sub(number.leading_zeros());
     Some((u64::try_from(number.checked_shr(shift)?).ok()?, shift))
@@ -139,7 +137,7 @@ fn floor(dividend: u128, divisor: u64) -> Option<u64> {
     u64::try_from(dividend.checked_div(u128::from(divisor))?).ok()
 }
 
-/// The breakpoints on a logarithmic scale, none for those who want nothing.
+/// Breakpoints on a logarithmic scale. `None` for claimants without demand.
 struct Octaves {
     points: Vec<Option<u32>>,
     near: Option<u32>,
@@ -149,7 +147,7 @@ impl Octaves {
     /// Wide enough for any run: the whole scale has 128 octaves.
     const TOLERANCE_MAX: u32 = 128 * OCTAVE;
 
-    /// A sixteenth of an octave, 4 %: what the level moves by from round to round.
+    /// A sixteenth of an octave, 4 %: the change of the level from round to round.
     const NEAR: u32 = OCTAVE / 16;
 
     fn of(segments: &[Segment], near: Option<Level>) -> Self {
@@ -162,9 +160,8 @@ impl Octaves {
         }
     }
 
-    /// The lengths of the runs, in order, if each may spread over `tolerance`
-    /// at the last level, and over as much again for each [`Octaves::NEAR`]
-    /// between that and the run.
+    /// Returns the lengths of the runs, in order. A run may spread over `tolerance` at the last level, and
+    /// over as much again for each [`Octaves::NEAR`] between that level and the run.
     fn runs(&self, tolerance: u32) -> impl Iterator<Item = usize> {
         let mut points = self.points.iter().peekable();
         core::iter::from_fn(move || {
@@ -191,8 +188,8 @@ impl Octaves {
     }
 }
 
-/// The logarithm of a level to base 2, 64 octaves up, straight between the
-/// octaves (Mitchell 1962): it need only rise with the level.
+/// Returns the logarithm of a level to base 2, plus 64 octaves, linear between the octaves (Mitchell 1962).
+/// It need only rise with the level.
 fn position(level: Level) -> Option<u32> {
     let ratio = wide(level.units(), 1)
         .checked_shl(u64::BITS)?

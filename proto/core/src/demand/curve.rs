@@ -7,28 +7,26 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::fmt;
 
-/// What a weight of one counts in a curve. Weights are kept this much finer so
-/// that compression can divide them; 2⁴⁴ claimants of weight one, or 2²⁴ of the
-/// greatest weight, still add up.
+/// The value of a weight of one in a curve. Weights have this much finer units so that compression can divide
+/// them. 2⁴⁴ claimants of weight one, or 2²⁴ of the greatest weight, can still be added.
 pub const WEIGHT_ONE: u64 = 1 << 20;
 
-/// How many segments a curve from outside may have: several times what any
-/// sender keeps, and few enough that checking them costs nothing.
+/// Maximum number of segments of a decoded curve: several times what any sender keeps, and few enough that
+/// checking them costs nothing.
 pub const SEGMENTS_MAX: usize = 1_024;
 
-/// Claimants whose demands end at one level: together they take
-/// `min(demand, weight·λ)`.
+/// Claimants whose demands end at one level: together they take `min(demand, weight·λ)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Segment {
-    /// What they want, in units.
+    /// Their demand, in units.
     pub demand: u64,
-    /// What they weigh, [`WEIGHT_ONE`] for each weight of one; never 0.
+    /// Their weight, [`WEIGHT_ONE`] for each weight of one; never 0.
     pub weight: u64,
 }
 
 impl Segment {
-    /// The level at which they have all that they want.
+    /// Returns the level at which their demand is met.
     #[must_use]
     pub const fn breakpoint(&self) -> Level {
         Level::new(self.demand, self.weight)
@@ -42,14 +40,12 @@ impl Segment {
     }
 }
 
-/// What all claimants of a subtree would take at each water level:
+/// The sum that all claimants of a subtree would take at each water level:
 /// `D(λ) = Σ min(dᵢ, wᵢ·λ)`.
 ///
-/// Concave, piecewise linear, and kept as segments in the order of their
-/// breakpoints `d/w`, no two alike. Adding is exact: the sum of two curves is
-/// the curve of all their claimants, and is the same in whatever order they are
-/// added.
-///
+/// The curve is concave and piecewise linear. It is kept as segments in the order of their breakpoints `d/w`, no
+/// two alike. Adding is exact: the sum of two curves is the curve of all their claimants, in whatever order they
+/// are added.
 /// ```
 /// use aliquot_core::demand::{DemandCurve, Level};
 /// use aliquot_core::unit::Weight;
@@ -73,14 +69,14 @@ pub struct DemandCurve {
 }
 
 impl DemandCurve {
-    /// The curve of nobody: the identity of [`DemandCurve::plus`].
+    /// The curve without claimants: the identity of [`DemandCurve::plus`].
     pub const EMPTY: Self = Self {
         segments: Segments::NONE,
         total: 0,
         weight: 0,
     };
 
-    /// The curve of one claimant.
+    /// Returns the curve of one claimant.
     #[must_use]
     pub fn of(demand: u64, weight: Weight) -> Self {
         // 10⁶ · 2²⁰ < 2⁴⁰: it never saturates.
@@ -88,7 +84,7 @@ impl DemandCurve {
         Self::single(demand, weight)
     }
 
-    /// The curve of a claimant of this weight (not 0) who wants everything.
+    /// Returns the curve of a claimant of this weight (not 0) with unlimited demand.
     pub(crate) fn greedy(weight: u64) -> Self {
         Self::single(u64::MAX, weight)
     }
@@ -101,12 +97,12 @@ impl DemandCurve {
         }
     }
 
-    /// The curve with exactly these segments: what a decoder calls.
+    /// Returns the curve with exactly these segments, as a decoder needs.
     ///
     /// # Errors
     ///
-    /// [`CurveError`] if there are too many, one weighs nothing, they are not in
-    /// strictly rising order, or a sum is out of range.
+    /// [`CurveError`] if there are too many, one has no weight, they are not in strictly rising order, or a
+    /// sum is out of range.
     pub fn from_segments(segments: Vec<Segment>) -> Result<Self, CurveError> {
         if segments.len() > SEGMENTS_MAX {
             return Err(CurveError::TooLong {
@@ -126,11 +122,11 @@ impl DemandCurve {
         Self::trusted(segments).ok_or(CurveError::OutOfRange)
     }
 
-    /// The curve with exactly this segment.
+    /// Returns the curve with exactly this segment.
     ///
     /// # Errors
     ///
-    /// [`CurveError::Weightless`] if it weighs nothing.
+    /// [`CurveError::Weightless`] if it has no weight.
     pub const fn from_segment(segment: Segment) -> Result<Self, CurveError> {
         match segment.weight {
             0 => Err(CurveError::Weightless { index: 0 }),
@@ -138,7 +134,7 @@ impl DemandCurve {
         }
     }
 
-    /// The curve of claimants in any order; `None` if a sum is out of range.
+    /// Returns the curve of claimants in any order, or `None` if a sum is out of range.
     pub(crate) fn sorted(mut segments: Vec<Segment>) -> Option<Self> {
         segments.sort_by_key(Segment::breakpoint);
         let mut merged: Vec<Segment> = Vec::with_capacity(segments.len());
@@ -148,9 +144,9 @@ impl DemandCurve {
         Self::trusted(merged)
     }
 
-    /// The curve of all these claimants together, in any order: the same as adding their
-    /// curves one by one, at the cost of one sort. Those with whom a sum would be out of
-    /// range are left out: without them it is more than any budget.
+    /// Returns the curve of all these claimants, in any order. It equals the sum of their curves, and costs
+    /// one sort. Claimants that would bring a sum out of range are left out: without them it already exceeds
+    /// any budget.
     pub(crate) fn of_all(claimants: impl IntoIterator<Item = Segment>) -> Self {
         let mut sum = Segment {
             demand: 0,
@@ -180,8 +176,8 @@ impl DemandCurve {
         })
     }
 
-    /// The curve of both subtrees together, exactly; `None` if their demands or
-    /// weights add up to more than 64 bits.
+    /// Returns the exact sum of two curves, or `None` if their demands or weights add up to more than 64
+    /// bits.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Option<Self> {
         let total = self.total.checked_add(other.total)?;
@@ -211,43 +207,43 @@ impl DemandCurve {
         })
     }
 
-    /// The segments, in the order of their breakpoints.
+    /// Returns the segments, in the order of their breakpoints.
     #[must_use]
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
 
-    /// What all claimants want: `D(∞)`.
+    /// Returns the demand of all claimants: `D(∞)`.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.total
     }
 
-    /// What all claimants weigh, [`WEIGHT_ONE`] for each weight of one.
+    /// Returns the weight of all claimants, [`WEIGHT_ONE`] for each weight of one.
     #[must_use]
     pub const fn weight(&self) -> u64 {
         self.weight
     }
 
-    /// Whether nobody is below.
+    /// Returns true if there are no claimants.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }
 
-    /// `D(λ)`, rounded down.
+    /// Returns `D(λ)`, rounded down.
     #[must_use]
     pub fn at(&self, level: Level) -> u64 {
         let (met, open) = self.sides(level);
-        // Whatever is open takes less than it wants, so the sum is at most the total.
+        // Unmet claimants take less than their demand, so the sum is at most the total.
         match level.part(open) {
             Some((part, _)) => met.saturating_add(part),
             None => self.total,
         }
     }
 
-    /// What those take who have all that they want, and the weight of the
-    /// others: at this level and just above it, `D(λ) = met + open·λ`.
+    /// Returns the sum taken by the claimants whose demand is met, and the weight of the others: at this
+    /// level and just above it, `D(λ) = met + open·λ`.
     pub(crate) fn sides(&self, level: Level) -> (u64, u64) {
         let (mut met, mut open) = (0_u64, self.weight);
         for segment in self.segments.iter() {
@@ -260,7 +256,7 @@ impl DemandCurve {
         (met, open)
     }
 
-    /// The level at which the curve reaches `amount`; full if it never passes it.
+    /// Returns the level at which the curve reaches `amount`; full if it never passes it.
     pub(crate) fn level_at(&self, amount: u64) -> Level {
         let (mut met, mut open) = (0_u64, self.weight);
         for segment in self.segments.iter() {
@@ -277,15 +273,15 @@ impl DemandCurve {
         Level::FULL
     }
 
-    /// The greatest level at which the curve takes no more than `capacity`,
-    /// found from `from`; see [`solve`](super::solve).
+    /// Returns the greatest level at which the curve takes no more than `capacity`, searched from `from`; see
+    /// [`solve`](super::solve).
     #[must_use]
     pub fn level_for(&self, capacity: u64, from: Option<Level>) -> Level {
         super::solve(capacity, core::slice::from_ref(self), from).unwrap_or(Level::ZERO)
     }
 
-    /// The same demands on weights divided by `2^shift`, none below one grain:
-    /// for sums of weights beyond any range that this system configures.
+    /// Returns the same demands with weights divided by `2^shift`, none below one grain. For sums of weights
+    /// beyond any range that this system configures.
     pub(crate) fn coarser(&self, shift: u32) -> Self {
         let segments = self.segments.iter().map(|segment| Segment {
             demand: segment.demand,
@@ -294,8 +290,8 @@ impl DemandCurve {
         Self::sorted(segments.collect()).unwrap_or_default()
     }
 
-    /// `D(λ)` times the level's weight, exactly: at most `total · weight`,
-    /// which fits. Meaningless for a full level.
+    /// Returns `D(λ)` times the level's weight, exactly: at most `total · weight`, which fits. Meaningless
+    /// for a full level.
     pub(crate) fn scaled_at(level: Level, met: u64, open: u64) -> u128 {
         wide(met, level.weight()).saturating_add(wide(open, level.units()))
     }
@@ -324,16 +320,16 @@ impl From<DemandCurve> for Vec<Segment> {
     }
 }
 
-/// Why segments are not a curve. Nothing was made of them.
+/// Reason why segments are not a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CurveError {
-    /// More than [`SEGMENTS_MAX`] segments.
+    /// There are more than [`SEGMENTS_MAX`] segments.
     TooLong {
-        /// How many there were.
+        /// The number of segments.
         segments: usize,
     },
-    /// A segment without weight.
+    /// A segment has no weight.
     Weightless {
         /// The first such segment.
         index: usize,

@@ -1,64 +1,63 @@
-//! How much callers want.
+//! Estimate of the callers' demand.
 
 mod ahead;
 
 use super::regime::Regime;
 use crate::unit::{Span, Tick};
 
-/// What callers wanted since the last observation, in units.
+/// Demand of callers since the last observation, in units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Observed {
-    /// Let through.
+    /// Admitted units.
     pub admitted: u64,
-    /// Turned away.
+    /// Denied units.
     pub denied: u64,
-    /// Still waiting at this moment, all together.
+    /// Units that wait at this moment.
     pub waiting: u64,
-    /// The greatest single cost among those waiting.
+    /// The greatest single cost that waits.
     pub waiting_largest: u64,
 }
 
-/// Demand: what callers **wanted** (admitted, denied and waiting), not what
-/// they got, or a claimant that is held short would seem to want no more.
+/// Estimates demand: what callers **wanted** (admitted, denied and waiting). If it were what they were
+/// granted, a claimant with too small a share would seem to want no more.
 ///
-/// Time is cut into ticks, and the estimate is the mean of what was wanted per
-/// tick since that last changed by more than chance explains (see `Regime`). It
-/// jumps up at once, already before the tick is over, where more is wanted than
-/// chance explains; from nothing to something always. It is exactly 0
-/// [`Estimator::SILENT_TICKS`] after the last demand. No observation can make the
-/// estimate pass the bound, and a clock that steps back lets no time pass.
+/// Time is cut into ticks. The estimate is the mean demand per tick since the demand last changed by more
+/// than chance explains (see `Regime`). It rises at once, even before the tick is over, if demand is higher
+/// than chance explains, and always from nothing to something. It is exactly 0 [`Estimator::SILENT_TICKS`]
+/// after the last demand. No observation can raise the estimate above the bound. If the clock steps back, no
+/// time passes.
 #[derive(Clone, Debug, Hash)]
 pub struct Estimator {
     tick: Span,
     bound: u64,
-    /// What one request is, at least.
+    /// The minimum size of a request.
     unit: u64,
     began: Tick,
-    /// When demand was last observed that nobody had timed.
+    /// The last time at which untimed demand was observed.
     seen: Tick,
     regime: Regime,
-    /// When the last tick began in which anything was wanted.
+    /// The beginning of the last tick with demand.
     asked: Option<Tick>,
-    /// Admitted and denied since `began`.
+    /// Units admitted and denied since `began`.
     wanted: u64,
     waiting: u64,
-    /// The greatest cost among those that wait now.
+    /// The greatest cost that waits now.
     waiting_largest: u64,
     largest: u64,
     largest_before: u64,
 }
 
 impl Estimator {
-    /// After so many ticks without demand the estimate is 0, whatever it was.
+    /// Number of ticks without demand after which the estimate is 0.
     pub const SILENT_TICKS: u64 = 100;
 
-    /// For so many ticks a caller is thought to come again: half a minute.
+    /// Number of ticks for which a caller is expected to return: half a minute.
     pub const REMEMBERED_TICKS: u64 = 300;
 
-    /// An estimator without demand, from `now`.
+    /// Returns an estimator without demand, from `now`.
     ///
-    /// `tick` is how long demand is added up (at least a nanosecond); `bound`,
-    /// in units per second, is what no report may pass, such as the budget's rate.
+    /// Demand is summed over `tick` (at least a nanosecond). `bound`, in units per second, is the maximum
+    /// estimate, such as the budget's rate.
     #[must_use]
     pub fn new(tick: Span, bound: u64, now: Tick) -> Self {
         Self {
@@ -81,8 +80,8 @@ impl Estimator {
         }
     }
 
-    /// Counts in requests of at least `unit` from `now` on: by this a change is told from chance. What
-    /// came before is judged by the unit of its time, whenever that is looked at.
+    /// Counts in requests of at least `unit` from `now` on, which decides which changes chance explains.
+    /// Demand before `now` is judged by the unit of its time, whenever it is observed.
     pub(crate) fn counts_in(&mut self, unit: u64, now: Tick) {
         if self.unit != unit {
             self.observe_calm(now);
@@ -90,14 +89,13 @@ impl Estimator {
         }
     }
 
-    /// Takes in what happened at `now`.
+    /// Adds what happened at `now`.
     pub fn observe(&mut self, observed: Observed, now: Tick) {
         self.advance(now);
         self.take(observed);
     }
 
-    /// Takes in what happened in the time since the last observation, nobody knows
-    /// when: evenly, as far as anybody knows.
+    /// Adds what happened since the last observation at unknown times, spread evenly over that time.
     pub fn observe_since(&mut self, observed: Observed, now: Tick) {
         let (ticks, seen) = (self.ticks_until(now), self.seen.max(self.began));
         self.seen = self.seen.max(now);
@@ -121,7 +119,7 @@ impl Estimator {
         } = observed;
         let first = before.saturating_add(waiting);
         self.close(ticks, first, later.saturating_add(waiting));
-        // What is seen to wait now waits in this tick, too, and no more.
+        // Requests that wait now also wait in this tick, and no longer.
         (self.wanted, self.waiting) = (rest, waiting);
         (self.waiting_largest, self.largest) = (waiting_largest, waiting_largest);
         if self.sample() > 0 || later > 0 {
@@ -129,8 +127,8 @@ impl Estimator {
         }
     }
 
-    /// Takes in that until `now` nothing came since the last observation, and the same waited.
-    /// One such observation of a long time and many of its parts come to the same.
+    /// Notes that nothing came since the last observation until `now`, and that the same requests waited. One
+    /// such observation of a long time equals many observations of its parts.
     pub(crate) fn observe_calm(&mut self, now: Tick) {
         if self.seen < now {
             let same = Observed {
@@ -161,17 +159,17 @@ impl Estimator {
         self.largest = self.largest.max(observed.waiting_largest);
     }
 
-    /// What callers want, in units per second.
+    /// Returns the estimated demand, in units per second.
     pub fn rate_at(&mut self, now: Tick) -> u64 {
         self.advance(now);
-        // A tick that is not over can only show more.
+        // A tick that is not over can only raise the estimate.
         let mut next = self.regime.clone();
         next.fold(self.sample(), self.unit);
         let (mean, fraction) = self.regime.mean_scaled();
         self.per_second(mean.max(next.mean_scaled().0), fraction)
     }
 
-    /// A mean of so many bits of fraction, per second.
+    /// Returns a mean with `fraction` bits of fraction, per second.
     fn per_second(&self, mean: u128, fraction: u32) -> u64 {
         let second = u128::from(Span::from_secs(1).nanos());
         let scaled = mean.saturating_mul(second);
@@ -180,7 +178,7 @@ impl Estimator {
         u64::try_from(rate).unwrap_or(u64::MAX).min(self.bound)
     }
 
-    /// The greatest single cost that waited in this tick or the one before.
+    /// Returns the greatest single cost that waited in this tick or the one before.
     pub fn largest_waiting_at(&mut self, now: Tick) -> u64 {
         self.advance(now);
         self.largest.max(self.largest_before)
@@ -191,7 +189,7 @@ impl Estimator {
         elapsed.checked_div(self.tick.nanos()).unwrap_or(0)
     }
 
-    /// Closes the ticks that are over: what was observed belongs to the first.
+    /// Closes the ticks that are over. What was observed belongs to the first.
     fn advance(&mut self, now: Tick) {
         let ticks = self.ticks_until(now);
         if ticks > 0 {
@@ -199,7 +197,7 @@ impl Estimator {
         }
     }
 
-    /// Closes so many ticks, the first with one sample and the others with another.
+    /// Closes `ticks` ticks, the first with the sample `first` and each other one with `others`.
     fn close(&mut self, ticks: u64, first: u64, others: u64) {
         self.began = self.began.after(self.tick.times_or_max(ticks));
         self.regime.fold(first, self.unit);
@@ -214,13 +212,13 @@ impl Estimator {
             self.regime.fold(others, self.unit);
         }
         self.wanted = 0;
-        // Who still waits is observed again; a tick without a word is silence.
+        // Requests that still wait are observed again. A tick without an observation counts as silent.
         (self.waiting, self.waiting_largest) = (0, 0);
         self.largest_before = if ticks == 1 { self.largest } else { 0 };
         self.largest = 0;
     }
 
-    /// What is wanted in this tick so far.
+    /// Returns the demand in this tick so far.
     const fn sample(&self) -> u64 {
         self.wanted.saturating_add(self.waiting)
     }
@@ -270,7 +268,7 @@ mod tests {
         assert_eq!(estimator.rate_at(silent), 0);
     }
 
-    /// The estimate so many ticks after a stream of `rate` per tick ended.
+    /// The estimate `silent` ticks after a stream of `rate` per tick ended.
     fn after(rate: u64, silent: u64) -> u64 {
         let mut estimator = fresh();
         for tick in 0..20 {
@@ -291,8 +289,8 @@ mod tests {
         assert!(lingers() > 600);
     }
 
-    /// Looks of 70 ms, which are no ticks: what a look brings is spread over the time since the last
-    /// one and no further, so that the silence after a stream is silence.
+    /// Observations every 70 ms, which is not a tick. Each is spread over the time since the last one and no
+    /// further, so the time after the end of a stream counts as silent.
     #[test]
     fn a_stream_that_nobody_timed_is_over_two_ticks_after_it_ended() {
         let mut estimator = fresh();
@@ -319,7 +317,7 @@ mod tests {
         assert_eq!(estimator.sample(), 20);
     }
 
-    /// What came by chance in a tick: of 1,000 who may come, each does with a chance of `mean`/1,000.
+    /// Requests in a tick by chance: each of 1,000 callers comes with a chance of `mean`/1,000.
     fn by_chance(random: &mut u64, mean: u64) -> u64 {
         let mut next = || {
             *random = random.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
@@ -328,8 +326,8 @@ mod tests {
         (0..1_000).map(|_| u64::from(next() < mean)).sum()
     }
 
-    /// Mean of the estimates of a stream by chance, and the mean of what is estimated
-    /// too high, both in thousandths of its rate.
+    /// Mean of the estimates of a stream by chance, and mean of the amount by which they are too high, both
+    /// in thousandths of its rate.
     fn estimates(mean: u64) -> (u64, u64) {
         let (mut estimator, mut random) = (fresh(), 1);
         let (mut sum, mut high) = (0, 0);
@@ -354,7 +352,7 @@ mod tests {
         }
     }
 
-    /// After how many ticks the estimate is within two fifths of the new rate for good.
+    /// Number of ticks until the estimate stays within two fifths of the new rate.
     fn follows(from: u64, to: u64) -> u64 {
         let (mut estimator, mut random) = (fresh(), 7);
         let mut last = 0;

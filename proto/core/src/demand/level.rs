@@ -1,10 +1,10 @@
-//! The water level λ: how much every unit of weight may take.
+//! The water level λ: the amount that every unit of weight may take.
 
 use core::cmp::Ordering;
 use core::hash::{Hash, Hasher};
 
-/// A water level: an exact ratio of units to weight (in the fine units of
-/// [`WEIGHT_ONE`](super::WEIGHT_ONE)), or full, which is above every demand.
+/// A water level: an exact ratio of units to weight (in the fine units of [`WEIGHT_ONE`](super::WEIGHT_ONE)),
+/// or full, which is above every demand.
 ///
 /// Equality and order are those of the ratio, not of its two terms.
 #[derive(Clone, Copy, Debug)]
@@ -15,19 +15,19 @@ pub struct Level {
 }
 
 impl Level {
-    /// Nobody takes anything.
+    /// No claimant takes anything.
     pub const ZERO: Self = Self {
         units: 0,
         weight: 1,
     };
 
-    /// Everybody takes all that they want.
+    /// Every claimant takes its whole demand.
     pub const FULL: Self = Self {
         units: 1,
         weight: 0,
     };
 
-    /// So many units for so much weight; no weight at all is [`Level::FULL`].
+    /// Returns the ratio of `units` to `weight`; [`Level::FULL`] if the weight is 0.
     #[must_use]
     pub const fn new(units: u64, weight: u64) -> Self {
         if weight == 0 {
@@ -36,34 +36,33 @@ impl Level {
         Self { units, weight }
     }
 
-    /// The ratio's upper term.
+    /// Returns the ratio's upper term.
     #[must_use]
     pub const fn units(self) -> u64 {
         self.units
     }
 
-    /// The ratio's lower term; 0 if the level is full.
+    /// Returns the ratio's lower term; 0 if the level is full.
     #[must_use]
     pub const fn weight(self) -> u64 {
         self.weight
     }
 
-    /// Whether the level is above every demand.
+    /// Returns true if the level is above every demand.
     #[must_use]
     pub const fn is_full(self) -> bool {
         self.weight == 0
     }
 
-    /// Whether a claimant of this demand and weight takes all that it wants:
-    /// `d ≤ w·λ`.
+    /// Returns true if a claimant of this demand and weight takes its whole demand: `d ≤ w·λ`.
     #[must_use]
     #[inline]
     pub const fn meets(self, demand: u64, weight: u64) -> bool {
         wide(demand, self.weight) <= wide(self.units, weight)
     }
 
-    /// `w·λ` rounded down and what was left over (out of [`Level::weight`]);
-    /// `None` if that is out of range.
+    /// Returns `w·λ` rounded down and the remainder (out of [`Level::weight`]), or `None` if that is out of
+    /// range.
     #[must_use]
     pub fn part(self, weight: u64) -> Option<(u64, u64)> {
         let product = wide(self.units, weight);
@@ -83,7 +82,7 @@ impl PartialEq for Level {
 
 impl Eq for Level {}
 
-/// Of the ratio too, to 32 places: equal levels have equal hashes.
+/// Hashes the ratio, to 32 binary places: equal levels have equal hashes.
 impl Hash for Level {
     fn hash<H: Hasher>(&self, state: &mut H) {
         wide(self.units, 1 << 32)
@@ -104,7 +103,7 @@ impl Ord for Level {
     }
 }
 
-/// The product of two 64-bit numbers, which always fits 128.
+/// Returns the product of two 64-bit numbers, which always fits 128 bits.
 #[inline]
 pub(crate) const fn wide(a: u64, b: u64) -> u128 {
     widen(a).wrapping_mul(widen(b))

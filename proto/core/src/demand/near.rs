@@ -1,15 +1,13 @@
-//! The level by one look at all claimants and more looks at few.
+//! Finds the level by few passes over all claimants and more passes over a few of them.
 //!
-//! Newton's method looks at everybody in each step to learn who changes sides.
-//! But between an old level λ₀ and one a little above or below it only those can
-//! whose breakpoint is near λ₀. Taking the others to stay where they are makes a
-//! function
+//! Newton's method visits every claimant in each step, to learn which ones change sides. But between an old
+//! level λ₀ and one a little above or below it, only claimants whose breakpoint is near λ₀ can change sides.
+//! If all others keep their side, the function
 //!
 //! > `D̃(λ) = Σ_below dᵢ + Σ_near min(dᵢ, wᵢ·λ) + Σ_above wᵢ·λ`
 //!
-//! that equals `D` near λ₀ and is above it elsewhere. So its root is the level
-//! if it is near λ₀, and otherwise a lower bound of it, no worse than Newton's
-//! next step, to go on from.
+//! equals `D` near λ₀ and is above it elsewhere. So its root is the level if it is near λ₀. Otherwise the
+//! root is a lower bound of the level, no worse than Newton's next step, from which the search continues.
 
 use super::newton::{is_trusted_as_planted, mask};
 use super::quotient::Quotient;
@@ -18,17 +16,17 @@ use super::{Level, wide};
 use crate::planted::{self, Bug};
 use alloc::vec::Vec;
 
-/// Near is within this power of two of the level: 1/16. A report seldom moves
-/// the level by more, and few claimants' breakpoints are so close to it.
+/// Relative distance, as a power of two, within which a breakpoint is near: 1/32. A report seldom moves the
+/// level by more, and few claimants' breakpoints are so close to it.
 const NEAR: u32 = 5;
 
-/// More than the errors of all roundings that decide on which side one is.
+/// More than the errors of all roundings that decide the side of a claimant.
 const SLACK: u64 = 3;
 
-/// The level at which the claimants take exactly `capacity`, which must be less
-/// than they want. `near` is room to work in.
+/// Returns the level at which the claimants take exactly `capacity`, which must be less than their demand.
+/// `near` is working memory.
 ///
-/// `None` where a product could pass 64 bits.
+/// Returns `None` if a product could exceed 64 bits.
 pub(super) fn search(
     capacity: u64,
     (demands, weights): (&[u64], &[u64]),
@@ -63,13 +61,13 @@ pub(super) fn search(
     }
 }
 
-/// Who is below, near and above a level.
+/// Claimants below, near and above a level.
 struct Sides<'a> {
-    /// What those below want.
+    /// Demand of the claimants below.
     met: u64,
-    /// What those below weigh.
+    /// Weight of the claimants below.
     met_weight: u64,
-    /// Demands and weights of those who are near.
+    /// Demands and weights of the claimants near.
     near: &'a [(u64, u64)],
 }
 
@@ -82,7 +80,7 @@ impl<'a> Sides<'a> {
     ) -> Self {
         let (mut met, mut met_weight, mut count) = (0_u64, 0_u64, 0_usize);
         near.resize(near.len().max(demands.len()), (0, 0));
-        // All numbers have less than 63 bits and the sums too: nothing wraps.
+        // All numbers and the sums have fewer than 63 bits: nothing wraps.
         for (&demand, &weight) in demands.iter().zip(weights) {
             let takes = times.about(weight);
             let margin = takes.wrapping_shr(NEAR).wrapping_add(SLACK);
@@ -105,9 +103,8 @@ impl<'a> Sides<'a> {
     }
 }
 
-/// Where those who are near and those above, of this weight together, take
-/// `room`, by Newton's method: from whatever level, the second step is a lower
-/// bound of the root.
+/// Returns the level at which the claimants near and above, of this total weight, take `room`, by Newton's
+/// method. From any level, the second step is a lower bound of the root.
 fn root(room: u64, weight: u64, near: &[(u64, u64)], from: Level) -> Level {
     let mut level = from;
     loop {
@@ -117,7 +114,7 @@ fn root(room: u64, weight: u64, near: &[(u64, u64)], from: Level) -> Level {
             met = met.wrapping_add(demand & is_met);
             open = open.wrapping_sub(weight & is_met);
         }
-        // If nobody is open, more is met than there is.
+        // If no claimant is open, more is met than there is.
         let next = room
             .checked_sub(met)
             .map_or(Level::ZERO, |left| Level::new(left, open));
@@ -128,13 +125,12 @@ fn root(room: u64, weight: u64, near: &[(u64, u64)], from: Level) -> Level {
     }
 }
 
-/// Whether a root is so near a level that nobody but those near it could have
-/// changed sides in between.
+/// Returns true if a root is so near a level that only the near claimants could have changed sides in
+/// between.
 ///
-/// Who counted as below wants at most `t − t/16 − 2` for a `t` of at most
-/// `w·λ₀ + 1`, so all of it is covered down to `λ₀·15/16`; who counted as above
-/// wants more than `t + t/16 + 2` for a `t` above `w·λ₀ − 1`, which is more than
-/// `w·λ₀·17/16`.
+/// A claimant counted as below wants less than `t − t/32 − 2` for a `t` of at most `w·λ₀ + 1`, so its demand
+/// is met down to `λ₀·31/32`. A claimant counted as above wants more than `t + t/32 + 2` for a `t` above
+/// `w·λ₀ − 1`, which is more than `w·λ₀·33/32`.
 fn is_near(level: Level, root: Level) -> bool {
     let was = wide(level.units(), root.weight());
     let is = wide(root.units(), level.weight());

@@ -1,25 +1,21 @@
-//! The level for a capacity, by Newton's method.
+//! Finds the level for a capacity by Newton's method.
 //!
-//! `D` is concave and piecewise linear, so the line through any point of it
-//! lies above it and meets the capacity at or below the root: whatever level
-//! the search starts from, its second step is a lower bound, and from there
-//! each step rises until no claimant changes sides. Each step divides either
-//! what is missing or the open weight by two at least (Radzik, *Newton's method
-//! for fractional combinatorial optimization*, 1992), so there are at most
-//! about 128; from the last level there are one to three, and no claimant is
-//! ever sorted.
+//! `D` is concave and piecewise linear, so the tangent at any point lies above it and meets the capacity at
+//! or below the root. Whatever level the search starts from, its second step is a lower bound. From there
+//! each step rises until no claimant changes sides. Each step at least halves either the missing amount or
+//! the open weight (Radzik, *Newton's method for fractional combinatorial optimization*, 1992), so there are
+//! at most about 128 steps. From the last level there are one to three, and claimants are never sorted.
 
 use super::near;
 use super::{DemandCurve, Level, Range};
 use crate::planted::{self, Bug};
 use alloc::vec::Vec;
 
-/// The greatest level at which all curves together take no more than
-/// `capacity`: [`Level::FULL`] if it covers everything they want.
+/// Returns the greatest level at which all curves together take no more than `capacity`: [`Level::FULL`] if
+/// it covers their whole demand.
 ///
-/// `from` is where to begin, best the last level. It decides how long the
-/// search takes, never what it finds. `None` if the weights add up to more
-/// than 64 bits.
+/// `from` is the level to start from, best the last one. It affects the time of the search, never its result.
+/// Returns `None` if the weights add up to more than 64 bits.
 #[must_use]
 pub fn solve(capacity: u64, curves: &[DemandCurve], from: Option<Level>) -> Option<Level> {
     curves
@@ -31,8 +27,8 @@ pub fn solve(capacity: u64, curves: &[DemandCurve], from: Option<Level>) -> Opti
     level_among(capacity, &demands, &weights, from)
 }
 
-/// [`solve`] for claimants side by side, each a demand and a weight; who has no
-/// weight takes nothing. `None` if the weights add up to more than 64 bits.
+/// The same as [`solve`], for claimants in two slices of demands and weights. One without weight takes
+/// nothing. Returns `None` if the weights add up to more than 64 bits.
 #[must_use]
 pub fn level_among(
     capacity: u64,
@@ -49,8 +45,8 @@ pub fn level_among(
     Some(level_of(capacity, all, range.as_ref(), from, near))
 }
 
-/// [`level_among`] without its check. The weights must add up to 64 bits.
-/// `near` is room to work in.
+/// The same as [`level_among`], without its check: the weights must add up to at most 64 bits. `near` is
+/// working memory.
 pub(crate) fn level_of(
     capacity: u64,
     all: (&[u64], &[u64]),
@@ -69,7 +65,7 @@ pub(crate) fn level_of(
     widely(capacity, all, from)
 }
 
-/// The search for numbers of any size, looking at everybody in each step.
+/// Searches for numbers of any size, with a pass over all claimants in each step.
 fn widely(capacity: u64, (demands, weights): (&[u64], &[u64]), from: Option<Level>) -> Level {
     let mut level = from.unwrap_or(Level::ZERO);
     loop {
@@ -85,29 +81,29 @@ fn widely(capacity: u64, (demands, weights): (&[u64], &[u64]), from: Option<Leve
     }
 }
 
-/// Whether an old level that hands out no more than there is counts as found:
-/// never, without the planted bug.
+/// Returns true if the planted bug takes an old level as found that hands out less than there is. Always
+/// false without the bug.
 pub(super) fn is_trusted_as_planted(from: Option<Level>, level: Level, root: Level) -> bool {
     planted::is(Bug::OldLevelTrusted) && from == Some(level) && level < root
 }
 
-/// What one look at all claimants from one level tells.
+/// Result of one pass over all claimants at one level.
 struct Pass {
-    /// What everybody wants who has a weight.
+    /// Demand of all claimants that have a weight.
     total: u128,
-    /// What those take who have all that they want.
+    /// Sum taken by the claimants whose demand is met.
     met: u128,
-    /// The weight of the others.
+    /// Weight of the others.
     open: u64,
 }
 
 impl Pass {
     fn at(level: Level, demands: &[u64], weights: &[u64]) -> Self {
         let (mut total, mut met, mut open) = (0_u128, 0_u128, 0_u64);
-        // Sums of 64-bit numbers fit 128 bits, and the weights fit 64 by contract.
-        // Masks, because who is met is as good as random to a branch predictor.
+        // Sums of 64-bit numbers fit 128 bits, and the weights fit 64 by contract. This uses masks because
+        // the result of `meets` is as good as random to a branch predictor.
         for (&demand, &weight) in demands.iter().zip(weights) {
-            // Who has no weight takes nothing at any level.
+            // A claimant without weight takes nothing at any level.
             let demand = demand & mask(weight > 0);
             let is_met = mask(level.meets(demand, weight));
             total = total.wrapping_add(u128::from(demand));
@@ -117,10 +113,10 @@ impl Pass {
         Self { total, met, open }
     }
 
-    /// Where the line through this point meets the capacity; zero where it
-    /// does not, which is to begin anew.
+    /// Returns the level at which the tangent at this point meets the capacity; zero if it does not, which
+    /// restarts the search.
     fn root(&self, capacity: u64) -> Level {
-        // If nobody is open, more is met than there is.
+        // If no claimant is open, more is met than there is.
         u128::from(capacity)
             .checked_sub(self.met)
             .and_then(|left| u64::try_from(left).ok())
@@ -128,7 +124,7 @@ impl Pass {
     }
 }
 
-/// All ones if `condition` holds, else all zeros.
+/// Returns all ones if `condition` holds, else all zeros.
 #[inline]
 pub(crate) fn mask(condition: bool) -> u64 {
     0_u64.wrapping_sub(u64::from(condition))

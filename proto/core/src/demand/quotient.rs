@@ -1,15 +1,14 @@
-//! `w·λ` for many weights and one level, without a division for each.
+//! Computes `w·λ` for many weights and one level, without a division for each.
 
 use super::{Level, wide};
 use crate::planted::{self, Bug};
 
 /// A level as a whole number and a fraction in 2⁻⁶⁴, rounded up.
 ///
-/// The fraction is too great by less than one, so a product with a weight `w` is
-/// too great by less than `w`, in 2⁻⁶⁴: it is told by one multiplication, and
-/// [`Quotient::is_exact`] says when its rounding down is still the right one
-/// (Granlund & Montgomery, *Division by invariant integers using
-/// multiplication*, 1994, use the same bound).
+/// The fraction is too great by less than one, so a product with a weight `w` is too great by less than `w`,
+/// in 2⁻⁶⁴. One multiplication computes it. [`Quotient::is_exact`] decides if its rounding down is still
+/// right (Granlund & Montgomery, *Division by invariant integers using multiplication*, 1994, use the same
+/// bound).
 #[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct Quotient {
     whole: u64,
@@ -18,11 +17,11 @@ pub(crate) struct Quotient {
 }
 
 impl Quotient {
-    /// The multiplier for a level; `None` if it is full.
+    /// Returns the multiplier for a level, or `None` if it is full.
     pub(crate) fn by(level: Level) -> Option<Self> {
         let (units, weight) = (level.units(), level.weight());
         let whole = units.checked_div(weight)?;
-        // Below the weight, so the fraction is at most 2⁶⁴ − 1 even rounded up.
+        // The remainder is below the weight, so the fraction is at most 2⁶⁴ − 1 even rounded up.
         let rest = units.checked_rem(weight)?;
         let fraction = match rest {
             0 => 0,
@@ -39,7 +38,7 @@ impl Quotient {
         })
     }
 
-    /// Whether `w·λ` has less than 62 bits for every weight of `bits` bits.
+    /// Returns true if `w·λ` has less than 62 bits for every weight of `bits` bits.
     pub(crate) const fn fits(&self, bits: u32) -> bool {
         // `fraction < 1`, so the product is below `(whole + 1)·w`.
         u64::BITS
@@ -48,33 +47,30 @@ impl Quotient {
             < 62
     }
 
-    /// Fractions may be put in buckets by so many of their upper bits.
+    /// Number of upper bits of a fraction by which fractions may be put in buckets.
     pub(crate) const BUCKET_BITS: u32 = 5;
 
-    /// Whether [`Quotient::part`] is exact for weights of up to `bits` bits, all
-    /// of them, and the level's, multiples of `2^zeros`.
+    /// Returns true if [`Quotient::part`] is exact for weights of up to `bits` bits, all of them, and the
+    /// level's, multiples of `2^zeros`.
     ///
-    /// Then remainders are multiples of `2^zeros` too, out of the level's weight
-    /// `W`: one that is not the next whole number, another remainder, or a
-    /// bucket's end, 1/32 apart, is below it by `2^zeros/(32·W)` or more. The
-    /// error is below `w/2⁶⁴`, which is no more than that if
-    /// `32·w·W ≤ 2^(64 + zeros)`. So a quotient is the right one, remainders keep
-    /// their order, and equal ones their bucket.
+    /// Then remainders are multiples of `2^zeros` too, out of the level's weight `W`. A remainder that is not
+    /// the next whole number, another remainder, or a bucket's end, 1/32 apart, is below it by
+    /// `2^zeros/(32·W)` or more. The error is below `w/2⁶⁴`, which is no more than that if `32·w·W ≤ 2^(64 +
+    /// zeros)`. So the quotient is right, remainders keep their order, and equal ones have the same bucket.
     pub(crate) fn is_exact(&self, bits: u32, zeros: u32) -> bool {
         let terms = u64::BITS.saturating_sub(self.weight.leading_zeros());
         let product = bits.saturating_add(terms).saturating_sub(zeros);
         self.fits(bits) && product.saturating_add(Self::BUCKET_BITS) <= u64::BITS
     }
 
-    /// `w·λ` in whole units, or one more. Means nothing unless it
-    /// [`fits`](Quotient::fits).
+    /// Returns `w·λ` in whole units, or one more. Meaningless unless it [`fits`](Quotient::fits).
     #[inline]
     pub(crate) const fn about(&self, weight: u64) -> u64 {
         self.part(weight).0
     }
 
-    /// `w·λ` rounded down, and its fraction in 2⁻⁶⁴, too great by less than `w`.
-    /// Means nothing unless it [`is_exact`](Quotient::is_exact).
+    /// Returns `w·λ` rounded down, and its fraction in 2⁻⁶⁴, too great by less than `w`. Meaningless unless
+    /// it [`is_exact`](Quotient::is_exact).
     #[inline]
     pub(crate) const fn part(&self, weight: u64) -> (u64, u64) {
         let product = wide(self.fraction, weight);
@@ -82,8 +78,8 @@ impl Quotient {
         (whole.wrapping_add(high_half(product)), low_half(product))
     }
 
-    /// The multiple of `2^zeros` that a fraction stands for, over `2^zeros`:
-    /// equal remainders have equal ones, though their fractions differ.
+    /// Returns the multiple of `2^zeros` that a fraction stands for, divided by `2^zeros`. Equal remainders
+    /// have equal results, though their fractions differ.
     pub(crate) fn remainder(&self, fraction: u64, zeros: u32) -> u64 {
         if planted::is(Bug::TiesByRounding) {
             return fraction;
@@ -93,7 +89,7 @@ impl Quotient {
     }
 }
 
-/// The number as the upper half of 128 bits.
+/// Returns the number as the upper half of 128 bits.
 const fn upper(number: u64) -> u128 {
     wide(number, 1).wrapping_shl(u64::BITS)
 }

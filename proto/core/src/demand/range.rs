@@ -1,32 +1,31 @@
-//! Whether 64 bits are enough for the sums over some claimants.
+//! Checks that 64 bits are enough for the sums over some claimants.
 
-/// Bounds of claimants whose numbers are far enough from the ends of 64 bits
-/// for plain arithmetic on their sums.
+/// Bounds of claimants whose numbers are small enough for plain 64-bit arithmetic on their sums.
 #[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct Range {
-    /// What all of them want.
+    /// Sum of all demands.
     pub(crate) total: u64,
-    /// What all of them weigh.
+    /// Sum of all weights.
     pub(crate) weight: u64,
-    /// No weight has more bits than this.
+    /// Maximum number of bits of a weight.
     pub(crate) bits: u32,
     /// Every weight is a multiple of 2 to this power.
     pub(crate) zeros: u32,
 }
 
 impl Range {
-    /// What holds for all claimants; `None` if their demands or weights could add
-    /// up to more than 62 bits, or if one has no weight.
+    /// Returns the bounds of all claimants, or `None` if their demands or weights could add up to more than
+    /// 62 bits, or if one has no weight.
     pub(crate) fn of(demands: &[u64], weights: &[u64]) -> Option<Self> {
         let (mut total, mut weight) = (0_u64, 0_u64);
-        // Ors instead of greatest values: these go two to an instruction.
+        // Bitwise ors instead of maxima: these need fewer instructions.
         let (mut demand_bits, mut weight_bits, mut empty) = (0, 0, 0);
         for (&demand, &weighs) in demands.iter().zip(weights) {
             total = total.wrapping_add(demand);
             weight = weight.wrapping_add(weighs);
             demand_bits |= demand;
             weight_bits |= weighs;
-            // Only nothing less one has an upper bit that it had not before.
+            // Only for zero does subtracting one set an upper bit that was not set before.
             empty |= weighs.wrapping_sub(1) & !weighs;
         }
         let bits = |all: u64| u64::BITS.saturating_sub(all.leading_zeros());

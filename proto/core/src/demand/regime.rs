@@ -2,74 +2,74 @@
 
 use crate::planted::{self, Bug};
 
-/// How much is wanted per tick, in units, and how far that can be trusted.
+/// Estimate of the demand per tick, in units, and of its reliability.
 ///
-/// The mean is that of all ticks since the stream last changed, up to
-/// [`Regime::TICKS`] of them, after which older ones are forgotten by as much as
-/// a new one weighs. With each tick the last 1, 2, 4, 8 and 16 ticks are held
-/// against it: if what came in one of these windows is further from what the
-/// mean promised than [`Regime::DEVIATIONS`] standard deviations, the stream has
-/// changed, and the mean begins anew with that window. So a great change counts
-/// at once and a small one as soon as it can be told from chance, up or down, and
-/// chance itself moves the estimate neither up nor down in the long run. A stream that
-/// came in each of the last ticks, and then not at all, has ended.
+/// The mean is that of all ticks since the stream last changed. Beyond [`Regime::TICKS`] of them, older ones
+/// lose as much weight as a new one has. After each tick, the last 1, 2, 4, 8 and 16 ticks are compared with
+/// the mean. If the sum in one of these windows differs from the expected one by more than
+/// [`Regime::DEVIATIONS`] standard deviations, the stream has changed, and the mean starts again with that
+/// window.
 ///
-/// The variance is that of independent requests (Poisson), `unit · count` with a
-/// request's `unit`, or what consecutive ticks have differed by of late,
-/// if that is more: requests may be larger than the unit, or come in clusters.
+/// So a great change counts at once, and a small one as soon as it can be told from chance, up or down.
+/// Chance itself moves the estimate neither up nor down in the long run. A stream that came in each of the
+/// last ticks, and then not at all, has ended.
+///
+/// The variance is that of independent requests (Poisson), `unit · count` with a request's `unit`, or the
+/// recent differences of consecutive ticks, if that is more: requests may be larger than the unit, or come in
+/// clusters.
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Regime {
     /// Units per tick, with [`Regime::FRACTION`] bits of fraction.
     mean: u128,
-    /// Of how many ticks it is the mean.
+    /// Number of ticks in the mean.
     age: u32,
-    /// The mean distance of consecutive ticks, with as many bits of fraction.
+    /// Mean difference of consecutive ticks, with as many bits of fraction.
     swing: u128,
-    /// The latest ticks, the last one in front.
+    /// The latest ticks, the last one first.
     recent: [u64; Self::WINDOW],
-    /// Silent ticks in a row.
+    /// Number of consecutive silent ticks.
     silent: u32,
-    /// The mean of the last ticks whatever changed in them, and of how many it is.
+    /// Mean of the last ticks regardless of changes, and the number of ticks in it.
     slow: (u128, u32),
 }
 
 impl Regime {
-    /// No tick counts for more, so that squares of sums have room in 128 bits.
+    /// Maximum sample of a tick, so that squares of sums fit 128 bits.
     pub(super) const MOST: u64 = 1 << 56;
 
-    /// The mean forgets as if it were of so many ticks: of a stream of 15 requests a
-    /// tick its standard deviation is then a thirtieth, and of what is given to
-    /// such streams one or two in a hundred lie idle.
+    /// Maximum number of ticks in the mean. For a stream of 15 requests a tick, the standard deviation of the
+    /// mean is then a thirtieth, and of the parts granted to such streams one or two in a hundred are unused.
     const TICKS: u32 = 32;
 
-    /// The longest window. A change by a quarter at 15 requests a tick is seen in it.
+    /// Length of the longest window. It shows a change by a quarter at 15 requests a tick.
     const WINDOW: usize = 16;
 
-    /// Chance alone begins a mean anew in one tick of 400 or so, which costs little:
-    /// what chance began it also ends.
+    /// Number of standard deviations that chance explains. Chance alone restarts the mean in about one tick
+    /// of 400, which costs little: a later window restarts it again.
     const DEVIATIONS: u64 = 3;
 
-    /// What comes after silence is taken for what came in so many ticks, unless it
-    /// is too much for that: a single request is no stream of one per tick.
+    /// Number of ticks over which the first demand after silence is spread, unless it is too much for that: a
+    /// single request is no stream of one per tick.
     const FIRST: u32 = 4;
 
-    /// Of so many requests a tick, independent of each other, one tick in nine million is silent.
+    /// Number of independent requests a tick above which a stream counts as dense: one tick in nine million
+    /// is silent.
     const MANY: u64 = 16;
 
-    /// So many times as long as a stream is known it is thought to go on: what is asked for then
-    /// outlives the report that asks for more, and a single request asks for three.
+    /// Multiple of a stream's known length for which it is expected to continue. The demand reported for it
+    /// then lasts beyond the report that asks for more, and a single request asks for three.
     const BORNE: u64 = 3;
 
-    /// After so many ticks without demand nothing is wanted any more.
+    /// Number of ticks without demand after which nothing is wanted any more.
     pub(super) const SILENT: u32 = 100;
 
-    /// Long enough that pulses of a second or two are one stream.
+    /// Number of ticks in the slow mean: long enough that pulses of a second or two are one stream.
     const SLOW_TICKS: u32 = 80;
 
     const FRACTION: u32 = 16;
 
-    /// What comes in the next `ticks`, rounded up, as far as what was seen bears it: of a stream
-    /// that is known for a tick nobody knows whether it will last for a minute.
+    /// Returns the expected demand in the next `ticks`, rounded up, limited by the length for which the
+    /// stream is known: one seen for a tick may not last for a minute.
     pub(super) fn ahead(&self, ticks: u64) -> u64 {
         let known = u64::from(self.age).saturating_mul(Self::BORNE);
         let ticks = match planted::is(Bug::AheadUnborne) {
@@ -82,17 +82,18 @@ impl Regime {
         u64::try_from(units).unwrap_or(u64::MAX)
     }
 
-    /// The same of the last ticks whatever changed in them, if anything came in them.
+    /// Returns the mean of the last ticks regardless of changes, and its bits of fraction, if there was
+    /// demand in them.
     pub(super) fn slow_scaled(&self) -> Option<(u128, u32)> {
         (self.slow.1 > 0).then_some((self.slow.0, Self::FRACTION))
     }
 
-    /// Units per tick, rounded up.
+    /// Returns the mean in units per tick, and its bits of fraction.
     pub(super) const fn mean_scaled(&self) -> (u128, u32) {
         (self.mean, Self::FRACTION)
     }
 
-    /// A tick in which so much was wanted is over.
+    /// Adds a tick with the demand `sample` that is over.
     pub(super) fn fold(&mut self, sample: u64, unit: u64) {
         if sample == 0 && self.is_silent() {
             return;
@@ -117,7 +118,7 @@ impl Regime {
                 (toward(self.slow.0, scaled, age), age)
             }
         };
-        // Of most keys there is nothing else to say, tick by tick.
+        // For most keys nothing else changes from tick to tick.
         let window = u32::try_from(Self::WINDOW).unwrap_or(u32::MAX);
         if self.mean == 0 && self.silent > window {
             return;
@@ -138,10 +139,12 @@ impl Regime {
         }
     }
 
-    /// Whether a stream that came in every tick comes in none any more: after one silent tick if it was of
-    /// [`Regime::MANY`] requests a tick and none brought less than half of that, after two if it
-    /// was of half as many. What came in the two ticks before is left out of this: the
-    /// stream ended within them, and of what nobody timed each has a part.
+    /// Returns true if a stream that came in every tick has ended.
+    ///
+    /// That is after one silent tick if the mean was at least [`Regime::MANY`] requests a tick and no tick had
+    /// less than half of the mean. It is after two if the mean was at least half as many and no tick was silent.
+    /// The two ticks before the silence are left out of this mean: the stream ended within them, and untimed
+    /// demand is spread over both.
     fn has_ended(&self, unit: u64) -> bool {
         let silent = match self.silent {
             1 => 1,
@@ -164,12 +167,12 @@ impl Regime {
         }
     }
 
-    /// Returns true if nothing is wanted, and nothing of it will be thought to be while nothing comes.
+    /// Returns true if there is no demand, and the estimate stays 0 while none comes.
     pub(super) fn is_over(&self) -> bool {
         self.mean == 0 && self.recent.iter().all(|tick| *tick == 0)
     }
 
-    /// Whether another silent tick would change nothing.
+    /// Returns true if another silent tick would change nothing.
     pub(super) const fn is_silent(&self) -> bool {
         self.silent >= Self::SILENT && self.swing == 0 && self.mean == 0
     }
@@ -197,9 +200,10 @@ impl Regime {
         }
     }
 
-    /// What the mean promises of so many ticks: of [`Regime::WINDOW`] of them less than 2⁶¹.
+    /// Returns the sum that the mean predicts for `ticks` ticks: less than 2⁶¹ for [`Regime::WINDOW`] of
+    /// them.
     fn expected(&self, ticks: u32) -> u64 {
-        // Most fit 64 bits, which multiply several times as fast.
+        // Most products fit 64 bits, which is several times as fast.
         let few = u64::try_from(self.mean).ok();
         match few.and_then(|mean| mean.checked_mul(ticks.into())) {
             Some(sum) => sum >> Self::FRACTION,
@@ -210,12 +214,13 @@ impl Regime {
         }
     }
 
-    /// Whether a stream of which so much is expected may well show so much.
+    /// Returns true if chance explains the sum `seen` in `ticks` ticks of a stream for which `expected` is
+    /// predicted.
     fn is_chance(&self, expected: u64, seen: u64, ticks: u32, unit: u64) -> bool {
         let off = expected.abs_diff(seen);
         let (greater, unit) = (expected.max(seen), unit.clamp(1, Self::MOST));
         let most = Self::DEVIATIONS.saturating_mul(Self::DEVIATIONS);
-        // What is within 64 bits is within more, too.
+        // A sum within the 64-bit bound is also within the others.
         let poisson = greater.saturating_mul(unit).saturating_mul(most);
         if off.checked_mul(off).is_some_and(|square| square <= poisson) {
             return true;
@@ -225,12 +230,12 @@ impl Regime {
         if square <= greater.saturating_mul(unit.into()).saturating_mul(most) {
             return true;
         }
-        // Of a normal distribution the mean distance of two draws is 1.128 standard
-        // deviations: the variance is 4/5 of its square, nearly.
+        // For a normal distribution, the mean difference of two draws is 1.128 standard deviations, so the
+        // variance is nearly 4/5 of its square.
         let swing = self.swing >> Self::FRACTION;
         let clustered = swing.saturating_mul(swing).saturating_mul(ticks.into());
         let clustered = clustered.saturating_mul(4).checked_div(5).unwrap_or(0);
-        // It grows with what is wanted, too: in sixteenths.
+        // The variance grows with the demand too. The ratio is in sixteenths.
         let sixteenths = greater.saturating_mul(16);
         let grown = sixteenths.checked_div(expected.max(1)).unwrap_or(16);
         let clustered = (clustered >> 4).saturating_mul(grown.min(1_024));
@@ -238,10 +243,10 @@ impl Regime {
     }
 }
 
-/// `from` on its way to `to`, by one part in `parts` of the distance, rounded away from `from`.
+/// Moves `from` towards `to` by one part in `parts` of the distance, rounded away from `from`.
 fn toward(from: u128, to: u128, parts: u32) -> u128 {
     let (distance, parts) = (from.abs_diff(to), u64::from(parts.max(1)));
-    // Most fit 64 bits, which divide several times as fast.
+    // Most distances fit 64 bits, which divide several times as fast.
     let step = match u64::try_from(distance) {
         Ok(distance) => distance.div_ceil(parts).into(),
         Err(_) => distance.div_ceil(parts.into()),

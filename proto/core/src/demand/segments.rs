@@ -1,4 +1,4 @@
-//! The segments of a curve: most curves are one claimant's, and cost no allocation.
+//! The segments of a curve. Most curves have one claimant, and need no allocation.
 
 use super::Segment;
 use alloc::vec::Vec;
@@ -6,7 +6,7 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::ops::Deref;
 
-/// What a slice of segments is, however they are kept.
+/// A slice of segments, with one stored inline.
 #[derive(Clone)]
 pub(super) enum Segments {
     One(Segment),

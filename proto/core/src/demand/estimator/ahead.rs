@@ -1,19 +1,19 @@
-//! How much callers are going to want.
+//! Prediction of demand.
 
 use super::Estimator;
 use crate::unit::{Span, Tick};
 
 impl Estimator {
-    /// What callers wanted in the mean of the last eight seconds whatever changed in them, in units per
-    /// second, or since they came if that is less; `None` if nobody came.
+    /// Returns the mean demand of the last eight seconds, or since the first caller if that is less,
+    /// regardless of changes, in units per second. Returns `None` if there was no demand.
     pub fn lately_at(&mut self, now: Tick) -> Option<u64> {
         self.advance(now);
         let (mean, fraction) = self.regime.slow_scaled()?;
         Some(self.per_second(mean, fraction))
     }
 
-    /// What callers are going to want within `span`, in units: whoever asked lately may want one
-    /// more, and of a stream that has just begun it is no more than what was seen bears.
+    /// Returns the demand expected within `span`, in units. A caller seen lately may want one unit more. For
+    /// a stream that has just begun, the result is limited by the length for which it is known.
     pub fn ahead_at(&mut self, span: Span, now: Tick) -> u64 {
         self.advance(now);
         let mut next = self.regime.clone();
