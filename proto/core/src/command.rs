@@ -1,7 +1,7 @@
-//! What the replicated log carries.
+//! Entries of the replicated log.
 //!
-//! Everything a command says about time was decided by the leader that
-//! proposed it; applying it reads no clock.
+//! The leader that proposes a command decides everything in it that concerns time. Applying it reads no
+//! clock.
 
 use crate::budget::Budget;
 use crate::edge::Vector;
@@ -10,26 +10,27 @@ use crate::unit::{BudgetId, Drift, Incarnation, NodeId, PeriodId, RequestId, Rou
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// One entry of the log, besides the empty one that begins a term.
+/// One entry of the log, other than the empty one that begins a term.
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub enum Command {
-    /// A node begins a life.
+    /// A node begins an incarnation.
     Join {
         /// The node.
         node: NodeId,
-        /// Tells the answer to this request from that to an earlier one.
+        /// Distinguishes the effect of this request from that of an earlier one.
         request: RequestId,
     },
-    /// A node is removed: its lives get nothing more and end by return or patience.
+    /// A node is removed: its incarnations are granted nothing more. They end when everything is returned, or
+    /// after the leader's patience.
     Remove {
         /// The node.
         node: NodeId,
     },
     /// The cluster's settings change.
     Configure {
-        /// How far any clock may drift.
+        /// Bound on the drift of every clock.
         drift: Drift,
-        /// How long a parent waits for a silent node.
+        /// The nodes' lease: the time that a parent waits for a silent node.
         lease: Span,
     },
     /// A rule is written: an exact key or a template, new or changed.
@@ -38,10 +39,10 @@ pub enum Command {
         request: RequestId,
         /// The rule.
         budget: Budget,
-        /// Who receives the full burst of a budget that did not exist before.
+        /// The incarnation that receives the full burst of a budget that did not exist before.
         creator: Option<Incarnation>,
     },
-    /// A rule is withdrawn; its budgets are wound up.
+    /// A rule is withdrawn. Its budgets are wound up.
     DeleteRule {
         /// The operator's request.
         request: RequestId,
@@ -52,23 +53,23 @@ pub enum Command {
     Apply {
         /// The operator's request, one for the whole set.
         request: RequestId,
-        /// The rules that are withdrawn, first; one that is not there is none.
+        /// The rules that are withdrawn first. A rule that does not exist is ignored.
         deletes: Vec<RuleId>,
         /// The rules that are written, each key once.
         puts: Vec<Budget>,
-        /// Who receives the full burst of budgets that did not exist before.
+        /// The incarnation that receives the full burst of budgets that did not exist before.
         creator: Option<Incarnation>,
     },
     /// Keys of templates are used for the first time.
     Instantiate {
-        /// The concrete keys; one that is none, or that no rule applies to, makes nothing.
+        /// The concrete keys. A string that is no key, or a key to which no rule applies, is ignored.
         keys: Vec<String>,
-        /// Who receives the full burst, unless the template's instances are born empty.
+        /// The incarnation that receives the full burst, unless the template's instances begin empty.
         creator: Option<Incarnation>,
     },
-    /// What the nodes' holdings changed by since the last round.
+    /// Changes of the nodes' holdings since the last round.
     Round(Changes),
-    /// An operator begins a quota's period over, whatever the clocks say. What was spent stays spent.
+    /// An operator restarts a quota's period, whatever the clocks show. What was spent stays spent.
     ResetPeriod {
         /// The operator's request.
         request: RequestId,
@@ -79,48 +80,48 @@ pub enum Command {
     },
 }
 
-/// A round: releases, then reclaims, then grants, so that what comes back can
-/// go out again in the same entry.
+/// A round: releases, then reclaims, then grants, so that returned parts can be granted again in the same
+/// entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default))]
 pub struct Changes {
-    /// Counts the rounds of the proposing leader's term.
+    /// Number of the round in the proposing leader's term.
     pub round: Round,
-    /// The last entry that its proposer had applied: what its grants were drawn for.
+    /// The last entry that its proposer had applied: its grants were drawn from the state after it.
     pub seen: u64,
     /// Periods that begin.
     pub stamps: Vec<(BudgetId, PeriodId)>,
-    /// How long running periods have lasted so far, at least, by boot clocks.
+    /// Minimum time for which running periods have lasted so far, by boot clocks.
     pub ages: Vec<(BudgetId, PeriodId, Span)>,
-    /// What came back.
+    /// Returned parts.
     pub releases: Vec<Movement>,
     /// Floors that their owners no longer use.
     pub floors: Vec<FloorRelease>,
-    /// Lives that are over.
+    /// Incarnations that are over.
     pub reclaims: Vec<Incarnation>,
-    /// What was kept of a closed life and has outlived its wait.
+    /// Rests of closed incarnations whose wait is over.
     pub forgets: Vec<(BudgetId, Incarnation)>,
-    /// What is given.
+    /// Granted parts.
     pub grants: Vec<Movement>,
-    /// Budgets that are wound up, and instances that are provably full again.
+    /// Budgets that were wound up, and instances that are provably full again.
     pub endings: Vec<Ending>,
-    /// Templates of which no instance that was forgotten too early can still
-    /// be missing tokens: their instances are born full again.
+    /// Templates whose instances may begin full again: no instance that was forgotten too early can still
+    /// lack tokens.
     pub thaws: Vec<RuleId>,
 }
 
-/// Counters of one life that moved: absolute, so that a repeat moves nothing.
+/// Changed counters of one incarnation. They are absolute, so a repeat moves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Movement {
-    /// The life.
+    /// The incarnation.
     pub child: Incarnation,
     /// The budget.
     pub budget: BudgetId,
     /// The period of its tokens.
     pub period: PeriodId,
-    /// All that was given, or returned, so far.
+    /// The total that was given, or returned, so far.
     pub total: Vector,
 }
 
@@ -130,19 +131,19 @@ pub struct Movement {
 pub struct Ending {
     /// The budget.
     pub budget: BudgetId,
-    /// Whether it had long been full and unbooked, so that its rebirth may be full.
+    /// Set if it was full and unbooked for long enough, so that its next generation may begin full.
     pub full: bool,
 }
 
 impl Changes {
-    /// Kinds of changes, each a list.
+    /// Number of kinds of changes, each a list.
     pub const KINDS: usize = 9;
 
-    /// Changes that a leader puts into one round, all kinds together. The grants of one
-    /// budget stay together, so that there may be as many more as a budget has holders.
+    /// Maximum number of changes in one round, all kinds together. The grants of one budget stay together, so
+    /// a round may have as many more as a budget has holders.
     ///
-    /// At 104 bytes for a full movement it is half a megabyte, which disks and replicas take
-    /// in a few milliseconds.
+    /// At 104 bytes for a full movement it is half a megabyte, which disks and replicas take in a few
+    /// milliseconds.
     pub const ITEMS_MAX: usize = 4_096;
 
     /// Returns the number of changes.
@@ -162,7 +163,7 @@ impl Changes {
         lists.into_iter().fold(0, usize::saturating_add)
     }
 
-    /// Whether the round changes nothing.
+    /// Returns true if the round changes nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

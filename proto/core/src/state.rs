@@ -1,9 +1,8 @@
-//! The replicated state: what applying the log means.
+//! The replicated state, and the effect of applying the log.
 //!
-//! `apply` is a function of the state and the entry alone. It reads no clock
-//! and draws no lots; an entry at or below the applied index changes nothing;
-//! and a grant that would pass the budget is refused by itself, never the
-//! round it came in.
+//! The result of `apply` depends on the state and the entry alone. It reads no clock and uses no random
+//! numbers. An entry at or below the applied index changes nothing. A grant that would exceed the budget is
+//! refused by itself, and not the whole round.
 
 mod book;
 mod chunks;
@@ -31,23 +30,23 @@ use chunks::Chunks;
 use index::Index;
 use requests::Requests;
 
-/// One life of a node.
+/// One incarnation of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Member {
-    /// Whose life.
+    /// The node.
     pub node: NodeId,
-    /// Whether it may still be granted to.
+    /// Determines if the incarnation may still be granted anything.
     pub phase: Phase,
 }
 
-/// Whether a life goes on.
+/// Phase of an incarnation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Phase {
-    /// It does.
+    /// It takes part.
     Live,
-    /// Its node was removed; it ends by return or patience.
+    /// Its node was removed. It ends when everything is returned, or after the leader's patience.
     Leaving,
 }
 
@@ -55,11 +54,11 @@ pub enum Phase {
 #[derive(Clone, Debug, PartialEq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Rule {
-    /// What it says.
+    /// Limit and terms of the rule.
     #[cfg_attr(feature = "serde", serde(with = "shared"))]
     pub budget: Arc<Budget>,
-    /// Whether an instance was forgotten before it was provably full: until
-    /// that has passed, every new one is born empty.
+    /// Set if an instance was forgotten before it was provably full. Until that time has passed, every new
+    /// instance begins empty.
     pub cold: bool,
     /// The latest period in which an instance of a quota was forgotten, unspent. A new instance begins in
     /// it or in a later one: a clock that was set back would give an earlier one again, with what the
@@ -73,42 +72,42 @@ pub struct Rule {
 pub struct Generation {
     /// The concrete key.
     pub key: Key,
-    /// The rule it was made by.
+    /// The rule that it was made by.
     pub rule: RuleId,
-    /// The limit in force: most often the very one of the rule.
+    /// The limit in force. Usually the same object as the rule's.
     #[cfg_attr(feature = "serde", serde(with = "shared"))]
     pub budget: Arc<Budget>,
-    /// Who holds what.
+    /// The book: the parts of all holders.
     pub account: Account,
-    /// How long the running period has lasted, at least, by boot clocks.
+    /// Minimum time for which the running period has lasted, by boot clocks.
     pub age: Span,
-    /// The entry that lowered the limit last; zero if none did.
+    /// Index of the entry that lowered the limit last; zero if none did.
     pub cut: u64,
-    /// Whether it is being wound up: the limit is 0, and the books stay until they are clear.
+    /// Set while it is being wound up: the limit is 0, and the book stays until it is clear.
     pub winding: bool,
 }
 
-/// What an entry did, for those who keep something beside the state.
+/// Effect of an entry, for components that keep something beside the state.
 #[derive(Clone, Debug, PartialEq, Hash)]
 #[non_exhaustive]
 pub enum Effect {
-    /// The request had been carried out before; nothing was done.
+    /// The request had been carried out before. Nothing was done.
     Repeated(RequestId),
-    /// The request was refused; nothing was changed.
+    /// The request was refused. Nothing was changed.
     Refused(RequestId, Vec<FieldError>),
-    /// A set of rules was refused; nothing was changed. What is wrong, with the
-    /// place in the set of each rule that is, counted from 0.
+    /// A set of rules was refused. Nothing was changed. Has the errors of each rule with its index in the
+    /// set, counted from 0.
     SetRefused(RequestId, Vec<(usize, Vec<FieldError>)>),
-    /// A life began.
+    /// An incarnation began.
     Joined {
-        /// Whose.
+        /// The node.
         node: NodeId,
-        /// The life.
+        /// The incarnation.
         incarnation: Incarnation,
         /// The request that asked for it.
         request: RequestId,
     },
-    /// A node's lives get nothing more.
+    /// An incarnation of a removed node is granted nothing more.
     Leaving(Incarnation),
     /// The cluster's settings changed.
     Configured,
@@ -118,35 +117,35 @@ pub enum Effect {
     Created {
         /// The generation.
         budget: BudgetId,
-        /// Who was given the full burst, if anybody.
+        /// The incarnation that was granted the full burst, if any.
         granted: Option<Incarnation>,
     },
     /// The limit or the terms of a generation changed.
     Changed(BudgetId),
     /// A generation ended.
     Ended(BudgetId),
-    /// A quota's period was taken back: its generation goes on under another
-    /// name, with edges at zero, and what was spent or out is spent.
+    /// A quota's period was reset. Its generation continues under another id, with edges at zero. What was
+    /// spent or granted counts as spent.
     Restarted {
-        /// The name that means nothing any more.
+        /// The former id, which is void.
         former: BudgetId,
-        /// The generation.
+        /// The generation's new id.
         budget: BudgetId,
     },
     /// A period began.
     Stamped(BudgetId, PeriodId),
-    /// Part of a budget came back and is free, with the tokens that came along.
+    /// Part of a budget was returned and is free, with the tokens in it.
     Freed(BudgetId, Share),
-    /// A life is over.
+    /// An incarnation is over.
     Reclaimed(Incarnation),
-    /// A life was given something.
+    /// An incarnation was granted something.
     Granted(BudgetId, Incarnation),
-    /// A single movement was refused; the rest of its round was not.
+    /// A single movement was refused. The rest of its round was applied.
     MovementRefused(BudgetId, Incarnation, AccountError),
 }
 
 impl Effect {
-    /// The generation whose book or terms it is about, if it is about one.
+    /// Returns the generation whose book or terms it concerns, if any.
     #[must_use]
     pub const fn budget(&self) -> Option<BudgetId> {
         match self {
@@ -171,7 +170,7 @@ impl Effect {
 }
 
 impl Effect {
-    /// The generation that has ended, if one has: nothing is kept of it anywhere.
+    /// Returns the generation that has ended, if one has. Nothing is kept of it anywhere.
     #[must_use]
     pub const fn ended(&self) -> Option<BudgetId> {
         match self {
@@ -203,13 +202,13 @@ pub struct State {
 }
 
 impl State {
-    /// The nodes' lease where nothing was configured.
+    /// The nodes' lease if none is configured.
     pub const LEASE_DEFAULT: Span = Span::from_secs(3);
 
-    /// So many requests are remembered, so that a retry is not a second change.
+    /// Maximum number of remembered requests. A retry of a remembered request is not a second change.
     pub const REQUESTS_MAX: usize = 4_096;
 
-    /// The state before the first entry.
+    /// Returns the state before the first entry.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -231,76 +230,76 @@ impl State {
         }
     }
 
-    /// The parent side of every node's edge: the cluster's one life.
+    /// The parent of every node's edge: the only incarnation of the cluster.
     pub const CLUSTER: Incarnation = Incarnation::new(0);
 
-    /// The index of the last entry applied.
+    /// Returns the index of the last entry applied.
     #[must_use]
     pub const fn applied(&self) -> u64 {
         self.applied
     }
 
-    /// The bound on drift that all promises of time are made with.
+    /// Returns the bound on drift by which all leases are computed.
     #[must_use]
     pub const fn drift(&self) -> Drift {
         self.drift
     }
 
-    /// The nodes' lease, as the leader counts it: what promises are made of.
+    /// Returns the nodes' lease, as the leader counts it.
     #[must_use]
     pub const fn lease(&self) -> Span {
         self.lease
     }
 
-    /// How long the leader waits for a silent node: the longest lease that was
-    /// ever in force, because a promise of it may still be held.
+    /// Returns the time that the leader waits for a silent node: the longest lease ever in force, because a
+    /// node may still hold one of that length.
     #[must_use]
     pub const fn patience(&self) -> Span {
         self.patience
     }
 
-    /// Whether a life was ever issued, as far as this replica knows.
+    /// Returns true if an incarnation was ever issued, as far as this replica knows.
     #[must_use]
     pub fn has_issued(&self, life: Incarnation) -> bool {
         life < self.next_incarnation
     }
 
-    /// Whether a node was removed: its id never joins again.
+    /// Returns true if a node was removed. Its id never joins again.
     #[must_use]
     pub fn was_removed(&self, node: NodeId) -> bool {
         self.removed.contains(&node)
     }
 
-    /// All lives that are not over.
+    /// Returns all incarnations that are not over.
     pub fn members(&self) -> impl Iterator<Item = (Incarnation, &Member)> {
         self.members.iter().map(|(&life, member)| (life, member))
     }
 
-    /// A life that is not over.
+    /// Returns an incarnation that is not over.
     #[must_use]
     pub fn member(&self, life: Incarnation) -> Option<&Member> {
         self.members.get(&life)
     }
 
-    /// All rules.
+    /// Returns all rules.
     pub fn rules(&self) -> impl Iterator<Item = (RuleId, &Rule)> {
         self.rules.iter().map(|(&id, rule)| (id, rule))
     }
 
-    /// The rules that were written after another, in order.
+    /// Returns the rules that were written after another, in order.
     pub fn rules_after(&self, rule: RuleId) -> impl Iterator<Item = (RuleId, &Rule)> {
         let later = self.rules.from(rule).filter(move |(id, _)| **id > rule);
         later.map(|(&id, rule)| (id, rule))
     }
 
-    /// The rule that a key falls under.
+    /// Returns the rule that applies to a key.
     #[must_use]
     pub fn rule_of(&self, key: &Key) -> Option<(RuleId, &Rule)> {
         let id = self.catalog.resolve(key)?;
         self.rules.get(&id).map(|rule| (id, rule))
     }
 
-    /// Whether a template has as many keys as it may have: no other one begins.
+    /// Returns true if a template has its maximum number of keys, so that no other key can begin.
     #[must_use]
     pub fn is_full(&self, rule: RuleId) -> bool {
         let living = self.generations_of(rule);
@@ -310,31 +309,31 @@ impl State {
             && !planted::is(Bug::KeysUncounted)
     }
 
-    /// The rule of this very pattern.
+    /// Returns the rule with exactly this pattern.
     #[must_use]
     pub fn rule_named(&self, pattern: &KeyPattern) -> Option<(RuleId, &Rule)> {
         let id = self.catalog.get(pattern)?;
         self.rules.get(&id).map(|rule| (id, rule))
     }
 
-    /// The rules of which an instance was forgotten before it was provably full.
+    /// Returns the rules of which an instance was forgotten before it was provably full.
     pub fn cold_rules(&self) -> impl Iterator<Item = (RuleId, &Rule)> {
         let cold = self.index.cold.iter();
         cold.filter_map(|&id| Some((id, self.rules.get(&id)?)))
     }
 
-    /// The generations of one rule, those that are wound up too.
+    /// Returns the generations of one rule, including those that are being wound up.
     pub fn budgets_of(&self, rule: RuleId) -> impl Iterator<Item = (BudgetId, &Generation)> {
         self.named(self.index.of_rule.of(rule))
     }
 
-    /// Number of generations of a rule that have not ended.
+    /// Returns the number of generations of a rule that have not ended.
     #[must_use]
     pub fn generations_of(&self, rule: RuleId) -> u64 {
         u64::try_from(self.index.of_rule.count(&rule)).unwrap_or(u64::MAX)
     }
 
-    /// The generations of which something is kept of a closed life.
+    /// Returns the generations of which something is kept of a closed incarnation.
     pub fn kept_of(&self, life: Incarnation) -> impl Iterator<Item = (BudgetId, &Generation)> {
         self.named(self.index.kept.of(life))
     }
@@ -346,33 +345,33 @@ impl State {
         budgets.filter_map(|id| Some((id, self.budgets.get(&id)?)))
     }
 
-    /// All generations from a name on, in the order of names.
+    /// Returns the generations with an id of at least `from`, ordered by id.
     pub fn budgets_from(&self, from: BudgetId) -> impl Iterator<Item = (BudgetId, &Generation)> {
         let after = self.budgets.from(from);
         after.map(|(&id, generation)| (id, generation))
     }
 
-    /// All generations.
+    /// Returns all generations.
     pub fn budgets(&self) -> impl ExactSizeIterator<Item = (BudgetId, &Generation)> {
         self.budgets
             .iter()
             .map(|(&id, generation)| (id, generation))
     }
 
-    /// A generation.
+    /// Returns a generation.
     #[must_use]
     pub fn budget(&self, id: BudgetId) -> Option<&Generation> {
         self.budgets.get(&id)
     }
 
-    /// Returns true if a generation has ended, as far as this replica knows: it was issued, and is no more.
-    /// It never comes back, since each is issued once, in rising order.
+    /// Returns true if a generation has ended, as far as this replica knows: its id was issued, and it does
+    /// not exist. Ids are issued once, in rising order, so it never comes back.
     #[must_use]
     pub fn has_ended(&self, id: BudgetId) -> bool {
         id < self.next_budget && self.budgets.get(&id).is_none() && !planted::is(Bug::EndForgotten)
     }
 
-    /// The generation of a concrete key.
+    /// Returns the generation of a concrete key.
     #[must_use]
     pub fn budget_of(&self, key: &Key) -> Option<BudgetId> {
         self.keys.get(key).copied()
@@ -380,8 +379,8 @@ impl State {
 
     /// Applies entry `index`. The empty entry that begins a term is `None`.
     ///
-    /// An entry at or below the applied index changes nothing: replaying any
-    /// part of the log gives the same state.
+    /// An entry at or below the applied index changes nothing: replaying any part of the log gives the same
+    /// state.
     pub fn apply(&mut self, index: u64, command: Option<&Command>) -> Vec<Effect> {
         let mut effects = Vec::new();
         if index <= self.applied && !planted::is(Bug::ApplyTwice) {

@@ -46,6 +46,7 @@ impl Segment {
 /// The curve is concave and piecewise linear. It is kept as segments in the order of their breakpoints `d/w`, no
 /// two alike. Adding is exact: the sum of two curves is the curve of all their claimants, in whatever order they
 /// are added.
+///
 /// ```
 /// use aliquot_core::demand::{DemandCurve, Level};
 /// use aliquot_core::unit::Weight;

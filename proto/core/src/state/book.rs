@@ -1,4 +1,4 @@
-//! Rounds: what moves between the nodes.
+//! Rounds: changes of the nodes' holdings.
 
 use super::{Effect, Generation, Phase, State};
 use crate::account::AccountError;
@@ -82,7 +82,7 @@ impl State {
         if !self.budgets.get(&budget).is_some_and(quota) {
             return;
         }
-        // Periods only grow on an edge, so an earlier one needs edges at zero: another generation.
+        // Periods only grow on an edge. An earlier one needs edges at zero, and therefore another generation.
         let Some(mut generation) = self.budgets.remove(&budget) else {
             return;
         };
@@ -155,13 +155,13 @@ impl State {
         let Some(generation) = self.budgets.get_mut(&movement.budget) else {
             return;
         };
-        // An edge absent from the book is closed, and one that leaves gets nothing more.
+        // A child that is not a member is closed, and one that leaves is granted nothing more.
         let may = self
             .members
             .get(&movement.child)
             .is_some_and(|member| member.phase == Phase::Live || planted::is(Bug::LeaverGranted));
-        // Tokens that were drawn before the limit was lowered are not there any more,
-        // though it was raised again since.
+        // Tokens drawn before the limit was lowered do not exist any more, even if the limit was raised again
+        // since.
         let outdated = seen < generation.cut && !planted::is(Bug::CutOutrun);
         let granted = match (may, outdated) {
             (true, false) => {
@@ -180,8 +180,8 @@ impl State {
         }
     }
 
-    /// Forgets a generation, if nothing of it is booked anywhere. What was
-    /// spent of a quota in its period is booked, too.
+    /// Forgets a generation, if nothing of it is booked. The spent tokens of a quota in its period are booked
+    /// too.
     fn end(&mut self, ending: &Ending, effects: &mut Vec<Effect>) {
         let Some(generation) = self.budgets.get(&ending.budget) else {
             return;

@@ -1,4 +1,4 @@
-//! A map whose copies share what neither has changed since.
+//! A map whose copies share the parts that neither has changed since.
 
 use crate::unit::{BudgetId, RuleId};
 use alloc::collections::{BTreeMap, btree_map};
@@ -22,11 +22,12 @@ impl Issued for RuleId {
     }
 }
 
-/// A map by what the log issues, in chunks of [`Chunks::SIZE`] neighbours. A copy of it shares
-/// the chunks, and a change copies the chunk that it meets, once: so a snapshot is taken
-/// in the time of a few entries and written elsewhere, while the state goes on.
+/// A map by issued ids, in chunks of [`Chunks::SIZE`] neighbours.
 ///
-/// No chunk is empty, so that equal maps are equal chunk by chunk.
+/// A copy shares the chunks. A change copies the chunk that it affects, once. So a snapshot is taken in the
+/// time of a few entries and written by another thread, while the state continues to change.
+///
+/// No chunk is empty, so equal maps are equal chunk by chunk.
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub(super) struct Chunks<K, V> {
     chunks: BTreeMap<u64, Arc<BTreeMap<K, V>>>,
@@ -43,8 +44,8 @@ impl<K, V> Default for Chunks<K, V> {
 }
 
 impl<K: Issued, V: Clone> Chunks<K, V> {
-    /// Numbers of a chunk: few enough to be copied in microseconds, and many enough that
-    /// the chunks of a million are shared in a millisecond or two.
+    /// Number of ids of a chunk: few enough to be copied in microseconds, and many enough that the chunks of
+    /// a million ids are shared in a millisecond or two.
     const SIZE: u64 = 64;
 
     const fn chunk(number: u64) -> u64 {
@@ -57,7 +58,7 @@ impl<K: Issued, V: Clone> Chunks<K, V> {
 
     pub(super) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         let chunk = self.chunks.get_mut(&Self::chunk(key.number()))?;
-        // What is not there is no reason to copy a chunk.
+        // A missing key must not copy a chunk.
         if !chunk.contains_key(key) {
             return None;
         }
@@ -97,7 +98,7 @@ impl<K: Issued, V: Clone> Chunks<K, V> {
         }
     }
 
-    /// Iterates from a key on, in the order of keys.
+    /// Iterates over the keys of at least `key`, in order.
     pub(super) fn from(&self, key: K) -> impl Iterator<Item = (&K, &V)> {
         let chunks = self.chunks.range(Self::chunk(key.number())..);
         let all = chunks.flat_map(|(_, chunk)| chunk.iter());
@@ -110,7 +111,7 @@ impl<K: Issued, V: Clone> Chunks<K, V> {
     }
 }
 
-/// Everything that a map holds, in the order of keys.
+/// Iterator over all entries of a map, in the order of keys.
 pub(super) struct Iter<'a, K, V> {
     chunks: btree_map::Values<'a, u64, Arc<BTreeMap<K, V>>>,
     chunk: btree_map::Iter<'a, K, V>,

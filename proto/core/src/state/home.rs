@@ -1,4 +1,4 @@
-//! Where a key lives that is too small to divide.
+//! Home of a key in central mode.
 
 use super::{Member, Phase, State};
 use crate::share::Kind;
@@ -6,10 +6,10 @@ use crate::unit::{BudgetId, Incarnation, Tokens};
 use core::cmp::Reverse;
 
 impl State {
-    /// The key's home: the live life that holds the most of it in the book,
-    /// the lowest of equals. `None` if no live life holds any.
+    /// Returns the key's home: the live incarnation that holds the most of it in the book, the lowest of
+    /// equals. Returns `None` if no live incarnation holds any.
     ///
-    /// Every replica that has applied as much of the log says the same.
+    /// All replicas that have applied the same entries return the same.
     #[must_use]
     pub fn home_of(&self, budget: BudgetId) -> Option<Incarnation> {
         let generation = self.budgets.get(&budget)?;
@@ -26,9 +26,9 @@ impl State {
             .map(|(_, life)| life)
     }
 
-    /// The largest cost that can ever be served at once: of a rate or of
-    /// permits all that no floor pins down, of a quota all that a period has.
-    /// `None` if there is no such budget.
+    /// Returns the largest cost that can ever be admitted at once: the burst that no floor pins down of a
+    /// rate, all permits of a concurrency budget, all tokens of a period of a quota. Returns `None` if there
+    /// is no such budget.
     #[must_use]
     pub fn largest_cost(&self, budget: BudgetId) -> Option<Tokens> {
         let account = &self.budgets.get(&budget)?.account;

@@ -5,7 +5,7 @@ use super::{Generation, Rule};
 use crate::unit::{BudgetId, Incarnation, RuleId};
 use alloc::collections::{BTreeMap, BTreeSet};
 
-/// Generations by something that some of them have in common; no set is empty.
+/// Sets of generations by a key that they have in common. No set is empty.
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub(super) struct Sets<K>(BTreeMap<K, BTreeSet<BudgetId>>);
 
@@ -23,7 +23,7 @@ impl<K: Ord> Sets<K> {
         }
     }
 
-    /// Takes all of one set out.
+    /// Removes and returns one set.
     pub(super) fn take(&mut self, of: &K) -> BTreeSet<BudgetId> {
         self.0.remove(of).unwrap_or_default()
     }
@@ -45,21 +45,21 @@ impl<K> Default for Sets<K> {
 
 /// Indexes that replace walks over all generations or rules.
 ///
-/// State invariant: it is what that walk would find.
+/// State invariant: an index has exactly what the walk would find.
 #[derive(Clone, Debug, Default, PartialEq, Hash)]
 pub(super) struct Index {
     /// The generations of each rule.
     pub(super) of_rule: Sets<RuleId>,
-    /// Those on which each life has an open edge.
+    /// The generations on which each incarnation has an open edge.
     pub(super) open: Sets<Incarnation>,
-    /// Those of which something is kept of each closed life.
+    /// The generations of which something is kept of each closed incarnation.
     pub(super) kept: Sets<Incarnation>,
     /// The cold rules.
     pub(super) cold: BTreeSet<RuleId>,
 }
 
 impl Index {
-    /// The index of these generations and rules.
+    /// Returns the index of these generations and rules.
     pub(super) fn new(
         budgets: &Chunks<BudgetId, Generation>,
         rules: &Chunks<RuleId, Rule>,
@@ -91,7 +91,7 @@ impl Index {
         }
     }
 
-    /// All open edges of a generation are about to end.
+    /// Removes all open edges of a generation, which are about to end.
     pub(super) fn shut(&mut self, budget: BudgetId, generation: &Generation) {
         for (life, _) in generation.account.open() {
             self.open.remove(&life, budget);

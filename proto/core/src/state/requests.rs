@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 /// The requests carried out last.
 ///
-/// State invariant: both hold the same, each once.
+/// State invariant: both collections have the same requests, each once.
 #[derive(Clone, Debug, Default, PartialEq, Hash)]
 pub(super) struct Requests {
     /// Oldest first.
@@ -16,7 +16,7 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// Remembers a request, and forgets the oldest of too many. Whether it was new.
+    /// Remembers a request, and forgets the oldest above the maximum. Returns true if it was new.
     fn remember(&mut self, request: RequestId) -> bool {
         if !self.known.insert(request) {
             return false;
@@ -30,7 +30,7 @@ impl Requests {
         true
     }
 
-    /// Oldest first.
+    /// Returns the requests, oldest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = RequestId> {
         self.order.iter().copied()
     }
@@ -47,13 +47,14 @@ impl FromIterator<RequestId> for Requests {
 }
 
 impl State {
-    /// Whether a request is among those carried out last: who lost the answer learns it so.
+    /// Returns true if a request is among those carried out last. A caller that lost the answer learns the
+    /// outcome by it.
     #[must_use]
     pub fn has_carried_out(&self, request: RequestId) -> bool {
         self.requests.known.contains(&request)
     }
 
-    /// Whether a request is new; it is remembered as carried out.
+    /// Returns true if a request is new, and remembers it as carried out.
     pub(super) fn is_new(&mut self, request: RequestId, effects: &mut Vec<Effect>) -> bool {
         let new = self.requests.remember(request);
         if !new {

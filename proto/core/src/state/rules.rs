@@ -61,9 +61,8 @@ impl State {
         }
     }
 
-    /// An exact rule is written for a key that lives as a template's instance:
-    /// the books go on under the new rule. Where they cannot serve it, they are
-    /// wound up, and the key begins anew once that is done.
+    /// Applies a new exact rule to a key that exists as a template's instance: its book continues under the
+    /// new rule. If the book cannot serve the rule, it is wound up, and the key begins again after that.
     fn take_over(&mut self, key: &Key, rule: RuleId, new: &Budget, effects: &mut Vec<Effect>) {
         let index = self.applied;
         let id = self.keys.get(key).copied();
@@ -87,13 +86,13 @@ impl State {
         effects.push(Effect::Changed(id));
     }
 
-    /// Why a rule cannot be written: its key has one, and that or a generation
-    /// made by it cannot go on as the new one.
+    /// Returns the reasons why a rule cannot be written: its key has a rule, and that one or a generation
+    /// made by it cannot be changed to the new one.
     #[must_use]
     pub fn refusal_of(&self, new: &Budget) -> Option<Vec<FieldError>> {
         let (id, rule) = self.rule_named(new.key())?;
         let mut change = Change::to(new);
-        // All that is refused is told of the first generation that cannot go on.
+        // Reports all errors of the first generation that cannot be changed.
         let living = self
             .budgets_of(id)
             .map(|(_, generation)| &generation.budget);
@@ -126,8 +125,8 @@ impl State {
         effects.push(Effect::RuleChanged(id));
     }
 
-    /// Withdraws a rule. Its generations are wound up: a limit of 0, and the
-    /// books stay until everything is returned or reclaimed.
+    /// Withdraws a rule. Its generations are wound up: the limit is 0, and the books stay until everything is
+    /// returned or reclaimed.
     pub(super) fn delete_rule(
         &mut self,
         request: RequestId,
@@ -155,9 +154,8 @@ impl State {
         effects.push(Effect::RuleChanged(id));
     }
 
-    /// Begins a generation of `key` under the rule it falls under, unless one
-    /// lives. One that is being wound up goes on with the same books: that is
-    /// a raise, and raised capacity arrives empty.
+    /// Begins a generation of `key` under the rule that applies to it, unless there is one. A generation that
+    /// is being wound up continues with the same book. That is a raise, and raised capacity arrives empty.
     pub(super) fn instantiate(
         &mut self,
         key: Key,
@@ -218,7 +216,7 @@ impl State {
             .is_some_and(|generation| generation.winding)
     }
 
-    /// Takes a winding generation back into use, if the rule is one that its books can serve.
+    /// Takes a generation that is being wound up back into use, if its book can serve the rule.
     fn revive(&mut self, id: BudgetId, rule: RuleId, budget: &Budget) -> bool {
         let index = self.applied;
         let Some(generation) = self.budgets.get_mut(&id) else {
@@ -239,8 +237,8 @@ impl State {
     }
 }
 
-/// The changed budgets of a rule. Thousands of generations that share one budget
-/// have it changed once, and go on sharing it.
+/// The changed budgets of a rule. Thousands of generations may share one budget: it is changed once, and they
+/// share the result.
 struct Change<'a> {
     new: &'a Budget,
     last: Option<(Arc<Budget>, Arc<Budget>)>,
@@ -253,7 +251,7 @@ impl<'a> Change<'a> {
 
     /// # Errors
     ///
-    /// As [`Budget::change_to`].
+    /// See [`Budget::change_to`].
     fn of(&mut self, budget: &Arc<Budget>) -> Result<Arc<Budget>, Vec<FieldError>> {
         if let Some((from, to)) = &self.last
             && Arc::ptr_eq(from, budget)
@@ -267,7 +265,7 @@ impl<'a> Change<'a> {
 }
 
 impl Generation {
-    /// Entry `index` changes the limit.
+    /// Sets the limit, which entry `index` changes.
     fn set(&mut self, budget: Arc<Budget>, index: u64) {
         let linger = Terms::from(budget.as_ref()).linger();
         if !self.winding {
@@ -292,8 +290,8 @@ impl Generation {
         self.account.set_whole(whole, linger);
     }
 
-    /// The one grant of tokens that no leader's pool ever made: a budget that
-    /// did not exist before is full.
+    /// Grants everything to the creator, because a budget that did not exist before is full. This is the only
+    /// grant of tokens that no leader's pool made.
     fn give_all(&mut self, creator: Incarnation) -> bool {
         let whole = self.budget.whole();
         if self.budget.kind() != Kind::Rate {
@@ -310,7 +308,7 @@ impl Generation {
     }
 }
 
-/// What a book divides: a rate's level is nobody's until a leader's pool makes it.
+/// Returns the part that a book divides. Tokens of a rate exist only in a leader's pool.
 fn divisible(budget: &Budget) -> Share {
     let whole = budget.whole();
     match budget.kind() {

@@ -1,4 +1,4 @@
-//! Sets of rules: all of them or none.
+//! Sets of rules: all are applied, or none.
 
 use super::{Effect, State};
 use crate::budget::{Budget, FieldError};
@@ -32,12 +32,11 @@ impl State {
         }
     }
 
-    /// Why a set cannot be carried out: what is wrong, with the place in `puts`
-    /// of each rule that is, counted from 0.
+    /// Returns the reasons why a set cannot be carried out: the errors of each refused rule, with its index
+    /// in `puts`, counted from 0.
     ///
-    /// What is told of one rule does not depend on the others, but for their
-    /// keys: of two rules of one set for one key, or a rule both withdrawn and
-    /// written, nobody could say which was meant.
+    /// Rules are judged independently of each other, except for their keys. Two rules of one set for one key,
+    /// or a rule both withdrawn and written, are refused as ambiguous.
     #[must_use]
     pub fn refusals_of(
         &self,

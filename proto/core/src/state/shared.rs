@@ -1,4 +1,4 @@
-//! A budget that is shared is written as one that is not.
+//! Serializes a shared budget like one that is not shared.
 
 use crate::budget::Budget;
 use alloc::sync::Arc;

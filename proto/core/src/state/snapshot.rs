@@ -1,4 +1,4 @@
-//! The state as plain data, and back.
+//! Conversion of the state to plain data, and back.
 
 use super::chunks::Chunks;
 use super::index::Index;
@@ -11,25 +11,25 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Everything that a replica must know to go on from an index.
+/// The complete state of a replica at an index.
 #[derive(Clone, Debug, PartialEq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Snapshot {
-    /// The last entry it contains.
+    /// Index of the last entry that it contains.
     pub applied: u64,
     /// The bound on drift.
     pub drift: Drift,
     /// The nodes' lease.
     pub lease: Span,
-    /// The longest lease that was ever in force.
+    /// The longest lease ever in force.
     pub patience: Span,
-    /// The next life to be issued.
+    /// The next incarnation to issue.
     pub next_incarnation: Incarnation,
-    /// The next generation to be issued.
+    /// The next generation to issue.
     pub next_budget: BudgetId,
-    /// The next rule to be issued.
+    /// The next rule to issue.
     pub next_rule: RuleId,
-    /// The lives that are not over.
+    /// The incarnations that are not over.
     pub members: Vec<(Incarnation, Member)>,
     /// The nodes that were removed.
     pub removed: Vec<NodeId>,
@@ -41,20 +41,20 @@ pub struct Snapshot {
     pub requests: Vec<RequestId>,
 }
 
-/// Why a snapshot is not a state. Nothing was changed.
+/// Reason why a snapshot is not a state. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RestoreError {
-    /// A name was used that was never issued, or twice.
+    /// An id was used that was never issued.
     Name {
-        /// What it names.
+        /// Kind of the id.
         what: &'static str,
     },
-    /// A book does not add up, is of another kind than its budget, or names a holder that is no life.
+    /// A book does not add up, is of another kind than its budget, or has a holder that is no member.
     Book(BudgetId),
-    /// Two rules for one key, or two generations of one key.
+    /// Two entries for one key or id.
     Duplicate {
-        /// What there are two of.
+        /// Kind of the entries.
         what: &'static str,
     },
 }
@@ -76,8 +76,8 @@ impl fmt::Display for RestoreError {
 
 impl core::error::Error for RestoreError {}
 
-/// A state as it was at one entry. It shares what did not change since, and is made in the time
-/// of a few entries.
+/// A state as it was at one entry. It shares with the live state what did not change since, and is made in
+/// the time of a few entries.
 #[derive(Clone, Debug)]
 pub struct Frozen {
     /// Everything but the rules and the generations.
@@ -87,7 +87,7 @@ pub struct Frozen {
 }
 
 impl Frozen {
-    /// The state as plain data, which takes as long as there is data.
+    /// Returns the state as plain data, in time proportional to its size.
     #[must_use]
     pub fn snapshot(self) -> Snapshot {
         Snapshot {
@@ -99,13 +99,13 @@ impl Frozen {
 }
 
 impl State {
-    /// The state as plain data.
+    /// Returns the state as plain data.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.freeze().snapshot()
     }
 
-    /// The state as it is now, to be made plain data of elsewhere.
+    /// Returns the present state, to be converted to plain data on another thread.
     #[must_use]
     pub fn freeze(&self) -> Frozen {
         Frozen {
@@ -132,11 +132,11 @@ impl State {
         }
     }
 
-    /// The state that a snapshot describes.
+    /// Returns the state that a snapshot describes.
     ///
     /// # Errors
     ///
-    /// [`RestoreError`] if it contradicts itself.
+    /// [`RestoreError`] if the snapshot contradicts itself.
     pub fn restore(snapshot: Snapshot) -> Result<Self, RestoreError> {
         let catalog = snapshot.catalog()?;
         let keys = snapshot.keys()?;
@@ -185,7 +185,7 @@ impl State {
     }
 }
 
-/// Generations that have the very budget of their rule share it.
+/// Makes generations share the budget of their rule if it is equal.
 fn shared(
     budgets: Vec<(BudgetId, Generation)>,
     rules: &Chunks<RuleId, Rule>,
@@ -202,7 +202,7 @@ fn shared(
 }
 
 impl Snapshot {
-    /// Which rule a key falls under: one for each pattern, and each named once.
+    /// Returns the rule of each pattern. Each pattern and each id must be unique.
     fn catalog(&self) -> Result<Catalog, RestoreError> {
         let (mut catalog, mut names) = (Catalog::default(), BTreeSet::new());
         for (id, rule) in &self.rules {
@@ -218,7 +218,7 @@ impl Snapshot {
         Ok(catalog)
     }
 
-    /// The generation of each key: one, and each named once.
+    /// Returns the generation of each key. Each key and each id must be unique.
     fn keys(&self) -> Result<BTreeMap<Key, BudgetId>, RestoreError> {
         let (mut keys, mut names) = (BTreeMap::new(), BTreeSet::new());
         for (id, generation) in &self.budgets {
