@@ -1,7 +1,7 @@
 //! The book of one budget at one level.
 //!
-//! Whose parts the whole is cut into: the nodes' in the replicated state, the
-//! clients' sessions' in a node's memory. The same rules keep both.
+//! It records how the whole is divided: among nodes in the replicated state, among clients' sessions in a
+//! node's memory. The same rules apply to both.
 //!
 //! ```text
 //!            grant                      close                    forget
@@ -10,10 +10,9 @@
 //!     └──── release ──────┘
 //! ```
 //!
-//! State invariants, for rate, burst, floors, and a quota's tokens:
-//! `held = Σ open holdings + Σ kept`, and a grant never makes `held` (for a
-//! quota: `held + spent`) pass the whole. Lowering the whole may leave more
-//! held than there is; then nothing is free until enough came back.
+//! State invariants, for rate, burst, floors, and a quota's tokens: `held = Σ open holdings + Σ kept`, and a
+//! grant never makes `held` (for a quota: `held + spent`) exceed the whole. Lowering the whole may leave more
+//! held than there is. Then nothing is free until enough was returned.
 
 mod central;
 mod edges;
@@ -46,7 +45,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// An empty book of `whole`. Anything of an edge may outlive its lease by `linger`.
+    /// Returns an empty book of `whole`. Anything of an edge may outlive its lease by `linger`.
     #[must_use]
     pub const fn new(kind: Kind, whole: Share, linger: Span) -> Self {
         Self {
@@ -61,59 +60,60 @@ impl Account {
         }
     }
 
-    /// What the budget limits.
+    /// Returns the kind of the budget.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// What is being divided.
+    /// Returns the whole that is divided.
     #[must_use]
     pub const fn whole(&self) -> Share {
         self.whole
     }
 
-    /// The period that is running, of a quota.
+    /// Returns the running period of a quota.
     #[must_use]
     pub const fn period(&self) -> PeriodId {
         self.period
     }
 
-    /// What was spent of a quota in this period, with what dead holders never reported.
+    /// Returns the spent tokens of a quota in this period, including what closed edges never reported.
     #[must_use]
     pub const fn spent(&self) -> Tokens {
         self.spent
     }
 
-    /// What all edges hold together, open and closed.
+    /// Returns the sum that all edges hold, open and closed.
     #[must_use]
     pub const fn held(&self) -> Vector {
         self.held
     }
 
-    /// The open edges.
+    /// Returns the open edges.
     pub fn open(&self) -> impl Iterator<Item = (Incarnation, &Slot)> {
         self.open.iter()
     }
 
-    /// Returns how long the booked rest of a closed edge outlives its lease; `None` if nothing stays booked.
+    /// Returns the time for which the booked rest of a closed edge outlives its lease, or `None` if nothing
+    /// stays booked.
     #[must_use]
     pub fn linger_of(&self, child: Incarnation) -> Option<Span> {
         self.kept.get(&child).map(|kept| kept.linger)
     }
 
-    /// What stays booked of closed edges.
+    /// Returns the booked rests of closed edges.
     pub fn kept(&self) -> impl Iterator<Item = (Incarnation, &Kept)> {
         self.kept.iter().map(|(&child, kept)| (child, kept))
     }
 
-    /// Returns true if anything stays booked of a closed edge.
+    /// Returns true if something stays booked of a closed edge.
     #[must_use]
     pub fn keeps(&self, child: Incarnation) -> bool {
         self.kept.contains_key(&child)
     }
 
-    /// The counters of an open edge; zero for one that never held.
+    /// Returns the counters of an open edge; zero for an edge without grants.
     #[must_use]
     pub fn counters(&self, child: Incarnation) -> Counters {
         self.open
@@ -121,19 +121,19 @@ impl Account {
             .map_or(Counters::new(self.period), |slot| slot.counters)
     }
 
-    /// What an open edge holds.
+    /// Returns the part that an open edge holds.
     #[must_use]
     pub fn holding(&self, child: Incarnation) -> Vector {
         self.counters(child).holding(self.kind)
     }
 
-    /// Whether nothing at all is booked.
+    /// Returns true if nothing is booked.
     #[must_use]
     pub fn is_clear(&self) -> bool {
         self.held.is_zero()
     }
 
-    /// What is not booked to anybody; nothing where more is held than there is.
+    /// Returns the part that is not booked; zero if more is held than there is.
     #[must_use]
     pub fn free(&self) -> Share {
         let tokens = match self.kind {
@@ -151,7 +151,7 @@ impl Account {
         }
     }
 
-    /// Sets the whole and how long things may outlive a lease. What is held stays held.
+    /// Sets the whole, and the time for which anything may outlive a lease. Held parts stay held.
     pub fn set_whole(&mut self, whole: Share, linger: Span) {
         self.whole = whole;
         if linger > self.linger {
@@ -166,7 +166,7 @@ impl Account {
         self.invariants();
     }
 
-    /// Used by a planted bug alone.
+    /// Used only by a planted bug.
     fn count_excess_as_returned(&mut self) {
         let (kind, whole) = (self.kind, Vector::of(self.whole));
         for slot in self.open.slots_mut() {
@@ -178,7 +178,8 @@ impl Account {
         }
     }
 
-    /// Books that `child` was given `given` in all. The difference to before, as a share.
+    /// Books `given` as the total that was given to `child`. Returns the difference to the former total, as a
+    /// share.
     ///
     /// # Errors
     ///
@@ -233,8 +234,8 @@ impl Account {
         }
     }
 
-    /// Books that `child` returned `returned` in all. What came back: for a
-    /// rate with the tokens that fill the capacity they came with, no more.
+    /// Books `returned` as the total that `child` returned. Returns the difference to the former total. For a
+    /// rate, its tokens are at most those that fill its capacity.
     ///
     /// # Errors
     ///
@@ -281,9 +282,9 @@ impl Account {
         })
     }
 
-    /// Closes an edge whose lease is over: all it held is free, except floors
-    /// and permits, which stay until [`Account::forget`]. A quota's tokens
-    /// that it never reported count as spent. What came free, without tokens.
+    /// Closes an edge whose lease is over. All that it held becomes free, except floors and permits, which
+    /// stay booked until [`Account::forget`]. Tokens of a quota that it did not report count as spent.
+    /// Returns the freed part, without tokens.
     pub fn close(&mut self, child: Incarnation) -> Share {
         let Some(slot) = self.open.remove(child) else {
             return Share::EMPTY;
@@ -320,15 +321,15 @@ impl Account {
             self.kept.insert(child, kept);
         }
         self.rebook(before, after);
-        // The dead bring no tokens: a quota's are spent, a rate's are lost.
+        // A closed edge returns no tokens: those of a quota are spent, those of a rate are lost.
         Share {
             tokens: Tokens::ZERO,
             ..before.ahead_of(after).share()
         }
     }
 
-    /// Begins `period`, if it is later than the running one: nothing is spent,
-    /// and tokens of the old one are void wherever they are. Whether it began.
+    /// Begins `period`, if it is later than the running one: nothing is spent, and tokens of the old one are
+    /// void everywhere. Returns true if it began.
     pub fn stamp(&mut self, period: PeriodId) -> bool {
         if self.kind != Kind::Quota || (period <= self.period && !planted::is(Bug::StampTwice)) {
             return false;
@@ -347,8 +348,8 @@ impl Account {
         self.invariants();
     }
 
-    /// Puts a quota into `period`, earlier or later, and keeps what was spent:
-    /// an operator's way out of a period that a wrong clock began.
+    /// Sets a quota's period, earlier or later, and keeps what was spent. An operator's way out of a period
+    /// that a wrong clock began.
     pub fn reset_period(&mut self, period: PeriodId) {
         if self.kind == Kind::Quota {
             let outstanding = self.held.tokens;
@@ -360,7 +361,7 @@ impl Account {
         }
     }
 
-    /// Whether the sum that is kept is the sum of the parts.
+    /// Returns true if the stored sum equals the sum of the parts.
     #[must_use]
     pub fn adds_up(&self) -> bool {
         let open = self
@@ -371,7 +372,7 @@ impl Account {
         open.chain(kept).fold(Vector::ZERO, slot::added) == self.held
     }
 
-    /// The state invariants above, in debug builds after every change.
+    /// Checks the state invariants, in debug builds after every change.
     fn invariants(&self) {
         debug_assert!(
             planted::any() || self.adds_up(),
@@ -379,7 +380,7 @@ impl Account {
         );
     }
 
-    /// What is kept of closed edges, all together: no plan can move it.
+    /// Returns the sum that stays booked of closed edges (ghosts). No plan can move it.
     #[must_use]
     pub fn ghosts(&self) -> Vector {
         let holdings = self.kept.values().map(|kept| kept.holding);

@@ -1,5 +1,4 @@
-//! The client's side of central answers: what was asked, and until when a
-//! verdict counts.
+//! The client's side of central mode: requests sent to a node, and the time until which a reply counts.
 //!
 //! ```text
 //!  ask ──► pending ──admitted──► (permits) held ──release──► over
@@ -8,9 +7,8 @@
 //!             └──the lease that it was asked under ends, or its session──► void
 //! ```
 //!
-//! A verdict counts strictly before the end of the lease that the client had
-//! when it asked, and once. A permit whose verdict comes too late, or to
-//! nobody, is released again at once.
+//! A reply counts once, and strictly before the end of the lease that the client had when it sent the
+//! request. A permit whose reply comes too late, or after its caller has left, is released at once.
 
 use crate::central::{Ask, Hops, Manner, Outcome, Release, Told};
 use crate::lease::child_span;
@@ -22,12 +20,12 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::num::NonZeroU64;
 
-/// Why nothing was asked.
+/// Reason why a request was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AskError {
-    /// There is no lease: no node may decide for this client.
+    /// There is no lease, so no node may decide for this client.
     NoLease,
-    /// [`Asking::PENDING_MAX`] questions are under way.
+    /// [`Asking::PENDING_MAX`] requests are pending.
     TooMany,
 }
 
@@ -42,27 +40,27 @@ impl fmt::Display for AskError {
 
 impl core::error::Error for AskError {}
 
-/// What a client asks for.
+/// A request before it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Question {
     /// The budget.
     pub budget: BudgetId,
-    /// What it limits.
+    /// Kind of the budget.
     pub kind: Kind,
     /// Whole tokens, or permits.
     pub cost: NonZeroU64,
-    /// Whether it is asked again until it is admitted.
+    /// Set to [`Manner::Waits`] if the request is repeated until it is admitted.
     pub manner: Manner,
 }
 
-/// What a client does about a verdict.
+/// Effect of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// It answers this question: tell the caller.
+    /// It answers this request: tell the caller.
     Counts(RequestId, Outcome),
-    /// It answers nothing that is still asked, and took nothing that lasts.
+    /// It answers no pending request, and booked nothing that lasts.
     Ignored,
-    /// It booked permits that nobody uses: send this.
+    /// It booked permits that are not used: send this release.
     Undo(Release),
 }
 
@@ -79,7 +77,7 @@ struct Held {
     until: Tick,
 }
 
-/// A client's questions, through all its sessions.
+/// A client's central requests, through all its sessions.
 #[derive(Clone, Debug, Hash)]
 pub struct Asking {
     drift: Drift,
@@ -89,10 +87,10 @@ pub struct Asking {
 }
 
 impl Asking {
-    /// So many questions are under way at once; callers beyond wait for one of them.
+    /// Maximum number of pending requests. Above it, callers wait for one of them.
     pub const PENDING_MAX: usize = 256;
 
-    /// Nothing was asked.
+    /// Returns the state without requests.
     #[must_use]
     pub const fn new(drift: Drift) -> Self {
         Self {
@@ -103,12 +101,13 @@ impl Asking {
         }
     }
 
-    /// The cluster's bound on drift changed. Promises made before hold on, so it never shrinks.
+    /// Raises the bound on clock drift to the cluster's new setting. Leases given before stay valid, so the
+    /// bound never shrinks.
     pub fn set_drift(&mut self, drift: Drift) {
         self.drift = self.drift.max(drift);
     }
 
-    /// Asks, at `now`, on the session `edge` whose lease ends at `lease`.
+    /// Makes a request at `now` on the session `edge`, whose lease ends at `lease`.
     ///
     /// # Errors
     ///
@@ -123,7 +122,7 @@ impl Asking {
         if now >= lease {
             return Err(AskError::NoLease);
         }
-        // Who asks on another edge has left the one before.
+        // A request on another edge ends the former session.
         if self.pending.values().any(|of| of.ask.edge != edge) {
             self.end_session();
         }
@@ -150,7 +149,7 @@ impl Asking {
         Ok(ask)
     }
 
-    /// Takes a verdict that arrived at `now`.
+    /// Takes a reply that arrived at `now`.
     pub fn handle(&mut self, told: &Told, now: Tick) -> Verdict {
         let pending = self.pending.get(&told.request).copied();
         let late = planted::is(Bug::LateVerdictHeeded);
@@ -173,7 +172,8 @@ impl Asking {
         Verdict::Counts(told.request, told.outcome)
     }
 
-    /// A verdict counts within the lease, and permits only while they may be held.
+    /// Returns the time until which a reply counts: the end of the lease, and for permits also the end of
+    /// their hold.
     fn until(&self, pending: &Pending, outcome: Outcome) -> Tick {
         match outcome {
             Outcome::Admitted { hold, .. } if pending.ask.kind == Kind::Concurrency => {
@@ -195,8 +195,8 @@ impl Asking {
         }
     }
 
-    /// The questions that were sent `after` ago and are not answered, to be
-    /// sent again as they are: whoever decided one tells the same again.
+    /// Returns the requests that were sent `after` ago and are not answered, to be sent again unchanged. A
+    /// node that decided one repeats its reply.
     #[must_use]
     pub fn repeats(&self, after: Span, now: Tick) -> Vec<Ask> {
         let due = |pending: &&Pending| now.since(pending.sent) >= after && now < pending.void;
@@ -204,7 +204,7 @@ impl Asking {
         due.map(|pending| pending.ask).collect()
     }
 
-    /// Questions whose lease has ended: void, whatever is told of them later.
+    /// Removes requests whose lease has ended, and returns them. Later replies to them are ignored.
     #[must_use]
     pub fn expire(&mut self, now: Tick) -> Vec<RequestId> {
         let over = |pending: &Pending| now >= pending.void;
@@ -215,8 +215,7 @@ impl Asking {
         void
     }
 
-    /// Permits that were held for too long: they are cancelled, and these
-    /// releases are to be sent.
+    /// Cancels permits that were held for too long. Returns the releases to send.
     #[must_use]
     pub fn take_overheld(&mut self, now: Tick) -> Vec<Release> {
         let over = self.held.values().filter(|held| now >= held.until);
@@ -225,36 +224,35 @@ impl Asking {
         over
     }
 
-    /// The session is over, or its lease ended before its time (another node,
-    /// a closed edge, clocks that jumped): what is pending is void. Permits in
-    /// flight go on.
+    /// Drops all pending requests: the session is over, or its lease ended before its time (another node, a
+    /// closed edge, clocks that jumped). Permits in flight stay valid.
     pub fn end_session(&mut self) {
         self.pending.clear();
     }
 
-    /// The caller has gone. A verdict on its way will be undone.
+    /// Drops a request whose caller has left. A reply on its way will be undone.
     pub fn give_up(&mut self, request: RequestId) {
         self.pending.remove(&request);
     }
 
-    /// Whether the permits of a question may be used at `now`.
+    /// Returns true if the permits of a request may be used at `now`.
     #[must_use]
     pub fn is_valid(&self, request: RequestId, now: Tick) -> bool {
         self.held.get(&request).is_some_and(|held| now < held.until)
     }
 
-    /// Until when the permits of a question may be used, strictly; `None` if it has none.
+    /// Returns the time before which the permits of a request may be used, or `None` if it has none.
     #[must_use]
     pub fn held_until(&self, request: RequestId) -> Option<Tick> {
         self.held.get(&request).map(|held| held.until)
     }
 
-    /// The permits of a question are done with: what to send, once.
+    /// Ends the use of a request's permits. Returns the release to send, once.
     pub fn release(&mut self, request: RequestId) -> Option<Release> {
         self.held.remove(&request).map(|held| held.release)
     }
 
-    /// How many questions are under way.
+    /// Returns the number of pending requests.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.pending.len()

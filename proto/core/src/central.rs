@@ -1,10 +1,10 @@
-//! Central answers: who has no share asks, and is answered out of what is not dealt.
+//! Central mode: a client without a share sends each request to a node, which decides it from the undealt
+//! part.
 //!
-//! A budget of three tokens cannot be cut into forty parts. Such a budget is
-//! *kept*: its parent deals nothing of it, and its claimants ask for each
-//! request. A leader gathers it on one node, its **home**, which every replica
-//! derives from the log ([`crate::state::State::home_of`]); a node keeps its
-//! holding undealt and decides out of it, in memory.
+//! A budget of three tokens cannot be divided into forty parts. For such a budget the parent of the clients
+//! grants nothing, and its claimants send a request for each decision. The leader grants all of it to one
+//! node, its **home**, which every replica derives from the log ([`crate::state::State::home_of`]). That node
+//! keeps its part undealt and decides from it, in memory.
 //!
 //! ```text
 //!  client ── Ask ──► node ── undealt ──► Told ──► client
@@ -18,19 +18,16 @@
 //!
 //! Invariants:
 //!
-//! 1. What is decided centrally is taken from the home's undealt part at the
-//!    instant of the decision: `Σ dealt + undealt + booked ≤ holding`, so the
-//!    envelope holds with the home's decisions as decision times.
-//! 2. A request is decided once at a node: what was taken, or was not there, is
-//!    told the same to a repeat, and nothing more is taken. Verdicts are remembered for one patience; what is older than
-//!    the memory is void, never new ([`Memory`]).
-//! 3. A node decides only for sessions whose lease it promised, and a client
-//!    heeds no verdict after the lease that it had when it asked
-//!    ([`crate::asking`]).
-//! 4. What was forwarded is never forwarded again.
-//! 5. A permit is booked under (edge, request) until it is released, or until a
-//!    lease and the maximum hold have passed since the decision. The client
-//!    counts the hold from its sending, which came first.
+//! 1. The cost of a central decision is taken from the home's undealt part at the instant of the decision: `Σ
+//!    dealt + undealt + booked ≤ holding`, so the envelope holds with the home's decisions as decision times.
+//! 2. A request is decided once at a node. A repeat gets the same reply, and nothing more is taken. Replies
+//!    are remembered for one patience. A request that is older than the memory is void, never new
+//!    ([`Memory`]).
+//! 3. A node decides only for sessions to which it gave a lease, and a client accepts no reply after the end
+//!    of the lease that it had when it sent the request ([`crate::asking`]).
+//! 4. A forwarded request is never forwarded again.
+//! 5. A permit is booked under (edge, request) until it is released, or until a lease and the maximum hold
+//!    have passed since the decision. The client counts the hold from its sending, which came first.
 
 mod memory;
 
@@ -40,116 +37,117 @@ use crate::share::Kind;
 use crate::unit::{BudgetId, Edge, Incarnation, PeriodId, RequestId, Span};
 use core::num::NonZeroU64;
 
-/// A question: may so much be had now?
+/// A request for a central decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ask {
-    /// The session that asks.
+    /// The session of the request.
     pub edge: Edge,
-    /// Counts the questions of the client, from 1.
+    /// Number of the request at the client, from 1.
     pub request: RequestId,
     /// The budget.
     pub budget: BudgetId,
-    /// What the asker takes the budget to limit.
+    /// Kind of the budget, as the client knows it.
     pub kind: Kind,
-    /// Whole tokens, or permits: who never held a share knows no grains.
+    /// Whole tokens, or permits: a client that never held a share does not know the grains.
     pub cost: NonZeroU64,
-    /// Whether the asker goes on asking until it is admitted.
+    /// Set to [`Manner::Waits`] if the request is repeated until it is admitted.
     pub manner: Manner,
-    /// Where the question comes from.
+    /// Sender of the message.
     pub hops: Hops,
 }
 
-/// Whether a caller waits for its turn.
+/// Behaviour of a caller whose request is refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Manner {
-    /// It takes no for an answer.
+    /// It does not repeat the request.
     #[default]
     Once,
-    /// It asks again when told to: its cost is saved up for it, one waiter at a time.
+    /// It repeats the request after the retry delay. Its cost is saved up for it, for one such caller at a
+    /// time.
     Waits,
 }
 
-/// How often something was passed on.
+/// Number of times that a message was forwarded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Hops {
     /// It comes from the client itself.
     #[default]
     Direct,
-    /// It comes from the client's node; nothing is passed on twice.
+    /// It comes from the client's node, and is not forwarded again.
     Forwarded,
 }
 
-/// The answer to an [`Ask`].
+/// The reply to an [`Ask`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Told {
-    /// The session that asked.
+    /// The session of the request.
     pub edge: Edge,
-    /// Its question.
+    /// Number of the request.
     pub request: RequestId,
-    /// What was decided.
+    /// The decision.
     pub outcome: Outcome,
 }
 
-/// What became of a question.
+/// Outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// It was taken, at the instant of the decision.
+    /// The cost was taken, at the instant of the decision.
     Admitted {
-        /// The life that took it, and has booked it if it is a permit.
+        /// The incarnation that took it, and has booked it if it is a permit.
         by: Incarnation,
-        /// The period that a quota's tokens are of.
+        /// The period of a quota's tokens.
         period: PeriodId,
-        /// How long permits may be held, from the sending of the question; zero for other kinds.
+        /// Maximum time for which permits may be held, from the sending of the request; zero for other kinds.
         hold: Span,
     },
     /// Nothing was taken.
     Refused {
-        /// Why.
+        /// The reason.
         reason: Reason,
-        /// When to ask again, as another question; `None` where no wait helps.
+        /// Time after which to send another request; `None` if waiting does not help.
         retry_after: Option<Span>,
     },
-    /// Nothing was decided: the key lives elsewhere. Ask again.
+    /// Nothing was decided: the home of the key is elsewhere. Send the request again.
     Moved {
-        /// Where, as far as is known.
+        /// The home, if it is known.
         home: Option<Incarnation>,
     },
 }
 
-/// Why nothing was taken.
+/// Reason why nothing was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// It is not there now.
+    /// There are not enough tokens or permits now.
     Spent,
-    /// It is more than can ever be had at once: so many whole tokens, or permits.
+    /// The cost is more than can ever be admitted at once: this many whole tokens, or permits.
     ExceedsBurst(u64),
-    /// No such budget is known.
+    /// The budget is not known.
     NoBudget,
-    /// The budget limits something else.
+    /// The budget is of another kind.
     OtherKind,
-    /// The node, or the session as the node knows it, has no lease.
+    /// The node has no lease, or has given none to the session.
     NoLease,
-    /// More questions than can be remembered: nothing was decided.
+    /// There are more requests than can be remembered. Nothing was decided.
     Busy,
-    /// The question was given up, or is older than the memory.
+    /// The request was given up, or is older than the memory.
     Void,
 }
 
-/// Permits come back, or a question is given up.
+/// Release of permits, or of a request that is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Release {
-    /// The session that asked.
+    /// The session of the request.
     pub edge: Edge,
-    /// Its question.
+    /// Number of the request.
     pub request: RequestId,
-    /// The life that booked the permits.
+    /// The incarnation that booked the permits.
     pub by: Incarnation,
-    /// Where the message comes from.
+    /// Sender of the message.
     pub hops: Hops,
 }
 
 impl Ask {
-    /// The answer to this question.
+    /// Returns the reply to this request.
     #[must_use]
     pub const fn told(&self, outcome: Outcome) -> Told {
         Told {
@@ -161,7 +159,7 @@ impl Ask {
 }
 
 impl Outcome {
-    /// A refusal.
+    /// Returns a refusal.
     #[must_use]
     pub const fn refused(reason: Reason, retry_after: Option<Span>) -> Self {
         Self::Refused {
@@ -170,7 +168,7 @@ impl Outcome {
         }
     }
 
-    /// Whether it must be remembered: something was decided.
+    /// Returns true if it must be remembered, because something was decided.
     #[must_use]
     pub const fn is_decided(&self) -> bool {
         match self {

@@ -1,35 +1,34 @@
-//! The pure heart of Aliquot.
+//! The decision core of Aliquot.
 //!
-//! Everything that decides lives here and nothing that does: no clock, no
-//! socket, no random source, no float. Time and identifiers are arguments,
-//! inputs are handled, outputs are drained, and the same inputs give the same
-//! outputs on every machine.
+//! All decisions are made in this crate, and no I/O: it has no clock, no socket, no random source and no
+//! floating point. Time and identifiers are arguments. Inputs are passed to methods, outputs are drained, and
+//! the same inputs give the same outputs on every machine.
 //!
-//! The floors, lowest first:
+//! Modules, lowest first:
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`mod@unit`] | tokens, rates, spans, ticks, weights and names, with checked arithmetic |
-//! | [`share`] | a part of a budget; split, merge, spend, refund |
-//! | [`bucket`] | a share that time refills: the decision itself |
-//! | [`edge`] | what a parent gave and a child returned: counters that only grow |
+//! | [`mod@unit`] | tokens, rates, spans, ticks, weights and ids, with checked arithmetic |
+//! | [`share`] | a part of a budget: split, merge, spend, refund |
+//! | [`bucket`] | a share that time refills, and the decision by it |
+//! | [`edge`] | counters of what a parent gave and a child returned, which only grow |
 //! | [`lease`] | durations and the drift between two clocks |
-//! | [`demand`], [`allocate`] | who wants how much, and who gets it |
-//! | [`budget`] | what an operator writes, parsed and validated |
-//! | [`message`] | what parent and child say to each other |
+//! | [`demand`], [`allocate`] | demand of claimants, and the division of a capacity among them |
+//! | [`budget`] | budgets as an operator writes them, parsed and validated |
+//! | [`message`] | messages between parent and child |
 //! | `window` | the lines of one direction of an edge that its other end may not know |
-//! | [`central`] | questions to whoever keeps a budget that is too small to divide |
+//! | [`central`] | central mode: requests decided by the home of a budget that is too small to divide |
 //! | [`account`] | the book of one budget at one level |
-//! | [`pool`] | the part that is not dealt |
-//! | [`ledger`] | the one decision maker of both levels |
-//! | [`command`], [`state`] | what the log carries and what applying it means |
-//! | [`leadership`] | what a leader may confirm and reclaim, and when |
+//! | [`pool`] | the undealt part of a rate budget |
+//! | [`ledger`] | planning, for both levels |
+//! | [`command`], [`state`] | entries of the log, and the effect of applying them |
+//! | [`leadership`] | confirming and reclaiming: what a leader may do, and when |
 //! | [`holder`] | the child's side of an edge |
-//! | [`leader`] | the parent of the nodes: leadership, a ledger, and the term's pool |
-//! | [`node`] | a coordinator node: a holder above, a ledger below |
-//! | [`asking`] | the client's side of central answers |
-//! | [`roaming`] | the client's side of changing nodes: which one it has and tries, and when it goes over |
-//! | [`client`] | a service's side: a holder with allotments that decide |
+//! | [`leader`] | the parent of the nodes: leadership, a ledger, and the term's pools |
+//! | [`node`] | a coordinator node: child of the leader, parent of its clients |
+//! | [`asking`] | the client's side of central mode |
+//! | [`roaming`] | the client's choice of a node, and the change to another |
+//! | [`client`] | the client's side: a holder with allotments that decide |
 //! | [`check`] | the invariants as functions |
 #![no_std]
 #![cfg_attr(

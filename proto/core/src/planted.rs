@@ -1,11 +1,10 @@
 //! Bugs planted on purpose, to test the tests.
 //!
-//! Each is a small edit that a reviewer could pass. In an ordinary build
-//! [`is`] is the constant `false` and the wrong branch vanishes; under the
-//! feature `planted`, which only this crate's own tests turn on, one bug at a
-//! time can be switched on for the current thread.
+//! Each is a small edit that could pass a review. In an ordinary build, [`is`] is the constant `false` and
+//! the wrong branch is removed. Under the feature `planted`, which only tests turn on, one bug at a time can
+//! be switched on for the current thread.
 
-/// Declares the list once: the enum, the table of all, and each one's story.
+/// Declares the list once: the enum, the table of all bugs, and their descriptions.
 macro_rules! bugs {
     ($($(#[doc = $story:literal])+ $name:ident,)+) => {
         /// A bug that can be planted.
@@ -19,7 +18,7 @@ macro_rules! bugs {
             /// Every bug, in the order of the table.
             pub const ALL: &'static [Self] = &[$(Self::$name,)+];
 
-            /// What the bug does, in one line.
+            /// Returns a description of the bug in one line.
             #[must_use]
             pub const fn story(self) -> &'static str {
                 match self {
@@ -270,14 +269,14 @@ mod switch {
         run()
     }
 
-    /// Whether `bug` is switched on for this thread.
+    /// Returns true if `bug` is switched on for this thread.
     #[must_use]
     pub fn is(bug: Bug) -> bool {
         ACTIVE.with(|active| active.get() == Some(bug))
     }
 
-    /// Whether any bug is switched on for this thread: debug assertions
-    /// stand back, so that the tests under test have to find it.
+    /// Returns true if any bug is switched on for this thread. Debug assertions are skipped then, so that the
+    /// tests have to find the bug.
     #[must_use]
     pub fn any() -> bool {
         ACTIVE.with(|active| active.get().is_some())
@@ -287,7 +286,7 @@ mod switch {
 #[cfg(feature = "planted")]
 pub use switch::{any, is, with};
 
-/// Whether any bug is switched on: never, in a build without planted bugs.
+/// Returns true if any bug is switched on: never, in a build without planted bugs.
 #[cfg(not(feature = "planted"))]
 #[must_use]
 #[inline(always)]
@@ -295,7 +294,7 @@ pub const fn any() -> bool {
     false
 }
 
-/// Whether `bug` is switched on: never, in a build without planted bugs.
+/// Returns true if `bug` is switched on: never, in a build without planted bugs.
 #[cfg(not(feature = "planted"))]
 #[must_use]
 #[inline(always)]

@@ -1,9 +1,8 @@
-//! What nobody holds: the part of a rate that is not dealt.
+//! The undealt part of a rate budget.
 //!
-//! A leader has one per budget for the length of its term, a node one per
-//! budget for the length of its lease. It is a bucket like any other: time
-//! refills it, grants draw on it, and what comes back is credited to it, with
-//! the tokens that fill the capacity they came with.
+//! The leader has one pool for each budget during its term, and a node one for each budget during its lease.
+//! A pool is a bucket: time refills it, grants draw on it, and returned parts are credited to it, with at
+//! most the tokens that fill their capacity.
 
 use crate::bucket::{Bucket, Refusal};
 use crate::planted::{self, Bug};
@@ -12,32 +11,31 @@ use crate::unit::{Rate, Tick, Tokens};
 
 /// The undealt part of one rate budget.
 ///
-/// State invariant: rate and burst are at most what the book says is free and
-/// not proposed to be granted.
+/// State invariant: rate and burst are at most what the book has free and no proposal has granted.
 #[derive(Clone, Debug, Hash)]
 pub struct Pool(Bucket);
 
 impl Pool {
-    /// A pool of this much capacity, without a token in it.
+    /// Returns a pool of this capacity, without tokens.
     #[must_use]
     pub fn empty(free: Share, now: Tick) -> Self {
         let tokens = Tokens::ZERO;
         Self(Bucket::new(Share { tokens, ..free }, now))
     }
 
-    /// Takes in what came back, or what was given.
+    /// Adds a returned or granted part.
     pub fn credit(&mut self, part: Share, now: Tick) {
-        // Out of range means more than any whole: not taking it in is the safe side.
+        // A sum out of range is more than any whole. Dropping the part is safe.
         let _ = self.0.deposit(part, now);
     }
 
-    /// Makes the capacity what the book says is free. What is added arrives
-    /// empty; what no longer fits is lost.
+    /// Sets the capacity to the free part in the book. Added capacity is empty. Tokens that no longer fit are
+    /// lost.
     pub fn fit(&mut self, free: Share, now: Tick) {
         let _ = self.0.reconfigure(free.rate, free.burst, now);
     }
 
-    /// Takes out capacity, as much as there is, with as many tokens as fill it.
+    /// Removes capacity, at most what there is, with as many tokens as fill it.
     pub fn draw(&mut self, rate: Rate, burst: Tokens, now: Tick) -> Share {
         let cut = self.0.withdraw(rate, burst, now);
         let room = cut.burst.minus_or_zero(cut.tokens);
@@ -50,7 +48,7 @@ impl Pool {
         Share { tokens, ..cut }
     }
 
-    /// Takes `n` tokens for a request that is decided here, if `n + spared` are there.
+    /// Takes `n` tokens for a request that is decided here, if the pool has `n + spared`.
     ///
     /// # Errors
     ///
@@ -62,7 +60,7 @@ impl Pool {
         self.0.try_acquire_at(n, now)
     }
 
-    /// Capacity and level at `now`.
+    /// Returns capacity and level at `now`.
     #[must_use]
     pub fn share_at(&self, now: Tick) -> Share {
         self.0.share_at(now)

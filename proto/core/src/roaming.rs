@@ -1,10 +1,8 @@
-//! The client's side of changing nodes: which one it has, which one it tries,
-//! and when it goes over.
+//! The client's side of changing nodes: the node in use, an attempt at another, and the time to switch over.
 //!
-//! There is at most one link in use and at most one attempt at another. An edge
-//! that holds under a lease stays in use until the lease ends, whatever becomes of
-//! its connection; the attempt waits for that, so that nothing is given up before
-//! there is something else.
+//! There is at most one link in use, and at most one attempt at another. An edge that holds under a lease
+//! stays in use until the lease ends, even if its connection is lost. An attempt waits for that, so that
+//! nothing is given up before there is a replacement.
 //!
 //! ```text
 //!          nothing heard for long           no lease for long, lost
@@ -17,30 +15,30 @@
 //!                      (or it is the same edge, by another connection)
 //! ```
 //!
-//! A node that says nothing is **doubted**, not left: reports go on, for one that
-//! comes through renews the lease, and who has lost some messages by chance stays. What
-//! is asked, in the order of [`Roaming::step`]:
+//! A silent node is **doubted**, not left. Reports to it continue: one that gets through renews the lease, so
+//! a client that lost a few messages stays. The cases, in the order of [`Roaming::step`]:
 //!
-//! - **The old one is heard, and the new one opens.** Whichever is handled first counts.
-//!   Only a renewed lease ends a doubt: a node that talks and gives nothing is of no more use
-//!   than a silent one. Before the lease is over an open attempt changes nothing; a renewal then gives it
-//!   up. Once the lease is over the first that opens is gone over to, and what the old node says later is of a
-//!   former edge, which no machine takes.
-//! - **The lease ends meanwhile.** An open attempt is gone over to at that instant. Without one
-//!   the old link is kept, and reported on, until it has given no lease for [`Times::unleased`];
-//!   it may come back until then.
-//! - **An order to go elsewhere** outranks a doubt: a spare attempt is given up for it, or
-//!   becomes it where it is at the very node. What is held goes back before it is gone over to.
-//! - **Another session is wanted at the node in use.** It is dialled as if the cluster wanted it there, when
-//!   there is nothing else to do: a doubt, an order or whatever else is tried comes before it.
-//! - **The attempt fails, or says nothing.** Another node is tried, later each time. At first
-//!   that is none that is in use; then any, the one in use too, by another connection, which
-//!   comes to the same edge and is gone over to at once. Who knows one address does that at first.
-//! - **It closes, or is forked.** The attempt is taken out ([`Roaming::abandon`]); a fork drops
-//!   it unsaid, for it is the original's.
+//! - **The old node answers, and the new one opens.** The event that is handled first counts. Only a renewed
+//!   lease ends a doubt: a node that answers without a lease is of no more use than a silent one. Before the
+//!   lease is over, an open attempt changes nothing, and a renewal gives it up. Once the lease is over, the
+//!   client switches to the first attempt that opens. Later answers of the old node are for a former edge,
+//!   and are ignored.
+//! - **The lease ends meanwhile.** The client switches to an open attempt at that instant. Without one, the
+//!   old link is kept, and reports on it continue, until it has given no lease for [`Times::unleased`]. It
+//!   may recover until then.
+//! - **An order to move** outranks a doubt: a spare attempt is given up for it, or takes its place if it is
+//!   at that very node. Held parts are given back before the client switches over.
+//! - **Another session is wanted at the node in use.** It is dialled like an order to move to that node, when
+//!   there is nothing else to do: a doubt, an order or any other attempt comes first.
+//! - **The attempt fails, or does not answer.** Another node is tried, with increasing delay. At first it is
+//!   one that is not in use, later any node. The node in use is then dialled by another connection, which
+//!   leads to the same edge, and the client switches to it at once. A client that knows one address does that
+//!   from the start.
+//! - **The client closes, or its process is forked.** The attempt is removed ([`Roaming::abandon`]). A fork
+//!   drops it without a message, since it belongs to the original.
 //!
-//! Whoever is handed an attempt out that is not gone over to closes what it opened, or opens later:
-//! see [`farewell`].
+//! A caller that gets back an attempt without switching to it closes the session that the attempt opened, or
+//! opens later: see [`farewell`].
 
 mod step;
 
@@ -51,26 +49,26 @@ use crate::unit::{Edge, Span, Tick};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// A connection to a node, as its owner has it.
+/// A connection to a node, as its owner keeps it.
 pub trait Line {
-    /// What nodes are told apart by.
+    /// Identity of a node.
     type Node: Clone + PartialEq;
 
-    /// The node at its other end.
+    /// Returns the node at its other end.
     fn node(&self) -> &Self::Node;
 }
 
-/// How long is waited for what.
+/// Timeouts of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Times {
-    /// A node that says nothing for so long is doubted.
+    /// Silence after which a node is doubted.
     pub silence: Span,
-    /// A node that gives no lease for so long is left: others may have one.
+    /// Time without a lease after which a node is left, since other nodes may have one.
     pub unleased: Span,
 }
 
 impl Times {
-    /// Of a client that reports so often: a doubt takes a second, or five reports.
+    /// Returns the timeouts of a client with this report interval: a doubt after one second, or five reports.
     #[must_use]
     pub fn of(report_every: Span) -> Self {
         Self {
@@ -80,14 +78,14 @@ impl Times {
     }
 }
 
-/// Why a node is tried.
+/// Reason for an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Aim {
     /// There is no link.
     Any,
-    /// The node in use is doubted, and may be heard again.
+    /// The node in use is doubted, and may recover.
     Spare,
-    /// The cluster wants it.
+    /// The cluster asked for it.
     Wish,
 }
 
@@ -96,72 +94,72 @@ pub enum Aim {
 pub struct Attempt<L> {
     /// The link.
     pub link: L,
-    /// Why it is there.
+    /// The reason for it.
     pub aim: Aim,
     /// The edge that its node opened.
     pub opened: Option<Edge>,
-    /// Until when it is waited for that.
+    /// Deadline for that.
     until: Tick,
 }
 
-/// What a client's session is doing.
+/// Phase of a client's session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// It serves.
     Serves,
-    /// It hands back what it holds, to go on elsewhere.
+    /// It gives back what it holds, to continue at another node.
     HandsBack,
     /// It ends.
     Ends,
 }
 
-/// What a client holds.
+/// State of the session in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Held {
     /// The edge.
     pub edge: Option<Edge>,
-    /// The end of its lease, if it holds now.
+    /// The end of its lease, if the lease holds now.
     pub until: Option<Tick>,
-    /// What its session is doing.
+    /// Its phase.
     pub phase: Phase,
 }
 
-/// What is to be done, at once.
+/// The next action, to be carried out at once.
 #[derive(Clone, Debug)]
 pub enum Step<L: Line> {
-    /// The node in use says nothing. Another is dialled next, not before [`Roaming::dial_at`].
+    /// The node in use is silent. Dial another one, not before [`Roaming::dial_at`].
     Doubted,
-    /// The node in use gives nothing, and is left. Another is dialled as after a doubt.
+    /// The node in use gives no lease, and is left. Dial another one as after a doubt.
     Useless(L),
-    /// The attempt is wanted no more: close what it opens.
+    /// The attempt is not wanted any more: close the session that it opens.
     GivenUp(Attempt<L>),
-    /// The attempt said nothing. Another is dialled as after a doubt.
+    /// The attempt was not answered. Dial another node as after a doubt.
     Unanswered(Attempt<L>),
-    /// Dial the node that the cluster wants, with [`Aim::Wish`].
+    /// Dial the node that the cluster asked for, with [`Aim::Wish`].
     Go(L::Node),
-    /// Dial one of the others.
+    /// Dial one of the other nodes.
     Dial(Aim),
-    /// What the cluster wants is open: hand back what is held, be [`Phase::HandsBack`], and
-    /// [`Roaming::go_over`] when that was taken, or not within a while.
+    /// The session that the cluster asked for is open. Give back what is held, set [`Phase::HandsBack`], and
+    /// call [`Roaming::go_over`] when that was acknowledged, or after a timeout.
     HandBack,
-    /// The attempt is the link in use from now on, under this edge. Of any other edge nothing may be used
-    /// any more.
+    /// The attempt is the link in use from now on, under this edge. Nothing of any other edge may be used any
+    /// more.
     Over(Edge),
 }
 
-/// The machine. `L` is a link, as its owner has it.
+/// Chooses the node that a client uses (node selection). `L` is a link, as its owner keeps it.
 #[derive(Clone, Debug, Hash)]
 pub struct Roaming<L: Line> {
     times: Times,
     link: Option<L>,
     attempt: Option<Attempt<L>>,
-    /// When the node in use was heard last.
+    /// Time of the last message of the node in use.
     heard: Tick,
-    /// When there was a lease last, or the hope of one.
+    /// Time at which there last was a lease, or a new link that may give one.
     leased: Tick,
-    /// The node in use is doubted: only a lease beyond this clears it.
+    /// Set if the node in use is doubted: only a lease that ends later than this clears it.
     doubted: Option<Tick>,
-    /// Where to go, and when.
+    /// The node that the cluster asked for, and the time to dial it.
     wish: Option<(L::Node, Tick)>,
     dial_at: Tick,
     failures: u32,
@@ -172,11 +170,11 @@ pub struct Roaming<L: Line> {
 }
 
 impl<L: Line> Roaming<L> {
-    /// Between two attempts to connect lies at least this, doubled with each that fails.
+    /// Minimum time between two attempts to connect, doubled with each failure.
     const BACKOFF_LEAST: Span = Span::from_millis(10);
     const BACKOFF_MOST: Span = Span::from_secs(1);
 
-    /// A client that knows no node yet.
+    /// Returns the state of a client without a node.
     #[must_use]
     pub const fn new(times: Times, now: Tick) -> Self {
         Self {
@@ -194,25 +192,25 @@ impl<L: Line> Roaming<L> {
         }
     }
 
-    /// The link in use.
+    /// Returns the link in use.
     #[must_use]
     pub const fn link(&self) -> Option<&L> {
         self.link.as_ref()
     }
 
-    /// The link that is not in use yet.
+    /// Returns the attempt.
     #[must_use]
     pub const fn attempt(&self) -> Option<&Attempt<L>> {
         self.attempt.as_ref()
     }
 
-    /// How many attempts failed since the last that did not.
+    /// Returns the number of consecutive failed attempts.
     #[must_use]
     pub const fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// How long is waited after what has failed so far, at most.
+    /// Returns the maximum delay after these failures.
     #[must_use]
     pub fn backoff(&self) -> Span {
         let doubled = self.failures.saturating_sub(1).min(10);
@@ -220,22 +218,22 @@ impl<L: Line> Roaming<L> {
         span.min(Self::BACKOFF_MOST)
     }
 
-    /// No node is dialled before this.
+    /// Sets the time before which no node is dialled.
     pub const fn dial_at(&mut self, at: Tick) {
         self.dial_at = at;
     }
 
-    /// From now on so long is waited.
+    /// Sets the timeouts.
     pub const fn set_times(&mut self, times: Times) {
         self.times = times;
     }
 
-    /// The node in use said something.
+    /// Notes a message of the node in use.
     pub const fn heard(&mut self, now: Tick) {
         self.heard = now;
     }
 
-    /// The cluster would rather see this client at `node`, from `when` on. One wish at a time.
+    /// Asks the client to move to `node`, from `when` on. Ignored if another move is pending.
     pub fn wish(&mut self, node: L::Node, when: Tick) {
         if !self.is_at(&node) {
             self.keep();
@@ -243,10 +241,12 @@ impl<L: Line> Roaming<L> {
         }
     }
 
-    /// Another session is wanted at the node in use, from `when` on: what it knows of the present
-    /// one has become too much. To be said again for as long as it is so, for it is the least of
-    /// all: nothing comes of it while that node is doubted, another session is tried or wished, or
-    /// [`Roaming::dial_at`] is to come.
+    /// Asks for another session at the node in use, from `when` on, because the node's state of the present
+    /// one has become too large.
+    ///
+    /// It has the lowest priority: it has no effect while the node is doubted, or another attempt or move is
+    /// pending. So the caller repeats it as long as it is needed. It is not carried out before
+    /// [`Roaming::dial_at`].
     pub fn renew(&mut self, when: Tick) {
         let at_rest = self.wish.is_none() && self.attempt.is_none() && self.doubted.is_none();
         if let Some(link) = self.link.as_ref().filter(|_| at_rest) {
@@ -254,7 +254,7 @@ impl<L: Line> Roaming<L> {
         }
     }
 
-    /// No other session is wanted at the node in use: a wish for that node is nothing else.
+    /// Drops a move to the node in use.
     fn keep(&mut self) {
         if let Some(link) = &self.link {
             self.wish.take_if(|(node, _)| node == link.node());
@@ -265,7 +265,7 @@ impl<L: Line> Roaming<L> {
         self.link.as_ref().is_some_and(|link| link.node() == node)
     }
 
-    /// A node was dialled, and is waited for until then.
+    /// Starts an attempt: a node was dialled, and must open a session by `until`.
     pub fn dialled(&mut self, link: L, aim: Aim, until: Tick) {
         self.attempt = Some(Attempt {
             link,
@@ -275,7 +275,7 @@ impl<L: Line> Roaming<L> {
         });
     }
 
-    /// The attempt's node has opened a session, of which nothing is used before [`Step::Over`].
+    /// Notes that the attempt's node opened a session. Nothing of it is used before [`Step::Over`].
     pub fn opened(&mut self, edge: Edge) {
         if let Some(attempt) = &mut self.attempt {
             attempt.opened = Some(edge);
@@ -283,7 +283,7 @@ impl<L: Line> Roaming<L> {
         }
     }
 
-    /// The attempt failed, and its node knows.
+    /// Ends the attempt, which failed. Returns it.
     pub fn failed(&mut self) -> Option<Attempt<L>> {
         let attempt = self.attempt.take()?;
         self.failures = self.failures.saturating_add(1);
@@ -291,25 +291,25 @@ impl<L: Line> Roaming<L> {
         Some(attempt)
     }
 
-    /// The connection in use is gone, or its edge is closed; its node is tried first.
+    /// Drops the link in use: its connection or edge is closed. Its node is tried first.
     pub fn lost(&mut self) -> Option<L> {
         let link = self.leave_link()?;
         self.last = Some(link.node().clone());
         Some(link)
     }
 
-    /// Nothing is tried any more: close what the attempt opens.
+    /// Ends all attempts. The caller closes the session that the returned one opens.
     pub fn abandon(&mut self) -> Option<Attempt<L>> {
         self.wish = None;
         self.attempt.take()
     }
 
-    /// This process is a copy of another, whose links these are.
+    /// Resets the state in a process that was forked: the links belong to the original.
     pub fn forked(&mut self, now: Tick) {
         *self = Self::new(self.times, now);
     }
 
-    /// Goes on by the attempt, if it is open: what [`Step::HandBack`] was waited for is over.
+    /// Switches to the attempt, if it is open: ends the wait of [`Step::HandBack`].
     pub fn go_over(&mut self, now: Tick) -> Option<Edge> {
         let attempt = self.attempt.take_if(|of| of.opened.is_some())?;
         let here = attempt.link.node().clone();
@@ -319,8 +319,8 @@ impl<L: Line> Roaming<L> {
         attempt.opened
     }
 
-    /// Which of `nodes` to dial: the one whose connection was just lost; then any, by
-    /// `draw`, a number below what it is given, but for those that were of no use last.
+    /// Returns the one of `nodes` to dial: the one whose connection was just lost, else any except the one
+    /// that was of no use last. `draw` returns a number below its argument.
     pub fn choose(
         &mut self,
         nodes: &[L::Node],
@@ -340,7 +340,7 @@ impl<L: Line> Roaming<L> {
         of.get(draw(of.len())).map(|&node| node.clone())
     }
 
-    /// When time alone changes something, besides the end of the lease.
+    /// Returns the time at which `step` must be called again, besides the end of the lease.
     #[must_use]
     pub fn due(&self) -> Option<Tick> {
         let wish = self.wish.as_ref().map(|(_, when)| *when);
@@ -369,9 +369,9 @@ impl<L: Line> Roaming<L> {
     }
 }
 
-/// The report that closes a session of which nothing was ever used; `None` of the one that is
-/// `in_use`, to which another connection may have come. It is the first of
-/// its edge: of one that was in use it is stale.
+/// Returns the report that closes a session of which nothing was ever used. Returns `None` for the session
+/// that is `in_use`, to which another connection may have led. The report is the first of its edge; on an
+/// edge that was in use it is stale.
 #[must_use]
 pub fn farewell(edge: Edge, in_use: Option<Edge>, now: Tick, wall_ms: i64) -> Option<Report> {
     if in_use == Some(edge) && !planted::is(Bug::FarewellToOneInUse) {

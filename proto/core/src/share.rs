@@ -1,26 +1,25 @@
 //! A part of a budget, and the algebra of parts.
 //!
-//! A whole of rate `R` and capacity `B` may be cut into parts `(rᵢ, bᵢ, tᵢ)`.
-//! As long as `Σ rᵢ ≤ R`, `Σ bᵢ ≤ B`, and tokens are only ever moved, all
-//! parts together admit no more than the whole would (invariant 2 of
-//! `docs/invariants.md`). The operations here are exact in integers: what a
-//! split hands out adds up to what it was given, to the grain.
+//! A whole of rate `R` and capacity `B` may be divided into parts `(rᵢ, bᵢ, tᵢ)`. As long as `Σ rᵢ ≤ R`, `Σ
+//! bᵢ ≤ B`, and tokens are only ever moved, all parts together admit no more than the whole would (invariant
+//! 2 of `docs/invariants.md`). The operations here are exact in integers: the parts of a split add up to the
+//! whole, to the grain.
 
 use crate::planted::{self, Bug};
 use crate::unit::{Rate, Scale, Tokens, Weight};
 use alloc::vec::Vec;
 use core::fmt;
 
-/// What a budget limits.
+/// Kind of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Kind {
-    /// So many tokens per second, up to a burst; time refills it.
+    /// Tokens per second, up to a burst. Time refills it.
     Rate,
-    /// So many tokens per period; the period's start refills it.
+    /// Tokens per period. The start of a period refills it.
     Quota,
-    /// So many permits in flight; a release refills it.
+    /// Permits in flight. A release refills it.
     Concurrency,
 }
 
@@ -34,29 +33,29 @@ pub enum Kind {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Share {
-    /// How fast the part refills.
+    /// Rate at which the part is refilled.
     pub rate: Rate,
-    /// How much the part can hold.
+    /// Capacity of the part.
     pub burst: Tokens,
-    /// How much it holds.
+    /// Level of the part.
     pub tokens: Tokens,
 }
 
 impl Share {
-    /// The part that is nothing: the identity of [`Share::merge`].
+    /// The empty part: the identity of [`Share::merge`].
     pub const EMPTY: Self = Self {
         rate: Rate::ZERO,
         burst: Tokens::ZERO,
         tokens: Tokens::ZERO,
     };
 
-    /// Whether the part is nothing.
+    /// Returns true if the part is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.rate.is_zero() && self.burst.is_zero() && self.tokens.is_zero()
     }
 
-    /// Both parts as one, or `None` if a sum is out of range.
+    /// Returns the sum of both parts, or `None` if it is out of range.
     #[must_use]
     pub fn merge(self, other: Self) -> Option<Self> {
         Some(Self {
@@ -66,7 +65,7 @@ impl Share {
         })
     }
 
-    /// What is left when `part` is taken out, or `None` if it is not all there.
+    /// Returns the difference, or `None` if `part` is not covered.
     #[must_use]
     pub fn without(self, part: Self) -> Option<Self> {
         Some(Self {
@@ -76,15 +75,13 @@ impl Share {
         })
     }
 
-    /// Whether `part` is all there.
+    /// Returns true if no component of `part` is greater.
     #[must_use]
     pub fn covers(&self, part: &Self) -> bool {
         part.rate <= self.rate && part.burst <= self.burst && part.tokens <= self.tokens
     }
 
-    /// Takes `tokens` out of the level.
-    ///
-    /// Answers `None`, and changes nothing, if there are not so many.
+    /// Takes `tokens` out of the level. Returns `None` if there are not enough.
     #[must_use]
     pub fn spend(self, tokens: Tokens) -> Option<Self> {
         Some(Self {
@@ -93,8 +90,7 @@ impl Share {
         })
     }
 
-    /// Puts `tokens` back into the level, at most up to the burst: what does
-    /// not fit is lost, never kept.
+    /// Adds `tokens` to the level, at most up to the burst. Tokens that do not fit are lost.
     #[must_use]
     pub fn refund(self, tokens: Tokens) -> Self {
         let room = self.burst.minus_or_zero(self.tokens);
@@ -102,7 +98,7 @@ impl Share {
         Self { tokens, ..self }
     }
 
-    /// The part with its level cut to its burst, and what was cut.
+    /// Returns the part with its level cut to its burst, and the tokens that were cut.
     #[must_use]
     pub fn clip(self) -> (Self, Tokens) {
         let kept = self.tokens.min(self.burst);
@@ -116,14 +112,13 @@ impl Share {
         )
     }
 
-    /// Cuts the part into one per weight, in proportion, exactly.
+    /// Divides the part in proportion to the weights, exactly.
     ///
-    /// Each component is dealt by largest remainder (ties go to the earlier
-    /// part), so it adds up to the grain. Levels follow the bursts, so that no
-    /// part's level passes its burst if the whole's does not. A quota has no
-    /// burst: its tokens follow the weights.
+    /// Each component is divided by largest remainder (ties go to the earlier part), so the parts add up to
+    /// the grain. Levels are divided in proportion to the bursts, so no part's level exceeds its burst if the
+    /// whole's does not. A quota has no burst: its tokens are divided by the weights.
     ///
-    /// Without weights there are no parts, and the share stays with the caller.
+    /// Without weights there are no parts, and the caller keeps the share.
     #[must_use]
     pub fn split(self, weights: &[Weight]) -> Vec<Self> {
         let weights: Vec<u64> = weights.iter().map(|weight| weight.get().into()).collect();
@@ -153,16 +148,16 @@ impl fmt::Debug for Share {
     }
 }
 
-/// `rate/burst/tokens`, in grains.
+/// Writes `rate/burst/tokens`, in grains.
 impl fmt::Display for Share {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}", self.rate, self.burst, self.tokens)
     }
 }
 
-/// Divides `amount` among `weights` in proportion, by largest remainder: the
-/// parts add up to `amount` exactly, and each is its quotient rounded down or
-/// up. Ties go to the earlier part. All zero where no weight is positive.
+/// Divides `amount` among `weights` in proportion, by largest remainder: the parts add up to `amount`
+/// exactly, and each is its quotient rounded down or up. Ties go to the earlier part. All parts are zero if
+/// no weight is positive.
 #[must_use]
 pub fn apportion(amount: u64, weights: &[u64]) -> Vec<u64> {
     let sum: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
@@ -201,8 +196,8 @@ pub fn apportion(amount: u64, weights: &[u64]) -> Vec<u64> {
     parts
 }
 
-/// Divides a burst too small to break into useless fractions: each part is a
-/// number of whole tokens, and what is no whole token goes to the first part.
+/// Divides a burst in whole tokens, since fractions of a token are useless. The fraction that is left goes to
+/// the first part.
 #[must_use]
 pub fn deal_whole(burst: Tokens, scale: Scale, weights: &[Weight]) -> Vec<Tokens> {
     let weights: Vec<u64> = weights.iter().map(|weight| weight.get().into()).collect();

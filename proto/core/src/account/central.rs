@@ -1,4 +1,4 @@
-//! What is taken from the free part itself, under no child's edge.
+//! Parts taken from the free part itself, under no child's edge.
 
 use super::{Account, AccountError};
 use crate::edge::Vector;
@@ -7,11 +7,10 @@ use crate::share::Kind;
 use crate::unit::{Incarnation, PeriodId, Tokens};
 
 impl Account {
-    /// Under this name permits are booked that were given out centrally. No
-    /// child is ever called so.
+    /// Incarnation under which permits of central decisions are booked. No child has it.
     pub const CENTRAL: Incarnation = Incarnation::new(0);
 
-    /// Spends `n` of a quota's free tokens. The period that they were of.
+    /// Spends `n` of a quota's free tokens. Returns their period.
     ///
     /// # Errors
     ///
@@ -25,7 +24,7 @@ impl Account {
         Ok(self.period)
     }
 
-    /// Books `permits` that are given out centrally.
+    /// Books `permits` for a central decision.
     ///
     /// # Errors
     ///
@@ -46,19 +45,19 @@ impl Account {
         self.grant(Self::CENTRAL, self.period, given).map(|_| ())
     }
 
-    /// Permits that were given out centrally are back, or over.
+    /// Releases permits of central decisions, which were returned or are over.
     pub fn release_central(&mut self, permits: Tokens) {
         let back = Vector {
             burst: permits,
             ..Vector::ZERO
         };
         if let Some(returned) = self.counters(Self::CENTRAL).returned.plus(back) {
-            // More than was booked is refused by the book.
+            // The book refuses more than was booked.
             let _ = self.release(Self::CENTRAL, self.period, returned);
         }
     }
 
-    /// The permits that are out centrally.
+    /// Returns the number of permits that central decisions gave out.
     #[must_use]
     pub fn central(&self) -> Tokens {
         self.holding(Self::CENTRAL).burst

@@ -6,12 +6,12 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::mem;
 
-/// Open edges in the order of their names.
+/// Open edges, ordered by incarnation.
 ///
-/// Most books of a cluster have one, for which a tree takes ten times the room; a book
-/// of thousands of sessions is searched and changed like a tree.
+/// Most books of a cluster have one edge, for which a tree takes ten times the memory. A book of thousands of
+/// sessions needs a tree.
 ///
-/// State invariant: up to [`Edges::FEW`] are few, and more are many.
+/// State invariant: up to [`Edges::FEW`] edges are `Few`, and more are `Many`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) enum Edges {

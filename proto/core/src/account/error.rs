@@ -1,17 +1,17 @@
-//! Why a book did not change.
+//! Reasons why a book refuses a change.
 
 use crate::edge::EdgeError;
 use core::fmt;
 
-/// Why the book did not change.
+/// Reason why the book did not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AccountError {
-    /// The edge is closed; nothing said on it counts.
+    /// The edge is closed. Nothing sent on it counts.
     Closed,
-    /// The whole has not so much left.
+    /// The whole does not have enough left.
     NotFree,
-    /// Tokens were to travel without the capacity they fill, or a floor without its rate and burst.
+    /// Tokens without the capacity that they fill, or a floor without its rate and burst.
     Unaccompanied,
     /// The counters belong to another period.
     OtherPeriod,

@@ -1,4 +1,4 @@
-//! What outlives its edge: floors and permits of the closed.
+//! Booked rests of closed edges (ghosts): floors and permits, which outlive their edge.
 
 use super::Account;
 use crate::edge::Vector;
@@ -7,7 +7,7 @@ use crate::share::{Kind, Share};
 use crate::unit::Incarnation;
 
 impl Account {
-    /// Frees what was kept of a closed edge, its wait being over.
+    /// Frees the rest of a closed edge, after its wait.
     pub fn forget(&mut self, child: Incarnation) -> Share {
         let Some(kept) = self.kept.remove(&child) else {
             return Share::EMPTY;
@@ -16,8 +16,8 @@ impl Account {
         kept.holding.share()
     }
 
-    /// Frees the floor that `client` held under the closed edge of `child`:
-    /// the client came back elsewhere and no longer uses it. Once per client.
+    /// Frees the floor that `client` held under the closed edge of `child`, once for each client. The client
+    /// has a new edge and no longer uses the floor.
     pub fn release_floor(
         &mut self,
         child: Incarnation,

@@ -1,4 +1,4 @@
-//! A book from what was written down of it.
+//! Restores a book from its edges.
 
 use super::{Account, Kept, Slot};
 use crate::edge::Vector;
@@ -7,14 +7,14 @@ use crate::unit::{Incarnation, PeriodId, Span, Tokens};
 use alloc::collections::BTreeMap;
 
 impl Account {
-    /// How long anything of a new edge may outlive its lease.
+    /// Returns the time for which anything of a new edge may outlive its lease.
     #[must_use]
     pub const fn linger(&self) -> Span {
         self.linger
     }
 
-    /// How long a permit of an open edge may keep it from returning what is
-    /// wanted: the greatest maximum hold that was in force while it lived.
+    /// Returns the time for which a permit of an open edge may keep it from returning what is wanted: the
+    /// greatest maximum hold that was in force while the edge existed.
     #[must_use]
     pub fn hold_of(&self, child: Incarnation) -> Span {
         let slot = self.open.get(child);
@@ -24,9 +24,9 @@ impl Account {
         }
     }
 
-    /// This empty book with these edges in it: what a decoder calls. The sum
-    /// of what is held is taken anew. `None` if it leaves the range of the
-    /// counters, or if a life is both open and closed.
+    /// Returns this empty book with these edges in it, as a decoder needs. The sum of what is held is
+    /// computed. Returns `None` if it is out of the range of the counters, or if an incarnation is both open
+    /// and closed.
     #[must_use]
     pub fn restore(
         self,

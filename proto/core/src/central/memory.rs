@@ -1,4 +1,4 @@
-//! What a node remembers of the questions it decided.
+//! A node's memory of its central decisions.
 
 use super::{Ask, Outcome, Reason};
 use crate::planted::{self, Bug};
@@ -6,38 +6,37 @@ use crate::unit::{BudgetId, Edge, RequestId, Span, Tick, Tokens};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-/// Permits that were given out centrally.
+/// Permits given out by a central decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Booked {
-    /// Of which budget.
+    /// The budget.
     pub budget: BudgetId,
-    /// How many.
+    /// The number of permits.
     pub permits: Tokens,
-    /// Until when they stay booked, if they do not come back before.
+    /// Time until which they stay booked if they are not released before.
     pub until: Tick,
 }
 
-/// Verdicts of one patience, and the permits that are out.
+/// Replies of one patience, and the permits that are given out.
 ///
-/// State invariant: a question that was decided is either remembered or at
-/// most `forgotten` of its edge, so that it is never decided again while the
-/// edge is known. Memory is at most [`Memory::VERDICTS_MAX`] verdicts, and one
-/// entry per edge that asked within two patiences.
+/// State invariant: the number of a decided request is either remembered or at most `forgotten` of its edge.
+/// So it is never decided again while the edge is known. Memory is at most [`Memory::VERDICTS_MAX`] replies,
+/// and one entry for each edge with a request within two patiences.
 #[derive(Debug, Default, Hash)]
 pub struct Memory {
     verdicts: BTreeMap<(Edge, RequestId), Outcome>,
     order: VecDeque<(Tick, Edge, RequestId)>,
-    /// Per edge the greatest question that was forgotten, and when.
+    /// For each edge the greatest request that was forgotten, and the time of that.
     forgotten: BTreeMap<Edge, (RequestId, Tick)>,
     booked: BTreeMap<(Edge, RequestId), Booked>,
 }
 
 impl Memory {
-    /// So many verdicts are remembered: 20,000 questions a second for a
-    /// default lease of three. Beyond that a node decides nothing.
+    /// Maximum number of remembered replies: 20,000 requests a second for a default lease of three seconds.
+    /// At the maximum, a node decides nothing more.
     pub const VERDICTS_MAX: usize = 1 << 16;
 
-    /// What was decided before. A question that is older than the memory is void.
+    /// Returns the earlier reply to a request. A request that is older than the memory is void.
     #[must_use]
     pub fn recall(&self, ask: &Ask) -> Option<Outcome> {
         if planted::is(Bug::RepeatDecidedAgain) {
@@ -52,26 +51,26 @@ impl Memory {
             .then_some(Outcome::refused(Reason::Void, None))
     }
 
-    /// Whether another verdict can be remembered.
+    /// Returns true if another reply can be remembered.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.order.len() < Self::VERDICTS_MAX
     }
 
-    /// Remembers a verdict.
+    /// Remembers a reply.
     pub fn remember(&mut self, edge: Edge, request: RequestId, outcome: Outcome, now: Tick) {
         if self.verdicts.insert((edge, request), outcome).is_none() {
             self.order.push_back((now, edge, request));
         }
     }
 
-    /// Books permits under a question.
+    /// Books permits under a request.
     pub fn book(&mut self, edge: Edge, request: RequestId, booked: Booked) {
         self.booked.insert((edge, request), booked);
     }
 
-    /// What is booked under a question comes back, once. The question is void
-    /// from now on, even if it has not arrived yet.
+    /// Removes and returns the permits booked under a request, once. The request is void from now on, even if
+    /// it has not arrived yet.
     pub fn release(&mut self, edge: Edge, request: RequestId, now: Tick) -> Option<Booked> {
         let known = self.verdicts.contains_key(&(edge, request));
         if known || self.has_room() {
@@ -84,7 +83,7 @@ impl Memory {
         self.booked.remove(&(edge, request))
     }
 
-    /// Permits whose time is over: they are booked no longer.
+    /// Removes and returns the permits whose time is over.
     #[must_use]
     pub fn take_overdue(&mut self, now: Tick) -> Vec<Booked> {
         let over = |booked: &Booked| now >= booked.until;
@@ -93,12 +92,12 @@ impl Memory {
         overdue
     }
 
-    /// All permits that are out, to look at.
+    /// Returns all permits that are given out.
     pub fn booked(&self) -> impl Iterator<Item = &Booked> {
         self.booked.values()
     }
 
-    /// Forgets verdicts that are a patience old, and edges that were silent for another.
+    /// Forgets replies that are one patience old, and edges without a new one for another patience.
     pub fn forget(&mut self, now: Tick, patience: Span) {
         while let Some(&(at, edge, request)) = self.order.front()
             && now.since(at) > patience

@@ -1,28 +1,28 @@
-//! What a client does next: the order of it is the meaning of it.
+//! The next action of a client. The order of these checks defines the behaviour:
 //!
-//! 1. whether the node in use is of use: trusted again, doubted, or left;
-//! 2. whether a spare attempt still is wanted;
-//! 3. whether the attempt is another connection to the edge in use, which is gone over to before
-//!    anything else may take it for a spare one and close what it opened;
-//! 4. what the cluster wants;
-//! 5. whether to go over;
-//! 6. whether the attempt is still waited for;
-//! 7. whether to dial.
+//! 1. the node in use: trusted again, doubted, or left;
+//! 2. a spare attempt that is not wanted any more;
+//! 3. an attempt that is another connection to the edge in use: the client switches to it before any later
+//!    check can take it for a spare one and close what it opened;
+//! 4. the move that the cluster asked for;
+//! 5. switching over;
+//! 6. an attempt that is not answered in time;
+//! 7. dialling.
 //!
-//! Who hands back what it holds, or ends, only does the sixth.
+//! A client that gives back what it holds, or ends, only does the sixth.
 
 use super::{Aim, Held, Line, Phase, Roaming, Step};
 use crate::planted::{self, Bug};
 use crate::unit::Tick;
 
 impl<L: Line> Roaming<L> {
-    /// Whether there is no link, or none that is trusted.
+    /// Returns true if there is no link, or none that is trusted.
     pub(super) const fn is_wanted(&self) -> bool {
         self.link.is_none() || self.doubted.is_some()
     }
 
-    /// What is to be done next at `now`, when `held` is held; to be asked again until
-    /// there is nothing, and whenever something has happened.
+    /// Returns the next action at `now`, when `held` is held. Call it until it returns `None`, and after
+    /// every event.
     pub fn step(&mut self, held: &Held, now: Tick) -> Option<Step<L>> {
         if held.until.is_some() {
             self.leased = now;
@@ -48,12 +48,12 @@ impl<L: Line> Roaming<L> {
         }))
     }
 
-    /// Whether the node in use still is of use.
+    /// Checks the node in use.
     fn look_at_link(&mut self, held: &Held, now: Tick) -> Option<Step<L>> {
         self.link.as_ref()?;
         match (self.doubted, held.until) {
             (Some(then), Some(until)) if until > then => self.doubted = None,
-            // Whatever lease comes after one that is over is a new one.
+            // Any later lease is a new one.
             (Some(_), None) => self.doubted = Some(Tick::from_nanos(0)),
             _ => {}
         }
@@ -74,8 +74,8 @@ impl<L: Line> Roaming<L> {
         None
     }
 
-    /// Whether the attempt is of no use while the node in use is trusted: all but another
-    /// connection to that very node, which comes to the same edge.
+    /// Returns true if the attempt is useless while the node in use is trusted. Not useless is another
+    /// connection to that very node, which leads to the same edge.
     fn is_spare(&self, held: &Held) -> bool {
         self.attempt.as_ref().is_some_and(|of| {
             let same = match of.opened {
@@ -86,7 +86,7 @@ impl<L: Line> Roaming<L> {
         })
     }
 
-    /// Heeds a wish that is due, and goes over where that may be.
+    /// Carries out a move that is due, and switches over if possible.
     fn turn(&mut self, held: &Held, now: Tick) -> Option<Step<L>> {
         let opened = self.attempt.as_ref().and_then(|of| of.opened);
         if opened.is_some() && opened == held.edge {
