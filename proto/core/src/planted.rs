@@ -48,7 +48,7 @@ bugs! {
     ApplyTwice,
     /// Capacity added by a raise arrives full.
     RaiseArrivesFull,
-    /// A newcomer waits until those who hold the capacity change by more than a little.
+    /// A newcomer's first part waits behind small changes that are held back.
     NewcomerHeldBack,
     /// Bands are served from low to high.
     BandsReversed,
@@ -78,23 +78,23 @@ bugs! {
     LateReturnCredited,
     /// A closed edge leaves nothing booked: floors and permits in flight are freed with the rest.
     CloseFreesAll,
-    /// What a dead holder had not reported is free again instead of spent.
+    /// Tokens that a closed edge had not reported are free again instead of spent.
     DeadEscrowFree,
     /// A period's stamp is applied whenever it comes, not only when it is greater.
     StampTwice,
-    /// Returns are merged across a period's stamp.
+    /// Returns are merged across the beginning of a period.
     StaleReturnCounts,
     /// A floor is released as often as it is asked for.
     FloorReleasedTwice,
-    /// A closed edge waits by the maximum hold of now, not by the greatest that a running permit may carry.
+    /// A closed edge waits for the present maximum hold, not for the greatest that a running permit may have.
     HoldForgotten,
-    /// A holder takes answers that were meant for another pair of lives.
+    /// A holder takes answers that were meant for another edge.
     PairNotFenced,
-    /// A holder takes gifts but never sees what is wanted back.
+    /// A holder takes grants but ignores targets.
     RecallIgnored,
-    /// A parent renews children that do not echo what it says.
+    /// A parent renews children that do not echo its answers.
     EchoNotAsked,
-    /// A parent renews children that let targets pass.
+    /// A parent renews children that miss their targets.
     SquattersRenewed,
     /// A barrier confirms reports that arrived after it had started.
     BarrierCoversLate,
@@ -102,7 +102,7 @@ bugs! {
     OldestBarrierGivenUp,
     /// A leader confirms before an entry of its own term is applied.
     ConfirmsBeforeOffice,
-    /// A life whose reclaim was proposed is confirmed until the reclaim is applied.
+    /// An incarnation whose reclaim was proposed is confirmed until the reclaim is applied.
     DoomedConfirmed,
     /// The leader's patience counts from the report before the last confirmed one.
     PatienceLags,
@@ -112,9 +112,9 @@ bugs! {
     BookedForgotten,
     /// A key that is created again while its old budget is wound up gets new books, and is full.
     RebornOnNewBooks,
-    /// An instance that was forgotten too early is born full all the same.
+    /// An instance that was forgotten too early begins full all the same.
     RebornFull,
-    /// A leader that comes back to office goes on with the pool of its last term.
+    /// A leader that is elected again continues with the pools of its last term.
     OldPoolKept,
     /// A node goes on being confirmed while its removal is under way.
     RemovedConfirmed,
@@ -124,33 +124,33 @@ bugs! {
     GhostFloorsReturned,
     /// A client's lease is longer than what remains of its node's.
     ClientOutlivesNode,
-    /// What is reclaimed of a silent client comes back full instead of empty.
+    /// A part reclaimed from a silent client is full instead of empty.
     ReclaimCarriesTokens,
     /// A forked process goes on under the edge that it inherited.
     ForkKeepsEdge,
-    /// A decision does not look at the lease.
+    /// A decision does not check the lease.
     LeaseUnchecked,
     /// A bucket that becomes a floor keeps the level it had.
     FloorUnclipped,
     /// Periods begin by the fastest wall clock.
     LeaderWallTrusted,
-    /// A parent takes a report by its child's number alone, whatever life of its own it was meant for.
+    /// A parent accepts a report by its child's incarnation alone, without checking its own.
     ReportNotFenced,
-    /// What came back is credited as soon as it is reported, and booked a round later.
+    /// A returned part is credited as soon as it is reported, and booked a round later.
     CreditedBeforeBooked,
-    /// What a lowered limit takes away counts as returned at once.
+    /// The part above a lowered limit counts as returned at once.
     LoweringForgets,
-    /// A node does not pass on the largest cost that waits below it.
+    /// A node does not report the largest waiting cost of its clients.
     WaitNotPassedOn,
-    /// What a ledger heard returned is not void when a period begins.
+    /// Reported returns stay valid in a ledger when a period begins.
     ReturnCrossesStamps,
-    /// A node gives back permits that a closed session's client may still run.
+    /// A node gives back permits that a closed session's client may still use.
     GhostPermitsReturned,
-    /// A life that an inherited entry ended before the new leader took office is confirmed on.
+    /// An incarnation that an inherited entry ended before the new leader came into office is still confirmed.
     InheritedReclaimMissed,
     /// Equal remainders are told apart by how their approximations were rounded.
     TiesByRounding,
-    /// A level that was found by looking at few is kept though others might have changed sides.
+    /// A level found from the near claimants is kept although others may have changed sides.
     FarRootTrusted,
     /// An idle instance of a template is forgotten as soon as it is clear, full or not.
     IdleEndedBeforeFull,
@@ -158,93 +158,93 @@ bugs! {
     AnswerBeforeLapse,
     /// A jump of the node's clock frees what its clients still hold under leases.
     JumpEndsSessions,
-    /// The last share that a client kept goes on beside what its next edge gives.
+    /// The last share that a client keeps is merged with the grants of its next edge.
     KeptMerges,
-    /// A deleted quota's end is proposed in every round though its spent tokens forbid it.
+    /// A deleted quota's end is proposed in every round although its spent tokens forbid it.
     SpentEndedInVain,
     /// A quota's instance begins in a period that a forgotten one of its key was spent in.
     ForgottenPeriodAgain,
-    /// A floor that no session claims any more is not asked for, and so recalled in vain.
+    /// A floor that no session claims any more is not requested from the leader, and is recalled in vain.
     LastFloorUnasked,
-    /// A stream that ended is forgotten as slowly as a wobble.
+    /// The estimate of a stream that ended falls as slowly as after a small change.
     EndedStreamLingers,
-    /// A central question that is repeated is decided again, and takes again.
+    /// A repeated central request is decided again, and its cost is taken again.
     RepeatDecidedAgain,
-    /// A client heeds a central verdict after the lease that it asked under.
+    /// A client accepts a central reply after the end of the lease under which it was requested.
     LateVerdictHeeded,
-    /// A question that was forwarded is forwarded again where the home has moved.
+    /// A forwarded request is forwarded again if the home has moved.
     ForwardedTwice,
-    /// Permits that were given out centrally are freed as often as they are released.
+    /// Permits of central decisions are freed as often as they are released.
     CentralReleasedTwice,
-    /// Permits that are out centrally are dealt to clients all the same.
+    /// Permits of central decisions are granted to clients too.
     KeptAndDealt,
-    /// A node decides for sessions whose lease it no longer promises.
+    /// A node decides for sessions without a lease.
     LapsedSessionServed,
-    /// A budget too small to divide is dealt in single tokens all the same.
+    /// A budget that is too small to divide is divided all the same.
     SmallBudgetDealt,
     /// Tokens drawn before a limit was lowered count if it was raised again since.
     CutOutrun,
-    /// A report leaves out what the one before said, whether the parent got that or not.
+    /// A report leaves out the lines of the one before, although the parent may not have it.
     LeftOutUnheard,
-    /// A parent takes reports that build on what it never took.
+    /// A parent takes reports that build on reports that it never took.
     BasisNotAsked,
-    /// A parent that looks only at what changed says it in one answer, echoed or not.
+    /// A parent sends a changed line in one answer only, echoed or not.
     ToldOnce,
-    /// What a bucket made since it was last looked at counts at the rate that it is being given.
+    /// Tokens made before a change of rate count at the new rate.
     AccruesAtNewRate,
-    /// A gift that is said again is taken again.
+    /// A repeated grant is added again.
     GiftsAddUp,
-    /// What was returned in all is taken for what was returned since.
+    /// The total of returns is taken for the returns since the last report.
     ReturnsAddUp,
-    /// What is asked back is said to be returned, and goes on being used.
+    /// A recalled part is reported as returned and still used.
     ReturnedNotLowered,
-    /// That nothing is wanted any more is not said.
+    /// The end of a claim is not reported.
     EndLeftOut,
     /// A restored state has forgotten which requests were carried out.
     RestoreForgetsRequests,
-    /// A restored state issues lives anew after the latest that is not over.
+    /// A restored state issues incarnations again, from the one after the latest that is not over.
     RestoreForgetsLives,
-    /// A round carries all that is due, more than its readers accept.
+    /// A round has everything that is due, more than its readers accept.
     RoundUncut,
     /// A late message brings a budget back that has ended.
     EndForgotten,
-    /// A template has as many keys as are asked for.
+    /// The maximum number of a template's keys is not enforced.
     KeysUncounted,
-    /// A node says that it has entries of the log before they are on its disk.
+    /// A node acknowledges entries of the log before they are on its disk.
     EntriesUnsynced,
-    /// A leader asks no quorum whether it still leads.
+    /// A leader confirms reports without asking a quorum whether it still leads.
     BarrierUnasked,
-    /// A snapshot that a node is sent is put on its disk and not into its state.
+    /// A received snapshot is written to disk and not loaded into the state.
     SnapshotUnread,
-    /// A limiter's bucket does not look at the end of the lease.
+    /// A limiter's bucket does not check the end of the lease.
     LeaseUnreadByBucket,
-    /// A limiter's bucket that is given another rate forgets what was taken of it.
+    /// A limiter's bucket forgets what was taken when its rate changes.
     ChangeForgetsDebt,
-    /// What a limiter's bucket is given arrives full.
+    /// A part added to a limiter's bucket arrives full.
     PartArrivesFull,
-    /// What is taken out of a limiter's bucket is said to be full.
+    /// A part withdrawn from a limiter's bucket is reported as full.
     WithdrawnSaidFull,
-    /// An answer that comes without a lease is not taken for a sign that its child hears.
+    /// An answer that arrives without a lease does not count as seen.
     UnleasedUnseen,
-    /// What comes back waits for the next tick, though somebody lacks it.
+    /// A returned part waits for the next tick although another child lacks it.
     ReturnsWait,
-    /// A stream that has just begun is thought to go on for as long as an escrow lasts.
+    /// A stream that has just begun is expected to continue for as long as an escrow lasts.
     AheadUnborne,
-    /// What is left of a quota is dealt at the end of its period as at any other time.
+    /// The rest of a quota is divided at the end of its period as at any other time.
     EndNotSeen,
-    /// A client asks for all that it wants, whatever it has saved.
+    /// A client reports its whole demand, whatever its bucket has saved.
     SavingsUnseen,
-    /// A node deals what it had of a quota in the period before as long as it is given nothing of the next.
+    /// A node grants its part of a quota's last period until it is given a part of the next one.
     PartOutlivesPeriod,
-    /// What a node learned of others it tells to nobody.
+    /// A node does not pass on what it learned from other nodes.
     LearnedNotPassedOn,
-    /// Headroom is dealt anew with every change, whoever lacks anything or nobody.
+    /// Headroom is divided again with every change, even if no child lacks anything.
     HeadroomRestless,
-    /// A client leaves a node that says nothing for a second, though its lease runs and it may be heard again.
+    /// A client leaves a node that is silent for a second, although its lease runs and the node may recover.
     SilenceIsDeath,
-    /// Whoever gives up another connection to the edge in use closes that edge.
+    /// Giving up another connection to the edge in use closes that edge.
     FarewellToOneInUse,
-    /// A client goes over while its lease runs, and uses what it held beside what it is given there.
+    /// A client switches nodes while its lease runs, and uses the old part beside the new one.
     BothPartsUsed,
 }
 
