@@ -1,15 +1,15 @@
-//! A share that time refills.
+//! A share that time refills, and decisions by it.
 //!
-//! A [`Bucket`] is exact to the grain: over any number of decisions it admits
-//! what its rate makes and its burst holds, rounded down once. Every verb takes
-//! the tick it happens at; nothing here reads a clock.
+//! A [`Bucket`] is exact to the grain: over any number of decisions it admits what its rate makes and its
+//! burst holds, rounded down once. Every method takes the tick at which it happens. Nothing here reads a
+//! clock.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
-//! | `accrual` | what a rate makes in a time, exactly, without a division |
-//! | `gcra` | the decision on one 64-bit word, for whoever keeps that word |
+//! | `accrual` | the amount that a rate makes in a time, exactly, without a division |
+//! | `gcra` | the decision on one 64-bit word, for any owner of that word |
 //! | `reserve` | tokens for later: reserve and cancel |
-//! | `moves` | capacity and tokens that come and go while the level stays |
+//! | `moves` | moving capacity and tokens in and out while the level stays |
 
 mod accrual;
 mod gcra;
@@ -28,24 +28,21 @@ use crate::unit::{Rate, Tick, Tokens};
 
 /// A token bucket with explicit time.
 ///
-/// The contract is that of `golang.org/x/time/rate`: a rate of 0 leaves only
-/// the burst; [`Bucket::unlimited`] admits everything, even with no burst; more
-/// than the burst is refused at once; asking for nothing is admitted unless the
-/// level is below zero; reservations may take the level below zero.
+/// The contract is that of `golang.org/x/time/rate`: a rate of 0 leaves only the burst; [`Bucket::unlimited`]
+/// admits everything, even with no burst; more than the burst is refused at once; a request for nothing is
+/// admitted unless the level is below zero; reservations may take the level below zero.
 ///
-/// Where that package is in doubt, this one does not mint: a clock that steps
-/// back leaves the level as it is, and time counts again only once the clock
-/// has passed the latest tick seen. From this, with `t` the ticks seen, and
-/// without tokens put in from outside (invariant 12 of `docs/invariants.md`):
+/// Where that package leaves a choice, this one creates no tokens: a clock that steps back leaves the level
+/// as it is, and time counts again only once the clock has passed the latest tick seen. From this, with `t`
+/// the ticks seen, and without tokens added from outside (invariant 12 of `docs/invariants.md`):
 ///
 /// > admitted `≤ rate · (max t − min t) + burst`
 ///
 /// # State
 ///
-/// With `S` made since `base` (see [`admit`]): `S ≤ 2⁶²` after every verb,
-/// `burst ≤ 2⁶²`, and `debt − S ≤ burst + 2⁶²`, so the word cannot wrap. `base`
-/// moves when the bucket is full, when it is reconfigured, and when `S` grows
-/// beyond 2⁶²; the part of a grain that is under way moves along in `phase`.
+/// With `S` made since `base` (see [`admit`]): `S ≤ 2⁶²` after every method, `burst ≤ 2⁶²`, and
+/// `debt − S ≤ burst + 2⁶²`, so the word cannot wrap. `base` moves when the bucket is full, when it is
+/// reconfigured, and when `S` grows beyond 2⁶². The unfinished part of a grain moves along in `phase`.
 ///
 /// ```
 /// use aliquot_core::bucket::{Bucket, Refusal};
@@ -68,20 +65,20 @@ pub struct Bucket {
     rate: Rate,
     accrual: Accrual,
     burst: Tokens,
-    /// Where `debt` and supply count from.
+    /// The tick from which `debt` and supply count.
     base: Tick,
     /// The part of a grain already made at `base`, in billionths.
     phase: u32,
     debt: u64,
     /// The latest tick seen, never before `base`.
     latest: Tick,
-    /// Tokens ever promised for later: taken from below a level of zero.
+    /// Total of tokens promised for later: taken from below a level of zero.
     promised: u128,
-    /// Reservations made, less those that were the last when they were cancelled.
+    /// Number of reservations made, less those that were the last one when they were cancelled.
     reservations: u64,
 }
 
-/// Whether a bucket limits at all.
+/// Limit of a bucket, if it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Limit {
     Bounded,
@@ -89,15 +86,14 @@ enum Limit {
 }
 
 impl Bucket {
-    /// The most that a bucket holds, and the most that it can owe: 2⁶² grains.
-    /// A greater burst counts as this one.
+    /// Maximum capacity of a bucket, and the maximum that it can owe: 2⁶² grains. A greater burst is cut to
+    /// this.
     pub const BURST_MAX: Tokens = Tokens::from_grains(1 << 62);
 
     /// Supply beyond which `base` moves: with it, `S + burst + owed < 2⁶⁴`.
     const MADE_MAX: u64 = 1 << 62;
 
-    /// A bucket of the share's rate and burst that holds its tokens, at most
-    /// the burst.
+    /// Returns a bucket of the share's rate and burst that holds its tokens, at most the burst.
     #[must_use]
     pub fn new(share: Share, now: Tick) -> Self {
         let burst = share.burst.min(Self::BURST_MAX);
@@ -115,8 +111,8 @@ impl Bucket {
         }
     }
 
-    /// A bucket that admits everything. It is part of no budget: its share is
-    /// empty, and nothing can be moved out of it.
+    /// Returns a bucket that admits everything. It is part of no budget: its share is empty, and nothing can
+    /// be moved out of it.
     #[must_use]
     pub fn unlimited() -> Self {
         Self {
@@ -125,7 +121,7 @@ impl Bucket {
         }
     }
 
-    /// Whether the bucket admits everything.
+    /// Returns true if the bucket admits everything.
     #[must_use]
     pub fn is_unlimited(&self) -> bool {
         self.limit == Limit::Unlimited
@@ -150,16 +146,16 @@ impl Bucket {
         }
     }
 
-    /// What [`Bucket::try_acquire_at`] would answer; nothing is taken.
+    /// Returns the result that [`Bucket::try_acquire_at`] would have. Nothing is taken.
     ///
     /// # Errors
     ///
-    /// As [`Bucket::try_acquire_at`].
+    /// See [`Bucket::try_acquire_at`].
     pub fn peek(&self, n: Tokens, now: Tick) -> Result<(), Refusal> {
         self.clone().try_acquire_at(n, now)
     }
 
-    /// The tokens there are, rounded down to the grain; without limit, [`Tokens::MAX`].
+    /// Returns the level, rounded down to the grain; without limit, [`Tokens::MAX`].
     #[must_use]
     pub fn level_at(&self, now: Tick) -> Tokens {
         match self.limit {
@@ -168,25 +164,25 @@ impl Bucket {
         }
     }
 
-    /// How far reservations have taken the level below zero, rounded up to the grain.
+    /// Returns how far reservations have taken the level below zero, rounded up to the grain.
     #[must_use]
     pub fn owed_at(&self, now: Tick) -> Tokens {
         self.missing_at(now).minus_or_zero(self.burst)
     }
 
-    /// The bucket's rate.
+    /// Returns the bucket's rate.
     #[must_use]
     pub const fn rate(&self) -> Rate {
         self.rate
     }
 
-    /// The most that the bucket can hold.
+    /// Returns the bucket's capacity.
     #[must_use]
     pub const fn burst(&self) -> Tokens {
         self.burst
     }
 
-    /// The part of a budget that the bucket is now; below zero it holds nothing.
+    /// Returns the part of a budget that the bucket is now. A level below zero counts as zero.
     #[must_use]
     pub fn share_at(&self, now: Tick) -> Share {
         if self.is_unlimited() {
@@ -199,19 +195,19 @@ impl Bucket {
         }
     }
 
-    /// What was made by `now`, if `now` is the latest tick or later.
+    /// Returns the amount made by `now`, or by the latest tick if that is later.
     fn made_at(&self, now: Tick) -> Made {
         let elapsed = now.max(self.latest).since(self.base);
         self.accrual.made(elapsed, self.phase)
     }
 
-    /// What is missing to a full bucket.
+    /// Returns the amount missing to a full bucket.
     fn missing_at(&self, now: Tick) -> Tokens {
         Tokens::from_grains(self.debt.saturating_sub(self.made_at(now).whole))
     }
 
-    /// Lets time pass up to `now`, and moves the base where that keeps the
-    /// decision exact (a full bucket) or the word in range.
+    /// Advances time to `now`, and moves the base if the bucket is full, which keeps the decision exact, or
+    /// if the word would leave its range.
     fn advance(&mut self, now: Tick) -> Made {
         if now >= self.latest {
             self.latest = now;
@@ -233,8 +229,7 @@ impl Bucket {
         moved
     }
 
-    /// Moves the base to the latest tick, at which `made` was made; answers
-    /// what is made counted from there.
+    /// Moves the base to the latest tick, at which `made` was made. Returns `made` counted from there.
     fn rebase(&mut self, made: Made) -> Made {
         self.base = self.latest;
         self.phase = made.fraction;
@@ -242,8 +237,8 @@ impl Bucket {
         Made { whole: 0, ..made }
     }
 
-    /// Takes on a greater debt. What it adds below a level of zero is promised,
-    /// not given; answers how much that is.
+    /// Sets a greater debt. The part of the increase below a level of zero is promised, not given. Returns
+    /// that part.
     fn book(&mut self, debt: u64, made: Made) -> u64 {
         let owed = |debt: u64| {
             debt.saturating_sub(made.whole)
@@ -267,7 +262,7 @@ impl Bucket {
         }
     }
 
-    /// The first tick by which `due` was made since the base, if the clock's range has it.
+    /// Returns the first tick by which `due` was made since the base, if it is in the clock's range.
     fn tick_of(&self, due: u64) -> Option<Tick> {
         let wait = self.accrual.time_until(due, self.phase)?;
         let nanos = self.base.nanos().checked_add(wait.nanos())?;

@@ -1,8 +1,7 @@
 //! Units as types, with checked arithmetic.
 //!
-//! Nothing here wraps and nothing saturates upwards: an operation that would
-//! leave the range answers `None` or [`UnitError`], because a sum that
-//! saturates is a sum that invents tokens somewhere else.
+//! Nothing here wraps, and nothing saturates upwards, except waits. An operation that would leave the range
+//! returns `None` or [`UnitError`], because a saturated sum would create tokens somewhere else.
 
 mod amount;
 mod band;
@@ -24,7 +23,7 @@ pub(crate) use scale::time_to_make;
 
 use core::fmt;
 
-/// Why a quantity could not be made.
+/// Reason why a quantity could not be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum UnitError {
@@ -51,18 +50,18 @@ impl fmt::Display for UnitError {
 
 impl core::error::Error for UnitError {}
 
-/// Division of wide integers, rounding up. `divisor` must not be zero.
+/// Divides wide integers, rounding up. `divisor` must not be zero.
 pub(crate) const fn div_ceil(dividend: u128, divisor: u128) -> u128 {
     dividend.div_ceil(divisor)
 }
 
-/// `a · b ÷ c`, rounded down, if it fits 64 bits.
+/// Returns `a · b ÷ c`, rounded down, if it fits 64 bits.
 pub(crate) fn mul_div_floor(a: u64, b: u64, c: u64) -> Option<u64> {
     let product = u128::from(a).checked_mul(u128::from(b))?;
     u64::try_from(product.checked_div(u128::from(c))?).ok()
 }
 
-/// `a · b ÷ c`, rounded up, if it fits 64 bits.
+/// Returns `a · b ÷ c`, rounded up, if it fits 64 bits.
 pub(crate) fn mul_div_ceil(a: u64, b: u64, c: u64) -> Option<u64> {
     if c == 0 {
         return None;

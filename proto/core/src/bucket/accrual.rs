@@ -1,28 +1,24 @@
-//! How much a rate makes in a time, exactly, without a division.
+//! The amount that a rate makes in a time, exactly, without a division.
 
 use super::gcra::Made;
 use crate::planted::{self, Bug};
 use crate::unit::{Rate, Span};
 
-/// Nanoseconds in a second, and so the parts of a grain that matter: a rate of
-/// `r` grains per second makes `r` billionths of a grain per nanosecond.
+/// Nanoseconds in a second, and thereby the parts of a grain that matter: a rate of `r` grains per second
+/// makes `r` billionths of a grain per nanosecond.
 const BILLION: u64 = 1_000_000_000;
 
 /// A [`Rate`] prepared for the hot path.
 ///
-/// What `r` grains per second make in `dt` nanoseconds, on top of `p`
-/// billionths of a grain, is `⌊(r·dt + p) ÷ 10⁹⌋`. The division is replaced by
-/// a multiplication with the reciprocal, rounded up, in 93 binary places
-/// (Granlund and Montgomery, *Division by invariant integers using
-/// multiplication*, PLDI 1994):
+/// On top of `p` billionths of a grain, `r` grains per second make `⌊(r·dt + p) ÷ 10⁹⌋` in `dt` nanoseconds.
+/// The division is replaced by a multiplication with the reciprocal, rounded up, in 93 binary places
+/// (Granlund and Montgomery, *Division by invariant integers using multiplication*, PLDI 1994):
 ///
 /// > `mult = ⌈r · 2⁹³ ÷ 10⁹⌉`, `supply(dt) = ⌊dt · mult ÷ 2⁹³⌋`
 ///
-/// The product is too great by less than `dt ÷ 2⁹³`; the exact quotient lies
-/// at least 10⁻⁹ below the next whole number; so for `dt ≤ 2⁶³ ns` (292 years),
-/// at **every** rate, the result is the exact quotient rounded down. Longer
-/// spans count as 2⁶³ ns, and what does not fit 64 bits is cut off: both only
-/// ever make less.
+/// The product is too great by less than `dt ÷ 2⁹³`. The exact quotient is at least 10⁻⁹ below the next whole
+/// number. So for `dt ≤ 2⁶³ ns` (292 years), at **every** rate, the result is the exact quotient rounded down.
+/// Longer spans count as 2⁶³ ns, and results are cut to 64 bits: both only ever make less.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Accrual {
     rate: u64,
@@ -34,11 +30,11 @@ impl Accrual {
     /// The longest span that counts: 2⁶³ ns, or 292 years.
     pub const SPAN_MAX: Span = Span::from_nanos(1 << 63);
 
-    /// Binary places of `mult`. More would not fit 128 bits at the greatest
-    /// rate; fewer would not be exact up to [`Accrual::SPAN_MAX`].
+    /// Binary places of `mult`. More would not fit 128 bits at the greatest rate. Fewer would not be exact up
+    /// to [`Accrual::SPAN_MAX`].
     const PLACES: u32 = 93;
 
-    /// The accrual of `rate`.
+    /// Returns the accrual of `rate`.
     #[must_use]
     pub fn of(rate: Rate) -> Self {
         let rate = rate.grains();
@@ -48,13 +44,13 @@ impl Accrual {
         }
     }
 
-    /// The whole grains made in `dt`, rounded down; at most 2⁶⁴ − 1.
+    /// Returns the whole grains made in `dt`, rounded down; at most 2⁶⁴ − 1.
     #[must_use]
     pub fn supply(self, dt: Span) -> u64 {
         self.whole(dt.min(Self::SPAN_MAX).nanos(), 0)
     }
 
-    /// What is made in `dt` on top of `phase` billionths of a grain.
+    /// Returns the amount made in `dt` on top of `phase` billionths of a grain.
     #[must_use]
     pub fn made(self, dt: Span, phase: u32) -> Made {
         let dt = dt.min(Self::SPAN_MAX).nanos();
@@ -76,9 +72,8 @@ impl Accrual {
         Made { whole, fraction }
     }
 
-    /// The least span in which `grains` are made on top of `phase` billionths
-    /// of one: the least `dt` with `made(dt, phase).whole ≥ grains`. `None` if
-    /// none up to [`Accrual::SPAN_MAX`] is long enough.
+    /// Returns the least span in which `grains` are made on top of `phase` billionths of a grain: the least
+    /// `dt` with `made(dt, phase).whole ≥ grains`. Returns `None` if it is longer than [`Accrual::SPAN_MAX`].
     #[must_use]
     pub fn time_until(self, grains: u64, phase: u32) -> Option<Span> {
         if grains == 0 {
@@ -95,8 +90,8 @@ impl Accrual {
         (span <= Self::SPAN_MAX).then_some(span)
     }
 
-    /// `⌊(dt · mult + phase · ⌈2⁹³ ÷ 10⁹⌉) ÷ 2⁹³⌋`, for `dt ≤ 2⁶³`. No sum in it
-    /// reaches 128 bits, so that none of them saturates.
+    /// Returns `⌊(dt · mult + phase · ⌈2⁹³ ÷ 10⁹⌉) ÷ 2⁹³⌋`, for `dt ≤ 2⁶³`. No sum in it reaches 128 bits, so
+    /// none of them saturates.
     fn whole(self, dt: u64, phase: u32) -> u64 {
         let phase = u128::from(phase).saturating_mul(const { reciprocal(1) });
         let (upper, lower) = self.mult;
@@ -109,7 +104,7 @@ impl Accrual {
     }
 }
 
-/// `⌈rate · 2⁹³ ÷ 10⁹⌉`, in two steps, since the dividend has up to 157 bits.
+/// Returns `⌈rate · 2⁹³ ÷ 10⁹⌉`, in two steps, since the dividend has up to 157 bits.
 const fn reciprocal(rate: u64) -> u128 {
     const FIRST: u32 = 63;
     const SECOND: u32 = Accrual::PLACES - FIRST;
@@ -128,7 +123,7 @@ fn wide(a: u64, b: u64) -> u128 {
     u128::from(a).saturating_mul(u128::from(b))
 }
 
-/// The upper and lower 64 bits.
+/// Returns the upper and lower 64 bits.
 fn halves(value: u128) -> (u64, u64) {
     let upper = value.checked_shr(u64::BITS).unwrap_or(0);
     let lower = value & u128::from(u64::MAX);
@@ -171,7 +166,7 @@ mod tests {
         }
     }
 
-    /// Just below a whole grain, where a product too great would show first.
+    /// Just below a whole grain, where a product that is too great would show first.
     #[test]
     fn supply_is_exact_next_to_whole_grains_at_the_longest_spans() {
         for rate in [1, 3, 7, 999_999_937, (1 << 32) + 1, (1 << 36) - 1] {

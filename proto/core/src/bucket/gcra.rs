@@ -2,7 +2,7 @@
 
 use crate::unit::Tokens;
 
-/// What a bucket's rate has made since the bucket's base tick.
+/// The amount that a bucket's rate has made since the bucket's base tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Made {
     /// Whole grains.
@@ -12,45 +12,43 @@ pub struct Made {
 }
 
 impl Made {
-    /// Whole grains, rounded up, if they fit.
+    /// Returns whole grains, rounded up, if they fit.
     fn whole_up(self) -> Option<u64> {
         self.whole.checked_add(u64::from(self.fraction > 0))
     }
 }
 
-/// Why a step did not admit.
+/// Reason why a step did not admit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Short {
-    /// More was asked for than the bucket can ever hold.
+    /// More was requested than the bucket can ever hold.
     Burst,
-    /// It will be admitted as soon as this much was made since the base tick.
+    /// It is admitted as soon as this much was made since the base tick.
     Until(u64),
 }
 
 /// One step of the generic cell rate algorithm, in tokens instead of times.
 ///
-/// The bucket is one word, its **debt** `D`: all that was ever taken since the
-/// base tick, plus what was missing then. With `S` made since the base tick
-/// and the capacity `B`, the level is `B − (D − S)`, and
+/// The bucket is one word, its **debt** `D`: all that was ever taken since the base tick, plus the amount
+/// missing then. With `S` made since the base tick and the capacity `B`, the level is `B − (D − S)`, and
 ///
 /// > admit `n` iff `max(D, S) + n ≤ S + B`; then `D := max(D, S) + n`.
 ///
-/// Classic GCRA (ITU-T I.371) keeps a theoretical arrival *time* and divides
-/// every cost by the rate, which rounds every decision; here costs are added
-/// as they are, and only `S` is ever rounded, once for the whole span.
+/// Classic GCRA (ITU-T I.371) keeps a theoretical arrival *time* and divides every cost by the rate, which
+/// rounds every decision. Here costs are added as they are, and only `S` is ever rounded, once for the whole
+/// span.
 ///
-/// A full bucket (`D ≤ S`) forgets what overflows, and with it the part of a
-/// grain that is under way: its new debt counts from `S` rounded *up*, else a
-/// later grain would come early, and a window that starts here could admit
-/// almost one grain too many. A caller that can move its base tick does so when
-/// the bucket is full, has no part under way, and loses nothing.
+/// A full bucket (`D ≤ S`) drops its overflow, and with it the unfinished part of a grain: its new debt
+/// counts from `S` rounded *up*. Otherwise a later grain would come early, and a window that starts here
+/// could admit almost one grain too many. A caller that can move its base tick does so when the bucket is
+/// full. It then has no unfinished part, and loses nothing.
 ///
-/// The word would wrap when the debt passes 2⁶⁴ − 1 grains; a step that would
-/// is refused. Whoever owns the base tick moves it well before.
+/// The word would wrap if the debt passed 2⁶⁴ − 1 grains. A step that would do that is refused. The owner of
+/// the base tick moves it well before.
 ///
 /// # Errors
 ///
-/// [`Short`], and the word stays as it is.
+/// [`Short`], and the word is unchanged.
 ///
 /// ```
 /// use aliquot_core::bucket::{Made, Short, admit};

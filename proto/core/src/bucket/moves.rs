@@ -1,10 +1,8 @@
-//! Capacity and tokens that come and go while the level stays.
+//! Moving capacity and tokens in and out while the level stays.
 //!
-//! What is moved is moved exactly: capacity arrives empty, tokens arrive only
-//! with capacity to hold them, and a cut yields the tokens it cuts, so that
-//! bucket and moved part together never hold more than before (invariant 2 of
-//! `docs/invariants.md`). The part of a grain that is under way stays in the
-//! bucket unless a cut leaves it full.
+//! Moves are exact: capacity arrives empty, tokens arrive only with capacity to hold them, and a cut returns
+//! the tokens that it cuts. So bucket and moved part together never hold more than before (invariant 2 of
+//! `docs/invariants.md`). The unfinished part of a grain stays in the bucket unless a cut leaves it full.
 
 use super::{Accrual, Bucket};
 use crate::planted::{self, Bug};
@@ -12,12 +10,10 @@ use crate::share::Share;
 use crate::unit::{Rate, Tick, Tokens, UnitError};
 
 impl Bucket {
-    /// Changes rate and burst, keeps the level, and answers the tokens that a
-    /// smaller burst cut off.
+    /// Changes rate and burst, and keeps the level. Returns the tokens that a smaller burst cut off.
     ///
-    /// Capacity arrives empty. A level below zero stays as it is. A burst above
-    /// [`Bucket::BURST_MAX`] counts as that. An unlimited bucket becomes a
-    /// limited, empty one.
+    /// Added capacity is empty. A level below zero stays as it is. A burst above [`Bucket::BURST_MAX`] is cut
+    /// to that. An unlimited bucket becomes a limited, empty one.
     pub fn reconfigure(&mut self, rate: Rate, burst: Tokens, now: Tick) -> Tokens {
         if self.is_unlimited() {
             let empty = Share {
@@ -47,13 +43,12 @@ impl Bucket {
         cut
     }
 
-    /// Adds a part: its capacity, with the tokens it carries. Tokens beyond the
-    /// capacity they arrive with are lost. An unlimited bucket stays as it is.
+    /// Adds a part: its capacity, with the tokens in it. Tokens beyond the part's own capacity are lost. An
+    /// unlimited bucket is unchanged.
     ///
     /// # Errors
     ///
-    /// [`UnitError::OutOfRange`] if rate or burst would leave its range;
-    /// nothing was changed.
+    /// [`UnitError::OutOfRange`] if rate or burst would leave its range; nothing was changed.
     pub fn deposit(&mut self, part: Share, now: Tick) -> Result<(), UnitError> {
         if self.is_unlimited() {
             return Ok(());
@@ -69,8 +64,8 @@ impl Bucket {
         Ok(())
     }
 
-    /// Takes out capacity, at most what there is, with the tokens that no
-    /// longer fit: never more than the burst taken out.
+    /// Removes capacity, at most what there is, with the tokens that no longer fit: never more than the
+    /// removed burst.
     pub fn withdraw(&mut self, rate: Rate, burst: Tokens, now: Tick) -> Share {
         if self.is_unlimited() {
             return Share::EMPTY;
@@ -105,9 +100,8 @@ impl Bucket {
         }
     }
 
-    /// Takes `n` tokens whether they are there or not: a cost that was only
-    /// known afterwards. `None`, and nothing is changed, if the bucket would
-    /// owe more than [`Bucket::BURST_MAX`].
+    /// Takes `n` tokens even if they are not there: a cost that was only known afterwards. Returns `None`,
+    /// and changes nothing, if the bucket would owe more than [`Bucket::BURST_MAX`].
     #[must_use]
     pub fn spend(&mut self, n: Tokens, now: Tick) -> Option<()> {
         if self.is_unlimited() {
@@ -123,8 +117,7 @@ impl Bucket {
         Some(())
     }
 
-    /// Puts `n` tokens back, as many as there is room for, and answers how many
-    /// those were.
+    /// Adds up to `n` tokens, as far as there is room. Returns how many were added.
     pub fn refund(&mut self, n: Tokens, now: Tick) -> Tokens {
         if self.is_unlimited() {
             return Tokens::ZERO;
@@ -133,19 +126,19 @@ impl Bucket {
         let missing = Tokens::from_grains(self.debt.saturating_sub(made.whole));
         let kept = n.min(missing);
         self.debt = self.debt.saturating_sub(kept.grains());
-        // If that filled it, what is under way no longer fits.
+        // If that filled the bucket, the unfinished part of a grain no longer fits.
         self.advance(now);
         kept
     }
 
-    /// Moves the base to now and answers what is missing to a full bucket.
+    /// Moves the base to now. Returns the amount missing to a full bucket.
     fn settle(&mut self, now: Tick) -> Tokens {
         let made = self.advance(now);
         self.rebase(made);
         Tokens::from_grains(self.debt)
     }
 
-    /// Goes on from [`Bucket::settle`] with other parameters.
+    /// Continues from [`Bucket::settle`] with other parameters.
     fn resume(&mut self, rate: Rate, burst: Tokens, missing: Tokens) {
         self.rate = rate;
         self.accrual = Accrual::of(rate);

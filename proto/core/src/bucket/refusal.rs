@@ -1,22 +1,21 @@
-//! What a bucket says when it says no.
+//! Refusals of a bucket.
 
 use crate::unit::{Span, Tokens};
 use core::fmt;
 
-/// Why tokens were refused, and when to ask again. Nothing was taken.
+/// Reason why tokens were refused, and the time to ask again. Nothing was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Refusal {
-    /// More was asked for than the bucket can hold: no wait helps.
+    /// More was requested than the bucket can hold. Waiting does not help.
     ExceedsBurst {
-        /// The most that can be had at once.
+        /// The maximum that can be had at once.
         burst: Tokens,
     },
     /// The tokens are not there yet.
     NotYet {
-        /// The shortest wait, counted from the tick that was asked at, after
-        /// which the same question is answered with yes, if nobody else takes
-        /// any meanwhile.
+        /// The shortest wait, counted from the tick of the request, after which the same request is admitted
+        /// if no other one takes tokens in the meantime.
         retry_after: Span,
     },
     /// Nothing refills the bucket (or not before the clock's range ends).

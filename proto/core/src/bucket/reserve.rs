@@ -1,4 +1,4 @@
-//! Tokens for later: a reservation takes the level below zero and says when it may act.
+//! Tokens for later: a reservation takes the level below zero and has a time from which it may be used.
 
 use super::{Bucket, Refusal, Short};
 use crate::planted::{self, Bug};
@@ -6,8 +6,8 @@ use crate::unit::{Span, Tick, Tokens};
 
 /// Tokens taken now, to be used at [`Reservation::act_at`].
 ///
-/// It cannot be copied: whoever holds it acts on it or gives it back to the
-/// bucket it came from ([`Bucket::cancel`]), once.
+/// It cannot be copied. Its holder uses it, or returns it once to the bucket that it came from
+/// ([`Bucket::cancel`]).
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "the tokens are taken: act at `act_at`, or cancel"]
 pub struct Reservation {
@@ -15,31 +15,30 @@ pub struct Reservation {
     act_at: Tick,
     /// The tokens of it that were not there when it was made.
     promised: u64,
-    /// The bucket's count of promised tokens just after it was made.
+    /// The bucket's total of promised tokens just after it was made.
     promised_until: u128,
-    /// Which of the bucket's reservations it is, from 1; without limit 0.
+    /// Number of the reservation in its bucket, from 1; 0 for an unlimited bucket.
     serial: u64,
 }
 
 impl Reservation {
-    /// The tokens reserved.
+    /// Returns the reserved tokens.
     #[must_use]
     pub const fn tokens(&self) -> Tokens {
         self.tokens
     }
 
-    /// The tick from which its holder may act: the first one at which its tokens
-    /// are made. A later change of the bucket's rate does not move it.
+    /// Returns the tick from which its holder may act: the first one at which its tokens are made. A later
+    /// change of the bucket's rate does not move it.
     ///
-    /// Later reservations do not wait for this one's holder: who acts later than
-    /// the exact instant, be it by the part of a nanosecond that was rounded up,
-    /// acts closer to those that follow by as much.
+    /// Later reservations do not wait for this one's holder. If it acts later than the exact instant, even by
+    /// the part of a nanosecond that was rounded up, it acts that much closer to those that follow.
     #[must_use]
     pub const fn act_at(&self) -> Tick {
         self.act_at
     }
 
-    /// How long its holder still has to wait.
+    /// Returns the time that its holder still has to wait.
     #[must_use]
     pub const fn delay(&self, now: Tick) -> Span {
         self.act_at.since(now)
@@ -47,13 +46,12 @@ impl Reservation {
 }
 
 impl Bucket {
-    /// Takes `n` tokens now for use within `max_wait`, even if they are still
-    /// to be made.
+    /// Takes `n` tokens now for use within `max_wait`, even if they are still to be made.
     ///
     /// # Errors
     ///
-    /// [`Refusal`], and nothing was taken: `NotYet` says how long the wait
-    /// would have been (or that the bucket owes its utmost already).
+    /// [`Refusal`], and nothing was taken. `NotYet` has the wait that would have been needed, or the bucket
+    /// already owes its maximum.
     pub fn reserve(
         &mut self,
         n: Tokens,
@@ -96,12 +94,11 @@ impl Bucket {
         })
     }
 
-    /// Takes a reservation back and answers the tokens restored.
+    /// Cancels a reservation. Returns the tokens restored.
     ///
-    /// A reservation whose tick has passed may have been acted on, and restores
-    /// nothing. Tokens that were promised to later reservations are not
-    /// restored either: those wait for ticks that this one's tokens delayed,
-    /// and if it gave them up to newcomers, both would act at once. As in
+    /// A reservation whose tick has passed may have been used, and restores nothing. Tokens that were
+    /// promised to later reservations are not restored either. Those wait for ticks that this one's tokens
+    /// delayed. If its tokens were given to newcomers, both would act at once. As in
     /// `golang.org/x/time/rate`:
     ///
     /// > restored `= max(0, n − tokens promised after it)`
@@ -116,8 +113,7 @@ impl Bucket {
         let since = self.promised.saturating_sub(reservation.promised_until);
         let since = u64::try_from(since).unwrap_or(u64::MAX);
         if since == 0 && reservation.serial == self.reservations {
-            // The last one, undone as if it had never been: earlier ones need
-            // not make room for it.
+            // The last one is undone completely, so that earlier ones need not make room for it.
             self.promised = self.promised.saturating_sub(reservation.promised.into());
             self.reservations = self.reservations.saturating_sub(1);
         }

@@ -43,9 +43,9 @@ impl Segment {
 /// The sum that all claimants of a subtree would take at each water level:
 /// `D(λ) = Σ min(dᵢ, wᵢ·λ)`.
 ///
-/// The curve is concave and piecewise linear. It is kept as segments in the order of their breakpoints `d/w`, no
-/// two alike. Adding is exact: the sum of two curves is the curve of all their claimants, in whatever order they
-/// are added.
+/// The curve is concave and piecewise linear. It is kept as segments in the order of their breakpoints `d/w`,
+/// no two alike. Adding is exact: the sum of two curves is the curve of all their claimants, in whatever
+/// order they are added.
 ///
 /// ```
 /// use aliquot_core::demand::{DemandCurve, Level};

@@ -141,10 +141,10 @@ impl Regime {
 
     /// Returns true if a stream that came in every tick has ended.
     ///
-    /// That is after one silent tick if the mean was at least [`Regime::MANY`] requests a tick and no tick had
-    /// less than half of the mean. It is after two if the mean was at least half as many and no tick was silent.
-    /// The two ticks before the silence are left out of this mean: the stream ended within them, and untimed
-    /// demand is spread over both.
+    /// That is after one silent tick if the mean was at least [`Regime::MANY`] requests a tick and no tick
+    /// had less than half of the mean. It is after two if the mean was at least half as many and no tick was
+    /// silent. The two ticks before the silence are left out of this mean: the stream ended within them, and
+    /// untimed demand is spread over both.
     fn has_ended(&self, unit: u64) -> bool {
         let silent = match self.silent {
             1 => 1,

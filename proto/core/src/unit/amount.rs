@@ -13,7 +13,7 @@ macro_rules! amount {
         pub struct $name(u64);
 
         impl $name {
-            /// Nothing.
+            /// Zero.
             pub const ZERO: Self = Self(0);
 
             /// The greatest value of the unit.
@@ -31,13 +31,13 @@ macro_rules! amount {
                 self.0
             }
 
-            /// Whether there is nothing.
+            /// Returns true if the amount is zero.
             #[must_use]
             pub const fn is_zero(self) -> bool {
                 self.0 == 0
             }
 
-            /// The sum, if it is in range.
+            /// Returns the sum, if it is in range.
             #[must_use]
             pub const fn plus(self, other: Self) -> Option<Self> {
                 match self.0.checked_add(other.0) {
@@ -46,7 +46,7 @@ macro_rules! amount {
                 }
             }
 
-            /// The difference, if `other` is not the greater.
+            /// Returns the difference, if `other` is not the greater.
             #[must_use]
             pub const fn minus(self, other: Self) -> Option<Self> {
                 match self.0.checked_sub(other.0) {
@@ -55,14 +55,14 @@ macro_rules! amount {
                 }
             }
 
-            /// The difference, or nothing where `other` is the greater.
+            /// Returns the difference, or zero if `other` is the greater.
             #[must_use]
             pub const fn minus_or_zero(self, other: Self) -> Self {
                 Self(self.0.saturating_sub(other.0))
             }
 
-            /// `self · numerator ÷ denominator` rounded down, if it is in
-            /// range and `denominator` is not zero.
+            /// Returns `self · numerator ÷ denominator` rounded down, if it is in range and `denominator` is
+            /// not zero.
             #[must_use]
             pub fn scaled_down(self, numerator: u64, denominator: u64) -> Option<Self> {
                 super::mul_div_floor(self.0, numerator, denominator).map(Self)

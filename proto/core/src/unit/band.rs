@@ -4,8 +4,8 @@ use super::UnitError;
 
 /// A priority band. Range: 0 to 9; the default is 5.
 ///
-/// **The higher number is served first**: what a band wants, up to its
-/// ceilings, is served before any lower band gets more than its floors.
+/// **The higher number is served first**: a band's demand, up to its ceilings, is served before any lower
+/// band gets more than its floors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "u8", into = "u8"))]
@@ -15,7 +15,7 @@ impl Band {
     /// The band that is served first.
     pub const MAX: u8 = 9;
 
-    /// A band.
+    /// Returns the band with this number.
     ///
     /// # Errors
     ///
@@ -27,7 +27,7 @@ impl Band {
         Ok(Self(band))
     }
 
-    /// The band as a number.
+    /// Returns the band as a number.
     #[must_use]
     pub const fn get(self) -> u8 {
         self.0

@@ -1,4 +1,4 @@
-//! Names: identifiers and counters that must not be mistaken for one another.
+//! Names: identifiers and counters as distinct types.
 
 use core::fmt;
 
@@ -12,19 +12,19 @@ macro_rules! name {
         pub struct $name(u64);
 
         impl $name {
-            /// Names or counts by `value`.
+            /// Returns the name with this value.
             #[must_use]
             pub const fn new(value: u64) -> Self {
                 Self(value)
             }
 
-            /// The value.
+            /// Returns the value.
             #[must_use]
             pub const fn get(self) -> u64 {
                 self.0
             }
 
-            /// The next one, or `None` after the last.
+            /// Returns the next one, or `None` after the last.
             #[must_use]
             pub const fn next(self) -> Option<Self> {
                 match self.0.checked_add(1) {
@@ -49,17 +49,17 @@ macro_rules! name {
 }
 
 name! {
-    /// A coordinator node, for as long as its data lives.
+    /// A coordinator node, for as long as its data directory exists.
     NodeId, "n"
 }
 name! {
-    /// One life of a holder, issued by its parent (a node's by the log, a
-    /// client's by its node) and never issued twice. A restart is a new one.
+    /// One incarnation of a holder, issued by its parent (a node's by the log, a client's by its node) and
+    /// never issued twice. A restart begins a new one.
     Incarnation, "i"
 }
 name! {
-    /// One generation of one key's budget, issued by the log. A key that is
-    /// deleted, wound up and created again has another.
+    /// One generation of one key's budget, issued by the log. A key that is deleted, wound up and created
+    /// again has another.
     BudgetId, "b"
 }
 name! {
@@ -67,11 +67,12 @@ name! {
     RuleId, "k"
 }
 name! {
-    /// A child's reports on one edge, counted from 1. Zero is no report.
+    /// Number of a child's report on one edge, counted from 1. Zero is no report.
     Seq, "s"
 }
 name! {
-    /// A parent's answers on one edge (for a leader: in one term), counted from 1. Zero is no answer.
+    /// Number of a parent's answer on one edge (for a leader: in one term), counted from 1. Zero is no
+    /// answer.
     Number, "a"
 }
 name! {
@@ -79,7 +80,7 @@ name! {
     Term, "t"
 }
 name! {
-    /// A round within a term, counted from 1.
+    /// Number of a round within a term, counted from 1.
     Round, "r"
 }
 name! {
@@ -91,16 +92,15 @@ name! {
     RequestId, "q"
 }
 
-/// The pair that every counter belongs to: a parent's life and a child's life.
+/// The pair that every counter belongs to: a parent's incarnation and a child's incarnation.
 ///
-/// Losing state on either side makes another pair, and what is said about one
-/// pair means nothing to another.
+/// Losing state on either side begins another pair, and messages of one pair have no effect on another.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Edge {
-    /// The parent's life; for the nodes' edges to the log it is the cluster's, which never ends.
+    /// The parent's incarnation. For the nodes' edges it is the cluster's, which never ends.
     pub parent: Incarnation,
-    /// The child's life.
+    /// The child's incarnation.
     pub child: Incarnation,
 }
 

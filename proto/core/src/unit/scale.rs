@@ -3,7 +3,7 @@
 use super::time::NANOS_PER_SEC;
 use super::{Rate, Span, Tokens, UnitError, div_ceil};
 
-/// A rate as people say it: so many tokens per span.
+/// A rate as people write it: tokens per span.
 ///
 /// Range: 1 token per 10 days to 10¹² tokens per second, or exactly 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,19 +20,18 @@ impl Frequency {
         per: Span::from_secs(1),
     };
 
-    /// The most tokens per second.
+    /// The maximum number of tokens per second.
     pub const PER_SEC_MAX: u64 = 1_000_000_000_000;
 
     /// The longest time that one token may take.
     pub const SPAN_PER_TOKEN_MAX: Span = Span::from_secs(10 * 86_400);
 
-    /// `tokens` per `per`.
+    /// Returns the rate of `tokens` per `per`.
     ///
     /// # Errors
     ///
-    /// [`UnitError::Zero`] for an empty span, [`UnitError::OutOfRange`] for a
-    /// rate other than 0 that is slower than one token per 10 days or faster
-    /// than 10¹² tokens per second.
+    /// [`UnitError::Zero`] for an empty span, [`UnitError::OutOfRange`] for a rate other than 0 that is
+    /// slower than one token per 10 days or faster than 10¹² tokens per second.
     pub fn new(tokens: u64, per: Span) -> Result<Self, UnitError> {
         if per.is_zero() {
             return Err(UnitError::Zero { what: "span" });
@@ -56,60 +55,59 @@ impl Frequency {
         Ok(frequency)
     }
 
-    /// `tokens` per second.
+    /// Returns the rate of `tokens` per second.
     ///
     /// # Errors
     ///
-    /// As [`Frequency::new`].
+    /// See [`Frequency::new`].
     pub fn per_sec(tokens: u64) -> Result<Self, UnitError> {
         Self::new(tokens, Span::from_secs(1))
     }
 
-    /// The tokens of one span.
+    /// Returns the tokens of one span.
     #[must_use]
     pub const fn tokens(self) -> u64 {
         self.tokens
     }
 
-    /// The span.
+    /// Returns the span.
     #[must_use]
     pub const fn per(self) -> Span {
         self.per
     }
 }
 
-/// How many grains make one token of a budget.
+/// Number of grains of one token of a budget.
 ///
-/// Rates from one token in ten days to 10¹² a second do not fit one 64-bit
-/// fixed point that also divides finely, so each budget has its own: the
-/// scale is chosen once, when a generation of the budget is made, such that
-/// its rate is about [`Scale::GRAINS_TARGET`] grains per second and its burst
-/// still fits. Range: 1 to 2⁵⁶ grains per token.
+/// Rates from one token in ten days to 10¹² a second do not fit one 64-bit fixed point that also divides
+/// finely, so each budget has its own. The scale is chosen once, when a generation of the budget is made,
+/// such that its rate is about [`Scale::GRAINS_TARGET`] grains per second and its burst still fits. Range: 1
+/// to 2⁵⁶ grains per token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "u64", into = "u64"))]
 pub struct Scale(u64);
 
 impl Scale {
-    /// One grain is one token: what quotas and permits are counted in.
+    /// One grain is one token: the scale of quotas and permits.
     pub const WHOLE: Self = Self(1);
 
-    /// The rate that a new scale aims at: fine enough that a ten-thousandth
-    /// part of a budget still divides to a part in 10⁵, small enough that
-    /// 2³² moves of the whole budget do not exhaust an edge's 64-bit counters.
+    /// The rate that a new scale aims at: fine enough that a ten-thousandth part of a budget still divides to
+    /// a part in 10⁵, small enough that 2³⁰ moves of the whole budget do not exhaust an edge's 64-bit
+    /// counters.
     pub const GRAINS_TARGET: u64 = 1 << 32;
 
-    /// What no limit may exceed in grains, in rate or burst: a quarter of the
-    /// range, so that a limit raised four times over still adds up.
+    /// Maximum of any limit in grains, in rate or burst: 1/256 of the 64-bit range, so that sums over limits
+    /// that were raised still fit.
     pub const GRAINS_MAX: u64 = 1 << 56;
 
     const GRAINS_PER_TOKEN_MAX: u64 = 1 << 56;
 
-    /// Divides into seconds, minutes, hours, and ten days: with it in the
-    /// scale, rates said in those units are exact.
+    /// Divides into seconds, minutes, hours, and ten days: with it in the scale, rates in those units are
+    /// exact.
     const SECONDS_IN_TEN_DAYS: u64 = 864_000;
 
-    /// The scale for a budget of this rate and this burst (in tokens).
+    /// Returns the scale for a budget of this rate and this burst (in tokens).
     ///
     /// # Errors
     ///
@@ -144,8 +142,8 @@ impl Scale {
         Ok(scale)
     }
 
-    /// The greatest power of two up to `most`, times ten days' seconds where
-    /// there is room for them.
+    /// Returns the greatest power of two up to `most`, times the seconds of ten days if there is room for
+    /// them.
     fn rounded(most: u64) -> u64 {
         let power = |limit: u64| 1_u64.checked_shl(limit.ilog2()).unwrap_or(1);
         match most.checked_div(Self::SECONDS_IN_TEN_DAYS) {
@@ -154,13 +152,13 @@ impl Scale {
         }
     }
 
-    /// Grains per token.
+    /// Returns the grains per token.
     #[must_use]
     pub const fn grains_per_token(self) -> u64 {
         self.0
     }
 
-    /// So many whole tokens.
+    /// Returns `whole` tokens as an amount.
     ///
     /// # Errors
     ///
@@ -172,7 +170,7 @@ impl Scale {
         }
     }
 
-    /// The rate in grains per second, rounded down.
+    /// Returns the rate in grains per second, rounded down.
     ///
     /// # Errors
     ///
@@ -193,7 +191,7 @@ impl Scale {
         }
     }
 
-    /// The whole tokens in an amount, rounded down.
+    /// Returns the whole tokens in an amount, rounded down.
     #[must_use]
     pub const fn whole(self, tokens: Tokens) -> u64 {
         match tokens.grains().checked_div(self.0) {
@@ -202,7 +200,7 @@ impl Scale {
         }
     }
 
-    /// The whole tokens in an amount, rounded up.
+    /// Returns the whole tokens in an amount, rounded up.
     #[must_use]
     pub const fn whole_up(self, tokens: Tokens) -> u64 {
         tokens.grains().div_ceil(self.0)
@@ -227,7 +225,7 @@ impl From<Scale> for u64 {
     }
 }
 
-/// The time in which `rate` makes `tokens`, rounded up; `None` if never.
+/// Returns the time in which `rate` makes `tokens`, rounded up; `None` if never.
 pub(crate) fn time_to_make(tokens: Tokens, rate: Rate) -> Option<Span> {
     if tokens.is_zero() {
         return Some(Span::ZERO);

@@ -1,4 +1,4 @@
-//! Time: spans, ticks, and how far two clocks may drift apart.
+//! Time: spans, ticks, and the drift between two clocks.
 
 use super::UnitError;
 use core::fmt;
@@ -13,19 +13,19 @@ pub(crate) const NANOS_PER_SEC: u64 = 1_000_000_000;
 pub struct Span(u64);
 
 impl Span {
-    /// No time at all.
+    /// The empty span.
     pub const ZERO: Self = Self(0);
 
-    /// The longest span there is.
+    /// The longest span.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// So many nanoseconds.
+    /// Returns a span of `nanos` nanoseconds.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// So many milliseconds.
+    /// Returns a span of `millis` milliseconds.
     ///
     /// # Panics
     ///
@@ -38,7 +38,7 @@ impl Span {
         }
     }
 
-    /// So many seconds.
+    /// Returns a span of `secs` seconds.
     ///
     /// # Panics
     ///
@@ -51,19 +51,19 @@ impl Span {
         }
     }
 
-    /// The span in nanoseconds.
+    /// Returns the span in nanoseconds.
     #[must_use]
     pub const fn nanos(self) -> u64 {
         self.0
     }
 
-    /// Whether the span is empty.
+    /// Returns true if the span is empty.
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// The sum, if it is in range.
+    /// Returns the sum, if it is in range.
     #[must_use]
     pub const fn plus(self, other: Self) -> Option<Self> {
         match self.0.checked_add(other.0) {
@@ -72,20 +72,19 @@ impl Span {
         }
     }
 
-    /// The sum, or the longest span. A wait may saturate: waiting longer
-    /// never admits more.
+    /// Returns the sum, or the longest span. A wait may saturate: waiting longer never admits more.
     #[must_use]
     pub const fn plus_or_max(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// The difference, or nothing where `other` is the longer.
+    /// Returns the difference, or zero if `other` is the longer.
     #[must_use]
     pub const fn minus_or_zero(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// The span `factor` times over, or the longest span.
+    /// Returns the span multiplied by `factor`, or the longest span.
     #[must_use]
     pub const fn times_or_max(self, factor: u64) -> Self {
         Self(self.0.saturating_mul(factor))
@@ -98,7 +97,7 @@ impl fmt::Debug for Span {
     }
 }
 
-/// In the greatest unit that divides it: `3s`, `500ms`, `7ns`.
+/// Writes the span in the greatest unit that divides it: `3s`, `500ms`, `7ns`.
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (nanos, name) in [
@@ -120,44 +119,42 @@ impl fmt::Display for Span {
     }
 }
 
-/// An instant on one host's clock, in nanoseconds since whatever that clock
-/// counts from.
+/// An instant on one host's clock, in nanoseconds since that clock's zero.
 ///
-/// Only the caller can make one: nothing in this crate reads a clock. Ticks of
-/// two hosts are never compared. A clock that may be read here counts the time
-/// its machine was suspended.
+/// Only the caller can make one: nothing in this crate reads a clock. Ticks of two hosts are never compared.
+/// A clock that is used here counts the time during which its machine was suspended.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(transparent))]
 pub struct Tick(u64);
 
 impl Tick {
-    /// The instant that many nanoseconds after the clock's zero.
+    /// Returns the instant `nanos` nanoseconds after the clock's zero.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds since the clock's zero.
+    /// Returns the nanoseconds since the clock's zero.
     #[must_use]
     pub const fn nanos(self) -> u64 {
         self.0
     }
 
-    /// The time since `earlier`, or nothing if `earlier` is later: a clock
-    /// that stepped back has let no time pass.
+    /// Returns the time since `earlier`, or zero if `earlier` is later: if a clock steps back, no time has
+    /// passed.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
 
-    /// The instant `span` later, or the last instant there is.
+    /// Returns the instant `span` later, or the last instant.
     #[must_use]
     pub const fn after(self, span: Span) -> Self {
         Self(self.0.saturating_add(span.0))
     }
 
-    /// The instant `span` earlier, or the clock's zero.
+    /// Returns the instant `span` earlier, or the clock's zero.
     #[must_use]
     pub const fn before(self, span: Span) -> Self {
         Self(self.0.saturating_sub(span.0))
@@ -170,18 +167,18 @@ impl fmt::Debug for Tick {
     }
 }
 
-/// The bound ρ on how far a clock's rate may be from true time, in parts per
-/// million. Range: 0 to 100,000 (10 %); the default is 1,000.
+/// The bound ρ on the deviation of a clock's rate from true time, in parts per million. Range: 0 to 100,000
+/// (10 %); the default is 1,000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "u32", into = "u32"))]
 pub struct Drift(u32);
 
 impl Drift {
-    /// The greatest bound that a cluster may state.
+    /// Maximum bound of a cluster.
     pub const PPM_MAX: u32 = 100_000;
 
-    /// A bound of `ppm` parts per million.
+    /// Returns a bound of `ppm` parts per million.
     ///
     /// # Errors
     ///
@@ -193,7 +190,7 @@ impl Drift {
         Ok(Self(ppm))
     }
 
-    /// The bound in parts per million.
+    /// Returns the bound in parts per million.
     #[must_use]
     pub const fn ppm(self) -> u32 {
         self.0

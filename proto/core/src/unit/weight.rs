@@ -3,20 +3,20 @@
 use super::UnitError;
 use core::num::NonZeroU32;
 
-/// How much a claimant counts beside others. Range: 1 to 1,000,000.
+/// Weight of a claimant relative to others. Range: 1 to 1,000,000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "u32", into = "u32"))]
 pub struct Weight(NonZeroU32);
 
 impl Weight {
-    /// The weight of a claimant of whom nothing is said.
+    /// The default weight of a claimant.
     pub const ONE: Self = Self(NonZeroU32::MIN);
 
     /// The greatest weight.
     pub const MAX: u32 = 1_000_000;
 
-    /// A weight.
+    /// Returns the weight with this value.
     ///
     /// # Errors
     ///
@@ -31,7 +31,7 @@ impl Weight {
         }
     }
 
-    /// The weight as a number.
+    /// Returns the weight as a number.
     #[must_use]
     pub const fn get(self) -> u32 {
         self.0.get()
