@@ -19,13 +19,13 @@ macro_rules! amount {
             /// The greatest value of the unit.
             pub const MAX: Self = Self(u64::MAX);
 
-            #[doc = concat!("So many ", $unit, ".")]
+            #[doc = concat!("Returns this many ", $unit, ".")]
             #[must_use]
             pub const fn from_grains(grains: u64) -> Self {
                 Self(grains)
             }
 
-            #[doc = concat!("The value in ", $unit, ".")]
+            #[doc = concat!("Returns the value in ", $unit, ".")]
             #[must_use]
             pub const fn grains(self) -> u64 {
                 self.0
