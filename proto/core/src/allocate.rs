@@ -1,28 +1,26 @@
-//! Who gets how much of a capacity.
+//! Division of a capacity among claimants.
 //!
-//! **Max-min fairness**, the default, for claimants `i` with demand curves
-//! `Dᵢᵦ` in bands `β`, floors `fᵢ`, ceilings `cᵢ` and weights `wᵢ`:
+//! **Max-min fairness**, the default, for claimants `i` with demand curves `Dᵢᵦ` in bands `β`, floors `fᵢ`,
+//! ceilings `cᵢ` and weights `wᵢ`:
 //!
-//! 1. Floors, of all bands: `Fᵢ = min(fᵢ, cᵢ)`, whether wanted or not. If they
-//!    add up to more than the capacity they share it in proportion, and that is all.
-//! 2. Bands, from high to low, each from what is left, `C`: at the greatest
-//!    level λ with
+//! 1. Floors, of all bands: `Fᵢ = min(fᵢ, cᵢ)`, whether wanted or not. If they add up to more than the
+//!    capacity, they share it in proportion, and no further step follows.
+//! 2. Bands, from high to low, each from the rest of the capacity, `C`: at the greatest level λ with
 //!
 //!    > `Σᵢ max(0, min(Dᵢᵦ(λ), cᵢᵦ) − Fᵢᵦ) ≤ C`
 //!
-//!    each claimant gets its term of the sum, where `cᵢᵦ` and `Fᵢᵦ` are what
-//!    higher bands have left of its ceiling and floor: a floor counts toward the part.
-//! 3. Headroom: what nobody wants is dealt by weight, up to the ceilings, so that
-//!    an idle claimant can start without asking.
+//!    each claimant gets its term of the sum, where `cᵢᵦ` and `Fᵢᵦ` are the parts of its ceiling and floor that
+//!    higher bands have left. A floor counts toward the part.
+//! 3. Headroom: capacity that no claimant wants is divided by weight, up to the ceilings, so that an idle
+//!    claimant can start without a request.
 //!
-//! Parts are whole units: quotients rounded down, and the units that are left go
-//! to the largest remainders, ties to the earlier claimant. In a band, nobody
-//! takes a second unit while another who wants has nothing at all: if there are as
-//! many units as such claimants each gets one first, which then counts toward
-//! its part like a floor; if there are fewer, the heavier get one each.
+//! Parts are whole units: quotients are rounded down, and the units that are left go to the largest
+//! remainders, ties to the earlier claimant. In a band, no claimant takes a second unit while another one
+//! with demand has none. If there are as many units as such claimants, each gets one first, which then counts
+//! toward its part like a floor. If there are fewer, the heavier claimants get one each.
 //!
-//! The parts never add up to more than the capacity, and to all of it where
-//! headroom can take the rest (invariants 9 and 10 of `docs/invariants.md`).
+//! The parts never add up to more than the capacity, and to all of it if headroom can take the rest
+//! (invariants 9 and 10 of `docs/invariants.md`).
 
 mod bands;
 mod burst;
@@ -42,26 +40,24 @@ use crate::unit::Band;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// One who claims a part of the capacity: a client at a node, a node at the leader.
+/// A claimant of a part of the capacity: a client at a node, a node at the leader.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Claimant {
-    /// What it would take at each level, per band; a band said twice counts
-    /// once, as said first.
+    /// Amount that it would take at each level, per band. If a band has two entries, the first one counts.
     pub demand: Vec<(Band, DemandCurve)>,
-    /// What it weighs when headroom is dealt, in the unit of
-    /// [`DemandCurve::weight`]; with 0 it gets none.
+    /// Its weight for headroom, in the unit of [`DemandCurve::weight`]. With 0 it gets none.
     pub weight: u64,
-    /// What it gets before anybody gets more.
+    /// Amount that it gets before any claimant gets more than its floor.
     pub floor: u64,
-    /// What it never gets more than.
+    /// Maximum amount that it gets.
     pub ceiling: Option<u64>,
     /// Its part under [`Policy::Static`].
     pub fixed: u64,
 }
 
 impl Claimant {
-    /// A claimant of one band, without floor or ceiling, that weighs for
-    /// headroom what its demand weighs.
+    /// Returns a claimant of one band, without floor or ceiling, whose weight for headroom is that of its
+    /// demand.
     #[must_use]
     pub fn new(band: Band, demand: DemandCurve) -> Self {
         Self {
@@ -71,7 +67,7 @@ impl Claimant {
         }
     }
 
-    /// The demand in one band.
+    /// Returns the demand in one band.
     fn in_band(&self, band: Band) -> Option<&DemandCurve> {
         self.demand
             .iter()
@@ -79,18 +75,18 @@ impl Claimant {
             .map(|(_, curve)| curve)
     }
 
-    /// The most it may get.
+    /// Returns the maximum that it may get.
     fn most(&self) -> u64 {
         self.ceiling.unwrap_or(u64::MAX)
     }
 
-    /// The least it is owed.
+    /// Returns the minimum that it is owed.
     fn least(&self) -> u64 {
         self.floor.min(self.most())
     }
 }
 
-/// By which rule a capacity is divided. Floors and ceilings hold under each.
+/// Rule by which a capacity is divided. Floors and ceilings hold under each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
@@ -98,41 +94,39 @@ pub enum Policy {
     /// Weighted max-min fairness by demand, as the module describes.
     #[default]
     MaxMin,
-    /// Each claimant's `fixed` part, wanted or not; scaled down together if they
-    /// do not fit.
+    /// Each claimant's `fixed` part, whether wanted or not. Scaled down together if they do not fit.
     Static,
-    /// The same part for each claimant, wanted or not.
+    /// The same part for each claimant, whether wanted or not.
     Equal,
-    /// Doorman's proportional share: each has a right to a part by weight; what
-    /// some leave of theirs tops up the others in proportion to what they want
-    /// beyond. Bands do not count.
+    /// Doorman's proportional share: each claimant has a right to a part by weight. What some leave of theirs
+    /// is divided among the others in proportion to their demand beyond it. Bands do not count.
     Proportional,
 }
 
-/// What becomes of capacity that nobody wants.
+/// Treatment of capacity that no claimant wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Headroom {
-    /// It is dealt by weight: an idle claimant can start without asking.
+    /// It is divided by weight: an idle claimant can start without a request.
     #[default]
     ByWeight,
-    /// It stays unassigned: what a holder of quota does not need it could only lose.
+    /// It stays unassigned: a holder of quota could only lose what it does not need.
     Kept,
 }
 
-/// How a capacity is divided.
+/// Terms of a division.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Terms {
     /// The rule.
     pub policy: Policy,
-    /// What becomes of the rest; for [`Policy::MaxMin`] and [`Policy::Proportional`].
+    /// Treatment of the rest; for [`Policy::MaxMin`] and [`Policy::Proportional`].
     pub headroom: Headroom,
 }
 
-/// What one allocation leaves to make the next one quicker, and nothing else:
-/// the same claimants get the same parts whatever is in here.
+/// State of one allocation that makes the next one faster, and nothing else: the same claimants get the same
+/// parts whatever it has.
 #[derive(Clone, Debug, Default, Hash)]
 pub struct Warm {
     levels: BTreeMap<Band, Level>,
@@ -142,21 +136,21 @@ pub struct Warm {
 }
 
 impl Warm {
-    /// The last level of a band: where its curves should keep their breakpoints.
+    /// Returns the last level of a band, near which its curves should keep their breakpoints.
     #[must_use]
     pub fn level(&self, band: Band) -> Option<Level> {
         self.levels.get(&band).copied()
     }
 
     fn keep(&mut self, band: Band, level: Level) {
-        // A full level says nothing about where the next one will be.
+        // A full level tells nothing about the next one.
         if !level.is_full() {
             self.levels.insert(band, level);
         }
     }
 }
 
-/// Divides `capacity` among the claimants: one part for each, in their order.
+/// Divides `capacity` among the claimants. Returns one part for each, in their order.
 ///
 /// ```
 /// use aliquot_core::allocate::{Claimant, Terms, Warm, allocate};
@@ -175,9 +169,8 @@ pub fn allocate(capacity: u64, claimants: &[Claimant], terms: Terms, warm: &mut 
     parts
 }
 
-/// [`allocate`] into `parts`, whose old content is dropped: in the common case
-/// (one band, one demand each, no floors) and in a steady state without asking
-/// for memory.
+/// The same as [`allocate`], into `parts`, whose old content is dropped. In the common case (one band, one
+/// demand each, no floors) and in a steady state, it allocates no memory.
 pub fn allocate_into(
     capacity: u64,
     claimants: &[Claimant],
@@ -193,14 +186,14 @@ pub fn allocate_into(
     }
 }
 
-/// What is left of a capacity, of which no more than all was dealt.
+/// Returns the rest of a capacity, of which at most all was divided.
 fn rest(capacity: u64, parts: &[u64]) -> u64 {
     parts
         .iter()
         .fold(capacity, |left, &part| left.saturating_sub(part))
 }
 
-/// Adds what was dealt to what each has. Both are parts of one capacity.
+/// Adds to each part. Both are parts of one capacity.
 fn add(parts: &mut [u64], more: impl IntoIterator<Item = u64>) {
     for (part, more) in parts.iter_mut().zip(more) {
         *part = part.saturating_add(more);

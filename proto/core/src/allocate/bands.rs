@@ -10,7 +10,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::mem::take;
 
-/// See the module above, whose formula this is.
+/// Divides by the formula of the parent module.
 pub(super) fn max_min(
     capacity: u64,
     claimants: &[Claimant],
@@ -31,12 +31,12 @@ pub(super) fn max_min(
     }
 }
 
-/// The floors, cut to the ceilings, and scaled down together if they do not fit.
+/// Returns the floors, cut to the ceilings, and scaled down together if they do not fit.
 pub(super) fn floors(capacity: u64, claimants: &[Claimant]) -> Vec<u64> {
     fitted(capacity, claimants.iter().map(Claimant::least).collect())
 }
 
-/// The parts as they are, or in proportion to them if they do not fit.
+/// Returns the parts unchanged, or scaled down in proportion if they do not fit.
 pub(super) fn fitted(capacity: u64, parts: Vec<u64>) -> Vec<u64> {
     let sum: u128 = parts.iter().map(|&part| u128::from(part)).sum();
     if sum <= u128::from(capacity) {
@@ -45,7 +45,7 @@ pub(super) fn fitted(capacity: u64, parts: Vec<u64>) -> Vec<u64> {
     apportion(capacity, &parts)
 }
 
-/// Deals what nobody wants by weight, up to the ceilings.
+/// Divides capacity that no claimant wants by weight, up to the ceilings.
 pub(super) fn deal_headroom(capacity: u64, claimants: &[Claimant], parts: &mut [u64]) {
     let left = rest(capacity, parts);
     if left == 0 {
@@ -64,8 +64,8 @@ pub(super) fn deal_headroom(capacity: u64, claimants: &[Claimant], parts: &mut [
     add(parts, plain::water_fill(left, &rooms, &weights, None).0);
 }
 
-/// The common case, by numbers side by side: one band, one demand each, no
-/// floors. Whether it is this case; if not, `parts` mean nothing.
+/// Divides in the common case, in flat arrays: one band, one demand each, no floors. Returns false in any
+/// other case; `parts` are then meaningless.
 fn plainly(capacity: u64, claimants: &[Claimant], warm: &mut Warm, parts: &mut Vec<u64>) -> bool {
     let (mut demands, mut weights) = (take(&mut warm.demands), take(&mut warm.weights));
     let band = side_by_side(claimants, &mut demands, &mut weights);
@@ -82,8 +82,8 @@ fn plainly(capacity: u64, claimants: &[Claimant], warm: &mut Warm, parts: &mut V
     band.is_some() && !starved
 }
 
-/// The demands and weights of claimants of one band, one demand each and no
-/// floors, and that band; `None` for others.
+/// Collects the demands and weights of claimants of one band with one demand each and no floors. Returns that
+/// band, or `None` for other claimants.
 fn side_by_side(
     claimants: &[Claimant],
     demands: &mut Vec<u64>,
@@ -108,13 +108,13 @@ fn side_by_side(
     of
 }
 
-/// What is still open of a claimant as the bands are served.
+/// State of a claimant while the bands are served.
 struct Account<'a> {
     claimant: &'a Claimant,
     part: u64,
-    /// What of its floor no band has counted yet.
+    /// Part of its floor that no band has counted yet.
     floor: u64,
-    /// What of its ceiling no band has used yet.
+    /// Part of its ceiling that no band has used yet.
     ceiling: u64,
 }
 
@@ -140,7 +140,7 @@ fn by_bands(capacity: u64, claimants: &[Claimant], warm: &mut Warm) -> Vec<u64> 
     accounts.iter().map(|account| account.part).collect()
 }
 
-/// All bands, the one to serve first in front.
+/// Returns all bands in the order in which they are served.
 fn order(claimants: &[Claimant]) -> Vec<Band> {
     let bands = claimants.iter().flat_map(|claimant| &claimant.demand);
     let bands: BTreeSet<Band> = bands.map(|(band, _)| *band).collect();
@@ -150,7 +150,7 @@ fn order(claimants: &[Claimant]) -> Vec<Band> {
     bands.into_iter().rev().collect()
 }
 
-/// Serves one band, and answers what it leaves.
+/// Serves one band. Returns the rest of the capacity.
 fn serve(band: Band, capacity: u64, accounts: &mut [Account<'_>], warm: &mut Warm) -> u64 {
     let (mut open, mut claims) = (Vec::new(), Vec::new());
     for account in accounts.iter_mut() {
@@ -165,7 +165,7 @@ fn serve(band: Band, capacity: u64, accounts: &mut [Account<'_>], warm: &mut War
     let left = rest(capacity, &parts);
     for ((account, curve), part) in open.into_iter().zip(parts) {
         account.part = account.part.saturating_add(part);
-        // If anything is left for lower bands, this one has all that it wants.
+        // If anything is left for lower bands, this band's demand is met.
         let used = curve.total().min(account.ceiling);
         account.floor = account.floor.saturating_sub(used);
         account.ceiling = account.ceiling.saturating_sub(used);
@@ -173,7 +173,7 @@ fn serve(band: Band, capacity: u64, accounts: &mut [Account<'_>], warm: &mut War
     left
 }
 
-/// By how many bits the weights must be made coarser to add up to 64.
+/// Returns the number of bits by which the weights must be made coarser to add up to at most 64 bits.
 fn excess_weight(claimants: &[Claimant]) -> u32 {
     let curves = claimants.iter().flat_map(|claimant| &claimant.demand);
     let sum: u128 = curves.map(|(_, curve)| u128::from(curve.weight())).sum();

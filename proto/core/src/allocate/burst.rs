@@ -1,5 +1,4 @@
-//! Burst capacity: rate never comes without it, and a large cost needs it in
-//! one place.
+//! Burst capacity: rate never comes without it, and a large cost needs it at one holder.
 
 use super::fill::fill;
 use super::solver::Claim;
@@ -10,15 +9,15 @@ use alloc::vec::Vec;
 /// A holder's part of the burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Burst {
-    /// So many units; 0 only for a holder without rate.
+    /// This many units; 0 only for a holder without rate.
     Part(u64),
-    /// There are fewer whole tokens than holders and this one is left without:
-    /// its requests are to be decided centrally, and its rate is of no use to it.
+    /// There are fewer whole tokens than holders, and this one gets none. Its requests must be decided in
+    /// central mode, and its rate is of no use to it.
     Central,
 }
 
 impl Burst {
-    /// The part in units.
+    /// Returns the part in units.
     #[must_use]
     pub const fn units(self) -> u64 {
         match self {
@@ -28,12 +27,11 @@ impl Burst {
     }
 }
 
-/// Deals `burst` (units, `per_token` of them to a token) in proportion to the
-/// rates, in whole tokens, at least one to each holder that has a rate.
+/// Divides `burst` (units, `per_token` of them to a token) in proportion to the rates, in whole tokens, at
+/// least one to each holder that has a rate.
 ///
-/// If there are fewer tokens than such holders, the highest rates get one each
-/// (ties to the earlier). What is no whole token goes to the first holder that
-/// has some.
+/// If there are fewer tokens than such holders, the highest rates get one each (ties to the earlier). The
+/// fraction of a token goes to the first holder that has some.
 #[must_use]
 pub fn deal_burst(burst: u64, per_token: u64, rates: &[u64]) -> Vec<Burst> {
     let whole = burst.checked_div(per_token).unwrap_or(0);
@@ -56,8 +54,8 @@ pub fn deal_burst(burst: u64, per_token: u64, rates: &[u64]) -> Vec<Burst> {
         .collect()
 }
 
-/// Whole tokens by rate: max-min fairness among holders who want them all, which
-/// gives everybody the first one before anybody a second.
+/// Divides whole tokens by rate: max-min fairness among holders with unlimited demand, in which each gets its
+/// first token before any gets a second.
 fn tokens_for(whole: u64, rates: &[u64]) -> Vec<u64> {
     let sum: u128 = rates.iter().map(|&rate| u128::from(rate)).sum();
     let shift = match sum > u128::from(u64::MAX) {
@@ -65,7 +63,7 @@ fn tokens_for(whole: u64, rates: &[u64]) -> Vec<u64> {
         false => 0,
     };
     let weight = |rate: u64| rate.checked_shr(shift).unwrap_or(0).max(1);
-    // Who has a rate has a token by its part alone, mostly: then that is all.
+    // Mostly each holder with a rate gets a token in proportion: then that is the result.
     let weights = rates.iter().map(|&rate| match rate {
         0 => 0,
         _ => weight(rate),
@@ -89,34 +87,34 @@ fn tokens_for(whole: u64, rates: &[u64]) -> Vec<u64> {
     fill(whole, &claims, None).0
 }
 
-/// A holder of burst with somebody waiting, or not.
+/// A holder of burst, with the requests that wait there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Holder {
-    /// The part it has, or would be dealt.
+    /// The part that it has, or would be given.
     pub part: u64,
-    /// What of it floors pin down: no gathering moves this.
+    /// The part that floors pin down. It is never moved.
     pub pinned: u64,
     /// The largest cost that waits there; 0 if none does.
     pub waiting: u64,
-    /// For how long it has waited, in any unit common to all holders.
+    /// Time for which it has waited, in any unit common to all holders.
     pub age: u64,
 }
 
-/// What the waiting costs call for.
+/// Burst to collect for costs that wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Gathering {
-    /// The holder to gather for and everybody's parts meanwhile: nobody else
-    /// has more than its pinned floor. `None` if every cost fits where it waits.
+    /// The holder to collect for, and the parts of all holders meanwhile: each other holder keeps only its
+    /// pinned floor. `None` if every cost fits where it waits.
     pub plan: Option<(usize, Vec<u64>)>,
-    /// Holders whose waiting cost no gathering can serve: to be refused at once.
+    /// Holders whose waiting cost no collection can serve: refuse it at once.
     pub refused: Vec<usize>,
 }
 
-/// Finds the cost to gather burst for: of those greater than the part where they
-/// wait, the one that has waited longest (ties to the earlier holder).
+/// Finds the cost to collect burst for: of the costs greater than the part where they wait, the one that has
+/// waited longest (ties to the earlier holder).
 ///
-/// A cost is served up to `burst − Σ pinned`; the holder gets all of that on
-/// top of what is pinned there.
+/// A cost is served up to `burst − Σ pinned`. The holder gets all of that in addition to the part pinned
+/// there.
 #[must_use]
 pub fn gather(burst: u64, holders: &[Holder]) -> Gathering {
     let pinned: u128 = holders.iter().map(|holder| u128::from(holder.pinned)).sum();

@@ -1,16 +1,15 @@
-//! One band: from what is left to whole units for each.
+//! One band: divides the rest of a capacity in whole units.
 
 use super::remainder::largest_remainders;
 use super::solver::{Claim, level_for};
 use crate::demand::Level;
 use alloc::vec::Vec;
 
-/// Divides `capacity` among the claims of one band, each beyond its floor, and
-/// finds the level it is done at.
+/// Divides `capacity` among the claims of one band, each beyond its floor. Returns the parts and the level.
 ///
-/// Who wants and has nothing yet gets one unit first, which counts toward its
-/// part: see the module above. Where nobody would have been rounded down to
-/// nothing that changes neither the level nor a part.
+/// A claimant that has demand and no part yet gets one unit first, which counts toward its part: see the
+/// parent module. If no claimant would have been rounded down to nothing, this changes neither the level nor
+/// a part.
 pub(super) fn fill(capacity: u64, claims: &[Claim<'_>], from: Option<Level>) -> (Vec<u64>, Level) {
     let needy = claims.iter().filter(|claim| claim.has_nothing()).count();
     let needy = u64::try_from(needy).unwrap_or(u64::MAX);
@@ -31,7 +30,7 @@ pub(super) fn fill(capacity: u64, claims: &[Claim<'_>], from: Option<Level>) -> 
     (parts, level)
 }
 
-/// Every claim's part beyond its floor at this level, in whole units.
+/// Returns every claim's part beyond its floor at this level, in whole units.
 fn deal(capacity: u64, claims: &[Claim<'_>], level: Level) -> Vec<u64> {
     let (mut parts, remainders): (Vec<u64>, Vec<u64>) =
         claims.iter().map(|claim| claim.beyond(level)).unzip();
@@ -42,7 +41,7 @@ fn deal(capacity: u64, claims: &[Claim<'_>], level: Level) -> Vec<u64> {
     parts
 }
 
-/// One unit for each of the heaviest that have nothing, ties to the earlier.
+/// Returns one unit for each of the heaviest claims that have nothing, ties to the earlier.
 fn one_each(capacity: u64, claims: &[Claim<'_>]) -> Vec<u64> {
     let mut parts: Vec<u64> = claims.iter().map(|_| 0).collect();
     let keys: Vec<u64> = claims

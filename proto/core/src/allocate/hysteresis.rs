@@ -1,29 +1,29 @@
-//! Keeping a wobble from becoming traffic.
+//! Hysteresis: small changes cause no traffic.
 
 use crate::demand::wide;
 use crate::planted::{self, Bug};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// A change of up to this part of the greater of old and new is small: 5 %,
-/// twice the noise of a Poisson stream of 1,600 requests per report.
+/// Maximum of a small change, per thousand of the greater of old and new: 5 %, twice the noise of a Poisson
+/// stream of 1,600 requests per report.
 pub const HELD_BACK_PER_MILLE: u64 = 50;
 
-/// A part that is held, and the part that should be.
+/// A part that is held, and the part that should be held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Change {
-    /// What the claimant holds.
+    /// The held part.
     pub held: u64,
-    /// What the allocation says.
+    /// The allocated part.
     pub target: u64,
-    /// Whether the two have differed for so short a time that it may be a wobble.
+    /// True if the two have differed for so short a time that it may be noise.
     pub young: bool,
 }
 
-/// Whether a change waits: it is small and young.
+/// Returns true if a change waits: it is small, and young.
 ///
-/// From nothing to something and from something to nothing are changes by all
-/// of it, so neither ever waits; nor does a difference that is not young, however small.
+/// From nothing to something and from something to nothing are changes by the whole part, so neither ever
+/// waits. A difference that is not young never waits either, however small.
 #[must_use]
 pub fn held_back(change: Change) -> bool {
     let Change {
@@ -34,18 +34,17 @@ pub fn held_back(change: Change) -> bool {
     held != target && young && is_small(held, target)
 }
 
-/// Whether what is held differs little from what should be.
+/// Returns true if the held part differs little from the target.
 #[must_use]
 pub fn is_small(held: u64, target: u64) -> bool {
     wide(held.abs_diff(target), 1_000) <= wide(held.max(target), HELD_BACK_PER_MILLE)
 }
 
-/// The parts to aim at now: each target, or what is held where the change is
-/// held back, and never more than `capacity` together, which the targets fit.
+/// Returns the parts to aim at now: each target, or the held part if the change is held back. Together they
+/// never exceed `capacity`, which the targets fit.
 ///
-/// A cut that somebody else needs is not held back: as many cuts as it takes are
-/// made after all, the largest first, ties by order. So a newcomer's first part
-/// never waits for others' wobbles.
+/// A cut that another claimant needs is not held back: as many cuts as necessary are made after all, the
+/// largest first, ties by order. So a newcomer's first part never waits for small changes of others.
 #[must_use]
 pub fn damp(capacity: u64, changes: &[Change]) -> Vec<u64> {
     let mut parts: Vec<u64> = changes

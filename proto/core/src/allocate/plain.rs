@@ -1,13 +1,11 @@
-//! Many claimants, one band, neither floors nor ceilings: nothing but numbers
-//! side by side, and no sorting of claimants.
+//! Many claimants, one band, neither floors nor ceilings: flat arrays, and no sorting of claimants.
 
 use super::remainder::{Counts, Order, deal, largest_remainders};
 use crate::demand::{Level, Quotient, Range, level_of, mask};
 use alloc::vec::Vec;
 use core::mem::take;
 
-/// Room to work in, kept from one allocation to the next so that none asks for
-/// memory. It holds nothing that a result depends on.
+/// Working memory, kept between allocations so that none allocates. No result depends on it.
 #[derive(Clone, Debug, Default, Hash)]
 pub struct Scratch {
     near: Vec<(u64, u64)>,
@@ -16,17 +14,15 @@ pub struct Scratch {
     weights: Vec<u64>,
 }
 
-/// Divides `capacity` by weighted max-min fairness: claimant `i` gets
-/// `min(dᵢ, wᵢ·λ)` at the greatest level λ that the capacity covers, in whole
-/// units, the units left over going to the largest remainders (ties to the
-/// earlier). Who has no weight gets nothing.
+/// Divides `capacity` by weighted max-min fairness: claimant `i` gets `min(dᵢ, wᵢ·λ)` at the greatest level λ
+/// that the capacity covers, in whole units. The units left over go to the largest remainders (ties to the
+/// earlier). A claimant without weight gets nothing.
 ///
-/// `from` is where to look for λ, best the last one; λ is returned beside the
-/// parts, which do not depend on it. Weights that add up to more than 64 bits
-/// are all made coarser until they do not.
+/// `from` is the level from which to search for λ, best the last one. λ is returned with the parts, which do
+/// not depend on `from`. Weights that add up to more than 64 bits are all made coarser until they do not.
 ///
-/// This is the bare rule: the first unit for everybody who wants is
-/// [`allocate`](super::allocate)'s.
+/// This is the plain rule. The first unit for each claimant with demand is added by
+/// [`allocate`](super::allocate).
 #[must_use]
 pub fn water_fill(
     capacity: u64,
@@ -39,7 +35,7 @@ pub fn water_fill(
     (parts, level)
 }
 
-/// [`water_fill`] into `parts`, whose old content is dropped.
+/// The same as [`water_fill`], into `parts`, whose old content is dropped.
 pub fn water_fill_into(
     capacity: u64,
     demands: &[u64],
@@ -69,8 +65,8 @@ pub fn water_fill_into(
     fill(capacity, (&demands, &weights), None, from, scratch, parts)
 }
 
-/// [`water_fill_into`] for weights that add up to 64 bits, where who has no weight
-/// wants nothing.
+/// The same as [`water_fill_into`], for weights that add up to at most 64 bits, where a claimant without
+/// weight has no demand.
 pub(super) fn fill(
     capacity: u64,
     all: (&[u64], &[u64]),
@@ -101,9 +97,9 @@ pub(super) fn fill(
     level
 }
 
-/// How parts are told by multiplication.
+/// Computation of parts by multiplication.
 enum Narrow {
-    /// With the weights as they are, all multiples of this power of two.
+    /// With the weights unchanged, all multiples of this power of two.
     Straight(Quotient, u32),
     /// With every weight divided by this power of two, which divides them all.
     Shifted(Quotient, u32),
@@ -125,7 +121,7 @@ impl Narrow {
     }
 }
 
-/// Whether somebody who wants would be rounded down to nothing at this level.
+/// Returns true if a claimant with demand would be rounded down to nothing at this level.
 pub(super) fn starves(level: Level, (demands, weights): (&[u64], &[u64])) -> bool {
     if level.is_full() {
         return false;
@@ -143,7 +139,7 @@ pub(super) fn starves(level: Level, (demands, weights): (&[u64], &[u64])) -> boo
             .fold(false, |any, one| any | starved(one))
 }
 
-/// Everybody's part at a level, by multiplication.
+/// Computes every part at a level, by multiplication.
 fn deal_narrow(
     capacity: u64,
     (demands, weights): (&[u64], &[u64]),
@@ -152,7 +148,7 @@ fn deal_narrow(
     parts: &mut Vec<u64>,
 ) {
     let remainders = &mut scratch.remainders;
-    // Whatever is in there is overwritten.
+    // The old content is overwritten.
     remainders.resize(demands.len(), 0);
     parts.resize(demands.len(), 0);
     let mut left = capacity;
@@ -160,22 +156,21 @@ fn deal_narrow(
     let takers = parts.iter_mut().zip(remainders.iter_mut());
     for ((&demand, &weight), (part, remainder)) in demands.iter().zip(weights).zip(takers) {
         let (quotient, fraction) = times.part(weight);
-        // Who is not met wants more than the quotient, so one unit more is
-        // wanted too.
+        // The demand of an unmet claimant is above the quotient, so one unit more is within its demand.
         let is_open = demand > quotient;
         let takes = demand.min(quotient);
         *part = takes;
         *remainder = fraction & mask(is_open);
         left = left.wrapping_sub(takes);
-        // Counting the met by their fractions too, but as none, keeps the
-        // counts from waiting for each other in one bucket.
+        // Met claimants are counted with 0 by their fractions. Different buckets avoid dependent updates of
+        // one count.
         counts.add(fraction, u32::from(is_open));
     }
     let exact = |fraction| times.remainder(fraction, zeros);
     deal(parts, remainders, left, &counts, &mut scratch.order, exact);
 }
 
-/// Everybody's part at a level, by division, for numbers of any size.
+/// Computes every part at a level, by division, for numbers of any size.
 fn deal_wide(
     capacity: u64,
     (demands, weights): (&[u64], &[u64]),
@@ -188,7 +183,7 @@ fn deal_wide(
     parts.clear();
     let mut left = capacity;
     for (&demand, &weight) in demands.iter().zip(weights) {
-        // Whose quotient is out of range is met.
+        // If the quotient is out of range, the demand is met.
         let (quotient, remainder) = level.part(weight).unwrap_or((u64::MAX, 0));
         let part = demand.min(quotient);
         left = left.saturating_sub(part);

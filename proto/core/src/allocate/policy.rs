@@ -7,7 +7,7 @@ use crate::share::apportion;
 use crate::unit::Band;
 use alloc::vec::Vec;
 
-/// Each claimant's fixed part, within its floor and ceiling.
+/// Returns each claimant's fixed part, within its floor and ceiling.
 pub(super) fn fixed(capacity: u64, claimants: &[Claimant]) -> Vec<u64> {
     let mut parts = floors(capacity, claimants);
     let beyond = claimants
@@ -22,8 +22,8 @@ pub(super) fn fixed(capacity: u64, claimants: &[Claimant]) -> Vec<u64> {
     parts
 }
 
-/// The same part for each, within its floor and ceiling: max-min fairness
-/// among claimants who all want everything and weigh the same.
+/// Returns the same part for each claimant, within its floor and ceiling: max-min fairness among claimants
+/// with unlimited demand and equal weights.
 pub(super) fn equal(capacity: u64, claimants: &[Claimant]) -> Vec<u64> {
     let everything = DemandCurve::greedy(WEIGHT_ONE);
     let alike: Vec<Claimant> = claimants
@@ -39,13 +39,13 @@ pub(super) fn equal(capacity: u64, claimants: &[Claimant]) -> Vec<u64> {
     parts
 }
 
-/// Doorman's proportional share (`PROPORTIONAL_SHARE` in youtube/doorman,
-/// `doc/algorithms.md`), beyond the floors: for capacity `C`, wants `dᵢ`, and
-/// `eᵢ = C·wᵢ/Σw` where Doorman's `wᵢ` is a number of subclients,
+/// Returns Doorman's proportional share (`PROPORTIONAL_SHARE` in youtube/doorman, `doc/algorithms.md`),
+/// beyond the floors: for capacity `C`, wants `dᵢ`, and `eᵢ = C·wᵢ/Σw` where Doorman's `wᵢ` is a number of
+/// subclients,
 ///
 /// > `dᵢ ≤ eᵢ`: `dᵢ`; otherwise `eᵢ + (dᵢ − eᵢ) · Σ max(0, e − d) / Σ max(0, d − e)`
 ///
-/// unless all that is wanted fits.
+/// unless the whole demand fits.
 pub(super) fn proportional(capacity: u64, claimants: &[Claimant], headroom: Headroom) -> Vec<u64> {
     let mut parts = floors(capacity, claimants);
     let wants: Vec<u64> = claimants.iter().map(wants_beyond_floor).collect();
@@ -70,7 +70,7 @@ fn topped_up(capacity: u64, wants: &[u64], claimants: &[Claimant]) -> Vec<u64> {
     let excess: Vec<u64> = both()
         .map(|(&wants, &right)| wants.saturating_sub(right))
         .collect();
-    // Less is left over than is wanted beyond, so no top-up passes its excess.
+    // Less is left over than is wanted beyond, so no top-up exceeds its excess.
     let left = rest(capacity, &parts);
     add(&mut parts, apportion(left, &excess));
     parts
@@ -82,7 +82,7 @@ fn wants_beyond_floor(claimant: &Claimant) -> u64 {
     total.min(claimant.most()).saturating_sub(claimant.least())
 }
 
-/// What all of a claimant's demand weighs.
+/// Returns the weight of all of a claimant's demand.
 fn demand_weight(claimant: &Claimant) -> u64 {
     let curves = claimant.demand.iter();
     curves.fold(0_u64, |sum, (_, curve)| sum.saturating_add(curve.weight()))

@@ -1,14 +1,14 @@
-//! Who gets the units that rounding down has left over.
+//! Division of the units that rounding down has left over.
 
 use crate::demand::Quotient;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// Remainders that are compared at the last, the greatest first, with whose they are.
+/// Remainders that have to be compared, the greatest first, with the indexes of their parts.
 pub(super) type Order = Vec<(Reverse<u64>, usize)>;
 
-/// Gives one of `units` to each of the largest remainders, none to those
-/// without; ties go to the earlier.
+/// Adds one of `units` to each of the parts with the largest remainders, and none to those without; ties go
+/// to the earlier.
 pub(super) fn largest_remainders(parts: &mut [u64], remainders: &[u64], units: u64) {
     if units == 0 {
         return;
@@ -18,9 +18,9 @@ pub(super) fn largest_remainders(parts: &mut [u64], remainders: &[u64], units: u
     deal(parts, remainders, units, &counts, &mut Vec::new(), |it| it);
 }
 
-/// [`largest_remainders`] of remainders that are counted already.
+/// The same as [`largest_remainders`], for remainders that are counted already.
 ///
-/// `exact` tells, of remainders in one order, which are equal.
+/// `exact` maps remainders to their exact values, so that equal ones are equal. It keeps their order.
 pub(super) fn deal(
     parts: &mut [u64],
     remainders: &[u64],
@@ -29,7 +29,7 @@ pub(super) fn deal(
     order: &mut Order,
     exact: impl Fn(u64) -> u64,
 ) {
-    // Whoever is above the bucket in which the units run out gets one.
+    // Each part above the bucket in which the units run out gets one.
     let (least, most, above) = counts.last(units);
     order.clear();
     let width = most.wrapping_sub(least);
@@ -54,21 +54,20 @@ pub(super) fn deal(
     }
 }
 
-/// How many remainders there are by their upper bits, so that only those of the
-/// one bucket in which the units run out are ever compared.
+/// Number of remainders by their upper bits, so that only those of the bucket in which the units run out are
+/// compared.
 pub(super) struct Counts {
     buckets: [u32; BUCKETS],
-    /// How many bits a remainder's bucket leaves out.
+    /// Number of bits that a remainder's bucket leaves out.
     shift: u32,
 }
 
-/// Few enough that finding the last bucket costs little, and enough that not
-/// many remainders share it.
+/// Few enough that finding the last bucket costs little, and enough that few remainders share it.
 const BUCKET_BITS: u32 = Quotient::BUCKET_BITS;
 const BUCKETS: usize = 1 << BUCKET_BITS;
 
 impl Counts {
-    /// No remainders yet, of numbers up to all 64 bits.
+    /// Returns zero counts, for remainders of up to all 64 bits.
     pub(super) const fn new() -> Self {
         Self {
             buckets: [0; BUCKETS],
@@ -79,7 +78,7 @@ impl Counts {
     fn of(remainders: &[u64], greatest: u64) -> Self {
         let bits = u64::BITS.saturating_sub(greatest.leading_zeros());
         let mut counts = Self {
-            // At least 1, or the lowest bucket would be of those without remainder.
+            // At least 1, so that the lowest bucket is not only of zero remainders.
             shift: bits.saturating_sub(BUCKET_BITS).max(1),
             ..Self::new()
         };
@@ -89,7 +88,7 @@ impl Counts {
         counts
     }
 
-    /// Counts one remainder, or `one` times: not at all if that is 0.
+    /// Adds `one` to the count of a remainder's bucket: 1, or 0 for none.
     #[inline]
     pub(super) fn add(&mut self, remainder: u64, one: u32) {
         let bucket = usize::try_from(remainder.wrapping_shr(self.shift)).unwrap_or(0);
@@ -98,8 +97,8 @@ impl Counts {
         }
     }
 
-    /// The least (not 0) and the greatest remainder of the bucket in which the
-    /// units run out, and how many remainders are above it.
+    /// Returns the least (not 0) and the greatest remainder of the bucket in which the units run out, and the
+    /// number of remainders above it.
     fn last(&self, units: u64) -> (u64, u64, u64) {
         let mut above = 0_u64;
         let mut bucket = 1_u64 << BUCKET_BITS;

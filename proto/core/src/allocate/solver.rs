@@ -1,35 +1,34 @@
 //! The level of a band in which floors and ceilings bind.
 //!
-//! With floors the sum is no longer concave, so Newton's method may overshoot or
-//! turn in a circle. It is tried first, because it nearly always lands in a few
-//! steps; each step narrows a bracket, and where it does not, the bracket is
-//! halved by the number of bends in it, found by selection, not by sorting.
+//! With floors the sum is no longer concave, so Newton's method may overshoot or repeat. It is tried first,
+//! because it nearly always finds the level in a few steps. Each step narrows a bracket. If it does not, the
+//! bracket is halved by the number of bends in it, found by selection, not by sorting.
 
 use crate::demand::{DemandCurve, Level, wide};
 use crate::planted::{self, Bug};
 use alloc::vec::Vec;
 
-/// How many of Newton's steps are tried before every other step halves the
-/// bracket: warm, three do in nearly all cases.
+/// Number of Newton steps before every other step halves the bracket. From the last level, three are enough
+/// in nearly all cases.
 const NEWTON_STEPS: u32 = 8;
 
-/// What one claimant may take in a band: `max(0, min(D(λ), ceiling) − floor)`.
+/// Amount that one claimant may take in a band: `max(0, min(D(λ), ceiling) − floor)`.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Claim<'a> {
     pub(super) curve: &'a DemandCurve,
-    /// What it has already and what counts toward its part here.
+    /// The part that it has already and that counts toward its part here.
     floor: u64,
-    /// What its part here may not pass, the floor included.
+    /// Maximum of its part here, including the floor.
     ceiling: u64,
     /// All that it has already, from floors and higher bands.
     has: u64,
 }
 
-/// Where a claim stands at a level and just above it.
+/// State of a claim at a level and just above it.
 enum Stand {
     /// Its floor covers what it would take.
     Floored,
-    /// It has all that it wants or may have.
+    /// Its demand is met, or its ceiling reached.
     Met,
     /// It takes `met + open·λ`.
     Open { met: u64, open: u64 },
@@ -50,17 +49,17 @@ impl<'a> Claim<'a> {
         }
     }
 
-    /// All that it could take beyond its floor.
+    /// Returns the maximum that it could take beyond its floor.
     fn all(&self) -> u64 {
         self.ceiling.saturating_sub(self.floor)
     }
 
-    /// Whether it wants and has nothing yet.
+    /// Returns true if it has demand and no part yet.
     pub(super) fn has_nothing(&self) -> bool {
         self.has == 0 && self.all() > 0
     }
 
-    /// The same claim with one unit more toward its part.
+    /// Returns the same claim with one unit more toward its part.
     pub(super) fn with_one(&self) -> Self {
         Self {
             floor: self.floor.saturating_add(1),
@@ -83,8 +82,8 @@ impl<'a> Claim<'a> {
         }
     }
 
-    /// What it takes beyond its floor, rounded down, and the remainder (out of
-    /// the level's weight).
+    /// Returns the amount that it takes beyond its floor, rounded down, and the remainder (out of the level's
+    /// weight).
     pub(super) fn beyond(&self, level: Level) -> (u64, u64) {
         if level.is_full() {
             return (self.all(), 0);
@@ -100,7 +99,7 @@ impl<'a> Claim<'a> {
         }
     }
 
-    /// The levels at which it changes its slope.
+    /// Returns the levels at which its slope changes.
     fn bends(&self) -> impl Iterator<Item = Level> {
         let ends = [self.floor, self.ceiling].map(|amount| self.curve.level_at(amount));
         let segments = self.curve.segments().iter();
@@ -108,14 +107,14 @@ impl<'a> Claim<'a> {
     }
 }
 
-/// The greatest level at which all claims together take no more than `capacity`.
+/// Returns the greatest level at which all claims together take no more than `capacity`.
 ///
-/// The weights must add up to 64 bits, and the floors, with the capacity, too.
+/// The weights must add up to at most 64 bits, and so must the floors with the capacity.
 pub(super) fn level_for(capacity: u64, claims: &[Claim<'_>], from: Option<Level>) -> Level {
     level_and_steps(capacity, claims, from).0
 }
 
-/// The level, and at how many others all claims were looked at before it.
+/// Returns the level, and the number of other levels at which all claims were evaluated.
 fn level_and_steps(capacity: u64, claims: &[Claim<'_>], from: Option<Level>) -> (Level, u32) {
     let all: u128 = claims.iter().map(|claim| u128::from(claim.all())).sum();
     if all <= u128::from(capacity) {
@@ -145,7 +144,7 @@ fn level_and_steps(capacity: u64, claims: &[Claim<'_>], from: Option<Level>) -> 
             Some(root) if steps <= NEWTON_STEPS || steps.is_multiple_of(2) => root,
             _ => match search.middle_bend() {
                 Some(bend) => bend,
-                // Straight from here to the upper end, which is too high.
+                // Linear from here to the upper end, which is too high.
                 None => {
                     let line = Line::through(search.low, claims, capacity);
                     return (line.root().unwrap_or(search.low), steps);
@@ -155,7 +154,7 @@ fn level_and_steps(capacity: u64, claims: &[Claim<'_>], from: Option<Level>) -> 
     }
 }
 
-/// The bracket: `low` hands out no more than there is, `high` hands out more.
+/// The bracket: `low` takes no more than the capacity, `high` takes more.
 struct Search<'a> {
     claims: &'a [Claim<'a>],
     low: Level,
@@ -164,12 +163,12 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Whether a level lies strictly inside the bracket.
+    /// Returns true if a level is strictly inside the bracket.
     fn is_inside(&self, level: Level) -> bool {
         self.low < level && level < self.high
     }
 
-    /// The bend in the middle of those strictly inside the bracket.
+    /// Returns the median of the bends strictly inside the bracket.
     fn middle_bend(&mut self) -> Option<Level> {
         let every = || self.claims.iter().flat_map(Claim::bends).collect();
         let mut bends = self.bends.take().unwrap_or_else(every);
@@ -184,11 +183,10 @@ impl Search<'_> {
     }
 }
 
-/// What all claims together take at a level and just above it, as a line:
-/// `open·λ ≤ room` is what the capacity allows.
+/// The sum that all claims take at a level and just above it, as a line: the capacity allows `open·λ ≤ room`.
 struct Line {
     open: u64,
-    /// `None` if the claims that are met take more than there is by themselves.
+    /// `None` if the met claims alone take more than the capacity.
     room: Option<u64>,
 }
 
@@ -212,12 +210,12 @@ impl Line {
         Self { open, room }
     }
 
-    /// Where the line meets the capacity, if it does; full if it never passes it.
+    /// Returns the level at which the line meets the capacity, if it does; full if it never exceeds it.
     fn root(&self) -> Option<Level> {
         self.room.map(|room| Level::new(room, self.open))
     }
 
-    /// Whether the capacity covers this level.
+    /// Returns true if the capacity covers this level.
     fn is_within(&self, level: Level) -> bool {
         self.room
             .is_some_and(|room| wide(self.open, level.units()) <= wide(room, level.weight()))
@@ -231,8 +229,8 @@ mod tests {
     use crate::demand::Segment;
     use crate::unit::Weight;
 
-    /// Weights that fall by half from one to the next and demands that fall by two
-    /// fifths: each of Newton's steps passes one or two ends.
+    /// Weights that fall by half from one to the next and demands that fall by two fifths: each Newton step
+    /// passes one or two ends.
     fn steep() -> Vec<DemandCurve> {
         let fall = |segment: &Segment| Segment {
             demand: segment.demand / 5 * 3,
