@@ -1,11 +1,10 @@
 //! The invariants as functions.
 //!
-//! Each module judges one invariant of `docs/invariants.md` and says so by its
-//! number. The checkers are pure accumulators over recorded events: asserts,
-//! property tests and simulators feed them what happened and ask for a
+//! Each module judges one invariant of `docs/invariants.md` and names its number. The checkers are pure
+//! accumulators of recorded events: asserts, property tests and simulators feed them events and ask for a
 //! [`Verdict`].
 //!
-//! | invariant | checker | fed with |
+//! | invariant | checker | input |
 //! |---|---|---|
 //! | 1 envelope | [`Envelope`], [`LaggedEnvelope`], [`QuotaCheck`], [`ConcurrencyCheck`] | admissions, permits |
 //! | 2 conservation | [`Holdings`], [`TokenAccount`] | snapshots of what holders believe |
@@ -14,10 +13,9 @@
 //! | 11 dominance | [`Dominance`] | every decision |
 //! | 12 no minting | [`Minting`] | clock readings and bucket operations |
 //!
-//! Two conventions hold everywhere. Instants are *true time*, as only a
-//! simulator or a single test clock knows it, and never go back; an event that
-//! does is a [`Doubt`]. And what is not known is not absent: an admission whose
-//! outcome nobody saw is recorded as made.
+//! Two conventions hold everywhere. Instants are *true time*, as only a simulator or a single test clock
+//! knows it. They never go back; an event that does is a [`Doubt`]. And unknown is not absent: an admission
+//! whose outcome was not observed is recorded as made.
 
 pub mod conservation;
 pub mod disjointness;

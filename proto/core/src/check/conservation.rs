@@ -8,10 +8,9 @@ use crate::unit::{Drift, Tick, Tokens};
 
 /// One budget's parts at one instant, added up without overflow.
 ///
-/// A part is whatever somebody may act on now or once a message arrives: a
-/// holder's belief, a grant in flight, what a lease that is about to lapse
-/// still covers, a floor that outlives it. Of parent and child, only the
-/// leaves of the tree count; what a parent has not handed on is a leaf too.
+/// A part is anything that may be used now or once a message arrives: a holder's belief, a grant in flight,
+/// the part that a lease about to lapse still covers, a floor that outlives it. Of parent and child, only the
+/// leaves of the tree count. The part that a parent has not granted is a leaf too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holdings {
     rate: u128,
@@ -22,7 +21,7 @@ pub struct Holdings {
 }
 
 impl Holdings {
-    /// The parts, added up.
+    /// Returns the sum of the parts.
     #[must_use]
     pub fn of(parts: impl IntoIterator<Item = Share>) -> Self {
         let mut all = Self::default();
@@ -40,14 +39,14 @@ impl Holdings {
         add(&mut self.loose, loose.grains());
     }
 
-    /// The tokens of all parts.
+    /// Returns the tokens of all parts.
     #[must_use]
     pub const fn tokens(&self) -> u128 {
         self.tokens
     }
 
-    /// Judges the parts against the greatest limit in force, at the true time
-    /// `at`. For a quota, `spent` is what its period's admissions took.
+    /// Judges the parts against the greatest limit in force, at the true time `at`. For a quota, `spent` is
+    /// the sum of its period's admissions.
     ///
     /// | kind | what must hold |
     /// |---|---|
@@ -89,11 +88,10 @@ impl Holdings {
     }
 }
 
-/// Tokens never appear: at every instant the levels of all parts and the
-/// tokens in flight add up to no more than the level of one bucket of rate
-/// `(1 + ρ) · R` and capacity `B` that paid for every admission.
+/// Tokens never appear: at every instant the levels of all parts and the tokens in flight add up to no more
+/// than the level of one bucket of rate `(1 + ρ) · R` and capacity `B` that paid for every admission.
 ///
-/// The bucket follows the greatest limit of late, see [`Limits`].
+/// The bucket follows the greatest recent limit, see [`Limits`].
 #[derive(Clone, Debug)]
 pub struct TokenAccount {
     reference: Reference,
@@ -102,7 +100,7 @@ pub struct TokenAccount {
 }
 
 impl TokenAccount {
-    /// An account that is full when its first limit comes into force.
+    /// Returns an account that is full when its first limit comes into force.
     #[must_use]
     pub fn new(limits: Limits, drift: Drift) -> Self {
         Self {
@@ -117,7 +115,7 @@ impl TokenAccount {
         self.reference.change(at, limit, &mut self.findings);
     }
 
-    /// Records that somebody admitted a request of `cost`.
+    /// Records an admission of `cost`.
     pub fn spend(&mut self, at: Tick, cost: Tokens) {
         let done = self.reference.advance(at, &mut self.findings);
         if done
@@ -128,8 +126,7 @@ impl TokenAccount {
         }
     }
 
-    /// Records that an admission of `cost` was cancelled, and its tokens put
-    /// back where they came from.
+    /// Records that an admission of `cost` was cancelled, and its tokens were put back where they came from.
     pub fn refund(&mut self, at: Tick, cost: Tokens) {
         let done = self.reference.advance(at, &mut self.findings);
         if done
@@ -140,8 +137,8 @@ impl TokenAccount {
         }
     }
 
-    /// Records the sum of all levels and of all tokens in flight, in grains,
-    /// each holder's level as of this instant.
+    /// Records the sum of all levels and of all tokens in flight, in grains, each holder's level as of this
+    /// instant.
     pub fn observe(&mut self, at: Tick, tokens: u128) {
         if self.reference.advance(at, &mut self.findings).is_none() {
             return;
@@ -165,13 +162,13 @@ impl TokenAccount {
         }
     }
 
-    /// The least lead of the one bucket at any observation, in grains.
+    /// Returns the least lead of the one bucket at any observation, in grains.
     #[must_use]
     pub const fn slack(&self) -> Option<i128> {
         self.slack
     }
 
-    /// Whether no token appeared.
+    /// Passes if no token appeared.
     pub fn verdict(&self) -> Verdict {
         self.findings.verdict()
     }

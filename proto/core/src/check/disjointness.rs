@@ -6,12 +6,12 @@ use super::verdict::{Findings, Invariant, Verdict, Violation, When};
 use crate::unit::{Drift, Tick, Tokens};
 use alloc::collections::BTreeMap;
 
-/// Once the reclaim of a holding is applied, its incarnation admits nothing,
-/// except within the floor that the reclaim left booked.
+/// Once the reclaim of a holding is applied, its incarnation admits nothing, except within the floor that the
+/// reclaim left booked.
 ///
-/// `K` names a holding: an edge, or an edge and a budget. The floor is a small
-/// budget of its own: what the incarnation admits on it keeps the floor's own
-/// envelope. Events of one instant count in the order they come.
+/// `K` identifies a holding: an edge, or an edge and a budget. The floor is a small budget of its own:
+/// admissions of the incarnation on it keep the floor's own envelope. Events of one instant count in the
+/// order of their calls.
 ///
 /// Memory: one entry per holding reclaimed.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub struct Disjointness<K> {
 }
 
 impl<K: Ord> Disjointness<K> {
-    /// Nothing is reclaimed yet; clocks run within `drift`.
+    /// Returns a checker without reclaims, for clocks that run within `drift`.
     #[must_use]
     pub fn new(drift: Drift) -> Self {
         Self {
@@ -34,8 +34,7 @@ impl<K: Ord> Disjointness<K> {
         }
     }
 
-    /// Records that a reclaim of `holding` was applied at the true time `at`,
-    /// and that `floor` stays booked.
+    /// Records that a reclaim of `holding` was applied at the true time `at`, and that `floor` stays booked.
     pub fn reclaimed(&mut self, at: Tick, holding: K, floor: Option<Limit>) {
         if self.in_order(at) {
             let floor = floor.map(|limit| Envelope::new(limit, self.drift));
@@ -43,8 +42,7 @@ impl<K: Ord> Disjointness<K> {
         }
     }
 
-    /// Records that the floor of `holding` ended at the true time `at`:
-    /// released, or forgotten.
+    /// Records that the floor of `holding` ended at the true time `at`: released, or forgotten.
     pub fn released(&mut self, at: Tick, holding: K) {
         if self.in_order(at) {
             self.closed.insert(holding, None);
@@ -81,7 +79,7 @@ impl<K: Ord> Disjointness<K> {
         }
     }
 
-    /// Whether every reclaim was of something nobody used any more.
+    /// Passes if no reclaimed holding was used any more.
     pub fn verdict(&self) -> Verdict {
         self.findings.verdict()
     }

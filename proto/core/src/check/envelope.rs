@@ -1,9 +1,8 @@
 //! Invariant 1: the envelope.
 //!
-//! For every closed window of true time, `Σ cost ≤ (1 + ρ) · R · Δt + B`.
-//! Looking at every pair of events is quadratic; a bucket of rate `(1 + ρ)R`
-//! and capacity `B` that starts full, refills, and pays every cost finds the
-//! same in one pass, because its level after the event `j` is exactly
+//! For every closed window of true time, `Σ cost ≤ (1 + ρ) · R · Δt + B`. Comparing every pair of events is
+//! quadratic. A bucket of rate `(1 + ρ)R` and capacity `B` that starts full, refills, and pays every cost
+//! finds the same in one pass, because its level after the event `j` is exactly
 //!
 //! `levelⱼ = min over i ≤ j of B + (1 + ρ)·R·(tⱼ − tᵢ) − Σ cost(i..=j)`:
 //!
@@ -22,8 +21,7 @@ use super::replay::Replay;
 use super::verdict::{Doubt, Findings, Invariant, Verdict, Violation, When};
 use crate::unit::{Drift, Tick, Tokens};
 
-/// The exact envelope of one unchanging limit, in constant time and memory per
-/// event.
+/// The exact envelope of one unchanging limit, in constant time and memory per event.
 ///
 /// ```
 /// use aliquot_core::check::{Envelope, Limit};
@@ -45,7 +43,7 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// The envelope of `limit` under clocks that run within `drift`.
+    /// Returns the envelope of `limit` under clocks that run within `drift`.
     #[must_use]
     pub fn new(limit: Limit, drift: Drift) -> Self {
         Self {
@@ -69,29 +67,29 @@ impl Envelope {
         self.tally.count(&self.bucket, done);
     }
 
-    /// The worst window so far.
+    /// Returns the worst window so far.
     #[must_use]
     pub const fn report(&self) -> EnvelopeReport {
         self.tally.report
     }
 
-    /// Whether the contract held.
+    /// Passes if the envelope was kept.
     pub fn verdict(&self) -> Verdict {
         self.tally.verdict()
     }
 }
 
-/// How close the recorded admissions came to the envelope.
+/// Distance of the recorded admissions from the envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EnvelopeReport {
-    /// Grains by which the worst window stays under its bound, rounded down;
-    /// negative if it does not. The burst, if nothing was recorded.
+    /// Grains by which the worst window stays under its bound, rounded down; negative if it does not. The
+    /// burst, if nothing was recorded.
     pub slack: i128,
     /// The worst window, closed at both ends: the first of equals.
     pub window: Option<(Tick, Tick)>,
-    /// Events judged.
+    /// Number of events judged.
     pub events: u64,
-    /// Events that ended some window over its bound.
+    /// Number of events that ended some window over its bound.
     pub violations: u64,
 }
 
@@ -118,8 +116,8 @@ impl Tally {
         }
     }
 
-    /// Counts the event that `bucket` just paid for, or (`None`) could not:
-    /// then its debt is out of range, and it was over its bound before.
+    /// Counts the event that `bucket` just paid for. If it could not (`None`), its debt is out of range, and
+    /// it was over its bound before.
     #[inline]
     fn count(&mut self, bucket: &Replay, paid: Option<()>) {
         if paid.is_none() {

@@ -1,11 +1,11 @@
-//! The limit in force, and the greatest one of late.
+//! The limit in force, and the greatest recent one.
 
 use crate::unit::{Rate, Span, Tick, Tokens};
 use alloc::collections::VecDeque;
 
 /// A limit as the checkers see it: a whole of rate `R` and capacity `B`.
 ///
-/// For a quota or for concurrency the rate is 0 and the burst is `N`.
+/// For a quota or for concurrency, the rate is 0 and the burst is `N`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limit {
     /// `R`, in grains per second.
@@ -15,13 +15,13 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// A limit of `rate` and `burst`.
+    /// Returns a limit of `rate` and `burst`.
     #[must_use]
     pub const fn new(rate: Rate, burst: Tokens) -> Self {
         Self { rate, burst }
     }
 
-    /// The greater of both in each component.
+    /// Returns the greater of both in each component.
     #[must_use]
     pub fn join(self, other: Self) -> Self {
         Self {
@@ -33,9 +33,9 @@ impl Limit {
 
 /// The greatest limit in force during the last `lag`, as limits change.
 ///
-/// A lowered limit reaches the last holder only after a lag, so what binds at
-/// the instant `t` is, per component, the greatest limit whose closed time in
-/// force `[set, replaced]` meets `[t − lag, t]`. A raise counts at once.
+/// A lowered limit reaches the last holder only after a lag. So the limit that applies at the instant `t` is,
+/// per component, the greatest limit whose closed time in force `[set, replaced]` meets `[t − lag, t]`. A
+/// raise applies at once.
 ///
 /// Memory: one entry per change of the last `lag`.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// `limit`, in force since the instant `since`.
+    /// Returns the limits with `limit` in force since the instant `since`.
     #[must_use]
     pub const fn new(since: Tick, limit: Limit, lag: Span) -> Self {
         Self {
@@ -61,19 +61,19 @@ impl Limits {
         }
     }
 
-    /// A limit that was always in force.
+    /// Returns a limit that was always in force.
     #[must_use]
     pub const fn constant(limit: Limit) -> Self {
         Self::new(Tick::from_nanos(0), limit, Span::ZERO)
     }
 
-    /// The instant of the last change.
+    /// Returns the instant of the last change.
     #[must_use]
     pub const fn since(&self) -> Tick {
         self.since
     }
 
-    /// What binds, as of the last [`Limits::expire`] or [`Limits::change`].
+    /// Returns the limit that applies, as of the last [`Limits::expire`] or [`Limits::change`].
     #[must_use]
     pub const fn greatest(&self) -> Limit {
         self.greatest
@@ -81,7 +81,7 @@ impl Limits {
 
     /// Replaces the limit in force from the instant `at` on.
     ///
-    /// The caller first lets everything before `at` expire.
+    /// The caller first expires everything before `at`.
     pub fn change(&mut self, at: Tick, limit: Limit) {
         let until = at.after(self.lag);
         self.fading.push_back((until, self.current));
@@ -90,10 +90,10 @@ impl Limits {
         self.greatest = self.greatest.join(limit);
     }
 
-    /// Drops the oldest limit that no longer counts at `now`, and answers the
-    /// last instant at which it did, with what binds just after it.
+    /// Drops the oldest limit that no longer counts at `now`. Returns the last instant at which it did, and
+    /// the limit that applies just after it.
     ///
-    /// Call until it answers `None`.
+    /// Call until it returns `None`.
     pub fn expire(&mut self, now: Tick) -> Option<(Tick, Limit)> {
         let &(until, _) = self.fading.front().filter(|(until, _)| *until < now)?;
         self.fading.pop_front();
@@ -104,7 +104,7 @@ impl Limits {
         Some((until, self.greatest))
     }
 
-    /// What binds at `now`.
+    /// Returns the limit that applies at `now`.
     pub fn greatest_at(&mut self, now: Tick) -> Limit {
         while self.expire(now).is_some() {}
         self.greatest

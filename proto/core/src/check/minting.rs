@@ -5,26 +5,25 @@ use crate::unit::{Rate, Tick, Tokens};
 
 const NANOS_PER_SEC: u128 = 1_000_000_000;
 
-/// One bucket on one clock, whatever that clock does: what left the bucket is
-/// at most what it began with, what was moved in, and `rate × elapsed`, where
-/// only readings beyond the greatest one so far let time elapse.
+/// One bucket on one clock, however that clock runs: what left the bucket is at most what it began with, what
+/// was moved in, and `rate × elapsed`. Only readings beyond the greatest one so far count as elapsed time.
 ///
-/// A clock that steps back, strobes or freezes therefore makes nothing: it is
-/// the bucket's own clock that judges, not true time, and drift plays no part.
+/// So a clock that steps back, jumps to and fro or freezes makes nothing. The bucket's own clock is the
+/// reference, not true time, and drift plays no part.
 #[derive(Clone, Debug)]
 pub struct Minting {
     greatest: Tick,
     rate: Rate,
-    /// What may have left, in grains × 10⁻⁹.
+    /// The amount that may have left, in grains × 10⁻⁹.
     allowed: u128,
-    /// What left, in grains.
+    /// The amount that left, in grains.
     made: u128,
     findings: Findings,
 }
 
 impl Minting {
-    /// A bucket that refills at `rate` and holds at most `held` at the clock
-    /// reading `now`: its level, or its burst if it may be full.
+    /// Returns a bucket that refills at `rate` and holds at most `held` at the clock reading `now`: its
+    /// level, or its burst if it may be full.
     #[must_use]
     pub fn new(now: Tick, rate: Rate, held: Tokens) -> Self {
         Self {
@@ -36,7 +35,7 @@ impl Minting {
         }
     }
 
-    /// Records a reading of the clock that some operation was handed.
+    /// Records a clock reading that was passed to an operation.
     pub fn read(&mut self, now: Tick) {
         let elapsed = u128::from(now.since(self.greatest).nanos());
         let made = u128::from(self.rate.grains()).checked_mul(elapsed);
@@ -44,8 +43,8 @@ impl Minting {
         self.allow(made);
     }
 
-    /// Records that the bucket refills at `rate` from the reading `now` on.
-    /// Added capacity allows nothing: it arrives empty.
+    /// Records that the bucket refills at `rate` from the reading `now` on. Added capacity allows nothing: it
+    /// arrives empty.
     pub fn retune(&mut self, now: Tick, rate: Rate) {
         self.read(now);
         self.rate = rate;
@@ -57,8 +56,7 @@ impl Minting {
         self.allow(Some(in_nanos(tokens)));
     }
 
-    /// Records that `tokens` left: spent by an admission, or yielded to
-    /// somebody else.
+    /// Records that `tokens` left: spent by an admission, or moved to another holder.
     pub fn spend(&mut self, now: Tick, tokens: Tokens) {
         self.read(now);
         self.made = self.made.saturating_add(u128::from(tokens.grains()));
@@ -74,7 +72,7 @@ impl Minting {
         }
     }
 
-    /// Whether the bucket made no more than time allowed.
+    /// Passes if the bucket made no more than time allowed.
     pub fn verdict(&self) -> Verdict {
         self.findings.verdict()
     }
@@ -103,7 +101,7 @@ impl Minting {
     }
 }
 
-/// Tokens in grains × 10⁻⁹. Exact: `2⁶⁴ · 2³⁰ < 2¹²⁸`.
+/// Returns tokens in grains × 10⁻⁹. Exact: `2⁶⁴ · 2³⁰ < 2¹²⁸`.
 fn in_nanos(tokens: Tokens) -> u128 {
     u128::from(tokens.grains()).saturating_mul(NANOS_PER_SEC)
 }

@@ -4,11 +4,10 @@ use super::verdict::{Findings, Invariant, Verdict, Violation, When};
 use crate::unit::Tick;
 use alloc::collections::BTreeMap;
 
-/// Counters that only grow: given and returned vectors, sequence numbers,
-/// incarnations.
+/// Counters that only grow: given and returned vectors, sequence numbers, incarnations.
 ///
-/// `K` names what the counters belong to: an edge, an edge and a budget, a
-/// node. Losing state makes another name, never a smaller number.
+/// `K` identifies the owner of the counters: an edge, an edge and a budget, a node. Losing state begins another
+/// owner, never a smaller number.
 ///
 /// ```
 /// use aliquot_core::check::Monotone;
@@ -27,8 +26,7 @@ pub struct Monotone<K, const N: usize> {
 }
 
 impl<K: Ord, const N: usize> Monotone<K, N> {
-    /// Tracks `N` counters per name; `what` says for each what it is when it
-    /// goes back.
+    /// Returns a checker of `N` counters per owner. `what` describes each counter that goes back.
     #[must_use]
     pub const fn new(what: [&'static str; N]) -> Self {
         Self {
@@ -42,8 +40,8 @@ impl<K: Ord, const N: usize> Monotone<K, N> {
     ///
     /// # Errors
     ///
-    /// The [`Violation`] of the first counter that is less than it was. The
-    /// greatest values ever seen stay what later ones are compared with.
+    /// The [`Violation`] of the first counter that is less than it was. Later values are still compared with
+    /// the greatest ever seen.
     pub fn observe(&mut self, at: Tick, name: K, values: [u64; N]) -> Result<(), Violation> {
         let greatest = self.greatest.entry(name).or_insert(values);
         let mut found = None;
@@ -67,7 +65,7 @@ impl<K: Ord, const N: usize> Monotone<K, N> {
         }
     }
 
-    /// Whether nothing ever went back.
+    /// Passes if no counter ever went back.
     pub fn verdict(&self) -> Verdict {
         self.findings.verdict()
     }

@@ -5,12 +5,11 @@ use super::replay::Reference;
 use super::verdict::{Doubt, Findings, Invariant, Verdict, Violation, When};
 use crate::unit::{Drift, Tick, Tokens};
 
-/// The bucket that sees everything at once: rate `(1 + ρ) · R`, capacity `B`,
-/// full when its first limit comes into force, greedy.
+/// The bucket that sees everything at once: rate `(1 + ρ) · R`, capacity `B`, full when its first limit comes
+/// into force, greedy.
 ///
-/// Of all ways to admit requests of one equal cost within the envelope, taking
-/// whatever fits has admitted the most at every prefix: to refuse one that
-/// fits can buy at most one later admission.
+/// Of all ways to admit requests of one equal cost within the envelope, admitting whatever fits has admitted
+/// the most at every prefix: refusing one that fits can gain at most one later admission.
 #[derive(Clone, Debug)]
 pub struct Omniscient {
     reference: Reference,
@@ -18,7 +17,7 @@ pub struct Omniscient {
 }
 
 impl Omniscient {
-    /// The bucket of `limits` under clocks that run within `drift`.
+    /// Returns the bucket of `limits` under clocks that run within `drift`.
     #[must_use]
     pub fn new(limits: Limits, drift: Drift) -> Self {
         Self {
@@ -32,8 +31,7 @@ impl Omniscient {
         self.reference.change(at, limit, &mut self.findings);
     }
 
-    /// Offers an arrival: whether the bucket admits it, or `None` if it could
-    /// not be judged.
+    /// Offers an arrival. Returns true if the bucket admits it, or `None` if it could not be judged.
     pub fn offer(&mut self, at: Tick, cost: Tokens) -> Option<bool> {
         self.reference.advance(at, &mut self.findings)?;
         let covered = self.reference.bucket.covers(cost);
@@ -43,19 +41,18 @@ impl Omniscient {
         Some(covered)
     }
 
-    /// The level in grains, rounded down, at the last event.
+    /// Returns the level in grains, rounded down, at the last event.
     #[must_use]
     pub const fn level(&self) -> i128 {
         self.reference.bucket.level()
     }
 }
 
-/// At every prefix of the decisions, the fleet admitted no more than an
-/// [`Omniscient`] bucket admits of the same arrivals.
+/// At every prefix of the decisions, the fleet admitted no more than an [`Omniscient`] bucket admits of the
+/// same arrivals.
 ///
-/// A request that waited arrives when it is decided, not when it began to
-/// wait. Once costs differ the counts go on as a reference, and the verdict is
-/// unknown unless a breach was seen before.
+/// A request that waited arrives when it is decided, not when it began to wait. Once costs differ, the counts
+/// continue as a reference, and the verdict is unknown unless a breach was seen before.
 #[derive(Clone, Debug)]
 pub struct Dominance {
     omniscient: Omniscient,
@@ -66,7 +63,7 @@ pub struct Dominance {
 }
 
 impl Dominance {
-    /// Dominance over `limits` under clocks that run within `drift`.
+    /// Returns dominance over `limits` under clocks that run within `drift`.
     #[must_use]
     pub fn new(limits: Limits, drift: Drift) -> Self {
         Self {
@@ -93,21 +90,20 @@ impl Dominance {
         self.arrival(at, cost, 0);
     }
 
-    /// Arrivals admitted so far: by the fleet, and by the omniscient bucket.
+    /// Returns the arrivals admitted so far: by the fleet, and by the omniscient bucket.
     #[must_use]
     pub const fn counts(&self) -> (u64, u64) {
         (self.fleet, self.reference)
     }
 
-    /// The least lead of the omniscient bucket at any prefix, in admissions;
-    /// `None` before the first arrival.
+    /// Returns the least lead of the omniscient bucket at any prefix, in admissions; `None` before the first
+    /// arrival.
     #[must_use]
     pub fn slack(&self) -> Option<i128> {
         (self.slack != i128::MAX).then_some(self.slack)
     }
 
-    /// Whether the fleet was dominated at every prefix. A failure is the
-    /// first prefix at which it was not.
+    /// Passes if the fleet was dominated at every prefix. A failure is the first prefix at which it was not.
     pub fn verdict(&self) -> Verdict {
         self.omniscient.findings.verdict()
     }

@@ -1,4 +1,4 @@
-//! What a checker answers.
+//! Verdicts of checkers.
 
 use crate::unit::Tick;
 use core::fmt;
@@ -22,13 +22,13 @@ pub enum Invariant {
     DegradedBound,
     /// 8: everything recovers once faults stop.
     Healing,
-    /// 9: what is asked for and allowed is served.
+    /// 9: demand that is allowed is served.
     WorkConservation,
     /// 10: shares are max-min fair.
     Fairness,
     /// 11: one bucket that saw everything would have admitted as much.
     Dominance,
-    /// 12: no path of a clock makes tokens.
+    /// 12: no behaviour of a clock makes tokens.
     NoMinting,
     /// 13: memory, queues and retries have bounds.
     Bounded,
@@ -37,7 +37,7 @@ pub enum Invariant {
 }
 
 impl Invariant {
-    /// The number and the name, as `docs/invariants.md` has them.
+    /// Returns the number and the name, as in `docs/invariants.md`.
     #[must_use]
     pub const fn title(self) -> (u8, &'static str) {
         match self {
@@ -66,7 +66,7 @@ impl fmt::Display for Invariant {
     }
 }
 
-/// When an invariant was broken, in the time the checker was fed with.
+/// Time at which an invariant was broken, in the time of the checker's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// At one instant.
@@ -92,14 +92,13 @@ impl fmt::Display for When {
 /// One breach of one invariant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which invariant.
+    /// The invariant.
     pub invariant: Invariant,
-    /// When.
+    /// The time.
     pub when: When,
-    /// By how much, rounded up; at least 1, unless the breach has no size.
+    /// The excess, rounded up; at least 1, unless the breach has no size.
     pub excess: u128,
-    /// What the excess counts: reads after the number, as in "3 permits over
-    /// the limit".
+    /// Unit of the excess: reads after the number, as in "3 permits over the limit".
     pub what: &'static str,
 }
 
@@ -117,23 +116,23 @@ impl fmt::Display for Violation {
 
 impl core::error::Error for Violation {}
 
-/// Why a checker cannot say.
+/// Reason why a checker cannot judge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Doubt {
-    /// An event came with an earlier time than one before it. It was left out.
+    /// An event had an earlier time than one before it. It was left out.
     OutOfOrder {
         /// The time of the event that came too late.
         at: Tick,
     },
     /// A sum left 128 bits. The event was left out.
     OutOfRange,
-    /// An event that undoes another came without it. It was left out.
+    /// An event that undoes another one came without it. It was left out.
     Unmatched {
         /// The time of the event.
         at: Tick,
     },
-    /// Costs differ, and the invariant speaks of equal ones only.
+    /// Costs differ, and the invariant is defined for equal ones only.
     WeightedCosts,
 }
 
@@ -148,7 +147,7 @@ impl fmt::Display for Doubt {
     }
 }
 
-/// What a checker found.
+/// Result of a checker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Verdict {
@@ -156,14 +155,14 @@ pub enum Verdict {
     Pass,
     /// The invariant was broken, whatever became doubtful later.
     Fail(Violation),
-    /// No breach was seen, but one may hide in what could not be judged: the
-    /// event of the doubt, and everything after it.
+    /// No breach was seen, but one may be hidden in what could not be judged: the event of the doubt, and
+    /// everything after it.
     Unknown(Doubt),
 }
 
 impl Verdict {
-    /// Both verdicts as one: a failure outweighs a doubt, a doubt a pass; of
-    /// two equals the first stays.
+    /// Returns both verdicts as one: a failure outweighs a doubt, a doubt a pass. Of two equals the first
+    /// stays.
     pub const fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Fail(_), _) | (Self::Unknown(_), Self::Pass | Self::Unknown(_)) => self,
@@ -171,13 +170,13 @@ impl Verdict {
         }
     }
 
-    /// Whether everything was judged and nothing found.
+    /// Returns true if everything was judged and nothing found.
     #[must_use]
     pub const fn is_pass(&self) -> bool {
         matches!(self, Self::Pass)
     }
 
-    /// The breach, if there is one.
+    /// Returns the breach, if there is one.
     #[must_use]
     pub const fn violation(&self) -> Option<&Violation> {
         match self {
@@ -197,9 +196,9 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// What an accumulator remembers for its verdict: the first breach and the
-/// first doubt. After a doubt nothing is judged any more, since what was left
-/// out may have been what makes the rest lawful; a breach before it stands.
+/// State of an accumulator for its verdict: the first breach and the first doubt. After a doubt nothing is
+/// judged any more, since the event that was left out may have justified the rest. A breach before it is
+/// kept.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Findings {
     violation: Option<Violation>,
@@ -226,7 +225,7 @@ impl Findings {
         self.doubt.is_some()
     }
 
-    /// Whether `at` is not before `last`; a doubt if it is.
+    /// Returns true if `at` is not before `last`. Notes a doubt if it is.
     pub(super) fn in_order(&mut self, last: Tick, at: Tick) -> bool {
         if at < last {
             self.doubt(Doubt::OutOfOrder { at });

@@ -7,8 +7,8 @@ use alloc::collections::BTreeMap;
 
 /// Permits in flight under live incarnations are at most `N` at every instant.
 ///
-/// Permits have a name of the caller's making, `K`, so that an incarnation's
-/// end can end them. Events of one instant count in the order they come.
+/// Permits have a name chosen by the caller, `K`, so that the end of an incarnation can end them. Events of
+/// one instant count in the order of their calls.
 ///
 /// Memory: one entry per permit in flight.
 #[derive(Clone, Debug)]
@@ -22,8 +22,8 @@ pub struct ConcurrencyCheck<K> {
 }
 
 impl<K: Ord> ConcurrencyCheck<K> {
-    /// At most `limit` permits since `since`. A lowered limit binds `lag`
-    /// later: the time in which permits under the old one run out.
+    /// Returns a checker of at most `limit` permits since `since`. A lowered limit applies `lag` later: the
+    /// time in which permits under the old one run out.
     #[must_use]
     pub fn new(since: Tick, limit: Tokens, lag: Span) -> Self {
         Self {
@@ -60,8 +60,8 @@ impl<K: Ord> ConcurrencyCheck<K> {
         self.judge(at, self.limits.greatest());
     }
 
-    /// Records that everything acquired as `name` was over at `at`: released,
-    /// cancelled, or ended with its incarnation.
+    /// Records that everything acquired as `name` was over at `at`: released, cancelled, or ended with its
+    /// incarnation.
     pub fn release(&mut self, at: Tick, name: &K) {
         if !self.advance(at) {
             return;
@@ -72,8 +72,7 @@ impl<K: Ord> ConcurrencyCheck<K> {
         }
     }
 
-    /// Records that every permit whose name is `of` a dead incarnation was
-    /// over at `at`.
+    /// Records that every permit whose name satisfies `of`, those of an ended incarnation, was over at `at`.
     pub fn close(&mut self, at: Tick, of: impl Fn(&K) -> bool) {
         if !self.advance(at) {
             return;
@@ -86,8 +85,8 @@ impl<K: Ord> ConcurrencyCheck<K> {
             .sum();
     }
 
-    /// Lets time pass up to `at`; a limit lowered one lag ago binds from then
-    /// on. Whether `at` was in order.
+    /// Advances time to `at`: a limit lowered one lag ago applies from then on. Returns true if `at` was in
+    /// order.
     pub fn advance(&mut self, at: Tick) -> bool {
         if !self.findings.in_order(self.at, at) {
             return false;
@@ -99,19 +98,19 @@ impl<K: Ord> ConcurrencyCheck<K> {
         true
     }
 
-    /// Permits in flight.
+    /// Returns the number of permits in flight.
     #[must_use]
     pub const fn in_flight(&self) -> u128 {
         self.sum
     }
 
-    /// The most permits that were ever in flight at once.
+    /// Returns the maximum number of permits that were ever in flight at once.
     #[must_use]
     pub const fn peak(&self) -> u128 {
         self.peak
     }
 
-    /// Whether the contract held.
+    /// Passes if the envelope was kept.
     pub fn verdict(&self) -> Verdict {
         self.findings.verdict()
     }

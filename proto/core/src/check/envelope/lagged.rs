@@ -6,16 +6,15 @@ use super::super::verdict::Verdict;
 use super::{EnvelopeReport, Tally};
 use crate::unit::{Drift, Tick, Tokens};
 
-/// The envelope under reconfiguration.
+/// The envelope while limits change.
 ///
-/// With `R*(t)` and `B*(t)` the greatest rate and burst in force during
-/// `[t − lag, t]` (see [`Limits`]), for every window `[t₁, t₂]`:
+/// With `R*(t)` and `B*(t)` the greatest rate and burst in force during `[t − lag, t]` (see [`Limits`]), for
+/// every window `[t₁, t₂]`:
 ///
 /// `Σ cost ≤ B*(t₁) + (1 + ρ) · ∫ R*(t) dt over the window`.
 ///
-/// Windows may start at any instant, so just before a raise `B*` is still the
-/// old one: raised capacity arrives empty. A limit that never changes gives
-/// the plain [`Envelope`](super::Envelope).
+/// Windows may start at any instant, so just before a raise `B*` is still the old one: raised capacity
+/// arrives empty. A limit that never changes gives the plain [`Envelope`](super::Envelope).
 #[derive(Clone, Debug)]
 pub struct LaggedEnvelope {
     reference: Reference,
@@ -23,7 +22,7 @@ pub struct LaggedEnvelope {
 }
 
 impl LaggedEnvelope {
-    /// The envelope of `limits`, full when they come into force.
+    /// Returns the envelope of `limits`, full when they come into force.
     #[must_use]
     pub fn new(limits: Limits, drift: Drift) -> Self {
         Self {
@@ -46,14 +45,14 @@ impl LaggedEnvelope {
         self.tally.count(&self.reference.bucket, done);
     }
 
-    /// The worst window so far. Its first instant is the last one at which
-    /// the bound's bucket was full.
+    /// Returns the worst window so far. Its first instant is the last one at which the bound's bucket was
+    /// full.
     #[must_use]
     pub const fn report(&self) -> EnvelopeReport {
         self.tally.report
     }
 
-    /// Whether the contract held.
+    /// Passes if the envelope was kept.
     pub fn verdict(&self) -> Verdict {
         self.tally.verdict()
     }

@@ -4,10 +4,10 @@ use super::super::verdict::{Findings, Invariant, Verdict, Violation, When};
 use crate::unit::{PeriodId, Tick, Tokens};
 use alloc::collections::BTreeMap;
 
-/// Admissions stamped with one period add up to at most `N`, and none comes
-/// after the period's tokens have died.
+/// Admissions stamped with one period add up to at most `N`, and none comes after the period's tokens are
+/// void.
 ///
-/// Memory: one entry per period named.
+/// Memory: one entry per period.
 #[derive(Clone, Debug)]
 pub struct QuotaCheck {
     limit: Tokens,
@@ -23,7 +23,7 @@ struct Period {
 }
 
 impl QuotaCheck {
-    /// At most `limit` per period.
+    /// Returns a checker of at most `limit` per period.
     #[must_use]
     pub fn new(limit: Tokens) -> Self {
         Self {
@@ -33,16 +33,16 @@ impl QuotaCheck {
         }
     }
 
-    /// Records that `limit` was set while `period` ran. Within a period the
-    /// greatest limit binds; later periods start from this one.
+    /// Records that `limit` was set while `period` ran. Within a period the greatest limit applies; later
+    /// periods start with this one.
     pub fn change(&mut self, period: PeriodId, limit: Tokens) {
         let entry = self.period(period);
         entry.limit = entry.limit.max(limit);
         self.limit = limit;
     }
 
-    /// Records that no holder may still use tokens of `period` after `at`:
-    /// each has learned of its end, or has lost its lease.
+    /// Records that no holder may still use tokens of `period` after `at`: each has learned of its end, or
+    /// has lost its lease.
     pub fn end(&mut self, at: Tick, period: PeriodId) {
         self.period(period).dead_since.get_or_insert(at);
     }
@@ -65,13 +65,13 @@ impl QuotaCheck {
         }
     }
 
-    /// What was admitted under the stamp of `period`.
+    /// Returns the sum that was admitted under the stamp of `period`.
     #[must_use]
     pub fn admitted(&self, period: PeriodId) -> u128 {
         self.periods.get(&period).map_or(0, |entry| entry.admitted)
     }
 
-    /// Whether the contract held.
+    /// Passes if the quota was kept.
     pub fn verdict(&self) -> Verdict {
         self.findings.verdict()
     }
