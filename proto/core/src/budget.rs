@@ -1,9 +1,8 @@
-//! What an operator writes, parsed and validated.
+//! Budgets as an operator writes them, parsed and validated.
 //!
-//! A [`BudgetDraft`] is text; [`BudgetDraft::validate`] makes a [`Budget`] of
-//! it or tells everything that is wrong with it, field by field. Nothing is
-//! ever half applied, and no text panics. A [`Catalog`] says which rule a
-//! [`Key`] falls under, and a [`Period`] which of a quota's periods runs.
+//! A [`BudgetDraft`] is text. [`BudgetDraft::validate`] makes a [`Budget`] of it, or returns every error,
+//! field by field. A draft is never applied in part, and no text panics. A [`Catalog`] finds the rule of a
+//! [`Key`], and a [`Period`] the running period of a quota.
 
 mod calendar;
 mod catalog;
@@ -42,13 +41,12 @@ use alloc::vec::Vec;
 use error::Gate;
 use terms::Terms;
 
-/// A budget: what one rule allows to each key that it names.
+/// A budget: the limit that one rule sets for each key to which it applies.
 ///
-/// Made by [`BudgetDraft::validate`] and [`Budget::change_to`] only, so that
-/// what is here holds: the limit, the floor, the ceiling and the local part
-/// are expressible in the scale, and `floor ≤ limit`, `floor ≤ ceiling` in
-/// every component. It serialises with its scale, and is checked again when
-/// it is read back.
+/// It is made only by [`BudgetDraft::validate`], [`Budget::change_to`] and their variants, so these
+/// invariants hold: the limit, the floor, the ceiling and the local part can be expressed in the scale, and
+/// `floor ≤ limit`, `floor ≤ ceiling` in every component. It is serialised with its scale, and checked again
+/// when it is read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "Recorded", into = "Recorded"))]
@@ -62,38 +60,38 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// What the rule applies to.
+    /// Returns the keys to which the rule applies.
     #[must_use]
     pub const fn key(&self) -> &KeyPattern {
         &self.terms.key
     }
 
-    /// What is limited.
+    /// Returns the kind of the budget.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.terms.limit.kind()
     }
 
-    /// How much is allowed, in people's units.
+    /// Returns the limit, in the units that people write.
     #[must_use]
     pub const fn limit(&self) -> Limit {
         self.terms.limit
     }
 
-    /// The grains that this generation counts in.
+    /// Returns the scale in which this generation counts.
     #[must_use]
     pub const fn scale(&self) -> Scale {
         self.scale
     }
 
-    /// The whole of it, full: a rate's rate and burst with a level of one
-    /// burst, a quota's tokens, a concurrency's permits as burst.
+    /// Returns the whole budget, full: a rate's rate and burst with a level of one burst, a quota's tokens, a
+    /// concurrency limit's permits as burst.
     #[must_use]
     pub const fn whole(&self) -> Share {
         self.whole
     }
 
-    /// The periods of a quota.
+    /// Returns the periods of a quota.
     #[must_use]
     pub const fn period(&self) -> Option<Period> {
         match self.terms.limit {
@@ -102,7 +100,7 @@ impl Budget {
         }
     }
 
-    /// How long a permit may be held; zero where there are no permits.
+    /// Returns the maximum time for which a permit may be held; zero without permits.
     #[must_use]
     pub const fn max_hold(&self) -> Span {
         match self.terms.limit {
@@ -111,26 +109,26 @@ impl Budget {
         }
     }
 
-    /// What each client session is sure of, its level empty; nothing where
-    /// there is no floor.
+    /// Returns the part that is reserved for each client session, with an empty level; the empty part without
+    /// a floor.
     #[must_use]
     pub const fn floor(&self) -> Share {
         self.floor
     }
 
-    /// The most that one client session gets, its level empty.
+    /// Returns the maximum part of one client session, with an empty level.
     #[must_use]
     pub const fn ceiling(&self) -> Option<Share> {
         self.ceiling
     }
 
-    /// What a holder does when its lease has run out.
+    /// Returns the policy of a holder whose lease has run out.
     #[must_use]
     pub const fn on_lease_expiry(&self) -> OnLeaseExpiry {
         self.on_lease_expiry
     }
 
-    /// How capacity is divided among those who claim it.
+    /// Returns the rule by which capacity is divided among claimants.
     #[must_use]
     pub const fn dividing(&self) -> crate::allocate::Terms {
         crate::allocate::Terms {
@@ -139,26 +137,26 @@ impl Budget {
         }
     }
 
-    /// How many keys of a template there may be at a time.
+    /// Returns the maximum number of keys of a template at a time.
     #[must_use]
     pub const fn max_keys(&self) -> u64 {
         self.terms.max_keys
     }
 
-    /// How long a reclaimed floor stays booked.
+    /// Returns the time for which a reclaimed floor stays booked.
     #[must_use]
     pub const fn forget_after(&self) -> Span {
         self.terms.forget_after
     }
 
-    /// Whether a refusal refuses.
+    /// Returns the enforcement: refusals are enforced, or only counted.
     #[must_use]
     pub const fn enforcement(&self) -> Enforcement {
         self.terms.enforcement
     }
 
-    /// What a client of these labels counts for: the first weight rule that
-    /// matches says it, or weight 1 in the budget's band.
+    /// Returns weight and band of a client with these labels: those of the first weight rule that matches, or
+    /// weight 1 in the budget's band.
     #[must_use]
     pub fn claim(&self, labels: &Labels) -> Claim {
         let rule = self.terms.weights.iter().find(|rule| rule.matches(labels));
@@ -168,21 +166,20 @@ impl Budget {
         }
     }
 
-    /// The draft that reads as this budget, with nothing left to a default.
+    /// Returns the draft that reads as this budget, with nothing left to a default.
     #[must_use]
     pub fn to_draft(&self) -> BudgetDraft {
         self.terms.write()
     }
 
-    /// This generation of the budget under new terms: it keeps its scale, in
-    /// which its books are kept.
+    /// Returns this generation of the budget under new terms. It keeps its scale, in which its books are
+    /// kept.
     ///
     /// # Errors
     ///
-    /// What may not change in a living generation (the key, the kind, the
-    /// period rule), and what its scale cannot express: a rate outside
-    /// [`Limit::RATE_GRAINS_MIN`] to [`Scale::GRAINS_MAX`] grains per second,
-    /// or a burst above that. Nothing is changed.
+    /// Fields that must not change while a generation exists (the key, the kind, the periods), and values
+    /// that its scale cannot express: a rate outside [`Limit::RATE_GRAINS_MIN`] to [`Scale::GRAINS_MAX`]
+    /// grains per second, or a burst above that. Nothing is changed.
     pub fn change_to(&self, new: &Self) -> Result<Self, Vec<FieldError>> {
         let mut gate = Gate::default();
         if self.key() != new.key() {
@@ -193,12 +190,12 @@ impl Budget {
         gate.pass(adopted.ok())
     }
 
-    /// This generation of the budget under another rule that its key falls
-    /// under: like [`Budget::change_to`], whatever key the rule names.
+    /// Returns this generation of the budget under another rule that applies to its key: like
+    /// [`Budget::change_to`], for any key of the rule.
     ///
     /// # Errors
     ///
-    /// As [`Budget::change_to`], but for the key. Nothing is changed.
+    /// As for [`Budget::change_to`], except the key. Nothing is changed.
     pub fn adopt(&self, new: &Self) -> Result<Self, Vec<FieldError>> {
         let mut gate = Gate::default();
         if self.kind() != new.kind() {
@@ -223,8 +220,7 @@ impl Budget {
         Self::assemble(new.terms.clone(), self.scale)
     }
 
-    /// The budget that was written as `draft`, in the scale of its generation:
-    /// what a decoder calls.
+    /// Returns the budget that was written as `draft`, in the scale of its generation, as a decoder needs.
     ///
     /// # Errors
     ///
@@ -251,7 +247,7 @@ impl Budget {
         gate.pass(budget)
     }
 
-    /// The one way to a budget: terms that fit each other and the scale.
+    /// Makes a budget. Every constructor uses it: it checks that the terms fit each other and the scale.
     fn assemble(terms: Terms, scale: Scale) -> Result<Self, Vec<FieldError>> {
         let whole = terms
             .limit
@@ -299,7 +295,7 @@ impl Budget {
     }
 }
 
-/// The field whose presence makes a budget one of this kind.
+/// Returns the field that makes a budget one of this kind.
 const fn kind_field(kind: Kind) -> &'static str {
     match kind {
         Kind::Rate => "rate",
@@ -308,7 +304,7 @@ const fn kind_field(kind: Kind) -> &'static str {
     }
 }
 
-/// What of a budget is written down: the rest follows from it.
+/// The serialised form of a budget. The rest is computed from it.
 #[cfg(feature = "serde")]
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Recorded {

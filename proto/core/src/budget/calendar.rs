@@ -1,4 +1,4 @@
-//! The calendar's units, and the local clocks that they follow.
+//! Units of the calendar, and the local clocks that they follow.
 
 use crate::unit::Span;
 use core::fmt;
@@ -14,7 +14,7 @@ pub enum Calendar {
     Hour,
     /// From midnight to midnight.
     Day,
-    /// From Monday's midnight to the next.
+    /// From midnight on Monday to the next.
     Week,
     /// From the first of a month to the first of the next.
     Month,
@@ -32,7 +32,7 @@ impl Calendar {
         ("year", Self::Year),
     ];
 
-    /// The unit of that name.
+    /// Returns the unit with that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let mut names = Self::NAMES.iter();
@@ -48,18 +48,18 @@ impl fmt::Display for Calendar {
     }
 }
 
-/// How long a period is.
+/// Length of a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Length {
-    /// Always the same; counted from the Unix epoch.
+    /// A fixed length, counted from the Unix epoch.
     Fixed(Span),
     /// A unit of the calendar.
     Calendar(Calendar),
 }
 
-/// `24h` for a fixed length, `day` for the calendar's.
+/// Writes `24h` for a fixed length, `day` for the calendar's.
 impl fmt::Display for Length {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -69,7 +69,7 @@ impl fmt::Display for Length {
     }
 }
 
-/// How far a local clock is ahead of UTC. Range: −14:00 to +14:00.
+/// Offset of a local clock from UTC, positive if the clock is ahead. Range: −14:00 to +14:00.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(transparent))]
@@ -79,10 +79,10 @@ impl Offset {
     /// No offset.
     pub const UTC: Self = Self(0);
 
-    /// Fourteen hours.
+    /// Maximum offset: fourteen hours.
     pub const MINUTES_MAX: i16 = 14 * 60;
 
-    /// An offset of `minutes`, east of Greenwich positive; `None` out of range.
+    /// Returns an offset of `minutes`, positive east of Greenwich, or `None` if it is out of range.
     #[must_use]
     pub const fn from_minutes(minutes: i16) -> Option<Self> {
         match minutes {
@@ -91,14 +91,14 @@ impl Offset {
         }
     }
 
-    /// The offset in minutes.
+    /// Returns the offset in minutes.
     #[must_use]
     pub const fn minutes(self) -> i16 {
         self.0
     }
 }
 
-/// `+05:30`.
+/// Writes `+05:30`.
 impl fmt::Display for Offset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.0 < 0 { '-' } else { '+' };

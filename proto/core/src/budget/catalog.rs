@@ -1,4 +1,4 @@
-//! Which rule a key falls under.
+//! Finding the rule of a key.
 
 use super::key::{Key, KeyPattern};
 use crate::planted::{self, Bug};
@@ -9,17 +9,15 @@ use alloc::string::String;
 use core::fmt;
 use core::str::Split;
 
-/// The set of rules, by what they apply to.
+/// The set of rules, by their patterns.
 ///
-/// **Precedence.** Of all patterns that match a key, the rule is the one whose
-/// first segment from the left that differs from the others' is literal. So
-/// an exact key beats every template, `tenant/7/*` beats `tenant/*/reads`, and
-/// the order in which rules were written means nothing. Exactly one rule
-/// applies; rules do not add up.
+/// **Precedence.** Of all patterns that match a key, the rule is the one whose first segment from the left
+/// that differs from the others' is literal. So an exact key beats every template, `tenant/7/*` beats
+/// `tenant/*/reads`, and the order in which rules were written does not matter. Exactly one rule applies;
+/// rules do not add up.
 ///
-/// A lookup walks a tree of segments, literal before `*`. It visits no more
-/// than the 2,517 ways there are of placing up to 4 `*` in 16 segments, however
-/// many rules there are; without templates, one node per segment.
+/// A lookup walks a tree of segments, literal before `*`. It visits no more than the 2,517 ways of placing up
+/// to 4 `*` in 16 segments, however many rules there are. Without templates, it visits one node per segment.
 ///
 /// ```
 /// use aliquot_core::budget::{Catalog, Key, KeyPattern};
@@ -40,8 +38,8 @@ pub struct Catalog {
     rules: usize,
 }
 
-/// What follows one segment of the rules that agree so far. As deep as a
-/// pattern has segments, so recursion is bounded.
+/// The rules that agree in the segments so far, by the next segment. The tree is as deep as a pattern has
+/// segments, so recursion is bounded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Node {
     rule: Option<RuleId>,
@@ -49,10 +47,10 @@ struct Node {
     any: Option<Box<Node>>,
 }
 
-/// A rule for this pattern is there already. Nothing was changed.
+/// The pattern already has a rule. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DuplicateRule {
-    /// The rule that is there.
+    /// The existing rule.
     pub rule: RuleId,
 }
 
@@ -73,7 +71,7 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// [`DuplicateRule`] if the very same pattern has a rule.
+    /// [`DuplicateRule`] if the same pattern has a rule.
     pub fn insert(&mut self, pattern: &KeyPattern, rule: RuleId) -> Result<(), DuplicateRule> {
         if let Some(rule) = self.get(pattern) {
             return Err(DuplicateRule { rule });
@@ -91,14 +89,14 @@ impl Catalog {
         Ok(())
     }
 
-    /// Takes a rule out, and tells which it was.
+    /// Removes and returns a rule.
     pub fn remove(&mut self, pattern: &KeyPattern) -> Option<RuleId> {
         let removed = self.root.remove(pattern.segments())?;
         self.rules = self.rules.saturating_sub(1);
         Some(removed)
     }
 
-    /// The rule of this very pattern.
+    /// Returns the rule of exactly this pattern.
     #[must_use]
     pub fn get(&self, pattern: &KeyPattern) -> Option<RuleId> {
         let mut node = &self.root;
@@ -112,19 +110,19 @@ impl Catalog {
         node.rule
     }
 
-    /// The rule that a key falls under, by the precedence above.
+    /// Returns the rule that applies to a key, by the precedence above.
     #[must_use]
     pub fn resolve(&self, key: &Key) -> Option<RuleId> {
         self.root.resolve(key.segments())
     }
 
-    /// How many rules there are.
+    /// Returns the number of rules.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.rules
     }
 
-    /// Whether there is no rule.
+    /// Returns true if there is no rule.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.rules == 0
@@ -145,7 +143,7 @@ impl Node {
         }
     }
 
-    /// Removes the rule and every node that then holds nothing.
+    /// Removes the rule and every node that is then empty.
     fn remove(&mut self, mut segments: Split<'_, char>) -> Option<RuleId> {
         let Some(segment) = segments.next() else {
             return self.rule.take();

@@ -1,9 +1,8 @@
 //! The civil calendar: months, counted from January 1970, and their days.
 //!
-//! The proleptic Gregorian calendar in integers, after Howard Hinnant's
-//! `days_from_civil` and `civil_from_days` ("chrono-Compatible Low-Level Date
-//! Algorithms", public domain). A year begins in March there, so that the leap
-//! day is its last, and 400 years are one era of 146,097 days.
+//! The proleptic Gregorian calendar in integers, after Howard Hinnant's `days_from_civil` and
+//! `civil_from_days` ("chrono-Compatible Low-Level Date Algorithms", public domain). There, a year begins in
+//! March, so that the leap day is its last day, and 400 years are one era of 146,097 days.
 
 use crate::planted::{self, Bug};
 
@@ -16,7 +15,7 @@ const DAYS_TO_EPOCH: i64 = 719_468;
 /// Months from March of year 0 to January 1970.
 const MONTHS_TO_EPOCH: i64 = 1970 * 12 - 2;
 
-/// The day, counted from 1970-01-01, on which a month begins.
+/// Returns the day on which a month begins, counted from 1970-01-01.
 pub(super) fn month_start(month: i64) -> Option<i64> {
     let month = month.checked_add(MONTHS_TO_EPOCH)?;
     let (year, month) = (month.div_euclid(12), month.rem_euclid(12));
@@ -28,7 +27,7 @@ pub(super) fn month_start(month: i64) -> Option<i64> {
         .checked_sub(DAYS_TO_EPOCH)
 }
 
-/// The month that runs on a day, both counted from January 1970.
+/// Returns the month of a day, both counted from January 1970.
 pub(super) fn month_at(day: i64) -> Option<i64> {
     let day = day.checked_add(DAYS_TO_EPOCH)?;
     let (era, day) = (day.div_euclid(DAYS_PER_ERA), day.rem_euclid(DAYS_PER_ERA));
@@ -47,7 +46,7 @@ pub(super) fn month_at(day: i64) -> Option<i64> {
         .checked_sub(MONTHS_TO_EPOCH)
 }
 
-/// The day of its era on which a year begins.
+/// Returns the day of its era on which a year begins.
 fn day_of_years(year: i64) -> Option<i64> {
     let days = year.checked_mul(365)?.checked_add(year / 4)?;
     if planted::is(Bug::CenturyLeap) {
@@ -57,8 +56,8 @@ fn day_of_years(year: i64) -> Option<i64> {
     }
 }
 
-/// The day of its year on which a month begins, March being month 0: five
-/// months have 153 days, in the order 31, 30, 31, 30, 31.
+/// Returns the day of its year on which a month begins, with March as month 0: five months have 153 days, in
+/// the order 31, 30, 31, 30, 31.
 fn day_of_month(month: i64) -> Option<i64> {
     Some(month.checked_mul(153)?.checked_add(2)? / 5)
 }
@@ -71,7 +70,7 @@ mod tests {
         year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
     }
 
-    /// Every month of the years 1960 to 2810 against the rule as one learns it.
+    /// Compares every month of the years 1960 to 2810 with the common rule.
     #[test]
     fn months_begin_where_counting_the_days_says() {
         let leap_days = (1960..1970).filter(|&year| is_leap(year)).count() as i64;

@@ -1,29 +1,29 @@
-//! How much each client counts: weights and bands by what it says it is.
+//! Weights and bands of clients, by their labels.
 
 use crate::unit::{Band, Weight};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 
-/// What a client says it is: `service = "checkout"`, `zone = "eu-1"`.
+/// A client's labels: `service = "checkout"`, `zone = "eu-1"`.
 pub type Labels = BTreeMap<String, String>;
 
-/// What a client counts for beside others.
+/// Weight and band of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Claim {
-    /// Its part within its band.
+    /// Its weight within its band.
     pub weight: Weight,
-    /// Its turn.
+    /// Its band.
     pub band: Band,
 }
 
-/// Which clients a rule means, and what they count for.
+/// The clients to which a rule applies, and their weight and band.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct WeightRule {
-    /// A glob for each label that matters: `*` stands for any run of
-    /// characters, none included. All must match; a label that the client
-    /// does not have matches nothing. No globs mean every client.
+    /// A glob for each label that is compared: `*` matches any run of characters, also an empty one. All must
+    /// match. A label that the client does not have matches nothing. Without globs, the rule applies to every
+    /// client.
     pub labels: Labels,
     /// The weight of such a client.
     pub weight: Weight,
@@ -32,14 +32,14 @@ pub struct WeightRule {
 }
 
 impl WeightRule {
-    /// The most rules of one budget.
+    /// Maximum number of rules of one budget.
     pub const RULES_MAX: usize = 64;
-    /// The most labels of one rule.
+    /// Maximum number of labels of one rule.
     pub const LABELS_MAX: usize = 8;
-    /// The most bytes of a label's name, and of a glob.
+    /// Maximum number of bytes of a label's name, and of a glob.
     pub const BYTES_MAX: usize = 128;
 
-    /// Whether a client of these labels is meant.
+    /// Returns true if the rule applies to a client with these labels.
     #[must_use]
     pub fn matches(&self, labels: &Labels) -> bool {
         self.labels.iter().all(|(name, glob)| {
@@ -50,8 +50,8 @@ impl WeightRule {
     }
 }
 
-/// Whether `*` in `glob` can be filled in to make `text`. Linear in the text
-/// for each piece: the leftmost place for a piece leaves the most to the rest.
+/// Returns true if `*` in `glob` can be replaced to make `text`. Linear in the text for each piece: the
+/// leftmost match of a piece leaves the most for the rest.
 fn glob_matches(glob: &str, text: &str) -> bool {
     let Some((first, rest)) = glob.split_once('*') else {
         return glob == text;

@@ -19,7 +19,7 @@ pub enum Written {
     Flag(bool),
     /// A whole number.
     Whole(u64),
-    /// A negative number, so that what refuses it can quote it.
+    /// A negative number, kept so that an error can quote it.
     Signed(i64),
     /// A string.
     Text(String),
@@ -55,15 +55,14 @@ impl From<u64> for Written {
     }
 }
 
-/// A budget as people write it, in whatever serde reads. Nothing in it is
-/// checked until [`BudgetDraft::validate`].
+/// A budget as people write it, in any format that serde reads. Nothing in it is checked before
+/// [`BudgetDraft::validate`].
 ///
-/// Which of `rate`, `quota` and `concurrency` is there says what kind of
-/// budget it is; exactly one must be.
+/// One of `rate`, `quota` and `concurrency` must be given. It decides the kind of the budget.
 ///
-/// What each field means is in [`FIELDS`](super::FIELDS), which help and documents are made of.
+/// [`FIELDS`](super::FIELDS) explains each field. Help and documents are made from it.
 ///
-/// The grammar of the values is that of [`grammar`](super::grammar).
+/// [`grammar`](super::grammar) describes the values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
@@ -90,11 +89,11 @@ pub struct BudgetDraft {
 }
 
 impl BudgetDraft {
-    /// The budget that is meant.
+    /// Returns the budget that is described.
     ///
     /// # Errors
     ///
-    /// Every field that is wrong, with what was written and what may be.
+    /// Every field that is wrong, with its value and the values allowed.
     ///
     /// ```
     /// use aliquot_core::budget::BudgetDraft;
@@ -116,8 +115,7 @@ impl BudgetDraft {
     }
 }
 
-/// A part of a budget as people write it: `rate` and `burst` for a rate,
-/// `permits` for concurrency.
+/// A part of a budget as people write it: `rate` and `burst` for a rate, `permits` for concurrency.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(
@@ -131,7 +129,7 @@ impl BudgetDraft {
 pub struct PartDraft {
     /// Tokens per span, more than 0.
     pub rate: Option<Written>,
-    /// Whole tokens, at least 1; by default one second's worth.
+    /// Whole tokens, at least 1; by default one second's worth, at most the limit's burst.
     pub burst: Option<Written>,
     /// Permits, at least 1.
     pub permits: Option<Written>,
@@ -145,7 +143,7 @@ pub struct PartDraft {
     serde(default, deny_unknown_fields, expecting = "{ match, weight, band }")
 )]
 pub struct WeightDraft {
-    /// A glob for each label that matters; all must match.
+    /// A glob for each label that is compared. All must match.
     #[cfg_attr(feature = "serde", serde(rename = "match"))]
     pub labels: Labels,
     /// 1 to 1,000,000; by default 1.
@@ -154,7 +152,7 @@ pub struct WeightDraft {
     pub band: Option<Written>,
 }
 
-/// The choice at a lease's expiry as people write it.
+/// The policy at the expiry of a lease, as people write it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(
@@ -170,7 +168,7 @@ pub enum ExpiryDraft {
     Word(String),
     /// `{ local = { rate = "5/s", burst = 10 } }`
     Local {
-        /// What to go on with.
+        /// The part to continue with.
         local: PartDraft,
     },
 }

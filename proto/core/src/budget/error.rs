@@ -1,4 +1,4 @@
-//! What is wrong with what was written.
+//! Errors of a draft's fields.
 
 use super::draft::Written;
 use alloc::borrow::ToOwned;
@@ -12,11 +12,11 @@ use core::fmt;
 /// Displays as `burst = "-3": must be a whole number from 0 to 72057594037927936`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FieldError {
-    /// Where it stands, such as `burst` or `weights[2].band`.
+    /// Path of the field, such as `burst` or `weights[2].band`.
     pub field: String,
-    /// What was written there (at most 80 characters of it); empty if nothing was.
+    /// The value that was written (at most 80 characters of it); empty if there was none.
     pub value: String,
-    /// What may be written, to be read after "must be".
+    /// The allowed values, to be read after "must be".
     pub allowed: String,
 }
 
@@ -49,7 +49,7 @@ impl fmt::Display for FieldError {
 
 impl core::error::Error for FieldError {}
 
-/// Collects what is wrong, so that all of it is told at once.
+/// Collects errors, so that all of them are reported at once.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
     errors: Vec<FieldError>,
@@ -64,7 +64,7 @@ impl Gate {
         self.errors.extend(errors);
     }
 
-    /// The value, unless anything was refused.
+    /// Returns the value, unless there is an error.
     pub(super) fn pass<T>(self, value: Option<T>) -> Result<T, Vec<FieldError>> {
         match value {
             Some(value) if self.errors.is_empty() => Ok(value),
@@ -72,7 +72,7 @@ impl Gate {
         }
     }
 
-    /// Reads one field: `None` if it is not there, or refused.
+    /// Reads one field. Returns `None` if it is absent or refused.
     pub(super) fn read<T>(
         &mut self,
         field: &str,
@@ -88,7 +88,7 @@ impl Gate {
         value
     }
 
-    /// Reads a field that is one of a few words, and suggests the nearest.
+    /// Reads a field that is one of a few words. An error suggests the nearest word.
     pub(super) fn word<T: Copy>(
         &mut self,
         field: &str,
@@ -104,7 +104,7 @@ impl Gate {
         known.map(|(_, value)| *value)
     }
 
-    /// Refuses a field that means nothing for this kind of budget.
+    /// Refuses a field that does not apply to this kind of budget.
     pub(super) fn only_with(&mut self, field: &str, written: Option<&Written>, with: &str) {
         if let Some(written) = written {
             let allowed = format!("left out: it belongs to {with}");
@@ -113,7 +113,7 @@ impl Gate {
     }
 }
 
-/// `one of "deny", "floor"`, with the nearest word to `text` if one is near.
+/// Returns `one of "deny", "floor"`, with the nearest word to `text` if one is near.
 pub(super) fn choice<'a>(text: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
     let mut allowed = String::from("one of ");
     for (index, name) in names.clone().enumerate() {
@@ -126,7 +126,7 @@ pub(super) fn choice<'a>(text: &str, names: impl Iterator<Item = &'a str> + Clon
     }
 }
 
-/// The name that takes the fewest edits, if they are few for its length.
+/// Returns the name that takes the fewest edits, if they are few for its length.
 fn nearest<'a>(text: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     const CHARS_MAX: usize = 32;
     if text.chars().count() > CHARS_MAX {
@@ -139,7 +139,7 @@ fn nearest<'a>(text: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a s
         .map(|(_, name)| name)
 }
 
-/// Levenshtein's distance, row by row, letters compared without case.
+/// Returns the Levenshtein distance, computed row by row; letters are compared without case.
 fn distance(left: &str, right: &str) -> usize {
     let mut row: Vec<usize> = (0..).zip(right.chars()).map(|(edits, _)| edits).collect();
     row.push(row.len());

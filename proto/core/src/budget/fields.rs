@@ -1,15 +1,15 @@
-//! What each field of a budget means, in words: help and documents are made of this table.
+//! Explanations of a budget's fields. Help and documents are made from this table.
 
-/// A field of a [`BudgetDraft`](super::BudgetDraft), as people are told of it.
+/// Explanation of a field of a [`BudgetDraft`](super::BudgetDraft).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// What is written there, and where it may be.
+    /// Format of its value, and the kinds of budget that have it.
     pub read_as: &'static str,
-    /// What it is where nothing is said; empty if it must be given, or has no such value.
+    /// Its default; empty if it must be given, or has none.
     pub default: &'static str,
-    /// What it is for.
+    /// Its meaning.
     pub meaning: &'static str,
 }
 

@@ -1,7 +1,7 @@
-//! What people write: numbers, spans, rates, quotas and offsets.
+//! Values as people write them: numbers, spans, rates, quotas and offsets.
 //!
-//! Every reader here is total: any text gives a value or `None`, and what a
-//! value displays as reads back as the same value.
+//! Every reader here is total: any text gives a value or `None`. A displayed value reads back as the same
+//! value.
 //!
 //! ```text
 //! number  = digits [ "." digits ]          "_" may stand between two digits
@@ -99,7 +99,7 @@ fn two_digits(text: &str) -> Option<i16> {
     digits.then(|| text.parse().ok()).flatten()
 }
 
-/// Nanoseconds in the unit of that name.
+/// Returns the nanoseconds in the unit with that name.
 fn unit(name: &str) -> Option<u64> {
     const SECOND: u64 = 1_000_000_000;
     Some(match name {
@@ -146,7 +146,7 @@ impl Fraction {
     }
 }
 
-/// What is left to read.
+/// The rest of the text to read.
 struct Rest<'a>(&'a str);
 
 impl<'a> Rest<'a> {
@@ -185,7 +185,7 @@ impl<'a> Rest<'a> {
         (self.word() == "per").then_some(())
     }
 
-    /// Digits, with single underscores between two of them.
+    /// Reads digits, with single underscores between two of them.
     fn digits(&mut self, start: u128) -> Option<(u128, u128)> {
         let digits = self.take(|c| c.is_ascii_digit() || c == '_');
         let (mut value, mut power) = (start, 1_u128);
@@ -245,7 +245,7 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// `1000/s`, `90/m`, `3/2s`: tokens per span, as [`frequency`] reads it.
+/// Writes `1000/s`, `90/m`, `3/2s`: tokens per span, as [`frequency`] reads it.
 impl fmt::Display for Frequency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(Span, &str); 4] = [

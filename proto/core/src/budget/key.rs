@@ -3,7 +3,7 @@
 use alloc::string::String;
 use core::fmt;
 
-/// Why a text is no key, or no pattern.
+/// Reason why a text is no key, or no pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum KeyError {
@@ -11,29 +11,29 @@ pub enum KeyError {
     Empty,
     /// There are more than [`Key::BYTES_MAX`] bytes.
     TooLong {
-        /// How many there are.
+        /// The number of bytes.
         bytes: usize,
     },
     /// There are more than [`Key::SEGMENTS_MAX`] segments.
     TooManySegments {
-        /// How many there are.
+        /// The number of segments.
         segments: usize,
     },
-    /// Two slashes meet, or one is at an end.
+    /// A segment is empty: two slashes are adjacent, or one is at an end.
     EmptySegment {
-        /// Which segment, counted from 1.
+        /// The segment, counted from 1.
         segment: usize,
     },
-    /// A character other than visible ASCII, or a `*` where none may stand.
+    /// A character is not visible ASCII, or is a `*` where none is allowed.
     Character {
-        /// The byte at which it stands.
+        /// Its byte offset.
         at: usize,
         /// The character.
         character: char,
     },
     /// There are more than [`KeyPattern::WILDCARDS_MAX`] `*` segments.
     TooManyWildcards {
-        /// How many there are.
+        /// The number of `*` segments.
         wildcards: usize,
     },
 }
@@ -66,23 +66,22 @@ impl fmt::Display for KeyError {
 
 impl core::error::Error for KeyError {}
 
-/// What a request is counted under, such as `tenant/7/reads`.
+/// The name under which requests are counted, such as `tenant/7/reads`.
 ///
-/// 1 to 256 bytes of visible ASCII other than `*`, in 1 to 16 segments
-/// separated by `/`, none of them empty.
+/// 1 to 256 bytes of visible ASCII other than `*`, in 1 to 16 segments separated by `/`, none of them empty.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "String", into = "String"))]
 pub struct Key(String);
 
 impl Key {
-    /// The most bytes, in a pattern too.
+    /// Maximum number of bytes, also of a pattern.
     pub const BYTES_MAX: usize = 256;
 
-    /// The most segments, in a pattern too.
+    /// Maximum number of segments, also of a pattern.
     pub const SEGMENTS_MAX: usize = 16;
 
-    /// The key as text.
+    /// Returns the key as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -93,38 +92,36 @@ impl Key {
     }
 }
 
-/// What a rule applies to: one key, or by a template with `*` segments every
-/// key of that shape, each with a budget of its own.
+/// The keys to which a rule applies: one key, or for a template with `*` segments every key of that shape,
+/// each with a budget of its own.
 ///
-/// `tenant/*/reads` matches `tenant/7/reads` and neither `tenant/reads` nor
-/// `tenant/7/eu/reads`: a `*` stands for exactly one segment. The limits are a
-/// [`Key`]'s, with at most 4 `*` segments.
+/// `tenant/*/reads` matches `tenant/7/reads`, and neither `tenant/reads` nor `tenant/7/eu/reads`: a `*` is
+/// exactly one segment. The limits are those of a [`Key`], with at most 4 `*` segments.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "String", into = "String"))]
 pub struct KeyPattern(String);
 
 impl KeyPattern {
-    /// The segment that stands for any.
+    /// The segment that matches any segment.
     pub const ANY: &str = "*";
 
-    /// The most `*` segments: it bounds the ways that a lookup may have to
-    /// try, whatever the rules.
+    /// Maximum number of `*` segments. It bounds the paths that a lookup may have to try, whatever the rules.
     pub const WILDCARDS_MAX: usize = 4;
 
-    /// The pattern as text.
+    /// Returns the pattern as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether there is a `*` in it.
+    /// Returns true if it has a `*` segment.
     #[must_use]
     pub fn is_template(&self) -> bool {
         self.segments().any(|segment| segment == Self::ANY)
     }
 
-    /// Whether the pattern names this key.
+    /// Returns true if the pattern matches this key.
     #[must_use]
     pub fn matches(&self, key: &Key) -> bool {
         let (mut patterns, mut segments) = (self.segments(), key.segments());
@@ -137,13 +134,13 @@ impl KeyPattern {
         }
     }
 
-    /// The segments, from the left.
+    /// Returns the segments, from the left.
     pub fn segments(&self) -> core::str::Split<'_, char> {
         self.0.split('/')
     }
 }
 
-/// The rules that keys and patterns share; answers how many `*` segments there are.
+/// Checks the rules that keys and patterns share. Returns the number of `*` segments.
 fn check(text: &str) -> Result<usize, KeyError> {
     if text.is_empty() {
         return Err(KeyError::Empty);
@@ -167,7 +164,7 @@ fn check(text: &str) -> Result<usize, KeyError> {
     Ok(text.split('/').filter(wild).count())
 }
 
-/// The first `*`, for a text that may not have one there.
+/// Refuses the first `*` of a text that has more than `stars`.
 fn refuse_star(text: &str, stars: usize) -> Result<(), KeyError> {
     match text.find('*') {
         Some(at) if text.matches('*').count() > stars => {
@@ -200,7 +197,7 @@ impl TryFrom<String> for KeyPattern {
     }
 }
 
-/// Conversions that both have.
+/// Conversions of both types.
 macro_rules! text {
     ($name:ident) => {
         impl TryFrom<&str> for $name {

@@ -1,4 +1,4 @@
-//! What a budget allows, as one of three kinds.
+//! The limit of a budget, as one of three kinds.
 
 use super::calendar::{Length, Offset};
 use super::draft::{BudgetDraft, Written};
@@ -10,31 +10,31 @@ use crate::unit::{Frequency, Rate, Scale, Span, Tokens};
 use alloc::format;
 use alloc::string::{String, ToString};
 
-/// What a budget allows.
+/// The limit of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Limit {
-    /// So many tokens per span.
+    /// Tokens per span.
     Rate {
-        /// How fast it refills.
+        /// Rate at which it refills.
         rate: Frequency,
-        /// How many tokens it holds. Range: 0 to 2⁵⁶, and at most what keeps
-        /// the rate at [`Limit::RATE_GRAINS_MIN`].
+        /// Capacity in tokens. Range: 0 to 2⁵⁶, and at most what keeps the rate at
+        /// [`Limit::RATE_GRAINS_MIN`].
         burst: u64,
     },
-    /// So many tokens in each period.
+    /// Tokens in each period.
     Quota {
-        /// How many. Range: 0 to 2⁵⁶.
+        /// Number of tokens. Range: 0 to 2⁵⁶.
         tokens: u64,
-        /// Which periods.
+        /// The periods.
         period: Period,
     },
-    /// So many permits in flight.
+    /// Permits in flight.
     Concurrency {
-        /// How many. Range: 0 to 2⁵⁶.
+        /// Number of permits. Range: 0 to 2⁵⁶.
         permits: u64,
-        /// How long one may be held. Range: 1 s to 24 h.
+        /// Maximum time for which one may be held. Range: 1 s to 24 h.
         max_hold: Span,
     },
 }
@@ -43,18 +43,17 @@ pub(super) const RATE_ALLOWED: &str = "a rate of 0/s, or from 1 per 10 days to 1
      \"1000/s\", \"1.5k/s\" or \"1 per 10 days\"";
 
 impl Limit {
-    /// The most tokens or permits.
+    /// Maximum number of tokens or permits.
     pub const TOKENS_MAX: u64 = Scale::GRAINS_MAX;
 
-    /// The fewest grains per second that a rate other than 0 may come to: at
-    /// this resolution it is rounded by less than a part in 65,536. A burst of
-    /// 2³⁹ seconds' worth always leaves that much.
+    /// Minimum number of grains per second of a rate other than 0: at this resolution it is rounded by less
+    /// than a part in 65,536. A burst of 2³⁹ seconds' worth always leaves that many.
     pub const RATE_GRAINS_MIN: Rate = Rate::from_grains(1 << 16);
 
-    /// How long a permit may be held where nothing is said.
+    /// Default of the time for which a permit may be held.
     pub const MAX_HOLD_DEFAULT: Span = Span::from_secs(60);
 
-    /// What it limits.
+    /// Returns the kind of the budget.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         match self {
@@ -64,8 +63,8 @@ impl Limit {
         }
     }
 
-    /// The scale that a new generation of the budget counts in. A rate of 0
-    /// gets that of 1/s, so that it can be raised.
+    /// Returns the scale in which a new generation of the budget counts. A rate of 0 gets that of 1/s, so
+    /// that it can be raised.
     pub(super) fn scale(&self) -> Result<Scale, FieldError> {
         let Self::Rate { rate, burst } = *self else {
             return Ok(Scale::WHOLE);
@@ -86,7 +85,7 @@ impl Limit {
         })
     }
 
-    /// The whole of it, full, in the grains of a scale.
+    /// Returns the whole budget, full, in the grains of a scale.
     pub(super) fn whole(&self, scale: Scale) -> Result<Share, FieldError> {
         match *self {
             Self::Rate { rate, burst } => {
@@ -175,7 +174,7 @@ impl Limit {
     }
 }
 
-/// A second's worth of a rate, rounded up: the burst where nothing is said.
+/// Returns one second's worth of a rate, rounded up: the default burst.
 pub(super) fn burst_of(rate: Frequency) -> u64 {
     let nanos = u128::from(Span::from_secs(1).nanos());
     let tokens = u128::from(rate.tokens()).checked_mul(nanos);
@@ -185,7 +184,7 @@ pub(super) fn burst_of(rate: Frequency) -> u64 {
         .unwrap_or(0)
 }
 
-/// A whole number from `least` to the most there is.
+/// Reads a whole number from `least` to [`Limit::TOKENS_MAX`].
 pub(super) fn read_tokens(text: &str, least: u64) -> Option<u64> {
     grammar::whole(text).filter(|tokens| (least..=Limit::TOKENS_MAX).contains(tokens))
 }
@@ -194,7 +193,7 @@ pub(super) fn tokens_allowed(least: u64) -> String {
     format!("a whole number from {least} to {}", Limit::TOKENS_MAX)
 }
 
-/// The rates that a scale can express, in words.
+/// Returns the rates that a scale can express, in words.
 fn rates_of(scale: Scale) -> String {
     let (grains, least) = (scale.grains_per_token(), Limit::RATE_GRAINS_MIN.grains());
     let slowest = match grains.checked_div(least) {
@@ -278,7 +277,7 @@ fn read_concurrency(draft: &BudgetDraft, gate: &mut Gate) -> Option<Limit> {
     Some(Limit::Concurrency { permits, max_hold })
 }
 
-/// A span from a second to `most`.
+/// Reads a span from one second to `most`.
 pub(super) fn read_span(
     field: &str,
     written: Option<&Written>,

@@ -1,5 +1,4 @@
-//! A part of a budget in the units of its limit: floors, ceilings, and what a
-//! cut-off holder goes on with.
+//! A part of a budget in the units of its limit: floors, ceilings, and the part of policy `local`.
 
 use super::draft::PartDraft;
 use super::error::Gate;
@@ -10,25 +9,24 @@ use crate::unit::{Frequency, Scale};
 use alloc::format;
 use alloc::string::ToString;
 
-/// A part of a rate or of a number of permits; never nothing.
+/// A part of a rate or of a number of permits; never empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Part {
-    /// Of a rate.
+    /// Part of a rate.
     Rate {
-        /// How fast it refills: more than 0.
+        /// Rate at which it refills: more than 0.
         rate: Frequency,
-        /// How many tokens it holds, at least 1.
+        /// Capacity in tokens, at least 1.
         burst: u64,
     },
-    /// So many permits, at least 1.
+    /// Number of permits, at least 1.
     Permits(u64),
 }
 
 impl Part {
-    /// The part in grains of a scale, its level empty; `None` if the scale
-    /// cannot express it.
+    /// Returns the part in grains of a scale, with an empty level, or `None` if the scale cannot express it.
     #[must_use]
     pub fn share(&self, scale: Scale) -> Option<Share> {
         Some(match *self {
@@ -55,8 +53,8 @@ impl Part {
             Limit::Rate { burst, .. } => Self::read_rate(field, draft, *burst, gate),
             Limit::Concurrency { .. } => Self::read_permits(field, draft, gate),
             Limit::Quota { .. } => {
-                // What a client spent of a period is not known under its next
-                // incarnation, so no part of a quota could be its own.
+                // The spending of a client in a period is unknown to its next incarnation, so no part of a
+                // quota can be reserved for it.
                 gate.refuse(
                     field,
                     "",
@@ -117,7 +115,7 @@ impl Part {
     }
 }
 
-/// `5/s with a burst of 10`, or `3 permits`.
+/// Writes `5/s with a burst of 10`, or `3 permits`.
 impl core::fmt::Display for Part {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! The periods of a quota: which one runs, and when it starts and ends.
+//! The periods of a quota: the running one, and the start and end of each.
 
 use super::calendar::{Calendar, Length, Offset};
 use super::civil;
@@ -11,8 +11,7 @@ const MILLIS_PER_HOUR: i64 = 3_600_000;
 const MILLIS_PER_DAY: i64 = 86_400_000;
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
-/// An instant of the world's time, in milliseconds since the Unix epoch
-/// (UTC, no leap seconds).
+/// An instant of wall-clock time, in milliseconds since the Unix epoch (UTC, no leap seconds).
 ///
 /// Only the caller can make one: nothing in this crate reads a clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,30 +23,30 @@ impl WallTime {
     /// The end of the year 9999: no period runs at or after it.
     pub const END: Self = Self(253_402_300_800_000);
 
-    /// That many milliseconds after the Unix epoch.
+    /// Returns the instant `millis` milliseconds after the Unix epoch.
     #[must_use]
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis)
     }
 
-    /// Milliseconds since the Unix epoch.
+    /// Returns the milliseconds since the Unix epoch.
     #[must_use]
     pub const fn millis(self) -> i64 {
         self.0
     }
 }
 
-/// Why a period could not be made or found.
+/// Reason why a period could not be made or found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PeriodError {
-    /// A fixed length outside 1 s to 36,525 days, or not in whole milliseconds.
+    /// A fixed length is outside 1 s to 36,525 days, or not in whole milliseconds.
     Length,
-    /// An alignment not shorter than the shortest period, or not in whole milliseconds.
+    /// An alignment is not shorter than the shortest period, or not in whole milliseconds.
     Align,
-    /// An offset for a fixed length, which knows no calendar.
+    /// An offset is given for a fixed length, which follows no calendar.
     Offset,
-    /// A time before 1970 or after the year 9999, or a period that is not between them.
+    /// A time is before 1970 or after the year 9999, or a period does not run between them.
     OutOfRange,
 }
 
@@ -64,10 +63,10 @@ impl fmt::Display for PeriodError {
 
 impl core::error::Error for PeriodError {}
 
-/// The rule by which a quota's periods follow one another, without a gap.
+/// The rule by which a quota's periods follow each other without a gap.
 ///
-/// The period that runs at the Unix epoch is `p1`, and each next one counts
-/// one more, so ids only grow with time and 0 is no period.
+/// The period that runs at the Unix epoch is `p1`, and each next one has the next number. So ids only grow
+/// with time, and 0 is no period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Period {
@@ -76,11 +75,11 @@ pub struct Period {
     align: Span,
 }
 
-/// How periods are counted off in local milliseconds.
+/// Counting of periods in local milliseconds.
 enum Step {
-    /// Each `length` long, one of them starting at `phase`.
+    /// Each is `length` long, and one of them starts at `phase`.
     Millis { length: i64, phase: i64 },
-    /// So many months each, one of them starting in January 1970.
+    /// Each has this many months, and one of them starts in January 1970.
     Months(i64),
 }
 
@@ -88,8 +87,8 @@ impl Period {
     /// The longest fixed length: a hundred years.
     pub const LENGTH_MAX: Span = Span::from_secs(36_525 * 86_400);
 
-    /// Periods of `length`, each starting `align` later than the calendar (or
-    /// the count from the epoch) alone would have it.
+    /// Returns the rule of periods of `length`, each starting `align` later than by the calendar (or by the
+    /// count from the epoch).
     ///
     /// # Errors
     ///
@@ -115,25 +114,25 @@ impl Period {
         Ok(period)
     }
 
-    /// How long a period is.
+    /// Returns the length of a period.
     #[must_use]
     pub const fn length(&self) -> Length {
         self.length
     }
 
-    /// The offset of the local clock that the calendar follows.
+    /// Returns the offset of the local clock that the calendar follows.
     #[must_use]
     pub const fn offset(&self) -> Offset {
         self.offset
     }
 
-    /// How much later a period starts.
+    /// Returns the time by which each period starts later.
     #[must_use]
     pub const fn align(&self) -> Span {
         self.align
     }
 
-    /// The shortest that a period of this rule may be: a month has at least 28 days.
+    /// Returns the shortest length of a period of this rule: a month has at least 28 days.
     #[must_use]
     pub const fn shortest(&self) -> Span {
         match self.length {
@@ -147,7 +146,7 @@ impl Period {
         }
     }
 
-    /// The period that runs at `at`: its start is not after it, its end is.
+    /// Returns the period that runs at `at`: its start is not after `at`, its end is.
     ///
     /// # Errors
     ///
@@ -159,12 +158,11 @@ impl Period {
         self.id(at.0).ok_or(PeriodError::OutOfRange)
     }
 
-    /// The instant at which a period starts. That of `p1` may lie before 1970.
+    /// Returns the instant at which a period starts. That of `p1` may be before 1970.
     ///
     /// # Errors
     ///
-    /// [`PeriodError::OutOfRange`] for a period that does not run between 1970
-    /// and 9999.
+    /// [`PeriodError::OutOfRange`] for a period that does not run between 1970 and 9999.
     pub fn start(&self, id: PeriodId) -> Result<WallTime, PeriodError> {
         match self.boundary(id) {
             Some(start) if id.get() > 0 && start < WallTime::END => Ok(start),
@@ -172,11 +170,11 @@ impl Period {
         }
     }
 
-    /// The instant at which a period ends and the next one starts.
+    /// Returns the instant at which a period ends and the next one starts.
     ///
     /// # Errors
     ///
-    /// As [`Period::start`].
+    /// See [`Period::start`].
     pub fn end(&self, id: PeriodId) -> Result<WallTime, PeriodError> {
         self.start(id)?;
         let next = id.next().and_then(|next| self.boundary(next));
@@ -205,7 +203,7 @@ impl Period {
         self.index(self.shift()?)
     }
 
-    /// Which period runs at a local time, counted from the epoch's.
+    /// Returns the number of the period that runs at a local time, counted from the local epoch.
     fn index(&self, local: i64) -> Option<i64> {
         match self.step()? {
             Step::Millis { length, phase } => local.checked_sub(phase)?.checked_div_euclid(length),
@@ -221,7 +219,7 @@ impl Period {
             Length::Calendar(Calendar::Minute) => (MILLIS_PER_MINUTE, 0),
             Length::Calendar(Calendar::Hour) => (MILLIS_PER_HOUR, 0),
             Length::Calendar(Calendar::Day) => (MILLIS_PER_DAY, 0),
-            // The epoch was a Thursday; the Monday before it, three days earlier.
+            // The epoch was a Thursday. The Monday before it was three days earlier.
             Length::Calendar(Calendar::Week) => (7 * MILLIS_PER_DAY, -3 * MILLIS_PER_DAY),
             Length::Calendar(Calendar::Month) => return Some(Step::Months(1)),
             Length::Calendar(Calendar::Year) => return Some(Step::Months(12)),
@@ -229,7 +227,7 @@ impl Period {
         Some(Step::Millis { length, phase })
     }
 
-    /// Local time less world time, in milliseconds.
+    /// Returns local time minus world time, in milliseconds.
     fn shift(&self) -> Option<i64> {
         let offset = i64::from(self.offset.minutes()).checked_mul(MILLIS_PER_MINUTE)?;
         let offset = if planted::is(Bug::OffsetSign) {

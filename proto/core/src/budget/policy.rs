@@ -1,12 +1,11 @@
-//! The choices that an operator makes by a word.
+//! Choices that an operator makes by a word.
 
 use crate::allocate::{Headroom, Policy};
 use crate::share::Share;
 
-/// What a holder does when its lease has run out.
+/// Policy of a holder whose lease has run out.
 ///
-/// `T` is the part that it may go on with: a [`Share`] once the budget's scale
-/// is known.
+/// `T` is the part that it may continue with: a [`Share`] once the budget's scale is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
@@ -14,19 +13,19 @@ pub enum OnLeaseExpiry<T = Share> {
     /// It refuses everything. Keeps every invariant.
     #[default]
     Deny,
-    /// It goes on with its floor, until that is forgotten. Keeps every invariant.
+    /// It continues with its floor, until that is forgotten. Keeps every invariant.
     Floor,
-    /// It goes on with the last share it had. Trades invariants 1 to 3 of
-    /// `docs/invariants.md` for a published bound, as do the two below.
+    /// It continues with the last share that it had. Trades invariants 1 to 3 of `docs/invariants.md` for a
+    /// published bound, as do the two below.
     Keep,
-    /// It goes on with this part.
+    /// It continues with this part.
     Local(T),
     /// It admits everything.
     Open,
 }
 
 impl<T> OnLeaseExpiry<T> {
-    /// The same choice, with the part in other units.
+    /// Returns the same choice, with the part in other units.
     pub(super) fn try_map<U>(self, part: impl FnOnce(T) -> Option<U>) -> Option<OnLeaseExpiry<U>> {
         Some(match self {
             Self::Deny => OnLeaseExpiry::Deny,
@@ -46,19 +45,19 @@ pub(super) const POLICIES: [(&str, Policy); 4] = [
     ("proportional", Policy::Proportional),
 ];
 
-/// The words for whether what nobody wants is dealt all the same.
+/// The words for the treatment of capacity that no claimant wants.
 pub(super) const HEADROOMS: [(&str, Headroom); 2] =
     [("yes", Headroom::ByWeight), ("no", Headroom::Kept)];
 
-/// Whether a refusal refuses.
+/// Effect of a refusal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum Enforcement {
-    /// It does.
+    /// The request is refused.
     #[default]
     Enforced,
-    /// It is counted, and the request admitted.
+    /// The refusal is counted, and the request admitted.
     DryRun,
 }
 
@@ -66,7 +65,7 @@ impl Enforcement {
     pub(super) const WORDS: [(&str, Self); 2] = [("no", Self::Enforced), ("yes", Self::DryRun)];
 }
 
-/// The word of a value, in a table of all.
+/// Returns the word of a value, from a table.
 pub(super) fn word<T: Copy + PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
     let found = words.iter().find(|(_, candidate)| *candidate == value);
     found.map(|(word, _)| *word).unwrap_or_default()

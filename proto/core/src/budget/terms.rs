@@ -1,4 +1,4 @@
-//! A budget's terms in people's units: what a draft says, read field by field.
+//! A budget's terms in the units that people write, read field by field from a draft.
 
 use super::claim::WeightRule;
 use super::draft::{BudgetDraft, ExpiryDraft, WeightDraft, Written};
@@ -15,7 +15,7 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-/// Everything that an operator may say, each field right by itself.
+/// All terms that an operator may set, each valid by itself.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Terms {
@@ -29,18 +29,18 @@ pub(super) struct Terms {
     pub(super) allocation: Policy,
     pub(super) forget_after: Span,
     pub(super) headroom: Headroom,
-    /// How many keys of a template there may be at a time.
+    /// Maximum number of keys of a template at a time.
     pub(super) max_keys: u64,
     pub(super) enforcement: Enforcement,
 }
 
-/// How long a reclaimed floor stays booked where nothing is said: longer than
-/// most restarts and network faults last.
+/// Default of the time for which a reclaimed floor stays booked: longer than most restarts and network
+/// faults.
 const FORGET_AFTER_DEFAULT: Span = Span::from_secs(600);
 const FORGET_AFTER_MAX: Span = Span::from_secs(30 * 86_400);
 
-/// Each key costs the nodes memory, and its first use an entry of the log: who makes keys up must
-/// not be able to fill these.
+/// Default of the maximum number of keys of a template. Each key costs the nodes memory, and its first use an
+/// entry of the log. A client that makes up keys must not exhaust these.
 const MAX_KEYS_DEFAULT: u64 = 100_000;
 const MAX_KEYS_MOST: u64 = 10_000_000;
 
@@ -52,8 +52,8 @@ const EXPIRY_WORDS: [(&str, OnLeaseExpiry<Part>); 4] = [
 ];
 
 impl Terms {
-    /// Reads what can be read and refuses the rest. A field that is refused is
-    /// left at its default here: the gate lets nothing through then.
+    /// Reads the valid fields and refuses the others. A refused field gets its default here; the gate then
+    /// returns no budget.
     pub(super) fn read(draft: &BudgetDraft, gate: &mut Gate) -> Option<Self> {
         let key = KeyPattern::try_from(draft.key.as_str());
         if let Err(error) = &key {
@@ -70,7 +70,7 @@ impl Terms {
         let max_keys = read_max_keys(draft, key.as_ref().ok(), gate);
         let enforcement = gate.word("dry_run", draft.dry_run.as_ref(), &Enforcement::WORDS);
         let on_lease_expiry = read_expiry(draft, limit.as_ref(), gate);
-        // Without a limit nobody can say what a part of it would be.
+        // Without a limit, the meaning of a part is unknown.
         let limit = limit?;
         let floor = Part::read("floor", draft.floor.as_ref(), &limit, gate);
         let ceiling = Part::read("ceiling", draft.ceiling.as_ref(), &limit, gate);
@@ -90,7 +90,7 @@ impl Terms {
         })
     }
 
-    /// The draft that reads as these terms, with nothing left to a default.
+    /// Returns the draft that reads as these terms, with nothing left to a default.
     pub(super) fn write(&self) -> BudgetDraft {
         let mut draft = BudgetDraft {
             key: self.key.to_string(),
@@ -116,7 +116,7 @@ impl Terms {
     }
 }
 
-/// A key's error reads "must …" by itself; a field's puts "must be" before it.
+/// A key's error begins with "must"; a field's is put after "must be".
 fn said(error: &str) -> alloc::string::String {
     let rest = error.strip_prefix("must ").unwrap_or(error);
     format!("a key of segments such as checkout/charge or tenant/*/reads: it must {rest}")

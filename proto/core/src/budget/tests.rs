@@ -1,4 +1,4 @@
-//! Rows of what is written and what comes of it.
+//! Rows of drafts and their results.
 
 use super::*;
 use crate::unit::{Frequency, Rate, Tokens};
