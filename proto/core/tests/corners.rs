@@ -1,4 +1,4 @@
-//! Sequences that once broke a machine, each as small as it can be told.
+//! Sequences that once broke a machine, each reduced to its smallest form.
 
 #[path = "corners/bounds.rs"]
 mod bounds;

@@ -1,11 +1,9 @@
-//! The contract of `golang.org/x/time/rate`, as that package's own tests state
-//! it, written as rows of data. Ticks are tenths of a second, costs are tokens.
+//! The contract of `golang.org/x/time/rate`, as that package's own tests state it, written as rows of data.
+//! Ticks are tenths of a second, costs are tokens.
 //!
-//! The two agree but for one thing: there, a clock that steps back takes the
-//! limiter's last instant back with it, and the same tenth of a second is paid
-//! out again when the clock goes forward. Here it is not (invariant 12 of
-//! `docs/invariants.md`); a row where the answers differ for that reason names
-//! theirs beside ours.
+//! The two agree except for one case: there, a clock that steps back takes the limiter's last instant back
+//! with it, and the same tenth of a second is paid out again when the clock goes forward. Here it is not
+//! (invariant 12 of `docs/invariants.md`). A row whose results differ for that reason has theirs beside ours.
 
 use aliquot_core::bucket::{Bucket, Refusal, Reservation};
 use aliquot_core::share::Share;
@@ -15,7 +13,7 @@ use aliquot_core::unit::{Frequency, Rate, Scale, Span, Tick, Tokens};
 const TOKEN: u64 = 1_000_000;
 
 fn tick(tenths: u64) -> Tick {
-    // Not at the clock's zero, so that nothing rests on that.
+    // Not at the clock's zero, so that nothing depends on that.
     Tick::from_nanos(7_000_000_007 + tenths * 100_000_000)
 }
 

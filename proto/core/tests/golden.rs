@@ -1,10 +1,9 @@
-//! Golden scenarios: the core's interleavings as stories with numbers.
+//! Golden scenarios: interleavings of the core as readable scripts with numbers.
 //!
-//! Each file of `golden/scenarios` is a script and what it says: a line that
-//! starts a column is a command or a comment, an indented one what the command
-//! answered. `UPDATE_EXPECT=1 cargo test --test golden` writes the answers
-//! anew. A file names the planted bugs that re-open its story; each of them
-//! must make some line say BROKEN that says nothing of the kind without it.
+//! Each file of `golden/scenarios` is a script with its output. A line that starts in the first column is a
+//! command or a comment. An indented line is output of the command. `UPDATE_EXPECT=1 cargo test --test
+//! golden` rewrites the output. A file names the planted bugs that re-open its scenario. With each of them,
+//! some line must have BROKEN that has no BROKEN without it.
 
 #[path = "golden/deeds.rs"]
 mod deeds;
@@ -32,7 +31,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// So many interleavings are named in the design, the golden tests' own list.
+/// Number of interleavings in the design, the golden tests' own list.
 const INTERLEAVINGS: usize = 28;
 
 /// Held while the files are read or rewritten: one test at a time.
@@ -55,7 +54,7 @@ fn scenarios() -> Vec<(String, PathBuf)> {
     found
 }
 
-/// The scenario with what its commands answer now.
+/// Returns the scenario with the present output of its commands.
 fn play(text: &str) -> String {
     let mut stage = stage::Stage::default();
     let mut out = String::new();
@@ -71,7 +70,7 @@ fn play(text: &str) -> String {
     out
 }
 
-/// The bugs named in a scenario's `# re-opened by:` lines.
+/// Returns the bugs named in a scenario's `# re-opened by:` lines.
 fn bugs(text: &str) -> Vec<Bug> {
     let named = text
         .lines()

@@ -1,8 +1,8 @@
-//! The test of the tests: every planted bug is caught, by the world or by a
-//! law that names it, and most of them show nothing while nothing goes wrong.
+//! The test of the tests: every planted bug is caught, by the world or by a law that names it, and most bugs
+//! show nothing without faults.
 //!
-//! `planted_bugs_are_caught` prints the table: bug, caught by, first seed, and
-//! whether the world is silent without faults.
+//! `planted_bugs_are_caught` prints the table: bug, caught by, first seed, and "silent" if the world shows
+//! nothing without faults.
 
 #[path = "world/kernel.rs"]
 mod kernel;
@@ -13,7 +13,7 @@ use kernel::{Plan, World};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bugs that show in the world, each within so many of its seeds.
+/// Bugs that show in the world, each within `SEEDS` seeds.
 const IN_THE_WORLD: &[Bug] = &[
     Bug::GrantStartsFull,
     Bug::LeaseFromReceipt,
@@ -43,7 +43,7 @@ const IN_THE_WORLD: &[Bug] = &[
 /// Bugs of budgets that are too small to divide.
 const OF_THE_SMALL: &[Bug] = &[Bug::SmallBudgetDealt];
 
-/// Bugs of quotas or of permits, or that these show sooner than rates do.
+/// Returns the kind of budget that shows a bug soonest.
 fn kind_of(bug: Bug) -> Kind {
     match bug {
         Bug::DeadEscrowFree | Bug::LoweringForgets | Bug::ReturnCrossesStamps => Kind::Quota,
@@ -66,13 +66,13 @@ fn plan(bug: Bug, seed: u64, calm: bool) -> Plan {
     }
 }
 
-/// So many seeds are tried.
+/// Number of seeds that are tried.
 const SEEDS: u64 = 150;
 
-/// So many calm seeds must show nothing for a bug to count as silent.
+/// Number of calm seeds that must show nothing for a bug to count as silent.
 const CALM_SEEDS: u64 = 3;
 
-/// The first seed of a world in which the bug shows, and by what.
+/// Returns the first seed of a world in which the bug shows, and the check that found it.
 fn shows(bug: Bug, seeds: u64, calm: bool) -> Option<(u64, String)> {
     planted::with(Some(bug), || {
         (0..seeds).find_map(|seed| {
@@ -92,7 +92,7 @@ fn shows(bug: Bug, seeds: u64, calm: bool) -> Option<(u64, String)> {
     })
 }
 
-/// The sources of all tests of this crate, the unit tests included, but for this file.
+/// Returns the sources of all tests of this crate, including the unit tests, except this file.
 fn sources() -> Vec<(String, String)> {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut folders = vec![root.join("src"), root.join("tests")];
@@ -124,8 +124,7 @@ fn sources() -> Vec<(String, String)> {
     sources
 }
 
-/// The test that plants the bug itself: it says `Some(Bug::X)` somewhere, as
-/// only tests do.
+/// Returns the test that plants the bug itself: its source has `Some(Bug::X)`, as only tests do.
 fn law(bug: Bug, sources: &[(String, String)]) -> Option<String> {
     let planted = format!("Bug::{bug:?}");
     sources.iter().find_map(|(name, text)| {
@@ -147,7 +146,7 @@ fn law(bug: Bug, sources: &[(String, String)]) -> Option<String> {
     })
 }
 
-/// The golden scenario that says it is re-opened by the bug; that it is, `golden.rs` tests.
+/// Returns the golden scenario that names the bug as re-opening it. `golden.rs` tests that it does.
 fn scenario(bug: Bug, sources: &[(String, String)]) -> Option<String> {
     let named = format!("{bug:?}");
     sources.iter().find_map(|(name, text)| {
@@ -159,7 +158,7 @@ fn scenario(bug: Bug, sources: &[(String, String)]) -> Option<String> {
     })
 }
 
-/// The simulator's own table; that each of its bugs is caught, its test says.
+/// Looks the bug up in the simulator's table. The simulator's tests check that each of its bugs is caught.
 fn simulated(bug: Bug) -> Option<String> {
     const TABLE: &str = include_str!("../../../sim/tests/planted/rows.rs");
     let named = format!("(Bug::{bug:?}, ");

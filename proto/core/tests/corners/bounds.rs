@@ -7,8 +7,8 @@ use aliquot_core::share::Share;
 use aliquot_core::state::Effect;
 use std::collections::BTreeMap;
 
-/// Requests are remembered in the order in which they were carried out: as many as the bound, a
-/// retry is none; one more, and the oldest is carried out again.
+/// Requests are remembered in the order in which they were carried out. A retry of a remembered request does
+/// nothing. One request above the bound, the oldest is forgotten, and would be carried out again.
 #[test]
 fn a_retry_is_known_until_as_many_other_requests_as_the_bound_came_after_it() {
     let mut state = State::new();
@@ -31,7 +31,7 @@ fn a_retry_is_known_until_as_many_other_requests_as_the_bound_came_after_it() {
     assert!(!put(1, "1/s"), "one more than are remembered");
 }
 
-/// A floor that finds no room in a report is not lost: it waits out its time at its parent.
+/// A floor release without room in the report is not lost: the floor ends at its parent after its time.
 #[test]
 fn a_report_says_ten_thousand_floor_releases_and_leaves_out_what_is_beyond() {
     let mut holder = Holder::new(edge(0, 1));

@@ -1,4 +1,4 @@
-//! Corners of reports that leave out what the parent knows.
+//! Corner cases of reports that leave out what the parent knows.
 
 use super::setup::*;
 use aliquot_core::budget::Claim;
@@ -19,7 +19,7 @@ fn says(seq: u64, basis: u64, lines: Vec<ReportLine>) -> Report {
     }
 }
 
-/// A claim on a budget; of zero bands, that there is none any more.
+/// Returns the line of a claim; with zero bands, the line that ends it.
 fn claims(budget: u64, bands: usize) -> ReportLine {
     let band = BandDemand {
         band: Band::default(),
@@ -36,7 +36,7 @@ fn claims(budget: u64, bands: usize) -> ReportLine {
     }
 }
 
-/// Lets a client and its node talk once at `now`; the lines of each.
+/// Exchanges one report and one answer at `now`. Returns the number of lines of each.
 fn talk(node: &mut Node, client: &mut Client, now: Tick) -> (usize, usize) {
     let report = client.report(now, 0).expect("a report");
     let mut lines = 0;
@@ -51,8 +51,8 @@ fn talk(node: &mut Node, client: &mut Client, now: Tick) -> (usize, usize) {
     (report.lines.len(), lines)
 }
 
-/// A thousand idle keys cost as much as none, from the second report on, and the
-/// lease is renewed all the same.
+/// From the second report on, a thousand idle keys cost as much as none, and the lease is renewed all the
+/// same.
 #[test]
 fn a_steady_client_says_nothing_of_a_thousand_keys_it_holds() {
     let budget = rate(ExpiryDraft::Word("deny".into()));
@@ -80,7 +80,7 @@ fn a_steady_client_says_nothing_of_a_thousand_keys_it_holds() {
     }
     client.open(node.open_session(at(0)).expect("a session"), at(0));
     assert_eq!(talk(&mut node, &mut client, at(0)), (1_000, 1_000));
-    // Once more until each side has heard that the other has heard.
+    // One more exchange, until each side knows that the other has received its lines.
     assert_eq!(
         talk(&mut node, &mut client, at(200)).0,
         0,
@@ -94,12 +94,12 @@ fn a_steady_client_says_nothing_of_a_thousand_keys_it_holds() {
         .holder()
         .map_or(0, |holder| holder.counters().count());
     assert_eq!(held, 1_000);
-    // One that is in use is all that is spoken of.
+    // Only the line of the key in use is sent.
     assert_eq!(admits(&mut client, &budget, at(2_000)), 100);
     assert_eq!(talk(&mut node, &mut client, at(2_000)).0, 1);
 }
 
-/// Absence says nothing, so a claim that ends is said to end.
+/// A missing line means no change, so the end of a claim needs a line.
 #[test]
 fn a_budget_that_nobody_knows_is_forgotten_when_it_is_claimed_no_more() {
     let mut node = Node::new(Incarnation::new(1), Drift::default());
@@ -119,7 +119,7 @@ fn a_budget_that_nobody_knows_is_forgotten_when_it_is_claimed_no_more() {
     assert_eq!(talk(&mut node, &mut client, at(500)), (0, 0));
 }
 
-/// Invariant 13: whatever a child claims from report to report, it is bounded.
+/// Invariant 13: a child's claims are bounded, however many it reports.
 #[test]
 fn a_child_that_claims_ever_more_is_heard_no_further_than_its_bound() {
     let mut ledger = Ledger::bounded(Term::new(0), Child::CLAIMS_MAX);
@@ -150,7 +150,7 @@ fn a_report_on_what_was_not_taken_is_refused_and_changes_nothing() {
     assert_eq!(taken(&mut ledger, 5), Some(Seq::new(0)), "say everything");
     assert_eq!(ledger.take(at(2), &says(6, 0, vec![claims(1, 1)])), Ok(()));
     assert_eq!(taken(&mut ledger, 6), Some(Seq::new(6)));
-    // The next one builds on it, and of the claim nothing is said.
+    // The next report builds on it, and has no line for the claim.
     assert_eq!(ledger.take(at(3), &says(7, 6, vec![])), Ok(()));
     assert_eq!(
         ledger.take(at(3), &says(6, 0, vec![])),
@@ -160,7 +160,7 @@ fn a_report_on_what_was_not_taken_is_refused_and_changes_nothing() {
         ledger.child(Incarnation::new(1)).map(|of| of.claims.len()),
         Some(1)
     );
-    // Nor of a report that builds on nothing.
+    // A report that builds on nothing leaves the claim unchanged too.
     assert_eq!(ledger.take(at(4), &says(8, 0, vec![])), Ok(()));
     assert_eq!(
         ledger.child(Incarnation::new(1)).map(|of| of.claims.len()),
@@ -173,8 +173,8 @@ fn a_report_on_what_was_not_taken_is_refused_and_changes_nothing() {
     );
 }
 
-/// What a rule says of a claim counts from the report that first speaks of it, and until another
-/// rule is told of; what is said of one's own weight never does.
+/// A claim counts with its rule's weight from its first report on, until the rule changes. The reported
+/// weight never counts.
 #[test]
 fn a_claim_counts_for_what_its_rule_says_whatever_is_reported() {
     let heavy = |times: u32| Claim {
@@ -201,7 +201,7 @@ fn a_claim_counts_for_what_its_rule_says_whatever_is_reported() {
     assert_eq!(counts(&mut ledger, None), 3 * one);
     ledger.reweigh(BudgetId::new(1), |_| Some(heavy(5)));
     assert_eq!(counts(&mut ledger, Some(heavy(5))), 5 * one);
-    // What is spoken of is passed on, however often it was before.
+    // Every reported budget is summed again, however often it was before.
     for _ in 0..2 {
         assert_eq!(ledger.take_spoken(Spoken::All), [BudgetId::new(1)].into());
         counts(&mut ledger, None);
@@ -209,7 +209,7 @@ fn a_claim_counts_for_what_its_rule_says_whatever_is_reported() {
     }
 }
 
-/// Whoever counts for more by another rule need not report to get more.
+/// A client whose weight is raised by a rule is granted more without a new report.
 #[test]
 fn a_change_of_weights_is_dealt_though_nobody_reports_again() {
     let budget = rate(ExpiryDraft::Word("deny".into()));
@@ -247,7 +247,7 @@ fn a_change_of_weights_is_dealt_though_nobody_reports_again() {
             client.handle_answer(&answer, at(2_000));
         }
     }
-    // What is wanted back comes back with a report that says nothing else of demand.
+    // The returned part comes with a report whose demand is unchanged.
     let report = client.report(at(2_000), 0).expect("a report");
     node.handle_report(&report, at(2_000));
     node.tick(at(2_000));

@@ -1,4 +1,4 @@
-//! Corners of clients and nodes.
+//! Corner cases of clients and nodes.
 
 use super::setup::*;
 
@@ -6,7 +6,7 @@ fn period_learned_with_a_lapse() -> (u64, u64) {
     let budget = quota();
     let mut client = leased(&budget, 5, given(&budget, [0, 0, 10, 0]));
     assert!(client.report(at(900), 0).is_some());
-    // Nobody looked at the lease after it ended; the answer renews it.
+    // The lease was not checked after its end; the answer renews it.
     let late = answer(edge(1, 1), 2, &budget, 6, given(&budget, [0, 0, 20, 0]));
     client.handle_answer(&late, at(1_100));
     let holder = client.holder().expect("an edge");
@@ -14,7 +14,7 @@ fn period_learned_with_a_lapse() -> (u64, u64) {
     (held, admits(&mut client, &budget, at(1_100)))
 }
 
-/// Invariant 2 of `docs/invariants.md`: what is returned is not used.
+/// Invariant 2 of `docs/invariants.md`: a returned part is not used.
 #[test]
 fn an_answer_with_a_new_period_after_a_lapse_returns_nothing_of_it() {
     assert_eq!(period_learned_with_a_lapse(), (20, 20));
@@ -29,7 +29,8 @@ fn believed(client: &Client, now: Tick) -> Rate {
     allotment.share_at(now).rate
 }
 
-/// What the node holds and what its client, under a lease, believes after the node's clock jumped.
+/// Returns the rate that the node holds, and the rate that its client believes to hold under a lease, after
+/// the node's clock jumped.
 fn node_jumps() -> (Rate, Rate) {
     let budget = rate(ExpiryDraft::Word("deny".into()));
     let (mut node, client) = node_with_client(&budget, given(&budget, [100, 100, 100, 0]));
@@ -39,7 +40,7 @@ fn node_jumps() -> (Rate, Rate) {
     (node.holder().holding(B).rate, believed(&client, at(500)))
 }
 
-/// Invariant 2: clients' clocks did not jump, and their leases go on.
+/// Invariant 2: the clients' clocks did not jump, and their leases continue.
 #[test]
 fn a_node_whose_clock_jumped_returns_nothing_that_its_clients_hold() {
     let (held, believed) = node_jumps();
@@ -51,7 +52,7 @@ fn a_node_whose_clock_jumped_returns_nothing_that_its_clients_hold() {
     assert!(held < believed, "{held} {believed}");
 }
 
-/// What a client under `keep` has after its edge was closed and another gave 10/s.
+/// Returns the rate of a client with policy `keep` after its edge was closed and another one granted 10/s.
 fn kept_and_given() -> Rate {
     let budget = rate(ExpiryDraft::Word("keep".into()));
     let mut client = leased(&budget, 0, given(&budget, [100, 100, 0, 0]));
@@ -68,7 +69,7 @@ fn kept_and_given() -> Rate {
     Rate::from_grains(believed(&client, at(1_600)).grains() / grains)
 }
 
-/// Invariant 7: a holder that returns merges nothing of what it did meanwhile.
+/// Invariant 7: a holder that reconnects merges nothing of its time without a lease.
 #[test]
 fn a_kept_share_does_not_add_to_the_next_edges() {
     assert_eq!(kept_and_given(), Rate::from_grains(10));
@@ -76,7 +77,7 @@ fn a_kept_share_does_not_add_to_the_next_edges() {
     assert_eq!(merged, Rate::from_grains(110));
 }
 
-/// Invariant 7: a switch of policy makes no token.
+/// Invariant 7: a change of policy creates no token.
 #[test]
 fn a_local_bucket_begins_with_the_level_that_was_there() {
     let part = PartDraft {
@@ -114,7 +115,7 @@ fn a_permit_released_without_a_lease_leaves_the_floor() {
     assert!(client.try_permit_at(B, at(1_600)).is_err());
 }
 
-/// The floor that a node asks for when the only client that had one is gone.
+/// Returns the floor that a node requests when the only client that had one is gone.
 fn floor_asked_for() -> Rate {
     let budget = floored();
     let (mut node, client) = node_with_client(&budget, given(&budget, [100, 100, 100, 10]));
@@ -149,8 +150,8 @@ fn a_floor_stays_asked_for_while_it_is_booked() {
     assert_eq!(unasked, Rate::ZERO);
 }
 
-/// A client whose kept share of a former edge goes on apart leaves, and is told again
-/// that everything is over: nothing of that share is the next edge's to be returned.
+/// A client that keeps a share of a former edge leaves, and the second edge is closed too. Nothing of the
+/// kept share is returned on the next edge.
 #[test]
 fn a_kept_share_is_not_returned_on_the_next_edge() {
     let budget = rate(ExpiryDraft::Word("keep".into()));
@@ -166,7 +167,8 @@ fn a_kept_share_is_not_returned_on_the_next_edge() {
     }
 }
 
-/// What is admitted in each look after the first at a period of which a node was given nothing, having had all of the last.
+/// Returns the admissions after each step in a period of which a node was granted nothing, after all of the
+/// last one.
 fn admitted_of_nothing() -> Vec<u64> {
     let budget = quota();
     let (mut node, mut client) = node_with_client(&budget, given(&budget, [0, 0, 100, 0]));
@@ -186,11 +188,12 @@ fn admitted_of_nothing() -> Vec<u64> {
             }
         }
     }
-    // The client hears of the new period with the first answer.
+    // The client learns of the new period with the first answer.
     admitted.split_off(1)
 }
 
-/// Invariant 1: what a node was given of a quota's period is not to be had in the next, even if it is given nothing of that.
+/// Invariant 1: a part of a quota's period cannot be used in the next one, even if the node is granted
+/// nothing of that.
 #[test]
 fn a_node_deals_nothing_of_a_period_of_which_it_was_given_nothing() {
     assert_eq!(admitted_of_nothing(), [0; 9]);
@@ -198,7 +201,8 @@ fn a_node_deals_nothing_of_a_period_of_which_it_was_given_nothing() {
     assert!(again.iter().sum::<u64>() > 0, "{again:?}");
 }
 
-/// Whether a client that came to a node `wait` before the node's first lease has a lease half a second after it.
+/// Returns true if a client that connected `wait` before its node's first lease has a lease half a second
+/// after it.
 fn leased_half_a_second_after_its_node(wait: Span) -> bool {
     let mut node = Node::new(Incarnation::new(1), Drift::default());
     let mut client = Client::new(Drift::default());
@@ -226,7 +230,8 @@ fn leased_half_a_second_after_its_node(wait: Span) -> bool {
     client.is_leased(at(leased + 500))
 }
 
-/// Invariant 8: who hears a parent that has no lease to give is given one as soon as there is one.
+/// Invariant 8: a client whose parent has no lease to give gets one as soon as there is one, if it receives
+/// answers.
 #[test]
 fn a_client_is_leased_with_its_node_however_long_that_had_no_lease() {
     for seconds in [0, 1, 2, 3, 4, 5] {
@@ -239,7 +244,8 @@ fn a_client_is_leased_with_its_node_however_long_that_had_no_lease() {
     }
 }
 
-/// Invariant 8: who reported to a node that had no lease yet is given one with it, and does not wait for its next report.
+/// Invariant 8: a client that reported to a node without a lease gets one with the node, and not only after
+/// its next report.
 #[test]
 fn a_client_that_reported_before_its_node_was_leased_is_leased_with_it() {
     let budget = rate(ExpiryDraft::Word("deny".into()));
@@ -257,7 +263,7 @@ fn a_client_that_reported_before_its_node_was_leased_is_leased_with_it() {
         }
         client.is_leased(now)
     };
-    // One report asks, and the next says that the answer was heard.
+    // The first report asks, and the second one confirms that the answer arrived.
     for millis in [0, 10] {
         let report = client.report(at(millis), 0).expect("a report");
         node.handle_report(&report, at(millis));
@@ -273,17 +279,17 @@ fn a_client_that_reported_before_its_node_was_leased_is_leased_with_it() {
     given.lease = Span::from_secs(3);
     node.handle_answer(&given, at(50));
     assert!(hear(&mut node, &mut client, at(50)));
-    // The client counts from when it sent that report, and the node from now.
+    // The client counts from the sending of that report, and the node from now.
     assert!(!client.is_leased(at(3_000)) && node.is_leased(at(2_999)));
 }
 
-/// What a client has and owes once it claimed no more, was given more meanwhile, and claimed again.
+/// Checks what a client has and owes if it retires a budget, is granted more, and claims the budget again.
 fn given_to_nobody(budget: &Budget, period: u64, gifts: [[u64; 4]; 3]) {
     let [first, second, third] = gifts.map(|gift| given(budget, gift));
     let mut client = leased(budget, period, first);
     assert!(client.retire(B, at(10)).is_some());
     assert_eq!(client.report(at(20), 0).map(|of| of.seq), Some(Seq::new(2)));
-    // It was on its way before anybody knew.
+    // The grant was on its way before the parent knew of the end of the claim.
     client.handle_answer(&answer(edge(1, 1), 2, budget, period, second), at(20));
     let held = client.holder().map(|holder| holder.holding(B));
     assert_eq!(held, Some(Vector::ZERO), "{budget:?}");
@@ -296,7 +302,7 @@ fn given_to_nobody(budget: &Budget, period: u64, gifts: [[u64; 4]; 3]) {
         .expect("a line");
     assert_eq!(line.returned.ahead_of(second), Vector::ZERO);
     assert!(line.asks_nothing());
-    // Who claims it again decides on what comes from then on.
+    // A new claim decides on grants that arrive from then on.
     client.claim(B, Claim::default(), at(40));
     let terms = client
         .allotments()
@@ -309,7 +315,7 @@ fn given_to_nobody(budget: &Budget, period: u64, gifts: [[u64; 4]; 3]) {
     assert_eq!(admits(&mut client, budget, at(50)), more);
 }
 
-/// Invariants 2 and 9: it is nobody's, and in nobody's way.
+/// Invariants 2 and 9: such a grant is used by no client, and blocks none.
 #[test]
 fn what_comes_of_a_budget_that_is_claimed_no_more_goes_back() {
     let deny = rate(ExpiryDraft::Word("deny".into()));

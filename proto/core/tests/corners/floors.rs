@@ -1,11 +1,11 @@
-//! Floors that outlive the lives that they are booked on.
+//! Floors that outlive the incarnations under which they are booked.
 
 use super::office::Office;
 use super::setup::*;
 use aliquot_core::message::FloorRelease;
 use aliquot_core::share::Share;
 
-/// What the seventh client of the second life no longer uses.
+/// Returns the release of the floor of the second incarnation's seventh client.
 fn release(budget: &Budget) -> FloorRelease {
     let floor = given(budget, [10, 10, 0, 0]).share();
     FloorRelease {
@@ -18,8 +18,8 @@ fn release(budget: &Budget) -> FloorRelease {
     }
 }
 
-/// The first life says so while the second is not reclaimed yet; after that the second
-/// reports again, or not. What the rounds after the reclaim release.
+/// Returns the releases of the rounds after the reclaim. The first incarnation releases the floor while the
+/// second one is not reclaimed yet; after that the second one reports again, or not.
 fn released(reports_again: bool) -> (FloorRelease, Vec<FloorRelease>) {
     let budget = floored();
     let mut office = Office::open();

@@ -1,4 +1,4 @@
-//! Corners of those who wait, and of those who leave.
+//! Corner cases of clients that wait, and of clients that leave.
 
 use super::setup::*;
 use aliquot_core::demand::DemandCurve;
@@ -43,7 +43,8 @@ fn a_newcomer_is_served_before_the_next_tick_and_the_leader_hears_of_it() {
     );
 }
 
-/// The rate that a newcomer has, before the next tick, of what another client gave back for it.
+/// Returns the rate that a newcomer is granted, before the next tick, of what another client gave back for
+/// it.
 fn passed_on_at_once() -> Rate {
     let budget = rate(ExpiryDraft::Word("deny".into()));
     let (mut node, mut client) = node_with_client(&budget, whole(&budget));
@@ -118,8 +119,8 @@ fn a_node_that_leaves_has_left_when_its_last_client_has_and_the_leader_heard_of_
     assert!(node.has_left());
 }
 
-/// What a node frees when a client's former life at another node reports here
-/// under the same name: all that the client of that name holds.
+/// Returns true if a node frees the part of a client because a former incarnation at another node, with the
+/// same number, reports here.
 fn freed_by_a_stranger() -> bool {
     let budget = rate(ExpiryDraft::Word("deny".into()));
     let (mut node, mut client) = node_with_client(&budget, whole(&budget));
@@ -142,8 +143,8 @@ fn a_report_to_another_parent_frees_nothing() {
     ));
 }
 
-/// A thousand sessions whose parts all change at once: each hears of it, but not all at one instant, and
-/// who reports is answered whatever is owed to others. Invariant 13.
+/// A thousand sessions whose parts all change at once: each is told, but not all at one instant, and a client
+/// that reports is answered however many others wait. Invariant 13.
 #[test]
 fn a_node_tells_thousands_of_sessions_one_after_the_other() {
     const SESSIONS: u64 = 1_000;
@@ -189,12 +190,12 @@ fn a_node_tells_thousands_of_sessions_one_after_the_other() {
         }
     }
     assert!(most <= 500, "{most} were told at once");
-    // Whole tokens are dealt: some may have what they had.
+    // Whole tokens are divided: some clients may have what they had.
     let left = waiting.len();
     assert!(left < 100, "{left} heard nothing");
 }
 
-/// What a node has not taken in yet is no silence of its clients.
+/// While a node has unread reports, its clients do not count as silent.
 #[test]
 fn a_node_that_is_behind_ends_nobodys_session() {
     let budget = rate(ExpiryDraft::Word("deny".into()));
@@ -212,7 +213,7 @@ fn a_node_that_is_behind_ends_nobodys_session() {
     assert!(!is_open(&node), "its client's lease was over");
 }
 
-/// Where most fall silent at once, it is the node that does not hear them; a single one is gone.
+/// If most clients fall silent at once, the node itself probably cannot read. A single silent client is gone.
 #[test]
 fn many_that_fall_silent_together_are_given_time() {
     const SESSIONS: usize = 300;
@@ -254,13 +255,13 @@ fn many_that_fall_silent_together_are_given_time() {
             .filter(|of| node.ledger().child(*of).is_some())
             .count()
     };
-    // All but one go on: that one is gone.
+    // All but one report again: that one is closed.
     talk(&mut node, &mut clients[1..], at(3_500));
     renew(&mut node, 3_500);
     talk(&mut node, &mut clients[1..], at(3_600));
     node.tick(at(5_500));
     assert_eq!(open(&node, &clients), SESSIONS - 1);
-    // All are silent: the node waits, but not without end.
+    // All are silent: the node waits, but not for ever.
     for second in 6..15 {
         renew(&mut node, second * 1_000);
         node.tick(at(second * 1_000));
@@ -273,7 +274,7 @@ fn many_that_fall_silent_together_are_given_time() {
     assert_eq!(open(&node, &clients), 0);
 }
 
-/// What is wanted no more here, somebody may wait for elsewhere.
+/// If demand ends here, a client at another node may wait for the part.
 #[test]
 fn the_leader_hears_at_once_that_a_demand_is_over() {
     let budget = rate(ExpiryDraft::Word("deny".into()));
@@ -295,11 +296,11 @@ fn the_leader_hears_at_once_that_a_demand_is_over() {
     assert!(news(&mut client, 2_700), "it is over");
 }
 
-/// A line that says nothing new.
+/// A line without news.
 const SILENT: ReportLine = ReportLine::empty(B);
 
-/// Two sessions at a node that has 100/s: one wants `beside`/s, the other 20/s and later `wanted`/s.
-/// The answers that no report asked for then, and the lines of the answer to the next report.
+/// Two sessions at a node that has 100/s: one wants `beside`/s, the other 20/s and later `wanted`/s. Returns
+/// the number of unsolicited answers after that, and the number of lines of the answer to the next report.
 fn told_of_a_demand_for(wanted: u64, beside: u64) -> (usize, usize) {
     let budget = rate(ExpiryDraft::Word("deny".into()));
     let mut node = Node::new(Incarnation::new(1), Drift::default());
@@ -360,7 +361,7 @@ fn of_a_wobble_a_client_hears_with_its_next_report_and_of_more_at_once() {
     assert_eq!(told_of_a_demand_for(22, 80), (0, 1));
     let (unasked, _) = told_of_a_demand_for(60, 80);
     assert!(unasked > 0, "who has what the other lacks is asked for it");
-    // There is enough for both: a little more or less of the rest is of use to nobody.
+    // There is enough for both: moving a small part of the rest would help neither.
     assert_eq!(told_of_a_demand_for(21, 40), (0, 0));
 }
 

@@ -1,11 +1,11 @@
-//! Corners of very many budgets: more than a message has lines, and those that have ended.
+//! Corner cases of very many budgets: more than a message has lines, and budgets that have ended.
 
 use super::setup::*;
 use aliquot_core::command::Ending;
 use aliquot_core::holder::{Holder, Wants};
 use std::collections::BTreeMap;
 
-/// A leader, a node that has joined as life 1, and clients that want every budget.
+/// A leader, a node that has joined as incarnation 1, and clients that want every budget.
 struct Cluster {
     state: State,
     leader: Leader,
@@ -17,10 +17,10 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// Every client may claim so many budgets.
+    /// Number of budgets that each client claims.
     const EACH: u64 = 12_500;
 
-    /// A cluster with so many budgets, which the leader has just learned of.
+    /// Returns a cluster with `budgets` budgets, which the leader has just learned of.
     fn new(budgets: u64) -> Self {
         let mut cluster = Self {
             state: State::new(),
@@ -76,11 +76,11 @@ impl Cluster {
             .applied(term, command, &effects, &self.state, at(0));
     }
 
-    /// Another leader takes office, who has heard of nothing.
+    /// Brings another leader into office, which has received nothing.
     fn elect(&mut self, now: Tick) {
         self.term += 1;
         self.index += 1;
-        // Whoever takes office asks, and the node answers at once.
+        // A new leader asks every node, and the node answers at once.
         self.reported = at(0);
         self.leader.elected(Term::new(self.term), &self.state, now);
         let effects = self.state.apply(self.index, None);
@@ -88,7 +88,7 @@ impl Cluster {
             .applied(Term::new(self.term), None, &effects, &self.state, now);
     }
 
-    /// Everybody says what there is to say, and hears it at once.
+    /// Exchanges all reports and answers at once.
     fn step(&mut self, now: Tick) {
         for client in &mut self.clients {
             if let Some(report) = client.report(now, 0, BTreeMap::new()) {
@@ -148,7 +148,7 @@ impl Cluster {
         }
     }
 
-    /// Of how many budgets the leader knows what the node wants.
+    /// Returns the number of budgets for which the leader knows the node's demand.
     fn known(&self) -> usize {
         let child = self.leader.ledger().child(Incarnation::new(1));
         child.map_or(0, |child| {
@@ -175,8 +175,8 @@ fn wanted(units: u64) -> Wants {
     }
 }
 
-/// The node's lines take a dozen reports and its grants as many answers, and neither its
-/// lease nor one of a later leader waits for that.
+/// The node's lines take a dozen reports and its grants as many answers. Neither its lease nor one of a later
+/// leader waits for that.
 #[test]
 fn a_node_with_fifty_thousand_keys_keeps_its_lease_through_all_their_lines() {
     const KEYS: usize = 50_000;
@@ -226,7 +226,7 @@ fn demand_that_begins_is_in_the_next_report_whatever_else_is_to_be_said() {
     };
     holder.handle_answer(at(1), &taken);
     assert!(holder.has_more(), "others wait");
-    // Whatever is under way, there is room for what is urgent.
+    // Room for urgent lines is kept whatever else is under way.
     let none = BTreeMap::new();
     let bulk = holder.report(at(1), 0, none).expect("a report");
     assert!(bulk.lines.len() <= ReportLine::LINES_MAX && !bulk.lines.is_empty());
@@ -238,7 +238,7 @@ fn demand_that_begins_is_in_the_next_report_whatever_else_is_to_be_said() {
     assert!(begins.keys().all(said));
 }
 
-/// An answer that gives again what the node was given of the first budget.
+/// Returns an answer that repeats the grant of the first budget.
 fn late_answer(node: &Node) -> Answer {
     let holder = node.holder();
     let line = AnswerLine {
@@ -262,7 +262,7 @@ fn late_answer(node: &Node) -> Answer {
     }
 }
 
-/// The log says that all of the first budget came back, and that it has ended.
+/// Applies an entry by which all of the first budget came back and it ended.
 fn end(cluster: &mut Cluster) {
     let counters = cluster.node.holder().counters_of(B);
     let back = Movement {
@@ -288,8 +288,8 @@ fn end(cluster: &mut Cluster) {
     assert!(cluster.state.budget(B).is_none());
 }
 
-/// Ends the first budget, which the node gave back, and lets everything that was under way
-/// arrive afterwards. Whether the node, the leader and the client remember anything of it.
+/// Ends the first budget, which the node gave back, and delivers everything under way afterwards. Returns
+/// true for each of the node, the leader and the client that still has any state of it.
 fn after_the_end() -> [bool; 3] {
     let mut cluster = Cluster::new(2);
     cluster.elect(at(0));
@@ -304,7 +304,7 @@ fn after_the_end() -> [bool; 3] {
     late_client.seq = Seq::new(1 << 40);
     let mut late_report = wants(1, 1, 1 << 33);
     late_report.seq = Seq::new(1 << 40);
-    // Whoever wants it goes, and what it held comes back.
+    // The client's claim ends, and its part comes back.
     for round in 20..60 {
         let now = at(round * 100);
         let client = &mut cluster.clients[0];

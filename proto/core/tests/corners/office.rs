@@ -17,7 +17,7 @@ impl Office {
             .applied(term, command, &effects, &self.state, now);
     }
 
-    /// Nodes 1 to 3 with lives 1 to 3, and a leader in office.
+    /// Returns nodes 1 to 3 with incarnations 1 to 3, and a leader in office.
     pub(crate) fn open() -> Self {
         let mut office = Self {
             state: State::new(),
@@ -68,7 +68,7 @@ impl Office {
         );
     }
 
-    /// The first life reports for the `seq`th time, and wants so many grains a second.
+    /// Takes report `seq` of the first incarnation, with a demand in grains a second.
     pub(crate) fn ask(&mut self, seq: u64, demand: u64, now: Tick) {
         let report = wants(1, seq, demand);
         self.leader.handle_report(&report, &self.state, now);

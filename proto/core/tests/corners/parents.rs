@@ -1,4 +1,4 @@
-//! Corners of leaders and ledgers.
+//! Corner cases of leaders and ledgers.
 
 use super::office::Office;
 use super::setup::*;
@@ -20,7 +20,7 @@ fn a_round_for_those_who_wait_comes_early_and_another_at_its_time() {
     assert!(office.rounds(at(20)).is_empty(), "a wobble waits");
 }
 
-/// Invariant 1: what was given out in no period would be given again in the first.
+/// Invariant 1: tokens granted before the first period would be granted again in it.
 #[test]
 fn a_quota_is_given_out_in_a_period_or_not_at_all() {
     let mut office = Office::open();
@@ -42,7 +42,7 @@ fn a_quota_is_given_out_in_a_period_or_not_at_all() {
     assert_ne!(granting[0].grants[0].period, PeriodId::new(0));
 }
 
-/// How many rounds a leader makes of a deleted quota of which something is spent.
+/// Returns the number of rounds that a leader makes for a deleted quota with spent tokens.
 fn rounds_after_deletion() -> usize {
     let mut office = Office::open();
     office.put(quota());
@@ -90,7 +90,7 @@ fn a_deleted_quota_waits_for_its_period_in_silence() {
     assert!(planted::with(bug, rounds_after_deletion) > 5);
 }
 
-/// A node that restarts has two lives for a while, and one clock.
+/// A node that restarts has two incarnations for a while, and one clock.
 #[test]
 fn two_lives_of_one_node_are_no_quorum_of_clocks() {
     let decade = 3_650 * 86_400_000;
@@ -114,7 +114,7 @@ fn two_lives_of_one_node_are_no_quorum_of_clocks() {
     assert_eq!(stamps, [(B, honest)]);
 }
 
-/// An acknowledgement proves the leadership of its own term alone.
+/// An acknowledgement proves the leadership of its own term only.
 #[test]
 fn a_barrier_of_an_earlier_term_confirms_nothing() {
     let life = Incarnation::new(1);
@@ -157,8 +157,7 @@ fn says(seq: u64, lines: Vec<ReportLine>) -> Report {
     }
 }
 
-/// Invariant 13: a client that names budgets at random, and says that it is done with them, leaves
-/// nothing behind.
+/// Invariant 13: a client that names budgets at random, and ends its claims on them, leaves nothing behind.
 #[test]
 fn budgets_that_nobody_knows_are_forgotten_when_nothing_is_wanted_of_them() {
     let mut ledger = Ledger::default();
@@ -173,7 +172,7 @@ fn budgets_that_nobody_knows_are_forgotten_when_nothing_is_wanted_of_them() {
     }
 }
 
-/// Invariant 8: who was silent during a plan is planned for when it is heard again.
+/// Invariant 8: a child that was silent during a plan is planned for when it reports again.
 #[test]
 fn a_child_that_was_silent_is_planned_for_when_it_speaks() {
     let budget = rate(ExpiryDraft::Word("deny".into()));
@@ -187,7 +186,7 @@ fn a_child_that_was_silent_is_planned_for_when_it_speaks() {
         given(&budget, [200, 200, 100, 0]),
     );
     more.lease = Span::from_secs(3);
-    // The gift arrives while the client has not been heard for more than a second.
+    // The grant arrives while the client has not reported for more than a second.
     node.handle_answer(&more, at(2_000));
     node.tick(at(2_000));
     let _ = node.poll_outputs();
@@ -206,7 +205,7 @@ fn a_child_that_was_silent_is_planned_for_when_it_speaks() {
     assert!(node.account(B).map(|book| book.held().rate) > before);
 }
 
-/// A lie about what was returned gives no right to more.
+/// A wrong report of returned parts gives no right to more.
 #[test]
 fn who_claims_to_have_returned_more_than_it_has_gets_no_more_for_it() {
     let budget = rate(ExpiryDraft::Word("deny".into()));
@@ -222,7 +221,7 @@ fn who_claims_to_have_returned_more_than_it_has_gets_no_more_for_it() {
     node.handle_report(&honest, at(510));
     node.handle_report(&lie, at(520));
     node.tick(at(520));
-    // The liar's share is seen, and half of it is wanted back.
+    // The wrong client's share is known, and half of it is wanted back.
     let child = node.ledger().child(lie.edge.child).expect("a child");
     assert!(child.claims[&B].target.rate > Rate::ZERO);
 }
@@ -243,8 +242,8 @@ fn a_round_that_the_log_refused_is_followed_by_another() {
     assert_eq!(again[0].stamps, proposed[0].stamps);
 }
 
-/// What a new key's first asker is given with the key's birth is not asked back
-/// before its demand has arrived: that would cost the key's first request two more rounds.
+/// A grant with the creation of a key is not asked back before the creator's demand has arrived. That would
+/// cost the key's first request two more rounds.
 #[test]
 fn a_gift_at_birth_is_left_alone_until_its_holder_has_spoken_of_it() {
     let mut office = Office::open();
@@ -281,8 +280,8 @@ fn a_gift_at_birth_is_left_alone_until_its_holder_has_spoken_of_it() {
     }
 }
 
-/// Whether a leader listens to a life that an entry of the term before ended
-/// between its election and its office.
+/// Returns true if a leader listens to an incarnation that an entry of the former term ended between the
+/// leader's election and its office.
 fn the_dead_are_listened_to() -> bool {
     let mut office = Office::open();
     let (dead, second) = (edge(0, 1), Term::new(2));

@@ -1,11 +1,11 @@
-//! Corners of rounds that have more to say than goes into one.
+//! Corner cases of rounds for which more is due than fits.
 
 use super::office::Office;
 use super::setup::*;
 use aliquot_core::state::Snapshot;
 use std::collections::BTreeMap;
 
-/// More than goes into two rounds.
+/// More keys than fit into two rounds.
 const KEYS: usize = 2 * Changes::ITEMS_MAX + 1_000;
 
 /// Three nodes that report and are answered, and a leader of many keys.
@@ -19,8 +19,8 @@ struct Fleet {
 }
 
 impl Fleet {
-    /// Makes `count` instances of one template, each given to the first node if its kind is one
-    /// that is born full.
+    /// Returns a fleet with `count` instances of one template, each granted to the first node if its kind
+    /// begins full.
     fn new(count: usize, fill: impl Fn(&mut BudgetDraft)) -> Self {
         let mut office = Office::open();
         office.put(rule("k/*".into(), &fill));
@@ -33,7 +33,7 @@ impl Fleet {
         Self::of(office)
     }
 
-    /// Many keys, each with a rule of its own.
+    /// Returns a fleet with many keys, each with a rule of its own.
     fn exact(fill: impl Fn(&mut BudgetDraft)) -> Self {
         let mut office = Office::open();
         let rules: Vec<Budget> = (0..KEYS)
@@ -61,8 +61,8 @@ impl Fleet {
         }
     }
 
-    /// All nodes report, and what the leader then proposes is applied, for so many
-    /// milliseconds. The rounds.
+    /// Lets all nodes report and applies what the leader proposes, for `millis` milliseconds. Returns the
+    /// rounds.
     fn run(&mut self, millis: u64) -> Vec<Changes> {
         let mut rounds = Vec::new();
         let end = self.now + millis;
@@ -124,7 +124,7 @@ impl Fleet {
         self.office.state.budgets().len()
     }
 
-    /// The state, without how many entries it took to come there.
+    /// Returns the state without the indices of its entries.
     fn snapshot(&self) -> Snapshot {
         let mut snapshot = self.office.state.snapshot();
         snapshot.applied = 0;
@@ -151,7 +151,7 @@ fn rated(draft: &mut BudgetDraft) {
     draft.burst = Some("100".into());
 }
 
-/// A leader takes office and finds all instances idle.
+/// A leader comes into office and finds all instances idle.
 fn idle() -> (Vec<Changes>, Fleet) {
     let mut fleet = Fleet::new(KEYS, |draft| draft.concurrency = Some("5".into()));
     let rounds = fleet.run(6_000);
@@ -187,7 +187,7 @@ fn a_period_begins_for_all_keys_and_on_time_whatever_their_number() {
     assert_eq!(fleet.snapshot(), uncut.snapshot());
 }
 
-/// The first node gives back all that it was given of every key.
+/// The first node gives back all that it was granted of every key.
 fn returned() -> (Vec<Changes>, Fleet) {
     let mut fleet = Fleet::new(KEYS, rated);
     fleet.run(1_000);
@@ -223,7 +223,7 @@ fn what_comes_back_of_many_keys_is_booked_in_as_many_rounds_as_it_takes() {
     assert_eq!(unbooked(&uncut), 0);
 }
 
-/// A round that nobody could read is made again, half as large, until it is one that can be.
+/// A round that cannot be encoded is made again, half as large, until one can be.
 #[test]
 fn a_round_that_is_not_appended_is_halved_and_loses_nothing() {
     let mut fleet = Fleet::new(KEYS, |draft| draft.concurrency = Some("5".into()));

@@ -1,4 +1,4 @@
-//! Budgets, edges and answers to try the machines with.
+//! Budgets, edges and answers for the tests.
 
 pub(crate) use aliquot_core::budget::{Budget, BudgetDraft, Claim, ExpiryDraft, PartDraft};
 pub(crate) use aliquot_core::client::Client;
@@ -69,7 +69,7 @@ pub(crate) fn quota() -> Budget {
     budget(|draft| draft.quota = Some("100/minute".into()))
 }
 
-/// Given in all, in whole tokens: rate, burst, tokens, and how much of rate and burst is floor.
+/// Returns given totals, in whole tokens: rate, burst, tokens, and the part of rate and burst that is floor.
 pub(crate) fn given(budget: &Budget, [rate, burst, tokens, floor]: [u64; 4]) -> Vector {
     let grains = budget.scale().grains_per_token();
     Vector::from_array([
@@ -103,7 +103,7 @@ pub(crate) fn answer(edge: Edge, seq: u64, budget: &Budget, period: u64, given: 
     }
 }
 
-/// A child's report of nothing but how much it wants.
+/// Returns a child's report with a demand and nothing else.
 pub(crate) fn wants(child: u64, seq: u64, wanted: u64) -> Report {
     let line = ReportLine {
         budget: B,
@@ -130,7 +130,7 @@ pub(crate) fn wants(child: u64, seq: u64, wanted: u64) -> Report {
     }
 }
 
-/// A client whose first report, sent at 0, was answered with a lease of a second.
+/// Returns a client whose first report, sent at 0, was answered with a lease of a second.
 pub(crate) fn leased(budget: &Budget, period: u64, given: Vector) -> Client {
     let mut client = Client::new(Drift::default());
     client.claim(B, Claim::default(), at(0));
@@ -145,7 +145,7 @@ pub(crate) fn token(budget: &Budget) -> Tokens {
     Tokens::from_grains(budget.scale().grains_per_token())
 }
 
-/// Whole tokens that a client admits at one instant.
+/// Returns the number of whole tokens that a client admits at one instant.
 pub(crate) fn admits(client: &mut Client, budget: &Budget, now: Tick) -> u64 {
     let one = token(budget);
     (0..1_000)
@@ -153,7 +153,7 @@ pub(crate) fn admits(client: &mut Client, budget: &Budget, now: Tick) -> u64 {
         .count() as u64
 }
 
-/// A node that holds all of `budget` at 0, with one client under a lease.
+/// Returns a node that holds all of `budget` at 0, with one client under a lease.
 pub(crate) fn node_with_client(budget: &Budget, whole: Vector) -> (Node, Client) {
     let mut node = Node::new(Incarnation::new(1), Drift::default());
     assert!(node.report(at(0), 0).is_some());

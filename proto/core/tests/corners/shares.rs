@@ -1,4 +1,4 @@
-//! Corners of who holds how much: of a quota at its end, and of a rate while there are savings.
+//! Corner cases of parts: of a quota at its end, and of a rate while there are savings.
 
 use super::setup::*;
 use aliquot_core::account::Account;
@@ -7,7 +7,7 @@ use aliquot_core::ledger::{Scarce, WholeView};
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::Scale;
 
-/// What two children who want so much are given of four tokens, with so many seconds left.
+/// Returns the parts of two children with these demands of four tokens, with `seconds` left in the period.
 fn dealt(wanted: [u64; 2], seconds: u64) -> [u64; 2] {
     let mut ledger = Ledger::new(Term::new(1));
     for (child, wanted) in (1..).zip(wanted) {
@@ -53,7 +53,7 @@ fn what_is_left_of_a_quota_goes_to_who_can_use_it_before_the_period_ends() {
     assert_eq!(blind(), [1, 3]);
 }
 
-/// How much a client asks for, so many milliseconds after a single request.
+/// Returns the demand of a client, `millis` milliseconds after a single request.
 fn asked(millis: u64) -> u64 {
     let budget = quota();
     let mut client = leased(&budget, 1, given(&budget, [0, 0, 50, 0]));
@@ -70,7 +70,7 @@ fn a_single_request_asks_for_little_of_a_quota_and_is_not_forgotten_at_once() {
     assert_eq!(rash(), 23);
 }
 
-/// What a client asks for, in tokens per second, that wanted 10/s and suddenly wants 200/s: with a
+/// Returns the demand of a client, in tokens per second, that wanted 10/s and suddenly wants 200/s: with a
 /// full bucket, and with an empty one.
 fn asked_in_a_pulse() -> [u64; 2] {
     [100, 0].map(|saved| {

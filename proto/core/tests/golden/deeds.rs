@@ -1,4 +1,4 @@
-//! What clients do: acquire, take permits, wait.
+//! Actions of clients: acquire, take permits, wait.
 
 use super::script::Done;
 use super::stage::Stage;
@@ -119,7 +119,7 @@ impl Stage {
     }
 }
 
-/// `x80`, or once.
+/// Reads `x80`, or returns 1.
 fn count(times: &[&str]) -> u64 {
     let times = times.first().and_then(|times| times.strip_prefix('x'));
     times.and_then(|times| times.parse().ok()).unwrap_or(1)

@@ -1,11 +1,11 @@
-//! Time and messages: what a step does, and in what order things move.
+//! Time and messages: the steps, and the order in which things move.
 
 use super::stage::{STEP, Stage};
 use super::wire::Body;
 use aliquot_core::node::{Node, NodeOutput};
 
 impl Stage {
-    /// Lets `span` pass in steps, everything that is not held going its way.
+    /// Lets `span` pass in steps, and delivers everything that is not held.
     pub(super) fn run(&mut self, span: u64) {
         let until = self.now + span;
         while self.now < until {
@@ -41,7 +41,7 @@ impl Stage {
         self.observe();
     }
 
-    /// A permit that was held for too long is over, whatever its client does.
+    /// Ends a permit that was held for too long, whatever its client does.
     fn cancel_overheld(&mut self) {
         let Some(id) = self.budget else { return };
         let mut over = Vec::new();
@@ -146,7 +146,7 @@ impl Stage {
                     node.tick(tick);
                     asked = node.holder().has_more();
                 }
-                // Who is asked for everything does not wait for its next report.
+                // A node that is asked for everything does not wait for its next report.
                 if asked {
                     self.node_report(to);
                 }

@@ -9,7 +9,7 @@ use aliquot_core::message::FloorRelease;
 use aliquot_core::share::Share;
 use aliquot_core::unit::{Edge, Incarnation, PeriodId, Rate, Round, Term, Tokens};
 
-/// `key=b rate=100/s burst=50 on_lease_expiry=floor floor=10/s,10 at=n1`
+/// Reads `key=b rate=100/s burst=50 on_lease_expiry=floor floor=10/s,10 at=n1`.
 pub(super) fn budget(stage: &mut Stage, fields: &[&str]) -> Done {
     let mut draft = BudgetDraft::default();
     let mut creator = None;
@@ -76,7 +76,7 @@ pub(super) fn instance(stage: &mut Stage, key: &str, name: &str) -> Done {
     Ok(())
 }
 
-/// One change, as a round of its own.
+/// Appends one change, as a round of its own.
 pub(super) fn raw(stage: &mut Stage, words: &[&str]) -> Done {
     let budget = stage.budget.ok_or("no budget")?;
     let mut changes = Changes {
@@ -118,7 +118,7 @@ fn period_of(text: &str) -> Result<PeriodId, String> {
     super::script::number(text).map(PeriodId::new)
 }
 
-/// `80/s 80 40 [p1]`: rate, burst and tokens in all so far.
+/// Reads `80/s 80 40 [p1]`: the totals of rate, burst and tokens.
 fn movement(stage: &Stage, who: &str, words: &[&str]) -> Result<Movement, String> {
     let period = match words.get(3) {
         Some(text) => period_of(text)?,
@@ -156,7 +156,7 @@ impl Stage {
         host.node.as_ref().map(aliquot_core::node::Node::life)
     }
 
-    /// A life by its node's name, or by its own number: `n2`, `i5`.
+    /// Returns an incarnation by its node's name, or by its own number: `n2`, `i5`.
     fn life(&self, who: &str) -> Result<Incarnation, String> {
         match self.life_of(who) {
             Some(life) => Ok(life),

@@ -1,11 +1,11 @@
-//! What must be, where no number of the invariants says it.
+//! Expectations that no invariant states as a number.
 
 use super::script::Done;
 use super::stage::Stage;
 use aliquot_core::share::Kind;
 
-/// `expect c1 rate >= 90`: of a client `rate`, `burst`, `level`, `permits` or
-/// `lease` (ms); of a node `lease`, `rate`, `burst` or `floor`; of the book `free`.
+/// Checks `expect c1 rate >= 90`: of a client `rate`, `burst`, `level`, `permits` or `lease` (ms); of a node
+/// `lease`, `rate`, `burst` or `floor`; of the book `free`.
 pub(super) fn expect(stage: &mut Stage, words: &[&str]) -> Done {
     let [who, what, relation, bound] = words else {
         return Err("expect who what relation bound".into());

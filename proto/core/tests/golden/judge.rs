@@ -1,5 +1,5 @@
-//! What watches the stage: the checkers of `aliquot_core::check`, and the
-//! rules that a scenario may break without anybody over-admitting yet.
+//! Checks of a scenario: the checkers of `aliquot_core::check`, and rules that may be broken before anything
+//! is over-admitted.
 
 use super::stage::{MILLI, Stage};
 use aliquot_core::budget::{Budget, WallTime};
@@ -15,10 +15,10 @@ use aliquot_core::state::{Effect, Phase, State};
 use aliquot_core::unit::{BudgetId, Drift, Incarnation, PeriodId, Scale, Span, Tick, Tokens};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A lowered limit binds after this: overdue at both levels, and some reports.
+/// Time after which a lowered limit applies: the overdue time of both levels, and some reports.
 const LAG: Span = Span::from_secs(10);
 
-/// One key under watch, whatever generations it goes through.
+/// One key under check, across all its generations.
 pub(super) struct Watch {
     pub(super) ids: Vec<BudgetId>,
     pub(super) kind: Kind,
@@ -126,7 +126,7 @@ impl Stage {
         self.judge.broken.push(what);
     }
 
-    /// What an entry did, said aloud once and shown to the checkers.
+    /// Prints an entry's effects once, and passes them to the checkers.
     pub(super) fn judge_effects(&mut self, before: &State, effects: &[Effect], name: &str) {
         let now = Tick::from_nanos(self.now);
         let after = self.hosts[name].state.clone();
@@ -222,7 +222,7 @@ impl Stage {
         }
     }
 
-    /// A period begins at its start by some honest clock, not years before.
+    /// Checks that a period begins at its start by some correct clock, not years before.
     fn judge_stamp(&mut self, id: BudgetId, period: PeriodId) {
         let wall = super::stage::DAWN + i64::try_from(self.now / MILLI).unwrap_or(0);
         let honest = |watch: &Watch| {
@@ -274,7 +274,7 @@ impl Stage {
         }
     }
 
-    /// Adds up what everybody believes to hold at this instant.
+    /// Adds up what all holders believe to hold at this instant.
     pub(super) fn observe(&mut self) {
         let now = Tick::from_nanos(self.now);
         let keys: Vec<String> = self.judge.watches.keys().cloned().collect();
@@ -346,7 +346,7 @@ impl Stage {
         parts
     }
 
-    /// The lines of `check`.
+    /// Returns the lines of `check`.
     pub(super) fn verdicts(&mut self) -> Vec<String> {
         self.observe();
         let mut lines = Vec::new();

@@ -8,7 +8,7 @@ use aliquot_core::share::{Kind, Share};
 use aliquot_core::state::Effect;
 use aliquot_core::unit::{BudgetId, Edge, Incarnation, Scale, Span};
 
-/// Tokens, with one digit after the point where they are not whole.
+/// Returns tokens, with one decimal if they are not whole.
 pub(super) fn amount(grains: u64, scale: Scale) -> String {
     let per = u128::from(scale.grains_per_token());
     let tenths = u128::from(grains) * 10 / per;
@@ -104,7 +104,7 @@ fn round(stage: &Stage, changes: &Changes) -> String {
 }
 
 impl Stage {
-    /// `n2(i5)`: the node of a life, as far as anybody knows.
+    /// Returns `n2(i5)`: the node of an incarnation, if it is known.
     pub(super) fn name_of(&self, life: Incarnation) -> String {
         match self.home_of(life) {
             Some(name) => format!("{name}({life})"),
@@ -130,7 +130,7 @@ impl Stage {
         Some((watch.scale, watch.kind))
     }
 
-    /// Says whose lease ended or began since it was last looked at.
+    /// Prints the leases that ended or began since the last call.
     pub(super) fn watch_leases(&mut self) {
         let now = self.now;
         let mut news = Vec::new();
@@ -181,7 +181,7 @@ impl Stage {
         }
     }
 
-    /// Who holds what.
+    /// Prints the parts of all holders.
     pub(super) fn show(&mut self) {
         let Some(id) = self.budget else { return };
         let Some((scale, kind)) = self.scale_of(id) else {

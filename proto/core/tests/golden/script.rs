@@ -1,21 +1,21 @@
 //! The script's commands.
 //!
-//! | command | what it does |
+//! | command | effect |
 //! |---|---|
 //! | `nodes n1 n2` | nodes join |
-//! | `elect n1`, `elect n1 raw`, `depose n1` | a term begins with its own entry, or before it; an office ends |
+//! | `elect n1`, `elect n1 raw`, `depose n1` | a term begins with its own entry, or without it; a leader is deposed |
 //! | `office` | the entry that begins the term is committed |
-//! | `budget key=b rate=100/s …`, `delete b`, `instance t/a at n1` | a rule is written (`at=n1`: who gets the first burst), withdrawn, used |
+//! | `budget key=b rate=100/s …`, `delete b`, `instance t/a at n1` | a rule is written (`at=n1`: the node that gets the first burst), withdrawn, used |
 //! | `client c1 at n1`, `move c1 n2`, `leave c1`, `crash c1`, `fork c1 c2` | processes |
-//! | `restart n2`, `remove n2`, `alone n1`, `rejoin n1` | nodes: another life; removal; hearing of the log |
+//! | `restart n2`, `remove n2`, `alone n1`, `rejoin n1` | nodes: another incarnation; removal; cut off from the log, and back |
 //! | `clock n2 +1000ppm`, `wall n1 +3650d` | clocks |
 //! | `run 2s`, `load c1 10`, `load c1 10x400`, `wants c1 4000` | time; attempts per 100 ms; a cost that waits |
 //! | `c1 acquire 5 x80`, `c1 permit x10`, `c1 done x2` | decisions |
 //! | `cut A>B`, `hold A>B`, `delay A>B 700ms`, `heal` | links; `*` ends a prefix; `hold log`, `hold acks` |
-//! | `deliver m1`, `deliver m1 to n3`, `drop m1`, `dup m1`, `commit e1`, `ack a1` | what was held |
-//! | `report n2`, `route n2 n3`, `routes`, `deaf c1` | a report now; to whom, or to the leader again; a client that sees no recall |
+//! | `deliver m1`, `deliver m1 to n3`, `drop m1`, `dup m1`, `commit e1`, `ack a1` | messages that were held |
+//! | `report n2`, `route n2 n3`, `routes`, `deaf c1` | a report now; its receiver, or the leader again; a client that sees no recall |
 //! | `entry …` | a hand-written entry |
-//! | `show`, `check`, `expect …` | what is, whether the invariants hold, what must be |
+//! | `show`, `check`, `expect …` | the state; the verdicts of the invariants; an expectation |
 
 use super::stage::{Process, Stage};
 use super::wire::Rule;
@@ -28,7 +28,7 @@ use aliquot_core::unit::Term;
 pub(super) type Done = Result<(), String>;
 
 impl Stage {
-    /// Carries out one line and answers what it said.
+    /// Carries out one line. Returns its output.
     pub(super) fn command(&mut self, line: &str) -> Vec<String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         if let Err(error) = self.carry_out(&words) {
@@ -235,7 +235,7 @@ impl Stage {
         self.client_report(name);
     }
 
-    /// A client gives up its session and opens another when it next reports.
+    /// Makes a client give up its session and open another with its next report.
     fn hang_up(&mut self, name: &str) -> Done {
         let now = self.now;
         let home = self.process(name)?.home.clone();
@@ -283,7 +283,7 @@ impl Stage {
     }
 }
 
-/// The number in `m7`, `e7` or `a7`.
+/// Returns the number in `m7`, `e7` or `a7`.
 pub(super) fn number(name: &str) -> Result<u64, String> {
     let digits = name.get(1..).unwrap_or_default();
     digits.parse().map_err(|_| format!("no number in {name}"))

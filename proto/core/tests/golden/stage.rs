@@ -1,5 +1,4 @@
-//! The stage: nodes, clients, a log driven by hand, and messages that wait
-//! until the script lets them go.
+//! The stage: nodes, clients, a log driven by hand, and messages that wait until the script delivers them.
 
 use super::judge::Judge;
 use super::wire::{Body, Wire};
@@ -41,7 +40,7 @@ pub(super) struct Host {
     pub(super) leader: Leader,
     pub(super) node: Option<Node>,
     pub(super) clock: Clock,
-    /// Hears nothing of the log.
+    /// Receives nothing of the log.
     pub(super) alone: bool,
     pub(super) leased: bool,
 }
@@ -75,9 +74,9 @@ pub(super) struct Stage {
     pub(super) clients: BTreeMap<String, Process>,
     pub(super) log: Vec<Entry>,
     pub(super) wire: Wire,
-    /// Whose leader the nodes report to.
+    /// The node that all nodes report to, as their leader.
     pub(super) lead: String,
-    /// Nodes that report to another than everybody else.
+    /// Nodes that report to another node instead.
     pub(super) routes: BTreeMap<String, String>,
     pub(super) term: u64,
     pub(super) requests: u64,
@@ -127,14 +126,14 @@ impl Stage {
         self.join(name);
     }
 
-    /// A node asks for a life.
+    /// Appends a node's request to join.
     pub(super) fn join(&mut self, name: &str) {
         let request = self.request();
         let node = self.hosts[name].id;
         self.append(Term::new(self.term), Some(Command::Join { node, request }));
     }
 
-    /// Commits an entry: everybody who hears of the log applies it.
+    /// Commits an entry: every node that receives the log applies it.
     pub(super) fn append(&mut self, term: Term, command: Option<Command>) {
         self.log.push(Entry { term, command });
         let names: Vec<String> = self.hosts.keys().cloned().collect();
@@ -146,7 +145,7 @@ impl Stage {
         }
     }
 
-    /// Applies what a host has not applied yet.
+    /// Applies the entries that a host has not applied yet.
     pub(super) fn catch_up(&mut self, name: &str, aloud: bool) -> bool {
         let mut any = false;
         let mut news = Vec::new();
@@ -204,7 +203,7 @@ impl Stage {
         }
     }
 
-    /// A client without an edge opens one, if its node can be reached.
+    /// Opens an edge for a client without one, if its node can be reached.
     fn reopen(&mut self, name: &str) {
         let now = self.now;
         let Some(process) = self.clients.get_mut(name) else {
@@ -269,7 +268,7 @@ impl Stage {
         }
     }
 
-    /// A quorum answered a leader's barrier.
+    /// Acknowledges a leader's barrier.
     pub(super) fn acknowledge(&mut self, name: &str, barrier: Barrier) {
         let now = self.now;
         let Some(host) = self.hosts.get_mut(name) else {

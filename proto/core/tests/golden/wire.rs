@@ -1,4 +1,4 @@
-//! Messages on their way: lost, held, delayed or doubled as the script says.
+//! Messages under way: lost, held, delayed or doubled as the script says.
 
 use aliquot_core::message::{Answer, Report, Verdict};
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ impl Body {
     }
 }
 
-/// What happens to messages of a link.
+/// Rule for the messages of a link.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Rule {
     Cut,
@@ -65,13 +65,13 @@ impl Wire {
         found.map(|(_, rule)| *rule).filter(|_| from != to)
     }
 
-    /// Whether somebody can open a session over this link.
+    /// Returns true if a session can be opened over this link.
     pub(super) fn is_open(&self, from: &str, to: &str) -> bool {
         !matches!(self.rule(from, to), Some(Rule::Cut | Rule::Hold))
             && !matches!(self.rule(to, from), Some(Rule::Cut))
     }
 
-    /// Takes a message; says so if it is held.
+    /// Takes a message. Returns a line of output if it is held.
     pub(super) fn send(&mut self, now: u64, from: &str, to: &str, body: Body) -> Option<String> {
         match self.rule(from, to) {
             Some(Rule::Cut) => None,
@@ -93,7 +93,7 @@ impl Wire {
         }
     }
 
-    /// What is to be delivered by now, in the order it was sent.
+    /// Returns the messages that are due, in the order in which they were sent.
     pub(super) fn due(&mut self, now: u64) -> Vec<(String, String, Body)> {
         let (due, later) = std::mem::take(&mut self.queue)
             .into_iter()
