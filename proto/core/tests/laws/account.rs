@@ -1,5 +1,5 @@
-//! Laws of a book: what is given out never passes the whole, and what comes
-//! back comes back once (invariants 2 and 3 of `docs/invariants.md`).
+//! Laws of a book: grants never exceed the whole, and returned parts are freed once (invariants 2 and 3 of
+//! `docs/invariants.md`).
 
 mod model;
 
@@ -16,14 +16,14 @@ use proptest::test_runner::TestCaseResult;
 
 const KINDS: [Kind; 3] = [Kind::Rate, Kind::Quota, Kind::Concurrency];
 
-/// What is asked of a book. Children count from 1, clients from 1.
+/// Operations on a book. Children count from 1, clients from 1.
 #[derive(Clone, Debug)]
 enum Op {
-    /// So much more than was given before, in a period this far from the running one.
+    /// An increase over the former grants, in a period at this distance from the running one.
     Grant(u64, [u64; 6], i64),
-    /// So much more than was returned before.
+    /// An increase over the former returns.
     Release(u64, [u64; 6], i64),
-    /// The counters of the first grants and returns, said again.
+    /// Repeats the counters of the first grants and returns.
     Repeat(u64),
     Close(u64),
     Forget(u64),
@@ -41,7 +41,7 @@ fn share(rate: u64, burst: u64, tokens: u64) -> Share {
     }
 }
 
-/// A whole of this kind.
+/// Generates a whole of this kind.
 fn any_whole(kind: Kind) -> impl Strategy<Value = Share> {
     (0..60_u64, 0..60_u64, 0..60_u64).prop_map(move |(rate, burst, tokens)| match kind {
         Kind::Rate => share(rate, burst, 0),
@@ -50,7 +50,7 @@ fn any_whole(kind: Kind) -> impl Strategy<Value = Share> {
     })
 }
 
-/// What moves in a book of this kind, and now and then what must not.
+/// Generates a movement in a book of this kind, sometimes an invalid one.
 fn any_move(kind: Kind) -> impl Strategy<Value = [u64; 6]> {
     let honest = prop::array::uniform6(0..20_u64).prop_map(
         move |[rate, burst, tokens, spent, floor_rate, floor_burst]| match kind {
@@ -112,7 +112,7 @@ fn period_near(account: &Account, offset: i64) -> PeriodId {
     PeriodId::new(account.period().get().saturating_add_signed(offset))
 }
 
-/// The cumulative counters after `more`, as an owner would say them.
+/// Returns the cumulative counters after `more`, as an owner would report them.
 fn total(before: Vector, more: [u64; 6]) -> Vector {
     let mut total = before.to_array();
     for (slot, more) in total.iter_mut().zip(more) {
@@ -121,7 +121,7 @@ fn total(before: Vector, more: [u64; 6]) -> Vector {
     Vector::from_array(total)
 }
 
-/// What every change of the book must keep, whatever it was.
+/// Checks what every change of the book must keep.
 fn check_step(before: &Account, account: &Account, op: &Op) -> TestCaseResult {
     let (was, is, whole) = (before.held(), account.held(), account.whole());
     prop_assert!(account.adds_up(), "{op:?}");
@@ -136,8 +136,8 @@ fn check_step(before: &Account, account: &Account, op: &Op) -> TestCaseResult {
     Ok(())
 }
 
-/// What is said to have come back is what is no longer held: no more rate,
-/// burst or quota than that, and tokens of a rate only with their capacity.
+/// Checks that the returned part is what is no longer held: no more rate, burst or quota than that, and
+/// tokens of a rate only with their capacity.
 fn came_back(before: &Account, account: &Account, back: Share, op: &Op) -> TestCaseResult {
     let gone = before.held().ahead_of(account.held());
     prop_assert_eq!(back.rate, gone.rate, "{:?}", op);
@@ -153,7 +153,7 @@ fn came_back(before: &Account, account: &Account, back: Share, op: &Op) -> TestC
     Ok(())
 }
 
-/// The book against the naive one, after each operation, in all that can be seen.
+/// Compares the book with the naive one after each operation, in everything visible.
 fn the_book_is_the_naive_one(case: &Case) -> TestCaseResult {
     let mut account = Account::new(case.kind, case.whole, Span::from_secs(1));
     let mut model = Model::new(case.kind, case.whole, Span::from_secs(1));
@@ -204,7 +204,7 @@ fn step(account: &mut Account, model: &mut Model, op: &Op, before: &Account) -> 
     Ok(())
 }
 
-/// What a child and its parent say.
+/// Applies a report of a child or a grant of its parent.
 fn moved(account: &mut Account, model: &mut Model, op: &Op, before: &Account) -> TestCaseResult {
     match *op {
         Op::Grant(child, more, offset) => {

@@ -49,7 +49,7 @@ fn it_is_naive_water_filling((capacity, claimants): (u64, Vec<Claimant>)) -> Law
     Ok(())
 }
 
-/// Invariants 10 and 14: what was allocated before changes nothing.
+/// Invariants 10 and 14: an earlier allocation changes nothing.
 fn warmth_changes_nothing(
     (before, (capacity, claimants)): ((u64, Vec<Claimant>), (u64, Vec<Claimant>)),
 ) -> Law {
@@ -61,7 +61,7 @@ fn warmth_changes_nothing(
     Ok(())
 }
 
-/// Invariants 10 and 14: the bare rule, warm or not, in new or in used buffers.
+/// Invariants 10 and 14: the plain rule, with or without an earlier level, in new or used buffers.
 fn side_by_side_it_is_naive_water_filling((before, now): (Side, Side)) -> Law {
     let (mut scratch, mut parts) = (Scratch::default(), Vec::new());
     let mut fill = |side: &Side, from| {
@@ -85,7 +85,7 @@ proptest! {
         it_is_naive_water_filling(world)?;
     }
 
-    /// Invariant 10, for the bare rule and the whole range of numbers.
+    /// Invariant 10, for the plain rule and the whole range of numbers.
     #[test]
     fn the_fast_path_is_naive_water_filling_to_the_unit(
         capacity in prop_oneof![0..1_000_u64, any::<u64>()],
@@ -111,7 +111,7 @@ proptest! {
         warmth_changes_nothing((before, now))?;
     }
 
-    /// Invariant 10: a newcomer takes, it does not give.
+    /// Invariant 10: a newcomer only takes from others.
     #[test]
     fn adding_a_claimant_never_raises_another_share_by_more_than_one_unit(
         world in small_world(), newcomer in small_claimant(), headroom in any::<bool>(),
@@ -127,7 +127,7 @@ proptest! {
         }
     }
 
-    /// Invariants 2 and 13: whatever anybody claims, no unit is dealt twice.
+    /// Invariants 2 and 13: no claims make a unit be granted twice.
     #[test]
     fn no_claims_make_the_parts_exceed_the_capacity_or_a_ceiling(
         capacity in prop_oneof![0..100_u64, Just(u64::MAX), any::<u64>()],
@@ -164,8 +164,8 @@ proptest! {
         prop_assert!(few.iter().all(|&part| part <= 1));
     }
 
-    /// Invariant 10: the tree is as fair as one book: each level rounds once, so
-    /// a client is less than two units from its exact share.
+    /// Invariant 10: the tree is as fair as one book: each level rounds once, so a client is less than two
+    /// units from its exact share.
     #[test]
     fn shares_by_node_and_then_by_client_are_those_of_one_book(
         nodes in prop::collection::vec(prop::collection::vec((1_000..100_000_u64, 1..4_u32), 1..8), 1..5),
@@ -186,7 +186,7 @@ proptest! {
         }
     }
 
-    /// Invariants 2 and 8: damped parts fit the capacity, and old differences are put right.
+    /// Invariants 2 and 8: damped parts fit the capacity, and old differences are removed.
     #[test]
     fn damping_fits_the_capacity_and_holds_nothing_back_for_long(
         changes in prop::collection::vec((0..1_000_u64, 0..1_000_u64, any::<bool>()), 0..12),
@@ -205,7 +205,7 @@ proptest! {
     }
 }
 
-/// Whether the law fails for some case of a fixed sequence while the bug is on.
+/// Returns true if the law fails for some case of a fixed sequence while the bug is on.
 fn catches<S: Strategy>(bug: Bug, cases: &S, law: impl Fn(S::Value) -> Law) -> bool {
     planted::with(Some(bug), || {
         TestRunner::deterministic().run(cases, law).is_err()

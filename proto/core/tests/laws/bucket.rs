@@ -28,7 +28,7 @@ fn share(rate: u64, burst: u64, tokens: u64) -> Share {
     }
 }
 
-/// Cases enough for the rarer planted bugs; what ever failed is kept and tried first.
+/// Returns enough cases for the rarer planted bugs. Cases that failed once are kept and tried first.
 fn config() -> Config {
     Config {
         cases: Config::default().cases.max(1_000),
@@ -37,12 +37,12 @@ fn config() -> Config {
     }
 }
 
-/// Rates in grains per second: none, slower and faster than the spans below.
+/// Generates rates in grains per second: none, slower and faster than the spans below.
 fn any_rate() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0), 1..30_u64, 1_000..10_000_000_000_u64, Just(1 << 36)]
 }
 
-/// A clock's next step, in nanoseconds: mostly forward, also not at all and back.
+/// Generates a clock's next step, in nanoseconds: mostly forward, also none and backward.
 fn any_step() -> impl Strategy<Value = i64> {
     prop_oneof![
         4 => 0..3_000_000_000_i64,
@@ -61,10 +61,10 @@ fn stepped(now: Tick, step: i64) -> Tick {
     }
 }
 
-/// Where clocks start: far enough from zero that they can step back.
+/// Start of the clocks: far enough from zero that they can step back.
 const START: Tick = Tick::from_nanos(1_000_000_000_000_000);
 
-/// What callers do to a bucket whose rate and burst stay.
+/// Calls on a bucket with constant rate and burst.
 #[derive(Clone, Debug)]
 enum Call {
     Step(i64),
@@ -83,9 +83,9 @@ fn any_calls() -> impl Strategy<Value = Vec<Call>> {
     prop::collection::vec(call, 1..60)
 }
 
-/// Who acted, by the latest tick seen, how long after the exact instant at most,
-/// and with how much: acquisitions at once, reservations at their tick (the
-/// exact instant rounded up to the nanosecond) unless cancelled in time.
+/// Returns the acts: the latest tick seen, the maximum delay after the exact instant, and the amount.
+/// Acquisitions act at once, reservations at their tick (the exact instant rounded up to the nanosecond)
+/// unless cancelled in time.
 fn acts(bucket: &mut Bucket, calls: &[Call]) -> Vec<(u64, u64, u64)> {
     let (mut now, mut latest) = (START, START);
     let mut acts = Vec::new();
@@ -125,8 +125,8 @@ fn acts(bucket: &mut Bucket, calls: &[Call]) -> Vec<(u64, u64, u64)> {
     acts
 }
 
-/// Invariants 1 and 12: in every window of the ticks seen, what acts is at most
-/// what the rate makes in it, and the burst. To the billionth of a grain.
+/// Invariants 1 and 12: in every window of the ticks seen, the acts are at most what the rate makes in it,
+/// and the burst. To the billionth of a grain.
 fn every_window_keeps_the_envelope(rate: u64, burst: u64, calls: &[Call]) -> TestCaseResult {
     let mut bucket = Bucket::new(share(rate, burst, burst), START);
     let acts = acts(&mut bucket, calls);
@@ -142,7 +142,7 @@ fn every_window_keeps_the_envelope(rate: u64, burst: u64, calls: &[Call]) -> Tes
     Ok(())
 }
 
-/// A refusal's wait is the least: one nanosecond less is refused.
+/// The wait of a refusal is the least: one nanosecond less is refused.
 fn a_refusal_says_exactly_when(rate: u64, burst: u64, steps: &[(i64, u64)]) -> TestCaseResult {
     let mut bucket = Bucket::new(share(rate, burst, burst), START);
     let mut now = START;
@@ -224,7 +224,7 @@ proptest! {
     }
 }
 
-/// The first of the random cases, of a fixed seed, that a law rejects.
+/// Returns the first of the random cases, of a fixed seed, that a law rejects.
 fn first_caught<S: Strategy>(
     strategy: S,
     law: impl Fn(S::Value) -> TestCaseResult,

@@ -1,7 +1,7 @@
-//! Laws of budgets: what an operator writes, and which rule a key falls under.
+//! Laws of budgets: drafts of an operator, and the rule that applies to a key.
 //!
-//! Budgets carry the limits that invariants 1 and 2 of `docs/invariants.md`
-//! speak of, so a limit must be exactly what was written.
+//! Budgets have the limits of invariants 1 and 2 of `docs/invariants.md`, so a limit must be exactly what was
+//! written.
 #![expect(
     clippy::unwrap_used,
     reason = "the helpers of a test may panic as the test may"
@@ -16,7 +16,7 @@ use aliquot_core::unit::{Frequency, RuleId, Scale, Span};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseResult, TestRng, TestRunner};
 
-/// Text that looks enough like what is read here to reach every branch.
+/// Generates text that is similar enough to valid text to reach every branch.
 fn noise() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<String>(),
@@ -132,7 +132,7 @@ fn concurrency_draft(permits: u64, secs: u64) -> BudgetDraft {
     }
 }
 
-/// A valid budget, most of its fields said.
+/// Generates a valid budget with most fields given.
 fn budget() -> impl Strategy<Value = Budget> {
     let limit = prop_oneof![
         2 => (frequency(), 1_u64..1_000_000).prop_map(|(rate, burst)| rate_draft(rate, burst)),
@@ -159,7 +159,7 @@ fn budget() -> impl Strategy<Value = Budget> {
     })
 }
 
-/// The same cases every time, so that a planted bug is caught every time.
+/// Runs the same cases every time, so that a planted bug is caught every time.
 fn law<S: Strategy>(cases: u32, inputs: S, test: impl Fn(S::Value) -> TestCaseResult) -> bool {
     let config = Config {
         cases,
@@ -171,7 +171,7 @@ fn law<S: Strategy>(cases: u32, inputs: S, test: impl Fn(S::Value) -> TestCaseRe
     outcome.is_ok()
 }
 
-/// The rule of a key is the least of all that match, `*` counted after any literal.
+/// The rule of a key is the least of all that match, with `*` after any literal.
 fn precedence_is_the_naive_one() -> bool {
     let rules = proptest::collection::vec("[ab*](/[ab*]){0,3}", 0..20);
     law(1_000, (rules, "[ab](/[ab]){0,3}"), |(rules, key)| {
@@ -254,7 +254,7 @@ proptest! {
         let mut draft = budget.to_draft();
         let written = Some(Written::Text(text.clone()));
         match which {
-            // What belongs to a template is wrong with another key.
+            // A field for templates is wrong with another key.
             0 => (draft.key, draft.max_keys) = (text, None),
             1 => draft.band = written,
             2 => draft.allocation = written,
@@ -316,7 +316,7 @@ proptest! {
         prop_assert_eq!(serde_json::from_str::<Budget>(&json).unwrap(), budget);
     }
 
-    /// Invariant 2 counts in grains: a change must not change what a grain is.
+    /// Invariant 2 counts in grains: a change must not change the size of a grain.
     #[test]
     fn a_change_keeps_the_scale_or_is_refused(one in budget(), other in budget()) {
         prop_assert_eq!(one.change_to(&one), Ok(one.clone()));

@@ -1,11 +1,11 @@
-//! The laws of dealing and gathering burst.
+//! The laws of dividing and collecting burst.
 
 use aliquot_core::allocate::{Burst, Holder, deal_burst, gather};
 use proptest::prelude::*;
 
 proptest! {
-    /// Invariants 2 and 10: bursts add up to no more than the budget's, and rate
-    /// never comes without burst while whole tokens suffice.
+    /// Invariants 2 and 10: bursts add up to no more than the budget's, and rate never comes without burst
+    /// while whole tokens suffice.
     #[test]
     fn bursts_fit_and_no_rate_is_left_without_while_tokens_suffice(
         burst in prop_oneof![0..200_u64, any::<u64>()],
@@ -32,7 +32,7 @@ proptest! {
         }
     }
 
-    /// Invariants 2 and 8: what is gathered fits, serves the cost, and takes no floor.
+    /// Invariants 2 and 8: the collected burst fits, serves the cost, and takes no floor.
     #[test]
     fn a_gathering_serves_its_cost_from_what_no_floor_pins(
         burst in 0..5_000_u64,

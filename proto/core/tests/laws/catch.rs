@@ -1,4 +1,4 @@
-//! Whether a law notices a planted bug.
+//! Checks that a law catches a planted bug.
 
 use aliquot_core::planted::{self, Bug};
 use proptest::strategy::{Strategy, ValueTree};
@@ -6,7 +6,7 @@ use proptest::test_runner::{
     Config, FileFailurePersistence, RngAlgorithm, TestCaseResult, TestRng, TestRunner,
 };
 
-/// What ever failed is kept and tried first.
+/// Keeps cases that failed once, and tries them first.
 pub(crate) fn config() -> Config {
     Config {
         failure_persistence: Some(Box::new(FileFailurePersistence::WithSource(
@@ -16,8 +16,8 @@ pub(crate) fn config() -> Config {
     }
 }
 
-/// Requires that a law rejects one of the random cases, of a fixed seed, while
-/// `bug` is switched on, and accepts that case without it.
+/// Requires that a law rejects one of the random cases, of a fixed seed, while `bug` is switched on, and
+/// accepts that case without it.
 #[track_caller]
 pub(crate) fn catches<S: Strategy>(bug: Bug, strategy: S, law: impl Fn(S::Value) -> TestCaseResult)
 where

@@ -1,4 +1,4 @@
-//! Laws of central answers (invariants 1, 2, 9 and 10).
+//! Laws of central mode (invariants 1, 2, 9 and 10).
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests, which stop where they cannot go on"
@@ -14,8 +14,8 @@ use aliquot_core::planted::{self, Bug};
 use aliquot_core::unit::RequestId;
 use fleet::{Fleet, budget, rate};
 
-/// What a fleet did under three times its limit: its part of R over twenty
-/// seconds, and the least that any client was admitted.
+/// Runs a fleet under three times its limit. Returns its part of R over twenty seconds, the least that any
+/// client was admitted, and the fleet.
 fn run(rate_of: u64, burst: u64, clients: usize) -> (f64, u64, Fleet) {
     let mut fleet = Fleet::new(rate(rate_of, burst), clients);
     fleet.load(3 * rate_of, 2_000);
@@ -59,7 +59,7 @@ fn three_tokens_for_forty_clients_on_three_nodes_are_all_used_and_reach_everybod
             ours * 100 >= reference * 97,
             "{ours} where one bucket admits {reference}"
         );
-        // A bucket of one token loses what is made while nobody asks, whoever keeps it.
+        // A bucket of one token loses what is made while no client asks, wherever it is.
         let enough = if burst < 2 { 0.70 } else { 0.95 };
         assert!(part >= enough, "only {part} of R with a burst of {burst}");
         assert!(part <= 1.001, "{part} of R");

@@ -1,5 +1,4 @@
-//! Laws of the checkers: each equals its slow definition. Numbers are those
-//! of `docs/invariants.md`.
+//! Laws of the checkers: each equals its slow definition. Numbers are those of `docs/invariants.md`.
 #![expect(
     clippy::unwrap_used,
     reason = "a law that cannot be set up must fail loudly"
@@ -32,17 +31,17 @@ const fn grains(grains: u64) -> Tokens {
     Tokens::from_grains(grains)
 }
 
-/// Amounts: nothing, small, and up to the end of the range.
+/// Generates amounts: nothing, small, and up to the end of the range.
 fn amount() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0), 0..20_u64, Just(u64::MAX), any::<u64>()]
 }
 
-/// Rates at which a few nanoseconds make a few grains, and all others.
+/// Generates rates at which a few nanoseconds make a few grains, and all others.
 fn rate() -> impl Strategy<Value = u64> {
     prop_oneof![0..4_000_000_000_u64, amount()]
 }
 
-/// Events in order of time, many of them at the same instant.
+/// Generates events in order of time, many of them at the same instant.
 fn events() -> impl Strategy<Value = Vec<(u64, u64)>> {
     let time = prop_oneof![4 => 0..30_u64, 1 => any::<u64>()];
     let cost = prop_oneof![4 => 0..20_u64, 1 => amount()];
@@ -60,13 +59,13 @@ fn replayed(limit: Limit, rho: Drift, events: &[(u64, u64)]) -> Envelope {
     envelope
 }
 
-/// `(1 + ρ) · R · Δt` in parts of a grain; `None` is more than any sum here.
+/// Returns `(1 + ρ) · R · Δt` in parts of a grain; `None` is more than any sum here.
 fn made(rate: u64, rho: Drift, nanos: u64) -> Option<i128> {
     (i128::from(rate) * i128::from(1_000_000 + rho.ppm())).checked_mul(i128::from(nanos))
 }
 
-/// The definition: the least slack in parts of all windows from one event to
-/// another, each with every event in it.
+/// The definition: the least slack in parts of all windows from one event to another, each with every event
+/// in it.
 fn least_slack(limit: Limit, rho: Drift, events: &[(u64, u64)]) -> Option<i128> {
     let mut least = None;
     for &(from, _) in events {
@@ -145,7 +144,7 @@ proptest! {
     ) {
         let rho = Drift::default();
         let report = replayed(limit(rate, burst), rho, &events).report();
-        // Where the slack is negative, that much more burst just passes.
+        // If the slack is negative, that much more burst just passes.
         let lack = -report.slack.min(0);
         let Ok(burst) = u64::try_from(i128::from(burst) + lack) else { return Ok(()) };
         let limit = limit(rate, burst);
@@ -333,8 +332,8 @@ proptest! {
     }
 }
 
-/// All windows by definition, on a grid of half nanoseconds: changes happen at
-/// whole ones, so that each half is the inside of a stretch without changes.
+/// All windows by definition, on a grid of half nanoseconds: changes happen at whole ones, so that each half
+/// is inside a stretch without changes.
 fn slow_lagged(
     first: (u64, u64),
     changes: &[(u64, u64, u64)],
@@ -343,7 +342,7 @@ fn slow_lagged(
 ) -> Option<i128> {
     // Each limit with its closed time in force, in halves.
     let mut spans = vec![(0, u64::MAX, first.0, first.1)];
-    // A change counts only if some event comes at or after it: others are never told.
+    // A change counts only if some event comes at or after it: others are never reported.
     let last = costs.last()?.0;
     for &(when, rate, burst) in changes.iter().filter(|change| change.0 <= last) {
         spans.last_mut().unwrap().1 = 2 * when;

@@ -1,6 +1,5 @@
-//! Each checker fires on a history made to break its invariant, says by how
-//! much, and is silent one grain before. Numbers are those of
-//! `docs/invariants.md`.
+//! Each checker fires on a history made to break its invariant, reports the excess, and passes one grain
+//! before. Numbers are those of `docs/invariants.md`.
 
 use aliquot_core::check::{
     ConcurrencyCheck, Disjointness, Dominance, Doubt, Envelope, Holdings, Invariant,
@@ -105,7 +104,7 @@ fn the_reported_window_is_the_first_of_the_worst_and_starts_where_the_bucket_was
     envelope.admit(at(10), grains(2));
     envelope.admit(at(30), grains(2));
     assert_eq!(envelope.report().window, Some((at(10), at(10))));
-    // Raised when full, it is full no more, and the window reaches back to the raise.
+    // Raised when full, it is no longer full, and the window reaches back to the raise.
     envelope.change(at(40), limit(0, 9));
     envelope.admit(at(50), grains(4));
     assert_eq!(envelope.report().window, Some((at(40), at(50))));
@@ -208,7 +207,7 @@ fn tokens_that_appear_are_caught_and_a_refund_is_not_one() {
     let mut over = account.clone();
     over.observe(at(5), 9);
     fires(over.verdict(), Invariant::Conservation, 2);
-    // What comes back beyond the burst is lost.
+    // A refund beyond the burst is lost.
     account.refund(at(5), grains(4));
     account.observe(at(5), 11);
     fires(account.verdict(), Invariant::Conservation, 1);

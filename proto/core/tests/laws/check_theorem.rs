@@ -8,15 +8,15 @@ use proptest::prelude::*;
 /// Parts of a grain: nanoseconds per second × parts per million.
 const PARTS: i128 = 1_000_000_000_000_000;
 
-/// How capacity that is moved arrives.
+/// State in which moved capacity arrives.
 #[derive(Clone, Copy, PartialEq)]
 enum Arrives {
     WithItsTokens,
     Full,
 }
 
-/// Five parts of one whole (R = 4 grains per nanosecond, B = 40), in parts of
-/// a grain, and what the checkers say of what they do.
+/// Runs five parts of one whole (R = 4 grains per nanosecond, B = 40), in parts of a grain. Returns the
+/// checkers' verdicts.
 fn world(ops: &[(usize, usize, u64, u64)], arrives: Arrives) -> [Verdict; 2] {
     let whole = Limit::new(Rate::from_grains(4_000_000_000), Tokens::from_grains(40));
     let rho = Drift::default();
@@ -72,7 +72,7 @@ fn world(ops: &[(usize, usize, u64, u64)], arrives: Arrives) -> [Verdict; 2] {
 /// Invariants 1 and 2.
 #[test]
 fn capacity_that_arrives_full_is_caught() {
-    // 35 of 40 are spent; a burst of 7 moves, and whoever got it spends 7.
+    // 35 of 40 are spent; a burst of 7 moves, and its new holder spends 7.
     let mut ops = vec![(0, 0, 7, 0); 5];
     ops.extend([(0, 1, 7, 0), (1, 1, 7, 0)]);
     let excess =
@@ -82,8 +82,8 @@ fn capacity_that_arrives_full_is_caught() {
 }
 
 proptest! {
-    /// Invariants 1 and 2: the theorem, on parts whose owners split, merge,
-    /// spend and move in any order under clocks as fast as ρ allows.
+    /// Invariants 1 and 2: the theorem, on parts whose owners split, merge, spend and move in any order under
+    /// clocks as fast as ρ allows.
     #[test]
     fn parts_that_only_move_tokens_keep_the_envelope_of_the_whole(
         ops in vec((0..5_usize, 0..5_usize, 0..8_u64, 0..4_u64), 1..80)

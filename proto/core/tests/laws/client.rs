@@ -1,4 +1,4 @@
-//! A client that looks only at what was touched says what one says that looks at everything.
+//! A client that examines only marked budgets reports the same as one that examines all.
 
 use aliquot_core::bucket::Bucket;
 use aliquot_core::budget::{Budget, BudgetDraft, Claim};
@@ -25,7 +25,7 @@ struct Shared {
     seen: Observed,
 }
 
-/// A decider that others decide by, too.
+/// A decider that callers use too.
 #[derive(Clone, Debug)]
 struct Cell(Rc<RefCell<Shared>>);
 
@@ -103,7 +103,7 @@ impl Decider for Cell {
 struct Machine {
     client: Client<Cell>,
     cells: BTreeMap<BudgetId, Cell>,
-    /// Set if it is told of every budget before each look.
+    /// Set if every budget is marked before each examination.
     looks_at_all: bool,
 }
 
@@ -141,7 +141,7 @@ impl Machine {
         }
     }
 
-    /// Somebody asks for `n`, or takes permits, or waits.
+    /// Lets a caller request `n`, or take permits, or wait.
     fn ask(&mut self, budget: BudgetId, what: Asks, now: Tick) {
         let Some(cell) = self.cells.get(&budget) else {
             return;
@@ -181,11 +181,11 @@ enum Deed {
     Claim(u64),
     Retire(u64),
     Ask(u64, Asks),
-    /// Time passes, in milliseconds.
+    /// Advances time, in milliseconds.
     Pass(u64),
     Look,
     Report,
-    /// An answer with gifts or targets, in tokens, or with no lease.
+    /// An answer with grants or targets, in tokens, or without a lease.
     Answer {
         lines: Vec<(u64, u64, bool)>,
         leased: bool,
@@ -204,7 +204,7 @@ fn scale() -> u64 {
     budget(0).scale().grains_per_token()
 }
 
-/// Rates, quotas and permits.
+/// Returns rates, quotas and permits.
 fn budget(id: u64) -> Budget {
     let mut draft = BudgetDraft {
         key: "b".into(),
@@ -250,7 +250,7 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
     prop::collection::vec(deed, 1..200)
 }
 
-/// Counters that the parent has said, so that it says no less.
+/// Counters that the parent has sent, so that they never fall.
 #[derive(Default)]
 struct Parent {
     edges: u64,
@@ -313,7 +313,7 @@ impl Parent {
 /// The longest time for which one machine may be urgent before the other is.
 const LATE: u64 = 100;
 
-/// Asks both whether they are urgent, where one `missed` it since a look.
+/// Asks both machines for their urgency. One of them may have `missed` it since the last examination.
 fn look(
     machines: &mut [Machine; 2],
     now: u64,

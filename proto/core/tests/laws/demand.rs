@@ -11,7 +11,7 @@ use proptest::test_runner::TestRunner;
 
 type Law = Result<(), TestCaseError>;
 
-/// Demand and weight of one claimant: zero, small, large and absurd.
+/// Generates demand and weight of one claimant: zero, small, large and extreme.
 fn claimant() -> impl Strategy<Value = (u64, u32)> {
     let demand = prop_oneof![Just(0), 1..100_u64, 1..1_u64 << 40, 1..1_u64 << 56];
     (demand, prop_oneof![1..4_u32, 1..=Weight::MAX])
@@ -30,7 +30,7 @@ fn union(claimants: &[(u64, u32)]) -> DemandCurve {
     curves.fold(DemandCurve::EMPTY, |sum, curve| sum.plus(&curve).unwrap())
 }
 
-/// `D(λ)` by its definition, rounded down.
+/// Returns `D(λ)` by its definition, rounded down.
 fn by_definition(claimants: &[(u64, u32)], level: Level) -> u64 {
     let (mut met, mut open) = (0, 0);
     for curve in claimants.iter().map(of) {
@@ -47,7 +47,7 @@ fn by_definition(claimants: &[(u64, u32)], level: Level) -> u64 {
     }
 }
 
-/// Levels where something may go wrong: each breakpoint, and either side of it.
+/// Returns levels at which errors are likely: each breakpoint, and either side of it.
 fn levels(curve: &DemandCurve) -> Vec<Level> {
     let around = |segment: &Segment| {
         let Segment { demand, weight } = *segment;
@@ -65,7 +65,7 @@ fn levels(curve: &DemandCurve) -> Vec<Level> {
     levels
 }
 
-/// The ratio of the breakpoints that a level lies between, and the upper one.
+/// Returns the ratio of the breakpoints that a level lies between, and the upper one.
 fn spread(curve: &DemandCurve, level: Level) -> Option<(f64, f64)> {
     let value = |level: Level| level.units() as f64 / level.weight() as f64;
     let ends: Vec<Level> = curve.segments().iter().map(Segment::breakpoint).collect();
@@ -110,7 +110,7 @@ fn the_level_is_the_greatest(claimants: &[(u64, u32)], capacity: u64, from: Leve
     if curve.total() <= capacity {
         prop_assert!(level.is_full());
     } else {
-        // Exactly used up: what is open takes the rest to the last fraction.
+        // Exactly used up: open claimants take the rest to the last fraction.
         prop_assert_eq!(curve.at(level), capacity);
         let apart: Vec<DemandCurve> = claimants.iter().map(of).collect();
         prop_assert_eq!(solve(capacity, &apart, Some(from)), Some(level));
@@ -126,7 +126,7 @@ fn level() -> impl Strategy<Value = Level> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Invariant 10: what fairness is computed from is the fleet's whole demand.
+    /// Invariant 10: fairness is computed from the fleet's whole demand.
     #[test]
     fn the_sum_of_two_curves_is_the_curve_of_the_union(
         one in claimants(20), two in claimants(20), level in level(),
@@ -148,7 +148,7 @@ proptest! {
         compression_keeps_its_bound(&claimants, most, near)?;
     }
 
-    /// Invariants 9 and 10: the level uses the capacity up and is found from anywhere.
+    /// Invariants 9 and 10: the level uses up the capacity and is found from any start.
     #[test]
     fn the_level_uses_up_the_capacity_and_does_not_depend_on_where_the_search_starts(
         claimants in claimants(40), capacity in prop_oneof![0..1_000_u64, any::<u64>()], from in level(),
@@ -249,7 +249,7 @@ fn who_has_no_weight_takes_nothing_from_the_level() {
     assert_eq!(level_among(3, &[5], &[0], None), Some(Level::FULL));
 }
 
-/// Whether the law fails for some case of a fixed sequence while the bug is on.
+/// Returns true if the law fails for some case of a fixed sequence while the bug is on.
 fn catches<S: Strategy>(bug: Bug, cases: &S, law: impl Fn(S::Value) -> Law) -> bool {
     planted::with(Some(bug), || {
         TestRunner::deterministic().run(cases, law).is_err()

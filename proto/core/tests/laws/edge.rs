@@ -30,7 +30,7 @@ fn small_vector() -> impl Strategy<Value = Vector> {
     prop::array::uniform6(0..20_u64).prop_map(Vector::from_array)
 }
 
-/// Snapshots of one vector as its owner makes them: each covers the last.
+/// Generates snapshots of one vector as its owner makes them: each covers the last.
 fn any_chain() -> impl Strategy<Value = Vec<Vector>> {
     prop::collection::vec(small_vector(), 1..12).prop_map(|steps| {
         let sum = |sum: &mut Vector, step: Vector| {
@@ -63,7 +63,7 @@ fn a_sum_is_exact_or_none(left: Vector, right: Vector) -> TestCaseResult {
     Ok(())
 }
 
-/// What a book takes as returned never passes what was given.
+/// The returns that a book accepts never exceed what was given.
 fn nothing_returns_that_was_not_given(
     kind: Kind,
     given: Vector,
@@ -87,7 +87,7 @@ fn nothing_returns_that_was_not_given(
     Ok(())
 }
 
-/// Given and returned in any order of arrival: never held is more than given.
+/// Given and returned in any order of arrival: never is more held than given.
 fn holdings_are_what_did_not_come_back(kind: Kind, given: Vector, part: Vector) -> TestCaseResult {
     let mut counters = Counters::new(PeriodId::new(0));
     counters.given = given;

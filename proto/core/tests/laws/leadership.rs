@@ -1,5 +1,5 @@
-//! Laws of leadership: what may be confirmed, and when a life may be called
-//! over (invariants 3 and 5 of `docs/invariants.md`).
+//! Laws of leadership: what may be confirmed, and when an incarnation may be reclaimed (invariants 3 and 5 of
+//! `docs/invariants.md`).
 
 use super::catch;
 use aliquot_core::leadership::{Barrier, Confirmation, Leadership};
@@ -17,7 +17,7 @@ const PATIENCE: Span = Span::from_nanos(100);
 enum Step {
     Wait(u64),
     Office,
-    /// A life begins or goes on: it says something newer, or repeats itself.
+    /// An incarnation begins or continues: it sends a newer report, or repeats one.
     Report(u64, u64),
     StartBarrier,
     Acknowledge(Index),
@@ -47,13 +47,13 @@ fn any_steps() -> impl Strategy<Value = Vec<Step>> {
 struct Life {
     doomed: bool,
     begun: u64,
-    /// Each report that arrived: its number, when, and as which step.
+    /// Each report that arrived: its number, the time, and the step.
     arrived: Vec<(u64, u64, usize)>,
     confirmed: u64,
     confirmed_received: u64,
 }
 
-/// What happened, kept whole, so that each promise can be traced to its cause.
+/// Everything that happened, so that each promise can be traced to its cause.
 #[derive(Debug)]
 struct World {
     leader: Leadership,
@@ -156,8 +156,8 @@ impl World {
         }
     }
 
-    /// What a barrier confirms arrived before it started, in office, of a life
-    /// that was never given up, and is newer than what was confirmed before.
+    /// Checks that a confirmed report arrived before its barrier started, in office, from an incarnation that
+    /// was never fenced, and is newer than the report confirmed before.
     fn acknowledge(&mut self, (barrier, started): (Barrier, usize)) -> TestCaseResult {
         for Confirmation {
             child,
@@ -185,8 +185,8 @@ impl World {
         Ok(())
     }
 
-    /// Over is exactly who was silent for more than a whole patience, of the
-    /// own clock, in office.
+    /// Checks that the reclaimable incarnations are exactly those that were silent for more than a whole
+    /// patience, by the leader's clock, in office.
     fn reclaim(&mut self) -> TestCaseResult {
         let over = self.leader.reclaimable(self.now());
         for (&life, known) in &mut self.lives {
@@ -211,8 +211,8 @@ fn every_promise_has_its_cause(steps: &[Step]) -> TestCaseResult {
     Ok(())
 }
 
-/// However many barriers failed or had to wait, the last report of each life
-/// that goes on is confirmed once the barriers are answered.
+/// However many barriers failed or had to wait, the last report of each live incarnation is confirmed once
+/// the barriers are answered.
 fn no_report_falls_between_two_barriers(steps: &[Step]) -> TestCaseResult {
     let mut world = World::new();
     for step in steps {
@@ -240,10 +240,11 @@ fn no_report_falls_between_two_barriers(steps: &[Step]) -> TestCaseResult {
     Ok(())
 }
 
-/// However much faster reports arrive than a quorum answers, what arrives is confirmed: within
-/// the time of two barriers, the one that was under way and the one that covers it.
+/// However much faster reports arrive than a quorum answers, each is confirmed within the time of two
+/// barriers: the one under way and the one that covers it.
 ///
-/// Each of `lives` reports once a step, and each barrier is answered `slow` steps after it began.
+/// Each of `lives` incarnations reports once a step, and each barrier is answered `slow` steps after it
+/// began.
 fn no_report_waits_for_ever(lives: u64, slow: usize) -> TestCaseResult {
     let lives = 1..=lives;
     let mut leader = Leadership::elected(Term::new(1), PATIENCE);
@@ -326,7 +327,7 @@ proptest! {
     }
 }
 
-/// More barriers are asked for than may be under way, then they are answered.
+/// More barriers are started than may be under way, then they are answered.
 #[test]
 fn a_report_that_has_to_wait_is_covered_by_the_next_barrier() {
     let mut steps = vec![Step::Office, Step::Report(1, 1), Step::StartBarrier];

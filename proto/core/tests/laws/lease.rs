@@ -1,5 +1,5 @@
-//! Laws of leases: a child's always ends before its parent's patience does
-//! (invariants 3 and 5 of `docs/invariants.md`).
+//! Laws of leases: a child's lease always ends before its parent's patience (invariants 3 and 5 of
+//! `docs/invariants.md`).
 #![expect(
     clippy::unwrap_used,
     reason = "the helpers of a test may panic as the test may"
@@ -28,7 +28,7 @@ fn any_drift() -> impl Strategy<Value = Drift> {
     .prop_map(|ppm| Drift::from_ppm(ppm).unwrap())
 }
 
-/// From nothing over seconds to as long as can be said.
+/// Generates spans from zero over seconds to the longest.
 fn any_span() -> impl Strategy<Value = Span> {
     prop_oneof![
         0..3_000_u64,
@@ -66,14 +66,14 @@ fn the_parents_wait_is_the_least_that_covers_the_child(
     Ok(())
 }
 
-/// Two clocks of some offset that run at some rate within ±ρ of true time.
+/// Two clocks with any offset, whose rates are within ±ρ of true time.
 #[derive(Clone, Debug)]
 struct Clocks {
     drift: Drift,
-    /// How far each is from true time, in ppm, between −ρ and +ρ.
+    /// Deviation of each from true time, in ppm, between −ρ and +ρ.
     child: i128,
     parent: i128,
-    /// What each shows at true time zero.
+    /// Reading of each at true time zero.
     child_zero: u64,
     parent_zero: u64,
 }
@@ -96,13 +96,14 @@ fn any_clocks() -> impl Strategy<Value = Clocks> {
         })
 }
 
-/// What a clock of this zero and rate shows at a true time in ns, rounded down as a clock would.
+/// Returns the reading of a clock with this zero and rate at a true time in ns, rounded down as a clock
+/// would.
 fn reading(zero: u64, ppm: i128, at: i128) -> Tick {
     Tick::from_nanos(zero + u64::try_from(at * (MILLION + ppm) / MILLION).unwrap())
 }
 
-/// A lease confirmed for a report that travelled for `flight` and was
-/// confirmed `later` ends, in true time, no later than the parent's patience.
+/// A lease confirmed for a report that travelled for `flight` and was confirmed `later` ends, in true time,
+/// no later than the parent's patience.
 ///
 /// In units of 10⁻⁶ ns of true time, both clocks' ends are exact.
 fn a_child_stops_before_its_parent_stops_waiting(
@@ -134,14 +135,14 @@ fn a_child_stops_before_its_parent_stops_waiting(
     Ok(())
 }
 
-/// What happens on the child's side.
+/// Events on the child's side.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Wait(u64),
     Send,
-    /// Of the report so many sendings ago; beyond the first it was never sent.
+    /// A confirmation of the report this many sendings ago; beyond the first one it was never sent.
     Confirm(u64, u64),
-    /// Of a report yet to be sent.
+    /// A confirmation of a report yet to be sent.
     Foretell(u64),
     Expire,
     Jump,
@@ -161,7 +162,7 @@ fn any_steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// The lease as the design says it: confirmations kept whole, nothing derived.
+/// The lease by its design: all confirmations are kept, and nothing is derived.
 #[derive(Debug, Default)]
 struct Model {
     now: u64,
@@ -201,7 +202,7 @@ impl Model {
     }
 }
 
-/// Held is exactly until the greatest `sent + span` confirmed in time since the last jump.
+/// A lease is held exactly until the greatest `sent + span` confirmed in time since the last jump.
 fn a_lease_is_what_was_confirmed_of_what_was_sent(steps: &[Step]) -> TestCaseResult {
     let (mut model, mut lease) = (Model::default(), ChildLease::new());
     for &step in steps {

@@ -1,4 +1,4 @@
-//! Laws of the ledger: who is heard, what is said again, what should move
+//! Laws of the ledger: which reports are accepted, which lines are repeated, and which parts should move
 //! (invariants 2, 6, 8 and 10 of `docs/invariants.md`).
 #![expect(
     clippy::unwrap_used,
@@ -62,12 +62,12 @@ fn report(child: u64, seq: u64, heard: Heard, lines: Vec<ReportLine>) -> Report 
     }
 }
 
-/// A child that reports, and a parent that answers some of it.
+/// A child that reports, and a parent that answers some of its reports.
 #[derive(Clone, Copy, Debug)]
 enum Talk {
     Wait(u64),
     Answer,
-    /// A report so much newer, with an echo of this term's number, or of another term's.
+    /// A report that is this much newer, with an echo of this term's number, or of another term's.
     Report(u64, u64, bool),
 }
 
@@ -81,9 +81,9 @@ fn any_talk() -> impl Strategy<Value = Vec<Talk>> {
     prop::collection::vec(talk, 1..50)
 }
 
-/// A child hears only if the latest answer it echoed was sent less than a
-/// lease ago, or if it is younger than that, and certainly if that was a tenth of a second
-/// less; an echo of what was never sent, or of another term, is none.
+/// A child receives answers only if the latest one that it echoed was sent less than a lease ago, or if it
+/// was added less than a lease ago, and certainly if that was a tenth of a second less. An echo of an answer
+/// that was never sent, or of another term, does not count.
 fn only_an_echo_of_late_proves_hearing(talk: &[Talk]) -> TestCaseResult {
     const LEASE: Span = Span::from_secs(2);
     const UNIT: u64 = 20_000_000;
@@ -130,8 +130,7 @@ fn only_an_echo_of_late_proves_hearing(talk: &[Talk]) -> TestCaseResult {
     Ok(())
 }
 
-/// Whatever changes in what a child says of a budget, the next plan looks at
-/// it; what does not change costs nothing.
+/// Any change in a child's line causes a plan of its budget. A line without change costs nothing.
 fn a_change_is_looked_at(before: &ReportLine, after: &ReportLine) -> TestCaseResult {
     let mut ledger = Ledger::new(TERM);
     let (now, heard) = (Tick::from_nanos(0), Heard::default());

@@ -1,4 +1,4 @@
-//! Laws of the core, over random inputs: each names what it holds for, and cites its invariant.
+//! Laws of the core, over random inputs: each names what it applies to, and cites its invariant.
 
 mod account;
 mod allocate;

@@ -1,7 +1,7 @@
 //! Laws of a quota's periods.
 //!
-//! Admissions are stamped with the period that these calendars say, and no
-//! period admits more than the quota (invariant 1 of `docs/invariants.md`).
+//! Admissions are stamped with the period of these calendars, and no period admits more than the quota
+//! (invariant 1 of `docs/invariants.md`).
 #![expect(
     clippy::unwrap_used,
     reason = "the helpers of a test may panic as the test may"
@@ -32,7 +32,7 @@ fn period() -> impl Strategy<Value = Period> {
     prop_oneof![3 => calendar, 1 => fixed]
 }
 
-/// Not aligned, half of the time; else by anything shorter than the period.
+/// Returns a period without alignment half of the time, else with any alignment shorter than the period.
 fn aligned(length: Length, offset: Offset, seed: u64) -> Period {
     let plain = Period::new(length, offset, Span::ZERO).unwrap();
     let shortest = plain.shortest().nanos() / 1_000_000;
@@ -55,7 +55,7 @@ fn wall_time() -> impl Strategy<Value = WallTime> {
     .prop_map(WallTime::from_millis)
 }
 
-/// The same cases every time, so that a planted bug is caught every time.
+/// Runs the same cases every time, so that a planted bug is caught every time.
 fn law<S: Strategy>(cases: u32, inputs: S, test: impl Fn(S::Value) -> TestCaseResult) -> bool {
     let config = Config {
         cases,
@@ -67,8 +67,8 @@ fn law<S: Strategy>(cases: u32, inputs: S, test: impl Fn(S::Value) -> TestCaseRe
     outcome.is_ok()
 }
 
-/// A period starts no later than what runs in it, ends where the next one
-/// starts, and counts one less than that.
+/// A period starts no later than an instant in it, ends when the next one starts, and has the number before
+/// that one's.
 fn periods_are_contiguous() -> bool {
     law(2_000, (period(), wall_time()), |(period, at)| {
         let id = period.id_at(at).unwrap();
@@ -89,8 +89,8 @@ fn periods_are_contiguous() -> bool {
     })
 }
 
-/// A day of an offset starts when the local clock shows midnight: the local
-/// clock is the world's plus the offset.
+/// A day with an offset starts when the local clock shows midnight: the local clock is the world's plus the
+/// offset.
 fn days_start_at_local_midnight() -> bool {
     law(500, (wall_time(), -840_i16..=840), |(at, minutes)| {
         let offset = Offset::from_minutes(minutes).unwrap();
@@ -102,7 +102,7 @@ fn days_start_at_local_midnight() -> bool {
     })
 }
 
-/// Months against the calendar as one learns it, month by month.
+/// Compares months with the common calendar, month by month.
 fn months_are_the_calendars() -> bool {
     let month = Length::Calendar(Calendar::Month);
     let month = Period::new(month, Offset::UTC, Span::ZERO).unwrap();

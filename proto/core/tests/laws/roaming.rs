@@ -1,5 +1,5 @@
-//! Laws of changing nodes: nothing is used beside what is held (invariant 2), nothing is
-//! left before there is something else, and nobody stays where nothing comes (invariant 8).
+//! Laws of changing nodes: nothing is used beside what is held (invariant 2), nothing is left before there is
+//! a replacement, and no client stays at a node that gives nothing (invariant 8).
 #![expect(
     clippy::unwrap_used,
     reason = "the helpers of a test may panic as the test may"
@@ -24,12 +24,13 @@ fn whatever_comes_one_edge_is_in_use_and_each_attempt_ends_once(
     Client::live(story).map(drop)
 }
 
-/// Who hears nothing any more is elsewhere when its lease is over, or as soon as another opens.
+/// A client that receives nothing any more has switched when its lease is over, or as soon as another node
+/// opens.
 fn who_hears_nothing_is_elsewhere_in_time(story: &[(u64, Word)]) -> TestCaseResult {
     let mut client = Client::live(story)?;
     let (edge, lives) = (client.edge, client.lives);
     let rest = client.until.since(client.now).nanos() / 1_000_000;
-    // A second of silence, the longest pause after failures, handing back, and some looks.
+    // A second of silence, the longest pause after failures, handing back, and some steps.
     let most = rest.max(1_000) + 1_000 + 200 + 300;
     client.pass(most, |client| match client.roaming.attempt() {
         Some(attempt) if attempt.opened.is_none() => Word::Opens,
@@ -40,7 +41,7 @@ fn who_hears_nothing_is_elsewhere_in_time(story: &[(u64, Word)]) -> TestCaseResu
     Ok(())
 }
 
-/// Who hears its node again before its lease is over stays, and tries nothing any more.
+/// A client that hears its node again before its lease is over stays, and ends all attempts.
 fn who_hears_its_node_again_stays(story: &[(u64, Word)]) -> TestCaseResult {
     let mut client = Client::live(story)?;
     let wished = |client: &Client| {
@@ -55,7 +56,7 @@ fn who_hears_its_node_again_stays(story: &[(u64, Word)]) -> TestCaseResult {
         let after = ends.since(client.now).nanos() / 1_000_000;
         Word::Renews(after + 1_000)
     })?;
-    // What had been wished before may have come due.
+    // An earlier order to move may have come due.
     if !wished(&client) {
         prop_assert_eq!(client.edge, edge);
         prop_assert!(client.roaming.attempt().is_none());
@@ -63,7 +64,7 @@ fn who_hears_its_node_again_stays(story: &[(u64, Word)]) -> TestCaseResult {
     Ok(())
 }
 
-/// Where nobody opens, everybody is tried, by pauses that grow to a second.
+/// If no node opens, all nodes are tried, with pauses that grow to a second.
 fn where_all_are_dead_all_are_tried(story: &[(u64, Word)]) -> TestCaseResult {
     let mut client = Client::live(story)?;
     client.pass(10_000, |_| Word::Nothing)?;
@@ -77,11 +78,11 @@ fn where_all_are_dead_all_are_tried(story: &[(u64, Word)]) -> TestCaseResult {
     Ok(())
 }
 
-/// Whatever came before, it serves at a node that renews its lease, and tries nothing.
+/// After any story, the client serves at a node that renews its lease, and has no attempt.
 fn at_rest(story: &[(u64, Word)]) -> Result<Client, TestCaseError> {
     let mut client = Client::live(story)?;
     client.stale = None;
-    // The longest lease, under which nothing else is gone over to, a pause, handing back, and some looks.
+    // The longest lease, under which the client does not switch, a pause, handing back, and some steps.
     client.pass(4_000, opens_and_renews)?;
     prop_assert!(client.is_leased() && client.roaming.attempt().is_none());
     Ok(client)
@@ -94,7 +95,8 @@ fn opens_and_renews(client: &Client) -> Word {
     }
 }
 
-/// Who wants another session of its node has one from then on, and uses what it holds until it is open.
+/// A client that wants another session of its node has one from then on, and uses what it holds until the new
+/// one is open.
 fn who_wants_another_session_of_its_node_has_it(
     story: &[(u64, Word)],
     from_ms: u64,
@@ -126,7 +128,7 @@ fn who_wants_another_session_of_its_node_has_it(
     Ok(())
 }
 
-/// Who is to go elsewhere and wants another session of its node as well goes, and stays there.
+/// A client that is to move, and also wants another session of its node, moves and stays there.
 fn an_order_comes_before_another_session(
     story: &[(u64, Word)],
     away: u8,
@@ -143,12 +145,12 @@ fn an_order_comes_before_another_session(
     Ok(())
 }
 
-/// Who is not given another session keeps the one that it has, and asks by pauses that grow to a second.
+/// A client that gets no other session keeps the one that it has, and asks with pauses that grow to a second.
 fn who_is_not_given_another_session_keeps_its_own(story: &[(u64, Word)]) -> TestCaseResult {
     let mut client = at_rest(story)?;
     let edge = client.edge;
     client.hear(Word::Anew(0));
-    // Not at the first look.
+    // Not at the first step.
     let fails = |client: &Client| match client.roaming.attempt() {
         Some(_) if (client.now.nanos() / 50_000_000).is_multiple_of(2) => Word::Fails,
         _ => Word::Renews(2_000),
@@ -163,8 +165,8 @@ fn who_is_not_given_another_session_keeps_its_own(story: &[(u64, Word)]) -> Test
     Ok(())
 }
 
-/// Whose node is gone is elsewhere when its lease is over, or by the longest pause later, though it wants another
-/// session of that node.
+/// A client whose node is gone has switched when its lease is over, or by the longest pause later, even if it
+/// wants another session of that node.
 fn who_wants_another_session_of_a_node_that_is_gone_is_elsewhere_in_time(
     story: &[(u64, Word)],
     from_ms: u64,
@@ -259,7 +261,7 @@ fn a_farewell_is_the_first_report_of_its_edge_and_leaves() {
     assert!(farewell(edge, Some(edge), Tick::from_nanos(5), 0).is_none());
 }
 
-/// A client at node 0 with a lease, that heard its node last just now.
+/// Returns a client at node 0 with a lease, which just heard its node.
 fn settled(lease_ms: u64) -> Client {
     let mut client = Client::new();
     client.look().unwrap();
@@ -270,7 +272,7 @@ fn settled(lease_ms: u64) -> Client {
     client
 }
 
-/// What is tried once the node in use has said nothing for too long.
+/// Returns a client with a spare attempt, after the node in use was silent for too long.
 fn doubting(lease_ms: u64) -> (Client, Edge) {
     let mut client = settled(lease_ms);
     let edge = client.edge.unwrap();
@@ -361,7 +363,7 @@ fn a_connection_that_is_lost_is_made_again_before_a_session_anew() {
         client.look().unwrap();
     }
     client.pass(50, |_| Word::Nothing).unwrap();
-    // Under which the present edge goes on.
+    // Under it the present edge continues.
     assert_eq!(client.roaming.attempt().unwrap().aim, Aim::Any);
 }
 

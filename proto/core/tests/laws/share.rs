@@ -17,7 +17,7 @@ fn grains(grains: u64) -> Tokens {
     Tokens::from_grains(grains)
 }
 
-/// A number of any length in bits, so that small ones and great ones meet.
+/// Generates a number of any length in bits, so that small and great ones meet.
 fn any_amount() -> impl Strategy<Value = u64> {
     (any::<u64>(), 0..64_u32).prop_map(|(bits, shift)| bits >> shift)
 }
@@ -40,7 +40,7 @@ fn merged(parts: &[Share]) -> Option<Share> {
     parts.iter().copied().try_fold(Share::EMPTY, Share::merge)
 }
 
-/// Invariant 2: what a split hands out is what it was given.
+/// Invariant 2: the parts of a split add up to the whole.
 fn a_split_merges_to_the_whole(share: Share, weights: &[Weight]) -> TestCaseResult {
     let parts = share.split(weights);
     prop_assert_eq!(parts.len(), weights.len());
@@ -115,8 +115,7 @@ proptest! {
         prop_assert_eq!(a.without(b).is_some(), a.covers(&b));
     }
 
-    /// Invariant 2: a level changes by what was spent or refunded, and never
-    /// rises above the burst.
+    /// Invariant 2: a level changes by what was spent or refunded, and never rises above the burst.
     #[test]
     fn spending_and_refunding_move_only_the_level(share in any_share(), n in any_amount()) {
         let n = grains(n);
@@ -174,7 +173,7 @@ proptest! {
     }
 }
 
-/// A rate that may be said: from one token in ten days to 10¹² per second.
+/// Generates a rate in the allowed range: from one token in ten days to 10¹² per second.
 fn any_frequency() -> impl Strategy<Value = Frequency> {
     let per = prop_oneof![
         prop::sample::select(vec![1_u64, 60, 3_600, 86_400, 864_000])
@@ -189,9 +188,8 @@ fn any_frequency() -> impl Strategy<Value = Frequency> {
 proptest! {
     #![proptest_config(Config { max_global_rejects: 100_000, ..config() })]
 
-    /// For every rate that may be said and every burst up to 2²⁰ tokens there is
-    /// a scale; its rate is not more than what was said, and less by under one
-    /// grain per second.
+    /// For every allowed rate and every burst up to 2²⁰ tokens there is a scale. Its rate is at most the
+    /// given one, and less by under one grain per second.
     #[test]
     fn a_scale_fits_any_rate_and_a_burst_within_its_range(
         frequency in any_frequency(), burst in 0..=1_u64 << 20,

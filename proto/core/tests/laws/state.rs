@@ -1,5 +1,4 @@
-//! Laws of the replicated state: what applying a log means (invariants 2, 3,
-//! 4 and 14 of `docs/invariants.md`).
+//! Laws of the replicated state and of applying a log (invariants 2, 3, 4 and 14 of `docs/invariants.md`).
 #![expect(
     clippy::unwrap_used,
     reason = "the helpers of a test may panic as the test may"
@@ -22,7 +21,7 @@ use proptest::sample::Index;
 use proptest::test_runner::TestCaseResult;
 use std::collections::BTreeSet;
 
-/// Every entry applied in turn, and what each did.
+/// Applies every entry in turn. Returns the state and the effects of each entry.
 fn applied(log: &Log) -> (State, Vec<Vec<Effect>>) {
     let mut state = State::new();
     let entries = (1..).zip(log);
@@ -31,8 +30,8 @@ fn applied(log: &Log) -> (State, Vec<Vec<Effect>>) {
     (state, effects)
 }
 
-/// The same log is the same state, with the same effects, on every replica
-/// (invariant 14); saying any part of it again changes nothing.
+/// The same log gives the same state, with the same effects, on every replica (invariant 14). Replaying any
+/// part of it changes nothing.
 fn replay_changes_nothing(ops: &[Op], upto: Index) -> TestCaseResult {
     let log = written(ops);
     let (first, effects) = applied(&log);
@@ -46,7 +45,7 @@ fn replay_changes_nothing(ops: &[Op], upto: Index) -> TestCaseResult {
     Ok(())
 }
 
-/// A snapshot, written down and read back, goes on as the state it was taken of.
+/// A snapshot, written and read back, continues like the state that it was taken of.
 fn a_snapshot_and_the_tail_are_the_whole(ops: &[Op], at: Index) -> TestCaseResult {
     let log = written(ops);
     let at = at.index(log.len() + 1);
@@ -64,7 +63,7 @@ fn a_snapshot_and_the_tail_are_the_whole(ops: &[Op], at: Index) -> TestCaseResul
     Ok(())
 }
 
-/// What was seen of a log so far, to tell what may never come again.
+/// The names seen in a log so far, which may never appear again as new.
 #[derive(Default)]
 struct Seen {
     life: Incarnation,
@@ -73,7 +72,7 @@ struct Seen {
     cold: BTreeSet<RuleId>,
 }
 
-/// Each entry keeps what an entry must keep.
+/// Each entry keeps the invariants of an entry.
 fn every_entry_keeps_the_books(ops: &[Op]) -> TestCaseResult {
     let (log, mut state, mut seen) = (cut(written(ops)), State::new(), Seen::default());
     for (index, entry) in (1..).zip(&log) {
@@ -125,7 +124,7 @@ fn a_request_is_carried_out_once(
     if !seen.requests.insert(*request) {
         let mut unmoved = before.snapshot();
         unmoved.applied = state.applied();
-        // A join of a node that was removed is never answered, and may be asked again.
+        // A join of a node that was removed is never answered, and may be requested again.
         let ignored = matches!(entry, Some(Command::Join { .. })) && effects.is_empty();
         prop_assert!(
             ignored || effects == [Effect::Repeated(*request)],
@@ -136,8 +135,8 @@ fn a_request_is_carried_out_once(
     Ok(())
 }
 
-/// A budget begins only where its key had none; it is full only in the hands
-/// of one live node, and not where an instance was forgotten too early.
+/// A budget begins only if its key had none. It is full only if one live node holds it all, and not if an
+/// instance was forgotten too early.
 fn budgets_are_born_once_and_full_once(
     seen: &mut Seen,
     entry: Option<&Command>,
@@ -178,8 +177,8 @@ fn budgets_are_born_once_and_full_once(
     Ok(())
 }
 
-/// A key keeps its book while anything of it is booked, and what is held never
-/// grows beyond the whole; only members hold.
+/// A key keeps its book while anything of it is booked, and held parts never grow beyond the whole. Only
+/// members hold.
 fn books_stay(before: &State, state: &State, effects: &[Effect]) -> TestCaseResult {
     let spent = |generation: &Generation| match generation.budget.kind() {
         Kind::Quota => generation.account.spent(),
@@ -244,7 +243,7 @@ fn no_leaver_is_granted_to(before: &State, effects: &[Effect]) -> TestCaseResult
     Ok(())
 }
 
-/// A state without the indices of the entries that made it.
+/// Returns a state without the indices of the entries that made it.
 fn unnumbered(state: &State) -> Snapshot {
     let mut snapshot = state.snapshot();
     snapshot.applied = 0;
@@ -254,8 +253,8 @@ fn unnumbered(state: &State) -> Snapshot {
     snapshot
 }
 
-/// A round is its parts: what is refused is refused by itself, changes
-/// nothing, and keeps nothing else of the round from being done.
+/// A round equals its parts: a refused part is refused by itself, changes nothing, and does not stop the
+/// others.
 fn a_round_is_its_parts(ops: &[Op]) -> TestCaseResult {
     let (log, mut pieces) = (written(ops), State::new());
     let (whole, effects) = applied(&log);
@@ -303,7 +302,7 @@ proptest! {
     }
 }
 
-/// A state with two lives, an exact key and an instance.
+/// Returns a state with two incarnations, an exact key and an instance.
 fn furnished() -> Snapshot {
     let ops = [
         Op::Join(1),
@@ -364,7 +363,7 @@ fn a_snapshot_that_contradicts_itself_is_not_a_state() {
     });
 }
 
-/// An instance that nobody holds is forgotten without proof that it is full.
+/// Returns a log in which an unused instance is forgotten without proof that it is full.
 fn too_early() -> Vec<Op> {
     let forget = Op::Round(vec![Move::End(1, false)]);
     vec![Op::Join(1), Op::Put(3, 1, 0), Op::Instantiate(3, 0), forget]

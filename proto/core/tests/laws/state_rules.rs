@@ -1,4 +1,4 @@
-//! What operators do to rules while their budgets live, step by step.
+//! Operations on rules while their budgets exist, step by step.
 
 use aliquot_core::budget::{Budget, BudgetDraft, Key};
 use aliquot_core::command::{Changes, Command, Ending, Movement};
@@ -19,7 +19,7 @@ fn rule(key: &str, field: &str, limit: &str) -> Budget {
     draft.validate().expect("a rule of the test")
 }
 
-/// Applies commands to a state in which one node has joined as the first life.
+/// Applies commands to a state in which one node has joined as the first incarnation.
 struct Log {
     state: State,
     life: Incarnation,
@@ -48,7 +48,7 @@ impl Log {
         })
     }
 
-    /// Asks for a key; whether its budget is born, and full.
+    /// Requests a key. Returns true if its budget begins, and is full.
     fn ask(&mut self, key: &str) -> bool {
         let (keys, creator) = (vec![key.into()], Some(self.life));
         let effects = self.apply(Command::Instantiate { keys, creator });
@@ -182,8 +182,8 @@ fn template_of(keys: u64) -> Budget {
     draft.validate().expect("a template")
 }
 
-/// How many of five keys a template of two is full with, after a restart in between; and whether
-/// another begins once one has ended.
+/// Returns how many of five keys fill a template of two, with a restart in between, and true if another key
+/// begins once one has ended.
 fn keys_of_two() -> (usize, bool) {
     let mut log = Log::new();
     log.put(1, template_of(2));
@@ -272,7 +272,7 @@ fn a_set_with_one_wrong_rule_changes_nothing_and_names_it() {
         .map(|(index, errors)| (*index, errors[0].field.as_str()));
     assert_eq!(said.collect::<Vec<_>>(), [(1, "kind"), (2, "key")]);
     assert_eq!(log.state.rules().count(), 1);
-    // Said again it was answered; another set of rules is another request.
+    // A retry was answered before; another set of rules is another request.
     assert_eq!(
         log.apply(apply(2, &[], &wrong)),
         [Effect::Repeated(RequestId::new(2))]
@@ -289,8 +289,8 @@ fn a_set_with_one_wrong_rule_changes_nothing_and_names_it() {
     assert_eq!(keys, ["b"]);
 }
 
-/// Whether tokens that were drawn for a round before the limit was lowered count in
-/// the book, where the round comes after the limit was raised again.
+/// Returns true if tokens that were drawn for a round before the limit was lowered count in the book, when
+/// the round comes after the limit was raised again.
 fn a_draw_outruns_a_cut(delete: bool) -> bool {
     let mut log = Log::new();
     log.put(1, rule("api", "rate", "100/s"));
@@ -334,7 +334,7 @@ fn a_draw_outruns_a_cut(delete: bool) -> bool {
     late.contains(&granted)
 }
 
-/// Invariant 2: raised capacity arrives empty, also in what is under way meanwhile.
+/// Invariant 2: raised capacity arrives empty, also for parts under way.
 #[test]
 fn what_was_drawn_before_a_cut_does_not_count_after_it() {
     for delete in [false, true] {

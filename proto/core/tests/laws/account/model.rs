@@ -1,4 +1,4 @@
-//! The naive book: keeps every edge whole and adds up anew at every question.
+//! The naive book: keeps every edge, and adds up again for every question.
 
 use aliquot_core::account::Account;
 use aliquot_core::edge::Vector;
@@ -66,7 +66,7 @@ impl Model {
         }
     }
 
-    /// All that can be seen of `account`, in the form of a model.
+    /// Returns everything visible of `account`, in the form of a model.
     pub(crate) fn seen_in(&self, account: &Account) -> Self {
         let mut seen = Self::new(account.kind(), account.whole(), self.linger);
         seen.period = account.period();
@@ -143,7 +143,7 @@ impl Model {
         granted
     }
 
-    /// What an edge holds was said again, and accepted.
+    /// Notes a repeated grant of an edge that was accepted.
     pub(crate) fn refresh(&mut self, child: u64, granted: bool) {
         let linger = self.linger;
         if let Some(open) = self.open.get_mut(&child).filter(|_| granted) {

@@ -1,13 +1,12 @@
-//! The rules of allocation as the textbook has them: every division written out,
-//! every order sorted, to compare the real ones with.
+//! The textbook rules of allocation, with every division written out and every order sorted, as a reference.
 
 use super::band;
 use aliquot_core::allocate::Claimant;
 use aliquot_core::demand::WEIGHT_ONE;
 use aliquot_core::share::apportion;
 
-/// Water-filling as the textbook has it: by rising `d/w`, each gets the lesser
-/// of its demand and its part of what is left.
+/// Textbook water-filling: by rising `d/w`, each claimant gets the lesser of its demand and its part of the
+/// rest.
 pub(crate) fn naive_plain(capacity: u64, claimants: &[(u64, u64)]) -> Vec<u64> {
     let mut order: Vec<usize> = (0..claimants.len()).collect();
     let wide = |a: u64, b: u64| u128::from(a) * u128::from(b);
@@ -43,7 +42,7 @@ struct Naive {
 }
 
 impl Naive {
-    /// What it takes beyond its floor at level `num/den`, times `den`.
+    /// Returns the amount that it takes beyond its floor at level `num/den`, times `den`.
     fn beyond(&self, (num, den): (i128, i128)) -> i128 {
         let takes: i128 = self
             .segments
@@ -54,7 +53,7 @@ impl Naive {
     }
 }
 
-/// The level of the module's formula by trying every line between two bends.
+/// Finds the level of the module's formula by trying every line between two bends.
 fn naive_level(capacity: i128, all: &[Naive]) -> Option<(i128, i128)> {
     let sum = |level| all.iter().map(|one| one.beyond(level)).sum::<i128>();
     let far = 1 << 60;
@@ -80,7 +79,7 @@ fn naive_level(capacity: i128, all: &[Naive]) -> Option<(i128, i128)> {
         .position(|&bend| sum(bend) > capacity * bend.1)
         .unwrap();
     let ((n0, d0), (n1, d1)) = (bends[upper - 1], bends[upper]);
-    // Straight from (λ₀, s₀) to (λ₁, s₁): λ = λ₀ + (C − s₀)·(λ₁ − λ₀)/(s₁ − s₀).
+    // Linear from (λ₀, s₀) to (λ₁, s₁): λ = λ₀ + (C − s₀)·(λ₁ − λ₀)/(s₁ − s₀).
     let (s0, s1) = (sum((n0, d0)), sum((n1, d1)));
     let (rise, run) = (s1 * d0 - s0 * d1, n1 * d0 - n0 * d1);
     let num = n0 * rise + (capacity * d0 - s0) * run;
@@ -92,7 +91,7 @@ fn gcd(a: i128, b: i128) -> i128 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// The whole rule, naively, without headroom.
+/// Divides by the whole rule, naively, without headroom.
 pub(crate) fn naive(capacity: u64, claimants: &[Claimant]) -> Vec<u64> {
     let most = |claimant: &Claimant| claimant.ceiling.unwrap_or(1 << 40);
     let floors: Vec<u64> = claimants.iter().map(|c| c.floor.min(most(c))).collect();
@@ -136,7 +135,7 @@ pub(crate) fn naive(capacity: u64, claimants: &[Claimant]) -> Vec<u64> {
     parts
 }
 
-/// One band in whole units, the first for everybody who has nothing.
+/// Divides one band in whole units, the first one to each claimant that has nothing.
 fn naive_units(capacity: u64, all: &mut [Naive], empty: impl Fn(usize) -> bool) -> Vec<u64> {
     let capacity = i128::from(capacity);
     let needy: Vec<bool> = all

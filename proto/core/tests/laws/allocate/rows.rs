@@ -119,7 +119,7 @@ fn weights_that_pass_64_bits_together_are_made_coarser_and_keep_their_ratios() {
 
 #[test]
 fn a_demand_that_is_met_to_the_unit_gets_no_other() {
-    // Level 11/3: the first is met by 3, and the two units left over are others'.
+    // Level 11/3: the first is met by 3, and the two units left over go to others.
     let claimants = [3, 9, 9, 9].map(|wants| plain(wants, 1));
     assert_eq!(divide(14, &claimants, KEPT), [3, 4, 4, 3]);
 }

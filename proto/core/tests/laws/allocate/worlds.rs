@@ -1,4 +1,4 @@
-//! Capacities and claimants to try the laws on.
+//! Capacities and claimants for the laws.
 
 use super::{band, curve};
 use aliquot_core::allocate::{Claimant, Headroom, Policy, Terms};
@@ -33,7 +33,7 @@ pub(crate) fn small_world() -> impl Strategy<Value = (u64, Vec<Claimant>)> {
     )
 }
 
-/// Anything at all that the types admit.
+/// Generates anything that the types admit.
 pub(crate) fn hostile() -> impl Strategy<Value = Claimant> {
     let number = || {
         prop_oneof![
@@ -84,14 +84,14 @@ pub(crate) fn terms() -> impl Strategy<Value = Terms> {
     (policy, headroom).prop_map(|(policy, headroom)| Terms { policy, headroom })
 }
 
-/// A capacity, and demands and weights side by side.
+/// A capacity, with demands and weights in two columns.
 #[derive(Clone, Debug)]
 pub(crate) struct Side {
     pub(crate) capacity: u64,
     pub(crate) claimants: Vec<(u64, u64)>,
 }
 
-/// Few and many claimants with numbers of the usual sizes, ties among them.
+/// Generates few and many claimants with numbers of the usual sizes, with ties.
 pub(crate) fn side_by_side() -> impl Strategy<Value = Side> {
     let demand = prop_oneof![0..50_u64, 0..5_000_u64, any::<u32>().prop_map(u64::from)];
     let weight = prop_oneof![Just(6), 1..9_u64, 1..1_000_u64, 1..=1_000_000_u64];

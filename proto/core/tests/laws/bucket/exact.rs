@@ -3,11 +3,10 @@
 use super::*;
 use aliquot_core::unit::{Frequency, Scale};
 
-/// Admits all there is, step by step, until `admissions` were made or the
-/// clock's range ends, and compares with `tokens · elapsed ÷ per + burst`.
+/// Admits all there is, step by step, until `admissions` were made or the clock's range ends, and compares
+/// with `tokens · elapsed ÷ per + burst`.
 ///
-/// Steps are irregular and never let the bucket fill up, so that nothing that
-/// was made is lost by overflow.
+/// Steps are irregular and never let the bucket fill up, so no token is lost by overflow.
 fn check(tokens: u64, per: Span, burst: u64, admissions: u64) {
     let frequency = Frequency::new(tokens, per).expect("in range");
     let scale = Scale::fit(frequency, burst).expect("in range");

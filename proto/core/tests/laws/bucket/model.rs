@@ -1,5 +1,5 @@
-//! The bucket equals a reference in plain rational arithmetic: a level in
-//! billionths of a grain, in 128 bits, that is moved at every event.
+//! The bucket equals a reference in plain rational arithmetic: a level in billionths of a grain, in 128 bits,
+//! that is updated at every event.
 
 use super::*;
 
@@ -7,7 +7,7 @@ use super::*;
 pub(crate) struct Model {
     rate: i128,
     burst: i128,
-    /// Billionths of a grain; below zero what reservations took.
+    /// Billionths of a grain; below zero after reservations.
     level: i128,
     latest: Tick,
     promised: i128,
@@ -48,7 +48,7 @@ impl Model {
         self.level = (self.level + n * BILLION).min(self.burst * BILLION);
     }
 
-    /// The tick to act at, if ever.
+    /// Returns the tick to act at, if there is one.
     fn reserve(&self, n: i128) -> Option<u64> {
         let latest = self.latest.nanos();
         let missing = n * BILLION - self.level;
@@ -108,7 +108,7 @@ struct Held {
     serial: u64,
 }
 
-/// Both sides of the comparison, and what is reserved in both.
+/// Both sides of the comparison, and the reservations of both.
 struct Pair {
     bucket: Bucket,
     model: Model,
@@ -119,7 +119,7 @@ struct Pair {
 impl Pair {
     fn run(&mut self, op: &Op) -> TestCaseResult {
         if let Op::Step(step) = *op {
-            // Only a verb that changes something shows the bucket the clock.
+            // Only a method that changes something shows the bucket the clock.
             self.now = stepped(self.now, step);
             return Ok(());
         }
@@ -265,8 +265,8 @@ fn bucket_and_model_agree(start: Share, ops: &[Op]) -> TestCaseResult {
 proptest! {
     #![proptest_config(config())]
 
-    /// Invariants 2 and 12, and the level across any reconfiguration: nothing
-    /// appears, and nothing is lost, not a billionth of a grain.
+    /// Invariants 2 and 12, and the level across any reconfiguration: nothing appears, and nothing is lost,
+    /// not a billionth of a grain.
     #[test]
     fn any_sequence_of_verbs_answers_as_the_rational_reference_does(
         rate in any_rate(), burst in 0..20_u64, tokens in 0..25_u64, ops in any_ops(),

@@ -5,11 +5,11 @@ use aliquot_core::unit::Weight;
 
 #[derive(Clone, Debug)]
 enum Move {
-    /// Lets nanoseconds pass, for all parts.
+    /// Advances time by this many nanoseconds, for all parts.
     Pass(u64),
-    /// One caller asks one part for one grain.
+    /// Requests one grain from one part.
     Ask(usize),
-    /// Takes capacity out of a part; it is under way until it arrives.
+    /// Takes capacity out of a part. It is under way until it arrives.
     Leave(usize, u64, u64),
     /// The oldest part under way arrives.
     Arrive(usize),
@@ -29,9 +29,8 @@ fn any_moves() -> impl Strategy<Value = Vec<Move>> {
     prop::collection::vec(one, 1..120)
 }
 
-/// Invariants 1, 2 and 11: the parts together keep the envelope of the whole,
-/// and at every prefix they have admitted no more than one bucket that sees
-/// every request.
+/// Invariants 1, 2 and 11: the parts together keep the envelope of the whole, and at every prefix they have
+/// admitted no more than one bucket that sees every request.
 fn parts_admit_no_more_than_the_whole(
     whole: Share,
     weights: &[Weight],

@@ -1,4 +1,4 @@
-//! Sequences around one question, each as small as it can be told.
+//! Sequences around one request, each reduced to its smallest form.
 
 use super::fleet::{B, Fleet, admitted, at, permits, rate, retry_after};
 use aliquot_core::asking::{AskError, Asking, Verdict};
@@ -7,14 +7,14 @@ use aliquot_core::node::{Asked, Released};
 use aliquot_core::planted::{self, Bug};
 use aliquot_core::unit::{Drift, Incarnation, RequestId, Span, Tick, Tokens};
 
-/// Forty clients that have long wanted more than there is, and not asked for it yet.
+/// Returns forty clients that have long wanted more than there is, and have not requested it yet.
 fn asked(budget: aliquot_core::budget::Budget) -> Fleet {
     let mut fleet = Fleet::new(budget, 40);
     fleet.want(3_000);
     fleet
 }
 
-/// A service of the home, and one of another node.
+/// Returns a service of the home, and one of another node.
 fn near_and_far(fleet: &Fleet) -> (usize, usize) {
     let home = fleet.home();
     let of = |home_of: bool| {
@@ -25,7 +25,7 @@ fn near_and_far(fleet: &Fleet) -> (usize, usize) {
     (of(true), of(false))
 }
 
-/// Whether a question that is carried three times is told the same and takes once.
+/// Returns true if a request that is carried three times gets the same reply and takes once.
 fn repeat_takes_once() -> bool {
     let mut fleet = asked(rate(10, 3));
     let (_, far) = near_and_far(&fleet);
@@ -59,7 +59,7 @@ fn a_question_older_than_the_memory_is_void() {
     assert_eq!(again.outcome, void);
 }
 
-/// Whether a verdict that comes at the end of the lease is heeded.
+/// Returns true if a reply that comes at the end of the lease is accepted.
 fn late_verdict_counts() -> bool {
     let mut fleet = asked(permits(2));
     let (near, _) = near_and_far(&fleet);
@@ -110,7 +110,7 @@ fn without_a_lease_nothing_is_asked_and_no_more_than_so_many_at_once() {
     assert_eq!(asking.pending(), 0);
 }
 
-/// Whether a node passes on what was passed on to it.
+/// Returns true if a node forwards a forwarded request.
 fn forwards_twice() -> bool {
     let mut fleet = asked(rate(10, 3));
     let (near, far) = near_and_far(&fleet);
@@ -122,7 +122,7 @@ fn forwards_twice() -> bool {
         panic!("{first:?}");
     };
     assert_eq!((to, ask.hops), (fleet.nodes[home].life(), Hops::Forwarded));
-    // The home has moved meanwhile: whom it reaches is as good as any other.
+    // The home has moved in the meantime: any third node will do.
     let third = (0..3).find(|&of| of != home && of != node).expect("three");
     assert_ne!(fleet.services[near].node, third);
     match fleet.nodes[third].handle_ask(&ask, &fleet.state, now) {
@@ -142,7 +142,7 @@ fn where_the_home_has_moved_nothing_is_forwarded_again() {
     assert!(seen, "nothing noticed ForwardedTwice");
 }
 
-/// Whether a node decides for a session that it promises nothing any more.
+/// Returns true if a node decides for a session without a lease.
 fn serves_lapsed() -> bool {
     let mut fleet = asked(rate(10, 3));
     let (near, _) = near_and_far(&fleet);
@@ -201,7 +201,7 @@ fn a_waiter_gets_a_cost_of_the_whole_burst_beside_those_who_want_one() {
             }
         }
     }
-    // It has the turn nearly always: three of 200 tokens each time.
+    // It nearly always has the turn: three of 200 tokens each time.
     assert!(served >= 5, "only {served} times");
     let before = fleet.admitted();
     fleet.load(300, 1_000);
@@ -268,13 +268,13 @@ fn the_permits_of_a_home_that_died_stay_booked_for_a_lease_and_a_hold() {
     fleet.dead[home] = true;
     let served = (0..400).find(|_| {
         fleet.want(20);
-        // Who asks a dead home hears nothing; what was asked becomes void in time.
+        // A request to a dead home gets no reply, and becomes void in time.
         let _ = fleet.services[far].asking.expire(at(fleet.now));
         admitted(fleet.check(far, 1, Manner::Once))
     });
     let after = fleet.now - died;
     assert!(served.is_some(), "the permits never came back");
-    // The home's last report was heard up to 100 ms before it died.
+    // The home's last report arrived up to 100 ms before it died.
     assert!((3_900..6_000).contains(&after), "served after {after} ms");
     assert_ne!(fleet.home(), home);
 }
@@ -336,7 +336,7 @@ fn a_permit_that_is_held_for_too_long_is_cancelled_and_released_once() {
         let asking = &mut fleet.services[near].asking;
         assert!(matches!(asking.handle(&told, now), Verdict::Counts(..)));
         let until = asking.held_until(ask.request).expect("held");
-        // The fleet's permits may be held for a second, less what clocks may drift.
+        // The fleet's permits may be held for a second, less the drift of clocks.
         assert!(until < now.after(Span::from_secs(1)) && until > now.after(Span::from_millis(990)));
         (ask.request, until)
     };

@@ -53,7 +53,7 @@ pub(crate) struct Service {
     pub(crate) client: Client,
     pub(crate) asking: Asking,
     pub(crate) node: usize,
-    /// How often it was admitted, and how often of these by its own share.
+    /// Number of admissions, and the number of these by its own share.
     pub(crate) admitted: u64,
     pub(crate) locally: u64,
 }
@@ -67,7 +67,7 @@ pub(crate) struct Fleet {
     pub(crate) dead: Vec<bool>,
     pub(crate) services: Vec<Service>,
     pub(crate) envelope: Envelope,
-    /// The same arrivals at one bucket that knows everything.
+    /// The same arrivals at one bucket that sees everything.
     pub(crate) dominance: Dominance,
     /// Milliseconds.
     pub(crate) now: u64,
@@ -75,7 +75,7 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// A fleet that has just begun, its clients spread over the nodes.
+    /// Returns a fleet that has just begun, its clients spread over the nodes.
     pub(crate) fn new(budget: Budget, clients: usize) -> Self {
         let limit = Limit::new(budget.whole().rate, budget.whole().burst);
         let mut fleet = Self {
@@ -186,7 +186,7 @@ impl Fleet {
         }
     }
 
-    /// A millisecond passes.
+    /// Advances time by a millisecond.
     pub(crate) fn step(&mut self) {
         self.now += 1;
         let now = at(self.now);
@@ -211,7 +211,7 @@ impl Fleet {
         }
     }
 
-    /// Uniform, below `most`.
+    /// Returns a uniform number below `most`.
     pub(crate) fn draw(&mut self, most: u64) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -228,7 +228,7 @@ impl Fleet {
         }
     }
 
-    /// What a service sends to ask; nothing without a lease.
+    /// Returns the request that a service sends; nothing without a lease.
     pub(crate) fn ask(&mut self, of: usize, cost: u64, manner: Manner) -> Option<Ask> {
         let (question, now) = (self.question(cost, manner), at(self.now));
         let service = &mut self.services[of];
@@ -237,7 +237,7 @@ impl Fleet {
         service.asking.ask(question, edge, lease, now).ok()
     }
 
-    /// Carries a question to a node, and on to the home; and the verdict back.
+    /// Carries a request to a node, and on to the home. Returns the reply.
     pub(crate) fn carry(&mut self, node: usize, ask: &Ask) -> Option<Told> {
         let now = at(self.now);
         if self.dead[node] {
@@ -271,7 +271,7 @@ impl Fleet {
         (!self.dead[index]).then_some(index)
     }
 
-    /// Asks, and hears at once.
+    /// Sends a request and takes its reply at once.
     pub(crate) fn check(&mut self, of: usize, cost: u64, manner: Manner) -> Option<Outcome> {
         let ask = self.ask(of, cost, manner)?;
         let told = self.carry(self.services[of].node, &ask)?;
@@ -281,7 +281,7 @@ impl Fleet {
         }
     }
 
-    /// One request: by the own share, else centrally.
+    /// Makes one request: by the client's own share, else by central mode.
     pub(crate) fn request(&mut self, of: usize, cost: u64) -> bool {
         let (now, grains) = (at(self.now), self.one().grains() * cost);
         let grains = Tokens::from_grains(grains);
@@ -304,7 +304,7 @@ impl Fleet {
         admitted
     }
 
-    /// Callers come to every client, and to nobody else.
+    /// Lets callers come to every client, without central requests.
     pub(crate) fn want(&mut self, millis: u64) {
         let one = self.one();
         for _ in 0..millis {
@@ -319,7 +319,7 @@ impl Fleet {
         }
     }
 
-    /// Everybody asks for one at random, so often a second in all.
+    /// Lets all clients request one at random, `per_second` times a second in all.
     pub(crate) fn load(&mut self, per_second: u64, millis: u64) {
         let clients = self.services.len() as u64;
         for _ in 0..millis {
@@ -336,13 +336,13 @@ impl Fleet {
         self.services.iter().map(|service| service.admitted).sum()
     }
 
-    /// The node where the key lives.
+    /// Returns the home of the key.
     pub(crate) fn home(&self) -> usize {
         let home = self.state.home_of(B).expect("somebody holds it");
         self.index_of(home).expect("the home lives")
     }
 
-    /// Dealt, booked and held, per node: the first two are no more than the third.
+    /// Checks that dealt and booked are together no more than held, for each node.
     pub(crate) fn overdealt(&self) -> Option<String> {
         let kind = self.budget.kind();
         self.nodes.iter().find_map(|node| {

@@ -1,4 +1,4 @@
-//! Permits that are dealt and permits that are booked, whatever is asked.
+//! Permits that are dealt and permits that are booked, under any requests.
 
 use super::fleet::{B, Fleet, at, permits};
 use aliquot_core::asking::Verdict;
@@ -11,10 +11,10 @@ use proptest::test_runner::{Config, TestCaseResult, TestRunner};
 #[derive(Clone, Copy, Debug)]
 enum Op {
     Ask(usize),
-    /// The question of so long ago, once more.
+    /// The request made this many steps ago, once more.
     Repeat(usize),
     Release(usize),
-    /// By share, if there is one.
+    /// By the share, if there is one.
     Local(usize),
     Wait(u64),
 }
@@ -30,8 +30,8 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 1..60)
 }
 
-/// Whatever is asked, repeated and released: dealt and booked are at most
-/// what is held, and permits that may be used are at most the limit.
+/// Under any requests, repeats and releases: dealt and booked are at most what is held, and permits that may
+/// be used are at most the limit.
 fn never_more_than_held(limit: u64, ops: &[Op]) -> TestCaseResult {
     let mut fleet = Fleet::new(permits(limit), 6);
     fleet.run(500);
@@ -61,7 +61,7 @@ fn never_more_than_held(limit: u64, ops: &[Op]) -> TestCaseResult {
                     && let Some(release) = fleet.services[of].asking.release(request)
                 {
                     let node = fleet.services[of].node;
-                    // The network says it twice.
+                    // The network delivers it twice.
                     fleet.carry_release(node, &release);
                     fleet.carry_release(node, &release);
                 }

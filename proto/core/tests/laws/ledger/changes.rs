@@ -1,5 +1,5 @@
-//! Reports that say what the parent may not know, a few lines at a time: a child, a parent
-//! that may forget everything, and a network between them that may do what it likes.
+//! Reports with the lines that the parent may not know, a few at a time: a child, a parent that may forget
+//! everything, and a network between them with any behaviour.
 
 use super::{LEASE, demand, edge, share};
 use aliquot_core::allocate;
@@ -25,21 +25,21 @@ pub(super) enum Step {
     Wait(u64),
     /// Demand, floor and the largest cost that waits.
     Want(u64, u64, u64, u64),
-    /// The budget is claimed no more.
+    /// The claim on the budget ends.
     Retire(u64),
     Count(u64, u64),
     Give(u64, u64),
     GiveBack(u64, u64),
-    /// The budget's next period begins, and with it other counters.
+    /// The budget's next period begins, with new counters.
     Stamp(u64),
     Leave,
     /// The child reports, and the report is under way.
     Send,
-    /// A message arrives: and may arrive again, if `true`.
+    /// A message arrives. It may arrive again, if `true`.
     Up(Index, bool),
     Down(Index, bool),
     Lose(Index),
-    /// Another parent, who knows nothing, goes on with the edge.
+    /// Another parent, which knows nothing, continues with the edge.
     Forget,
 }
 
@@ -80,9 +80,9 @@ struct World {
     books: BTreeMap<BudgetId, (PeriodId, Tokens)>,
     holder: Holder,
     wants: BTreeMap<BudgetId, Wants>,
-    /// The budgets of which something else is wanted than was last said.
+    /// The budgets whose demand differs from the last report.
     dirty: BTreeSet<BudgetId>,
-    /// Counted so far, of what is claimed no more as well.
+    /// Counts so far, also of ended claims.
     tallies: BTreeMap<BudgetId, Tally>,
     up: Vec<Report>,
     down: Vec<Answer>,
@@ -185,7 +185,7 @@ impl World {
         Ok(())
     }
 
-    /// A report has no more lines than it may, and those that cannot wait before others.
+    /// A report has no more lines than allowed, urgent lines before others.
     fn send(&mut self) -> TestCaseResult {
         let wants = |budget: &BudgetId| {
             let wants = self.wants.get(budget).cloned();
@@ -247,7 +247,7 @@ impl World {
             }
             let claim = child.claims.get(budget).cloned().unwrap_or_default();
             let wait = claim.waiting.map_or(Tokens::ZERO, |(_, cost)| cost);
-            // Of a child that leaves nobody asks what it wants.
+            // The demand of a child that leaves does not matter.
             if !child.is_leaving() {
                 prop_assert_eq!(&claim.demand, &truth.wants.demand);
                 let wanted = (truth.wants.floor, truth.wants.largest_wait);
@@ -260,7 +260,7 @@ impl World {
         Ok(())
     }
 
-    /// A report and its answer with nothing in between; the lines of each.
+    /// Exchanges a report and its answer with nothing in between. Returns the lines of each.
     fn round_trip(&mut self) -> Result<(usize, usize), TestCaseError> {
         (self.up, self.down) = (Vec::new(), Vec::new());
         self.send()?;
@@ -302,9 +302,9 @@ fn picked<T: Clone>(messages: &mut Vec<T>, which: Index, again: bool) -> Option<
     })
 }
 
-/// After every report that a parent takes it knows all that did not have to wait, whatever was
-/// lost, doubled, overtaken or forgotten; and once nothing changes it soon knows everything, and
-/// the child what it was given, and neither has anything to say.
+/// After every report that a parent takes, it knows every line that did not have to wait, whatever was lost,
+/// doubled, overtaken or forgotten. Once nothing changes, it soon knows everything, the child knows its
+/// grants, and neither has a line to send.
 pub(super) fn what_does_not_wait_is_known(steps: &[Step]) -> TestCaseResult {
     let mut world = World::new();
     for step in steps {
@@ -321,7 +321,7 @@ pub(super) fn what_does_not_wait_is_known(steps: &[Step]) -> TestCaseResult {
     prop_assert!(last.is_some_and(|(_, truth)| truth.values().all(|of| !of.waits)));
     for (budget, wants) in &world.wants {
         let tally = claims.get(budget).map(|claim| claim.tally);
-        // A budget that nobody knows, and that is wanted no more, leaves no claim.
+        // A budget that the parent does not know, without a claim, leaves nothing.
         prop_assert_eq!(tally.unwrap_or(wants.tally), wants.tally);
     }
     for (budget, &(period, given)) in &world.books {

@@ -17,11 +17,11 @@ const CHILDREN: u64 = 4;
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// What a child wants, its floor, and its waiting cost.
+    /// A child's demand, floor, and waiting cost.
     Say(u64, u64, u64, u64),
-    /// A child returns so many quarters of what is wanted back; the book knows, or not yet.
+    /// A child returns this many quarters of what is wanted back. The book knows it, or not yet.
     Return(u64, u64, bool),
-    /// A child of a quota spends so many quarters of what it holds.
+    /// A child of a quota spends this many quarters of its part.
     Spend(u64, u64),
     Whole(u64, u64),
     Leave(u64),
@@ -82,7 +82,7 @@ fn whole(kind: Kind, (rate, burst): (u64, u64)) -> Share {
     }
 }
 
-/// A child as the plan's owner sees it: honest, and slow at will.
+/// A child as the plan's owner sees it: correct, and sometimes slow.
 #[derive(Debug, Default)]
 struct Kid {
     seq: u64,
@@ -160,7 +160,7 @@ impl Table {
             .unwrap();
     }
 
-    /// What is held once what is said to be returned and what is wanted back is gone.
+    /// Returns the part that is held once reported returns and targets are gone.
     fn kept(&self, child: u64) -> Vector {
         let life = Incarnation::new(child);
         let counters = self.account.counters(life);
@@ -251,7 +251,7 @@ impl Table {
         self.ledger.plan(BUDGET, &self.account, &view, now)
     }
 
-    /// Books the wishes: each must be acceptable as it is.
+    /// Books the grants of a plan: each must be accepted unchanged.
     fn carry_out(&mut self, plan: &Plan) -> TestCaseResult {
         for wish in &plan.wishes {
             let before = self.account.counters(wish.child).given;
@@ -288,7 +288,7 @@ impl Table {
         let held = self.account.held();
         let floors = held.floor_rate.plus(sum.floor_rate).unwrap();
         prop_assert!(floors <= view.floors.rate.max(held.floor_rate));
-        // What is kept in the end, of everybody, beside what the parent owes.
+        // The final parts of all children, with what the parent owes.
         let mut kept = self.account.ghosts().plus(sum).unwrap();
         for child in 1..=CHILDREN {
             let kid = &self.kids[child as usize - 1];
@@ -297,7 +297,7 @@ impl Table {
                 .plus(if kid.muted { holding } else { self.kept(child) })
                 .unwrap();
         }
-        // What cannot be moved may alone be more than there is.
+        // Parts that cannot be moved may alone exceed the whole.
         let stuck = (1..=CHILDREN).filter(|&child| self.kids[child as usize - 1].muted);
         let pinned = stuck.fold(self.account.ghosts(), |sum, child| {
             sum.plus(self.account.holding(Incarnation::new(child)))
@@ -361,8 +361,8 @@ impl Table {
     }
 }
 
-/// What is kept once every target is met, and what is wished for, fits the
-/// whole; wishes fit what is free, and the book takes each as it is.
+/// The parts left once every target is met, and the grants, fit the whole. Grants fit what is free, and the
+/// book accepts each unchanged.
 pub(super) fn every_plan_fits(case: &Case) -> TestCaseResult {
     let mut table = Table::new(case);
     for op in &case.ops {
@@ -371,9 +371,8 @@ pub(super) fn every_plan_fits(case: &Case) -> TestCaseResult {
     table.step(&Op::Plan)
 }
 
-/// When nothing changes any more and all return what is wanted, soon nothing
-/// is wished for and nothing is wanted back. Not said where a cost waits that can just
-/// be served, or just not: burst may go to and fro for it.
+/// If nothing changes any more and all children return what is wanted, soon no grant and no target is left.
+/// Not checked if a cost waits that can just be served, or just not: burst may move to and fro for it.
 pub(super) fn plans_come_to_rest(case: &Case) -> TestCaseResult {
     let mut table = Table::new(case);
     for op in &case.ops {

@@ -1,4 +1,4 @@
-//! A parent, one child and a network between them that may do what it likes.
+//! A parent, one child and a network between them with any behaviour.
 
 use super::{LEASE, TERM, demand, edge, share};
 use aliquot_core::account::Account;
@@ -23,16 +23,16 @@ pub(super) enum Step {
     Wait(u64),
     Want(u64, u64),
     Whole(u64, u64),
-    /// The terms change, and travel with the next answer.
+    /// The terms change, and are sent with the next answer.
     Linger(u64, u64),
     Plan,
     /// The child reports, and the report is under way.
     Send,
-    /// A message arrives: and may arrive again, if `true`.
+    /// A message arrives. It may arrive again, if `true`.
     Up(Index, bool),
     Down(Index, bool),
     Lose(Index),
-    /// The child returns what is wanted of it, or does not from here on.
+    /// From here on the child returns what is wanted back, or does not.
     Obey(bool),
 }
 
@@ -76,11 +76,11 @@ struct World {
     holder: Holder,
     wants: BTreeMap<BudgetId, u64>,
     obeys: bool,
-    /// Set if reports are made of what changed alone.
+    /// Set if reports have only changed lines.
     brief: bool,
     up: Vec<Report>,
     down: Vec<Answer>,
-    /// Every target said, with the number of its answer and when the first echo of it was taken.
+    /// Every target sent, with the number of its answer and the time of its first echo.
     told: Vec<(Number, BudgetId, Vector, Option<u64>)>,
 }
 
@@ -164,7 +164,7 @@ impl World {
         }
     }
 
-    /// A recall is said until it is echoed, and no more: its child goes on with it by itself.
+    /// A recall is sent until it is echoed, and no longer: the child continues to return by itself.
     fn return_what_is_owed(&mut self) {
         let owing: Vec<BudgetId> = self.holder.owing().filter(|_| self.obeys).collect();
         for budget in owing {
@@ -252,7 +252,7 @@ impl World {
             .is_overdue(edge(1).child, self.tick(), |_| PATIENCE)
     }
 
-    /// One report, its answer, and a plan, with nothing in between.
+    /// Exchanges one report and its answer, and plans, with nothing in between.
     fn round_trip(&mut self) -> usize {
         (self.up, self.down) = (Vec::new(), Vec::new());
         self.step(&Step::Send);
@@ -277,9 +277,8 @@ fn picked<T: Clone>(messages: &mut Vec<T>, which: Index, again: bool) -> Option<
     })
 }
 
-/// Delta encoding: whatever was lost, doubled or overtaken, a few undisturbed
-/// round trips later the child knows what was given, on which terms, and owes
-/// nothing; and then nothing more is said.
+/// Delta encoding: whatever was lost, doubled or overtaken, a few undisturbed round trips later the child
+/// knows its grants and their terms, and owes nothing. Then nothing more is sent.
 pub(super) fn a_child_ends_with_the_book(steps: &[Step], brief: bool) -> TestCaseResult {
     let mut world = World::new(brief);
     for step in steps {
@@ -305,8 +304,8 @@ pub(super) fn a_child_ends_with_the_book(steps: &[Step], brief: bool) -> TestCas
     Ok(())
 }
 
-/// Overdue has a cause: a target that the child echoed at least a patience
-/// ago and has not reported returned.
+/// A child is overdue only for a cause: a target that it echoed at least a patience ago and has not reported
+/// as returned.
 pub(super) fn overdue_is_what_was_heard_and_kept(steps: &[Step], brief: bool) -> TestCaseResult {
     let mut world = World::new(brief);
     for step in steps {
@@ -321,10 +320,9 @@ pub(super) fn overdue_is_what_was_heard_and_kept(steps: &[Step], brief: bool) ->
     Ok(())
 }
 
-/// A child that echoes everything and returns nothing is overdue a patience
-/// and a round trip later, however many reports are under way, and even if
-/// the parent wants something else with every plan, or the child speaks of
-/// periods that never began.
+/// A child that echoes everything and returns nothing is overdue a patience and a round trip later. That
+/// holds however many reports are under way, even if the parent wants something else with every plan, or the
+/// child reports periods that never began.
 pub(super) fn a_squatter_is_overdue(flight: usize, wobble: bool, ahead: bool) -> TestCaseResult {
     let mut world = World::new(wobble);
     world.step(&Step::Want(1, 90));

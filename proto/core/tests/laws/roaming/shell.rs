@@ -1,4 +1,4 @@
-//! A client's shell, as plain as it can be, which sees that each step may be made.
+//! A minimal client shell, which checks that each step is allowed.
 
 use aliquot_core::roaming::{Aim, Attempt, Held, Line, Phase, Roaming, Step, Times, farewell};
 use aliquot_core::unit::{Edge, Incarnation, Span, Tick};
@@ -23,23 +23,24 @@ impl Line for Via {
     }
 }
 
-/// What comes to a client.
+/// An event of a client.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Word {
     Nothing,
-    /// The node in use renews the lease, until so many ms from now.
+    /// The node in use renews the lease, until this many ms from now.
     Renews(u64),
-    /// It says something that renews nothing.
+    /// The node in use answers without a renewal.
     Talks,
-    /// The attempt's node opens: what the client holds there if it may, or another edge.
+    /// The attempt's node opens: the edge that the client holds there if possible, or another one.
     Opens,
     Fails,
     Lost,
-    /// The cluster would see it there, in so many ms.
+    /// The cluster asks the client to move there, in this many ms.
     Wishes(u8, u64),
-    /// Its session will have become too much for its node in so many ms, which it says until it has another.
+    /// The session becomes too large for its node in this many ms. The client repeats that until it has
+    /// another one.
     Anew(u64),
-    /// What was given up first of all that had not opened, opens.
+    /// The first given-up attempt that had not opened opens late.
     OpensLate,
     /// The node in use closes the edge.
     Closes,
@@ -64,23 +65,23 @@ pub(super) fn any_story() -> impl Strategy<Value = Vec<(u64, Word)>> {
     prop::collection::vec((1..800_u64, any_word()), 0..60)
 }
 
-/// A client's shell, as plain as it can be.
+/// A minimal client shell.
 pub(super) struct Client {
     pub(super) roaming: Roaming<Via>,
     pub(super) now: Tick,
     pub(super) edge: Option<Edge>,
     pub(super) until: Tick,
     pub(super) moves_at: Option<Tick>,
-    /// From when on another session is wanted.
+    /// Time from which another session is wanted.
     pub(super) stale: Option<Tick>,
     pub(super) lives: u64,
     draws: u64,
     pub(super) dials: Vec<u8>,
-    /// Attempts that came to an end, whichever.
+    /// Number of attempts that ended in any way.
     over: usize,
-    /// What was given up before it opened: the edges that may come of it.
+    /// Edges that given-up attempts may open later.
     late: VecDeque<Edge>,
-    /// The edges that were told farewell.
+    /// Edges that were closed by a farewell report.
     closed: BTreeSet<Edge>,
 }
 
@@ -164,7 +165,7 @@ impl Client {
         }
     }
 
-    /// The edge that the attempt's node opens: the one that is held, where it asks for that and
+    /// Returns the edge that the attempt's node opens: the one that is held, if the attempt asks for it and
     /// the node has it.
     fn edge_of(&mut self, attempt: &Attempt<Via>) -> Edge {
         let (node, aim) = (attempt.link.0, attempt.aim);
@@ -179,7 +180,7 @@ impl Client {
         resumed.unwrap_or(fresh)
     }
 
-    /// What an attempt that was given up has opened is closed.
+    /// Closes the session that a given-up attempt has opened.
     fn part(&mut self, attempt: &Attempt<Via>) {
         match attempt.opened {
             Some(edge) => self.say_farewell(edge),
@@ -211,7 +212,7 @@ impl Client {
         }
     }
 
-    /// Does what is to be done, and says what it was.
+    /// Carries out the steps, and records them.
     pub(super) fn look(&mut self) -> TestCaseResult {
         if self.moves_at.is_some_and(|at| self.now >= at) {
             self.go_over();
@@ -287,7 +288,7 @@ impl Client {
         self.roaming.dialled(Via(node), aim, until);
     }
 
-    /// Lets so much time pass, while `word` says what comes.
+    /// Advances time by `ms`, with the events of `word`.
     pub(super) fn pass(&mut self, ms: u64, word: impl Fn(&Self) -> Word) -> TestCaseResult {
         let end = self.now.after(Span::from_millis(ms));
         while self.now < end {
@@ -298,7 +299,7 @@ impl Client {
         Ok(())
     }
 
-    /// What came to it before.
+    /// Plays the events of a story.
     pub(super) fn live(story: &[(u64, Word)]) -> Result<Self, TestCaseError> {
         let mut client = Self::new();
         for &(ms, word) in story {

@@ -1,4 +1,4 @@
-//! Random logs: honest rounds, hostile rounds, retries, and everything that operators do.
+//! Random logs: honest rounds, hostile rounds, retries, and all operations of operators.
 
 use aliquot_core::budget::{Budget, BudgetDraft, PartDraft};
 use aliquot_core::command::{Changes, Command, Ending, Movement};
@@ -17,19 +17,20 @@ pub(crate) enum Op {
     Join(u64),
     Remove(u64),
     Configure(u64),
-    /// Which rule, how high the limit, and who receives the first tokens.
+    /// The rule, the limit, and the incarnation that receives the first tokens.
     Put(usize, u64, u64),
     Delete(u64),
-    /// Which rules go, which are written how high, and who receives the first tokens.
+    /// The rules to withdraw, the rules to write with their limits, and the incarnation that receives the
+    /// first tokens.
     Apply(Vec<u64>, Vec<(usize, u64)>, u64),
     Instantiate(usize, u64),
     Round(Vec<Move>),
     Reset(u64, i64),
-    /// The command so many entries ago, word for word.
+    /// The command this many entries ago, repeated exactly.
     Retry(usize),
 }
 
-/// A life, a budget and so many quarters, each of which may or may not exist.
+/// An incarnation, a budget and a number of quarters, each of which may or may not exist.
 #[derive(Clone, Debug)]
 pub(crate) enum Move {
     /// Quarters of the whole: of rate, burst, tokens, floor.
@@ -118,8 +119,8 @@ pub(crate) fn any_ops() -> impl Strategy<Value = Vec<Op>> {
 
 pub(crate) type Log = Vec<Option<Command>>;
 
-/// The log that these operations make: an author applies each entry, so that
-/// the next can speak of what is there. The planted bug, if any, writes, too.
+/// Returns the log that these operations make. An author applies each entry, so that the next can use the
+/// result. The planted bug, if any, also affects the author.
 pub(crate) fn written(ops: &[Op]) -> Log {
     let (mut state, mut log) = (State::new(), Log::new());
     for op in ops {
@@ -312,7 +313,7 @@ fn movement(state: &State, child: Incarnation, budget: BudgetId, total: Vector) 
     }
 }
 
-/// Each movement of a round by itself, in the order in which a round is applied.
+/// Returns each movement of a round by itself, in the order in which a round is applied.
 fn parts(changes: &Changes) -> Vec<Changes> {
     let mut parts = Vec::new();
     let mut part = |fill: &dyn Fn(&mut Changes)| {
@@ -363,7 +364,7 @@ fn parts(changes: &Changes) -> Vec<Changes> {
     parts
 }
 
-/// The log with every round cut into its parts.
+/// Returns the log with every round cut into its parts.
 pub(crate) fn cut(log: Log) -> Log {
     let cut = log.into_iter().flat_map(|entry| match entry {
         Some(Command::Round(changes)) => parts(&changes)

@@ -7,7 +7,7 @@ use aliquot_core::unit::RequestId;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-/// The commands that do one after the other what a set does at once.
+/// Returns the commands that do one after the other what a set does at once.
 fn parts_of_a_set(entry: &Command) -> Option<Vec<Command>> {
     let Command::Apply {
         deletes,
@@ -32,7 +32,7 @@ fn parts_of_a_set(entry: &Command) -> Option<Vec<Command>> {
     Some(parts)
 }
 
-/// What a state holds, but for where in the log it stands and whom it answered.
+/// Returns the content of a state, without its index and its remembered requests.
 fn substance(state: &State) -> Snapshot {
     Snapshot {
         applied: 0,
@@ -41,7 +41,7 @@ fn substance(state: &State) -> Snapshot {
     }
 }
 
-/// A set of rules does what its rules would do one by one, or nothing at all.
+/// A set of rules has the effect of its rules one by one, or none at all.
 pub(crate) fn a_set_is_its_rules_or_nothing(ops: &[Op]) -> TestCaseResult {
     let mut state = State::new();
     for (index, entry) in (1..).zip(&written(ops)) {
