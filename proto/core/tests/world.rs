@@ -1,9 +1,8 @@
-//! The theorem, exercised: three nodes, fifty clients, everything goes wrong,
-//! and together they never admit more than one bucket would (invariants 1, 2,
-//! 3, 6, 9, 11 and 14 of `docs/invariants.md`).
+//! The theorem under faults: three nodes and fifty clients, with every kind of fault, never admit more
+//! together than one bucket would (invariants 1, 2, 3, 6, 9, 11 and 14 of `docs/invariants.md`).
 //!
-//! `ALIQUOT_SEEDS` sets how many seeds are lived through, where `CI` is not set
-//! even fewer than usual; `ALIQUOT_SEED` says which seed to tell step by step.
+//! `ALIQUOT_SEEDS` sets the number of seeds; without `CI` it may be fewer than usual. `ALIQUOT_SEED` selects
+//! a seed to print step by step.
 
 #[path = "world/kernel.rs"]
 mod kernel;
@@ -29,8 +28,8 @@ fn summary(seeds: u64) -> Summary {
     Summary { seeds, wall }
 }
 
-/// How many seeds are lived through instead of `usual`: fewer only for somebody
-/// who looks on, and never in silence.
+/// Returns the number of seeds to run instead of `usual`: fewer only for an interactive run, and never
+/// without a message.
 #[expect(clippy::print_stdout, reason = "fewer seeds prove less")]
 fn wanted(usual: u64) -> u64 {
     let wanted = number("ALIQUOT_SEEDS").unwrap_or(usual).max(1);
@@ -60,7 +59,7 @@ fn judge(seeds: u64) {
     );
 }
 
-/// Lives through worlds of quotas and of permits, half as many each.
+/// Runs worlds of quotas and of permits, half as many each.
 #[expect(clippy::print_stdout, reason = "the figures are what CI prints")]
 fn judge_counted(seeds: u64) {
     for kind in [Kind::Quota, Kind::Concurrency] {
@@ -82,7 +81,7 @@ fn judge_counted(seeds: u64) {
     }
 }
 
-/// Lives through worlds whose clients ask for a few tokens that nobody can divide.
+/// Runs worlds whose clients request tokens of a budget that is too small to divide.
 #[expect(clippy::print_stdout, reason = "the figures are what CI prints")]
 fn judge_small(seeds: u64) {
     let seeds = report::run(0..seeds, Plan::small);

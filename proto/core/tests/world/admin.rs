@@ -1,4 +1,4 @@
-//! Operators, and nodes that join: what they ask of the log.
+//! Operators, and nodes that join: their requests to the log.
 
 use super::World;
 use super::net::NODES;
@@ -6,7 +6,7 @@ use aliquot_core::command::Command;
 use aliquot_core::node::Node;
 use aliquot_core::unit::{RequestId, Span};
 
-/// What operators and joining nodes ask of the log, again until it is done.
+/// Requests of operators and joining nodes to the log, repeated until they are done.
 #[derive(Debug, Default)]
 pub(crate) struct Admin {
     next: u64,
@@ -26,7 +26,7 @@ impl World {
         self.ask(|_| Command::Configure { drift, lease });
     }
 
-    /// Hands what is not done to whoever believes that it leads.
+    /// Passes open requests to every node that believes to lead.
     pub(super) fn administer(&mut self) {
         // The budget is made once all nodes have joined, and one of them gets its tokens.
         let joined = self.nodes.iter().all(|node| node.node.is_some());

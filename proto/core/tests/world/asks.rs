@@ -1,7 +1,7 @@
-//! Budgets too small to divide: clients ask, nodes answer or pass on, and
-//! messages are lost, doubled and late like all others.
+//! Budgets too small to divide: clients send requests, nodes decide or forward them, and messages are lost,
+//! doubled and late like all others.
 //!
-//! What is admitted centrally is judged when its home decides, once.
+//! A central admission is judged when its home decides, once.
 
 use super::net::NODES;
 use super::{Message, World};
@@ -13,7 +13,7 @@ use aliquot_core::unit::{BudgetId, Edge, Incarnation, Tokens};
 use std::num::NonZeroU64;
 
 impl World {
-    /// A request that its client has no share for.
+    /// Sends a request for which the client has no share.
     pub(super) fn ask_node(&mut self, of: usize, budget: BudgetId) {
         let service = &mut self.services[of];
         let now = service.clock.read(self.now);
@@ -61,7 +61,7 @@ impl World {
         }
     }
 
-    /// The home's verdict, on its way to the client.
+    /// Passes the home's reply on to the client.
     fn node_is_told(&mut self, node: usize, told: Told) {
         let host = &self.nodes[node];
         let life = host.node.as_ref().map(|machine| machine.life());
@@ -74,7 +74,7 @@ impl World {
     pub(super) fn service_is_told(&mut self, of: usize, told: &Told) {
         let service = &mut self.services[of];
         let now = service.clock.read(self.now);
-        // A closed edge, a clock that jumped.
+        // A closed edge, or a clock that jumped.
         if !service.client.is_leased(now) {
             service.asking.end_session();
         }

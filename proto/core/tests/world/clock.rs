@@ -1,10 +1,9 @@
-//! A host's clock: any offset, any rate within ±ρ, and the true time it hides.
+//! A host's clock: any offset, any rate within ±ρ, and the true time behind it.
 
 use aliquot_core::unit::Tick;
 
-/// True time comes in steps of this many nanoseconds and rates in steps of
-/// [`Clock::PPM_STEP`], so that every reading is exact: a reading that was
-/// rounded up would be a clock that runs faster than it may.
+/// True time advances in steps of this many nanoseconds and rates in steps of [`Clock::PPM_STEP`], so that
+/// every reading is exact: a reading that was rounded up would be a clock that runs faster than it may.
 pub(crate) const QUANTUM: u64 = 10_000;
 
 pub(crate) const MS: u64 = 1_000_000;
@@ -34,13 +33,13 @@ impl Clock {
         Tick::from_nanos((self.anchor.1 + elapsed).wrapping_add_signed(extra))
     }
 
-    /// From `now` on the clock runs this much faster than true time.
+    /// Makes the clock run this much faster than true time from `now` on.
     pub(crate) fn set_rate(&mut self, now: u64, ppm: i64) {
         self.anchor = (now, self.read(now).nanos());
         self.ppm = ppm / Self::PPM_STEP * Self::PPM_STEP;
     }
 
-    /// How much true time passes, at least, until the clock has counted `local`.
+    /// Returns the least true time until the clock has counted `local`.
     pub(crate) fn true_span(&self, local: u64) -> u64 {
         let rate = (1_000_000 + self.ppm) as u128;
         quantised((u128::from(local) * 1_000_000).div_ceil(rate) as u64)

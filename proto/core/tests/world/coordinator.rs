@@ -1,5 +1,4 @@
-//! A coordinator node's shell: raft, the replica, a leader asleep or awake, a
-//! node once it has joined.
+//! A coordinator node's shell: raft, the replica, a leader (active or not), a node once it has joined.
 
 use super::clock::{Clock, MS, SEC};
 use super::net::NODES;
@@ -23,14 +22,14 @@ pub(crate) struct Coordinator {
     pub(crate) raft: Raft,
     pub(crate) state: State,
     pub(crate) leader: Leader,
-    /// Since when it is in office, by its own clock.
+    /// Time at which it came into office, by its own clock.
     pub(crate) office: Option<Tick>,
     leads: Option<u64>,
     barriers: Vec<(Barrier, u64)>,
     pub(crate) node: Option<Node>,
     join: RequestId,
     applying: bool,
-    /// Which client each session belongs to.
+    /// The client of each session.
     pub(super) sessions: BTreeMap<Incarnation, usize>,
 }
 
@@ -137,7 +136,7 @@ impl World {
         self.drain_node(node);
     }
 
-    /// Whether the node is leased and holds something.
+    /// Returns true if the node is leased and holds something.
     fn report_node(&mut self, node: usize) -> bool {
         let host = &mut self.nodes[node];
         let now = host.clock.read(self.now);
@@ -227,7 +226,7 @@ impl World {
                 let now = host.clock.read(self.now);
                 if let Some(machine) = &mut host.node {
                     machine.handle_report(&report, now);
-                    // The refusal of another life's edge must find its way, too.
+                    // The refusal of another incarnation's edge must reach its client, too.
                     self.drain_node_to(node, Some((report.edge, from)));
                 }
             }
@@ -263,7 +262,7 @@ impl World {
         }
     }
 
-    /// Sends what raft has to say, and follows its elections and its commits.
+    /// Sends raft's messages, and follows its elections and its commits.
     pub(super) fn settle_raft(&mut self, node: usize) {
         let host = &mut self.nodes[node];
         let now = host.clock.read(self.now);
@@ -366,7 +365,7 @@ impl World {
         }
     }
 
-    /// What a leader has to say without being asked.
+    /// Sends a leader's unsolicited answers.
     fn tell_nodes(&mut self, node: usize) {
         let host = &mut self.nodes[node];
         let now = host.clock.read(self.now);

@@ -1,5 +1,4 @@
-//! Worlds whose budget is counted: a quota, or permits. What must never be is
-//! judged by the checkers of these kinds (invariant 1).
+//! Worlds with a quota or with permits, judged by the checkers of these kinds (invariant 1).
 
 use super::clock::MS;
 use super::net::NODES;
@@ -14,7 +13,7 @@ use aliquot_core::unit::{BudgetId, PeriodId, Span, Tick, Tokens};
 /// A permit in flight: client, its process, budget, and the permit there.
 type Flight = (usize, u64, BudgetId, Permit);
 
-/// What was admitted of a quota, and the permits in flight.
+/// Admissions of a quota, and the permits in flight.
 #[derive(Debug)]
 pub(crate) struct Counted {
     quota: QuotaCheck,
@@ -24,7 +23,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// Nothing is admitted yet. No limit of the plan is greater than the one judged by.
+    /// Returns the state without admissions. No limit of the plan is greater than the one judged by.
     pub(crate) fn new(plan: &Plan) -> Self {
         let greatest = if plan.changes_limits() { 200 } else { 100 };
         let budget = plan.budget(greatest);
@@ -38,7 +37,7 @@ impl Counted {
 }
 
 impl World {
-    /// One request at one client, decided there.
+    /// Makes one request at one client, decided there.
     pub(super) fn decide_counted(&mut self, of: usize) {
         let service = &mut self.services[of];
         let Some(budget) = service.budget.filter(|_| !service.leaving) else {
@@ -69,7 +68,7 @@ impl World {
         quota.verdict()
     }
 
-    /// A permit flies for less than its maximum hold, most of the time.
+    /// A permit is in flight for less than its maximum hold, most of the time.
     fn fly(&mut self, of: usize, budget: BudgetId, permit: Permit) -> Verdict {
         self.land();
         let process = self.services[of].process.number;
@@ -89,7 +88,7 @@ impl World {
         verdict
     }
 
-    /// What a client's own clock says is over is over.
+    /// Ends permits that are over by the client's own clock.
     fn land(&mut self) {
         let (services, now) = (&self.services, self.now);
         let over = |&(of, process, budget, permit): &Flight| {
@@ -103,7 +102,7 @@ impl World {
         self.counted.permits.close(Tick::from_nanos(now), over);
     }
 
-    /// Callers are done with their permits.
+    /// Lets callers release their permits.
     pub(super) fn release_permits(&mut self, of: usize) {
         let (service, true_now) = (&mut self.services[of], self.now);
         let now = service.clock.read(true_now);
@@ -118,15 +117,15 @@ impl World {
         self.land();
     }
 
-    /// A process is over, and with it all that it did.
+    /// Ends a process, and all that it did.
     pub(super) fn end_flights(&mut self, of: usize) {
         self.services[of].flights.clear();
         let at = Tick::from_nanos(self.now);
         self.counted.permits.close(at, |flight| flight.0 == of);
     }
 
-    /// Once a period's stamp is applied anywhere, whoever does not hear of it
-    /// uses the tokens of the one before for a lease at most.
+    /// Once a period's stamp is applied anywhere, a holder that does not learn of it uses the tokens of the
+    /// former period for a lease at most.
     pub(super) fn watch_stamps(&mut self, effects: &[Effect]) {
         for effect in effects {
             let Effect::Stamped(_, period) = effect else {

@@ -1,4 +1,4 @@
-//! What can happen, and in which order.
+//! Events, and their order.
 
 use super::mending::Mending;
 use super::raft::RaftMessage;
@@ -8,11 +8,11 @@ use aliquot_core::unit::Edge;
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-/// What hosts say to each other.
+/// Messages between hosts.
 #[derive(Clone, Debug)]
 pub(crate) enum Message {
     Raft(RaftMessage),
-    /// A node's report, on its way to whoever leads, through whoever hears it.
+    /// A node's report, on its way to the leader, through every node that receives it.
     Report {
         report: Rc<Report>,
         relayed: bool,
@@ -35,7 +35,7 @@ pub(crate) enum Message {
     Told(Told),
 }
 
-/// What happens. Timers carry the process that set them: another one's are void.
+/// An event. Timers carry the process that set them: those of another process are void.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     Deliver {

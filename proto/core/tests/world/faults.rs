@@ -1,6 +1,5 @@
-//! What befalls a world. Every fault that takes effect is counted; of those
-//! that are drawn beforehand, all are over at the plan's `faults_to`, and more
-//! follow if too few took effect.
+//! Faults of a world. Every fault that takes effect is counted. Faults drawn beforehand are all over at the
+//! plan's `faults_to`. More follow if too few took effect.
 
 use super::clock::{MS, SEC};
 use super::mending::Mending;
@@ -28,7 +27,7 @@ pub(crate) enum Fault {
         node: usize,
         span: u64,
     },
-    /// Messages go one way only.
+    /// Messages pass in one direction only.
     OneWay {
         from: usize,
         to: usize,
@@ -52,7 +51,7 @@ pub(crate) enum Fault {
         client: usize,
         span: u64,
     },
-    /// The client is heard and hears nothing, or the reverse.
+    /// The client's messages arrive and it receives none, or the reverse.
     ClientDeaf {
         client: usize,
         span: u64,
@@ -74,8 +73,7 @@ pub(crate) enum Fault {
         per_mille: u64,
         span: u64,
     },
-    /// What the leader is told comes late, then it hears nothing: it goes on
-    /// believing that it leads.
+    /// Messages to the leader come late, then not at all: it continues to believe that it leads.
     Adrift {
         span: u64,
     },
@@ -90,7 +88,7 @@ pub(crate) enum Fault {
     Delete {
         back: u64,
     },
-    // What is no fault, and happens all the same.
+    // Not faults, but events of every world.
     Shift,
     ClockRates,
 }
@@ -106,7 +104,7 @@ pub(crate) fn draw(plan: &Plan, rng: &mut Rng) -> Vec<(u64, Fault)> {
     faults
 }
 
-/// A fault that is over after `left`, and when the next one follows it.
+/// Returns a fault that is over after `left`, and the time until the next one.
 fn next(plan: &Plan, rng: &mut Rng, left: u64) -> (Fault, u64) {
     match plan.calm {
         true => (rng.pick(&[Fault::Shift, Fault::ClockRates]), SEC),
@@ -115,7 +113,7 @@ fn next(plan: &Plan, rng: &mut Rng, left: u64) -> (Fault, u64) {
     }
 }
 
-/// Leaders go adrift and come back, and so do nodes that they are about to reclaim.
+/// Returns a fault of leaders, or of nodes that they are about to reclaim.
 fn of_leaders(rng: &mut Rng, left: u64) -> Fault {
     let node = rng.index(NODES);
     let span = (6 * SEC).min(left);
@@ -204,7 +202,7 @@ impl World {
         }
     }
 
-    /// Not enough took effect: another one follows.
+    /// Adds another fault if not enough took effect.
     fn befall_more(&mut self) {
         if self.plan.calm || self.seen.faults >= Plan::LEAST_FAULTS {
             return;

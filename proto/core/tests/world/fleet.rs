@@ -1,5 +1,4 @@
-//! A service's shell: a client, a session with some node, another node when
-//! that one is silent.
+//! A service's shell: a client, a session with some node, and another node when that one is silent.
 
 use super::clock::{Clock, MS, SEC};
 use super::net::NODES;
@@ -16,14 +15,14 @@ pub(crate) struct Service {
     pub(crate) process: Process,
     pub(crate) client: Client,
     pub(crate) asking: Asking,
-    /// The node it goes to.
+    /// The node that it uses.
     pub(crate) home: usize,
     /// The handshake under way.
     nonce: Option<u64>,
-    /// True time of the last sign of life of its node.
+    /// True time of the last message of its node.
     heard: u64,
     pub(crate) budget: Option<BudgetId>,
-    /// Callers that wait, and whether the first of them is to try again.
+    /// Callers that wait, and true if the first of them is to try again.
     pub(crate) waiting: u64,
     pub(crate) retrying: bool,
     /// Its permits in flight, with the true time of their release.
@@ -51,7 +50,7 @@ impl Service {
 }
 
 impl World {
-    /// A new process: it holds nothing and knows nothing.
+    /// Starts a new process, without any state.
     pub(super) fn start_service(&mut self, of: usize) {
         self.end_flights(of);
         let drift = self.plan.drift();
@@ -87,7 +86,7 @@ impl World {
         let (now, true_now) = (self.services[of].clock.read(self.now), self.now);
         let service = &mut self.services[of];
         if true_now - service.heard > 1_500 * MS {
-            // Silence: another node may do better.
+            // Silence: another node may be better.
             service.heard = true_now;
             service.home = self.rng.index(NODES);
             service.nonce = None;
@@ -105,7 +104,7 @@ impl World {
         }
     }
 
-    /// Asks for a session; the nonce tells the answer from one to an earlier asking.
+    /// Asks for a session. The nonce distinguishes the answer from one to an earlier request.
     pub(super) fn open(&mut self, of: usize) {
         let nonce = self.rng.next();
         let service = &mut self.services[of];
@@ -114,7 +113,7 @@ impl World {
         self.send(NODES + of, home, Message::Open { nonce });
     }
 
-    /// Goes to another node; the old session ends when the new one begins.
+    /// Moves to another node. The old session ends when the new one begins.
     pub(super) fn move_service(&mut self, of: usize, home: usize) {
         self.services[of].home = home;
         self.services[of].nonce = None;

@@ -1,4 +1,4 @@
-//! Where to look for what must never be: at instants, over all hosts at once.
+//! Inspection of invariants at instants, over all hosts at once.
 
 use super::clock::{MS, SEC};
 use super::net::NODES;
@@ -10,8 +10,8 @@ use aliquot_core::share::Share;
 use aliquot_core::unit::{BudgetId, Edge, Tick};
 
 impl World {
-    /// No leader proposes a reclaim before it has been in office for a lease
-    /// (invariant 5). And some of those who are about to be reclaimed come back.
+    /// Checks that no leader proposes a reclaim before it has been in office for a lease (invariant 5). Lets
+    /// some of the nodes about to be reclaimed come back.
     pub(super) fn watch_reclaims(&mut self, node: usize, output: &LeaderOutput) {
         let LeaderOutput::Propose(Command::Round(changes)) = output else {
             return;
@@ -36,7 +36,7 @@ impl World {
         }
     }
 
-    /// An admission under a lease is one of a session that its node still has open.
+    /// Checks that an admission under a lease belongs to a session that its node still has open.
     pub(super) fn inspect_admission(&mut self, of: usize, edge: Option<Edge>, budget: BudgetId) {
         let Some(edge) = edge else { return };
         let node = self
@@ -130,7 +130,7 @@ impl World {
             .unwrap_or(0)
     }
 
-    /// The pool of the latest leader in office, if its book is the latest too.
+    /// Returns the pool of the latest leader in office, if its book is the latest too.
     fn pool(&self, budget: BudgetId) -> Share {
         let latest = self.nodes[self.most_applied()].state.applied();
         let leading = self.nodes.iter().filter(|host| {
@@ -145,7 +145,7 @@ impl World {
             .unwrap_or(Share::EMPTY)
     }
 
-    /// Those who are not well: without a lease, in debt to their node, or without a share.
+    /// Prints the clients with a problem: without a lease, in debt to their node, or without a share.
     fn tell_of_clients(&self, budget: BudgetId) {
         for (of, service) in self.services.iter().enumerate() {
             let now = service.clock.read(self.now);
@@ -181,7 +181,7 @@ impl World {
     }
 }
 
-/// All of it, in grains, to look at.
+/// Returns the sums, in grains, for display.
 fn sums(parts: &[Share]) -> String {
     let all = parts.iter().fold((0, 0, 0), |(rate, burst, tokens), part| {
         (
@@ -193,7 +193,7 @@ fn sums(parts: &[Share]) -> String {
     format!("{all:?}")
 }
 
-/// What a client would admit by at this instant.
+/// Returns the part by which a client would admit at this instant.
 fn usable(client: &aliquot_core::client::Client, budget: BudgetId, now: Tick) -> Share {
     let found = client.allotments().find(|&(id, _)| id == budget);
     let Some((_, allotment)) = found else {

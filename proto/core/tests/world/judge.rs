@@ -1,9 +1,8 @@
-//! What a world must never do, judged as it goes by the checkers of the core.
+//! Judges a world during its run by the checkers of the core.
 //!
-//! All admissions are judged at their true times. The limit in force is what
-//! the first replica to apply an entry says, joined with what is still booked
-//! to anybody: a lowered limit is in force when the book has shrunk to it, and
-//! no sooner. That bound needs no lag, and is the tightest there is.
+//! All admissions are judged at their true times. The limit in force is that of the first replica to apply an
+//! entry, joined with what is still booked to any holder: a lowered limit is in force when the book has
+//! shrunk to it, and no sooner. That bound needs no lag, and is the tightest there is.
 
 use super::clock::SEC;
 use aliquot_core::check::{
@@ -20,7 +19,7 @@ use aliquot_core::unit::{
 /// The first breach of a world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Breach {
-    /// Which check found it.
+    /// The check that found it.
     pub(crate) by: &'static str,
     pub(crate) at: u64,
     pub(crate) what: String,
@@ -46,14 +45,14 @@ pub(crate) struct Judge {
     whole: Option<Envelope>,
     greatest: (u64, u64),
     disjoint: Disjointness<Incarnation>,
-    /// A quota's counters begin anew with each period, and periods only follow one another.
+    /// A quota's counters begin again with each period, and periods only follow one another.
     edges: Monotone<(Edge, BudgetId, PeriodId), 12>,
     periods: Monotone<(Edge, BudgetId), 1>,
     /// The last entry that any replica has applied.
     applied: u64,
     pub(crate) breach: Option<Breach>,
     pub(crate) slack: i128,
-    // Tokens: admitted, and what the limit made, until `since`.
+    // Tokens: admitted, and made by the limit, until `since`.
     pub(crate) admitted: f64,
     pub(crate) made: f64,
     since: u64,
@@ -64,7 +63,7 @@ fn tick(now: u64) -> Tick {
 }
 
 impl Judge {
-    /// `greatest`: tokens per second and tokens that no limit of the plan passes.
+    /// `greatest`: tokens per second and tokens that no limit of the plan exceeds.
     pub(crate) fn new(drift: Drift, uniform: bool, greatest: (u64, u64)) -> Self {
         Self {
             drift,
@@ -107,7 +106,7 @@ impl Judge {
         self.since = now;
     }
 
-    /// An entry was applied; only the first replica's word counts.
+    /// Takes an applied entry. Only the first replica that applies it counts.
     pub(crate) fn applied(&mut self, now: u64, index: u64, state: &State, effects: &[Effect]) {
         if index <= self.applied {
             return;
@@ -221,7 +220,7 @@ impl Judge {
         }
     }
 
-    /// What all believe that they may use at this instant, and the levels of it.
+    /// Judges what all holders believe that they may use at this instant, and its levels.
     pub(crate) fn believed(&mut self, now: u64, parts: &[Share], pool: Share) {
         let Some(bench) = &mut self.bench else {
             return;
@@ -235,7 +234,7 @@ impl Judge {
         self.hear("conservation", now, tokens);
     }
 
-    /// The counters of an edge as its child knows them.
+    /// Checks the counters of an edge as its child knows them.
     pub(crate) fn edge(&mut self, now: u64, edge: Edge, budget: BudgetId, counters: &Counters) {
         let (given, returned) = (counters.given.to_array(), counters.returned.to_array());
         let mut all = [0; 12];

@@ -1,16 +1,16 @@
-//! A deterministic two-level world over the core alone: three coordinator
-//! nodes with a replicated log, fifty clients, one thread, no clock.
+//! A deterministic two-level world over the core alone: three coordinator nodes with a replicated log, fifty
+//! clients, one thread, no clock.
 //!
-//! Every event has a true time; every host sees only its own clock. The same
-//! seed gives the same events in the same order, hence the same trace.
+//! Every event has a true time; every host sees only its own clock. The same seed gives the same events in
+//! the same order, hence the same trace.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
-//! | `plan` | what a seed is, drawn before it begins |
+//! | `plan` | the parameters of a seed, drawn before it begins |
 //! | `clock`, `net`, `raft` | time, links, and the replicated log |
-//! | `coordinator`, `fleet` | the hosts: what a shell does around the machines |
-//! | `load`, `counted`, `asks`, `faults` | what is asked of them, and what befalls them |
-//! | `judge`, `inspect` | what must never happen, and where to look for it |
+//! | `coordinator`, `fleet` | the hosts: the shells around the machines |
+//! | `load`, `counted`, `asks`, `faults` | requests and faults |
+//! | `judge`, `inspect` | checks of the invariants |
 //! | `report` (beside the kernel) | the figures of many seeds |
 
 mod admin;
@@ -43,7 +43,7 @@ use net::{NODES, Net};
 use rng::Rng;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-/// A seed being lived through.
+/// The run of one seed.
 #[derive(Debug)]
 pub(crate) struct World {
     plan: Plan,
@@ -59,28 +59,28 @@ pub(crate) struct World {
     admin: admin::Admin,
     faults: Vec<(u64, faults::Fault)>,
     load: load::Load,
-    /// Which node each life belongs to: where the answers to it go.
+    /// The node of each incarnation, to which answers are sent.
     lives: BTreeMap<Incarnation, usize>,
-    /// What was admitted centrally: by which life, to which question.
+    /// Central admissions: the incarnation, and the request.
     decided: BTreeSet<(Incarnation, Edge, RequestId)>,
     trace: u64,
-    /// The next reclaim that is proposed meets its node's comeback.
+    /// Set if the node of the next proposed reclaim comes back.
     trap: bool,
-    /// Until when what has befallen so far lasts.
+    /// End of the faults so far.
     lasts: u64,
-    /// When the last office of a leader began.
+    /// Time at which a leader last came into office.
     office: u64,
     pub(crate) seen: Seen,
-    /// Prints what happens.
+    /// Prints the events.
     pub(crate) verbose: bool,
 }
 
-/// What came of a seed.
+/// The result of a seed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) events: u64,
     pub(crate) faults: u64,
-    /// How often a quota or permits admitted, or a node in a client's stead.
+    /// Number of admissions of a quota or permits, or by a node in a client's stead.
     pub(crate) counted: u64,
     pub(crate) utilisation: f64,
     pub(crate) healed: f64,
@@ -131,7 +131,7 @@ impl World {
     }
 
     fn begin(&mut self) {
-        // First of all: a bound on drift that rises is no promise about leases given before.
+        // First of all: a bound on drift that rises promises nothing about leases given before.
         self.configure();
         self.tune_clocks(self.plan.rho);
         for node in 0..NODES {
@@ -148,7 +148,7 @@ impl World {
         self.at(SEC, Event::Look);
     }
 
-    /// Lives the seed through, or up to its first breach.
+    /// Runs the seed, or up to its first breach.
     pub(crate) fn run(mut self) -> Seen {
         // `None` after a breach: the world ends there.
         let _ = self.live();
@@ -176,13 +176,13 @@ impl World {
         Some(())
     }
 
-    /// The part of what the limit made since `before` that was admitted since.
+    /// Returns the part of what the limit made since `before` that was admitted since.
     fn part_since(&mut self, before: (f64, f64)) -> f64 {
         let after = self.meter();
         (after.0 - before.0) / (after.1 - before.1)
     }
 
-    /// Tokens admitted, and made by the limit, so far.
+    /// Returns the tokens admitted, and made by the limit, so far.
     fn meter(&mut self) -> (f64, f64) {
         self.judge.account_until(self.now);
         (self.judge.admitted, self.judge.made)
@@ -212,7 +212,7 @@ impl World {
             _ => None,
         };
         if let Some(until) = host.and_then(|host| self.paused(host)) {
-            // A process that does not run finds everything waiting when it does.
+            // A paused process finds everything waiting when it continues.
             self.at(until, event);
             return;
         }
@@ -303,7 +303,7 @@ impl World {
         }
     }
 
-    /// The process that runs on a host, if one does.
+    /// Returns the process that runs on a host, if one does.
     fn process(&self, host: usize) -> Option<u64> {
         let process = match host {
             _ if host < NODES => &self.nodes[host].process,
@@ -320,14 +320,14 @@ impl World {
         (until > self.now).then_some(until)
     }
 
-    /// Another rate for every clock.
+    /// Sets another rate for every clock.
     fn tune_clocks(&mut self, rho: u32) {
         for host in 0..NODES + Plan::CLIENTS {
             self.tune_clock(host, i64::from(rho));
         }
     }
 
-    /// Another rate for a host's clock, often as far off as it may be.
+    /// Sets another rate for a host's clock, often as far off as it may be.
     fn tune_clock(&mut self, host: usize, rho: i64) {
         let ppm = match self.rng.range(0, 4) {
             0 => rho,

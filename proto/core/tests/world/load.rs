@@ -1,4 +1,4 @@
-//! What callers ask for: more than there is, unevenly, and shifting.
+//! Load of the callers: more than the limit, uneven, and shifting.
 
 use super::clock::{MS, SEC};
 use super::net::NODES;
@@ -13,7 +13,7 @@ use aliquot_core::unit::{RequestId, Tokens};
 #[derive(Debug)]
 pub(crate) struct Load {
     pub(crate) budget_asked: Option<RequestId>,
-    /// How many requests come at once.
+    /// Number of requests that come at once.
     batch: u64,
     /// Mean time between arrivals per client, in nanoseconds.
     gaps: Vec<f64>,
@@ -30,8 +30,8 @@ impl Load {
         load
     }
 
-    /// Four times the rate, spread over the clients anew; in calm one by one,
-    /// and such that every client wants more than a fair part.
+    /// Spreads four times the rate over the clients anew. In calm the requests come one by one, and every
+    /// client wants more than a fair part.
     pub(crate) fn shift(&mut self, plan: &Plan, rng: &mut Rng, calm: bool) {
         let weights: Vec<f64> = (0..Plan::CLIENTS)
             .map(|_| match (calm, rng.range(0, 10)) {
@@ -53,7 +53,7 @@ impl Load {
 }
 
 impl World {
-    /// So many callers wait at one client; more go away.
+    /// Maximum number of callers that wait at one client. Callers above it leave.
     const WAITING: u64 = 8;
 
     pub(super) fn arrive(&mut self, of: usize) {
@@ -64,12 +64,12 @@ impl World {
             }
         }
         let gap = self.rng.exponential(self.load.gaps[of]) as u64;
-        // No gap is so long that a shift of the load would be slept through.
+        // No gap is longer than a shift of the load.
         let gap = gap.min(4 * SEC);
         self.set(NODES + of, gap, Timer::Arrival);
     }
 
-    /// The first of those who wait tries again.
+    /// Lets the first waiting caller try again.
     pub(super) fn retry(&mut self, of: usize) {
         self.services[of].retrying = false;
         if self.services[of].waiting > 0 {
@@ -78,7 +78,7 @@ impl World {
         }
     }
 
-    /// One request at one client, decided there.
+    /// Makes one request at one client, decided there.
     fn decide(&mut self, of: usize) {
         let cost = match self.plan.cost {
             1 => 1,
@@ -97,7 +97,8 @@ impl World {
         match decision {
             Ok(_) => {
                 let leased = service.client.is_leased(now);
-                // A floor of a former edge is not of this one: it goes on until this one gives.
+                // A floor of a former edge does not belong to this one: it is used until this one grants
+                // something.
                 let holder = service.client.holder();
                 let holds = holder.is_some_and(|holder| !holder.holding(budget).is_zero());
                 let edge = service.client.edge().filter(|_| holds);
@@ -115,7 +116,7 @@ impl World {
         }
     }
 
-    /// A caller waits, if not too many do, and tries again once the token may be there.
+    /// Lets a caller wait, if not too many do, and try again once the token may be there.
     fn wait(&mut self, of: usize, denial: Denial) {
         let service = &mut self.services[of];
         let Denial::Bucket(Refusal::NotYet { retry_after }) = denial else {
@@ -137,7 +138,7 @@ impl World {
     }
 }
 
-/// Whether the client's own share will do, in time.
+/// Returns true if the client's own share will suffice in time.
 fn waits(denial: Denial) -> bool {
     matches!(denial, Denial::Bucket(Refusal::NotYet { .. }))
 }

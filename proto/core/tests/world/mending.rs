@@ -1,9 +1,9 @@
-//! How faults end, and when the last of them has.
+//! The end of faults, and of the last of them.
 
 use super::clock::{MS, SEC, quantised};
 use super::{Event, World};
 
-/// How a fault ends.
+/// The end of a fault.
 #[derive(Clone, Debug)]
 pub(crate) enum Mending {
     StartNode(usize),
@@ -11,7 +11,7 @@ pub(crate) enum Mending {
     Links(Vec<(usize, usize)>),
     Loss(u64),
     Late(u64),
-    /// The second half of a leader's going adrift.
+    /// The second half of a leader's fault `Adrift`.
     Adrift {
         node: usize,
         span: u64,
@@ -63,8 +63,7 @@ impl World {
         self.at(at, Event::Mend(mending));
     }
 
-    /// Runs until nothing that befell the world lasts: all is up, every link
-    /// is whole, and what was late has arrived.
+    /// Runs until no fault lasts: all hosts are up, every link works, and late messages have arrived.
     pub(super) fn run_storm(&mut self) -> Option<()> {
         self.lasts = self.lasts.max(self.plan.faults_to);
         while self.now < self.lasts {
@@ -79,10 +78,9 @@ impl World {
         Some(())
     }
 
-    /// When the last fault was over. To have no leader is what losing one
-    /// does, so that lasts until the next one is in office: every election
-    /// that faults caused ends within [`Self::ELECTED`] of the last of them,
-    /// and an office that begins later is none of theirs.
+    /// Returns the time at which the last fault was over. A missing leader is an effect of losing one, so
+    /// that lasts until the next one is in office. Every election that faults caused ends within
+    /// [`Self::ELECTED`] of the last of them, and an office that begins later is not caused by them.
     pub(super) fn run_to_last_fault(&mut self) -> Option<u64> {
         let calm = self.now;
         self.run_until(calm + Self::ELECTED)?;

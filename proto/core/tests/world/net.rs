@@ -1,4 +1,4 @@
-//! Who reaches whom, how late, how often.
+//! Links: reachability, delay, duplication.
 
 use super::clock::{MS, quantised};
 use super::rng::Rng;
@@ -9,20 +9,20 @@ pub(crate) const NODES: usize = 3;
 #[derive(Debug)]
 pub(crate) struct Net {
     hosts: usize,
-    /// How many faults cut the link from one host to another.
+    /// Number of faults that cut the link from one host to another.
     cuts: Vec<u16>,
     /// Per mille of messages lost, doubled, and late by seconds.
     pub(crate) loss: u64,
     pub(crate) doubled: u64,
     pub(crate) late: u64,
-    /// When the last of what is late arrives.
+    /// Time at which the last late message arrives.
     pub(crate) late_until: u64,
     /// The usual one-way delay, in nanoseconds.
     delay: u64,
-    /// What is sent to this host arrives seconds late.
+    /// The host whose incoming messages arrive seconds late.
     pub(crate) adrift: Option<usize>,
-    /// Until this true time no cut holds a host's messages up, and until the
-    /// other one what the log says is slow.
+    /// True time until which no cut holds up a host's messages, and true time until which the log's messages
+    /// are slow.
     pub(crate) open: [u64; NODES],
     pub(crate) slow_log: u64,
 }
@@ -55,7 +55,7 @@ impl Net {
         self.cuts[from * self.hosts + to] == 0
     }
 
-    /// After how long each copy of a message arrives; none if it is lost.
+    /// Returns the delay of each copy of a message; none if it is lost.
     pub(crate) fn send(
         &mut self,
         from: usize,
@@ -83,7 +83,7 @@ impl Net {
         [Some(self.delay(now, rng)), second]
     }
 
-    /// Each copy draws its own: they overtake each other.
+    /// Draws a delay for each copy, so that copies overtake each other.
     fn delay(&mut self, now: u64, rng: &mut Rng) -> u64 {
         let mut delay = self.delay / 2 + rng.range(0, self.delay);
         if rng.chance(20) {

@@ -1,4 +1,4 @@
-//! What a seed is: its budget, its load, its faults, all drawn before it begins.
+//! The parameters of a seed: its budget, its load, its faults, all drawn before it begins.
 
 use super::clock::{SEC, quantised};
 use super::rng::Rng;
@@ -17,21 +17,21 @@ pub(crate) struct Plan {
     pub(crate) rate: u64,
     pub(crate) burst: u64,
     pub(crate) floors: bool,
-    /// Whether the burst is too small to divide, and clients ask.
+    /// True if the burst is too small to divide, and clients send central requests.
     pub(crate) small: bool,
-    /// Callers wait for their tokens, so many at most: small bursts then lose nothing.
+    /// True if callers wait for their tokens, up to a maximum number: small bursts then lose nothing.
     pub(crate) patient: bool,
     /// The greatest cost of a request, in tokens.
     pub(crate) cost: u64,
     /// No faults at all, for the control.
     pub(crate) calm: bool,
-    /// How many requests come at once.
+    /// Number of requests that come at once.
     pub(crate) batch: u64,
-    /// How long a replica takes to apply an entry, at most.
+    /// Maximum time that a replica takes to apply an entry.
     pub(crate) apply_ms: u64,
-    /// Whether all that befalls it befalls leaders and those they count on.
+    /// True if all faults affect leaders and the nodes that they depend on.
     pub(crate) palace: bool,
-    /// Whether a leader that hears no quorum goes on for long.
+    /// True if a leader without a quorum continues for long.
     pub(crate) stubborn: bool,
     pub(crate) faults_from: u64,
     pub(crate) faults_to: u64,
@@ -42,10 +42,10 @@ impl Plan {
     pub(crate) const HEALED: u64 = 20 * SEC;
     /// The least part of R that is admitted once healed.
     pub(crate) const LEAST_HEALED: f64 = 0.99;
-    /// So many faults take effect, at least.
+    /// Minimum number of faults that take effect.
     pub(crate) const LEAST_FAULTS: u64 = 12;
-    /// How long a floor of the dead stays booked after its lease: the least
-    /// there is, so that it is free again when everything else must be.
+    /// Time for which a floor of a closed incarnation stays booked after its lease: the minimum, so that it
+    /// is free again when everything else must be.
     const FORGET: &str = "1s";
 
     pub(crate) fn draw(seed: u64, calm: bool) -> Self {
@@ -54,10 +54,9 @@ impl Plan {
         let rate = if rng.chance(10) { 5_000 } else { rate };
         let patient = rng.chance(700);
         let cost = if rng.chance(50) { 3 } else { 1 };
-        // At every client some part of a request's cost is always in the
-        // making. Fifty of these parts must be little beside what 20 seconds
-        // make, and a client's demand more than a few requests per second:
-        // else what is measured once healed is that noise.
+        // At every client some part of a request's cost is always in the making. Fifty of these parts must be
+        // little beside what 20 seconds make, and a client's demand more than a few requests per second.
+        // Otherwise that noise is measured once healed.
         let rate = if cost == 1 { rate } else { rate.max(200) };
         // Every client's part must be able to hold what it is asked for at once.
         let least = match (patient, cost) {
@@ -65,7 +64,7 @@ impl Plan {
             (true, _) => 60,
             (false, _) => 250,
         };
-        // Bursts of many seconds tell of tokens that a lease's silence would hide.
+        // Bursts of many seconds show tokens that the silence of a lease would hide.
         let most = if rng.chance(250) { rate * 12 } else { rate };
         let burst = rng.range(least, most.max(least) + 50).max(rate / 10);
         let rho = match rng.range(0, 10) {
@@ -73,8 +72,8 @@ impl Plan {
             1 | 2 => 50_000,
             _ => 1_000,
         };
-        // All floors together are a quarter of the rate and a fifth of the
-        // burst: what floors of the dead pin, nobody else can be given.
+        // All floors together are a quarter of the rate and a fifth of the burst: what floors of closed
+        // incarnations pin cannot be given to others.
         let floors = rng.chance(250) && rate >= 200;
         let burst = if floors { burst.max(250) } else { burst };
         Self {
@@ -106,7 +105,7 @@ impl Plan {
         }
     }
 
-    /// The same with a budget of another kind.
+    /// Returns the same plan with a budget of another kind.
     pub(crate) fn counted(seed: u64, kind: Kind) -> Self {
         Self {
             kind,
@@ -117,7 +116,7 @@ impl Plan {
         }
     }
 
-    /// The same with a burst of a few tokens, which clients ask for.
+    /// Returns the same plan with a burst of a few tokens, for which clients send central requests.
     pub(crate) fn small(seed: u64) -> Self {
         let drawn = Self::draw(seed, false);
         Self {
@@ -132,8 +131,8 @@ impl Plan {
         }
     }
 
-    /// When everything must be well again, if the last fault was over at `last`:
-    /// a lease, as long as a parent waits for one, and a second later.
+    /// Returns the time at which everything must be healed, if the last fault was over at `last`: a lease, as
+    /// long as a parent waits for one, and a second later.
     pub(crate) fn healed_from(&self, last: u64) -> u64 {
         let lease = parent_span(Span::from_millis(self.lease_ms), self.drift());
         last + quantised(lease.nanos()) + SEC
@@ -143,7 +142,7 @@ impl Plan {
         Drift::from_ppm(self.rho).unwrap_or_default()
     }
 
-    /// No limit of this world is greater.
+    /// Returns the greatest limit of this world.
     pub(crate) fn greatest(&self) -> (u64, u64) {
         let times = if self.changes_limits() { 2 } else { 1 };
         (self.rate * times, self.burst * times)
@@ -158,13 +157,13 @@ impl Plan {
         self.seed.is_multiple_of(2)
     }
 
-    /// Deletes its budget and makes it again, sometimes on the old books and
-    /// sometimes, when these are done, on new ones.
+    /// Returns true if it deletes its budget and makes it again, sometimes on the old books and sometimes,
+    /// when these are clear, on new ones.
     pub(crate) fn deletes(&self) -> bool {
         self.seed % 8 == 5
     }
 
-    /// The budget at so many per cent of its size.
+    /// Returns the budget at this percentage of its size.
     pub(crate) fn budget(&self, per_cent: u64) -> Budget {
         let (rate, burst) = (self.rate * per_cent / 100, self.burst * per_cent / 100);
         let mut draft = BudgetDraft {
@@ -177,10 +176,10 @@ impl Plan {
                 draft.rate = Some(format!("{}/s", rate.max(1)).into());
                 draft.burst = Some(burst.max(1).into());
             }
-            // An eighth of what is asked for.
+            // An eighth of the demand.
             Kind::Quota => draft.quota = Some(format!("{} per 10s", rate.max(1) * 5).into()),
             Kind::Concurrency => {
-                // One for every client at least: callers of this world ask nobody but their client.
+                // At least one for every client: callers of this world ask only their client.
                 draft.concurrency = Some((rate / 5).clamp(100, 150).into());
                 draft.max_hold = Some("1s".into());
             }

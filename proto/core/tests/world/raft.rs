@@ -1,5 +1,5 @@
-//! A replicated log, small and real: elections, a quorum for every entry, and
-//! leaders that do not know yet that they are none.
+//! A replicated log, small and real: elections, a quorum for every entry, and leaders that do not know yet
+//! that they are deposed.
 
 use super::clock::MS;
 use super::net::NODES;
@@ -17,7 +17,7 @@ pub(crate) struct Entry {
 
 #[derive(Clone, Debug)]
 pub(crate) enum RaftMessage {
-    /// A candidate asks; a `trial` changes nobody's term.
+    /// A candidate asks. A `trial` changes the term of no node.
     Ask {
         term: u64,
         last: (u64, u64),
@@ -51,7 +51,7 @@ pub(crate) enum Role {
     Leader(Peers),
 }
 
-/// What a leader knows of the others.
+/// A leader's knowledge of the others.
 #[derive(Clone, Debug)]
 pub(crate) struct Peers {
     next: [u64; NODES],
@@ -73,7 +73,7 @@ pub(crate) struct Raft {
     probe: u64,
     heard: u64,
     patience: u64,
-    /// How long a leader goes on that hears no quorum.
+    /// Time for which a leader without a quorum continues.
     pub(crate) doubt: u64,
     pub(crate) out: Vec<(usize, RaftMessage)>,
 }
@@ -103,7 +103,7 @@ impl Raft {
         matches!(self.role, Role::Leader(_))
     }
 
-    /// A new process on the same disk.
+    /// Starts a new process on the same disk.
     pub(crate) fn restart(&mut self, now: u64) {
         self.role = Role::Follower;
         self.hint = None;
@@ -144,14 +144,14 @@ impl Raft {
         true
     }
 
-    /// Starts a round trip to a quorum, and names it.
+    /// Starts a round trip to a quorum. Returns its number.
     pub(crate) fn probe(&mut self) -> u64 {
         self.probe += 1;
         self.replicate();
         self.probe
     }
 
-    /// The latest round trip that a quorum has answered, in this term.
+    /// Returns the latest round trip that a quorum has answered, in this term.
     pub(crate) fn probed(&self) -> u64 {
         let Role::Leader(peers) = &self.role else {
             return 0;
@@ -162,7 +162,7 @@ impl Raft {
         probed[NODES - MAJORITY]
     }
 
-    /// Heartbeats, elections, and a leader that hears no quorum gives up.
+    /// Sends heartbeats, starts elections, and deposes a leader without a quorum.
     pub(crate) fn tick(&mut self, now: u64, rng: &mut Rng) {
         if let Role::Leader(peers) = &self.role {
             let deaf = self
@@ -269,7 +269,7 @@ impl Raft {
     }
 
     fn asked(&mut self, from: usize, term: u64, last: (u64, u64), trial: bool, now: u64) {
-        // Who hears a leader lets nobody else stand.
+        // A node that hears a leader votes for no candidate.
         let content =
             self.is_leader() || (self.hint.is_some() && now - self.heard < Self::ELECTION);
         if content || term < self.term {

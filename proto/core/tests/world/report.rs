@@ -11,7 +11,7 @@ pub(crate) struct Summary {
     pub(crate) wall: Duration,
 }
 
-/// Lives every seed through, on two threads.
+/// Runs every seed, on two threads.
 pub(crate) fn run(
     seeds: std::ops::Range<u64>,
     plan: impl Fn(u64) -> Plan + Sync,

@@ -1,6 +1,6 @@
-//! The one source of chance of a world: SplitMix64, so that a seed is a world.
+//! The only source of randomness of a world: SplitMix64, so that a seed determines a world.
 
-/// A generator; the same seed gives the same numbers on every machine.
+/// A generator. The same seed gives the same numbers on every machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Rng(u64);
 
@@ -19,7 +19,7 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number of `from..to`.
+    /// Returns a number of `from..to`.
     pub(crate) fn range(&mut self, from: u64, to: u64) -> u64 {
         from + self.next() % (to - from).max(1)
     }
@@ -28,7 +28,7 @@ impl Rng {
         (self.next() % len as u64) as usize
     }
 
-    /// Whether something of this many per mille happened.
+    /// Returns true with this probability in per mille.
     pub(crate) fn chance(&mut self, per_mille: u64) -> bool {
         self.next() % 1_000 < per_mille
     }
@@ -37,7 +37,7 @@ impl Rng {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// An exponential variate of this mean.
+    /// Returns an exponential variate of this mean.
     pub(crate) fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.unit()).ln()
     }
