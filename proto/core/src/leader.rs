@@ -84,14 +84,15 @@ struct Unused {
 /// State machine of the leader, for one term at a time.
 ///
 /// It performs no I/O and reads no clock. A leader is *in office* (ready to confirm and grant) once an entry
-/// of its own term was applied; before that it neither confirms reports nor proposes rounds. On a node that
-/// does not lead, all methods are safe to call and do nothing.
+/// of its own term was applied; before that it neither confirms reports nor proposes rounds. While it does not
+/// lead, the inputs other than `elected` may be called and have no effect.
 ///
 /// # Methods
 ///
 /// - **Inputs from the log**: [`elected`](Self::elected) and [`deposed`](Self::deposed) (elections),
 ///   [`applied`](Self::applied) (one committed entry), [`refused`](Self::refused) and [`halve`](Self::halve)
-///   (the proposed round was certainly not appended), [`remove`](Self::remove) (an operator removes a node).
+///   (the proposed round was certainly not appended), [`remove`](Self::remove) (an operator removes a node;
+///   may be left out, since the applied entry does the same later).
 /// - **Inputs from nodes and quorums**: [`handle_report`](Self::handle_report),
 ///   [`acknowledged`](Self::acknowledged) and [`failed`](Self::failed) (a barrier ended). The answers that
 ///   they return are sent at once.
