@@ -299,7 +299,7 @@ mod tests {
         }
         let steady = estimator.rate_at(at(2_800));
         assert!((2_900..3_100).contains(&steady), "{steady}");
-        // It ended ten milliseconds after the last look.
+        // It ended ten milliseconds after the last observation.
         estimator.observe_since(wanted(0, 30, 0), at(2_870));
         for look in 42..=44 {
             estimator.observe_since(wanted(0, 0, 0), at(look * 70));
