@@ -283,8 +283,7 @@ fn may_end(generation: &Generation, state: &State) -> bool {
     clear && (generation.winding || is_instance(generation, state))
 }
 
-/// Returns true if a generation may be forgotten when it is unused, since its template makes another. A quota
-/// is not forgotten: its count of spent tokens would be lost.
+/// Returns true if a generation may be forgotten when it is unused, since its template makes another.
 fn is_instance(generation: &Generation, state: &State) -> bool {
     let rule = state.rule_of(&generation.key);
     rule.is_some_and(|(_, rule)| rule.budget.key().is_template())
