@@ -7,10 +7,15 @@
 
 pub mod allowed;
 pub mod banned;
+pub mod counts;
 pub mod dead;
 pub mod floors;
+pub mod glossary;
 pub mod modules;
+pub mod openings;
+pub mod prose;
 pub mod pure;
+pub mod retired;
 pub mod size;
 pub mod source;
 pub mod tree;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Paths, relative to the root and with `/`, and what is in the files.
 #[derive(Clone, Debug, Default)]
@@ -20,10 +20,16 @@ impl Tree {
     /// Whatever reading a directory or a file says.
     pub fn read() -> io::Result<Self> {
         let mut tree = Self::default();
+        tree.walk(&Self::root(), "")?;
+        Ok(tree)
+    }
+
+    /// The directory of the repository.
+    #[must_use]
+    pub fn root() -> PathBuf {
         // Asked when the test runs: builds of two checkouts may share their results.
         let here = env::var("CARGO_MANIFEST_DIR").unwrap_or(env!("CARGO_MANIFEST_DIR").into());
-        tree.walk(&Path::new(&here).join(".."), "")?;
-        Ok(tree)
+        Path::new(&here).join("..")
     }
 
     /// A tree of a few files, to show to a rule.

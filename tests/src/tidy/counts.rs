@@ -1,0 +1,154 @@
+//! Rules that the tree does not yet keep: how often each file breaks them is
+//! counted in `tests/tidy.toml`, and a count can only fall.
+
+use super::{Allowed, Finding, Tree, openings, retired};
+use std::collections::BTreeMap;
+
+/// A rule whose findings are counted, and where its counts are listed.
+struct Counted {
+    section: &'static str,
+    rule: fn(&Tree) -> Vec<Finding>,
+    listed: fn(&Allowed) -> &BTreeMap<String, usize>,
+}
+
+const COUNTED: [Counted; 2] = [
+    Counted {
+        section: "retired_words",
+        rule: retired::retired_words,
+        listed: |allowed| &allowed.retired_words,
+    },
+    Counted {
+        section: "doc_openings",
+        rule: openings::doc_openings,
+        listed: |allowed| &allowed.doc_openings,
+    },
+];
+
+/// Holds the findings of a rule against the counts of the list. A file with
+/// more of them than its count is reported with all of them; a count above the
+/// truth is a finding as well.
+#[must_use]
+pub fn beyond(findings: Vec<Finding>, allowed: &BTreeMap<String, usize>) -> Vec<Finding> {
+    let mut files: BTreeMap<String, Vec<Finding>> = BTreeMap::new();
+    for finding in findings {
+        let file = files.entry(finding.path.clone()).or_default();
+        file.push(finding);
+    }
+    let mut beyond = Vec::new();
+    for (path, entry) in allowed {
+        let real = files.get(path).map_or(0, Vec::len);
+        if real < *entry {
+            let change = if real == 0 { "drop" } else { "lower" };
+            let what = format!("`{path}` has only {real} of {entry} now: {change} the entry");
+            beyond.push(Finding::of(Allowed::PATH, what));
+        }
+    }
+    for (path, findings) in files {
+        let most = allowed.get(&path).copied().unwrap_or(0);
+        if findings.len() > most {
+            let what = format!("{} findings, {most} are allowed:", findings.len());
+            beyond.push(Finding::of(&path, what));
+            beyond.extend(findings);
+        }
+    }
+    beyond
+}
+
+/// The text of the list with the counts that the tree has now.
+///
+/// # Errors
+///
+/// If a section's counts would be more in sum than they are, and `may_rise` is
+/// not set: a file may be renamed or cut in two, but nothing may be added.
+pub fn rewritten(tree: &Tree, may_rise: bool) -> Result<String, String> {
+    let mut text = tree.text(Allowed::PATH).unwrap_or_default().to_owned();
+    let allowed = Allowed::parse(&text)?;
+    for counted in COUNTED {
+        let section = counted.section;
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for finding in (counted.rule)(tree) {
+            *counts.entry(finding.path).or_default() += 1;
+        }
+        let before: usize = (counted.listed)(&allowed).values().sum();
+        let now: usize = counts.values().sum();
+        if now > before && !may_rise {
+            return Err(format!("{section}: {now} findings, {before} are listed"));
+        }
+        text = with_section(&text, section, &counts);
+    }
+    Ok(text)
+}
+
+/// `text` with the entries of one section exchanged; comments before the
+/// section and everything else stay.
+fn with_section(text: &str, section: &str, counts: &BTreeMap<String, usize>) -> String {
+    let header = format!("[{section}]");
+    let entries: String = counts
+        .iter()
+        .map(|(path, count)| format!("{path:?} = {count}\n"))
+        .collect();
+    let mut out = String::new();
+    let mut inside = false;
+    for line in text.lines() {
+        inside &= line.starts_with('"');
+        if !inside {
+            out.push_str(line);
+            out.push('\n');
+        }
+        if line.trim() == header {
+            inside = true;
+            out.push_str(&entries);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check;
+    use super::*;
+
+    #[test]
+    fn a_count_is_exact() {
+        let found = |n: usize| vec![Finding::at("a.rs", 7, "old"); n];
+        let listed = BTreeMap::from([("a.rs".to_owned(), 2)]);
+        let says = |n: usize, expect: &[&str]| {
+            check(|_| beyond(found(n), &listed), &[], expect);
+        };
+        says(2, &[]);
+        says(1, &["lower the entry"]);
+        says(0, &["drop the entry"]);
+        says(3, &["a.rs:1: 3 findings, 2", "a.rs:7", "a.rs:7", "a.rs:7"]);
+        let none = BTreeMap::new();
+        check(
+            |_| beyond(found(1), &none),
+            &[],
+            &["1 findings, 0", "a.rs:7"],
+        );
+    }
+
+    #[test]
+    fn counts_are_rewritten_and_do_not_rise() {
+        let list = "unwritten = []\n\n# Old words.\n[retired_words]\n\"b.rs\" = 1\n\n\
+                    # Openings.\n[doc_openings]\n";
+        let tree = |text: &str| {
+            Tree::of(&[
+                ("a.rs", text),
+                (retired::GLOSSARY, retired::EXAMPLE),
+                (Allowed::PATH, list),
+            ])
+        };
+        let one = rewritten(&tree("struct Oldish;"), false).unwrap();
+        assert_eq!(one, list.replace("b.rs", "a.rs"));
+        assert_eq!(
+            rewritten(&tree(""), false).unwrap(),
+            list.replace("\"b.rs\" = 1\n", "")
+        );
+        let two = tree("struct Oldish;\n// oldish");
+        assert!(rewritten(&two, false).is_err());
+        let risen = list.replace("\"b.rs\" = 1", "\"a.rs\" = 2");
+        assert_eq!(rewritten(&two, true).unwrap(), risen);
+        let opening = tree("/// How.\nstruct A;");
+        assert!(rewritten(&opening, false).is_err());
+    }
+}
