@@ -1,7 +1,7 @@
-//! What an operator asks, and the answers.
+//! Requests of operators, and the replies.
 //!
-//! Budgets travel as they were written: whoever answers validates them, and a
-//! refused field comes back by its name in the operator's own file.
+//! Budgets are sent as they were written. The node validates them and names a
+//! refused field as the operator's own file does.
 
 mod cluster;
 mod view;
@@ -20,106 +20,106 @@ use crate::session::read_key;
 use aliquot_core::budget::{BudgetDraft, FieldError, Key, KeyPattern};
 use aliquot_core::unit::{RequestId, RuleId};
 
-/// Whether a request is carried out.
+/// The choice between carrying a request out and only checking it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// It is.
+    /// The request is carried out.
     Commit,
-    /// It is checked, and what it would do is told; nothing is changed.
+    /// The request is checked and its effect returned; nothing is changed.
     DryRun,
 }
 
-/// Budgets to be written, all or none.
+/// Asks to write budgets, all or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApplyBudgets {
-    /// The same with every retry; one for all budgets.
+    /// Id of the request, the same in every retry; one for all budgets.
     pub request: RequestId,
-    /// Whether it is carried out.
+    /// Carried out, or checked only.
     pub mode: Mode,
     /// The budgets. At most [`PAGE_MAX`].
     pub budgets: Vec<BudgetDraft>,
 }
 
-/// Budgets to be compared with those in force.
+/// Asks to compare budgets with those in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiffBudgets {
     /// The budgets. At most [`PAGE_MAX`].
     pub budgets: Vec<BudgetDraft>,
 }
 
-/// What became of budgets, or would.
+/// The outcome for budgets, real or predicted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BudgetsOutcome {
-    /// Everything that was refused. If there is anything, nothing was changed.
+    /// The budgets that were refused. If there is any, nothing was changed.
     pub refusals: Vec<Refusal>,
-    /// What was changed, or would be.
+    /// The changes that were made, or would be.
     pub differences: Vec<Difference>,
 }
 
 /// A budget that was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Which of the request's budgets, counted from 0.
+    /// Index of the budget in the request, counted from 0.
     pub index: u32,
-    /// What is wrong with it.
+    /// Its errors.
     pub errors: Vec<FieldError>,
 }
 
-/// How one rule changes.
+/// The change of one rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// What it applies to.
+    /// Its key or template.
     pub key: KeyPattern,
-    /// What is in force, if there is such a rule.
+    /// The budget in force, if there is such a rule.
     pub before: Option<BudgetDraft>,
-    /// What would be, unless it would be withdrawn.
+    /// The budget after the change, unless the rule would be deleted.
     pub after: Option<BudgetDraft>,
 }
 
-/// Which rule is asked for.
+/// Asks for one rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GetBudget {
-    /// Its key or template, to the letter.
+    /// Its key or template, exactly as written.
     pub key: KeyPattern,
 }
 
-/// Which rules are asked for.
+/// Asks for a page of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListBudgets {
     /// Only rules after this one; 0 for the first page.
     pub after: RuleId,
-    /// At most so many: 1 to [`PAGE_MAX`].
+    /// Maximum number of rules: 1 to [`PAGE_MAX`].
     pub limit: u32,
 }
 
-/// A rule to be withdrawn.
+/// Asks to delete a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteBudget {
-    /// The same with every retry.
+    /// Id of the request, the same in every retry.
     pub request: RequestId,
-    /// Whether it is carried out.
+    /// Carried out, or checked only.
     pub mode: Mode,
-    /// The rule's key or template, to the letter.
+    /// The rule's key or template, exactly as written.
     pub key: KeyPattern,
 }
 
-/// What became of it.
+/// The outcome of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deleted {
-    /// Whether there was such a rule.
+    /// True if the rule existed.
     pub found: bool,
-    /// How many budgets are wound up, or would be.
+    /// Number of budgets that are wound up, or would be.
     pub instances: u64,
 }
 
-/// Which key's limit and use are asked for.
+/// Asks for the limit and the use of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GetUsage {
     /// The key.
     pub key: Key,
 }
 
-/// Which key's holders are asked for.
+/// Asks for the holders of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListHolders {
     /// The key.
@@ -172,7 +172,7 @@ fn page_size(limit: u32) -> Result<u32, WireError> {
     }
 }
 
-/// Zero is what a sender leaves that chose nothing; its retries would all be one request.
+/// Refuses zero: a sender that chose no id leaves zero, and all its requests would count as retries of one.
 fn read_request(request: u64) -> Result<RequestId, WireError> {
     match request {
         0 => Err(WireError::field("request", 0, "at least 1")),
@@ -331,7 +331,7 @@ impl From<pb::DeleteBudgetResponse> for Deleted {
     }
 }
 
-/// Requests that are a key and nothing else.
+/// Implements requests that consist of a key alone.
 macro_rules! asks_for_a_key {
     ($($request:ident, $message:ident, $read:ident);+) => {
         $(

@@ -1,4 +1,4 @@
-//! Answers: what a parent tells its child.
+//! Answers: a parent's messages to its child.
 
 use crate::codec::wire;
 use crate::common::{or_nothing, scale, share, vector};

@@ -6,17 +6,17 @@ use std::marker::PhantomData;
 use tonic::codec::{BufferSettings, Codec};
 use tonic_prost::ProstCodec;
 
-/// Encodes and decodes as [`ProstCodec`] does, in buffers that begin small and grow.
+/// Encodes and decodes as [`ProstCodec`] does, but in buffers that start small and grow.
 ///
-/// A stream keeps two buffers as long as it lives, and a node has a stream for each session: of
-/// thousands that say little, buffers of 8 KiB were the greater part of what a session took.
+/// A stream keeps two buffers while it is open, and a node has a stream for each session. With
+/// thousands of sessions that send little, buffers of 8 KiB were the greater part of a session's memory.
 pub(crate) struct SmallCodec<T, U>(PhantomData<(T, U)>);
 
 impl<T, U> SmallCodec<T, U> {
-    /// Bytes that a buffer begins with: most reports and answers of a few keys fit.
+    /// Initial size of a buffer: most reports and answers of a few keys fit.
     const BEGINS_WITH: usize = 1_024;
 
-    /// Bytes after which a stream lets others have their turn.
+    /// Number of bytes after which a stream yields to others.
     const YIELDS_AFTER: usize = 32 * 1_024;
 
     fn settings() -> BufferSettings {

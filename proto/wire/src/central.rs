@@ -1,5 +1,5 @@
-//! Questions to whoever keeps a budget that is too small to divide, and the
-//! answers: between a client and its node, and passed on once to the home.
+//! Requests for central decisions and the replies: between a client and its node, and forwarded
+//! once to the home.
 
 use crate::codec::wire;
 use crate::error::WireError;
@@ -10,38 +10,38 @@ use aliquot_core::central::{Ask, Hops, Manner, Outcome, Reason, Release, Told};
 use aliquot_core::unit::{BudgetId, Incarnation, PeriodId, RequestId, Span};
 use std::num::NonZeroU64;
 
-/// A question that a client's node passes on to the home.
+/// A request that a client's node forwards to the home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AskForward(Ask);
 
 impl AskForward {
-    /// The question, passed on.
+    /// Wraps the request for forwarding.
     #[must_use]
     pub const fn new(ask: Ask) -> Self {
         let hops = Hops::Forwarded;
         Self(Ask { hops, ..ask })
     }
 
-    /// The question, marked as forwarded.
+    /// Returns the request, marked as forwarded.
     #[must_use]
     pub const fn ask(&self) -> Ask {
         self.0
     }
 }
 
-/// A release that a client's node passes on to who booked the permits.
+/// A release that a client's node forwards to the node that booked the permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReleaseForward(Release);
 
 impl ReleaseForward {
-    /// The release, passed on.
+    /// Wraps the release for forwarding.
     #[must_use]
     pub const fn new(release: Release) -> Self {
         let hops = Hops::Forwarded;
         Self(Release { hops, ..release })
     }
 
-    /// The release, marked as forwarded.
+    /// Returns the release, marked as forwarded.
     #[must_use]
     pub const fn release(&self) -> Release {
         self.0
@@ -67,7 +67,7 @@ impl From<&Ask> for pb::Ask {
     }
 }
 
-/// As the client itself asks: whoever passes it on says so around it.
+/// Reads a request as the client sent it: a forwarding node marks it in the message around it.
 impl TryFrom<pb::Ask> for Ask {
     type Error = WireError;
 
@@ -95,7 +95,7 @@ impl From<&Release> for pb::PermitRelease {
     }
 }
 
-/// As the client itself says it: whoever passes it on says so around it.
+/// Reads a release as the client sent it: a forwarding node marks it in the message around it.
 impl TryFrom<pb::PermitRelease> for Release {
     type Error = WireError;
 
@@ -251,7 +251,7 @@ fn request(number: u64) -> Result<RequestId, WireError> {
 
 fn life(number: u64, field: &str) -> Result<Incarnation, WireError> {
     match number {
-        0 => Err(WireError::field(field, 0, "the life of a node")),
+        0 => Err(WireError::field(field, 0, "the incarnation of a node")),
         number => Ok(Incarnation::new(number)),
     }
 }

@@ -1,43 +1,43 @@
-//! Bytes to values and back.
+//! Conversion of values to bytes and back.
 
 use crate::error::WireError;
 use bytes::{Buf, Bytes};
 use prost::Message;
 use prost::encoding::{DecodeContext, decode_key, skip_field};
 
-/// A value that travels as a protobuf message.
+/// A value that is sent as a protobuf message.
 ///
-/// One value has one encoding: fields in the order of their numbers, no maps,
-/// nothing that is left to a default written out.
+/// One value has one encoding: fields are in the order of their numbers, there are no maps, and
+/// no field with its default value is written.
 pub trait Wire: Sized {
-    /// The message.
+    /// The message type.
     type Message: Message + Default + TryInto<Self, Error: Into<WireError>>;
 
-    /// What the message is called.
+    /// The name of the message.
     const NAME: &'static str;
 
-    /// The most bytes of its encoding.
+    /// Maximum number of bytes of its encoding.
     const BYTES_MAX: usize;
 
-    /// Lists that are counted before anything is decoded, by number and name,
-    /// with the most elements of each: an empty element takes two bytes on the
-    /// wire and hundreds in memory.
+    /// Lists that are counted before anything is decoded, as field number, name and maximum
+    /// number of elements. An empty element takes two bytes on the wire and hundreds in
+    /// memory.
     const LISTS: &'static [(u32, &'static str, usize)] = &[];
 
-    /// The value as a message.
+    /// Converts the value to a message.
     fn to_message(&self) -> Self::Message;
 
-    /// The value's one encoding. It may be more than a reader accepts: [`Wire::encode`] tells
-    /// if it is too long, and [`Sealed::seal`](crate::Sealed::seal) whatever a reader would.
+    /// Encodes the value. The result may be longer than a reader accepts: [`Wire::encode`] checks the
+    /// length, and [`Sealed::seal`](crate::Sealed::seal) checks everything that a reader would.
     fn to_bytes(&self) -> Bytes {
         self.to_message().encode_to_vec().into()
     }
 
-    /// The value's one encoding, if a reader accepts one that is so long.
+    /// Encodes the value, if a reader accepts its length.
     ///
     /// # Errors
     ///
-    /// [`WireError::TooLarge`] if not: the bytes must go nowhere.
+    /// [`WireError::TooLarge`] if not: the bytes must not be sent or stored.
     fn encode(&self) -> Result<Bytes, WireError> {
         let bytes = self.to_bytes();
         Self::fits(&bytes).map(|()| bytes)
@@ -59,13 +59,13 @@ pub trait Wire: Sized {
         })
     }
 
-    /// The value of these bytes. Fields that this version does not know are
-    /// skipped; to pass them on, keep the bytes:
+    /// Decodes a value. Fields that this version does not know are skipped; to pass them on,
+    /// keep the bytes with
     /// [`Sealed::open`](crate::Sealed::open).
     ///
     /// # Errors
     ///
-    /// [`WireError`] for every text of bytes that is no value; never a panic.
+    /// [`WireError`] if the bytes are no valid value. It never panics.
     fn from_bytes(bytes: Bytes) -> Result<Self, WireError> {
         Self::fits(&bytes)?;
         let malformed = |error: prost::DecodeError| WireError::Malformed {
@@ -84,23 +84,23 @@ pub trait Wire: Sized {
         Self::from_message(message)
     }
 
-    /// A quicker way to the same value, for bytes that it knows; `None` is no error.
+    /// Decodes bytes of a known form faster. Returns `None` if the form is another, which is no error.
     fn read(_bytes: &[u8]) -> Option<Self> {
         None
     }
 
-    /// The value of a message that something else decoded.
+    /// Converts a message that was decoded elsewhere.
     ///
     /// # Errors
     ///
-    /// [`WireError::Field`], the path beginning with the message's name.
+    /// [`WireError::Field`]; its path begins with the message's name.
     fn from_message(message: Self::Message) -> Result<Self, WireError> {
         let value = message.try_into();
         value.map_err(|error| error.into().within(Self::NAME))
     }
 }
 
-/// How often the field stands at the top of a message.
+/// Counts how often the field occurs at the top level of a message.
 fn occurrences(mut bytes: &[u8], number: u32) -> Result<usize, prost::DecodeError> {
     let mut count = 0;
     while bytes.has_remaining() {
@@ -111,7 +111,7 @@ fn occurrences(mut bytes: &[u8], number: u32) -> Result<usize, prost::DecodeErro
     Ok(count)
 }
 
-/// Says how a value travels.
+/// Implements [`Wire`] for a type.
 macro_rules! wire {
     ($value:ty, $message:ident, $most:expr $(, [$($list:tt)+])? $(, $read:path)?) => {
         impl $crate::codec::Wire for $value {

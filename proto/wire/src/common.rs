@@ -82,17 +82,17 @@ impl From<pb::Share> for Share {
     }
 }
 
-/// A vector that is left out where nothing moved.
+/// Converts a vector, to `None` if nothing moved.
 pub(crate) fn vector(vector: &Vector) -> Option<pb::Vector> {
     (!vector.is_zero()).then(|| vector.into())
 }
 
-/// A share that is left out where it is nothing.
+/// Converts a share, to `None` if it is empty.
 pub(crate) fn share(share: &Share) -> Option<pb::Share> {
     (!share.is_empty()).then(|| share.into())
 }
 
-/// What is nothing where it was left out.
+/// Reads a message that may be unset, as the default value.
 pub(crate) fn or_nothing<M, T: From<M> + Default>(message: Option<M>) -> T {
     message.map(T::from).unwrap_or_default()
 }
@@ -111,7 +111,7 @@ pub(crate) fn drift(ppm: u32) -> Result<Drift, WireError> {
     read::checked(Drift::from_ppm(ppm), "drift_ppm", ppm, "0 to 100000")
 }
 
-/// Labels in the order of their names.
+/// Converts labels, in the order of their names.
 pub(crate) fn write_labels(labels: &Labels) -> Vec<pb::Label> {
     let labels = labels.iter().map(|(name, value)| pb::Label {
         name: name.clone(),

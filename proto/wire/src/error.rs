@@ -1,36 +1,36 @@
-//! What is wrong with a message.
+//! Errors in messages.
 
 use aliquot_core::budget::FieldError;
 use std::convert::Infallible;
 use std::fmt;
 
-/// Why bytes are no value. Nothing was made of them.
+/// The reason that bytes are no valid value. No value was made from them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WireError {
     /// The bytes are no protobuf message of this kind.
     Malformed {
-        /// The message that was to be read.
+        /// The expected message.
         message: &'static str,
-        /// What the decoder says.
+        /// The decoder's error.
         reason: String,
     },
-    /// There are more bytes than such a message may have.
+    /// There are more bytes than the message may have.
     TooLarge {
-        /// The message that was to be read.
+        /// The expected message.
         message: &'static str,
-        /// How many there are.
+        /// Number of bytes.
         bytes: usize,
-        /// How many there may be.
+        /// Maximum number of bytes.
         most: usize,
     },
-    /// A field has a value that it must not have.
+    /// A field has a value that is not allowed.
     Field {
-        /// Where it stands, such as `Report.lines[3].demand[0].band`.
+        /// The path of the field, such as `Report.lines[3].demand[0].band`.
         path: String,
-        /// What is there (at most 80 characters of it); `nothing` if it is missing.
+        /// Its value, at most 80 characters of it; `nothing` if it is missing.
         value: String,
-        /// What may be there, to be read after "must be".
+        /// The allowed values, worded to follow "must be".
         allowed: String,
     },
 }
@@ -55,7 +55,7 @@ impl WireError {
         }
     }
 
-    /// The error as seen from the message around it.
+    /// Adds the field of the message around to the path of the error.
     pub(crate) fn within(self, parent: impl fmt::Display) -> Self {
         match self {
             Self::Field {
@@ -77,7 +77,7 @@ impl WireError {
         }
     }
 
-    /// The first of a budget's refused fields, as the field of a message.
+    /// Converts the first of a budget's refused fields.
     pub(crate) fn of_budget(errors: Vec<FieldError>) -> Self {
         match errors.into_iter().next() {
             Some(error) => Self::field(error.field, error.value, error.allowed),

@@ -1,9 +1,9 @@
 //! Reports and answers that any node relays.
 //!
-//! A [`Record`] is a head and a payload. The head names it (topic and life) and
-//! says which version of it this is; of two records of one name the greater
-//! version replaces the other, so records merge in any order, by maximum.
-//! Relays keep and forward [`Sealed<Record>`], and look into the payload only
+//! A [`Record`] is a head and a payload. The head has the name of the record (topic and
+//! incarnation) and its version. Of two records with one name, the greater version replaces
+//! the other, so records merge in any order, by maximum. Relays keep and forward
+//! [`Sealed<Record>`]; a node reads the payload only if it is meant for it.
 //! where they are its reader.
 
 use crate::codec::{Wire, wire};
@@ -18,17 +18,17 @@ use aliquot_core::message::{Answer, Heard, Report};
 use aliquot_core::unit::{Incarnation, Number, Term};
 use bytes::Bytes;
 
-/// What a record is about.
+/// The topic of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Topic {
     /// The latest report of an incarnation, which repeats the lines that the leader may not know.
     Report,
-    /// What the leader answers to the life.
+    /// The leader's answer to the incarnation.
     Answer,
-    /// Where the life serves clients.
+    /// The address at which the incarnation serves clients.
     Presence,
-    /// What a later version knows: kept and relayed as it is.
+    /// A topic of a later version: kept and relayed unchanged.
     Other(OtherTopic),
 }
 
@@ -37,7 +37,7 @@ pub enum Topic {
 pub struct OtherTopic(u32);
 
 impl Topic {
-    /// The topic of this number; every number is one.
+    /// Returns the topic of this number; every number is valid.
     #[must_use]
     pub const fn of_number(number: u32) -> Self {
         match number {
@@ -48,7 +48,7 @@ impl Topic {
         }
     }
 
-    /// The number of the topic.
+    /// Returns the number of the topic.
     #[must_use]
     pub const fn number(self) -> u32 {
         match self {
@@ -63,23 +63,23 @@ impl Topic {
 /// The head of a record: its name and its version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Head {
-    /// What it is about.
+    /// Its topic.
     pub topic: Topic,
-    /// The life that reports, or that is answered.
+    /// The incarnation that reports, or that is answered.
     pub life: Incarnation,
     /// Its version: the seq of a report in term 0, or the number of an answer.
     pub version: Heard,
 }
 
 impl Head {
-    /// Whether a record of this head replaces one of the other.
+    /// Returns true if a record with this head replaces one with the other.
     #[must_use]
     pub fn replaces(&self, other: &Self) -> bool {
         (self.topic, self.life) == (other.topic, other.life) && self.version > other.version
     }
 }
 
-/// Something said, as its origin wrote it.
+/// A message as its origin wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Its name and version.
@@ -89,7 +89,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// The record of a report.
+    /// Makes the record of a report.
     #[must_use]
     pub fn of_report(report: &Sealed<Report>) -> Self {
         Self {
@@ -98,7 +98,7 @@ impl Record {
         }
     }
 
-    /// The record of an answer.
+    /// Makes the record of an answer.
     #[must_use]
     pub fn of_answer(answer: &Sealed<Answer>) -> Self {
         Self {
@@ -107,7 +107,7 @@ impl Record {
         }
     }
 
-    /// The record of a presence.
+    /// Makes the record of a presence.
     #[must_use]
     pub fn of_presence(presence: &Sealed<Presence>) -> Self {
         Self {
@@ -116,17 +116,17 @@ impl Record {
         }
     }
 
-    /// The report in it.
+    /// Returns the report in it.
     ///
     /// # Errors
     ///
-    /// [`WireError`] if it holds no report, or another than its head says: then
-    /// whoever wrote the head is not whoever wrote the payload.
+    /// [`WireError`] if it has no report, or one that does not match its head: then the head and
+    /// the payload were written by different nodes.
     pub fn report(&self) -> Result<Sealed<Report>, WireError> {
         self.payload(report_head)
     }
 
-    /// The answer in it.
+    /// Returns the answer in it.
     ///
     /// # Errors
     ///
@@ -135,7 +135,7 @@ impl Record {
         self.payload(answer_head)
     }
 
-    /// The presence in it.
+    /// Returns the presence in it.
     ///
     /// # Errors
     ///
@@ -189,25 +189,25 @@ fn presence_head(presence: &Presence) -> Head {
     }
 }
 
-/// Where a life serves clients, and how many.
+/// The address at which a node serves clients, and how many it serves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Presence {
-    /// The life.
+    /// The node's incarnation.
     pub life: Incarnation,
-    /// Counts what this life said of itself.
+    /// Number of the presence record of this incarnation.
     pub number: Number,
-    /// Where clients reach it; empty while it takes none.
+    /// Its address for clients; empty while it takes none.
     pub address: String,
-    /// How many sessions are open there.
+    /// Number of open sessions.
     pub sessions: u64,
 }
 
 /// One side of an exchange.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GossipMessage {
-    /// Who speaks.
+    /// The sender's incarnation.
     pub sender: Incarnation,
-    /// What it has, or in an answer what it lacks. At most [`DIGEST_MAX`].
+    /// The records it has or, in a reply, lacks. At most [`DIGEST_MAX`].
     pub digest: Vec<Head>,
     /// Records, those with targets first. At most [`RECORDS_MAX`].
     pub records: Vec<Sealed<Record>>,

@@ -1,31 +1,31 @@
 //! Protobuf messages of Aliquot and their total conversions to and from the
 //! core's types.
 //!
-//! Any bytes give a value or a [`WireError`] that names the field, what stood
-//! there and what may; none panics. [`Wire`] says which values travel and as
-//! what; [`Sealed`] keeps the bytes beside the value, for whoever stores or
-//! relays what a newer version may have written.
+//! Decoding any bytes gives a value or a [`WireError`] with the field, its value
+//! and the allowed values; it never panics. [`Wire`] connects a value with its
+//! message. [`Sealed`] keeps the bytes beside the value, so that data of a newer
+//! version can be stored or relayed unchanged.
 //!
-//! | module | what travels |
+//! | module | content |
 //! |---|---|
 //! | [`pb`] | the messages, generated from `proto/aliquot/v1` |
-//! | [`session`] | how a session begins, and what its stream carries |
-//! | [`central`] | questions about budgets that are too small to divide |
+//! | [`session`] | the messages of a client's session |
+//! | [`central`] | requests for central decisions |
 //! | [`gossip`] | reports and answers that any node relays |
 //! | [`log`] | entries and snapshots in their envelopes |
-//! | [`admin`] | what an operator asks, and the answers |
-//! | [`raft`] | what nodes send each other to replicate the log, and what stands in it |
-//! | [`peer`] | what nodes ask each other beside: who is there, to join, to have things done |
-//! | [`limits`] | how much a message may hold |
+//! | [`admin`] | requests of operators, and the replies |
+//! | [`raft`] | the replication of the log between nodes, and the log's own format |
+//! | [`peer`] | other calls between nodes: discovery, joining, changes by the leader |
+//! | [`limits`] | the maximum sizes of messages |
 //!
 //! # Upgrades
 //!
-//! A field may be added anywhere: older readers skip it. It survives them
-//! wherever one passes on what another wrote, because there it travels as bytes:
-//! a gossip record is relayed by its head, and an entry of the log or a snapshot
-//! is kept in its envelope. A field that would change what applying an entry
-//! means must not be skipped: it raises the number in the envelope
-//! ([`log::APPLY_VERSION`]), and an older replica stops there.
+//! A field may be added anywhere: older readers skip it. It is not lost where an
+//! older version relays or stores a message, because there the message stays as
+//! bytes: a gossip record is relayed by its head, and a log entry or a snapshot
+//! is kept in its envelope. A field that changes the meaning of applying an entry
+//! must not be skipped. It raises the number in the envelope
+//! ([`log::APPLY_VERSION`]), and an older replica stops at that entry.
 
 mod answer;
 mod budget;
@@ -67,6 +67,6 @@ pub use codec::Wire;
 pub use error::WireError;
 pub use sealed::Sealed;
 
-/// The schema of what clients and operators ask, as an encoded `FileDescriptorSet`, for gRPC
-/// reflection.
+/// The schema of the services for clients and operators, as an encoded
+/// `FileDescriptorSet`, for gRPC reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

@@ -1,8 +1,9 @@
-//! Reports as our own encoder writes them, read straight from their bytes.
+//! Fast decoding of reports that our own encoder wrote.
 //!
-//! Most of what a node reads is lines of reports. One whose fields stand there once and in order is
-//! read here without a message in between. All else that protobuf allows, and every error, is left to
-//! [`pb::Report`]: a reader here says `None` of what it does not know, and nothing is lost.
+//! Most of the input of a node is lines of reports. A report whose fields occur once and in
+//! order is read here without an intermediate message. Everything else that protobuf allows,
+//! and every error, is left to [`pb::Report`]: for unknown input a reader here returns `None`,
+//! and the input is decoded again there.
 
 use crate::limits::BANDS_MAX;
 use crate::pb;
@@ -14,10 +15,10 @@ use aliquot_core::unit::{Band, BudgetId, PeriodId, Rate, Tokens};
 use prost::Message;
 use prost::encoding::{WireType, decode_varint};
 
-/// The number of a report's field that holds its lines.
+/// The field number of a report's lines.
 const LINES: u32 = 6;
 
-/// A report whose lines stand as we write them.
+/// Reads a report whose lines are as we write them.
 pub(crate) fn report(bytes: &[u8]) -> Option<Report> {
     let mut fields = Fields::of(bytes);
     let (mut head, mut lines) = (Vec::new(), Vec::new());
@@ -81,7 +82,7 @@ fn band(bytes: &[u8]) -> Option<BandDemand> {
     band.map(|band| BandDemand { band, curve })
 }
 
-/// A curve of one claimant, as most are, or of nobody.
+/// Reads a curve of one claimant, as most are, or of none.
 fn curve(bytes: &[u8]) -> Option<DemandCurve> {
     let mut fields = Ordered::of(bytes);
     let Some((field, value)) = fields.next()? else {
@@ -104,7 +105,7 @@ fn share(bytes: &[u8]) -> Option<Share> {
     })
 }
 
-/// A message of numbers alone, by the numbers of their fields from 1.
+/// Reads a message of numbers alone, by the numbers of their fields from 1.
 fn numbers<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
     let mut numbers = [0; N];
     let mut fields = Ordered::of(bytes);
@@ -118,7 +119,7 @@ fn numbers<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
     Some(numbers)
 }
 
-/// What a field holds.
+/// The value of a field.
 enum Value<'a> {
     Number(u64),
     Bytes(&'a [u8]),
@@ -134,7 +135,7 @@ impl<'a> Fields<'a> {
         Self { rest: bytes }
     }
 
-    /// The next field, with its number; nothing behind the last.
+    /// Returns the next field with its number, or none after the last.
     fn next(&mut self) -> Option<Option<(u32, Value<'a>)>> {
         if self.rest.is_empty() {
             return Some(None);
@@ -165,7 +166,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The fields of a message that stand there once each, in the order of their numbers.
+/// The fields of a message, each at most once and in the order of their numbers.
 struct Ordered<'a> {
     fields: Fields<'a>,
     least: u32,
@@ -190,7 +191,7 @@ impl<'a> Ordered<'a> {
         Some(next)
     }
 
-    /// The field that was read may stand there again.
+    /// Allows the field that was just read to occur again.
     fn again(&mut self) {
         self.least = self.least.saturating_sub(1);
     }

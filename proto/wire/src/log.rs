@@ -13,39 +13,39 @@ use aliquot_core::command::Command;
 use aliquot_core::state::Snapshot;
 use aliquot_core::unit::{BudgetId, Incarnation, NodeId, PeriodId, RequestId, RuleId, Span};
 
-/// The version of the rules of applying that this code follows. Raise it with
-/// every change after which the same entry or snapshot means something else,
-/// or a new kind of command may stand in one.
+/// The version of the apply rules that this code follows. Raise it with every change
+/// that gives the same entry or snapshot another meaning, or that adds a new kind of
+/// command.
 pub const APPLY_VERSION: u32 = 3;
 
-/// The least version that understands an entry. What older versions wrote as
-/// well says the same to them, so that replicas of two versions go on together
-/// until somebody uses what only the newer one knows.
+/// The lowest version that understands an entry. An entry of a kind that older versions
+/// wrote has the same meaning to them, so replicas of two versions continue together
+/// until a feature of the newer one is used.
 const fn needs(command: Option<&Command>) -> u32 {
     match command {
-        // An older version would read the last key alone.
+        // An older version would read only the last key.
         Some(Command::Instantiate { keys, .. }) if keys.len() > 1 => 3,
         Some(Command::Apply { .. }) => 2,
         _ => 1,
     }
 }
 
-/// The least version that understands a snapshot.
+/// The lowest version that understands a snapshot.
 const SNAPSHOT_NEEDS: u32 = 1;
 
-/// An entry of the log as it is stored and shipped. Keep it as a
+/// An entry of the log as it is stored and sent. Keep it as a
 /// [`Sealed`](crate::Sealed) one, so that the bytes stay those of its author.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogEntry {
-    /// What it does; nothing in the empty entry that begins a term.
+    /// The command; none in the empty entry that begins a term.
     pub command: Option<Command>,
 }
 
-/// A snapshot as it is stored and shipped. Keep it as a
+/// A snapshot as it is stored and sent. Keep it as a
 /// [`Sealed`](crate::Sealed) one, so that the bytes stay those of its author.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SnapshotFile {
-    /// What it holds.
+    /// The snapshot of the state.
     pub snapshot: Snapshot,
 }
 
@@ -94,7 +94,7 @@ impl TryFrom<pb::SnapshotFile> for SnapshotFile {
     }
 }
 
-/// Refuses what only a later version can apply, before any of it is read.
+/// Refuses an entry that only a later version can apply, before its content is read.
 fn understood(needs: u32) -> Result<(), WireError> {
     if (1..=APPLY_VERSION).contains(&needs) {
         return Ok(());

@@ -1,5 +1,5 @@
-//! What nodes ask each other beside replication: who is there, to be let in,
-//! and to have something done by the leader.
+//! Calls between nodes beside replication: discovery, joining, and changes that
+//! only the leader can make.
 
 use crate::codec::wire;
 use crate::error::WireError;
@@ -10,54 +10,54 @@ use crate::pb;
 use crate::read;
 use bytes::Bytes;
 
-/// A node and where its peers reach it.
+/// A node and its address for peers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerAddress {
     /// The node.
     pub node: u64,
-    /// Where its peers reach it.
+    /// Its address for peers.
     pub address: String,
 }
 
-/// Who is there?
+/// Asks a node about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// The cluster.
     pub cluster: String,
-    /// Who asks.
+    /// The calling node.
     pub sender: PeerAddress,
 }
 
-/// What a node says of itself.
+/// A node's description of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Greeting {
     /// The cluster.
     pub cluster: String,
     /// The node.
     pub node: u64,
-    /// Whether it has any entry of a log.
+    /// True if it has any entry of a log.
     pub formed: bool,
-    /// Who leads, as far as it knows.
+    /// The leader, as far as the node knows.
     pub leader: Option<PeerAddress>,
-    /// The addresses that it was told to form with, in rising order.
+    /// The addresses of the peers in its configuration, in rising order.
     pub peers: Vec<String>,
 }
 
-/// A node asks to become a voter.
+/// Asks for a node to become a voter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Join {
     /// The cluster.
     pub cluster: String,
     /// The node that joins.
     pub node: PeerAddress,
-    /// Whether another node passed this on.
+    /// True if another node forwarded this.
     pub forwarded: bool,
 }
 
-/// The node is a voter.
+/// The joining node is a voter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Joined {
-    /// The nodes that it replaced: they had its address.
+    /// Former nodes at the same address, which it replaced.
     pub replaced: Vec<u64>,
 }
 
@@ -70,10 +70,10 @@ pub struct Propose {
     pub command: Bytes,
 }
 
-/// What became of a command.
+/// The outcome of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proposed {
-    /// It was applied; what it did, opaque here.
+    /// It was applied. Its effect, opaque here.
     Applied(Bytes),
     /// It was not written: another node leads, if any is known.
     NotLeading(Option<PeerAddress>),
@@ -81,7 +81,7 @@ pub enum Proposed {
     Unknown,
 }
 
-/// A change of who the members are, for the leader to make.
+/// A change of the members, for the leader to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangeOrder {
     /// The cluster.
@@ -90,36 +90,36 @@ pub struct ChangeOrder {
     pub change: Change,
 }
 
-/// A change of who the members are.
+/// A change of the members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// A node becomes a learner.
     Add(PeerAddress),
     /// A learner becomes a voter, once it has caught up.
     Promote(u64),
-    /// A node is a member no more.
+    /// A node is removed.
     Remove(u64),
-    /// A node takes the place of another, which is not waited for.
+    /// A node replaces another, without waiting for the other one.
     Replace {
         /// The node that is gone.
         former: u64,
-        /// The node that takes its place.
+        /// The node that replaces it.
         successor: PeerAddress,
     },
-    /// Another node is to lead.
+    /// Leadership moves to another node.
     Transfer(u64),
 }
 
-/// What became of a change.
+/// The outcome of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Changed {
     /// It is committed.
     Made,
     /// Nothing was changed: another node leads, if any is known.
     NotLeading(Option<PeerAddress>),
-    /// Nothing was changed, and why.
+    /// Nothing was changed; the reason.
     Refused(String),
-    /// It may have been made, in part or whole, and what is known.
+    /// It may have been made, in part or whole; the details that are known.
     Unknown(String),
 }
 
@@ -151,7 +151,7 @@ fn nothing(field: &str, what: &str) -> WireError {
     WireError::field(field, "nothing", format!("{what} that is known here"))
 }
 
-/// As much of a text as fits the field.
+/// Cuts a text to the length of the field.
 fn cut(text: &str) -> String {
     text[..text.floor_char_boundary(TEXT_BYTES_MAX)].to_owned()
 }

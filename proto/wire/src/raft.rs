@@ -1,8 +1,8 @@
-//! What stands in the log of a node, and what nodes send each other to
+//! The format of a node's log, and the messages by which nodes
 //! replicate it.
 //!
-//! These are our own formats, on the wire and on the disk, whatever library
-//! carries out the protocol. Indices are counted from 1, so that 0 is nothing.
+//! The formats, on the wire and on the disk, do not depend on the library that runs the
+//! protocol. Indices are counted from 1; 0 means none.
 
 mod calls;
 
@@ -29,11 +29,11 @@ pub struct Vote {
     pub term: u64,
     /// The node that it is given to.
     pub node: u64,
-    /// Whether a quorum gave it: the node leads the term.
+    /// True if a quorum gave it, so that the node leads the term.
     pub won: bool,
 }
 
-/// A place in the log.
+/// A position in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LogId {
     /// The term of the leader that wrote the entry.
@@ -42,54 +42,54 @@ pub struct LogId {
     pub index: u64,
 }
 
-/// One entry of the log, as it is stored and shipped.
+/// One entry of the log, as it is stored and sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its place.
+    /// Its position.
     pub id: LogId,
-    /// What it says.
+    /// Its content.
     pub payload: Payload,
 }
 
-/// What an entry says.
+/// The content of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Payload {
-    /// Nothing: it begins a term.
+    /// Empty: the entry begins a term.
     Blank,
     /// A command of the state machine, opaque here. At most [`ENTRY_BYTES_MAX`].
     Command(Bytes),
-    /// Who the members are from here on.
+    /// The members from this entry on.
     Membership(Membership),
 }
 
 /// The members of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Membership {
-    /// The sets of voters, each of which must agree: one, or two while they change.
+    /// The sets of voters: one, or two during a change. A quorum of each must agree.
     pub configs: Vec<BTreeSet<u64>>,
-    /// Every member with its address; who is in no set is a learner.
+    /// Every member with its address; a member in no set is a learner.
     pub members: BTreeMap<u64, String>,
 }
 
-/// Of what a snapshot is one.
+/// The metadata of a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotMeta {
     /// The last entry that it contains.
     pub last: Option<LogId>,
-    /// The entry that said who the members are.
+    /// The entry that set the members.
     pub membership_id: Option<LogId>,
-    /// Who the members are.
+    /// The members.
     pub membership: Membership,
 }
 
-/// Who speaks to whom.
+/// Sender and receiver of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The cluster.
     pub cluster: String,
-    /// The node that is spoken to.
+    /// The node that the call is for.
     pub target: u64,
-    /// The node that speaks.
+    /// The calling node.
     pub sender: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Reading fields, each failure with its place.
+//! Readers of fields. Each error has the path of its field.
 
 use crate::codec::Wire;
 use crate::error::WireError;
@@ -6,7 +6,7 @@ use crate::limits::ADDRESS_BYTES_MAX;
 use bytes::Bytes;
 use std::fmt::Display;
 
-/// A message that must be there.
+/// Reads a required message.
 pub(crate) fn required<M, T>(message: Option<M>, field: &str) -> Result<T, WireError>
 where
     T: TryFrom<M, Error: Into<WireError>>,
@@ -17,7 +17,7 @@ where
     }
 }
 
-/// A message that may be left out.
+/// Reads an optional message.
 pub(crate) fn optional<M, T>(message: Option<M>, field: &str) -> Result<Option<T>, WireError>
 where
     T: TryFrom<M, Error: Into<WireError>>,
@@ -32,12 +32,12 @@ where
     T::try_from(message).map_err(|error| error.into().within(field))
 }
 
-/// A message within a field of bytes.
+/// Reads a message within a field of bytes.
 pub(crate) fn encoded<T: Wire>(bytes: Bytes, field: &str) -> Result<T, WireError> {
     T::from_bytes(bytes).map_err(|error| error.within(field))
 }
 
-/// A node's address: something, and not too long.
+/// Reads a node's address: not empty, and not too long.
 pub(crate) fn address(text: String, field: &str) -> Result<String, WireError> {
     at_most(text.len(), field, ADDRESS_BYTES_MAX)?;
     if text.is_empty() {
@@ -46,7 +46,7 @@ pub(crate) fn address(text: String, field: &str) -> Result<String, WireError> {
     Ok(text)
 }
 
-/// A list of messages, no more than `most`.
+/// Reads a list of at most `most` messages.
 pub(crate) fn list<M, T>(messages: Vec<M>, field: &str, most: usize) -> Result<Vec<T>, WireError>
 where
     T: TryFrom<M, Error: Into<WireError>>,
@@ -57,7 +57,7 @@ where
     })
 }
 
-/// A list read element by element.
+/// Reads a list element by element.
 pub(crate) fn each<M, T>(
     messages: impl IntoIterator<Item = M>,
     field: &str,
@@ -80,7 +80,7 @@ pub(crate) fn at_most(count: usize, field: &str, most: usize) -> Result<(), Wire
     Err(WireError::field(field, there, allowed))
 }
 
-/// Refuses a list whose names do not rise: each stands once, in one order.
+/// Refuses a list whose names do not rise strictly, so that each occurs once.
 pub(crate) fn rising<T: Ord + Display>(
     names: impl IntoIterator<Item = T>,
     field: &str,
@@ -98,7 +98,7 @@ pub(crate) fn rising<T: Ord + Display>(
     Ok(())
 }
 
-/// A text of no more than `most` bytes.
+/// Reads a text of at most `most` bytes.
 pub(crate) fn text(text: String, field: &str, most: usize) -> Result<String, WireError> {
     if text.len() <= most {
         return Ok(text);
@@ -110,7 +110,7 @@ pub(crate) fn text(text: String, field: &str, most: usize) -> Result<String, Wir
     ))
 }
 
-/// A value that a constructor of the core checked.
+/// Converts the result of a constructor of the core.
 pub(crate) fn checked<T, E: Display>(
     result: Result<T, E>,
     field: &str,
@@ -120,12 +120,12 @@ pub(crate) fn checked<T, E: Display>(
     result.map_err(|_| WireError::field(field, value, allowed))
 }
 
-/// A choice that travels as the number of an enum.
+/// A choice that is sent as the number of an enum.
 pub(crate) trait Choice: Sized {
-    /// What may be chosen, to be read after "must be".
+    /// The allowed values, worded to follow "must be".
     const ALLOWED: &'static str;
 
-    /// The choice of this number.
+    /// Returns the choice of this number.
     fn of_number(number: i32) -> Option<Self>;
 }
 
@@ -134,7 +134,7 @@ pub(crate) fn chosen<T: Choice>(number: i32, field: &str) -> Result<T, WireError
     T::of_number(number).ok_or_else(|| WireError::field(field, number, T::ALLOWED))
 }
 
-/// Pairs a core enum with a generated one of the same words.
+/// Pairs a core enum with the generated one that has the same variants.
 macro_rules! choice {
     ($core:ty, $message:ident, $allowed:literal, $($word:ident),+) => {
         impl $crate::read::Choice for $core {

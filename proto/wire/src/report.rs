@@ -1,4 +1,4 @@
-//! Reports: what a child tells its parent.
+//! Reports: a child's messages to its parent.
 
 use crate::codec::wire;
 use crate::common::{or_nothing, share, vector};

@@ -1,14 +1,14 @@
-//! A value beside the bytes it came in.
+//! A value beside the bytes that it was decoded from.
 
 use crate::codec::Wire;
 use crate::error::WireError;
 use bytes::Bytes;
 
-/// A value, and the very bytes that said it.
+/// A value and its original bytes.
 ///
-/// Decoding skips what a newer version added, and encoding again would lose
-/// it. Whoever stores or relays what another wrote keeps this instead: it
-/// reads the value and passes on the bytes, untouched.
+/// Decoding skips the fields of a newer version, and encoding again would lose
+/// them. Code that stores or relays a message of another node keeps this
+/// instead: it reads the value and passes on the bytes, unchanged.
 ///
 /// ```
 /// use aliquot_core::message::{Heard, Intent, Report};
@@ -27,7 +27,7 @@ use bytes::Bytes;
 ///     floors: Vec::new(),
 /// };
 /// let mut newer = report.to_bytes().to_vec();
-/// newer.extend([0xf8, 0x7f, 0x01]); // field 2047, which nobody knows yet
+/// newer.extend([0xf8, 0x7f, 0x01]); // field 2047, which no version knows yet
 /// let sealed = Sealed::<Report>::open(newer.clone().into())?;
 /// assert_eq!(sealed.value(), &report);
 /// assert_eq!(sealed.bytes(), &newer);
@@ -50,34 +50,34 @@ impl<T: Wire> Sealed<T> {
         Ok(Self { bytes, value })
     }
 
-    /// Writes a value of one's own. What is sealed can be opened: it is read
-    /// once to make sure, for an entry that nobody can read stops a cluster.
+    /// Encodes a value of this process. The bytes are read once to make sure that
+    /// they can be opened: an entry that no node can read stops a cluster.
     ///
     /// # Errors
     ///
-    /// What any reader would say of it. Nothing was written.
+    /// The error that any reader would return. Nothing was encoded.
     pub fn seal(value: &T) -> Result<Self, WireError> {
         Self::open(value.to_bytes())
     }
 }
 
 impl<T> Sealed<T> {
-    /// What was said, as far as this version knows it.
+    /// Returns the value, as far as this version knows its fields.
     pub const fn value(&self) -> &T {
         &self.value
     }
 
-    /// What was said, word for word.
+    /// Returns the original bytes.
     pub const fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// The bytes alone, to be passed on.
+    /// Converts to the bytes alone, to be passed on.
     pub fn into_bytes(self) -> Bytes {
         self.bytes
     }
 
-    /// The value alone.
+    /// Converts to the value alone.
     pub fn into_value(self) -> T {
         self.value
     }

@@ -1,7 +1,7 @@
-//! How a session begins, and what its stream carries.
+//! The messages of a client's session.
 //!
-//! Keys are spelled out once: a node answers each with the generation of its
-//! budget, and from then on reports and answers name that.
+//! Keys are spelled out once: a node names each by the generation of its
+//! budget, and from then on reports and answers use that.
 
 use crate::codec::{Wire, wire};
 use crate::common::{drift, read_labels, write_labels};
@@ -14,79 +14,79 @@ use aliquot_core::central::{Ask, Release, Told};
 use aliquot_core::message::{Answer, Report};
 use aliquot_core::unit::{BudgetId, Drift, Edge, Span};
 
-/// What a client sends.
+/// A message from a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientMessage {
     /// The first message of a session, and only the first.
     Open(SessionOpen),
-    /// Keys that it wants names for.
+    /// Keys that it needs names for.
     Intern(Vec<Key>),
-    /// What it returned and wants.
+    /// The client's report.
     Report(Report),
-    /// What it has no share for.
+    /// A request for a central decision.
     Ask(Ask),
-    /// Permits that it was given centrally come back.
+    /// Returns permits that a central decision granted.
     Release(Release),
 }
 
-/// What a node sends.
+/// A message from a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeMessage {
-    /// The answer to the first message, once.
+    /// The reply to the first message, once.
     Opened(SessionOpened),
-    /// What keys are called from now on.
+    /// New names of keys.
     Interned(Vec<Interned>),
-    /// What it gives and wants back.
+    /// The node's answer.
     Answer(Answer),
-    /// The address of a node where the client had better go on. It may stay.
+    /// The address of a node that the client should switch to. It may stay.
     Move(String),
-    /// What became of a question.
+    /// The reply to a request for a central decision.
     Told(Told),
 }
 
-/// How a session begins.
+/// The first message of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionOpen {
-    /// What the client says it is. At most [`LABELS_MAX`].
+    /// Labels of the client. At most [`LABELS_MAX`].
     pub labels: Labels,
-    /// The keys that it starts with. At most [`LINES_MAX`].
+    /// The first keys. At most [`LINES_MAX`].
     pub keys: Vec<Key>,
-    /// Edges of its former lives, whose floors it no longer uses. At most [`FORMER_MAX`].
+    /// Edges of its former incarnations, whose floors it no longer uses. At most [`FORMER_MAX`].
     pub former: Vec<Edge>,
-    /// The edge to go on with after a connection was lost, if it is still open.
+    /// The edge to resume after a lost connection, if it is still open.
     pub resume: Option<Edge>,
 }
 
-/// What a session begins with.
+/// The reply to the first message of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionOpened {
-    /// The new edge: the node's life and the one it issues to the client.
+    /// The new edge: the incarnations of the node, and of the client as issued by the node.
     pub edge: Edge,
-    /// The bound on any clock's drift.
+    /// The drift bound.
     pub drift: Drift,
-    /// How often the client should report; never zero.
+    /// Time between reports of the client; never zero.
     pub report_every: Span,
-    /// What its keys are called on this edge.
+    /// Names of its keys on this edge.
     pub keys: Vec<Interned>,
 }
 
-/// What a key is called.
+/// The name of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interned {
     /// The key.
     pub key: Key,
-    /// The generation of its budget, or why there is none.
+    /// The generation of its budget, or the reason that there is none.
     pub budget: Result<BudgetId, KeyRefusal>,
 }
 
-/// Why a key has no budget.
+/// The reason that a key has no budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyRefusal {
-    /// No rule names it.
+    /// No rule matches the key.
     NoRule,
-    /// Its template has as many instances as it may have.
+    /// Its template has reached its maximum number of instances.
     TooManyInstances,
-    /// The budget is not there yet; ask again.
+    /// The budget does not exist yet; ask again.
     NotYet,
     /// The session has as many keys as it may have.
     SessionFull,
@@ -182,7 +182,7 @@ impl TryFrom<pb::NodeMessage> for NodeMessage {
     }
 }
 
-/// The error for a message of a kind that this version does not know.
+/// Makes the error for a message of a kind that this version does not know.
 fn unknown(kinds: &str) -> WireError {
     WireError::field(
         "kind",
@@ -286,7 +286,7 @@ fn read_keys(keys: Vec<String>, field: &str) -> Result<Vec<Key>, WireError> {
     read::each(keys, field, read_key)
 }
 
-/// A key; the error's path is empty, to be placed by the caller.
+/// Reads a key. The path of the error is empty; the caller completes it.
 pub(crate) fn read_key(text: String) -> Result<Key, WireError> {
     Key::try_from(text.as_str()).map_err(|error| {
         let allowed = format!("a key, which {error}");

@@ -1,5 +1,5 @@
-//! Every round that a leader proposes can be read, whatever the number of keys of which
-//! it has something to say at the same time.
+//! Every round that a leader proposes can be read, whatever the number of keys that
+//! change at the same time.
 #![expect(
     clippy::unwrap_used,
     reason = "the helpers of a test may panic as the test may"
@@ -15,12 +15,12 @@ use aliquot_wire::limits::INSTANTIATE_MAX;
 use aliquot_wire::log::LogEntry;
 use aliquot_wire::{Sealed, Wire};
 
-/// More keys than a list of a round may have elements.
+/// More keys than the maximum number of elements of a list of a round.
 const KEYS: usize = 72_000;
 
 const LIFE: Incarnation = Incarnation::new(1);
 
-/// The minute at which the clocks begin, and so that it is young, in milliseconds.
+/// The time at which the clocks start, in milliseconds: the beginning of a minute.
 const DAWN: i64 = 1_767_225_600_000;
 
 /// A cluster of one node: its state, its leader and the log between them, in bytes.
@@ -68,7 +68,7 @@ impl Cluster {
         Tick::from_nanos(self.millis * 1_000_000)
     }
 
-    /// Another leader, with everything still to be found out.
+    /// Starts another leader that knows nothing yet.
     fn elect(&mut self) {
         self.term += 1;
         let now = self.now();
@@ -77,7 +77,7 @@ impl Cluster {
         self.append(None);
     }
 
-    /// Applies an entry as a replica does that has nothing but its bytes.
+    /// Applies an entry as a replica that has only its bytes.
     fn append(&mut self, command: Option<Command>) {
         let sealed = Sealed::seal(&LogEntry { command }).unwrap();
         let read = LogEntry::from_bytes(sealed.into_bytes()).unwrap().command;
@@ -127,7 +127,7 @@ impl Cluster {
         }
     }
 
-    /// Goes on until a condition holds, within so many milliseconds.
+    /// Runs until a condition holds, for at most this many milliseconds.
     fn until(&mut self, within: u64, done: impl Fn(&State) -> bool) {
         let end = self.millis + within;
         let mut reported = None;
@@ -172,6 +172,6 @@ fn many_quotas_begin_their_periods_in_rounds_that_can_be_read() {
         state.budgets().map(of).all(|of| of >= period)
     };
     cluster.until(1_500, |state| running(state, 0));
-    // With a second for reports, in which the clocks are heard of.
+    // With one second for reports, which carry the nodes' clocks.
     cluster.until(61_500, |state| running(state, 1));
 }

@@ -11,12 +11,12 @@ use aliquot_core::budget::{Key, Labels};
 use aliquot_core::share::Share;
 use aliquot_core::unit::{Drift, Incarnation, NodeId, RequestId, Span, Term};
 
-/// How the cluster is, as one node knows it.
+/// The state of the cluster, as one node knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
     /// Its name.
     pub cluster: String,
-    /// The node that says so.
+    /// The answering node.
     pub answering: NodeId,
     /// The term.
     pub term: Term,
@@ -24,7 +24,7 @@ pub struct Cluster {
     pub leader: Option<NodeId>,
     /// The index of the last entry applied.
     pub applied: u64,
-    /// The bound on any clock's drift.
+    /// The drift bound.
     pub drift: Drift,
     /// The nodes' lease.
     pub lease: Span,
@@ -32,59 +32,59 @@ pub struct Cluster {
     pub nodes: Vec<NodeView>,
 }
 
-/// What a node does in the cluster.
+/// The role of a node in the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It leads.
+    /// The leader.
     Leader,
-    /// It votes.
+    /// A voter.
     Voter,
-    /// It follows the log without a vote.
+    /// A learner: it follows the log without a vote.
     Learner,
-    /// It is in the log and no longer a member.
+    /// A node that is in the log and no longer a member.
     Removed,
 }
 
-/// How one node is.
+/// The state of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeView {
     /// The node.
     pub node: NodeId,
-    /// Its present life; 0 if it has none.
+    /// Its present incarnation; 0 if it has none.
     pub life: Incarnation,
-    /// Where other nodes reach it. At most [`ADDRESS_BYTES_MAX`] bytes.
+    /// Its address for other nodes. At most [`ADDRESS_BYTES_MAX`] bytes.
     pub address: String,
-    /// Where clients reach it; empty if that is not known. At most [`ADDRESS_BYTES_MAX`] bytes.
+    /// Its address for clients; empty if unknown. At most [`ADDRESS_BYTES_MAX`] bytes.
     pub client_address: String,
-    /// What it does.
+    /// Its role.
     pub role: Role,
-    /// Whether it was removed and is leaving.
+    /// True if it was removed and is leaving.
     pub leaving: bool,
-    /// How long ago the answering node last heard of it, if ever.
+    /// Time since the answering node last heard of it, if ever.
     pub heard_ago: Option<Span>,
-    /// How many client sessions are open there, as far as is known.
+    /// Number of open client sessions, as far as known.
     pub sessions: u64,
-    /// The last entry that it has for certain; only the leader knows.
+    /// The last entry that it certainly has. Only the leader knows.
     pub matched: Option<u64>,
 }
 
-/// Which sessions of a node are asked for.
+/// Asks for a page of a node's sessions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListClients {
     /// Only sessions after this one; 0 for the first page.
     pub after: u64,
-    /// At most so many: 1 to [`PAGE_MAX`].
+    /// Maximum number of sessions: 1 to [`PAGE_MAX`].
     pub limit: u32,
-    /// Only those that hold something of this key.
+    /// Only sessions that hold something of this key.
     pub key: Option<Key>,
 }
 
 /// A page of a node's sessions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clients {
-    /// The sessions in the order of their names. At most [`PAGE_MAX`].
+    /// The sessions in the order of their ids. At most [`PAGE_MAX`].
     pub clients: Vec<ClientView>,
-    /// Whether there are more after the last.
+    /// True if there are more after the last.
     pub more: bool,
     /// The node.
     pub node: NodeId,
@@ -93,50 +93,50 @@ pub struct Clients {
 /// One client session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientView {
-    /// Its name on its node.
+    /// Its id on its node.
     pub session: u64,
-    /// Where it comes from. At most [`ADDRESS_BYTES_MAX`] bytes.
+    /// The address it connects from. At most [`ADDRESS_BYTES_MAX`] bytes.
     pub address: String,
-    /// What it says it is. At most [`LABELS_MAX`].
+    /// Its labels. At most [`LABELS_MAX`].
     pub labels: Labels,
-    /// How many keys it uses.
+    /// Number of keys that it uses.
     pub keys: u64,
-    /// How long it has been open.
+    /// Time since it was opened.
     pub open_for: Span,
-    /// How long ago it last reported.
+    /// Time since its last report.
     pub heard_ago: Span,
-    /// What it holds of the key that was asked about, floors included.
+    /// Its holding of the requested key, floors included.
     pub held: Option<Share>,
-    /// The floor among it.
+    /// The floor within the holding.
     pub floor: Option<Share>,
 }
 
-/// A change of who is in the cluster, or who leads it, and the request that asks for it.
+/// A change of the members or the leader, with the id of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangeCluster {
-    /// The same with every retry.
+    /// Id of the request, the same in every retry.
     pub request: RequestId,
     /// The change.
     pub change: ClusterChange,
 }
 
-/// A change of who is in the cluster, or who leads it.
+/// A change of the members or the leader of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClusterChange {
-    /// The node at this peer address joins, without a vote.
+    /// The node at this peer address joins as a learner.
     Add(String),
-    /// This node gets a vote.
+    /// This node becomes a voter.
     Promote(NodeId),
-    /// This node leaves.
+    /// This node is removed.
     Remove(NodeId),
-    /// One node takes another's place.
+    /// One node replaces another.
     Replace {
-        /// That which leaves; it may be dead.
+        /// The node that is replaced; it need not run any more.
         node: NodeId,
-        /// The peer address of that which comes.
+        /// The peer address of the node that replaces it.
         address: String,
     },
-    /// This node is to lead.
+    /// Leadership moves to this node.
     Transfer(NodeId),
 }
 

@@ -1,4 +1,4 @@
-//! What an operator is shown.
+//! Replies to operators.
 
 use super::{page_size, read_exact};
 use crate::codec::wire;
@@ -11,99 +11,99 @@ use aliquot_core::budget::{Budget, Key};
 use aliquot_core::share::Share;
 use aliquot_core::unit::{BudgetId, Incarnation, NodeId, PeriodId, RuleId, Tokens};
 
-/// What one rule says.
+/// One rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleView {
-    /// Its name in the log.
+    /// Its id in the log.
     pub rule: RuleId,
-    /// What it says.
+    /// The budget that it describes.
     pub budget: Budget,
-    /// How many budgets exist by it.
+    /// Number of budgets made from it.
     pub instances: u64,
 }
 
 /// A page of rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// The rules, in the order of their names. At most [`PAGE_MAX`].
+    /// The rules, in the order of their ids. At most [`PAGE_MAX`].
     pub rules: Vec<RuleView>,
-    /// Whether there are more after the last.
+    /// True if there are more after the last.
     pub more: bool,
 }
 
-/// The limit in force for a key, and how much of it is in use.
+/// The limit in force for a key, and its use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage {
     /// The key.
     pub key: Key,
-    /// The rule that it falls under.
+    /// The rule that applies to it.
     pub rule: RuleId,
     /// The budget's generation, once the key was used.
     pub budget: Option<BudgetId>,
     /// The limit in force.
     pub limit: Budget,
-    /// What all nodes hold together.
+    /// The sum of all nodes' holdings.
     pub held: Share,
-    /// What was spent of a quota in the running period.
+    /// Tokens of a quota that were spent in the running period.
     pub spent: Tokens,
     /// The running period of a quota.
     pub period: PeriodId,
-    /// What all callers want, in the units of demand curves.
+    /// The demand of all callers, in the units of demand curves.
     pub demand: u64,
-    /// Whether the budget is being wound up.
+    /// True if the budget is being wound up.
     pub winding: bool,
 }
 
-/// Which keys are asked for.
+/// Asks for the busiest keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopKeys {
-    /// So many of the busiest are left out first.
+    /// Number of keys to skip, from the busiest on.
     pub skip: u32,
-    /// At most so many: 1 to [`PAGE_MAX`].
+    /// Maximum number of keys: 1 to [`PAGE_MAX`].
     pub limit: u32,
 }
 
-/// Keys, those wanted most in relation to their limits first.
+/// Keys in falling order of demand in relation to their limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BusyKeys {
     /// The keys. At most [`PAGE_MAX`].
     pub keys: Vec<BusyKey>,
-    /// How many keys are in use.
+    /// Number of keys in use.
     pub total: u64,
 }
 
-/// How busy one key is.
+/// The use of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BusyKey {
     /// Its limit and use.
     pub usage: Usage,
-    /// Tokens or permits admitted per second of late, in thousandths; `None` if nobody counted.
+    /// Tokens or permits admitted per second recently, in thousandths; `None` if not counted.
     pub admitted_milli: Option<u64>,
-    /// How many were denied per second, in thousandths.
+    /// Tokens or permits refused per second, in thousandths.
     pub denied_milli: Option<u64>,
-    /// How many lives hold some of it.
+    /// Number of incarnations that hold some of it.
     pub holders: u64,
 }
 
 /// The holders of a key. At most [`LINES_MAX`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holders {
-    /// One per life that holds something.
+    /// One for each incarnation that holds something.
     pub holders: Vec<Holder>,
 }
 
-/// What one life holds.
+/// The holding of one incarnation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The life.
+    /// The incarnation.
     pub life: Incarnation,
     /// Its node.
     pub node: NodeId,
-    /// What it holds, floors included.
+    /// Its holding, floors included.
     pub held: Share,
-    /// The floor among it.
+    /// The floor within the holding.
     pub floor: Share,
-    /// Whether its edge is closed and this is what stays booked.
+    /// True if its edge is closed and the holding is what lingers.
     pub closed: bool,
 }
 

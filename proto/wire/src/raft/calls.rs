@@ -1,4 +1,4 @@
-//! What nodes ask each other to replicate the log, and the answers.
+//! Calls between nodes that replicate the log, and the replies.
 
 use super::{Entry, Header, LogId, SnapshotMeta, Vote};
 use crate::codec::wire;
@@ -10,10 +10,10 @@ use crate::pb;
 use crate::read;
 use bytes::Bytes;
 
-/// The leader's entries; without any, its heartbeat.
+/// The leader's entries; a call without entries is a heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Append {
-    /// Who speaks to whom.
+    /// Sender and receiver.
     pub header: Header,
     /// The leader's vote.
     pub vote: Vote,
@@ -25,88 +25,88 @@ pub struct Append {
     pub entries: Vec<Entry>,
 }
 
-/// What became of the leader's entries.
+/// The outcome of an append.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AppendOutcome {
-    /// All of them are on the disk.
+    /// All entries are on the disk.
     Accepted,
-    /// Those up to here are.
+    /// The entries up to this one are on the disk.
     Partial(Option<LogId>),
-    /// The previous entry is not there.
+    /// The previous entry is missing.
     Conflict,
-    /// There is a greater vote.
+    /// The node has seen a greater vote.
     Higher(Vote),
 }
 
-/// A candidate asks for a vote.
+/// A candidate's request for a vote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ballot {
-    /// Who speaks to whom.
+    /// Sender and receiver.
     pub header: Header,
-    /// The vote that is asked for.
+    /// The requested vote.
     pub vote: Vote,
     /// The candidate's last entry.
     pub last: Option<LogId>,
-    /// Whether the leader asked the candidate to stand.
+    /// True if the leader asked the node to become a candidate.
     pub transfer: bool,
 }
 
-/// The answer to a candidate.
+/// The reply to a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BallotAnswer {
-    /// The vote of the answering node.
+    /// The vote of the replying node.
     pub vote: Vote,
-    /// Whether the vote is granted.
+    /// True if the vote is granted.
     pub granted: bool,
-    /// The last entry of the answering node.
+    /// The last entry of the replying node.
     pub last: Option<LogId>,
 }
 
-/// A snapshot is announced.
+/// The announcement of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotOffer {
-    /// Who speaks to whom.
+    /// Sender and receiver.
     pub header: Header,
     /// The leader's vote.
     pub vote: Vote,
-    /// Of what it is one.
+    /// Its metadata.
     pub meta: SnapshotMeta,
-    /// How long it is, in bytes. At most [`SNAPSHOT_BYTES_MAX`].
+    /// Its length in bytes. At most [`SNAPSHOT_BYTES_MAX`].
     pub bytes: u64,
     /// The FNV-1a hash of its bytes.
     pub hash: u64,
 }
 
-/// A piece of the snapshot that the sender announced last.
+/// A chunk of the snapshot that the sender announced last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotChunk {
-    /// Who speaks to whom.
+    /// Sender and receiver.
     pub header: Header,
     /// The leader's vote.
     pub vote: Vote,
     /// The FNV-1a hash of the whole, as announced.
     pub hash: u64,
-    /// Where the piece begins.
+    /// Offset of the chunk.
     pub offset: u64,
-    /// The piece. At most [`CHUNK_BYTES_MAX`].
+    /// The chunk. At most [`CHUNK_BYTES_MAX`].
     pub data: Bytes,
 }
 
-/// How far a snapshot has come.
+/// The progress of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotProgress {
-    /// The vote of the answering node.
+    /// The vote of the replying node.
     pub vote: Vote,
-    /// Where the next piece must begin.
+    /// Offset at which the next chunk must begin.
     pub offset: u64,
-    /// Whether the snapshot is installed.
+    /// True if the snapshot is installed.
     pub installed: bool,
 }
 
-/// The leader hands over.
+/// The leader's request to move leadership.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transfer {
-    /// Who speaks to whom.
+    /// Sender and receiver.
     pub header: Header,
     /// The leader's vote.
     pub vote: Vote,
@@ -116,14 +116,14 @@ pub struct Transfer {
     pub last: Option<LogId>,
 }
 
-/// Whether a node goes along with the handing over.
+/// A node's reply to a transfer of leadership.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransferOutcome {
-    /// It does.
+    /// The node takes part.
     Accepted,
-    /// There is another vote.
+    /// The node has seen another vote.
     Higher(Vote),
-    /// The heir's log does not yet reach the leader's.
+    /// The heir's log does not reach the leader's last entry yet.
     Behind(Option<LogId>),
 }
 
@@ -154,7 +154,7 @@ fn reached(partial: pb::Partial, field: &str) -> Result<Option<LogId>, WireError
     read::optional(partial.upto, "upto").map_err(|error| error.within(field))
 }
 
-/// A choice of outcomes none of which is there.
+/// Makes the error for an outcome that is missing.
 fn no_outcome() -> WireError {
     WireError::field("outcome", "nothing", "an outcome that is known here")
 }

@@ -58,7 +58,8 @@ impl TryFrom<pb::Account> for Account {
             kept.into_iter().collect(),
         );
         restored.ok_or_else(|| {
-            let allowed = "such that no life is in both, and all holdings add up within 2^62";
+            let allowed =
+                "such that no incarnation is in both, and all holdings add up within 2^62";
             WireError::field("open and kept", "a contradiction", allowed)
         })
     }

@@ -1,5 +1,5 @@
-//! Encoded messages can be decoded at each bound and below it, and one beyond it is
-//! refused by whoever would make it, by its name, what is there and what may.
+//! Encoded messages at each bound and below it can be decoded. The sender refuses one beyond
+//! a bound, and names the field, its value and the allowed values.
 
 use aliquot_core::budget::{Budget, BudgetDraft, Key};
 use aliquot_core::command::{Changes, Command, Ending, Movement};
@@ -23,7 +23,7 @@ use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 
-/// Makes values of so many of something, of which a reader accepts `most`.
+/// Makes values of a number of elements, of which a reader accepts `most`.
 #[track_caller]
 fn check<T: Wire + PartialEq + Debug>(most: usize, expect: &str, make: impl Fn(usize) -> T) {
     for count in [0, 1, most - 1, most] {
@@ -36,7 +36,7 @@ fn check<T: Wire + PartialEq + Debug>(most: usize, expect: &str, make: impl Fn(u
     assert_eq!(refused, expect);
 }
 
-/// The refusal of one element too many.
+/// The error of one element too many.
 fn list(path: &str, most: usize) -> String {
     format!("{path} = {} elements: must be at most {most}", most + 1)
 }

@@ -1,4 +1,4 @@
-//! Questions and verdicts: read as written, refused by name.
+//! Requests and replies of central decisions: read as written, refused by field.
 
 use crate::strategies as any;
 use aliquot_core::central::{Ask, Hops, Manner, Outcome, Reason, Release, Told};
@@ -174,7 +174,7 @@ fn a_verdict_is_refused_by_the_field_that_is_wrong() {
     let admitted = pb::told::Outcome::Admitted(pb::Admitted::default());
     refused::<Told>(
         told(Some(admitted)),
-        "Told.admitted.by = 0: must be the life of a node",
+        "Told.admitted.by = 0: must be the incarnation of a node",
     );
     let no = |reason, largest| {
         told(Some(pb::told::Outcome::Refused(pb::Refused {

@@ -1,4 +1,4 @@
-//! What a newer version wrote survives an older one.
+//! Data of a newer version is not lost when an older one passes it on.
 
 use crate::strategies as any;
 use aliquot_core::command::Command;
@@ -30,7 +30,7 @@ fn newer<T: Wire>(value: &T, field: &[u8]) -> Bytes {
     [value.to_bytes().as_ref(), field].concat().into()
 }
 
-/// The older version reads what it knows, and passes on what it does not.
+/// The older version reads the fields that it knows, and passes on the others.
 fn check<T: Wire + PartialEq + Debug>(value: &T, field: &[u8]) {
     let bytes = newer(value, field);
     let sealed = Sealed::<T>::open(bytes.clone()).unwrap();

@@ -1,4 +1,4 @@
-//! A report and an answer that are as long as they may be are records that travel.
+//! A report and an answer of maximum length fit into a record.
 
 use crate::strategies as any;
 use aliquot_core::message::{Answer, Report, ReportLine};
@@ -7,7 +7,7 @@ use aliquot_wire::limits::{ANSWER_LINE_BYTES, FLOOR_BYTES, HEAD_BYTES, MESSAGE_B
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// By how much more a message of a thousand equal elements is longer than one of none, for each.
+/// Extra bytes of a message of a thousand equal elements over one of none, per element.
 fn each<T: Wire>(none: &T, thousand: &T) -> usize {
     let bytes = thousand.to_bytes().len() - none.to_bytes().len();
     bytes.div_ceil(1_000)

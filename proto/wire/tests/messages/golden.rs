@@ -1,4 +1,4 @@
-//! The very bytes: what was stored once must be read for ever, so a change
+//! The exact bytes: stored data must stay readable for ever, so a change
 //! here is a change of the format and breaks running clusters.
 
 use aliquot_core::allocate;
@@ -173,7 +173,7 @@ fn an_entry_of_the_log_has_these_bytes() {
     );
 }
 
-/// One key is said as it always was, so that older versions read it.
+/// One key is encoded as it always was, so that older versions read it.
 #[test]
 fn an_entry_that_makes_budgets_has_these_bytes() {
     let command = |keys: &[&str]| {

@@ -1,5 +1,5 @@
-//! Any bytes give a value or an error: never a panic, never a value that does
-//! not survive its own encoding.
+//! Any bytes give a value or an error: never a panic, and never a value that
+//! its own encoding does not give back.
 
 use crate::strategies as any;
 use aliquot_core::budget::{Budget, BudgetDraft};
@@ -23,8 +23,8 @@ use proptest::prelude::*;
 use prost::Message;
 use std::fmt::Debug;
 
-/// Reads the bytes as one kind of message; whether they are one. However they are
-/// read, they mean what their message means.
+/// Reads the bytes as one kind of message and returns true if they are one. Every way to
+/// read them must give the same value.
 fn reads<T: Wire + PartialEq + Debug>(bytes: &Bytes) -> bool {
     let message = T::Message::decode(bytes.clone()).ok();
     let value = message.and_then(|message| T::from_message(message).ok());
@@ -47,7 +47,7 @@ fn reads<T: Wire + PartialEq + Debug>(bytes: &Bytes) -> bool {
     }
 }
 
-/// Every message that anything outside may send.
+/// Every message that an outside sender may send.
 const READERS: [fn(&Bytes) -> bool; 32] = [
     reads::<Report>,
     reads::<Answer>,
@@ -129,7 +129,7 @@ fn valid() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// One thing that goes wrong with bytes.
+/// One kind of damage to bytes.
 #[derive(Clone, Debug)]
 enum Fault {
     Flip(prop::sample::Index, u8),
@@ -183,7 +183,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 6_000, ..ProptestConfig::default() })]
 
-    /// Each valid message is spoilt several times over, one fault upon another:
+    /// Each valid message is damaged several times in a row:
     /// about 24,000 texts.
     #[test]
     fn a_spoilt_message_gives_a_value_or_an_error(

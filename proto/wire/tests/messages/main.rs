@@ -1,5 +1,5 @@
-//! The laws of the wire: what is written is read, what is no message is
-//! refused by name, and what a newer version wrote survives an older one.
+//! The laws of the wire: a written value is read back, other bytes are refused with
+//! the field's name, and data of a newer version passes through an older one.
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests, which stop where they cannot go on"

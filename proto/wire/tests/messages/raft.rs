@@ -1,4 +1,4 @@
-//! What nodes send each other to replicate and to join, and what stands in
+//! Messages between nodes for replication and joining, and the format of
 //! their logs.
 
 use aliquot_wire::peer::{
@@ -17,7 +17,7 @@ use prost::Message;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
-/// Written, read and written again: the same value, the same bytes.
+/// Checks that a value written, read and written again keeps its value and its bytes.
 fn check<T: Wire + PartialEq + Debug>(value: &T) {
     let bytes = value.to_bytes();
     let read = T::from_bytes(bytes.clone());
@@ -178,7 +178,7 @@ fn golden<T: Wire + PartialEq + Debug>(value: &T, expect: &str) {
     check(value);
 }
 
-/// The disks of running clusters: never to be changed.
+/// The disk format of running clusters: never to be changed.
 #[test]
 fn what_was_stored_once_is_read_for_ever() {
     let (term, index) = (3, 7);

@@ -1,4 +1,4 @@
-//! A refusal names the place, what stood there, and what may.
+//! An error names the field, its value and the allowed values.
 
 use aliquot_core::command::Command;
 use aliquot_core::message::{Answer, Report};
@@ -208,8 +208,8 @@ fn a_snapshot_that_contradicts_itself_is_refused() {
     check::<Snapshot>(snapshot, "Snapshot.members[1] = 3: must be greater than 3");
 }
 
-/// Behind the elements stands what no decoder takes: an edge that is a number.
-/// The refusal speaks of the elements, so nothing was decoded.
+/// Encodes, after the elements, a field that no decoder accepts: an edge that is a number.
+/// The error is about the number of elements, so nothing was decoded.
 #[test]
 fn too_many_elements_are_refused_before_they_are_decoded() {
     let mut bytes = [0x32, 0x00].repeat(LINES_MAX + 1);

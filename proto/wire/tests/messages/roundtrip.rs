@@ -1,4 +1,4 @@
-//! What is written is read, and is written in one way only.
+//! A written value is read back, and has only one encoding.
 
 use crate::strategies as any;
 use aliquot_core::budget::{BudgetDraft, Written};
@@ -26,7 +26,7 @@ use proptest::option;
 use proptest::prelude::*;
 use std::fmt::Debug;
 
-/// `decode(encode(x)) == x`, and the encoding of what was read is the same.
+/// Checks `decode(encode(x)) == x`, and that encoding again gives the same bytes.
 fn check<T: Wire + PartialEq + Debug>(value: &T) {
     let bytes = value.to_bytes();
     let read = T::from_bytes(bytes.clone());
@@ -209,8 +209,8 @@ proptest! {
         }
     }
 
-    /// Invariant 2 of `docs/invariants.md` must hold on the other side too:
-    /// whatever a log led to, a replica restored from bytes is the same one.
+    /// Invariant 2 of `docs/invariants.md` must hold after a restore too: after any
+    /// log, a replica restored from bytes equals the one that was stored.
     #[test]
     fn a_replica_restored_from_bytes_is_the_same(commands in vec(any::command(), 0..24)) {
         let mut state = State::new();

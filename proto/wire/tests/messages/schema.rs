@@ -1,4 +1,4 @@
-//! What the message files may say.
+//! Rules of the protobuf files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Values of every kind that travels.
+//! Strategies for values of every kind that is sent.
 
 mod budgets;
 mod log;

@@ -1,4 +1,4 @@
-//! What the log carries, and what a snapshot holds.
+//! Strategies for entries of the log and for snapshots.
 
 use super::{
     budget, drift, floor_release, key, kind, life, named, number, share, span, tokens, vector,
