@@ -1,4 +1,4 @@
-//! A cluster of real processes, and what can be done to it.
+//! A cluster of real processes, and the operations on it.
 //!
 //! ```text
 //!   test ── commands ──▶ the program under test, as an operator runs it
@@ -6,9 +6,9 @@
 //!     └─ load, clients ─────────▲
 //! ```
 //!
-//! Nothing waits by sleeping for a time that should do: [`until`] looks again and
-//! again, with a deadline. Whatever was started is killed when the [`Fleet`] is
-//! dropped, and a test that fails shows how each node's log ends.
+//! No test waits by sleeping for a time that is expected to suffice. [`until`] checks a
+//! condition repeatedly, with a deadline. All processes are killed when the [`Fleet`] is
+//! dropped, and a test that fails prints the end of each node's log.
 
 mod answer;
 mod http;
@@ -31,11 +31,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// How long anything may take that should take a moment, on a machine that is
-/// busy with something else.
+/// Deadline for operations that take a moment, on a machine that is busy
+/// with something else.
 pub const SOON: Duration = Duration::from_secs(30);
 
-/// What a fleet is made of.
+/// The configuration of a fleet.
 #[derive(Clone, Debug)]
 pub struct Setup {
     program: PathBuf,
@@ -56,7 +56,7 @@ pub struct Fleet {
 }
 
 impl Setup {
-    /// Three nodes of `program`, which reach each other directly.
+    /// Configures three nodes of `program`, which reach each other directly.
     #[must_use]
     pub fn new(program: impl Into<PathBuf>) -> Self {
         Self {
@@ -69,47 +69,47 @@ impl Setup {
         }
     }
 
-    /// So many nodes.
+    /// Sets the number of nodes.
     #[must_use]
     pub fn nodes(mut self, nodes: usize) -> Self {
         self.nodes = nodes;
         self
     }
 
-    /// Only the first so many form the cluster: each of the others is told of these and of itself, and has to be let
-    /// in.
+    /// Lets only the first `founders` nodes form the cluster. Each other node is configured with
+    /// these and itself as peers, and must join.
     #[must_use]
     pub fn founders(mut self, founders: usize) -> Self {
         self.founders = founders;
         self
     }
 
-    /// Another name for the cluster.
+    /// Sets the name of the cluster.
     #[must_use]
     pub fn cluster(mut self, name: &str) -> Self {
         name.clone_into(&mut self.cluster);
         self
     }
 
-    /// All traffic goes through a [`Net`], which can be cut.
+    /// Routes all traffic through a [`Net`], which can be cut.
     #[must_use]
     pub fn proxied(mut self) -> Self {
         self.proxied = true;
         self
     }
 
-    /// One more argument of `serve`, for every node.
+    /// Adds an argument of `serve` for every node.
     #[must_use]
     pub fn flag(mut self, flag: impl Into<String>) -> Self {
         self.flags.push(flag.into());
         self
     }
 
-    /// The fleet, with nothing started.
+    /// Makes the fleet without starting any node.
     ///
     /// # Panics
     ///
-    /// If there are no ports or no directory for it.
+    /// If no port or no directory is available.
     pub async fn plan(self) -> Fleet {
         let dir = tempfile::tempdir().expect("a directory for the fleet");
         let mut nodes: Vec<Node> = (0..self.nodes)
@@ -136,11 +136,11 @@ impl Setup {
         }
     }
 
-    /// The fleet, once every node serves.
+    /// Starts the fleet and waits until every node serves.
     ///
     /// # Panics
     ///
-    /// If it does not within [`SOON`].
+    /// If they do not within [`SOON`].
     pub async fn start(self) -> Fleet {
         let mut fleet = self.plan().await;
         for index in 0..fleet.nodes.len() {
@@ -152,47 +152,47 @@ impl Setup {
 }
 
 impl Fleet {
-    /// Where whatever belongs to this fleet may be written.
+    /// Returns the directory of this fleet.
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// The program that its nodes run.
+    /// Returns the program that its nodes run.
     #[must_use]
     pub fn program(&self) -> &Path {
         &self.program
     }
 
-    /// The nodes.
+    /// Returns the nodes.
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// One of them, to be told other things than the rest.
+    /// Returns one node, to change its settings.
     pub fn node_mut(&mut self, index: usize) -> &mut Node {
         &mut self.nodes[index]
     }
 
-    /// What is between the nodes.
+    /// Returns the network between the nodes.
     ///
     /// # Panics
     ///
-    /// If nothing is: see [`Setup::proxied`].
+    /// If the fleet is not [`Setup::proxied`].
     #[must_use]
     pub fn net(&self) -> &Net {
         self.net.as_ref().expect("a fleet with a net")
     }
 
-    /// Where clients reach the nodes.
+    /// Returns the nodes' addresses for clients.
     #[must_use]
     pub fn addresses(&self) -> Vec<String> {
         let all = self.nodes.iter();
         all.map(|node| node.client.clone()).collect()
     }
 
-    /// Starts a node, with what it has on disk.
+    /// Starts a node with its data directory as it is.
     ///
     /// # Panics
     ///
@@ -204,12 +204,12 @@ impl Fleet {
         }
     }
 
-    /// Ends a node without a word.
+    /// Kills a node.
     pub fn kill(&mut self, index: usize) {
         self.nodes[index].kill();
     }
 
-    /// Lets a node stop in an orderly way, and says how it ended.
+    /// Stops a node in an orderly way and returns how it ended.
     ///
     /// # Panics
     ///

@@ -1,4 +1,4 @@
-//! The program `aliquot`, built with its tests and from the same sources, and a
+//! The program `aliquot`, built with its tests and from the same sources. It also runs a
 //! service that can be killed: `aliquot-under-test ask ADDRESSES KEY PER_SECOND`.
 
 use aliquot_coordinator::cli;

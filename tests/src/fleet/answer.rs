@@ -1,4 +1,4 @@
-//! The cluster as an operator sees it: through the command line.
+//! An operator's view of the cluster, through the command line.
 
 use super::wait::until;
 use super::{Fleet, SOON};
@@ -8,14 +8,14 @@ use std::process::{Output, Stdio};
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 
-/// What a command answered.
+/// The result of a command.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// Its exit code; -1 if it was killed.
     pub code: i32,
-    /// What it printed; null if that is no JSON.
+    /// Its output; null if that is not JSON.
     pub json: Value,
-    /// What it complained about.
+    /// Its error output.
     pub said: String,
 }
 
@@ -26,7 +26,7 @@ pub struct Member {
     pub id: u64,
     /// `leader`, `voter`, `learner` or `removed`.
     pub role: String,
-    /// Where other nodes reach it.
+    /// Its address for other nodes.
     pub peer: String,
     /// Its clients' sessions.
     pub sessions: u64,
@@ -43,10 +43,10 @@ pub struct Sight {
     pub members: Vec<Member>,
 }
 
-/// How long a command may take before its answer is not waited for.
+/// Time after which a command is given up.
 const WITHIN: Duration = Duration::from_secs(40);
 
-/// Somebody at a command line.
+/// An operator at a command line.
 #[derive(Clone, Debug)]
 pub struct Operator {
     program: PathBuf,
@@ -54,7 +54,7 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Runs a command that wants JSON and reads `input`.
+    /// Runs a command with JSON output and `input` on its standard input.
     ///
     /// # Panics
     ///
@@ -69,7 +69,7 @@ impl Operator {
         let mut child = command.spawn().expect("the program can be run");
         let stdin = child.stdin.take();
         let mut stdin = stdin.expect("its standard input was asked for");
-        // A command that reads nothing may be gone already.
+        // A command that reads no input may have ended already.
         let _ = stdin.write_all(input.as_bytes()).await;
         drop(stdin);
         let output = tokio::time::timeout(WITHIN, child.wait_with_output()).await;
@@ -85,7 +85,7 @@ impl Operator {
 }
 
 impl Fleet {
-    /// Somebody who asks all nodes in turn.
+    /// Returns an operator who asks all nodes in turn.
     #[must_use]
     pub fn operator(&self) -> Operator {
         Operator {
@@ -94,7 +94,7 @@ impl Fleet {
         }
     }
 
-    /// Somebody who asks one node.
+    /// Returns an operator who asks one node.
     ///
     /// # Panics
     ///
@@ -107,7 +107,7 @@ impl Fleet {
         }
     }
 
-    /// Runs a command that asks all nodes in turn, and wants JSON.
+    /// Runs a command with JSON output that asks all nodes in turn.
     ///
     /// # Panics
     ///
@@ -120,7 +120,7 @@ impl Fleet {
     ///
     /// # Panics
     ///
-    /// If they are refused, or nobody takes them.
+    /// If they are refused, or no node accepts them.
     pub async fn apply(&self, budgets: &str) {
         let answer = self
             .operator()
@@ -129,7 +129,7 @@ impl Fleet {
         assert_eq!(answer.code, 0, "{answer:?}");
     }
 
-    /// The cluster as one node knows it; `None` if it does not answer.
+    /// Returns the cluster as one node knows it; `None` if the node does not answer.
     pub async fn sight(&self, index: usize) -> Option<Sight> {
         let operator = self.operator_at(index);
         let asked = operator.run(&["cluster", "status"], "");
@@ -137,7 +137,7 @@ impl Fleet {
         answer.ok()?.sight()
     }
 
-    /// The node that leads, once the nodes that run agree who it is.
+    /// Waits until the running nodes agree on a leader, and returns it.
     ///
     /// # Panics
     ///
@@ -146,7 +146,7 @@ impl Fleet {
         self.leader_of(&self.running()).await
     }
 
-    /// The node that leads, once these nodes agree that it is one of them.
+    /// Waits until these nodes agree that one of them is the leader, and returns it.
     ///
     /// # Panics
     ///
@@ -170,7 +170,7 @@ impl Fleet {
         .await
     }
 
-    /// The nodes that run.
+    /// Returns the running nodes.
     #[must_use]
     pub fn running(&self) -> Vec<usize> {
         let nodes = self.nodes().iter().filter(|node| node.runs());

@@ -1,4 +1,4 @@
-//! The port of metrics and probes, asked by hand.
+//! Requests to the port of metrics and probes, without an HTTP library.
 
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 
 const WITHIN: Duration = Duration::from_secs(2);
 
-/// The status and the body of `http://address/path`; `None` without an answer.
+/// Returns the status and the body of `http://address/path`; `None` without a response.
 pub async fn get(address: &str, path: &str) -> Option<(u16, String)> {
     tokio::time::timeout(WITHIN, ask(address, path))
         .await

@@ -1,4 +1,4 @@
-//! Clients that ask for more than there is, and a record of all they were given.
+//! Clients with more demand than the limit, and a record of all their admissions.
 
 mod record;
 
@@ -11,24 +11,24 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// What is asked for, and by how many.
+/// A load: its key, and the number and rate of its clients.
 #[derive(Clone, Debug)]
 pub struct Offer {
     /// The key.
     pub key: String,
-    /// So many clients, each with a session of its own.
+    /// Number of clients, each with its own session.
     pub clients: u32,
-    /// So many requests a second of each of them, whatever they are answered.
+    /// Requests a second of each client, whatever the answers.
     pub per_second: u32,
 }
 
-/// The one clock of this machine, by which clients decide too.
+/// Returns a reading of the machine's clock, by which clients decide too.
 #[must_use]
 pub fn now() -> Tick {
     HostClock.now()
 }
 
-/// Clients that ask.
+/// Clients that send requests.
 #[derive(Debug)]
 pub struct Load {
     clients: Vec<JoinHandle<Record>>,
@@ -37,10 +37,10 @@ pub struct Load {
 }
 
 impl Load {
-    /// Requests come in rounds so far apart.
+    /// Time between rounds of requests.
     const ROUND: Duration = Duration::from_millis(4);
 
-    /// Clients of the nodes at `addresses` begin to ask.
+    /// Starts clients of the nodes at `addresses`.
     #[must_use]
     pub fn begin(addresses: &[String], offer: &Offer) -> Self {
         let (stop, stopping) = watch::channel(false);
@@ -61,13 +61,13 @@ impl Load {
         }
     }
 
-    /// Admissions so far.
+    /// Returns the number of admissions so far.
     #[must_use]
     pub fn admitted(&self) -> u64 {
         self.admitted.load(Ordering::Relaxed)
     }
 
-    /// Ends it: all that was asked and admitted.
+    /// Stops the clients and returns the record of all requests and admissions.
     ///
     /// # Panics
     ///

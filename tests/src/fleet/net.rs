@@ -1,10 +1,10 @@
-//! A network between processes that can be cut: every connection goes through
-//! a proxy in this process, which knows who speaks to whom.
+//! A network between processes that can be cut. Every connection goes through a
+//! proxy in this process, which knows the processes at both ends.
 //!
-//! A cut holds bytes back, one way or both, and loses none: to those at the ends
-//! it looks like a network that lost every packet and then, when it is healed, has
-//! them all arrive late. Nobody is told that a connection is over, and none begins
-//! while either way is cut, as no hands are shaken then.
+//! A cut holds bytes back in one direction or both, and loses none. To both ends it
+//! looks like a network that loses every packet; when it is healed, all packets arrive
+//! late. No end sees its connection close. No new connection opens while either
+//! direction is cut, because a handshake needs both.
 
 mod who;
 
@@ -19,7 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// From whom, to whom.
+/// A direction: from a process, to a process.
 type Way = (Who, Who);
 
 type Cuts = BTreeSet<Way>;
@@ -35,8 +35,8 @@ pub struct Net {
 }
 
 impl Net {
-    /// Puts itself before every port of these nodes: from now on they are reached
-    /// through it alone.
+    /// Puts a proxy before every port of these nodes. From now on they are reached
+    /// only through it.
     pub(super) async fn between(nodes: &mut [Node]) -> Self {
         let (cuts, _) = watch::channel(Cuts::new());
         let pids = Arc::new(Mutex::new(vec![None; nodes.len()]));
@@ -67,14 +67,14 @@ impl Net {
         pids[index] = pid;
     }
 
-    /// Nothing that `from` says reaches `to` any more.
+    /// Stops the traffic from `from` to `to`.
     pub fn cut(&self, from: Who, to: Who) {
         self.cuts.send_modify(|cuts| {
             cuts.insert((from, to));
         });
     }
 
-    /// Nothing reaches `one` from `others`, nor they hear from it.
+    /// Stops the traffic between `one` and `others` in both directions.
     pub fn isolate(&self, one: Who, others: &[Who]) {
         for other in others {
             self.cut(one, *other);
@@ -82,7 +82,7 @@ impl Net {
         }
     }
 
-    /// Everything that was held back arrives, and nothing is held back any more.
+    /// Delivers everything that was held back, and ends all cuts.
     pub fn heal(&self) {
         self.cuts.send_modify(Cuts::clear);
     }
@@ -96,7 +96,7 @@ impl Drop for Net {
     }
 }
 
-/// A port before a port.
+/// A proxy before one port.
 struct Door {
     listener: TcpListener,
     to: Who,
@@ -116,13 +116,13 @@ impl Door {
             let from = Who::behind(from.port(), &pids);
             let (mut cuts, to, real) = (self.cuts.subscribe(), self.to, self.real.clone());
             tokio::spawn(async move {
-                // Shaking hands takes both ways.
+                // A handshake needs both directions.
                 let is_open = |cuts: &Cuts| {
                     let either = [(from, to), (to, from)];
                     either.iter().all(|way| !cuts.contains(way))
                 };
                 let _ = cuts.wait_for(is_open).await;
-                // Whoever is not there refuses: the connection ends at once.
+                // If the process does not listen, the connection ends at once.
                 let Ok(behind) = TcpStream::connect(&real).await else {
                     return;
                 };
@@ -137,7 +137,7 @@ impl Door {
     }
 }
 
-/// Carries what comes until it ends, holding it back while the way is cut.
+/// Copies bytes until the connection ends, and holds them back during a cut.
 async fn carry(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
@@ -147,7 +147,7 @@ async fn carry(
     let mut bytes = vec![0; 16 * 1024];
     loop {
         let read = from.read(&mut bytes).await;
-        // A net that is gone holds nothing back.
+        // A dropped net holds nothing back.
         let _ = cuts.wait_for(|cuts| !cuts.contains(&way)).await;
         match read {
             Ok(count) if count > 0 => {

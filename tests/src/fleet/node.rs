@@ -8,22 +8,22 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// One process of the cluster, and where it is reached.
+/// One process of the cluster, with its addresses.
 #[derive(Debug)]
 pub struct Node {
-    /// Its place among the nodes.
+    /// Its index among the nodes.
     pub index: usize,
-    /// Where clients and operators reach it.
+    /// Its address for clients and operators, possibly a proxy's.
     pub client: String,
-    /// Where other nodes reach it.
+    /// Its address for other nodes, possibly a proxy's.
     pub peer: String,
-    /// Where it listens to clients itself.
+    /// The address on which it listens to clients itself.
     pub listen: String,
-    /// Where it listens to other nodes itself.
+    /// The address on which it listens to other nodes itself.
     pub peer_listen: String,
-    /// Where its metrics are.
+    /// The address of its metrics.
     pub metrics: String,
-    /// What it keeps on disk.
+    /// Its data directory.
     pub data: PathBuf,
     log: PathBuf,
     args: Vec<String>,
@@ -32,7 +32,7 @@ pub struct Node {
     _ports: [ReservedPort; 3],
 }
 
-/// How a process ended, and what it said.
+/// The end of a process, and its log.
 #[derive(Clone, Debug)]
 pub struct End {
     /// Its exit.
@@ -84,35 +84,35 @@ impl Node {
         self.args = args;
     }
 
-    /// One more argument, for this node alone.
+    /// Adds an argument for this node alone.
     pub fn flag(&mut self, flag: impl Into<String>) {
         self.args.push(flag.into());
     }
 
-    /// Another value for a flag that it was given.
+    /// Replaces the value of one of its flags.
     ///
     /// # Panics
     ///
-    /// If it was not given the flag.
+    /// If it does not have the flag.
     pub fn instead(&mut self, flag: &str, value: &str) {
         let place = self.args.iter().position(|arg| arg == flag);
         let place = place.expect("a flag that the node was given");
         value.clone_into(&mut self.args[place + 1]);
     }
 
-    /// A flag that it was given, and its value, are taken back.
+    /// Removes one of its flags with the value.
     ///
     /// # Panics
     ///
-    /// If it was not given the flag.
+    /// If it does not have the flag.
     pub fn without(&mut self, flag: &str) {
         let place = self.args.iter().position(|arg| arg == flag);
         let place = place.expect("a flag that the node was given");
         self.args.drain(place..place + 2);
     }
 
-    /// Runs under another program, which is given the node's command line as its
-    /// last arguments and becomes it.
+    /// Runs the node under another program, which gets the node's command line as its
+    /// last arguments and replaces itself with the node.
     pub fn under(&mut self, words: &[&str]) {
         self.before = words.iter().map(|word| (*word).to_owned()).collect();
     }
@@ -129,7 +129,7 @@ impl Node {
             }
             None => Command::new(program),
         };
-        // What is set where the tests run must not change what they show.
+        // The environment of the test run must not change the results.
         let variables = std::env::vars_os().map(|(name, _)| name);
         for name in variables.filter(|name| name.to_string_lossy().starts_with("ALIQUOT_")) {
             command.env_remove(name);
@@ -139,7 +139,7 @@ impl Node {
         self.child = Some(command.spawn().expect("a node can be started"));
     }
 
-    /// Whether it was started and not ended.
+    /// Returns true if it was started and has not ended.
     #[must_use]
     pub fn runs(&self) -> bool {
         self.child.is_some()
@@ -157,17 +157,17 @@ impl Node {
 
     pub(super) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // One that ended by itself cannot be killed, and need not be.
+            // A process that ended by itself cannot be killed, and need not be.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 
-    /// How it ended, once it has.
+    /// Returns how it ended, once it has.
     ///
     /// # Panics
     ///
-    /// If nobody can tell.
+    /// If its state cannot be read.
     pub fn end(&mut self) -> Option<End> {
         let child = self.child.as_mut()?;
         let status = child.try_wait().expect("a child can be waited for")?;
@@ -176,36 +176,36 @@ impl Node {
         Some(End { status, log })
     }
 
-    /// Forgets all that it has on disk.
+    /// Deletes its data directory.
     ///
     /// # Panics
     ///
-    /// If it runs, or has nothing there.
+    /// If it runs, or has no data directory.
     pub fn wipe(&self) {
         assert!(!self.runs(), "node {} runs", self.index);
         std::fs::remove_dir_all(&self.data).expect("the data of a node can be removed");
     }
 
-    /// Its log, of all its starts.
+    /// Returns its log, of all its starts.
     #[must_use]
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// How many files it has open, where the system tells.
+    /// Returns the number of its open files, where the system has it.
     #[must_use]
     pub fn open_files(&self) -> Option<usize> {
         let open = std::fs::read_dir(format!("/proc/{}/fd", self.pid()?));
         Some(open.ok()?.count())
     }
 
-    /// Whether it says that it serves clients.
+    /// Returns true if its probe says that it serves clients.
     pub async fn is_ready(&self) -> bool {
         let answer = get(&self.metrics, "/readyz").await;
         matches!(answer, Some((200, _)))
     }
 
-    /// A figure of its metrics; `None` if it does not answer or has none of that name.
+    /// Returns a figure of its metrics; `None` if it does not answer or has no such figure.
     pub async fn figure(&self, name: &str) -> Option<f64> {
         let (_, text) = get(&self.metrics, "/metrics").await?;
         let mut lines = text.lines();
@@ -213,13 +213,13 @@ impl Node {
         line.trim().parse().ok()
     }
 
-    /// Shows how its log ends, to whoever reads a failed test.
+    /// Prints the end of its log, for the reader of a failed test.
     pub(super) fn show_log(&self) {
         const LINES: usize = 40;
         let log = self.log();
         let lines: Vec<&str> = log.lines().collect();
         let tail = lines[lines.len().saturating_sub(LINES)..].join("\n");
-        // Nobody is left to tell if that fails.
+        // An error of this output cannot be reported anywhere.
         let _ = writeln!(
             std::io::stderr(),
             "---- node {}, {}\n{tail}",

@@ -1,4 +1,4 @@
-//! A service in a process of its own, which can be killed like one.
+//! A service in its own process, which can be killed.
 
 use super::Fleet;
 use super::load::now;
@@ -12,7 +12,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 
-/// A service in a process of its own, which asks and tells what it admits.
+/// A service in its own process, which sends requests and prints its admissions.
 #[derive(Debug)]
 pub struct Service {
     child: Child,
@@ -21,7 +21,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Admissions so far.
+    /// Returns the number of admissions so far.
     #[must_use]
     pub fn admitted(&self) -> Vec<Tick> {
         let admitted = self.admitted.lock();
@@ -39,21 +39,21 @@ impl Service {
         kill_process(pid, signal).expect("a child can be signalled");
     }
 
-    /// Ends it without a word: all that it admitted.
+    /// Kills it and returns all its admissions.
     ///
     /// # Panics
     ///
     /// If it has ended by itself.
     pub async fn kill(mut self) -> Vec<Tick> {
         self.child.kill().await.expect("a service that runs");
-        // What it said before is still in the pipe.
+        // Its earlier output is still in the pipe.
         let _ = (&mut self.listens).await;
         self.admitted()
     }
 }
 
 impl Fleet {
-    /// Starts a service that asks for `key` so often a second.
+    /// Starts a service that asks for `key` `per_second` times a second.
     ///
     /// # Panics
     ///
@@ -85,14 +85,14 @@ impl Fleet {
     }
 }
 
-/// Requests come in rounds so far apart.
+/// Time between rounds of requests.
 const ROUND: Duration = Duration::from_millis(4);
 
-/// The service itself: asks for ever, and prints when each admission was decided.
+/// Runs the service itself: it sends requests for ever, and prints the time of each admission.
 ///
 /// # Panics
 ///
-/// If it was told nonsense.
+/// If an argument is invalid.
 pub fn ask_aloud(addresses: &str, key: &str, per_second: &str) {
     let per_second: u64 = per_second.parse().expect("a number of requests a second");
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -113,7 +113,7 @@ pub fn ask_aloud(addresses: &str, key: &str, per_second: &str) {
                     lines += &format!("{}\n", admission.decided_at.nanos());
                 }
             }
-            // Nobody listens any more: the test is over.
+            // The other end of the pipe is closed: the test is over.
             if out
                 .write_all(lines.as_bytes())
                 .and_then(|()| out.flush())

@@ -1,14 +1,14 @@
-//! Waiting for what must come, and watching what must stay.
+//! Waiting for a condition, and checking that one holds.
 
 use std::time::Duration;
 
 const PAUSE: Duration = Duration::from_millis(40);
 
-/// What `look` finds, as soon as it finds something.
+/// Calls `look` repeatedly until it returns a value, and returns that.
 ///
 /// # Panics
 ///
-/// If it finds nothing within `within`.
+/// If it returns none within `within`.
 pub async fn until<T>(what: &str, within: Duration, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let looking = async {
         loop {
@@ -22,7 +22,7 @@ pub async fn until<T>(what: &str, within: Duration, mut look: impl AsyncFnMut() 
     found.unwrap_or_else(|_| panic!("not within {within:?}: {what}"))
 }
 
-/// Asserts again and again, for as long as `during`.
+/// Calls `look`, which asserts, repeatedly for as long as `during`.
 pub async fn hold(during: Duration, mut look: impl AsyncFnMut()) {
     let looking = async {
         loop {
@@ -30,6 +30,6 @@ pub async fn hold(during: Duration, mut look: impl AsyncFnMut()) {
             tokio::time::sleep(PAUSE).await;
         }
     };
-    // Time that passes is what is waited for here.
+    // Waiting for time to pass is the purpose here.
     let _: Result<(), _> = tokio::time::timeout(during, looking).await;
 }

@@ -1,4 +1,4 @@
-//! What was asked and admitted, and its judgement.
+//! A record of requests and admissions, and its judgement.
 
 use aliquot_client::{Reason, Span, Tick};
 use aliquot_core::budget::{Budget, BudgetDraft};
@@ -6,29 +6,29 @@ use aliquot_core::check::{Envelope, LaggedEnvelope, Limit, Limits};
 use aliquot_core::unit::{Drift, Tokens};
 use std::collections::BTreeMap;
 
-/// What was asked and admitted, in the order of time.
+/// Requests and admissions, in the order of time.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// When each request was made.
+    /// The time of each request.
     pub offered: Vec<Tick>,
-    /// When each admission was decided.
+    /// The time of each admission.
     pub admitted: Vec<Tick>,
-    /// Refusals by their reason.
+    /// Number of refusals by reason.
     pub reasons: BTreeMap<&'static str, u64>,
 }
 
-/// Some of a record's time, counted.
+/// Counts over a part of a record's time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Judged {
-    /// When it begins.
+    /// The beginning of that part.
     pub from: Tick,
-    /// Requests.
+    /// Number of requests.
     pub offered: usize,
-    /// Admissions.
+    /// Number of admissions.
     pub admitted: usize,
 }
 
-/// A rate's budget and what one token is of it.
+/// Makes a rate budget to judge by.
 fn rate(rate: &str, burst: u64) -> Budget {
     let draft = BudgetDraft {
         key: "judged".to_owned(),
@@ -53,7 +53,7 @@ impl Record {
         self.admitted.sort_unstable();
     }
 
-    /// Takes in what others admitted.
+    /// Adds the admissions of other clients.
     pub fn also(&mut self, admitted: &[Tick]) {
         self.admitted.extend_from_slice(admitted);
         self.sort();
@@ -63,7 +63,7 @@ impl Record {
         *self.reasons.entry(reason.word()).or_default() += 1;
     }
 
-    /// What was asked and admitted from `from` on and before `to`.
+    /// Counts requests and admissions from `from` on and before `to`.
     #[must_use]
     pub fn between(&self, from: Tick, to: Tick) -> Judged {
         let count = |all: &[Tick]| {
@@ -77,7 +77,7 @@ impl Record {
         }
     }
 
-    /// Windows of this length, each a tenth of it after the one before.
+    /// Returns windows of this length, each beginning a tenth of it after the one before.
     pub fn windows(&self, from: Tick, to: Tick, length: Span) -> impl Iterator<Item = Judged> {
         let step = Span::from_nanos((length.nanos() / 10).max(1));
         let starts = std::iter::successors(Some(from), move |at| Some(at.after(step)));
@@ -85,11 +85,11 @@ impl Record {
         starts.map(move |at| self.between(at, at.after(length)))
     }
 
-    /// Asserts that no window holds more than a limit allows, to the grain.
+    /// Asserts that no window has more admissions than a limit allows, exact to the grain.
     ///
     /// # Panics
     ///
-    /// If one does, with the window.
+    /// If a window does, with that window.
     #[track_caller]
     pub fn keeps_to(&self, limit: &str, burst: u64) {
         let budget = rate(limit, burst);
@@ -106,15 +106,15 @@ impl Record {
         );
     }
 
-    /// Asserts the same of a limit that was lowered at `at` and has `lag` to bind.
+    /// Asserts the same for a limit that was lowered at `at` and binds after `lag`.
     /// `from` and `to` are tokens a second, and the burst.
     ///
     /// # Panics
     ///
-    /// If a window holds more.
+    /// If a window has more.
     #[track_caller]
     pub fn keeps_to_lowered(&self, from: (u64, u64), to: (u64, u64), at: Tick, lag: Span) {
-        // One scale for both: the old limit's.
+        // Both limits are counted in the scale of the old one.
         let scale = rate(&format!("{}/s", from.0), from.1).scale();
         let limit = |(per_second, burst): (u64, u64)| {
             let every = aliquot_client::Frequency::new(per_second, Span::from_secs(1));

@@ -1,18 +1,18 @@
-//! Who is at the other end of a connection on this machine.
+//! The process at the other end of a connection on this machine.
 
 use std::fs;
 
 /// An end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
-    /// A node, by its place.
+    /// A node, by its index.
     Node(usize),
-    /// Anybody else: clients and operators.
+    /// Any other process: a client or an operator.
     Outside,
 }
 
 impl Who {
-    /// Whose socket has this local port, among processes by their place.
+    /// Finds the process whose socket has this local port, among the nodes' processes.
     pub(super) fn behind(port: u16, pids: &[Option<u32>]) -> Self {
         let Some(inode) = inode_of(port) else {
             return Self::Outside;
@@ -25,7 +25,7 @@ impl Who {
     }
 }
 
-/// The inode of the socket with this local port that is connected.
+/// Returns the inode of the connected socket with this local port.
 fn inode_of(port: u16) -> Option<String> {
     let local = format!(":{port:04X}");
     let table = fs::read_to_string("/proc/net/tcp").ok()?;
