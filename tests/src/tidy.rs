@@ -1,9 +1,9 @@
-//! Style as a test: rules that read the tree and answer with findings.
+//! Style as a test: rules that read the tree and return findings.
 //!
 //! A rule is a function from a [`Tree`] to [`Finding`]s. A tree is a map of
-//! paths to texts, so each rule is shown a bad one too: a test that cannot
-//! fail is worthless. Where reality still falls short of a rule, an
-//! [`Allowed`] entry says by how much; the list can only shrink.
+//! paths to texts, so each rule is also tested on a bad one: a test that cannot
+//! fail is worthless. Where the tree does not keep a rule yet, an [`Allowed`]
+//! entry states the difference; the list can only shrink.
 
 pub mod allowed;
 pub mod banned;
@@ -26,7 +26,7 @@ pub use tree::Tree;
 
 use std::fmt;
 
-/// Something that a rule does not like, and where.
+/// A violation of a rule, and its place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     path: String,
@@ -35,7 +35,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A finding at `line` of `path`, counted from 1.
+    /// Makes a finding at `line` of `path`, counted from 1.
     pub fn at(path: &str, line: usize, what: impl Into<String>) -> Self {
         Self {
             path: path.to_owned(),
@@ -44,20 +44,20 @@ impl Finding {
         }
     }
 
-    /// A finding about a file as a whole.
+    /// Makes a finding about a file as a whole.
     pub fn of(path: &str, what: impl Into<String>) -> Self {
         Self::at(path, 1, what)
     }
 }
 
-/// `path:line: what`, which terminals and editors can follow.
+/// Formats as `path:line: what`, which terminals and editors can follow.
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}", self.path, self.line, self.what)
     }
 }
 
-/// Fails with every finding, one per line.
+/// Panics with every finding, one per line.
 ///
 /// # Panics
 ///
@@ -68,8 +68,8 @@ pub fn assert_none(findings: &[Finding]) {
     assert!(lines.is_empty(), "untidy:\n{}", lines.concat());
 }
 
-/// Asserts what a rule says of a small tree: each finding must contain the
-/// text expected of it, in order.
+/// Asserts the findings of a rule on a small tree: each must contain the
+/// expected text, in order.
 #[cfg(test)]
 #[track_caller]
 pub(crate) fn check(rule: impl Fn(&Tree) -> Vec<Finding>, files: &[(&str, &str)], expect: &[&str]) {

@@ -1,10 +1,10 @@
-//! The demo's verdict, tried on runs in which something is wrong on purpose.
+//! The demo's verdict, on runs with a deliberate error.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Output, Stdio};
 
-/// A short run of the demo, with `more` arguments.
+/// Runs a short demo, with `more` arguments.
 fn demo(more: &[&str]) -> Output {
     let program = env!("CARGO_BIN_EXE_aliquot-under-test");
     let short = [
@@ -25,7 +25,7 @@ fn demo(more: &[&str]) -> Output {
         .expect("the demo runs")
 }
 
-/// The exit code, and whether the report says that nothing was admitted beyond a limit.
+/// Returns the exit code, and the report's statement that nothing was admitted beyond a limit.
 fn outcome(output: &Output) -> (Option<i32>, Option<bool>) {
     let report: serde_json::Value =
         serde_json::from_slice(&output.stdout).expect("a report in JSON");
@@ -36,8 +36,8 @@ fn outcome(output: &Output) -> (Option<i32>, Option<bool>) {
     )
 }
 
-/// How busy the machine is decides whether the limit is fully used, and with that
-/// between 0 and 1; nothing else may.
+/// The exit code may be 0 or 1: it depends on the load of the machine whether the limit is
+/// fully used. No other code is allowed.
 #[test]
 fn an_honest_run_admits_nothing_beyond_a_limit() {
     let output = demo(&[]);
@@ -59,7 +59,7 @@ fn a_service_that_forgets_an_admission_makes_the_verdict_unknown() {
     assert_eq!((code, safe), (Some(3), Some(false)));
 }
 
-/// What it tells people to type can be typed.
+/// The command that the demo suggests can be run.
 #[test]
 fn a_cluster_that_is_kept_says_how_to_talk_to_it() {
     let program = env!("CARGO_BIN_EXE_aliquot-under-test");
@@ -87,7 +87,7 @@ fn a_cluster_that_is_kept_says_how_to_talk_to_it() {
     assert!(found.contains("leader:  node"), "{hint}: {status:?}");
 }
 
-/// The exit code and the complaint of a run that cannot be made.
+/// Returns the exit code and the error of a run that is not possible.
 fn refused(words: &[&str]) -> (Option<i32>, String) {
     let program = env!("CARGO_BIN_EXE_aliquot-under-test");
     let mut demo = Command::new(program);

@@ -1,5 +1,5 @@
-//! The tree keeps its own rules. Each rule's own test, which shows that it
-//! can fail, is beside the rule.
+//! The rules of the tree. Each rule has its own test beside it, which shows that the
+//! rule can fail.
 
 use aliquot_tests::tidy::{
     Allowed, Finding, Tree, assert_none, banned, counts, dead, floors, glossary, modules, openings,
@@ -15,8 +15,8 @@ static TREE: LazyLock<Tree> = LazyLock::new(|| {
     tree
 });
 
-/// The list, whose counts `UPDATE_TIDY=1` rewrites first. They may rise only
-/// with `UPDATE_TIDY=raise`, as they do when a word is retired.
+/// The list. `UPDATE_TIDY=1` rewrites its counts first; their sum may rise only with
+/// `UPDATE_TIDY=raise`, as it does when another word is retired.
 static ALLOWED: LazyLock<Allowed> = LazyLock::new(|| {
     let text = match env::var("UPDATE_TIDY") {
         Ok(how) => {
@@ -60,7 +60,7 @@ fn the_core_computes_in_integers() {
 }
 
 #[test]
-fn no_file_is_longer_than_two_ideas_less_one() {
+fn no_file_is_too_long() {
     holds_but_for(size::files_are_short);
 }
 
@@ -70,7 +70,7 @@ fn no_function_is_longer_than_a_screen() {
 }
 
 #[test]
-fn nobody_reads_a_clock_sleeps_prints_or_hashes_where_it_is_banned() {
+fn nothing_banned_is_called() {
     holds_but_for(banned::nothing_banned_is_called);
 }
 
@@ -105,7 +105,7 @@ fn the_map_names_every_crate_and_every_module_of_the_core() {
 }
 
 #[test]
-fn no_notes_to_oneself_are_left() {
+fn no_notes_are_left() {
     holds(words::no_notes_are_left);
 }
 

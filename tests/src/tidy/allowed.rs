@@ -1,33 +1,33 @@
-//! The shrinking list of what is not yet as it should be: `tests/tidy.toml`.
+//! The shrinking list of exceptions: `tests/tidy.toml`.
 
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 
-/// What the list says.
+/// The content of the list.
 #[derive(Clone, Debug, Default)]
 pub struct Allowed {
-    /// Files that are too long, and how long exactly.
+    /// Files that are too long, with their exact length.
     pub file_lines: BTreeMap<String, usize>,
-    /// Functions that are too long, as `path::name`, and how long exactly.
+    /// Functions that are too long, as `path::name`, with their exact length.
     pub function_lines: BTreeMap<String, usize>,
-    /// Retired words in each file, exactly.
+    /// Files with retired words, with their exact number.
     pub retired_words: BTreeMap<String, usize>,
-    /// Refused openings of doc comments in each file, exactly.
+    /// Files with refused openings of doc comments, with their exact number.
     pub doc_openings: BTreeMap<String, usize>,
-    /// Documents that others link to before they are written.
+    /// Documents that are linked before they are written.
     pub unwritten: Vec<String>,
     banned: Vec<(String, String)>,
 }
 
 impl Allowed {
-    /// Where the list is kept.
+    /// The path of the list.
     pub const PATH: &'static str = "tests/tidy.toml";
 
     /// Reads the list.
     ///
     /// # Errors
     ///
-    /// What is wrong with it, in words.
+    /// The error of the list, as text.
     pub fn parse(text: &str) -> Result<Self, String> {
         let table: Table = text.parse().map_err(|error| format!("{error}"))?;
         let known = [
@@ -51,13 +51,13 @@ impl Allowed {
         })
     }
 
-    /// Whether `path` has a reason to make a banned call.
+    /// Returns true if `path` has a reason to make a banned call.
     #[must_use]
     pub fn excuses(&self, path: &str, call: &str) -> bool {
         self.excused().any(|excused| excused == (path, call))
     }
 
-    /// Every (path, call) that has a reason.
+    /// Returns every (path, call) that has a reason.
     pub fn excused(&self) -> impl Iterator<Item = (&str, &str)> {
         let pairs = self.banned.iter();
         pairs.map(|(path, call)| (path.as_str(), call.as_str()))

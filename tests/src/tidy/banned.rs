@@ -1,9 +1,9 @@
-//! What is not written here, and where it may be written after all.
+//! Banned calls, and the places where they are allowed.
 
 use super::source::{Source, is_test_code};
 use super::{Allowed, Finding, Tree};
 
-/// Where a ban holds.
+/// The scope of a ban.
 #[derive(Clone, Copy, Debug)]
 enum Scope {
     Everywhere,
@@ -11,7 +11,7 @@ enum Scope {
     Core,
 }
 
-/// Tokens, where they are banned, and what to do instead.
+/// Banned tokens, their scope, and what to do instead.
 const BANNED: &[(&str, Scope, &str)] = &[
     ("Instant : : now", Scope::Everywhere, "time is an argument"),
     (
@@ -40,7 +40,7 @@ const BANNED: &[(&str, Scope, &str)] = &[
     ),
 ];
 
-/// Nobody calls what is banned, except where an entry gives a reason.
+/// No banned call is made, except where an entry gives a reason.
 #[must_use]
 pub fn nothing_banned_is_called(tree: &Tree, allowed: &Allowed) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -75,7 +75,7 @@ pub fn nothing_banned_is_called(tree: &Tree, allowed: &Allowed) -> Vec<Finding> 
     findings
 }
 
-/// A lint that must be silenced is expected to fire, with a reason.
+/// A silenced lint is `expect`ed, with a reason.
 #[must_use]
 pub fn lints_are_expected_not_allowed(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();

@@ -1,10 +1,10 @@
-//! Rules that the tree does not yet keep: how often each file breaks them is
-//! counted in `tests/tidy.toml`, and a count can only fall.
+//! Rules that the tree does not keep yet: their findings are counted per file in
+//! `tests/tidy.toml`, and a count can only fall.
 
 use super::{Allowed, Finding, Tree, openings, retired};
 use std::collections::BTreeMap;
 
-/// A rule whose findings are counted, and where its counts are listed.
+/// A rule whose findings are counted, with its section of the list.
 struct Counted {
     section: &'static str,
     rule: fn(&Tree) -> Vec<Finding>,
@@ -24,9 +24,9 @@ const COUNTED: [Counted; 2] = [
     },
 ];
 
-/// Holds the findings of a rule against the counts of the list. A file with
-/// more of them than its count is reported with all of them; a count above the
-/// truth is a finding as well.
+/// Compares the findings of a rule with the counts of the list. If a file has more
+/// findings than its count, all of them are reported; a count above the truth is a
+/// finding as well.
 #[must_use]
 pub fn beyond(findings: Vec<Finding>, allowed: &BTreeMap<String, usize>) -> Vec<Finding> {
     let mut files: BTreeMap<String, Vec<Finding>> = BTreeMap::new();
@@ -54,12 +54,12 @@ pub fn beyond(findings: Vec<Finding>, allowed: &BTreeMap<String, usize>) -> Vec<
     beyond
 }
 
-/// The text of the list with the counts that the tree has now.
+/// Returns the text of the list with the present counts.
 ///
 /// # Errors
 ///
-/// If a section's counts would be more in sum than they are, and `may_rise` is
-/// not set: a file may be renamed or cut in two, but nothing may be added.
+/// If the sum of a section's counts would rise and `may_rise` is not set: a file
+/// may be renamed or divided, but nothing may be added.
 pub fn rewritten(tree: &Tree, may_rise: bool) -> Result<String, String> {
     let mut text = tree.text(Allowed::PATH).unwrap_or_default().to_owned();
     let allowed = Allowed::parse(&text)?;
@@ -79,8 +79,8 @@ pub fn rewritten(tree: &Tree, may_rise: bool) -> Result<String, String> {
     Ok(text)
 }
 
-/// `text` with the entries of one section exchanged; comments before the
-/// section and everything else stay.
+/// Replaces the entries of one section. Comments before the section and all other
+/// lines stay.
 fn with_section(text: &str, section: &str, counts: &BTreeMap<String, usize>) -> String {
     let header = format!("[{section}]");
     let entries: String = counts

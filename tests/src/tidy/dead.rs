@@ -1,11 +1,11 @@
-//! Files that nothing leads to.
+//! Files that nothing refers to.
 
 use super::source::{Source, Token};
 use super::tree::parent;
 use super::{Allowed, Finding, Tree};
 use std::collections::BTreeSet;
 
-/// Every `.rs` file of a crate is compiled by something.
+/// Cargo compiles every `.rs` file of a crate.
 #[must_use]
 pub fn every_source_is_reached(tree: &Tree) -> Vec<Finding> {
     let mut reached = BTreeSet::new();
@@ -23,7 +23,7 @@ pub fn every_source_is_reached(tree: &Tree) -> Vec<Finding> {
         .collect()
 }
 
-/// Whether Cargo compiles a file of a crate by itself.
+/// Returns true if Cargo compiles a file of a crate by itself.
 fn is_root(inside: &str) -> bool {
     let parts: Vec<&str> = inside.split('/').collect();
     match parts[..] {
@@ -34,7 +34,7 @@ fn is_root(inside: &str) -> bool {
     }
 }
 
-/// Follows the `mod` lines of `path`, whose modules live in `dir`.
+/// Follows the `mod` lines of `path`, whose modules are in `dir`.
 fn reach(tree: &Tree, path: &str, dir: &str, reached: &mut BTreeSet<String>) {
     let Some(text) = tree.text(path) else {
         return;
@@ -54,8 +54,8 @@ fn reach(tree: &Tree, path: &str, dir: &str, reached: &mut BTreeSet<String>) {
     }
 }
 
-/// The modules that a file declares without a body, as paths through the
-/// inline modules around them; one with a path of its own is not among them.
+/// Returns the modules that a file declares without a body, as paths through the
+/// inline modules around them, except those with a `#[path]` attribute.
 fn declared(source: &Source) -> Vec<String> {
     let mut inline: Vec<&str> = Vec::new();
     let mut declared = Vec::new();
@@ -86,7 +86,7 @@ fn is_path_attribute(tokens: &[Token]) -> bool {
     texts.take(4).eq(["#", "[", "path", "="])
 }
 
-/// The files that `#[path = "…"]` names, relative to the file that says so.
+/// Returns the files that `#[path = "…"]` names, relative to the declaring file.
 fn pointed_at(source: &Source) -> Vec<String> {
     let tokens = source.tokens().windows(6);
     tokens
@@ -115,7 +115,7 @@ pub fn every_document_is_linked(tree: &Tree) -> Vec<Finding> {
         .collect()
 }
 
-/// Every link between documents leads to a file, or to one that is being written.
+/// Every link between documents leads to a file that exists, or is listed as unwritten.
 #[must_use]
 pub fn every_link_leads_somewhere(tree: &Tree, allowed: &Allowed) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -138,7 +138,7 @@ struct Link<'a> {
     to: String,
 }
 
-/// The relative links of all documents, resolved.
+/// Returns the relative links of all documents, resolved.
 fn links(tree: &Tree) -> Vec<Link<'_>> {
     let mut links = Vec::new();
     for (from, text) in tree.ending(".md") {
@@ -169,7 +169,7 @@ fn resolve(dir: &str, target: &str) -> String {
     parts.join("/")
 }
 
-/// Nothing is there for nothing.
+/// No file is empty.
 #[must_use]
 pub fn no_file_is_empty(tree: &Tree) -> Vec<Finding> {
     tree.files()

@@ -3,7 +3,7 @@
 use super::{Finding, Tree};
 use toml::{Table, Value};
 
-/// Which of our crates each of our crates may depend on.
+/// The crates that each crate may depend on.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("aliquot-core", &[]),
     ("aliquot-wire", &["aliquot-core"]),
@@ -43,8 +43,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Crates depend only on crates below them, and the core on nothing but,
-/// when asked to, serde.
+/// Crates depend only on crates below them, and the core only on serde, as an
+/// optional dependency.
 #[must_use]
 pub fn crates_keep_to_their_floor(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -83,7 +83,7 @@ struct Used {
     optional: bool,
 }
 
-/// Every dependency of every section, under the name its package really has.
+/// Returns the dependencies of all sections, under the real names of their packages.
 fn used_by(manifest: &Table) -> Vec<Used> {
     let targets = manifest.get("target").and_then(Value::as_table);
     let targets = targets.into_iter().flat_map(Table::values);

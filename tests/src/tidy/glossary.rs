@@ -1,13 +1,13 @@
-//! The terms of `docs/glossary.md`: each once, in order, and where it lives.
+//! The terms of `docs/glossary.md`: each once, in order, with its place.
 
 use super::retired::{GLOSSARY, HEADING, spans};
 use super::{Finding, Tree};
 use std::collections::BTreeSet;
 
-/// Maximum number of terms: a newcomer is to read all of them.
+/// Maximum number of terms, so that a newcomer can read all of them.
 pub const TERMS_MAX: usize = 120;
 
-/// Every term stands once and in alphabetical order within its table, has a
+/// Every term occurs once and in alphabetical order within its table, has a
 /// meaning, and names only paths that exist.
 #[must_use]
 pub fn terms_are_in_order(tree: &Tree) -> Vec<Finding> {

@@ -2,16 +2,16 @@
 //!
 //! A group is a run of `mod` lines without a blank one; the first group is the
 //! lowest floor. A module imports from groups above its own line in the file,
-//! and from its own group as long as nobody goes in circles there.
+//! and from its own group if that makes no circle.
 
 use super::source::{Source, Token};
 use super::{Finding, Tree};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The crates that are layered so.
+/// The crates with floors.
 const LAYERED: &[&str] = &["proto/core/src", "coordinator/src"];
 
-/// What every module may import: in an ordinary build it is a constant.
+/// Modules that every module may import: in an ordinary build they are constants.
 const EVERYWHERE: &[&str] = &["planted"];
 
 /// Modules import only from floors below, and never in circles.
@@ -46,7 +46,7 @@ pub fn modules_keep_to_their_floor(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The floor of each module that `lib.rs` declares.
+/// Returns the floor of each module that `lib.rs` declares.
 fn floors(lib: &str) -> BTreeMap<String, usize> {
     let mut floors = BTreeMap::new();
     let mut floor = 0;
@@ -66,8 +66,8 @@ fn floors(lib: &str) -> BTreeMap<String, usize> {
     floors
 }
 
-/// Each mention of a top module in code that ordinary builds compile:
-/// the file, the top module it belongs to, where, and what is mentioned.
+/// Returns each mention of a top module in code of ordinary builds: the file,
+/// its own top module, the line, and the mentioned module.
 fn imports(tree: &Tree, src: &str) -> Vec<(String, String, Token, String)> {
     let mut imports = Vec::new();
     for (path, text) in tree.ending(".rs") {
@@ -87,8 +87,8 @@ fn imports(tree: &Tree, src: &str) -> Vec<(String, String, Token, String)> {
     imports
 }
 
-/// The names right below the crate's root that `tokens` mention by `crate::`
-/// or by as many `super::` as it takes from a file so deep.
+/// Returns the names directly below the crate's root that `tokens` mention by `crate::`,
+/// or by as many `super::` as the depth of the file.
 fn mentions(tokens: &[Token], depth: usize) -> Vec<(Token, String)> {
     let mut found = Vec::new();
     let mut supers = 0;
@@ -112,7 +112,7 @@ fn mentions(tokens: &[Token], depth: usize) -> Vec<(Token, String)> {
     found
 }
 
-/// `a` of `a::b`, or `a` and `c` of `{a::b, c}`.
+/// Returns `a` of `a::b`, or `a` and `c` of `{a::b, c}`.
 fn names_after(tokens: &[Token]) -> Vec<(Token, String)> {
     let mut names = Vec::new();
     let mut open = 0_usize;

@@ -1,4 +1,4 @@
-//! How doc comments begin.
+//! The openings of doc comments.
 
 use super::counts::beyond;
 use super::{Allowed, Finding, Tree};
@@ -6,13 +6,13 @@ use super::{Allowed, Finding, Tree};
 /// Openings that make a reader guess, in lower case.
 const REFUSED: &[&str] = &["what", "who", "whoever", "whether", "how", "so many"];
 
-/// A doc comment begins with a verb or a noun phrase; the exceptions only get fewer.
+/// Every doc comment begins with a verb or a noun phrase; the exceptions only get fewer.
 #[must_use]
 pub fn docs_begin_plainly(tree: &Tree, allowed: &Allowed) -> Vec<Finding> {
     beyond(doc_openings(tree), &allowed.doc_openings)
 }
 
-/// Every doc comment of Rust that begins with a refused opening.
+/// Returns every doc comment of Rust code that begins with a refused opening.
 #[must_use]
 pub fn doc_openings(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -31,7 +31,7 @@ pub fn doc_openings(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The mark of a doc comment and the text behind it.
+/// Returns the mark of a doc comment and the text behind it.
 fn doc(line: &str) -> Option<(&str, &str)> {
     let line = line.trim_start();
     let marks = ["///", "//!"];

@@ -1,33 +1,33 @@
 //! The words of a file, as a reader meets them: names in code, and prose in
 //! comments, strings and documents.
 
-/// Where a word stands.
+/// The place of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// An identifier of Rust code.
     Name,
     /// Prose: a comment, a string, or a document.
     Prose,
-    /// A code span of prose, between backticks.
+    /// A code span within prose, between backticks.
     Span,
-    /// The end of a passage: no phrase goes on beyond it.
+    /// The end of a passage: no phrase continues beyond it.
     End,
 }
 
 /// One word of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Word<'a> {
-    /// An identifier as a whole, or a run of letters and digits; empty at an end.
+    /// A whole identifier, or a run of letters and digits; empty at an end.
     pub text: &'a str,
-    /// Counted from 1.
+    /// Its line, counted from 1.
     pub line: usize,
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
 }
 
-/// The words of a file, in order. Which parts of it are read depends on its
-/// name: of Rust everything, of protobuf the comments, of scripts and plain
-/// text the lines that begin with `#`, of other documents the whole text.
+/// Returns the words of a file, in order. The name of the file decides which parts are read:
+/// of Rust everything, of protobuf the comments, of Markdown, TOML and YAML the whole text,
+/// and of other files the lines that begin with `#`.
 #[must_use]
 pub fn words<'a>(path: &str, text: &'a str) -> Vec<Word<'a>> {
     let mut reader = Reader::default();
@@ -48,8 +48,8 @@ pub fn words<'a>(path: &str, text: &'a str) -> Vec<Word<'a>> {
     reader.words
 }
 
-/// The words of an identifier in lower case: `in_office`, `InOffice` and
-/// `IN_OFFICE` are "in" and "office".
+/// Returns the words of an identifier in lower case: `in_flight`, `InFlight` and
+/// `IN_FLIGHT` are "in" and "flight".
 #[must_use]
 pub fn parts(name: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
@@ -78,7 +78,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads Rust, or what has Rust's comments and strings.
+    /// Reads Rust, or another language with Rust's comments and strings.
     fn source(&mut self, text: &'a str, is_rust: bool) {
         let mut rest = text;
         let mut line = 1;
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
         self.words.push(Word { text, line, place });
     }
 
-    /// Reads text that no other text continues.
+    /// Reads text that stands alone: no phrase goes into it or out of it.
     fn passage(&mut self, line: usize, text: &'a str) {
         self.end();
         self.prose(line, text);
@@ -121,7 +121,7 @@ impl<'a> Reader<'a> {
                 '\n' => line += 1,
                 '`' => self.in_span = !self.in_span,
                 _ if first.is_alphanumeric() && self.in_span => {
-                    // A name is taken with its underscores.
+                    // A name keeps its underscores.
                     let (text, after) =
                         rest.split_at(run(rest, |c| c.is_alphanumeric() || c == '_'));
                     let place = Place::Span;
@@ -160,7 +160,7 @@ enum Piece {
     Other,
 }
 
-/// The piece that `text` begins with, and its length in bytes.
+/// Returns the kind and the length in bytes of the piece that `text` begins with.
 fn piece(text: &str) -> (Piece, usize) {
     let to = |end: &str| text.find(end).unwrap_or(text.len());
     let first = text.chars().next().unwrap_or_default();
@@ -179,7 +179,7 @@ fn piece(text: &str) -> (Piece, usize) {
         _ if first.is_alphabetic() || first == '_' => {
             (Piece::Name, run(text, |c| c.is_alphanumeric() || c == '_'))
         }
-        // A number is no name, nor is what is written behind its digits.
+        // A number is no name, nor is its suffix.
         _ if first.is_numeric() => (Piece::Other, run(text, |c| c.is_alphanumeric() || c == '_')),
         _ => (Piece::Other, first.len_utf8()),
     }
@@ -208,7 +208,7 @@ fn string(text: &str) -> usize {
     text.len()
 }
 
-/// The length of a character, or 1 if it is a lifetime.
+/// Returns the length of a character literal, or 1 for a lifetime.
 fn character(text: &str) -> usize {
     let mut chars = text.char_indices().skip(1);
     match chars.next() {
@@ -290,7 +290,7 @@ mod tests {
             "inOffice",
             "_in__office",
         ] {
-            assert_eq!(parts(name), ["in", "office"], "{name}");
+            assert_eq!(parts(name), ["in", "flight"], "{name}");
         }
         assert_eq!(parts("HTTPServer2"), ["http", "server2"]);
     }

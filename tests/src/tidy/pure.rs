@@ -1,4 +1,4 @@
-//! What must be absent from the core.
+//! Features that must be absent from the core.
 
 use super::source::{Source, is_test_code};
 use super::{Finding, Tree};
@@ -33,7 +33,7 @@ pub fn the_core_has_no_floats(tree: &Tree) -> Vec<Finding> {
     for (path, source) in core_files(tree) {
         let mut before = ["", ""];
         for token in source.tokens() {
-            // In `x.1.0` the fields of a tuple come as one literal; in `0..1.0` it is one.
+            // In `x.1.0` the tuple indices come as one literal; in `0..1.0` so does the float.
             let field = before[1] == "." && before[0] != ".";
             before = [before[1], token.text.as_str()];
             if !token.gated && !field && is_float(&token.text) {
@@ -51,7 +51,7 @@ fn core_files(tree: &Tree) -> impl Iterator<Item = (&str, Source)> {
         .filter_map(|(path, text)| Some((path, Source::parse(path, text)?)))
 }
 
-/// Whether a token is a type of floats or a literal of one.
+/// Returns true if a token is a float type or a float literal.
 fn is_float(token: &str) -> bool {
     let number = token.starts_with(|c: char| c.is_ascii_digit());
     let hex = token.starts_with("0x");

@@ -1,27 +1,27 @@
-//! Words that were replaced: the second table of `docs/glossary.md` lists
-//! them, and nothing uses them any more.
+//! Words that were replaced. The second table of `docs/glossary.md` lists them; no code
+//! and no text uses them.
 
 use super::counts::beyond;
 use super::prose::{Place, Word, parts, words};
 use super::{Allowed, Finding, Tree};
 use std::collections::BTreeMap;
 
-/// The document that has the words.
+/// The document with the words.
 pub const GLOSSARY: &str = "docs/glossary.md";
 
-/// The heading of its second table, whose own text is not searched.
+/// The heading of its second table. The text from here on is not searched.
 pub const HEADING: &str = "## Retired words";
 
-/// Where names that are gone may be quoted, to say what they became.
+/// The document that may quote old names in code spans, to list their replacements.
 const HISTORY: &str = "docs/CHANGELOG.md";
 
-/// Nothing uses a retired word, and the exceptions only get fewer.
+/// No retired word is used; the exceptions only get fewer.
 #[must_use]
 pub fn no_retired_word_is_used(tree: &Tree, allowed: &Allowed) -> Vec<Finding> {
     beyond(retired_words(tree), &allowed.retired_words)
 }
 
-/// Every use of a retired word: as an identifier, or in prose.
+/// Returns every use of a retired word, as an identifier or in prose.
 #[must_use]
 pub fn retired_words(tree: &Tree) -> Vec<Finding> {
     let text = tree.text(GLOSSARY).unwrap_or_default();
@@ -61,7 +61,7 @@ struct Entry {
     place: Scope,
 }
 
-/// Where a word is refused.
+/// The scope of an entry.
 #[derive(Clone, Debug)]
 enum Scope {
     Everywhere,
@@ -72,9 +72,9 @@ enum Scope {
 /// The entries by their first word.
 #[derive(Clone, Debug, Default)]
 struct Index {
-    /// Types, refused by their whole name.
+    /// Types, refused as whole identifiers.
     types: BTreeMap<String, Vec<Entry>>,
-    /// Words of identifiers.
+    /// Words within identifiers.
     names: BTreeMap<String, Vec<Entry>>,
     /// Words of prose.
     phrases: BTreeMap<String, Vec<Entry>>,
@@ -131,7 +131,7 @@ impl Index {
         }
     }
 
-    /// The entry that refuses an identifier.
+    /// Returns the entry that refuses an identifier.
     fn name(&self, path: &str, name: &str) -> Option<&Entry> {
         let whole = self.types.get(name).into_iter().flatten();
         let mut whole = whole.filter(|entry| entry.place.covers(path));
@@ -150,7 +150,7 @@ impl Index {
         })
     }
 
-    /// The entry that refuses the phrase that `words` begin with.
+    /// Returns the entry that refuses the phrase that `words` begin with.
     fn phrase(&self, path: &str, words: &[Word<'_>]) -> Option<&Entry> {
         let lower = |word: &Word<'_>| word.text.to_lowercase();
         let entries = self.phrases.get(&lower(words.first()?))?;
@@ -164,7 +164,7 @@ impl Index {
 }
 
 impl Entry {
-    /// Whether `words` begin with it; its last word may have an `s` behind it.
+    /// Returns true if `words` begin with it. Its last word may have an `s` appended.
     fn begins<'a>(&self, mut words: impl Iterator<Item = &'a str>) -> bool {
         let last = self.words.len() - 1;
         let mut mine = self.words.iter().enumerate();
@@ -197,7 +197,7 @@ impl Scope {
     }
 }
 
-/// Files an entry under its first word, as it is and with an `s`.
+/// Adds an entry under its first word and, if it is the only one, under its plural.
 fn insert(entries: &mut BTreeMap<String, Vec<Entry>>, first: String, entry: Entry) {
     if entry.words.len() == 1 {
         let plural = entries.entry(format!("{first}s")).or_default();
@@ -206,17 +206,17 @@ fn insert(entries: &mut BTreeMap<String, Vec<Entry>>, first: String, entry: Entr
     entries.entry(first).or_default().push(entry);
 }
 
-/// What stands between backticks.
+/// Returns the texts between backticks.
 pub(super) fn spans(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
 
-/// A name in CamelCase is a type's, and refused as a whole.
+/// Returns true for a name in CamelCase, which is refused as a whole.
 fn is_type(name: &str) -> bool {
     name.starts_with(char::is_uppercase)
 }
 
-/// A glossary with one retired word, to show to a rule.
+/// A glossary with one retired word, to test a rule.
 #[cfg(test)]
 pub(super) const EXAMPLE: &str = "## Retired words\n| names | prose | better | where |\n|--|--|--|--|\n\
                                   | `oldish` | oldish | newer | |\n";

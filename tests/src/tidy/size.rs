@@ -1,13 +1,13 @@
-//! How long files and functions may be.
+//! The length of files and functions.
 
 use super::source::Source;
 use super::{Allowed, Finding, Tree};
 use std::collections::BTreeMap;
 
-/// Maximum number of lines in a file: one idea may need that many, and is not cut by the ruler.
+/// Maximum number of lines in a file. One idea may need that many.
 pub const FILE_LINES_MAX: usize = 700;
 
-/// A function fits a screen.
+/// Maximum number of lines in a function, so that it fits a screen.
 pub const FUNCTION_LINES_MAX: usize = 70;
 
 /// No file is too long, and the exceptions only get shorter.
@@ -33,8 +33,8 @@ pub fn functions_are_short(tree: &Tree, allowed: &Allowed) -> Vec<Finding> {
     ratchet(sizes, FUNCTION_LINES_MAX, &allowed.function_lines)
 }
 
-/// Holds (name, path, line, lines) against the limit and the list, in which
-/// an entry must say exactly how long a thing still is.
+/// Compares (name, path, line, lines) with the limit and the list. An entry must
+/// have the exact length.
 fn ratchet(
     sizes: Vec<(String, String, usize, usize)>,
     limit: usize,

@@ -1,5 +1,5 @@
-//! A Rust file as the rules see it: tokens with lines, so that comments and
-//! strings cannot be mistaken for code and macro calls are seen through.
+//! A Rust file as the rules see it: tokens with lines. Comments and strings are not
+//! mistaken for code, and the arguments of macros are read.
 
 use proc_macro2::{Delimiter, Group, LineColumn, TokenStream, TokenTree};
 
@@ -8,22 +8,22 @@ use proc_macro2::{Delimiter, Group, LineColumn, TokenStream, TokenTree};
 pub struct Token {
     /// An identifier, a literal, one character of punctuation, or a bracket.
     pub text: String,
-    /// Counted from 1.
+    /// Its line, counted from 1.
     pub line: usize,
-    /// Whether only tests or planted bugs compile it.
+    /// True if only tests or planted bugs compile it.
     pub gated: bool,
-    /// How many inline modules it is in.
+    /// Number of inline modules around it.
     pub nesting: usize,
 }
 
-/// A function and how long it is.
+/// A function with its length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
     /// Its name, without the path.
     pub name: String,
-    /// Where it begins.
+    /// Its first line.
     pub line: usize,
-    /// Lines from `fn` to the closing brace.
+    /// Number of lines from `fn` to the closing brace.
     pub lines: usize,
 }
 
@@ -35,7 +35,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Reads a file; `None` if it is not made of Rust's tokens.
+    /// Reads a file; `None` if it does not consist of Rust tokens.
     #[must_use]
     pub fn parse(path: &str, text: &str) -> Option<Self> {
         let stream: TokenStream = text.parse().ok()?;
@@ -44,19 +44,19 @@ impl Source {
         Some(source)
     }
 
-    /// The tokens in order, brackets included.
+    /// Returns the tokens in order, brackets included.
     #[must_use]
     pub fn tokens(&self) -> &[Token] {
         &self.tokens
     }
 
-    /// The functions, the ones inside macro calls included.
+    /// Returns the functions, including those inside macro calls.
     #[must_use]
     pub fn functions(&self) -> &[Function] {
         &self.functions
     }
 
-    /// Where `pattern` (tokens with spaces between) occurs.
+    /// Returns the first token of every occurrence of `pattern`, whose tokens are separated by spaces.
     pub fn find(&self, pattern: &str) -> impl Iterator<Item = &Token> {
         let pattern: Vec<String> = pattern.split(' ').map(str::to_owned).collect();
         self.tokens
@@ -117,7 +117,7 @@ impl Source {
         });
     }
 
-    /// Takes note of the function that begins `trees`, if it has a name and a body.
+    /// Records the function that `trees` begin with, if it has a name and a body.
     fn function(&mut self, trees: &[TokenTree]) {
         let [begin, TokenTree::Ident(name), rest @ ..] = trees else {
             return;
@@ -138,7 +138,7 @@ impl Source {
     }
 }
 
-/// Whether a file holds nothing but tests or benchmarks.
+/// Returns true if a file has only tests or benchmarks.
 #[must_use]
 pub fn is_test_code(path: &str) -> bool {
     let within = |dir: &str| path.starts_with(&dir[1..]) || path.contains(dir);
@@ -149,7 +149,7 @@ fn is_ident(tree: &TokenTree, name: &str) -> bool {
     matches!(tree, TokenTree::Ident(ident) if ident == name)
 }
 
-/// Whether an attribute's brackets say `cfg` of `test` or of planted bugs.
+/// Returns true if an attribute is a `cfg` of `test` or of planted bugs.
 fn is_gate(attribute: &Group) -> bool {
     let text = attribute.stream().to_string().replace(' ', "");
     let names = text.contains("test") || text.contains("\"planted\"");

@@ -6,33 +6,33 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Paths, relative to the root and with `/`, and what is in the files.
+/// Paths, relative to the root and with `/`, and the contents of the files.
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
     files: BTreeMap<String, String>,
 }
 
 impl Tree {
-    /// Reads the repository that this crate is part of, without what builds leave behind.
+    /// Reads the repository that this crate is part of, without build results.
     ///
     /// # Errors
     ///
-    /// Whatever reading a directory or a file says.
+    /// The error of reading a directory or a file.
     pub fn read() -> io::Result<Self> {
         let mut tree = Self::default();
         tree.walk(&Self::root(), "")?;
         Ok(tree)
     }
 
-    /// The directory of the repository.
+    /// Returns the directory of the repository.
     #[must_use]
     pub fn root() -> PathBuf {
-        // Asked when the test runs: builds of two checkouts may share their results.
+        // Read at run time: builds of two checkouts may share their results.
         let here = env::var("CARGO_MANIFEST_DIR").unwrap_or(env!("CARGO_MANIFEST_DIR").into());
         Path::new(&here).join("..")
     }
 
-    /// A tree of a few files, to show to a rule.
+    /// Makes a tree of a few files, to test a rule.
     #[must_use]
     pub fn of(files: &[(&str, &str)]) -> Self {
         let own = |&(path, text): &(&str, &str)| (path.to_owned(), text.to_owned());
@@ -64,25 +64,25 @@ impl Tree {
         Ok(())
     }
 
-    /// Every file, in order of path.
+    /// Returns every file, in order of path.
     pub fn files(&self) -> impl Iterator<Item = (&str, &str)> {
         self.files
             .iter()
             .map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
-    /// The files whose names end so.
+    /// Returns the files whose names end with `end`.
     pub fn ending<'a>(&'a self, end: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.files().filter(move |(path, _)| path.ends_with(end))
     }
 
-    /// What is in a file, if there is one.
+    /// Returns the content of a file, if it exists.
     #[must_use]
     pub fn text(&self, path: &str) -> Option<&str> {
         self.files.get(path).map(String::as_str)
     }
 
-    /// Whether there is such a file or directory.
+    /// Returns true if the file or directory exists.
     #[must_use]
     pub fn has(&self, path: &str) -> bool {
         let below = format!("{path}/");
@@ -91,7 +91,7 @@ impl Tree {
             || self.files.keys().any(|file| file.starts_with(&below))
     }
 
-    /// The directories of crates: where a `Cargo.toml` names a package.
+    /// Returns the directories of crates: those whose `Cargo.toml` names a package.
     pub fn crates(&self) -> impl Iterator<Item = (&str, toml::Table)> {
         self.ending("Cargo.toml").filter_map(|(path, text)| {
             let manifest: toml::Table = text.parse().ok()?;
@@ -101,7 +101,7 @@ impl Tree {
     }
 }
 
-/// The directory of a path, without the last `/`.
+/// Returns the directory of a path, without the last `/`.
 #[must_use]
 pub fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(parent, _)| parent)

@@ -1,15 +1,15 @@
-//! Words that have no place in the tree.
+//! Words that must not occur in the tree.
 
 use super::{Finding, Tree};
 
-/// Notes to oneself: write the thing, or list it under "Not yet".
+/// Notes to oneself: do the thing, or list it under "Not yet".
 const NOTES: &[&str] = &[
     concat!("TO", "DO"),
     concat!("FIX", "ME"),
     concat!("XX", "X"),
 ];
 
-/// Paths that exist on somebody's machine, and documents that are not here.
+/// Paths of a machine, and documents that are not part of the tree.
 const ELSEWHERE: &[&str] = &[
     concat!("/ro", "ot/"),
     concat!("/ho", "me/"),
@@ -25,13 +25,13 @@ const ELSEWHERE: &[&str] = &[
     concat!("crates", ".io"),
 ];
 
-/// Nobody leaves notes in the tree.
+/// No notes are left in the tree.
 #[must_use]
 pub fn no_notes_are_left(tree: &Tree) -> Vec<Finding> {
     find(tree, NOTES, "write it, or list it under \"Not yet\"")
 }
 
-/// The tree speaks of itself alone: no machine's paths, no documents from elsewhere.
+/// The tree refers only to itself: to no machine's paths and no other documents.
 #[must_use]
 pub fn the_tree_speaks_of_itself(tree: &Tree) -> Vec<Finding> {
     find(tree, ELSEWHERE, "is not part of this tree")
@@ -49,7 +49,7 @@ fn find(tree: &Tree, words: &[&str], why: &str) -> Vec<Finding> {
     findings
 }
 
-/// Whether `line` has `word` in it, and not as a part of a longer one.
+/// Returns true if `line` has `word`, and not as a part of a longer one.
 fn contains(line: &str, word: &str) -> bool {
     let joins = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     let ends = word.chars().next_back();
@@ -57,7 +57,7 @@ fn contains(line: &str, word: &str) -> bool {
         let before = line[..at].chars().next_back();
         let after = line[at + word.len()..].chars().next();
         let longer = joins(before) || (joins(ends) && joins(after));
-        // A path is one from the root: one that begins with a dot is our own.
+        // A path begins at the root: one after a dot is relative.
         let relative = word.starts_with('/') && before == Some('.');
         !longer && !relative
     })

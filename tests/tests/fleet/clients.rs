@@ -1,4 +1,4 @@
-//! Clients that are killed or closed, and limits that are lowered under them.
+//! Clients that are killed or closed, and limits that are lowered while clients hold shares.
 
 use crate::support::{LEASE, alone, ask_for, millis, setup, together};
 use aliquot_client::{Client, Limiter, Reason, Span};
@@ -9,13 +9,13 @@ use std::time::Duration;
 const FLOORED: &str = "{ key: shared, rate: 1000/s, burst: 200, \
                        floor: { rate: 20/s, burst: 4 }, on_lease_expiry: floor }";
 
-/// What is said to come after a lease comes within a second of it, and what else a machine needs that runs all of this
+/// Time until capacity is free again: one lease, one second, and an allowance for a machine that runs all tests
 /// at once.
 const FREED_WITHIN: Duration =
     millis(LEASE.nanos() / 1_000_000 + 1_000).saturating_add(BUSY_MACHINE);
 const BUSY_MACHINE: Duration = millis(2_000);
 
-/// Asks for more than there is until the part that is held is as wanted.
+/// Asks for more than the limit until the held rate is as wanted.
 async fn until_holds(
     what: &str,
     within: Duration,
@@ -49,7 +49,7 @@ async fn a_killed_client_frees_all_but_its_floor_after_one_lease() {
     })
     .await;
     record.also(&service.kill().await);
-    // All of it but the floor of the one that may still run somewhere.
+    // Everything is free but the floor of the client, which may still run somewhere.
     let all_but_floor = 978..=980;
     until_holds(
         "the rest is free",
@@ -77,7 +77,7 @@ async fn a_client_that_closes_frees_everything_at_once() {
     let mut record = Record::default();
     until_holds("both have a part", SOON, &limiter, &mut record, |rate| {
         for _ in 0..40 {
-            // What it admits is recorded below; here it only wants.
+            // Its admissions are recorded below; here it only creates demand.
             let _ = also.try_acquire(10_000);
         }
         (300..700).contains(&rate) && also.peek().rate > 300
@@ -129,7 +129,7 @@ async fn a_lowered_limit_binds_within_one_lease() {
     );
 }
 
-/// Its share is another's by the time that it wakes up.
+/// Another client has its share by the time that it wakes up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_was_stopped_for_longer_than_its_lease_admits_nothing_on_it() {
     let _machine = together().await;
@@ -163,7 +163,7 @@ async fn a_client_that_was_stopped_for_longer_than_its_lease_admits_nothing_on_i
     record.keeps_to("1000/s", 200);
 }
 
-/// A caller who makes up keys fills one template, and neither memory nor the log.
+/// A caller that invents keys fills one template, but neither the memory nor the log.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_template_takes_no_more_keys_than_it_may_have() {
     let _machine = together().await;
@@ -192,7 +192,7 @@ async fn a_template_takes_no_more_keys_than_it_may_have() {
     admits(3).await;
 }
 
-/// Which client has it is what an operator asks who finds a key held.
+/// An operator who finds a key held asks which clients hold it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_clients_that_hold_a_key_are_shown_with_their_parts() {
     let _machine = together().await;

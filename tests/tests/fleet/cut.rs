@@ -1,4 +1,4 @@
-//! A node that is cut off, and what its clients may do then, policy by policy.
+//! A node that is cut off, and the admissions of its clients under each policy.
 
 use crate::support::{LEASE, ask_for, millis, setup, together};
 use aliquot_client::{Client, Limiter, Span, Standing, Tick};
@@ -15,18 +15,18 @@ const BUDGETS: &str = "
 
 const KEYS: [&str; 5] = ["deny", "floor", "keep", "local", "open"];
 
-/// What a node hears and says while it is cut off.
+/// The direction in which a node is cut off.
 #[derive(Clone, Copy, Debug)]
 enum Cut {
     BothWays,
-    /// It talks, and hears nothing.
+    /// It can send but not receive.
     Deaf,
-    /// It hears, and nobody hears it.
+    /// It can receive but not send.
     Mute,
 }
 
-/// A fleet, a follower of it, and a client of that node alone, which holds a
-/// part of each budget.
+/// A fleet, one of its followers, and a client of that node alone, which holds a
+/// share of each budget.
 struct Scene {
     fleet: Fleet,
     node: usize,
@@ -56,7 +56,7 @@ impl Scene {
             scene.limiters.values().all(holds).then_some(())
         })
         .await;
-        // Floors come by the rounds after that.
+        // Floors are granted by later rounds.
         until("the client is given its floor", SOON, async || {
             scene.ask_all(millis(50)).await;
             let holders = ["budget", "holders", "floor", "--clients"];
@@ -68,7 +68,7 @@ impl Scene {
         scene
     }
 
-    /// Asks for everything for a time: what was admitted, by key.
+    /// Asks for as much as possible for some time, and returns the admissions by key.
     async fn ask_all(&self, during: std::time::Duration) -> BTreeMap<&'static str, Vec<Tick>> {
         let asked = self.limiters.iter().map(|(key, limiter)| {
             let (key, limiter) = (*key, limiter.clone());
@@ -83,7 +83,7 @@ impl Scene {
         admitted
     }
 
-    /// Only what is between nodes is cut: the client hears its node.
+    /// Only the links between nodes are cut: the client still reaches its node.
     fn cut(&self, cut: Cut) {
         let (net, own) = (self.fleet.net(), Who::Node(self.node));
         for other in (0..3).filter(|other| *other != self.node) {
@@ -104,7 +104,7 @@ fn record(admitted: &[Tick], from: Tick) -> Record {
     record
 }
 
-/// So many a second, as far as one who asks each millisecond on a busy machine can tell.
+/// Asserts a rate of admissions, as exactly as a caller that asks each millisecond on a busy machine can.
 #[track_caller]
 fn about(key: &str, admitted: &Record, per_second: u64, during: Span) {
     let most = per_second * during.nanos() / 1_000_000_000;
@@ -121,7 +121,7 @@ async fn follows_each_policy(cut: Cut) {
     for key in ["deny", "floor", "keep", "local"] {
         record(&before[key], Tick::from_nanos(0)).keeps_to("400/s", 40);
     }
-    // The lease was renewed at latest when the cut was made.
+    // The last renewal of the lease was before the cut.
     let over = began.after(LEASE);
     let late = record(&before["deny"], over);
     assert_eq!(late.admitted, [], "admitted after the lease");
@@ -179,8 +179,8 @@ async fn a_node_that_hears_but_is_not_heard_follows_each_policy() {
     follows_each_policy(Cut::Mute).await;
 }
 
-/// The client's own connection is cut, and its node is well: it goes elsewhere,
-/// and what it held is never used twice.
+/// Cuts the client's own connection to a healthy node. The client changes nodes, and its
+/// old share is never used twice.
 async fn goes_elsewhere(cut: Cut) {
     let fleet = setup().proxied().start().await;
     fleet.apply("{ key: shared, rate: 400/s, burst: 40 }").await;

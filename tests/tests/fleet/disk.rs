@@ -5,21 +5,21 @@ use aliquot_client::Client;
 use aliquot_tests::fleet::{Node, SOON, until};
 use std::os::unix::fs::PermissionsExt;
 
-/// The limit on the size of a file stands for the size of the disk: in blocks of
-/// 512 bytes. The signal is ignored, so that writing fails instead.
+/// A limit on the size of a file, in blocks of 512 bytes, simulates a small disk. The signal
+/// is ignored, so that writing fails instead.
 const SMALL_DISK: &str = "trap '' XFSZ; ulimit -f 2048; exec \"$0\" \"$@\"";
 
-/// Budgets of which a few sets fill the disk.
+/// Budgets that fill the disk when they are written a few times.
 fn many(round: u64) -> String {
     let one = |number| format!("- {{ key: filler/{number}/x, rate: {}/s }}\n", round + 1);
     (0..400).map(one).collect()
 }
 
-/// A disk of four mebibytes, which only this process and its children see.
+/// A file system of four mebibytes, which only this process and its children see.
 const SMALL_MOUNT: &str =
     "mkdir -p \"$DISK\" && mount -t tmpfs -o size=4m tmpfs \"$DISK\" && exec \"$0\" \"$@\"";
 
-/// Fills the disk of a node that runs under these words: it stops and `says` why, and the others serve.
+/// Fills the disk of a node that runs under these words: it stops with `says` as the reason, and the others serve.
 async fn fill(under: impl FnOnce(&Node) -> Vec<String>, says: &str) {
     let mut fleet = setup().plan().await;
     let under = under(&fleet.nodes()[2]);
@@ -45,7 +45,7 @@ async fn fill(under: impl FnOnce(&Node) -> Vec<String>, says: &str) {
         end.log
     );
     assert!(last.contains(says), "{last}");
-    // The others go on, and serve.
+    // The other nodes still serve.
     fleet.serves().await;
     fleet.apply("{ key: shared, rate: 1000/s }").await;
     let client = Client::connect(fleet.addresses()).unwrap();
@@ -66,7 +66,7 @@ async fn a_file_that_may_not_grow_stops_its_node_with_a_clear_error_and_no_other
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_stops_its_node_with_a_clear_error_and_no_other() {
     let _machine = together().await;
-    // Who is no superuser is one among its own processes, where that is allowed.
+    // An ordinary user mounts within a user namespace of its own, where that is allowed.
     let apart = match rustix::process::getuid().is_root() {
         true => "-m",
         false => "-rm",
@@ -77,7 +77,7 @@ async fn a_full_disk_stops_its_node_with_a_clear_error_and_no_other() {
         .args(mounts)
         .output();
     if !probe.is_ok_and(|probe| probe.status.success()) {
-        eprintln!("!! SKIPPED: this machine lets nobody mount a disk of his own");
+        eprintln!("!! SKIPPED: this machine does not allow a test to mount a file system");
         return;
     }
     let words = |node: &Node| {
@@ -97,7 +97,7 @@ async fn a_data_directory_that_cannot_be_written_stops_the_node_with_a_clear_err
     let read_only = std::fs::Permissions::from_mode(0o555);
     std::fs::set_permissions(&data, read_only).unwrap();
     std::fs::set_permissions(fleet.dir(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    // Nothing is forbidden to the superuser: then the node runs as nobody.
+    // The superuser may write everywhere: then the node runs under an unprivileged user.
     if rustix::process::getuid().is_root() {
         fleet.node_mut(0).under(&[
             "setpriv",

@@ -1,4 +1,4 @@
-//! What is written stays, whoever is killed.
+//! Committed budgets and spent tokens survive kills of any processes.
 
 use crate::support::{setup, together, usage};
 use aliquot_client::Client;
@@ -11,7 +11,7 @@ const BUDGETS: &str = "
 - { key: jobs, concurrency: 20 }
 ";
 
-/// Takes so many tokens of a key, as soon as they are there.
+/// Takes `count` tokens of a key, as they become available.
 async fn take(client: &Client, key: &str, count: u64) {
     let limiter = client.limiter(key).unwrap();
     let mut taken = 0;
@@ -25,7 +25,7 @@ async fn take(client: &Client, key: &str, count: u64) {
     .await;
 }
 
-/// All that can be had of a key before nobody holds any more of it.
+/// Takes all tokens of a key, then checks that no more are given and returns the number.
 async fn drain(fleet: &Fleet, key: &str, expected: u64) -> u64 {
     let client = Client::connect(fleet.addresses()).unwrap();
     let limiter = client.limiter(key).unwrap();
@@ -37,7 +37,7 @@ async fn drain(fleet: &Fleet, key: &str, expected: u64) -> u64 {
         (taken >= expected).then_some(())
     })
     .await;
-    // More must not come, however long one asks.
+    // No more may be given, however long the client asks.
     aliquot_tests::fleet::hold(crate::support::millis(1_500), async || {
         assert!(
             limiter.try_acquire(1).is_err(),
@@ -57,7 +57,7 @@ async fn budgets_and_spent_quotas_survive_a_kill_of_all_nodes() {
     let client = Client::connect(fleet.addresses()).unwrap();
     take(&client, "day/mails", 300).await;
     assert!(client.close().await, "the node takes back what is left");
-    // What was handed back travels up; then nobody has any of it, and no kill can lose it.
+    // The returned tokens go up to the leader. Then no process holds any, and no kill can lose them.
     until("300 are spent and none is out", SOON, async || {
         let usage = usage(&fleet, "day/mails").await;
         let is = usage["spent"] == 300 && usage["held"]["tokens"] == 0;
@@ -79,7 +79,7 @@ async fn budgets_and_spent_quotas_survive_a_kill_of_all_nodes() {
     assert_eq!(drain(&fleet, "day/mails", 700).await, 700);
 }
 
-/// Nobody is told that it is spent, and it is not given twice all the same.
+/// The use of these tokens is never reported, and still they are not given twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_quota_whose_holders_are_killed_is_never_given_twice() {
     let _machine = together().await;

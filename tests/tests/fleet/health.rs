@@ -1,4 +1,4 @@
-//! What a node says of itself to those who watch it by gRPC.
+//! The state of a node for watchers by gRPC.
 
 use crate::support::{setup, together};
 use aliquot_tests::fleet::{Fleet, SOON};
@@ -17,7 +17,7 @@ async fn channel(fleet: &Fleet, index: usize) -> Channel {
     endpoint.connect().await.unwrap()
 }
 
-/// What is said of the whole node, from now on.
+/// Watches the health of the whole node.
 async fn health(
     fleet: &Fleet,
     index: usize,
@@ -28,7 +28,7 @@ async fn health(
     watch.unwrap().into_inner()
 }
 
-/// Waits for this to be said, and fails if the stream ends before it is.
+/// Waits for this status, and fails if the stream ends before.
 async fn says(
     health: &mut tonic::Streaming<tonic_health::pb::HealthCheckResponse>,
     status: ServingStatus,
@@ -56,7 +56,7 @@ async fn a_node_that_leaves_says_so_before_it_is_gone() {
     says(&mut health, ServingStatus::NotServing).await;
 }
 
-/// It still thinks that it leads.
+/// The node still believes that it is the leader.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_without_a_lease_says_that_it_serves_nobody() {
     let _machine = together().await;
@@ -71,7 +71,8 @@ async fn a_node_without_a_lease_says_that_it_serves_nobody() {
     says(&mut health, ServingStatus::Serving).await;
 }
 
-/// The services that one version of the protocol names: the messages of both are alike, and are not the same.
+/// Lists the services of one version of the protocol. The messages of both versions look alike
+/// but are different types.
 macro_rules! services {
     ($version:ident, $channel:expr) => {{
         use $version::server_reflection_client::ServerReflectionClient;
@@ -94,7 +95,7 @@ macro_rules! services {
     }};
 }
 
-/// Both versions of the protocol, as tools ask for one or the other.
+/// Both versions of the protocol are served, as tools use either one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reflection_names_what_the_port_serves_and_nothing_else() {
     let _machine = together().await;

@@ -1,4 +1,4 @@
-//! Ports that are told nonsense, too much, or nothing at all.
+//! Ports that get invalid bytes, too many bytes, or none at all.
 
 use crate::support::{millis, setup, together};
 use aliquot_client::Client;
@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tonic::{Code, Status};
 
-/// The node lives, says so, and serves.
+/// Asserts that the node runs, is ready, and serves.
 async fn lives(fleet: &Fleet) {
     let node = &fleet.nodes()[0];
     until("the node says that it is ready", SOON, async || {
@@ -38,7 +38,7 @@ async fn one_node() -> Fleet {
     fleet
 }
 
-/// Bytes without a pattern, the same each time.
+/// Returns bytes without a pattern, the same each time.
 fn noise(count: usize) -> Vec<u8> {
     let next = |state: &u64| {
         Some(
@@ -66,7 +66,7 @@ fn nonsense() -> Vec<Vec<u8>> {
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03".to_vec(),
         PREFACE[..10].to_vec(),
         after_preface(&noise(50_000)),
-        // A frame that says that 16 MiB follow; then settings of an odd length.
+        // A frame header that announces 16 MiB; then settings of an odd length.
         after_preface(b"\xff\xff\xff\x00\x00\x00\x00\x00\x01"),
         after_preface(b"\x00\x00\x05\x04\x00\x00\x00\x00\x00abcde"),
         // Headers on stream 0, and a window that overflows.
@@ -83,7 +83,7 @@ async fn garbage_on_every_port_does_no_harm() {
     for address in [&node.listen, &node.peer_listen, &node.metrics] {
         for bytes in nonsense() {
             let mut stream = TcpStream::connect(address).await.unwrap();
-            // Whoever hangs up early has understood.
+            // If the node hangs up early, it has recognised the bytes as invalid.
             let _ = stream.write_all(&bytes).await;
             let mut said = [0; 256];
             let _ = tokio::time::timeout(millis(50), stream.read(&mut said)).await;
@@ -92,7 +92,7 @@ async fn garbage_on_every_port_does_no_harm() {
     lives(&fleet).await;
 }
 
-/// How a stream ends on which this is said.
+/// Returns the status with which a stream of these messages ends.
 async fn told(fleet: &Fleet, messages: Vec<Kind>) -> Status {
     let address = format!("http://{}", fleet.nodes()[0].listen);
     let mut client = SessionClient::connect(address).await.unwrap();
@@ -181,7 +181,7 @@ async fn malformed_and_oversized_messages_end_their_stream_with_the_reason() {
     lives(&fleet).await;
 }
 
-/// As many files as the system allows this process and its children.
+/// Raises the limit of open files as far as the system allows, and returns it.
 fn raise_files() -> u64 {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
@@ -226,10 +226,10 @@ async fn ten_thousand_idle_connections_do_no_harm() {
     bears(10_000).await;
 }
 
-/// So many files a node may have open that is to run out of them.
+/// Limit of open files of a node that shall run out of them.
 const FILES: usize = 200;
 
-/// A node that may open no more files takes connections again when some are closed.
+/// A node that has no file left takes connections again when some are closed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_out_of_files_serves_again_when_it_has_some() {
     let _machine = together().await;

@@ -1,9 +1,9 @@
-//! Who a node is: nodes that lost everything, and clusters that meet.
+//! The identity of a node: nodes that lost their data, and clusters that meet.
 
 use crate::support::{setup, together};
 use aliquot_tests::fleet::{Fleet, SOON, until};
 
-/// The ids of the nodes that vote, as one of them knows them.
+/// Returns the ids of the voters, as one of them knows them.
 async fn voters(fleet: &Fleet, index: usize) -> Option<Vec<u64>> {
     let sight = fleet.sight(index).await?;
     let votes = sight.members.iter();
@@ -57,7 +57,7 @@ async fn clusters_with_different_ids_refuse_each_other() {
     let _machine = together().await;
     let ours = setup().nodes(1).cluster("ours").start().await;
     let mut theirs = setup().nodes(1).cluster("theirs").plan().await;
-    // Told to form a cluster with a node of another one.
+    // It is configured to form a cluster with a node of another one.
     theirs.node_mut(0).flag("--cluster-peers");
     theirs.node_mut(0).flag(ours.nodes()[0].peer.clone());
     theirs.start(0);

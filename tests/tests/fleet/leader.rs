@@ -17,7 +17,7 @@ fn thrice_the_limit() -> Offer {
     }
 }
 
-/// Writes one budget after another until it is told to stop: those that were acknowledged.
+/// Writes one budget after another until it is stopped, and returns the acknowledged ones.
 async fn write(operator: Operator, stop: watch::Receiver<bool>) -> Vec<String> {
     let mut written = Vec::new();
     for number in 0.. {
@@ -58,11 +58,11 @@ async fn kill_leaders_for(kills: Span) {
         let leader = fleet.leader().await;
         fleet.kill(leader);
         killed += 1;
-        // The others have another before the killed one is back.
+        // The other nodes elect another leader before the killed node is back.
         fleet.leader().await;
         fleet.start(leader);
         fleet.serves().await;
-        // Every other leader lives for long enough to get back what the dead ones held.
+        // Every second leader runs long enough to reclaim the holdings of the killed ones.
         if killed % 2 == 0 {
             let settled = load.admitted() + 2_000;
             until("the load is served", SOON, async || {
@@ -103,8 +103,8 @@ async fn leaders_killed_for_a_minute_lose_no_write_and_admit_nothing_extra() {
     kill_leaders_for(Span::from_secs(60)).await;
 }
 
-/// A stopped leader wakes up, thinks that it still leads, and hears from nobody:
-/// it must not renew its client's lease. Then it hears, and follows.
+/// A stopped leader wakes up, believes that it still leads, and receives nothing: it must
+/// not renew its client's lease. Once it receives again, it follows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_leader_is_deposed_and_renews_nothing_when_it_wakes_up() {
     let _machine = together().await;
@@ -165,7 +165,7 @@ async fn a_stopped_leader_is_deposed_and_renews_nothing_when_it_wakes_up() {
     record.keeps_to("1000/s", 200);
 }
 
-/// Under load from clients of every node, the network around the leader is cut.
+/// Cuts the network around the leader, under load from clients of every node.
 async fn cut_the_leader(cut: impl Fn(&Fleet, Who, Who)) {
     let fleet = setup().proxied().start().await;
     fleet.apply(SHARED).await;
@@ -179,7 +179,7 @@ async fn cut_the_leader(cut: impl Fn(&Fleet, Who, Who)) {
     for other in &others {
         cut(&fleet, Who::Node(old), Who::Node(*other));
     }
-    // Whoever leads now, everything comes back without the one that was cut off.
+    // The others elect a leader and serve everything without the node that was cut off.
     fleet.leader_of(&others).await;
     let served = load.admitted() + 4_000;
     until("the load is served", SOON, async || {

@@ -1,4 +1,4 @@
-//! What a node promised is damaged on its disk, lost, or put back as it was before.
+//! Acknowledged data of a node is damaged on its disk, lost, or replaced by an older copy.
 
 use crate::support::{setup, together};
 use aliquot_tests::fleet::{End, Fleet, Node, SOON, until};
@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Overwrites a few bytes near the beginning of the database: what comes after
+/// Overwrites a few bytes near the beginning of the database: the data after
 /// them cannot be read any more.
 fn damage(node: &Node) {
     let path = node.data.join("store/db/db");
@@ -17,7 +17,7 @@ fn damage(node: &Node) {
     file.write_all_at(&bytes, 40).unwrap();
 }
 
-/// A copy as an operator makes it, into a directory that may be there.
+/// Copies as an operator does, into a directory that may exist.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     let all = from.join(".");
@@ -25,8 +25,8 @@ fn copy(from: &Path, to: &Path) {
     assert!(status.unwrap().success());
 }
 
-/// A node alone that was told of a budget and killed, and a copy of what its
-/// store was before.
+/// Starts a single node, has it acknowledge a budget and kills it. Returns also a copy of its
+/// store from before.
 async fn told() -> (Fleet, PathBuf) {
     let mut fleet = setup().nodes(1).start().await;
     fleet.kill(0);
@@ -39,8 +39,8 @@ async fn told() -> (Fleet, PathBuf) {
     (fleet, backup)
 }
 
-/// The node does not start, neither now nor when it is tried again, and says
-/// what is wrong and what to do.
+/// Asserts that the node does not start, on a second attempt either, and that its error
+/// names the problem and the remedy.
 async fn is_refused(fleet: &mut Fleet, index: usize, what: &str) {
     for _ in 0..2 {
         fleet.start(index);
@@ -84,12 +84,12 @@ async fn a_node_whose_old_store_was_put_back_is_refused() {
 async fn a_node_whose_old_store_was_copied_over_its_files_is_refused() {
     let _machine = together().await;
     let (mut fleet, backup) = told().await;
-    // The files stay the same ones; what they say is old.
+    // The files are the same; their content is old.
     copy(&backup, &fleet.nodes()[0].data.join("store"));
     is_refused(&mut fleet, 0, "is damaged").await;
 }
 
-/// A voter that forgot what it acknowledged would elect whoever never heard of it.
+/// A voter that lost what it acknowledged could elect a node that never received it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_quorum_acknowledged_is_not_outvoted_by_a_node_that_forgot_it() {
     const BUDGETS: usize = 5;
@@ -111,7 +111,7 @@ async fn what_a_quorum_acknowledged_is_not_outvoted_by_a_node_that_forgot_it() {
     fleet.signal(outside, Signal::CONT);
     let end = fleet.ended(forgets).await;
     assert_eq!(end.status.code(), Some(2), "{}", end.log);
-    // Who remembers comes back, and with it all that was acknowledged.
+    // The node that remembers comes back, and with it everything that was acknowledged.
     fleet.start(leader);
     fleet.serves().await;
     let list = async |fleet: &Fleet, index: usize| {
@@ -119,7 +119,7 @@ async fn what_a_quorum_acknowledged_is_not_outvoted_by_a_node_that_forgot_it() {
         list.json.as_array().map(Vec::len)
     };
     assert_eq!(list(&fleet, leader).await, Some(BUDGETS));
-    // The other one comes back as another.
+    // The other node comes back under another id.
     fleet.nodes()[forgets].wipe();
     fleet.start(forgets);
     fleet.serves().await;

@@ -1,20 +1,20 @@
 //! Aliquot from the outside: real processes, real signals, real sockets.
 //!
-//! | module | what is done to the cluster |
+//! | module | fault or operation |
 //! |---|---|
 //! | `durable` | everything is killed at once |
 //! | `leader` | leaders are killed and stopped under load |
-//! | `cut` | a node is cut off, and each policy is held to its word |
+//! | `cut` | a node is cut off, under each policy |
 //! | `clients` | clients are killed and closed, limits are lowered |
 //! | `restart` | all nodes are restarted one by one |
-//! | `spread` | clients are spread evenly over whoever is there |
+//! | `spread` | clients are spread evenly over the running nodes |
 //! | `health` | nodes are watched by gRPC |
 //! | `disk` | disks are full, or cannot be written |
-//! | `hostile` | ports are told nonsense |
+//! | `hostile` | ports get invalid bytes |
 //! | `members` | nodes are added, promoted, removed and replaced |
 //! | `identity` | nodes are wiped, and clusters meet |
-//! | `lost` | disks forget what was promised |
-//! | `unreadable` | the log says what this version cannot read |
+//! | `lost` | disks lose acknowledged data |
+//! | `unreadable` | the log has an entry that this version cannot read |
 
 #![expect(
     clippy::unwrap_used,

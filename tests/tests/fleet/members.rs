@@ -3,7 +3,7 @@
 use crate::support::{setup, together};
 use aliquot_tests::fleet::{Answer, Fleet, SOON, get, until};
 
-/// A fleet of which three form a cluster, and two wait to be let in.
+/// Starts a fleet of which three form a cluster; two are not members yet.
 async fn three_and_two() -> Fleet {
     let mut fleet = setup().nodes(5).founders(3).plan().await;
     for index in 0..3 {
@@ -14,7 +14,7 @@ async fn three_and_two() -> Fleet {
     fleet
 }
 
-/// Who is there as what, as one node knows it: its place among the fleet's nodes.
+/// Returns the members and their roles as one node knows them, by their index in the fleet.
 async fn roles(fleet: &Fleet, asked: usize) -> Option<Vec<(usize, String)>> {
     let sight = fleet.sight(asked).await?;
     let place = |peer: &str| fleet.nodes().iter().position(|node| node.peer == peer);
@@ -41,7 +41,7 @@ fn done(answer: &Answer, was_so: bool) {
     assert_eq!(answer.json["was_so"], was_so, "{answer:?}");
 }
 
-/// Each order twice: who lost the answer asks again, and is told the same.
+/// Runs each command twice: an operator who lost the reply repeats it and gets the same reply.
 async fn twice(fleet: &Fleet, words: &[&str]) {
     done(&fleet.cli(words).await, false);
     again(fleet, words).await;
@@ -66,7 +66,7 @@ async fn members_come_and_go_by_the_command_line() {
     twice(&fleet, &["cluster", "promote", &id]).await;
     twice(&fleet, &["cluster", "transfer-leader", &id]).await;
     assert_eq!(fleet.leader().await, 3);
-    // The leader that is to go hands over first.
+    // A leader that is to be removed transfers leadership first.
     twice(&fleet, &["cluster", "remove", &id]).await;
     until(
         "the removed node says what became of it",
@@ -83,7 +83,7 @@ async fn members_come_and_go_by_the_command_line() {
     .await;
     fleet.kill(3);
     let leader = fleet.leader().await;
-    // A dead one's place is taken by one whom it never met.
+    // A dead node is replaced by one that it never met.
     let dead = (leader + 1) % 3;
     let asked = (leader + 2) % 3;
     let former = id_of(&fleet, dead).await;
@@ -111,7 +111,7 @@ async fn members_come_and_go_by_the_command_line() {
     assert_eq!(list.json[0]["budget"]["key"], "shared", "{list:?}");
 }
 
-/// What is done is said again.
+/// Repeats a command whose effect is already made.
 async fn again(fleet: &Fleet, words: &[&str]) {
     until("all know of it", SOON, async || {
         let again = fleet.cli(words).await;
@@ -121,7 +121,7 @@ async fn again(fleet: &Fleet, words: &[&str]) {
     .await;
 }
 
-/// Whom nobody let in never catches up: to wait for it would keep all others waiting, too.
+/// A node that was never added never catches up; to wait for it would keep all others waiting, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stranger_is_not_waited_for() {
     let _machine = together().await;

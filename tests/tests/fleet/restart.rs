@@ -25,13 +25,13 @@ async fn a_rolling_restart_under_load_admits_nearly_all_throughout() {
     })
     .await;
     let (begin, mut told) = (now(), Vec::new());
-    // The leader is among them, wherever it has moved by then.
+    // The leader is among them, whichever node that is by then.
     for index in 0..3 {
         let before = load.admitted();
         told.push(now());
         let end = fleet.stop(index).await;
         assert_eq!(end.status.code(), Some(0), "{}", end.log);
-        // Whoever waits for nobody is gone long before what it would give up on.
+        // A node that need not wait for others stops long before its deadline.
         assert!(
             !end.log.contains("not everything was returned"),
             "{}",
@@ -51,10 +51,10 @@ async fn a_rolling_restart_under_load_admits_nearly_all_throughout() {
     for at in &told {
         let (from, to) = (*at, at.after(Span::from_secs(2)));
         let windows = record.windows(from, to.min(end), Span::from_millis(200));
-        // A window in which the machine did not even let the load ask shows nothing.
+        // A window in which the machine was too busy for the load to ask is not judged.
         let asked = |window: &Judged| window.offered as u64 >= RATE * 6 / 10 * 9 / 10;
         let worst = windows.filter(asked).min_by_key(|window| window.admitted);
-        let worst = worst.unwrap_or_else(|| panic!("nobody asked for 2 s after {at:?}"));
+        let worst = worst.unwrap_or_else(|| panic!("no request for 2 s after {at:?}"));
         println!(
             "after SIGTERM, the worst 200 ms: {} admitted, {:?} in",
             worst.admitted,
@@ -68,7 +68,7 @@ async fn a_rolling_restart_under_load_admits_nearly_all_throughout() {
     assert!(all.admitted as u64 >= most * 95 / 100, "{all:?} of {most}");
 }
 
-/// The terminal that it was started from is closed.
+/// The terminal that the node was started from is closed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_whose_terminal_is_closed_hands_everything_back() {
     let _machine = together().await;
@@ -87,7 +87,7 @@ async fn a_node_whose_terminal_is_closed_hands_everything_back() {
     }
 }
 
-/// Whoever looks into the log of the last node that is left finds what happened, and not the same a thousand times.
+/// The log of the last running node has each event once, and not a thousand times.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_is_left_alone_says_once_whom_it_lost() {
     let _machine = together().await;

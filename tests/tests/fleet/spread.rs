@@ -1,4 +1,4 @@
-//! Clients are spread over the nodes, whoever comes and goes.
+//! Clients stay evenly spread over the nodes as clients and nodes come and go.
 
 use crate::support::{setup, together};
 use aliquot_client::Client;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 const CLIENTS: usize = 24;
 
-/// How many sessions each node that runs says it has, in order.
+/// Returns the number of sessions of each running node, by its own count, in order.
 async fn sessions(fleet: &Fleet) -> Vec<usize> {
     let mut sessions = Vec::new();
     for node in fleet.nodes().iter().filter(|node| node.runs()) {
@@ -17,7 +17,7 @@ async fn sessions(fleet: &Fleet) -> Vec<usize> {
     sessions
 }
 
-/// Waits until all clients are somewhere, and every node that runs has its part of them, or
+/// Waits until all clients have a node, and every running node has its part of them, or
 /// one more or less.
 async fn is_even(fleet: &Fleet, what: &str, within: Duration) {
     let mut last = Vec::new();
@@ -39,7 +39,7 @@ async fn clients_come_back_to_a_node_that_was_killed_and_returns() {
         .map(|_| Client::connect(fleet.addresses()).unwrap())
         .collect();
     is_even(&fleet, "clients are spread over three nodes", SOON).await;
-    // The leader last: then there is another one, too.
+    // The leader comes last: then another leader follows, too.
     let leader = fleet.leader().await;
     for index in [(leader + 1) % 3, leader] {
         fleet.kill(index);

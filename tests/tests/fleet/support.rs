@@ -1,37 +1,38 @@
-//! What the tests here have in common.
+//! Shared pieces of these tests.
 
 use aliquot_client::{Limiter, Span, Tick};
 use aliquot_tests::fleet::{Fleet, Setup, now};
 use std::time::Duration;
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// The nodes' lease, as clusters here are formed with.
+/// The nodes' lease in the clusters of these tests.
 pub(crate) const LEASE: Span = Span::from_secs(3);
 
 static MACHINE: RwLock<()> = RwLock::const_new(());
 
-/// The program, as it was built with this test.
+/// Configures a fleet of the program that was built with this test.
 pub(crate) fn setup() -> Setup {
     Setup::new(env!("CARGO_BIN_EXE_aliquot-under-test"))
 }
 
-/// Tests that share the machine with others.
+/// Takes a shared lock of the machine, for a test that may run beside others.
 pub(crate) async fn together() -> RwLockReadGuard<'static, ()> {
     MACHINE.read().await
 }
 
-/// Tests of how much is admitted: none of the others here takes their processor away.
+/// Takes the exclusive lock of the machine, for a test that measures how much is admitted: no
+/// other test here takes its processor away.
 pub(crate) async fn alone() -> RwLockWriteGuard<'static, ()> {
     MACHINE.write().await
 }
 
-/// A part of a second.
+/// Returns a duration of milliseconds.
 pub(crate) const fn millis(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// Asks about a thousand times a second for as long as `during`, and collects
-/// when it was admitted.
+/// Asks about a thousand times a second for as long as `during`, and returns
+/// the times of the admissions.
 pub(crate) async fn ask_for(limiter: &Limiter, during: Duration) -> Vec<Tick> {
     let mut admitted = Vec::new();
     let mut rounds = tokio::time::interval(Duration::from_millis(1));
@@ -47,7 +48,7 @@ pub(crate) async fn ask_for(limiter: &Limiter, during: Duration) -> Vec<Tick> {
     admitted
 }
 
-/// What a key's usage says in one field.
+/// Returns the usage of a key, as the command line shows it.
 pub(crate) async fn usage(fleet: &Fleet, key: &str) -> serde_json::Value {
     fleet.cli(&["budget", "usage", key]).await.json
 }

@@ -1,4 +1,4 @@
-//! The log says what this version cannot read.
+//! A log with an entry that this version cannot read.
 
 use crate::support::{setup, together, usage};
 use aliquot_client::Client;
@@ -7,14 +7,14 @@ use aliquot_tests::fleet::{Fleet, Node, SOON, until};
 use aliquot_wire::Wire;
 use aliquot_wire::raft::{Entry, LogId, Payload};
 
-/// An entry of a later version: what it needs, as field 1 of its envelope.
+/// An entry of a later version: field 1 of its envelope has the version that it needs.
 const OF_A_LATER_VERSION: &[u8] = &[0x08, 0x63];
 
 fn open(node: &Node) -> SledDisk {
     SledDisk::open(node.data.join("store")).unwrap()
 }
 
-/// The last entry that a node has.
+/// Returns the last entry of a node.
 fn last(node: &Node) -> LogId {
     let disk = open(node);
     let (_, last) = disk.bounds().unwrap().unwrap();
@@ -24,8 +24,8 @@ fn last(node: &Node) -> LogId {
     id
 }
 
-/// Appends an entry that cannot be read to the log of the node that has most, which none of
-/// the others can then be elected without. Returns the node, and the entry's index.
+/// Appends an unreadable entry to the longest log. The others cannot elect a leader without
+/// that node. Returns the node, and the entry's index.
 fn plant(fleet: &Fleet) -> (usize, u64) {
     let lasts = fleet.nodes().iter().map(|node| (last(node), node.index));
     let (id, most) = lasts.max_by_key(|(id, _)| (id.term, id.index)).unwrap();
@@ -45,13 +45,13 @@ fn plant(fleet: &Fleet) -> (usize, u64) {
     (most, index)
 }
 
-/// The consent that a node's last line asks for.
+/// Returns the consent that the last line of a node's log asks for.
 fn consent(log: &str) -> String {
     let (_, rest) = log.rsplit_once("skip_entry = [\"").unwrap();
     rest.split_once('"').unwrap().0.to_owned()
 }
 
-/// Has 300 of the quota spent, and nothing of it held by anybody.
+/// Spends 300 of the quota and waits until no process holds any of it.
 async fn spend_300(fleet: &Fleet) {
     let client = Client::connect(fleet.addresses()).unwrap();
     let limiter = client.limiter("day/mails").unwrap();
@@ -81,8 +81,8 @@ async fn an_entry_that_cannot_be_read_stops_all_nodes_until_their_operator_has_i
     let (most, index) = plant(&fleet);
     let (other, third) = ((most + 1) % 3, (most + 2) % 3);
 
-    // It is committed by these two. It ends the leader, which only this one can be, and the other as soon
-    // as that learns of the commit. Trying again does not help.
+    // These two nodes commit it. It stops the leader, which only the node with that log can be, and the other
+    // node as soon as it learns of the commit. A restart does not help.
     let mut named = String::new();
     for _ in 0..2 {
         fleet.start(most);
@@ -100,7 +100,7 @@ async fn an_entry_that_cannot_be_read_stops_all_nodes_until_their_operator_has_i
         assert!(end.log.contains("ERROR"), "{}", end.log);
         named = consent(last);
     }
-    // A consent that does not name these very bytes changes nothing.
+    // A consent with another checksum changes nothing.
     let wrong = format!("{index}:0000000000000001");
     for node in [most, other] {
         fleet.node_mut(node).flag("--skip-entry");
@@ -114,7 +114,7 @@ async fn an_entry_that_cannot_be_read_stops_all_nodes_until_their_operator_has_i
         fleet.node_mut(node).instead("--skip-entry", &named);
         fleet.start(node);
     }
-    // A node that was not told is of another cluster, as it were.
+    // A node without the consent is treated as of another cluster.
     fleet.start(third);
     fleet.is_ready(most).await;
     fleet.is_ready(other).await;
@@ -134,7 +134,7 @@ async fn an_entry_that_cannot_be_read_stops_all_nodes_until_their_operator_has_i
     fleet.serves().await;
     assert_eq!(usage(&fleet, "day/mails").await["spent"], 300);
 
-    // What was skipped once stays skipped, whether its operator still says so or not.
+    // A skipped entry stays skipped, with or without the consent in the configuration.
     fleet.stop(most).await;
     fleet.node_mut(most).without("--skip-entry");
     fleet.start(most);
