@@ -72,7 +72,15 @@ pub fn rewritten(tree: &Tree, may_rise: bool) -> Result<String, String> {
         let before: usize = (counted.listed)(&allowed).values().sum();
         let now: usize = counts.values().sum();
         if now > before && !may_rise {
-            return Err(format!("{section}: {now} findings, {before} are listed"));
+            let listed = (counted.listed)(&allowed);
+            let risen = counts.iter().filter_map(|(path, count)| {
+                let before = listed.get(path).copied().unwrap_or(0);
+                (*count > before).then(|| format!("\n  {path}: {count}, {before} are listed"))
+            });
+            let risen: String = risen.collect();
+            return Err(format!(
+                "{section}: {now} findings, {before} are listed{risen}"
+            ));
         }
         text = with_section(&text, section, &counts);
     }
@@ -145,7 +153,8 @@ mod tests {
             list.replace("\"b.rs\" = 1\n", "")
         );
         let two = tree("struct Oldish;\n// oldish");
-        assert!(rewritten(&two, false).is_err());
+        let error = rewritten(&two, false).unwrap_err();
+        assert!(error.ends_with("a.rs: 2, 0 are listed"), "{error}");
         let risen = list.replace("\"b.rs\" = 1", "\"a.rs\" = 2");
         assert_eq!(rewritten(&two, true).unwrap(), risen);
         let opening = tree("/// How.\nstruct A;");
