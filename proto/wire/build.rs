@@ -1,4 +1,4 @@
-//! Compiles the messages without protoc.
+//! Compiles the protobuf files without protoc.
 
 use prost::Message;
 use std::env::{var, var_os};
@@ -24,11 +24,11 @@ const PUBLIC: [&str; 2] = ["aliquot/v1/session.proto", "aliquot/v1/admin.proto"]
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");
     let files = protox::compile(FILES, ["proto"])?;
-    // What reflection tells those who have no copy of the schema: of the clients' port, and nothing of the peers'.
+    // Reflection describes the services of the clients' port, and none of the peers' port.
     let public = protox::compile(PUBLIC, ["proto"])?;
     let descriptors = PathBuf::from(var("OUT_DIR")?).join("descriptors.bin");
     write(descriptors, public.encode_to_vec())?;
-    // Maps would be ordered ones, if there were any: one value, one encoding.
+    // Maps, if any were added, would be ordered: one value, one encoding.
     let services = var_os("CARGO_FEATURE_SERVICES").is_some();
     tonic_prost_build::configure()
         .build_client(services)

@@ -44,7 +44,7 @@ async fn a_killed_client_frees_all_but_its_floor_after_one_lease() {
     let (fleet, _client, limiter) = start(FLOORED).await;
     let mut record = Record::default();
     let service = fleet.service("shared", 900);
-    until_holds("both have a part", SOON, &limiter, &mut record, |rate| {
+    until_holds("both hold a share", SOON, &limiter, &mut record, |rate| {
         (300..700).contains(&rate) && !service.admitted().is_empty()
     })
     .await;
@@ -75,7 +75,7 @@ async fn a_client_that_closes_frees_everything_at_once() {
     let other = Client::connect(fleet.addresses()).unwrap();
     let also = other.limiter("shared").unwrap();
     let mut record = Record::default();
-    until_holds("both have a part", SOON, &limiter, &mut record, |rate| {
+    until_holds("both hold a share", SOON, &limiter, &mut record, |rate| {
         for _ in 0..40 {
             // Its admissions are recorded below; here it only creates demand.
             let _ = also.try_acquire(10_000);
@@ -136,7 +136,7 @@ async fn a_client_that_was_stopped_for_longer_than_its_lease_admits_nothing_on_i
     let (fleet, _client, limiter) = start("{ key: shared, rate: 1000/s, burst: 200 }").await;
     let mut record = Record::default();
     let service = fleet.service("shared", 900);
-    until_holds("both have a part", SOON, &limiter, &mut record, |rate| {
+    until_holds("both hold a share", SOON, &limiter, &mut record, |rate| {
         (300..700).contains(&rate) && !service.admitted().is_empty()
     })
     .await;
@@ -152,7 +152,7 @@ async fn a_client_that_was_stopped_for_longer_than_its_lease_admits_nothing_on_i
     let before = service.admitted().len();
     service.signal(Signal::CONT);
     until_holds(
-        "both have a part again",
+        "both hold a share again",
         SOON,
         &limiter,
         &mut record,

@@ -15,7 +15,7 @@ const BUDGETS: &str = "
 async fn take(client: &Client, key: &str, count: u64) {
     let limiter = client.limiter(key).unwrap();
     let mut taken = 0;
-    let what = format!("{count} of {key} can be had");
+    let what = format!("{count} of {key} are available");
     until(&what, SOON, async || {
         while taken < count && limiter.try_acquire(1).is_ok() {
             taken += 1;

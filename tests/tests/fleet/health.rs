@@ -42,7 +42,7 @@ async fn says(
         panic!("it ended without {status:?}");
     };
     let said = tokio::time::timeout(SOON, said).await;
-    said.unwrap_or_else(|_| panic!("{status:?} was not said"));
+    said.unwrap_or_else(|_| panic!("{status:?} was not reported"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -14,7 +14,7 @@ use tonic::{Code, Status};
 /// Asserts that the node runs, is ready, and serves.
 async fn lives(fleet: &Fleet) {
     let node = &fleet.nodes()[0];
-    until("the node says that it is ready", SOON, async || {
+    until("the node is ready", SOON, async || {
         node.is_ready().await.then_some(())
     })
     .await;
@@ -113,7 +113,7 @@ async fn told(fleet: &Fleet, messages: Vec<Kind>) -> Status {
         loop {
             match answers.message().await {
                 Ok(Some(_)) => {}
-                Ok(None) => return Status::ok("the stream ended without a word"),
+                Ok(None) => return Status::ok("the stream ended without a status"),
                 Err(status) => return status,
             }
         }

@@ -61,7 +61,7 @@ async fn clusters_with_different_ids_refuse_each_other() {
     theirs.node_mut(0).flag("--cluster-peers");
     theirs.node_mut(0).flag(ours.nodes()[0].peer.clone());
     theirs.start(0);
-    until("the stranger says why it waits", SOON, async || {
+    until("the refused node logs why it waits", SOON, async || {
         let log = theirs.nodes()[0].log();
         let says = log.contains("refuses") && log.contains("cluster.id = theirs: must be ours");
         says.then_some(())

@@ -69,7 +69,7 @@ async fn members_come_and_go_by_the_command_line() {
     // A leader that is to be removed transfers leadership first.
     twice(&fleet, &["cluster", "remove", &id]).await;
     until(
-        "the removed node says what became of it",
+        "the removed node logs that it was removed",
         SOON,
         async || {
             let node = &fleet.nodes()[3];

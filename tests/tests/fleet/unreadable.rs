@@ -119,7 +119,7 @@ async fn an_entry_that_cannot_be_read_stops_all_nodes_until_their_operator_has_i
     fleet.is_ready(most).await;
     fleet.is_ready(other).await;
     let differs = "skip_entry is not the same";
-    until("one says what differs", SOON, async || {
+    until("one node logs the difference", SOON, async || {
         let logs = fleet.nodes().iter().map(Node::log);
         logs.into_iter()
             .any(|log| log.contains(differs))
