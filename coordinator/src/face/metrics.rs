@@ -56,7 +56,7 @@ pub struct Snapshot {
     pub budgets: u64,
     /// Budgets of which this node holds a part.
     pub held: u64,
-    /// Peers that this node gossips with.
+    /// Peers to which a gossip stream is open.
     pub peers: u64,
     /// Gossip records that were received.
     pub records: u64,

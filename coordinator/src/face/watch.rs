@@ -110,7 +110,7 @@ fn look(view: &View<'_>) -> Snapshot {
         answers: counts.answers,
         budgets: view.state.budgets().len() as u64,
         held: 0,
-        peers: view.book.peers().count() as u64,
+        peers: view.links_up as u64,
         records: counts.records,
         loop_held_s: view.held.nanos() as f64 / 1e9,
         keys_waiting: view.keys_waiting as u64,

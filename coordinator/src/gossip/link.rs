@@ -12,6 +12,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
@@ -44,6 +45,7 @@ pub struct LinkSettings {
 pub struct Link {
     outbound: mpsc::Sender<GossipMessage>,
     again: Arc<Notify>,
+    up: Arc<AtomicBool>,
     task: JoinHandle<()>,
 }
 
@@ -61,8 +63,10 @@ impl Link {
     pub fn open(settings: LinkSettings, connect: Connector, events: mpsc::Sender<Event>) -> Self {
         let (outbound, waiting) = mpsc::channel(Self::OUTBOUND);
         let again = Arc::new(Notify::new());
+        let up = Arc::new(AtomicBool::new(false));
         let runner = Runner {
             again: Arc::clone(&again),
+            up: Arc::clone(&up),
             rng: StdRng::seed_from_u64(settings.seed),
             settings,
             connect,
@@ -74,6 +78,7 @@ impl Link {
         Self {
             outbound,
             again,
+            up,
             task,
         }
     }
@@ -82,6 +87,12 @@ impl Link {
     /// not pausing, this ends the next pause instead.
     pub fn retry(&self) {
         self.again.notify_one();
+    }
+
+    /// Returns true while a stream to the peer is open. It changes before the event that reports it.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        self.up.load(Ordering::Relaxed)
     }
 
     /// Returns true if [`Link::send`] would take a message now.
@@ -117,6 +128,8 @@ struct Runner {
     events: mpsc::Sender<Event>,
     waiting: mpsc::Receiver<GossipMessage>,
     again: Arc<Notify>,
+    /// True while a stream is open.
+    up: Arc<AtomicBool>,
     /// True once it was logged that the peer is unreachable.
     lost: bool,
 }
@@ -136,9 +149,8 @@ impl Runner {
         // One channel serves the link for good, because it reconnects by itself.
         let channel = (self.connect)(&self.settings.address);
         loop {
-            let mut was_up = false;
-            let ended = self.hold(channel.clone(), &mut was_up).await;
-            if was_up {
+            let ended = self.hold(channel.clone()).await;
+            if self.up.swap(false, Ordering::Relaxed) {
                 backoff = BACKOFF.0;
             }
             let Some(reason) = ended else { return };
@@ -164,7 +176,7 @@ impl Runner {
     }
 
     /// Keeps one stream open. Returns the reason why it ended, or `None` once the actor is gone.
-    async fn hold(&mut self, channel: Channel, was_up: &mut bool) -> Option<String> {
+    async fn hold(&mut self, channel: Channel) -> Option<String> {
         let (stream, messages) = mpsc::channel(1);
         let call = self.call(channel, messages);
         let mut answers = match timer::timeout(PATIENCE, call).await {
@@ -172,7 +184,7 @@ impl Runner {
             Ok(Err(status)) => return Some(told(&status)),
             Err(_) => return Some(format!("no answer within {PATIENCE:?}")),
         };
-        *was_up = true;
+        self.up.store(true, Ordering::Relaxed);
         // Drop messages queued while there was no stream: the book sends newer ones once the link is up.
         while self.waiting.try_recv().is_ok() {}
         let peer = self.settings.peer;

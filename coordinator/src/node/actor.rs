@@ -436,6 +436,7 @@ impl Actor {
             node: self.node.as_ref(),
             sessions: &self.sessions,
             book: &self.book,
+            links_up: self.links.values().filter(|link| link.is_up()).count(),
             counts: &self.counts,
             traffic: &self.traffic,
             status: &self.status,

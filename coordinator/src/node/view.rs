@@ -25,6 +25,8 @@ pub struct View<'a> {
     pub sessions: &'a Registry,
     /// The latest gossip records of every node.
     pub book: &'a Book,
+    /// Number of peers to which a gossip stream is open.
+    pub links_up: usize,
     /// Counters of this node since it started.
     pub counts: &'a Counts,
     /// Recent rates of admitted and denied requests.

@@ -79,7 +79,7 @@ async fn what_a_node_says_arrives_and_a_lost_peer_is_found_again() {
     let address = serving.address;
     let (link, mut inbox) = link(address, "c1", 1, 2);
     up(&mut inbox).await;
-    assert!(link.has_room());
+    assert!(link.is_up() && link.has_room());
     assert!(link.send(news(1)));
     assert_eq!(heard(&mut events).await, (NodeId::new(1), news(1)));
     // The node stops: its events are not read any more.
@@ -93,10 +93,10 @@ async fn what_a_node_says_arrives_and_a_lost_peer_is_found_again() {
         }
     })
     .await;
-    assert!(!down.is_empty());
+    assert!(!down.is_empty() && !link.is_up());
     let (_serving, mut events) = node(2, Some(address)).await;
     up(&mut inbox).await;
-    assert!(link.send(news(3)));
+    assert!(link.is_up() && link.send(news(3)));
     assert_eq!(heard(&mut events).await, (NodeId::new(1), news(3)));
 }
 
