@@ -132,21 +132,7 @@ pub async fn run(
         None => Arc::new(TcpConnector),
     };
     let node = data.node_id();
-    tracing::info!(
-        version = env!("CARGO_PKG_VERSION"),
-        node,
-        cluster = %config.cluster.id,
-        new = data.is_new(),
-        clients = %config.listen,
-        peers = %config.peer_listen,
-        metrics = %config.metrics_listen.map_or_else(|| "off".to_owned(), |at| at.to_string()),
-        "starting"
-    );
-    if config.security == Security::Insecure {
-        tracing::warn!(
-            "insecure = true: anyone who can connect to this node's ports controls the cluster"
-        );
-    }
+    announce(&config, node, data.is_new());
     let fleet = skips.cluster(&config.cluster.id);
     let options = actor_options(&config, &fleet, node, budgets, &connector, actor_seed);
     let spawned = {
@@ -178,6 +164,25 @@ pub async fn run(
             shutdown,
         )
         .await
+}
+
+/// Logs what starts, and warns of a node without security.
+fn announce(config: &Config, node: u64, is_new: bool) {
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        node,
+        cluster = %config.cluster.id,
+        new = is_new,
+        clients = %config.listen,
+        peers = %config.peer_listen,
+        metrics = %config.metrics_listen.map_or_else(|| "off".to_owned(), |at| at.to_string()),
+        "starting"
+    );
+    if config.security == Security::Insecure {
+        tracing::warn!(
+            "insecure = true: anyone who can connect to this node's ports controls the cluster"
+        );
+    }
 }
 
 /// Converts an error of the log. A halt becomes [`ServeError::Halted`] and is logged.
