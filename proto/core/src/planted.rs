@@ -164,6 +164,8 @@ bugs! {
     SpentEndedInVain,
     /// A quota's instance begins in a period that a forgotten one of its key was spent in.
     ForgottenPeriodAgain,
+    /// A demand that falls by less than half is not reported, even when its line is due.
+    SmallFallUnsaid,
     /// A floor that no session claims any more is not requested from the leader, and is recalled in vain.
     LastFloorUnasked,
     /// The estimate of a stream that ended falls as slowly as after a small change.

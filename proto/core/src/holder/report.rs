@@ -2,7 +2,7 @@
 
 use super::{Holder, Wants};
 use crate::lease::LeaseState;
-use crate::message::{FloorRelease, Intent, Report, ReportLine};
+use crate::message::{BandDemand, FloorRelease, Intent, Report, ReportLine};
 use crate::unit::{BudgetId, Seq, Tick};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -44,6 +44,12 @@ impl Holder {
     #[must_use]
     pub fn line(&self, budget: BudgetId) -> Option<&ReportLine> {
         self.said.line(budget)
+    }
+
+    /// Returns the latest demand for a budget. Its line may still have a slightly greater one.
+    #[must_use]
+    pub fn demand_of(&self, budget: BudgetId) -> &[BandDemand] {
+        self.said.demand(budget)
     }
 
     /// Returns true if the line of a budget has changed and was not sent since.

@@ -16,7 +16,7 @@
 
 use crate::edge::Counters;
 use crate::ledger::{Leap, total};
-use crate::message::{Answer, Heard, ReportLine, Tally};
+use crate::message::{Answer, BandDemand, Heard, ReportLine, Tally};
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Seq, Span, Tick};
 use crate::window::{Haste, Window};
@@ -30,7 +30,9 @@ struct Entry {
     line: ReportLine,
     /// The latest tally. The line's own tally may be older.
     tally: Tally,
-    /// Time at which the line's tally was updated.
+    /// The latest demand, if it is a little less than the line's.
+    fallen: Option<Vec<BandDemand>>,
+    /// Time at which the line was updated.
     counted: Tick,
     /// The first report that has the line as it is, while the line is in the window.
     since: Seq,
@@ -53,15 +55,17 @@ pub(super) struct Said {
     window: Window,
     /// Set if the last report had no room for a line that waits.
     full: bool,
-    /// Lines whose tallies are out of date, by the time at which they are updated.
-    tallies: BTreeSet<(Tick, BudgetId)>,
+    /// Lines that are out of date by a little, by the time at which they are updated.
+    behind: BTreeSet<(Tick, BudgetId)>,
     changes: u64,
 }
 
 impl Said {
-    /// Interval at which a tally is sent again if nothing else of its line changes. Tallies are for display,
-    /// and nothing is decided by them.
-    const TALLY_EVERY: Span = Span::from_secs(1);
+    /// Interval at which a line is updated that changes by a little: its tally, which is for display alone, or
+    /// a demand that falls by less than half. The estimate of a single request falls with each tick for ten
+    /// seconds. If each fall were reported, a key that is asked for now and then would cost fifty lines for
+    /// each request, at each level.
+    const UPDATE_EVERY: Span = Span::from_secs(1);
 
     /// Returns the state of an edge without reports. A report has at most `most` lines.
     pub(super) fn with_lines(most: usize) -> Self {
@@ -138,6 +142,7 @@ impl Said {
             let entry = Entry {
                 line,
                 tally,
+                fallen: None,
                 counted: now,
                 since: seq,
                 changed: 0,
@@ -151,10 +156,12 @@ impl Said {
         let before = &entry.line;
         entry.tally = entry.tally.merge(tally);
         line.tally = before.tally;
-        if line == *before {
-            if entry.tally != before.tally {
-                let due = entry.counted.after(Self::TALLY_EVERY);
-                self.tallies.insert((due, budget));
+        if falls_by_a_little(before, &line) {
+            let fell = line.demand != before.demand && !planted::is(Bug::SmallFallUnsaid);
+            entry.fallen = fell.then_some(line.demand);
+            if fell || entry.tally != entry.line.tally {
+                let due = entry.counted.after(Self::UPDATE_EVERY);
+                self.behind.insert((due, budget));
             }
             return;
         }
@@ -163,8 +170,8 @@ impl Said {
             || matches!(Leap::of(was, is), Leap::Up)
             || line.largest_wait > before.largest_wait
             || before.floor.is_empty() && !line.floor.is_empty();
-        entry.line = line;
-        self.count(budget, now);
+        (entry.line, entry.fallen) = (line, None);
+        self.update(budget, now);
         self.change(budget, haste(urgent), seq);
     }
 
@@ -176,21 +183,24 @@ impl Said {
         urgent: bool,
         (seq, now): (Seq, Tick),
     ) {
-        let known = self.entries.get(&budget).map(|entry| entry.line.clone());
-        let line = ReportLine {
-            period: counters.period,
-            returned: counters.returned,
-            ..known.unwrap_or(ReportLine::empty(budget))
-        };
+        let known = self.entries.get(&budget);
+        let mut line = known.map_or(ReportLine::empty(budget), |entry| entry.line.clone());
+        if let Some(demand) = known.and_then(|entry| entry.fallen.as_ref()) {
+            line.demand.clone_from(demand);
+        }
+        (line.period, line.returned) = (counters.period, counters.returned);
         self.follow(line, (true, urgent), seq, now);
     }
 
-    /// Copies the latest tally into the line.
-    fn count(&mut self, budget: BudgetId, now: Tick) {
+    /// Copies the latest tally and demand into the line.
+    fn update(&mut self, budget: BudgetId, now: Tick) {
         if let Some(entry) = self.entries.get_mut(&budget) {
-            let due = entry.counted.after(Self::TALLY_EVERY);
-            self.tallies.remove(&(due, budget));
+            let due = entry.counted.after(Self::UPDATE_EVERY);
+            self.behind.remove(&(due, budget));
             (entry.line.tally, entry.counted) = (entry.tally, now);
+            if let Some(demand) = entry.fallen.take() {
+                entry.line.demand = demand;
+            }
         }
     }
 
@@ -206,9 +216,9 @@ impl Said {
     /// Returns the basis and the lines of report `seq`: those in the window, and as many of the waiting ones
     /// as there is room for.
     pub(super) fn lines(&mut self, seq: Seq, now: Tick) -> (Seq, Vec<ReportLine>) {
-        while let Some(&(due, budget)) = self.tallies.first().filter(|(due, _)| *due <= now) {
-            self.tallies.remove(&(due, budget));
-            self.count(budget, now);
+        while let Some(&(due, budget)) = self.behind.first().filter(|(due, _)| *due <= now) {
+            self.behind.remove(&(due, budget));
+            self.update(budget, now);
             self.change(budget, Haste::Usual, seq);
         }
         let (mut lines, mut bytes) = (Vec::new(), 0_usize);
@@ -264,9 +274,17 @@ impl Said {
     pub(super) fn forget(&mut self, budget: BudgetId) {
         self.window.forget(budget);
         if let Some(entry) = self.entries.remove(&budget) {
-            let due = entry.counted.after(Self::TALLY_EVERY);
-            self.tallies.remove(&(due, budget));
+            let due = entry.counted.after(Self::UPDATE_EVERY);
+            self.behind.remove(&(due, budget));
         }
+    }
+
+    /// Returns the latest demand for a budget. Its line may still have a slightly greater one.
+    pub(super) fn demand(&self, budget: BudgetId) -> &[BandDemand] {
+        let entry = self.entries.get(&budget);
+        entry.map_or(&[], |entry| {
+            entry.fallen.as_ref().unwrap_or(&entry.line.demand)
+        })
     }
 
     /// Returns the line of a budget for the next report.
@@ -276,9 +294,29 @@ impl Said {
 
     /// Returns the budgets that any state is kept of.
     pub(super) fn remembered(&self) -> impl Iterator<Item = BudgetId> {
-        let behind = self.tallies.iter().map(|&(_, budget)| budget);
+        let behind = self.behind.iter().map(|&(_, budget)| budget);
         self.entries.keys().copied().chain(behind)
     }
+}
+
+/// Returns true if a line says what another says, or differs in a demand alone that is less, and more than
+/// half.
+fn falls_by_a_little(before: &ReportLine, line: &ReportLine) -> bool {
+    let fields = |of: &ReportLine| (of.period, of.returned, of.floor, of.largest_wait, of.tally);
+    if fields(before) != fields(line) {
+        return false;
+    }
+    if before.demand == line.demand {
+        return true;
+    }
+    let weight = |of: &BandDemand| (of.band, of.curve.weight());
+    let same = before
+        .demand
+        .iter()
+        .map(weight)
+        .eq(line.demand.iter().map(weight));
+    let (was, is) = (total(&before.demand), total(&line.demand));
+    same && is <= was && matches!(Leap::of(was, is), Leap::None)
 }
 
 /// Returns true if a request waits.

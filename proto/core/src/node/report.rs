@@ -71,7 +71,8 @@ impl Node {
             let line = self.holder.line(budget);
             self.holder.is_leaving()
                 || line.is_none_or(|line| {
-                    (&line.demand, line.floor, line.largest_wait)
+                    let demand = self.holder.demand_of(budget);
+                    (demand, line.floor, line.largest_wait)
                         == (&wants.demand, wants.floor, wants.largest_wait)
                 })
         };

@@ -2,9 +2,10 @@
 
 use super::setup::*;
 use aliquot_core::demand::DemandCurve;
+use aliquot_core::holder::{Holder, Wants};
 use aliquot_core::message::BandDemand;
 use aliquot_core::unit::{Band, Weight};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 fn whole(budget: &Budget) -> Vector {
     given(budget, [100, 100, 100, 0])
@@ -126,9 +127,10 @@ fn freed_by_a_stranger() -> bool {
     let (mut node, mut client) = node_with_client(&budget, whole(&budget));
     let mut stranger = client.report(at(600), 0).expect("a report");
     stranger.edge.parent = Incarnation::new(7);
-    for line in &mut stranger.lines {
-        line.returned = whole(&budget);
-    }
+    stranger.lines = vec![ReportLine {
+        returned: whole(&budget),
+        ..ReportLine::empty(B)
+    }];
     let before = node.account(B).expect("a book").held();
     node.handle_report(&stranger, at(600));
     node.account(B).expect("a book").held() != before
@@ -370,4 +372,48 @@ fn who_lacks_nothing_is_left_what_it_has_when_another_wants_less() {
     assert_eq!(told_of_a_demand_for(0, 80), (0, 0));
     let restless = || planted::with(Some(Bug::HeadroomRestless), || told_of_a_demand_for(0, 80));
     assert_ne!(restless(), (0, 0));
+}
+
+/// The demand in the report of a holder at a time, if it has a line, after it wanted 800 until 100 ms.
+fn reported(wanted: u64, millis: u64) -> Option<u64> {
+    let mut holder = Holder::new(edge(1, 1));
+    let wants = |demand| {
+        let demand = vec![BandDemand {
+            band: Band::default(),
+            curve: DemandCurve::of(demand, Weight::ONE),
+        }];
+        BTreeMap::from([(
+            B,
+            Wants {
+                demand,
+                ..Wants::default()
+            },
+        )])
+    };
+    let mut told = |demand, now| {
+        let report = holder.report(now, 0, wants(demand)).expect("a report");
+        let known = answer(edge(1, 1), report.seq.get(), &quota(), 0, Vector::ZERO);
+        holder.handle_answer(
+            now,
+            &Answer {
+                lines: Vec::new(),
+                ..known
+            },
+        );
+        let line = report.lines.first();
+        line.map(|line| line.demand.iter().map(|of| of.curve.total()).sum())
+    };
+    assert_eq!(told(800, at(100)), Some(800));
+    assert_eq!(told(800, at(150)), None);
+    told(wanted, at(200));
+    told(wanted, at(millis))
+}
+
+/// The estimate of a single request falls for ten seconds, in as many steps as there are reports.
+#[test]
+fn a_demand_that_falls_a_little_is_reported_once_a_second() {
+    assert_eq!(reported(500, 1_000), None);
+    assert_eq!(reported(500, 1_100), Some(500));
+    let never = || reported(500, 9_000);
+    assert_eq!(planted::with(Some(Bug::SmallFallUnsaid), never), None);
 }
