@@ -18,7 +18,7 @@
 //!
 //! The last line is governor's step with time converted to units: `max(D, S)` is `max(TAT, now)`. With a debt
 //! in units, the missing part of a bucket carries over to another rate without converting times. [`admit`]
-//! implements the step. [`plain`] has the same step for the fast path.
+//! implements the step. [`fast_path`] has the same step for the fast path.
 //!
 //! # Layout
 //!
@@ -62,11 +62,11 @@ mod batch;
 pub(crate) mod book;
 mod decider;
 pub(crate) mod deferred;
-mod dry;
-pub(crate) mod plain;
-pub(crate) mod purse;
+mod exhausted_until;
+pub(crate) mod fast_path;
+pub(crate) mod prepared_limit;
 mod slot;
-pub(crate) mod tariff;
+pub(crate) mod thread_cache;
 mod view;
 pub(crate) mod wheel;
 
@@ -77,9 +77,9 @@ use crate::sync::{self, AtomicU64, Ordering};
 use aliquot_core::planted::{self, Bug};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{PeriodId, Span, Tick};
-use dry::Dry;
-use purse::Purses;
+use exhausted_until::ExhaustedUntil;
 use std::sync::atomic::AtomicU64 as Name;
+use thread_cache::ThreadCaches;
 use wheel::Wheel;
 
 /// The word of a cell, unpacked.
@@ -135,7 +135,7 @@ struct Hot {
     scale: AtomicU64,
 }
 
-const _: () = assert!(!sync::PLAIN || size_of::<Hot>() == 64);
+const _: () = assert!(!sync::STD_ATOMICS || size_of::<Hot>() == 64);
 
 /// Fields that decisions seldom read: the end of a floor and the period of a quota.
 #[derive(Debug)]
@@ -152,7 +152,7 @@ struct Cold {
     era: AtomicU64,
 }
 
-const _: () = assert!(!sync::PLAIN || size_of::<Cold>() == 64);
+const _: () = assert!(!sync::STD_ATOMICS || size_of::<Cold>() == 64);
 
 /// The bucket of one key, shared by the deciding threads and the client state machine.
 #[derive(Debug)]
@@ -160,10 +160,10 @@ pub(crate) struct Cell {
     hot: Hot,
     cold: Cold,
     wheel: Wheel,
-    dry: Dry,
+    exhausted: ExhaustedUntil,
     /// Name of the newest epoch, unique in the process. The 12 bits in the word repeat; names do not.
     name: Name,
-    purses: Purses,
+    thread_caches: ThreadCaches,
 }
 
 /// The reason why a cell refused. Nothing was taken.
@@ -231,9 +231,9 @@ impl Cell {
                 era: AtomicU64::new(0),
             },
             wheel: Wheel::new(),
-            dry: Dry::new(),
+            exhausted: ExhaustedUntil::new(),
             name: Name::new(deferred::next_name()),
-            purses: Purses::new(),
+            thread_caches: ThreadCaches::new(),
         }
     }
 

@@ -292,7 +292,7 @@ pub(crate) struct Tally {
     touch: OnceLock<Touch>,
 }
 
-const _: () = assert!(!sync::PLAIN || size_of::<Tally>() == 64);
+const _: () = assert!(!sync::STD_ATOMICS || size_of::<Tally>() == 64);
 
 impl Default for Tally {
     fn default() -> Self {

@@ -15,7 +15,7 @@ pub use builder::KeyedBuilder;
 pub(crate) use tier::Charged;
 
 use crate::cell::Slot;
-use crate::cell::tariff::Tariff;
+use crate::cell::prepared_limit::PreparedLimit;
 use crate::clock::Source;
 use crate::limit::{Limit, LimitError};
 use crate::refused::Refused;
@@ -65,8 +65,8 @@ use table::Table;
 /// ```
 #[derive(Debug)]
 pub struct Keyed {
-    /// Tariff of class 0, which most decisions use.
-    first: Tariff,
+    /// Prepared limit of class 0, which most decisions use.
+    first: PreparedLimit,
     /// Tokens of class 0 that may be charged later; other classes defer nothing.
     deferral: Deferral,
     classes: Vec<Class>,
@@ -89,7 +89,7 @@ pub(crate) struct Held {
 struct Class {
     /// `None` if the class has no limit.
     slot: Option<Slot>,
-    tariff: Tariff,
+    prepared: PreparedLimit,
     deferral: Deferral,
     grains_per_token: u64,
     /// Maximum debt of a key.

@@ -290,27 +290,28 @@ impl Limiter {
     }
 
     fn decide_permit(&self, now: Tick) -> Result<Permit, No> {
-        self.take_seat(now).or_else(|no| {
+        self.take_permit_slot(now).or_else(|no| {
             self.overrule(1, no, now)?;
             Ok(Permit::free(self.handle.clone(), now))
         })
     }
 
-    fn take_seat(&self, now: Tick) -> Result<Permit, No> {
+    fn take_permit_slot(&self, now: Tick) -> Result<Permit, No> {
         let cell = &self.gate.cell;
         let era = cell.era();
         cell.decide(Ask::Permit, now, &self.handle.shared.lease.0)?;
         if self.own.is_some() {
             self.admitted_here(1);
             let (gate, handle) = (self.gate.clone(), self.handle.clone());
-            return Ok(Permit::seated(gate, handle, None, era, now));
+            return Ok(Permit::counted_here(gate, handle, None, era, now));
         }
-        let Some(seat) = cell.wheel().sit(now) else {
+        let Some(slot) = cell.wheel().acquire(now) else {
             cell.put_back(1, era);
             return Err(No::Permits);
         };
-        let permit = Permit::seated(self.gate.clone(), self.handle.clone(), Some(seat), era, now);
-        // If the edge ended in the meantime, the permit went with it, but the seat did not.
+        let permit =
+            Permit::counted_here(self.gate.clone(), self.handle.clone(), Some(slot), era, now);
+        // If the edge ended in the meantime, the permit went with it, but the slot did not.
         if cell.era() != era {
             return Err(No::Permits);
         }
@@ -364,7 +365,7 @@ impl Limiter {
             kind: view.slot.kind,
             rate: tokens(view.slot.rate_grains()),
             burst: tokens(view.slot.grains(view.slot.burst)),
-            level: tokens(view.level).saturating_add(self.gate.cell.coins()),
+            level: tokens(view.level).saturating_add(self.gate.cell.cached_tokens()),
             right,
             remaining,
         }

@@ -1,6 +1,6 @@
 //! A permit in flight.
 
-use crate::cell::wheel::Seat;
+use crate::cell::wheel::PermitSlot;
 use crate::central::Booking;
 use crate::key::Gate;
 use crate::shared::Handle;
@@ -31,7 +31,7 @@ enum Place {
     Here {
         gate: Arc<Gate>,
         /// `None` for a limit of this process: only dropping the permit ends it.
-        seat: Option<Seat>,
+        slot: Option<PermitSlot>,
         era: u64,
     },
     /// At the home node of its budget, which is told when the permit is dropped.
@@ -41,15 +41,15 @@ enum Place {
 }
 
 impl Permit {
-    pub(crate) const fn seated(
+    pub(crate) const fn counted_here(
         gate: Arc<Gate>,
         handle: Handle,
-        seat: Option<Seat>,
+        slot: Option<PermitSlot>,
         era: u64,
         decided_at: Tick,
     ) -> Self {
         Self {
-            place: Place::Here { gate, seat, era },
+            place: Place::Here { gate, slot, era },
             handle,
             asked_at: decided_at,
             decided_at,
@@ -99,10 +99,10 @@ impl Permit {
     #[must_use]
     pub const fn until(&self) -> Tick {
         match &self.place {
-            Place::Here { seat: None, .. } | Place::Nowhere => Tick::from_nanos(u64::MAX),
+            Place::Here { slot: None, .. } | Place::Nowhere => Tick::from_nanos(u64::MAX),
             Place::Here {
-                seat: Some(seat), ..
-            } => seat.until,
+                slot: Some(slot), ..
+            } => slot.until,
             Place::Home(booking) => booking.until,
         }
     }
@@ -116,10 +116,10 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let Place::Here { gate, seat, era } = &self.place else {
+        let Place::Here { gate, slot, era } = &self.place else {
             return;
         };
-        if seat.is_none_or(|seat| gate.cell.wheel().leave(seat)) {
+        if slot.is_none_or(|slot| gate.cell.wheel().release(slot)) {
             gate.cell.put_back(1, *era);
             gate.changed();
         }

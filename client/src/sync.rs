@@ -4,7 +4,7 @@
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// True if the atomics are those of the standard library, false for loom's.
-pub(crate) const PLAIN: bool = true;
+pub(crate) const STD_ATOMICS: bool = true;
 
 /// A bug that a loom test plants in order to see that it is caught.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(crate) enum Bug {
     NotRevoked,
     /// A thread cache is filled with tokens that are not taken from the word.
     FilledForNothing,
-    /// A thread spends coins without checking their generation.
+    /// A thread spends cached tokens without checking their generation.
     GenerationIgnored,
     /// Tokens left from one epoch are put back in another.
     EpochIgnored,
@@ -52,31 +52,31 @@ pub(crate) enum Bug {
     /// A decision checks the lease before it loads the word.
     LeaseBeforeEpoch,
     /// A thread checks the lease after it has read its cache.
-    LeaseAfterPurse,
+    LeaseAfterCache,
     /// Demand is counted without marking the key for the session.
     Unmarked,
 }
 
 /// A number that no thread has.
-pub(crate) const NOBODY: u32 = 0;
+pub(crate) const NO_THREAD: u32 = 0;
 
 thread_local! {
-    static ME: std::cell::Cell<u32> = const { std::cell::Cell::new(NOBODY) };
+    static THREAD_ID: std::cell::Cell<u32> = const { std::cell::Cell::new(NO_THREAD) };
 }
 
-/// Returns the number of this thread; [`NOBODY`] if it has none yet.
+/// Returns the number of this thread; [`NO_THREAD`] if it has none yet.
 #[inline]
-pub(crate) fn me() -> u32 {
-    ME.get()
+pub(crate) fn thread_id() -> u32 {
+    THREAD_ID.get()
 }
 
 /// Returns the number of this thread, assigning one if it has none. After 2³² threads there are none left:
-/// later threads stay [`NOBODY`].
+/// later threads keep [`NO_THREAD`].
 #[inline]
-pub(crate) fn become_somebody() -> u32 {
-    match ME.get() {
-        NOBODY => number(),
-        me => me,
+pub(crate) fn assign_thread_id() -> u32 {
+    match THREAD_ID.get() {
+        NO_THREAD => number(),
+        id => id,
     }
 }
 
@@ -84,16 +84,16 @@ pub(crate) fn become_somebody() -> u32 {
 fn number() -> u32 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let next = NEXT.fetch_add(1, Ordering::Relaxed);
-    let next = u32::try_from(next).unwrap_or(NOBODY);
-    ME.set(next);
+    let next = u32::try_from(next).unwrap_or(NO_THREAD);
+    THREAD_ID.set(next);
     next
 }
 
 /// Returns the number of thread caches in a cell: four for each thread that can run at once, rounded up to a
 /// power of two from 16 to 64.
-pub(crate) fn purses() -> usize {
-    static PURSES: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
-    *PURSES.get_or_init(|| {
+pub(crate) fn thread_caches() -> usize {
+    static COUNT: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    *COUNT.get_or_init(|| {
         let threads = std::thread::available_parallelism();
         let threads = threads.map_or(1, std::num::NonZero::get);
         (4 * threads).next_power_of_two().clamp(16, 64)

@@ -1,14 +1,14 @@
-//! Decisions with a thread cache ([`Purse`]): tokens that a thread took in advance.
+//! Decisions with a thread cache ([`ThreadCache`]): tokens that a thread took in advance.
 //!
 //! In GCRA terms, one compare-and-swap on the word charges the debt for the caller and for up to `most`
 //! tokens more ([`Cell::take`]). The thread spends those with a store of its own. While a cache is open, its
 //! capacity is a `floor` under the debt: the word's level is at most the burst less that capacity, so that
-//! caches and word together never hold more than one burst. See [`super::purse`] for the proof.
+//! caches and word together never hold more than one burst. See [`super::thread_cache`] for the proof.
 //!
 //! Atomics: the word by compare-and-swap (`AcqRel`); `held`, read after the word that it applies to. A
 //! refusal re-reads the word behind an acquire fence, as [`super`] describes.
 
-use super::purse::{Content, Purse, Purses};
+use super::thread_cache::{Content, ThreadCache, ThreadCaches};
 use super::{Ask, Cell, Mark, No, Slot, Word};
 use crate::sync::{self, AtomicU64, Bug, Ordering, fence};
 use aliquot_core::share::Kind;
@@ -26,16 +26,16 @@ pub(crate) struct Took {
 impl Cell {
     /// Returns the cache of a thread. Threads may share one; only its owner may spend from it.
     #[inline]
-    pub(crate) fn purse(&self, me: u32) -> &Purse {
-        self.purses.of(me)
+    pub(crate) fn thread_cache(&self, thread: u32) -> &ThreadCache {
+        self.thread_caches.of(thread)
     }
 
     /// Spends `n` tokens of this thread's cache and returns when they were taken from the word. Returns
     /// `None` if there are too few, if `before` returns true (it is called first), or if `of` does, which
-    /// receives the coins found.
+    /// receives the remaining tokens found.
     ///
-    /// If each decision checks the lease, it does so in `before`. A check after the coins were read might
-    /// find the lease of another edge, under which those coins are void already. A check before that finds
+    /// If each decision checks the lease, it does so in `before`. A check after the tokens were read might
+    /// find the lease of another edge, under which those tokens are void already. A check before that finds
     /// them void afterwards. It also keeps the store from waiting for the clock.
     #[inline(always)]
     pub(crate) fn spend(
@@ -44,22 +44,22 @@ impl Cell {
         before: impl Fn() -> bool,
         of: impl FnOnce(u64) -> bool,
     ) -> Option<Tick> {
-        let late = sync::planted(Bug::LeaseAfterPurse);
+        let late = sync::planted(Bug::LeaseAfterCache);
         if !late && before() {
             return None;
         }
-        let me = sync::me();
-        let purse = self.purse(me);
-        let coins = purse.coins_of(me, n)?;
-        if late && before() || of(coins) {
+        let thread = sync::thread_id();
+        let cache = self.thread_cache(thread);
+        let remaining = cache.remaining_for(thread, n)?;
+        if late && before() || of(remaining) {
             return None;
         }
-        Some(purse.spend(coins, n))
+        Some(cache.spend(remaining, n))
     }
 
     /// Returns the number of tokens in all thread caches.
-    pub(crate) fn coins(&self) -> u64 {
-        self.purses.coins()
+    pub(crate) fn cached_tokens(&self) -> u64 {
+        self.thread_caches.total_remaining()
     }
 
     /// Returns the present word.
@@ -70,15 +70,15 @@ impl Cell {
 
     /// Returns until when one token is refused while the word stays `word`, if that is known. Reads no clock.
     #[inline]
-    pub(crate) fn dry_until(&self, word: u64) -> Option<Tick> {
-        self.dry.until(word)
+    pub(crate) fn exhausted_until(&self, word: u64) -> Option<Tick> {
+        self.exhausted.until(word)
     }
 
     /// Returns the units by which the word's level must stay below the burst. Of the capacity held by caches,
     /// `ours` tokens are in the word.
     #[inline(always)]
     pub(super) fn floor(&self, slot: &Slot, ours: u64) -> u64 {
-        match self.purses.held().saturating_sub(ours) {
+        match self.thread_caches.held().saturating_sub(ours) {
             0 => 0,
             held => held.saturating_mul(self.unit_cost(slot)),
         }
@@ -95,26 +95,26 @@ impl Cell {
     /// one of at most `most` tokens for a thread that decides often.
     pub(crate) fn decide_and_fill(
         &self,
-        me: u32,
+        thread: u32,
         n: u64,
         most: u64,
         lease: &AtomicU64,
         clock: impl Fn() -> Tick,
     ) -> (Tick, Result<Took, No>) {
         let now = self.settle(&clock);
-        let purse = self.purses.of(me);
-        let content = purse.content(me);
+        let cache = self.thread_caches.of(thread);
+        let content = cache.content(thread);
         let widens = content.is_some_and(|content| most > content.capacity && content.is_fast(now));
         let keeps = |content: &Content| !widens && !content.is_slow(now);
         let Some(content) = content.filter(keeps) else {
             if let Some(content) = content {
-                self.merge(me, &content, &clock);
+                self.merge(thread, &content, &clock);
             }
             let decided = self.decide(Ask::Tokens(n), now, lease);
             if widens {
-                self.open(me, most, now, lease);
-            } else if purse.is_hot(now) {
-                self.open(me, most.min(Purses::NARROW), now, lease);
+                self.open(thread, most, now, lease);
+            } else if cache.is_hot(now) {
+                self.open(thread, most.min(ThreadCaches::NARROW), now, lease);
             }
             return (now, decided.map(|period| Took { spent: n, period }));
         };
@@ -124,7 +124,9 @@ impl Cell {
             if more == 0 {
                 return Took { spent: n, period };
             }
-            self.purses.of(me).fill(&content, more, epoch, now);
+            self.thread_caches
+                .of(thread)
+                .fill(&content, more, epoch, now);
             Took {
                 spent: n + content.spent,
                 period,
@@ -136,9 +138,9 @@ impl Cell {
     /// Reads the clock, then releases the capacity that was retired before the reading.
     #[inline]
     fn settle(&self, clock: impl Fn() -> Tick) -> Tick {
-        let retired = self.purses.retired();
+        let retired = self.thread_caches.retired();
         let now = clock();
-        if retired > 0 && self.purses.claim_retired(retired) {
+        if retired > 0 && self.thread_caches.claim_retired(retired) {
             self.arrive(retired, 0, 0, now);
         }
         now
@@ -185,7 +187,7 @@ impl Cell {
                 Err(found) => seen = found,
             }
         }
-        self.purses.release(capacity);
+        self.thread_caches.release(capacity);
     }
 
     /// Takes `ask` and up to `most` tokens more. Returns how many more, their epoch, and the period. Of the
@@ -258,8 +260,8 @@ impl Cell {
     }
 
     /// Closes the cache; the tokens left in it return to the word. Returns false if it was revoked before.
-    fn merge(&self, me: u32, content: &Content, clock: impl Fn() -> Tick) -> bool {
-        let closed = self.purses.give_up(me, content);
+    fn merge(&self, thread: u32, content: &Content, clock: impl Fn() -> Tick) -> bool {
+        let closed = self.thread_caches.give_up(thread, content);
         if closed {
             let now = clock();
             self.arrive(content.capacity, content.left, content.epoch, now);
@@ -268,39 +270,41 @@ impl Cell {
     }
 
     /// Opens and fills a cache of at most `most` tokens for a thread that decides often.
-    fn open(&self, me: u32, most: u64, now: Tick, lease: &AtomicU64) {
+    fn open(&self, thread: u32, most: u64, now: Tick, lease: &AtomicU64) {
         let word = Word::unpack(self.hot.word.load(Ordering::Acquire));
         let slot = self.slot(word.epoch);
         let unit = self.unit_cost(&slot);
         if !Self::is_dealt(&slot) || unit == 0 {
             return;
         }
-        let capacity = Purses::capacity(slot.burst / unit, most);
+        let capacity = ThreadCaches::capacity(slot.burst / unit, most);
         if capacity == 0 {
             return;
         }
-        if !self.purses.open(me, capacity) {
-            self.purses.revoke_idle_for(me, now);
+        if !self.thread_caches.open(thread, capacity) {
+            self.thread_caches.revoke_idle_for(thread, now);
             return;
         }
-        let Some(content) = self.purses.of(me).content(me) else {
+        let Some(content) = self.thread_caches.of(thread).content(thread) else {
             return;
         };
         if let Ok((more, epoch, _)) = self.take(Ask::Tokens(0), capacity, now, lease, capacity) {
-            self.purses.of(me).fill(&content, more, epoch, now);
+            self.thread_caches
+                .of(thread)
+                .fill(&content, more, epoch, now);
         }
     }
 
     /// Records that one token was refused at `now`. `late` is the same instant on the late clock that
-    /// [`Cell::dry_until`] is compared with.
-    pub(crate) fn note_dry(&self, now: Tick, late: Tick) {
+    /// [`Cell::exhausted_until`] is compared with.
+    pub(crate) fn note_exhausted(&self, now: Tick, late: Tick) {
         let word = self.hot.word.load(Ordering::Acquire);
         let Word { epoch, debt, .. } = Word::unpack(word);
         let slot = self.slot(epoch);
         let due = debt.saturating_add(self.unit_cost(&slot));
         // If the word has left this epoch by now, it never matches the recorded one.
         if let Some(due) = slot.time_until(due.saturating_sub(slot.burst)) {
-            self.dry
+            self.exhausted
                 .note(word, late.after(slot.base.after(due).since(now)));
         }
     }
@@ -308,7 +312,7 @@ impl Cell {
     /// Called after a refusal: returns capacity from thread caches to the word. Returns true if any was
     /// released.
     pub(crate) fn relieve(&self, n: u64, now: Tick, clock: impl Fn() -> Tick) -> bool {
-        let held = self.purses.held();
+        let held = self.thread_caches.held();
         if held == 0 {
             return false;
         }
@@ -317,19 +321,19 @@ impl Cell {
         let cost = n.saturating_mul(self.unit_cost(&slot));
         // More than fits beside the capacity of the caches, however long the caller waits.
         let all = cost > slot.burst.saturating_sub(self.floor(&slot, 0));
-        let me = sync::me();
-        if let Some(content) = self.purses.of(me).content(me)
+        let thread = sync::thread_id();
+        if let Some(content) = self.thread_caches.of(thread).content(thread)
             && (all || content.left > 0)
         {
-            self.merge(me, &content, &clock);
+            self.merge(thread, &content, &clock);
         }
         match all {
-            true => self.purses.revoke_all(),
-            false => self.purses.revoke_idle(now),
+            true => self.thread_caches.revoke_all(),
+            false => self.thread_caches.revoke_idle(now),
         };
-        if self.purses.retired() > 0 {
+        if self.thread_caches.retired() > 0 {
             self.settle(&clock);
         }
-        self.purses.held() < held
+        self.thread_caches.held() < held
     }
 }

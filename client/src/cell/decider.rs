@@ -126,7 +126,7 @@ impl CellDecider {
     /// cache that was filled just before would be overlooked otherwise.
     fn turn<R>(&mut self, now: Tick, change: impl Fn(Plan, u64) -> (Plan, u64, R)) -> R {
         let answer = self.begin(now, change);
-        self.cell().purses.revoke_all();
+        self.cell().thread_caches.revoke_all();
         self.show_parts(now);
         answer
     }
@@ -411,10 +411,10 @@ impl Decider for CellDecider {
     }
 
     fn observed(&mut self) -> Option<Observed> {
-        let purses = &self.cell().purses;
+        let caches = &self.cell().thread_caches;
         let tally = &self.gate.tally;
-        tally.admitted(purses.take_uncounted());
-        let denied = purses.take_denied();
+        tally.admitted(caches.take_uncounted());
+        let denied = caches.take_denied();
         tally.denied(denied);
         if denied > 0 {
             // Threads with a counter of their own do not mark the key, so mark it here.

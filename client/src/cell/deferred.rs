@@ -32,7 +32,7 @@
 //! name is changed before the epoch begins, so a thread that still finds the old name cannot match a word of
 //! the new epoch.
 
-use super::plain::Plain;
+use super::fast_path::FastPath;
 use super::{Cell, Slot, Word};
 use crate::sync::{self, Bug, Ordering};
 use aliquot_core::unit::Tick;
@@ -53,13 +53,13 @@ impl Known {
     /// Returns what is known after a decision that left `word`, at the reading `at`, at which `owed` units
     /// were owed before it.
     #[inline(always)]
-    pub(super) const fn of(word: u64, name: u64, plain: Plain, owed: u64, at: Tick) -> Self {
+    pub(super) const fn of(word: u64, name: u64, fast: FastPath, owed: u64, at: Tick) -> Self {
         // Adding to the debt must stay within its bits.
-        let enough = plain.leaves_enough(owed) && word & Word::DEBT_MAX <= Word::DEBT_MAX / 2;
+        let enough = fast.leaves_enough(owed) && word & Word::DEBT_MAX <= Word::DEBT_MAX / 2;
         Self {
             word: if enough { word } else { u64::MAX },
             name,
-            token: plain.token(),
+            token: fast.token(),
             at,
         }
     }
@@ -74,7 +74,7 @@ pub(super) fn next_name() -> u64 {
 impl Word {
     /// Maximum number of deferred tokens. The second constant limits them to this part of the burst.
     pub(crate) const DEFERRED_MAX: u64 = (1 << (u64::BITS - Self::DEFERRED_AT)) - 1;
-    pub(super) const PART: u64 = if sync::PLAIN { 64 } else { 2 };
+    pub(super) const PART: u64 = if sync::STD_ATOMICS { 64 } else { 2 };
     const ONE_DEFERRED: u64 = 1 << Self::DEFERRED_AT;
 }
 

@@ -206,11 +206,11 @@ impl Slot {
     /// large. The kind is packed above the mark, so that for a quota or a concurrency budget the number is that
     /// of no mark.
     #[inline(always)]
-    pub(crate) fn plain(meta: u64) -> Option<(u64, u32, u64)> {
+    pub(crate) fn unpack_fast(meta: u64) -> Option<(u64, u32, u64)> {
         let burst = meta & ((1 << Self::BURST_BITS) - 1);
         let places = (meta >> Self::BURST_BITS & 0xfff) as u32;
-        let plain = matches!(places, 1..=Self::PLACES_MAX);
-        plain.then_some((burst, places, meta >> Self::TAG_AT))
+        let fast = matches!(places, 1..=Self::PLACES_MAX);
+        fast.then_some((burst, places, meta >> Self::TAG_AT))
     }
 
     pub(crate) const fn pack(&self) -> [u64; 3] {

@@ -22,7 +22,7 @@ pub(crate) struct View {
 impl Cell {
     /// Returns the tokens that threads admitted from caches and that were not counted before.
     pub(crate) fn take_uncounted(&self) -> u64 {
-        self.purses.take_uncounted()
+        self.thread_caches.take_uncounted()
     }
 
     /// Returns the state at `now`. Consistent: all of it is from one epoch.

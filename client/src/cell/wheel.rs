@@ -1,32 +1,32 @@
 //! Permits in flight, counted by when they expire.
 //!
 //! The client state machine cancels permits that are held for too long, so it must know their number. Permits
-//! are counted on **spokes**: all permits taken while a spoke is the current one expire together, a full hold
-//! after the spoke was opened. So a permit can be held for between seven eighths of the hold and all of it,
-//! and neither taking nor releasing one needs a list.
+//! are counted in **buckets** of a timing wheel: all permits taken while a bucket is the current one expire
+//! together, a full hold after the bucket was opened. So a permit can be held for between seven eighths of
+//! the hold and all of it, and neither taking nor releasing one needs a list.
 //!
-//! Each spoke is one word, (tag, count), changed by compare-and-swap (`AcqRel`). The tag changes whenever a
-//! spoke is opened again, so a permit of an earlier opening cannot be released on it. `until` is stored
-//! before the word that opens the spoke (`Release`), and read after the word (`Acquire`). GCRA is not
+//! Each bucket is one word, (tag, count), changed by compare-and-swap (`AcqRel`). The tag changes whenever a
+//! bucket is opened again, so a permit of an earlier opening cannot be released in it. `until` is stored
+//! before the word that opens the bucket (`Release`), and read after the word (`Acquire`). GCRA is not
 //! involved: permits are not replenished by time.
 
 use crate::sync::{AtomicU64, Ordering};
 use aliquot_core::unit::{Span, Tick};
 use std::sync::OnceLock;
 
-/// Slot of a permit: the spoke on which it is counted.
+/// Slot of a permit: the bucket in which it is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seat {
-    spoke: usize,
+pub(crate) struct PermitSlot {
+    bucket: usize,
     tag: u32,
     /// Tick at which the permit expires, on the client's own clock.
     pub(crate) until: Tick,
 }
 
-/// One spoke. `word` holds the tag, which counts the openings, and the number of permits; [`CLOSED`] as the
+/// One bucket. `word` holds the tag, which counts the openings, and the number of permits; [`CLOSED`] as the
 /// number means closed.
 #[derive(Debug)]
-struct Spoke {
+struct Bucket {
     word: AtomicU64,
     until: AtomicU64,
 }
@@ -36,7 +36,7 @@ struct Spoke {
 pub(crate) struct Turn {
     /// Number of permits that were held for too long.
     pub(crate) cancelled: u64,
-    /// True if the current spoke had expired, so that no permit could be taken until this turn.
+    /// True if the current bucket had expired, so that no permit could be taken until this turn.
     pub(crate) was_late: bool,
 }
 
@@ -53,21 +53,21 @@ const fn unpack(word: u64) -> (u32, u32) {
 /// Wheel of one key's permits.
 #[derive(Debug)]
 pub(crate) struct Wheel {
-    spokes: OnceLock<Box<[Spoke; Self::SPOKES]>>,
+    buckets: OnceLock<Box<[Bucket; Self::BUCKETS]>>,
     current: AtomicU64,
     hold: AtomicU64,
 }
 
 impl Wheel {
-    const SPOKES: usize = 16;
+    const BUCKETS: usize = 16;
 
-    /// A spoke is current for this part of a hold. Half the number of spokes, so that the state machine may
+    /// A bucket is current for this part of a hold. Half the number of buckets, so that the state machine may
     /// come a whole hold late.
     const PART: u64 = 8;
 
     pub(crate) fn new() -> Self {
         Self {
-            spokes: OnceLock::new(),
+            buckets: OnceLock::new(),
             current: AtomicU64::new(0),
             hold: AtomicU64::new(0),
         }
@@ -75,8 +75,8 @@ impl Wheel {
 
     /// Sets how long a permit may be held from now on. Called by the state machine alone.
     pub(crate) fn set_hold(&self, hold: Span, now: Tick) {
-        self.spokes.get_or_init(|| {
-            Box::new(std::array::from_fn(|_| Spoke {
+        self.buckets.get_or_init(|| {
+            Box::new(std::array::from_fn(|_| Bucket {
                 word: AtomicU64::new(pack(0, CLOSED)),
                 until: AtomicU64::new(0),
             }))
@@ -91,49 +91,49 @@ impl Wheel {
         now.after(Span::from_nanos(hold / Self::PART))
     }
 
-    /// Counts a permit. Returns `None` if no spoke is open or the current one has expired, because the state
+    /// Counts a permit. Returns `None` if no bucket is open or the current one has expired, because the state
     /// machine is late.
-    pub(crate) fn sit(&self, now: Tick) -> Option<Seat> {
-        let spokes = self.spokes.get()?;
+    pub(crate) fn acquire(&self, now: Tick) -> Option<PermitSlot> {
+        let buckets = self.buckets.get()?;
         loop {
-            let index = self.current.load(Ordering::Acquire) as usize % Self::SPOKES;
-            let spoke = &spokes[index];
-            let seen = spoke.word.load(Ordering::Acquire);
+            let index = self.current.load(Ordering::Acquire) as usize % Self::BUCKETS;
+            let bucket = &buckets[index];
+            let seen = bucket.word.load(Ordering::Acquire);
             let (tag, count) = unpack(seen);
             if count >= CLOSED - 1 {
                 return None;
             }
-            let until = Tick::from_nanos(spoke.until.load(Ordering::Relaxed));
+            let until = Tick::from_nanos(bucket.until.load(Ordering::Relaxed));
             // The permit would expire at once, and its end would wake callers that wait for exactly that.
             if now >= until {
                 return None;
             }
             let next = pack(tag, count + 1);
             let swapped =
-                spoke
+                bucket
                     .word
                     .compare_exchange(seen, next, Ordering::AcqRel, Ordering::Acquire);
             if swapped.is_ok() {
-                let spoke = index;
-                return Some(Seat { spoke, tag, until });
+                let bucket = index;
+                return Some(PermitSlot { bucket, tag, until });
             }
         }
     }
 
     /// Releases a permit. Returns false if it no longer counted, because it was cancelled.
-    pub(crate) fn leave(&self, seat: Seat) -> bool {
-        let Some(spokes) = self.spokes.get() else {
+    pub(crate) fn release(&self, slot: PermitSlot) -> bool {
+        let Some(buckets) = self.buckets.get() else {
             return false;
         };
-        let spoke = &spokes[seat.spoke];
-        let mut seen = spoke.word.load(Ordering::Acquire);
+        let bucket = &buckets[slot.bucket];
+        let mut seen = bucket.word.load(Ordering::Acquire);
         loop {
             let (tag, count) = unpack(seen);
-            if tag != seat.tag || count == CLOSED || count == 0 {
+            if tag != slot.tag || count == CLOSED || count == 0 {
                 return false;
             }
             let next = pack(tag, count - 1);
-            match spoke
+            match bucket
                 .word
                 .compare_exchange(seen, next, Ordering::AcqRel, Ordering::Acquire)
             {
@@ -143,19 +143,19 @@ impl Wheel {
         }
     }
 
-    /// Cancels permits that were held for too long, and opens the next spoke when it is time. Called by the
+    /// Cancels permits that were held for too long, and opens the next bucket when it is time. Called by the
     /// state machine alone.
     pub(crate) fn turn(&self, now: Tick) -> Turn {
-        let Some(spokes) = self.spokes.get() else {
+        let Some(buckets) = self.buckets.get() else {
             return Turn::default();
         };
         let mut cancelled = 0;
-        for spoke in spokes.iter() {
-            if now.nanos() >= spoke.until.load(Ordering::Relaxed) {
-                cancelled += close(spoke);
+        for bucket in buckets.iter() {
+            if now.nanos() >= bucket.until.load(Ordering::Relaxed) {
+                cancelled += close(bucket);
             }
         }
-        let current = &spokes[self.current.load(Ordering::Relaxed) as usize % Self::SPOKES];
+        let current = &buckets[self.current.load(Ordering::Relaxed) as usize % Self::BUCKETS];
         let hold = self.hold.load(Ordering::Relaxed);
         let rest = current.until.load(Ordering::Relaxed);
         let rest = rest.saturating_sub(now.nanos());
@@ -171,27 +171,27 @@ impl Wheel {
 
     /// Forgets all permits; those in flight end without effect. Called by the state machine alone.
     pub(crate) fn clear(&self, now: Tick) {
-        if let Some(spokes) = self.spokes.get() {
-            for spoke in spokes.iter() {
-                close(spoke);
+        if let Some(buckets) = self.buckets.get() {
+            for bucket in buckets.iter() {
+                close(bucket);
             }
             self.open_next(now);
         }
     }
 
-    /// Makes the next spoke the current one, if no permit is counted on it.
+    /// Makes the next bucket the current one, if no permit is counted in it.
     fn open_next(&self, now: Tick) {
-        let Some(spokes) = self.spokes.get() else {
+        let Some(buckets) = self.buckets.get() else {
             return;
         };
-        let next = (self.current.load(Ordering::Relaxed) + 1) % Self::SPOKES as u64;
-        let spoke = &spokes[next as usize];
-        let seen = spoke.word.load(Ordering::Acquire);
+        let next = (self.current.load(Ordering::Relaxed) + 1) % Self::BUCKETS as u64;
+        let bucket = &buckets[next as usize];
+        let seen = bucket.word.load(Ordering::Acquire);
         let (tag, count) = unpack(seen);
-        // A late caller may still count a permit on an old spoke, which must then be left alone.
+        // A late caller may still count a permit in an old bucket, which must then be left alone.
         let free = count == CLOSED
             || (count == 0
-                && spoke
+                && bucket
                     .word
                     .compare_exchange(seen, pack(tag, CLOSED), Ordering::AcqRel, Ordering::Acquire)
                     .is_ok());
@@ -199,25 +199,25 @@ impl Wheel {
             return;
         }
         let hold = Span::from_nanos(self.hold.load(Ordering::Relaxed));
-        spoke
+        bucket
             .until
             .store(now.after(hold).nanos(), Ordering::Relaxed);
-        spoke
+        bucket
             .word
             .store(pack(tag.wrapping_add(1), 0), Ordering::Release);
         self.current.store(next, Ordering::Release);
     }
 }
 
-/// Closes a spoke and returns the number of permits on it.
-fn close(spoke: &Spoke) -> u64 {
-    let mut seen = spoke.word.load(Ordering::Acquire);
+/// Closes a bucket and returns the number of permits in it.
+fn close(bucket: &Bucket) -> u64 {
+    let mut seen = bucket.word.load(Ordering::Acquire);
     loop {
         let (tag, count) = unpack(seen);
         if count == CLOSED {
             return 0;
         }
-        match spoke.word.compare_exchange(
+        match bucket.word.compare_exchange(
             seen,
             pack(tag, CLOSED),
             Ordering::AcqRel,

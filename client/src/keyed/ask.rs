@@ -5,8 +5,8 @@ use super::deferred::{self, Deferral};
 use super::name::{Spelled, by_words};
 use super::table::{Claimed, Found, Line, No};
 use crate::cell::Slot;
-use crate::cell::plain::after;
-use crate::cell::tariff::Tariff;
+use crate::cell::fast_path::after;
+use crate::cell::prepared_limit::PreparedLimit;
 use crate::refused::{Reason, Refused};
 use crate::sync::{self, Bug};
 use aliquot_core::unit::Tick;
@@ -47,8 +47,8 @@ impl Keyed {
                 Some(now)
             }),
             false => {
-                let fares = (&self.first, Deferral::default());
-                self.charge_at_once::<W>(0, fares, key, n, || self.clock.in_place())
+                let prepared = (&self.first, Deferral::default());
+                self.charge_at_once::<W>(0, prepared, key, n, || self.clock.in_place())
             }
         };
         match charged {
@@ -67,8 +67,9 @@ impl Keyed {
         now: Tick,
     ) -> Result<(), Refused> {
         let known = self.classes.get(usize::from(class));
-        let charged = known
-            .and_then(|known| self.charge_at_once::<W>(class, known.fares(), key, n, || Some(now)));
+        let charged = known.and_then(|known| {
+            self.charge_at_once::<W>(class, known.prepared(), key, n, || Some(now))
+        });
         match charged {
             Some(()) => Ok(()),
             None => self.ask_all(class, key, n, now),
@@ -85,11 +86,11 @@ impl Keyed {
         now: Tick,
     ) -> Result<(), Refused> {
         let name = self.table.maker().name_at::<W>(0, 0, key);
-        let fare = self.first.fare(n);
+        let cost = self.first.cost(n);
         let found = line.found_at_once(&name);
-        let charged = fare.zip(found).and_then(|(fare, found)| {
+        let charged = cost.zip(found).and_then(|(cost, found)| {
             let word = found.word();
-            let next = self.deferral.at(&self.first, word, fare, now)?;
+            let next = self.deferral.at(&self.first, word, cost, now)?;
             found.charge(word, next).ok()
         });
         match charged {
@@ -104,7 +105,7 @@ impl Keyed {
     fn charge_at_once<const W: usize>(
         &self,
         class: u16,
-        (tariff, deferral): (&Tariff, Deferral),
+        (prepared, deferral): (&PreparedLimit, Deferral),
         key: &str,
         n: u64,
         clock: impl FnOnce() -> Option<Tick>,
@@ -114,11 +115,11 @@ impl Keyed {
         // does not need the time is computed before it.
         let name = self.table.maker().name::<W>(class, key);
         let home = self.table.fetched_home(name.hash);
-        let fare = tariff.fare(n)?;
+        let cost = prepared.cost(n)?;
         let now = clock()?;
         let found = home.find_at_once(&name)?;
         let word = found.word();
-        let next = deferral.at(tariff, word, fare, now)?;
+        let next = deferral.at(prepared, word, cost, now)?;
         found.charge(word, next).ok()
     }
 
@@ -134,17 +135,17 @@ impl Keyed {
     ) -> Option<()> {
         let name = self.table.maker().name::<W>(0, key);
         let home = self.table.fetched_home(name.hash);
-        let fare = self.first.fare(n)?;
+        let cost = self.first.cost(n)?;
         let early = sync::planted(Bug::ReadBefore).then(&clock);
         let found = home.find_at_once(&name)?;
         let word = found.word();
-        let later = self.deferral.later(&self.first, word, (n, fare), floor);
+        let later = self.deferral.later(&self.first, word, (n, cost), floor);
         let next = match later {
             Some(later) => later,
             // Read the clock after the word.
             None => {
                 let now = early.unwrap_or_else(clock)?;
-                self.deferral.now(&self.first, word, fare, now)?
+                self.deferral.now(&self.first, word, cost, now)?
             }
         };
         found.charge(word, next).ok()

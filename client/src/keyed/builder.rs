@@ -3,7 +3,7 @@
 use super::deferred::Deferral;
 use super::table::Table;
 use super::{Class, Keyed};
-use crate::cell::tariff::Tariff;
+use crate::cell::prepared_limit::PreparedLimit;
 use crate::cell::{Mark, Slot};
 use crate::clock::{SharedClock, Source};
 use crate::limit::{Limit, LimitError};
@@ -145,12 +145,12 @@ impl KeyedBuilder {
             };
             let made_max = match deferral.is_any() {
                 true => Deferral::MADE_MAX,
-                false => Tariff::MADE_MAX,
+                false => PreparedLimit::MADE_MAX,
             };
             Ok(Class {
-                tariff: match limit.is_unlimited() {
-                    true => Tariff::default(),
-                    false => Tariff::of(&slot, grains_per_token, made_max),
+                prepared: match limit.is_unlimited() {
+                    true => PreparedLimit::default(),
+                    false => PreparedLimit::of(&slot, grains_per_token, made_max),
                 },
                 deferral,
                 most: slot.burst.saturating_add(hour),
@@ -163,7 +163,7 @@ impl KeyedBuilder {
         Ok(Keyed {
             first: classes
                 .first()
-                .map(|class| class.tariff)
+                .map(|class| class.prepared)
                 .unwrap_or_default(),
             deferral: classes
                 .first()

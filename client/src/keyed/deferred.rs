@@ -33,7 +33,7 @@
 use super::name::by_words;
 #[cfg(test)]
 use crate::cell::Slot;
-use crate::cell::tariff::{Fare, Tariff};
+use crate::cell::prepared_limit::{Cost, PreparedLimit};
 use crate::sync::{self, Bug};
 use aliquot_core::unit::Tick;
 use std::cell::Cell;
@@ -69,7 +69,7 @@ impl Deferral {
     const DEBT_MAX: u64 = (1 << Self::AT) - 1;
     const MOST: u64 = u64::MAX >> Self::AT;
     /// The maximum is at most this part of the burst.
-    const PART: u64 = if sync::PLAIN { 64 } else { 2 };
+    const PART: u64 = if sync::STD_ATOMICS { 64 } else { 2 };
     /// Highest rate in units per second at which a debt of 60 bits lasts for 34 years.
     const RATE_MAX: u64 = 1 << 30;
     /// Amount made before a debt no longer fits: the rest is for the burst, and for a debt beyond it.
@@ -150,33 +150,45 @@ impl Deferral {
     #[inline(always)]
     pub(super) fn later(
         &self,
-        tariff: &Tariff,
+        prepared: &PreparedLimit,
         word: u64,
-        (n, fare): (u64, Fare),
+        (n, cost): (u64, Cost),
         floor: Tick,
     ) -> Option<u64> {
         let deferred = (word >> Self::AT) + n;
         if deferred > self.most {
             return None;
         }
-        let debt = tariff.after(word & Self::DEBT_MAX, fare, floor)?;
+        let debt = prepared.after(word & Self::DEBT_MAX, cost, floor)?;
         Some(debt | deferred << Self::AT)
     }
 
     /// Returns the debt after the charge, with all deferred tokens charged as of `now`.
     #[inline(always)]
-    pub(super) fn now(&self, tariff: &Tariff, word: u64, fare: Fare, now: Tick) -> Option<u64> {
+    pub(super) fn now(
+        &self,
+        prepared: &PreparedLimit,
+        word: u64,
+        cost: Cost,
+        now: Tick,
+    ) -> Option<u64> {
         match self.deferred(word) {
-            0 => tariff.after(self.debt(word), fare, now),
-            _ => tariff.after(self.owed(word, tariff.full(now)?), fare, now),
+            0 => prepared.after(self.debt(word), cost, now),
+            _ => prepared.after(self.owed(word, prepared.full(now)?), cost, now),
         }
     }
 
     /// Returns the word after the charge at a reading that may precede the look at the word. Deferred tokens
     /// stay deferred.
     #[inline(always)]
-    pub(super) fn at(&self, tariff: &Tariff, word: u64, fare: Fare, now: Tick) -> Option<u64> {
-        self.with(word, self.now(tariff, word, fare, now)?)
+    pub(super) fn at(
+        &self,
+        prepared: &PreparedLimit,
+        word: u64,
+        cost: Cost,
+        now: Tick,
+    ) -> Option<u64> {
+        self.with(word, self.now(prepared, word, cost, now)?)
     }
 }
 

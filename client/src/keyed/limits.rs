@@ -2,15 +2,15 @@
 
 use super::table::Limits;
 use super::{Class, Deferral, Keyed};
-use crate::cell::tariff::Tariff;
+use crate::cell::prepared_limit::PreparedLimit;
 use crate::sync::{self, Bug};
 use aliquot_core::unit::{Span, Tick};
 
 impl Class {
-    /// Returns the tariff of its tokens, and how many may be charged later.
+    /// Returns the prepared limit, and how many may be charged later.
     #[inline(always)]
-    pub(super) const fn fares(&self) -> (&Tariff, Deferral) {
-        (&self.tariff, self.deferral)
+    pub(super) const fn prepared(&self) -> (&PreparedLimit, Deferral) {
+        (&self.prepared, self.deferral)
     }
 }
 

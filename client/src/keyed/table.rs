@@ -88,9 +88,9 @@ pub(super) struct Table {
 
 impl Table {
     const WRITERS: usize = 1_024;
-    const BACKS: usize = if sync::PLAIN { 256 } else { 2 };
+    const BACKS: usize = if sync::STD_ATOMICS { 256 } else { 2 };
     /// One group is enough; a model has two, so that they can differ.
-    const GROUPS_MIN: usize = if sync::PLAIN { 1 } else { 2 };
+    const GROUPS_MIN: usize = if sync::STD_ATOMICS { 1 } else { 2 };
     /// If a key's first group has fewer free slots than this, the other one is preferred if it has more.
     /// Small, so that nearly all keys are in their first group; large enough that a million keys find no two
     /// full groups.

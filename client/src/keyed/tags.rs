@@ -11,7 +11,7 @@ use crate::sync::{self, AtomicU64, Ordering};
 #[repr(align(64))]
 pub(super) struct Tags([[AtomicU64; Tags::WORDS]; Tags::GROUP / Tags::PART]);
 
-const _: () = assert!(!sync::PLAIN || size_of::<Tags>() == 64);
+const _: () = assert!(!sync::STD_ATOMICS || size_of::<Tags>() == 64);
 
 /// The slots of a group that may hold a key: one bit for each.
 #[derive(Clone, Copy, Debug)]
@@ -19,10 +19,10 @@ pub(super) struct Candidates(u64);
 
 impl Tags {
     /// Number of slots of a group: as many tags as fit a cache line; fewer in a model of all interleavings.
-    pub(super) const GROUP: usize = if sync::PLAIN { 32 } else { 4 };
+    pub(super) const GROUP: usize = if sync::STD_ATOMICS { 32 } else { 4 };
 
     /// Number of adjacent slots that are searched first. They hold nearly all keys whose first group this is.
-    pub(super) const PART: usize = if sync::PLAIN { 16 } else { 4 };
+    pub(super) const PART: usize = if sync::STD_ATOMICS { 16 } else { 4 };
 
     /// Number of words of a part.
     const WORDS: usize = Self::PART / lanes::LANES;
@@ -116,7 +116,7 @@ mod tests {
         fn the_likely_slot_is_the_first_of_its_part(
             all in prop::collection::vec(1..4_u64, Tags::GROUP), place in 0..Tags::GROUP, tag in 1..5_u64,
         ) {
-            if !sync::PLAIN {
+            if !sync::STD_ATOMICS {
                 // A model's atomics do not work outside the model.
                 return Ok(());
             }

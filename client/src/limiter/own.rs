@@ -260,7 +260,7 @@ impl Limiter {
         }
         let burst = view.slot.grains(view.slot.burst);
         let level = burst as f64 - view.missing as f64;
-        level / view.scale.max(1) as f64 + self.gate.cell.coins() as f64
+        level / view.scale.max(1) as f64 + self.gate.cell.cached_tokens() as f64
     }
 
     /// Removes what prevents a limit from deciding, and decides again.

@@ -1,7 +1,7 @@
 //! The fast path of [`Limiter::try_acquire`]: the thread cache, cached refusals, and deferred charges.
 
 use super::Limiter;
-use crate::cell::purse::{Purse, Purses};
+use crate::cell::thread_cache::{ThreadCache, ThreadCaches};
 use crate::cell::{No, Word};
 use crate::clock::HostClock;
 use crate::refused::{Admission, Reason, Refused};
@@ -132,7 +132,9 @@ impl Limiter {
         self.gate.cell.spend(
             n,
             || self.pace == Pace::Strict && may_be_over(),
-            |coins| self.pace == Pace::Relaxed && Purse::goes_on(coins, n) && may_be_over(),
+            |remaining| {
+                self.pace == Pace::Relaxed && ThreadCache::goes_on(remaining, n) && may_be_over()
+            },
         )
     }
 
@@ -146,7 +148,11 @@ impl Limiter {
         }
         let counted = match self.own {
             Some(_) => again::one_less(stamp),
-            None => self.gate.cell.purse(sync::me()).denied_again(),
+            None => self
+                .gate
+                .cell
+                .thread_cache(sync::thread_id())
+                .denied_again(),
         };
         (counted || self.goes_on(stamp, word)).then(|| again::wait(stamp))
     }
@@ -178,8 +184,8 @@ impl Limiter {
         if self.pace == Pace::Single && !again::is_of(self.gate.switch.stamp()) {
             let word = self.gate.cell.word();
             let taken = match word >> Word::DEBT_BITS & 1 {
-                0 => self.take_plainly::<false>(word, n),
-                _ => self.take_plainly::<true>(word, n),
+                0 => self.take_fast::<false>(word, n),
+                _ => self.take_fast::<true>(word, n),
             };
             // Build the answer here: passing it on would mean to read again what was just written, and to
             // wait for it.
@@ -191,11 +197,11 @@ impl Limiter {
     }
 
     #[inline(always)]
-    fn take_plainly<const ODD: bool>(&self, word: u64, n: u64) -> Option<Tick> {
+    fn take_fast<const ODD: bool>(&self, word: u64, n: u64) -> Option<Tick> {
         let (cell, shared) = (&self.gate.cell, &self.handle.shared);
-        let plain = cell.plainly::<ODD>(word, n, &shared.lease.0)?;
+        let fast = cell.fast_path::<ODD>(word, n, &shared.lease.0)?;
         let now = shared.now();
-        let known = cell.take_plainly(plain, now)?;
+        let known = cell.take_fast(fast, now)?;
         self.admitted_here(n);
         if self.own.is_some() {
             again::forget(self.gate.switch.stamp());
@@ -211,7 +217,7 @@ impl Limiter {
             return self.try_acquire_at(n, self.now());
         }
         let cell = &self.gate.cell;
-        match cell.dry_until(cell.word()) {
+        match cell.exhausted_until(cell.word()) {
             Some(_) if n == 1 => self.refuse_or_take(),
             _ => self.take_from_word(n),
         }
@@ -220,7 +226,7 @@ impl Limiter {
     /// Decides on one token that the current word refused before.
     #[inline(never)]
     fn refuse_or_take(&self) -> Result<Admission, Refused> {
-        let Some((wait, watched)) = self.still_dry() else {
+        let Some((wait, watched)) = self.still_exhausted() else {
             return self.take_from_word(1);
         };
         if watched {
@@ -243,8 +249,9 @@ impl Limiter {
             }
             _ => {
                 let (cell, lease) = (&self.gate.cell, &self.handle.shared.lease.0);
-                let me = sync::become_somebody();
-                let (now, took) = cell.decide_and_fill(me, n, Purses::WIDE, lease, || self.now());
+                let thread = sync::assign_thread_id();
+                let (now, took) =
+                    cell.decide_and_fill(thread, n, ThreadCaches::WIDE, lease, || self.now());
                 (now, took.map(|took| (took.spent, took.period)))
             }
         };
@@ -264,10 +271,10 @@ impl Limiter {
     /// Returns the remaining wait of a refusal that certainly still holds without a precise clock reading,
     /// after counting it; and whether the refusal is watched.
     #[inline(always)]
-    fn still_dry(&self) -> Option<(Span, bool)> {
+    fn still_exhausted(&self) -> Option<(Span, bool)> {
         let cell = &self.gate.cell;
         let word = cell.word();
-        let until = cell.dry_until(word)?;
+        let until = cell.exhausted_until(word)?;
         let noted = HostClock::noted();
         let (now, late) = match noted {
             Some(noted) => (noted, HostClock::NOTED_LATE),
@@ -281,7 +288,11 @@ impl Limiter {
         }
         let counted = self.count_again();
         // The thread may have cached tokens by another handle of the key.
-        let holds = || cell.purse(sync::me()).coins_of(sync::me(), 1).is_some();
+        let holds = || {
+            cell.thread_cache(sync::thread_id())
+                .remaining_for(sync::thread_id(), 1)
+                .is_some()
+        };
         if let (Some(noted), true, false) = (noted, counted, watched)
             && !holds()
         {
@@ -296,7 +307,7 @@ impl Limiter {
         if let (No::NotYet(Some(wait)), 1) = (no, n)
             && wait.nanos() > HostClock::NOTED_LATE
         {
-            self.gate.cell.note_dry(now, HostClock::bounds().0);
+            self.gate.cell.note_exhausted(now, HostClock::bounds().0);
         }
         match self.mend_and(no, n, now, || self.decide_once(n, now)) {
             Ok(period) => {
@@ -313,9 +324,9 @@ impl Limiter {
     fn count_again(&self) -> bool {
         if self.own.is_none() {
             self.handle.shared.want();
-            let me = sync::become_somebody();
-            let purse = self.gate.cell.purse(me);
-            let counted = purse.denied(me);
+            let thread = sync::assign_thread_id();
+            let cache = self.gate.cell.thread_cache(thread);
+            let counted = cache.denied(thread);
             match counted {
                 None => self.gate.tally.denied(1),
                 Some(true) => self.gate.tally.touch(),

@@ -138,11 +138,11 @@ impl Limit {
     pub(super) fn read(&self, n: u64, now: Tick) -> Option<Known> {
         let cell = &self.gate.cell;
         let (word, lease) = (cell.word(), AtomicU64::new(u64::MAX));
-        let plain = match word >> Word::DEBT_BITS & 1 {
-            0 => cell.plainly::<false>(word, n, &lease),
-            _ => cell.plainly::<true>(word, n, &lease),
+        let fast = match word >> Word::DEBT_BITS & 1 {
+            0 => cell.fast_path::<false>(word, n, &lease),
+            _ => cell.fast_path::<true>(word, n, &lease),
         };
-        cell.take_plainly(plain?, now)
+        cell.take_fast(fast?, now)
     }
 
     /// Takes tokens by what a thread knows. Returns what it knows after that.

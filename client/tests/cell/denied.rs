@@ -9,12 +9,12 @@ use std::sync::Arc;
 fn all_is_counted_and_now_and_then_it_is_found_out_anew_whether_it_may_be() {
     let gate = Arc::new(Gate::new("a"));
     let mut decider = CellDecider::new(Arc::clone(&gate));
-    let purse = gate.cell.purse(1);
-    assert!(!purse.denied_again(), "nobody counts here yet");
+    let cache = gate.cell.thread_cache(1);
+    assert!(!cache.denied_again(), "nobody counts here yet");
     let (mut counted, mut anew) = (0, 0);
     for _ in 0..1_000 {
-        if !purse.denied_again() {
-            assert!(purse.denied(1).is_some());
+        if !cache.denied_again() {
+            assert!(cache.denied(1).is_some());
             anew += 1;
         }
         counted += 1;

@@ -211,11 +211,11 @@ proptest! {
             nanos = if step & 7 == 0 { nanos - (nanos - start).min(step) } else { nanos + step };
             let now = Tick::from_nanos(nanos);
             let word = short.cell.word();
-            let plain = match word >> Word::DEBT_BITS & 1 {
-                0 => short.cell.plainly::<false>(word, n, &lease),
-                _ => short.cell.plainly::<true>(word, n, &lease),
+            let fast = match word >> Word::DEBT_BITS & 1 {
+                0 => short.cell.fast_path::<false>(word, n, &lease),
+                _ => short.cell.fast_path::<true>(word, n, &lease),
             };
-            let mine = plain.is_some_and(|plain| short.cell.take_plainly(plain, now).is_some());
+            let mine = fast.is_some_and(|fast| short.cell.take_fast(fast, now).is_some());
             let theirs = long.cell.decide(Ask::Tokens(n), now, &lease);
             let refused = (!mine).then(|| short.cell.decide(Ask::Tokens(n), now, &lease));
             prop_assert!(refused.is_none_or(|refused| refused == theirs), "{refused:?}, {theirs:?}");
@@ -283,21 +283,21 @@ fn permits_that_were_admitted_without_a_limit_count_when_there_is_one_again() {
 }
 
 #[test]
-fn nobody_sits_down_on_a_spoke_that_is_over_until_the_wheel_turns() {
+fn an_expired_bucket_takes_no_permit_until_the_wheel_turns() {
     let at = Tick::from_nanos;
     let wheel = cell::wheel::Wheel::new();
     wheel.set_hold(Span::from_nanos(800), at(0));
-    let seat = wheel.sit(at(799)).expect("a spoke is open");
-    assert_eq!(seat.until, at(800));
-    assert_eq!(wheel.sit(at(800)), None);
+    let slot = wheel.acquire(at(799)).expect("a bucket is open");
+    assert_eq!(slot.until, at(800));
+    assert_eq!(wheel.acquire(at(800)), None);
     let turn = wheel.turn(at(900));
     assert_eq!((turn.cancelled, turn.was_late), (1, true));
-    assert!(!wheel.leave(seat), "it was cancelled");
-    let seat = wheel.sit(at(900)).expect("the next one is open");
-    assert_eq!(seat.until, at(1_700));
+    assert!(!wheel.release(slot), "it was cancelled");
+    let slot = wheel.acquire(at(900)).expect("the next one is open");
+    assert_eq!(slot.until, at(1_700));
     let turn = wheel.turn(at(1_000));
     assert_eq!((turn.cancelled, turn.was_late), (0, false));
-    assert!(wheel.leave(seat));
+    assert!(wheel.release(slot));
 }
 
 /// A waiting caller that decides whenever it is woken.

@@ -24,7 +24,7 @@ enum Op {
     /// A thread decides with its cache, or gets one; the first thread takes `between` by what it knows while
     /// this one reads the clock.
     Spends {
-        me: u32,
+        thread: u32,
         n: u64,
         times: u32,
         between: u64,
@@ -63,7 +63,7 @@ fn op() -> impl Strategy<Value = Op> {
         5 => (0..2_usize, amount()).prop_map(|(thread, n)| Op::Reads { thread, n }),
         6 => (0..2_usize, 1..8_u64).prop_map(|(thread, n)| Op::Knows { thread, n }),
         4 => (1..3_u32, 1..4_u64, 1..40_u32, few())
-            .prop_map(|(me, n, times, between)| Op::Spends { me, n, times, between }),
+            .prop_map(|(thread, n, times, between)| Op::Spends { thread, n, times, between }),
         2 => (amount(), few()).prop_map(|(n, between)| Op::Relieves { n, between }),
         2 => (amount(), ago(), most()).prop_map(|(n, ago, most)| Op::Takes { n, ago, most }),
         2 => (0..3_usize, few()).prop_map(|(which, between)| Op::PutsBack { which, between }),
@@ -99,10 +99,10 @@ impl Asked {
         }
     }
 
-    fn spends(&self, me: u32, n: u64, between: u64, now: Tick) {
+    fn spends(&self, thread: u32, n: u64, between: u64, now: Tick) {
         let (cell, lease) = (&self.limit.gate.cell, AtomicU64::new(u64::MAX));
-        if let Some(coins) = cell.purse(me).coins_of(me, n) {
-            cell.purse(me).spend(coins, n);
+        if let Some(remaining) = cell.thread_cache(thread).remaining_for(thread, n) {
+            cell.thread_cache(thread).spend(remaining, n);
             return self.uses(now, n);
         }
         let between = Cell::new(between);
@@ -110,7 +110,7 @@ impl Asked {
             self.knows(0, between.take(), now);
             now
         };
-        let (_, took) = cell.decide_and_fill(me, n, 2_048, &lease, clock);
+        let (_, took) = cell.decide_and_fill(thread, n, 2_048, &lease, clock);
         if took.is_ok() {
             self.uses(now, n);
         }
@@ -161,12 +161,12 @@ impl Asked {
             }
             Op::Knows { thread, n } => self.knows(thread, n, now),
             Op::Spends {
-                me,
+                thread,
                 n,
                 times,
                 between,
             } => {
-                (0..times).for_each(|_| self.spends(me, n, between, now));
+                (0..times).for_each(|_| self.spends(thread, n, between, now));
             }
             Op::Relieves { n, between } => {
                 let between = Cell::new(between);
@@ -226,9 +226,9 @@ const MILLI: u64 = 1_000_000;
 /// A thread gets a cache of fifteen tokens at its sixteenth decision and spends one of them. A moment later
 /// it asks for more than the cache has, and so gives it up.
 fn spends(n: u64, times: u32) -> Op {
-    let (me, between) = (1, 0);
+    let (thread, between) = (1, 0);
     Op::Spends {
-        me,
+        thread,
         n,
         times,
         between,

@@ -1,7 +1,7 @@
 //! Deferred charging, in every interleaving that loom finds.
 
 use super::explore;
-use super::purses::{LATER, part, terms};
+use super::thread_caches::{LATER, part, terms};
 use crate::cell::deferred::Known;
 use crate::cell::{Ask, CellDecider, Mark, Word};
 use crate::key::Gate;
@@ -37,11 +37,11 @@ impl Own {
     fn read(&self) -> Option<Known> {
         let (cell, lease) = (&self.gate.cell, AtomicU64::new(u64::MAX));
         let word = cell.word();
-        let plain = match word >> Word::DEBT_BITS & 1 {
-            0 => cell.plainly::<false>(word, 1, &lease),
-            _ => cell.plainly::<true>(word, 1, &lease),
+        let fast = match word >> Word::DEBT_BITS & 1 {
+            0 => cell.fast_path::<false>(word, 1, &lease),
+            _ => cell.fast_path::<true>(word, 1, &lease),
         };
-        cell.take_plainly(plain?, self.now())
+        cell.take_fast(fast?, self.now())
     }
 
     /// Returns how many tokens there are once everything is replenished.

@@ -1,6 +1,6 @@
 //! Leases that end and begin during decisions, in every interleaving that loom finds.
 
-use super::purses::{dealt, part};
+use super::thread_caches::{dealt, part};
 use super::{NOW, PERIOD, explore, gate, joined, tokens};
 use crate::cell::Ask;
 use crate::key::Gate;
@@ -52,11 +52,11 @@ fn a_lease_that_was_taken_away_admits_nothing_of_the_next_edge_on_the_short_road
                 thread::spawn(move || {
                     let cell = &gate.cell;
                     let word = cell.word();
-                    let plain = match word >> 48 & 1 {
-                        0 => cell.plainly::<false>(word, 1, &lease),
-                        _ => cell.plainly::<true>(word, 1, &lease),
+                    let fast = match word >> 48 & 1 {
+                        0 => cell.fast_path::<false>(word, 1, &lease),
+                        _ => cell.fast_path::<true>(word, 1, &lease),
                     };
-                    u64::from(plain.is_some_and(|plain| cell.take_plainly(plain, NOW).is_some()))
+                    u64::from(fast.is_some_and(|fast| cell.take_fast(fast, NOW).is_some()))
                 })
             };
             lease.store(0, Ordering::Release);
@@ -103,7 +103,7 @@ fn what_a_thread_holds_of_one_edge_is_not_spent_under_the_lease_of_the_next() {
             let spends = {
                 let shared = shared.clone();
                 thread::spawn(move || {
-                    sync::be(1);
+                    sync::set_thread_id(1);
                     let seen = Cell::new(0);
                     let over = || {
                         seen.set(shared.lease.load(Ordering::Acquire));
@@ -119,6 +119,6 @@ fn what_a_thread_holds_of_one_edge_is_not_spent_under_the_lease_of_the_next() {
             let under = spends.join().expect("no panic");
             assert_ne!(under, Some(NEXT), "it was of the lease before");
         },
-        &[Bug::LeaseAfterPurse, Bug::NotRevoked],
+        &[Bug::LeaseAfterCache, Bug::NotRevoked],
     );
 }

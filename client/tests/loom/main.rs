@@ -28,11 +28,11 @@ mod deferred;
 mod keys;
 mod leases;
 mod log;
-mod purses;
 mod refunds;
 #[path = "../../src/shape/log/ring.rs"]
 mod ring;
 mod sync;
+mod thread_caches;
 mod touches;
 
 use aliquot_core::budget::BudgetDraft;

@@ -1,6 +1,6 @@
 //! Concurrent refunds, in every interleaving that loom finds.
 
-use super::purses::{Shared, dealt, part};
+use super::thread_caches::{Shared, dealt, part};
 use super::{NOW, PERIOD, explore};
 use crate::cell::Ask;
 use crate::cell::book::Taken;

@@ -3,7 +3,7 @@
 pub(crate) use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use std::cell::Cell;
 
-pub(crate) const PLAIN: bool = false;
+pub(crate) const STD_ATOMICS: bool = false;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bug {
@@ -28,7 +28,7 @@ pub(crate) enum Bug {
     FullByDebt,
     LeaseUnseen,
     LeaseBeforeEpoch,
-    LeaseAfterPurse,
+    LeaseAfterCache,
     Unmarked,
 }
 
@@ -37,24 +37,24 @@ pub(crate) fn spin() {
     loom::thread::yield_now();
 }
 
-pub(crate) const NOBODY: u32 = 0;
+pub(crate) const NO_THREAD: u32 = 0;
 
 loom::thread_local! {
-    static ME: Cell<u32> = Cell::new(NOBODY);
+    static THREAD_ID: Cell<u32> = Cell::new(NO_THREAD);
 }
 
 /// Returns the number of this thread of the model.
-pub(crate) fn me() -> u32 {
-    ME.with(Cell::get)
+pub(crate) fn thread_id() -> u32 {
+    THREAD_ID.with(Cell::get)
 }
 
 /// Makes this thread the one with that number.
-pub(crate) fn be(me: u32) {
-    ME.with(|cell| cell.set(me));
+pub(crate) fn set_thread_id(id: u32) {
+    THREAD_ID.with(|cell| cell.set(id));
 }
 
 /// Threads with odd numbers share a cache.
-pub(crate) fn purses() -> usize {
+pub(crate) fn thread_caches() -> usize {
     2
 }
 

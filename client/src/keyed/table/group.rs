@@ -14,12 +14,12 @@ pub(in super::super) struct Group {
     pub(super) lines: [Line; Tags::GROUP],
 }
 
-const _: () = assert!(!sync::PLAIN || size_of::<Group>() == 33 * 64);
+const _: () = assert!(!sync::STD_ATOMICS || size_of::<Group>() == 33 * 64);
 
 impl Group {
     /// Number of adjacent lines that a key prefers, beginning at one of them and wrapping around. When a
     /// table is full, ten of eleven keys are in these eight lines, and three of four in the first two.
-    const LIKED: usize = if sync::PLAIN { 8 } else { 4 };
+    const LIKED: usize = if sync::STD_ATOMICS { 8 } else { 4 };
     const FETCHED: usize = 2;
 
     pub(super) fn new() -> Self {

@@ -19,7 +19,7 @@ pub(in super::super) struct Line {
     key: [AtomicU64; WORDS],
 }
 
-const _: () = assert!(!sync::PLAIN || size_of::<Line>() == 64);
+const _: () = assert!(!sync::STD_ATOMICS || size_of::<Line>() == 64);
 
 /// Returns the owner word of a slot without an owner, after this owner.
 pub(super) const fn vacated(owner: u64) -> u64 {

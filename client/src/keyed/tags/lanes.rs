@@ -13,11 +13,11 @@ pub(super) fn alike<const WORDS: usize>(words: [u64; WORDS], tag: u64) -> u64 {
     if let Some((whole, [])) = words.split_first_chunk() {
         return vectors::alike(whole, tag);
     }
-    plainly(words, tag)
+    portable(words, tag)
 }
 
 /// The same on any processor, and for any number of words.
-fn plainly<const WORDS: usize>(words: [u64; WORDS], tag: u64) -> u64 {
+fn portable<const WORDS: usize>(words: [u64; WORDS], tag: u64) -> u64 {
     /// The lowest bit of each lane, and the highest bit of each lane.
     const ONES: u64 = u64::MAX / MASK;
     const HIGHEST: u64 = ONES << (LANE - 1);
@@ -57,7 +57,7 @@ mod vectors {
 
 #[cfg(test)]
 mod tests {
-    use super::{alike, plainly};
+    use super::{alike, portable};
     use proptest::prelude::*;
 
     proptest! {
@@ -74,7 +74,7 @@ mod tests {
             });
             let naive = (0..16).filter(|&at| tags[at] == tag).map(|at| 1 << at).sum::<u64>();
             prop_assert_eq!(alike(words, tag.into()), naive);
-            prop_assert_eq!(plainly(words, tag.into()), naive);
+            prop_assert_eq!(portable(words, tag.into()), naive);
         }
     }
 }

@@ -108,7 +108,7 @@ fn who_holds_some_is_not_refused_for_another_handle() {
     for _ in 0..30 {
         assert!(holds.try_acquire(1).is_ok());
     }
-    while holds.gate.cell.coins() < 2 {
+    while holds.gate.cell.cached_tokens() < 2 {
         assert!(holds.try_acquire(1).is_ok());
     }
     let other = holds.clone().unbatched();
@@ -119,7 +119,7 @@ fn who_holds_some_is_not_refused_for_another_handle() {
     });
     assert!(drained.join().expect("no panic"));
     let refused = (0..3).all(|_| other.try_acquire(1).is_err());
-    assert!(refused && holds.gate.cell.coins() > 0);
+    assert!(refused && holds.gate.cell.cached_tokens() > 0);
     assert!(holds.try_acquire(1).is_ok());
 }
 

@@ -4,8 +4,8 @@
 //! forever or under a lease, with no capacity in thread caches. Anything else returns `None`, and the caller
 //! goes on with [`Cell::decide`].
 //!
-//! Everything that does not depend on the time is computed into a [`Plain`] before the clock is read, so that
-//! the clock is read as late as possible. The word must be loaded before, with `Acquire`; one strong
+//! Everything that does not depend on the time is computed into a [`FastPath`] before the clock is read, so
+//! that the clock is read as late as possible. The word must be loaded before, with `Acquire`; one strong
 //! compare-and-swap (`AcqRel`, `Relaxed` on failure) commits. A slot that is overwritten meanwhile makes the
 //! swap fail, as described in [`super`].
 
@@ -17,7 +17,7 @@ use aliquot_core::unit::Tick;
 
 /// Fast path of one decision: everything but the time, computed before the clock is read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Plain {
+pub(crate) struct FastPath {
     seen: u64,
     base: u64,
     mult: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Plain {
     until: u64,
 }
 
-impl Plain {
+impl FastPath {
     /// Returns true if a decision that found `owed` units owed leaves enough tokens for further ones to be
     /// taken by the same reading of the clock. That needs a limit without a lease, and a burst of at least
     /// `Word::PART` times the deferred maximum.
@@ -57,14 +57,14 @@ impl Cell {
     /// Returns `None` if the decision needs the slow path: no right, or one with an end of its own, or
     /// capacity in thread caches, or units that are not grains.
     #[inline(always)]
-    pub(crate) fn plainly<const ODD: bool>(
+    pub(crate) fn fast_path<const ODD: bool>(
         &self,
         seen: u64,
         n: u64,
         lease: &AtomicU64,
-    ) -> Option<Plain> {
+    ) -> Option<FastPath> {
         let [base, mult, meta] = &self.hot.slots[usize::from(ODD)];
-        let (burst, places, mark) = Slot::plain(meta.load(Ordering::Relaxed))?;
+        let (burst, places, mark) = Slot::unpack_fast(meta.load(Ordering::Relaxed))?;
         let until = match mark {
             FOREVER => u64::MAX,
             LEASED if sync::planted(Bug::LeaseUnseen) => u64::MAX,
@@ -74,7 +74,7 @@ impl Cell {
         let token = self.hot.scale.load(Ordering::Relaxed);
         let cost = n.checked_mul(token)?;
         let room = burst.checked_sub(cost)?;
-        (burst > 0 && self.purses.held() == 0).then(|| Plain {
+        (burst > 0 && self.thread_caches.held() == 0).then(|| FastPath {
             seen,
             base: base.load(Ordering::Relaxed),
             mult: mult.load(Ordering::Relaxed),
@@ -92,21 +92,21 @@ impl Cell {
     ///
     /// Every admission here is one that [`Cell::decide`] would make, with the same debt after it.
     #[inline(always)]
-    pub(crate) fn take_plainly(&self, plain: Plain, now: Tick) -> Option<Known> {
-        let seen = plain.seen;
-        let nanos = now.since(Tick::from_nanos(plain.base)).nanos();
-        let made = made_in_a_word(nanos, plain.mult, plain.places);
+    pub(crate) fn take_fast(&self, fast: FastPath, now: Tick) -> Option<Known> {
+        let seen = fast.seen;
+        let nanos = now.since(Tick::from_nanos(fast.base)).nanos();
+        let made = made_in_a_word(nanos, fast.mult, fast.places);
         let (made, more) = made.filter(|&(made, _)| made <= Word::DEBT_MAX)?;
-        let deferred = (seen >> Word::DEFERRED_AT) * plain.token;
+        let deferred = (seen >> Word::DEFERRED_AT) * fast.token;
         let debt = (seen & Word::DEBT_MAX).saturating_sub(deferred);
         let owed = debt.saturating_sub(made) + deferred;
-        let after = debt.max(made + u64::from(more)) + deferred + plain.cost;
-        let admitted = owed <= plain.room && after <= Word::DEBT_MAX;
+        let after = debt.max(made + u64::from(more)) + deferred + fast.cost;
+        let admitted = owed <= fast.room && after <= Word::DEBT_MAX;
         let next = seen & Word::EPOCH | after;
         let (done, found) = (Ordering::AcqRel, Ordering::Relaxed);
         let swap = || self.hot.word.compare_exchange(seen, next, done, found);
-        let known = Known::of(next, self.name(), plain, owed, now);
-        let taken = admitted && now.nanos() < plain.until && swap().is_ok();
+        let known = Known::of(next, self.name(), fast, owed, now);
+        let taken = admitted && now.nanos() < fast.until && swap().is_ok();
         taken.then_some(known)
     }
 }

@@ -12,13 +12,13 @@ use aliquot_core::unit::Tick;
 /// A word and the tick until which it refuses. `turn` is odd while a thread writes them.
 #[derive(Debug)]
 #[repr(align(64))]
-pub(super) struct Dry {
+pub(super) struct ExhaustedUntil {
     turn: AtomicU64,
     word: AtomicU64,
     until: AtomicU64,
 }
 
-impl Dry {
+impl ExhaustedUntil {
     pub(super) fn new() -> Self {
         Self {
             turn: AtomicU64::new(0),

@@ -1,19 +1,19 @@
 //! Refusals of one token, counted per thread next to a thread cache, which may belong to another thread.
 
-use super::Purse;
+use super::ThreadCache;
 use crate::sync::{self, Ordering};
 
-impl Purse {
+impl ThreadCache {
     const OFTEN: u64 = 256;
 
-    /// Counts a refusal, if `me` counts here already or no thread does. Returns `None` if it could not be
+    /// Counts a refusal, if `thread` counts here already or no thread does. Returns `None` if it could not be
     /// counted. Returns true if no thread counted here before: the session then looks at this counter only if
     /// the key is marked.
     #[inline]
-    pub(crate) fn denied(&self, me: u32) -> Option<bool> {
-        let known = me != sync::NOBODY;
-        let mine = known && self.denier.load(Ordering::Relaxed) == u64::from(me);
-        if !mine && !self.count_for(me) {
+    pub(crate) fn denied(&self, thread: u32) -> Option<bool> {
+        let known = thread != sync::NO_THREAD;
+        let mine = known && self.denier.load(Ordering::Relaxed) == u64::from(thread);
+        if !mine && !self.count_for(thread) {
             return None;
         }
         let denied = self.denied.load(Ordering::Relaxed);
@@ -21,9 +21,9 @@ impl Purse {
         Some(!mine)
     }
 
-    /// Counts a refusal of the thread that counted here a moment ago. Returns false once in [`Purse::OFTEN`]
-    /// times, so that the caller checks again that it still does. If another thread counts here by now, some
-    /// refusals are lost.
+    /// Counts a refusal of the thread that counted here a moment ago. Returns false once in
+    /// [`ThreadCache::OFTEN`] times, so that the caller checks again that it still does. If another thread
+    /// counts here by now, some refusals are lost.
     #[inline(always)]
     pub(crate) fn denied_again(&self) -> bool {
         let denied = self.denied.load(Ordering::Relaxed);
@@ -35,12 +35,12 @@ impl Purse {
     }
 
     #[cold]
-    fn count_for(&self, me: u32) -> bool {
+    fn count_for(&self, thread: u32) -> bool {
         let (done, found) = (Ordering::AcqRel, Ordering::Relaxed);
-        me != sync::NOBODY
+        thread != sync::NO_THREAD
             && self
                 .denier
-                .compare_exchange(0, me.into(), done, found)
+                .compare_exchange(0, thread.into(), done, found)
                 .is_ok()
     }
 

@@ -1,6 +1,6 @@
 //! The state that a thread finds in its own cache.
 
-use super::Purses;
+use super::ThreadCaches;
 use aliquot_core::unit::{Span, Tick};
 
 /// Snapshot of a cache, taken by its owner.
@@ -25,7 +25,7 @@ impl Content {
     /// Returns true if the thread spends fast enough for a wide cache.
     pub(crate) fn is_fast(&self, now: Tick) -> bool {
         let all = self.left == 0 && self.spent == self.capacity;
-        all && self.capacity == Purses::NARROW && now.since(self.filled) < Self::FAST
+        all && self.capacity == ThreadCaches::NARROW && now.since(self.filled) < Self::FAST
     }
 
     /// Returns true if the thread spends too slowly to have a cache.

@@ -1,8 +1,8 @@
 //! A limit that never changes, prepared for the fast path of keyed limits.
 //!
-//! The same GCRA step as [`super::plain::after`], with all that depends on the limit alone computed once: the
-//! multiplier, the burst and the cost of a token. It touches no atomics; the caller owns the word with the
-//! debt.
+//! The same GCRA step as [`super::fast_path::after`], with all that depends on the limit alone computed once:
+//! the multiplier, the burst and the cost of a token. It touches no atomics; the caller owns the word with
+//! the debt.
 
 use super::slot::Slot;
 use aliquot_core::unit::Tick;
@@ -12,9 +12,9 @@ use aliquot_core::unit::Tick;
 /// It covers times within a span of its base, which is long for all but the fastest limits, and units of one
 /// grain. Elsewhere its methods return `None` and the caller asks the [`Slot`].
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tariff {
+pub(crate) struct PreparedLimit {
     base: u64,
-    /// Number of nanoseconds after the base until which the tariff answers.
+    /// Number of nanoseconds after the base until which this answers.
     end: u64,
     /// Units replenished per nanosecond, rounded down, with `64 + beyond − short` binary places.
     mult: u64,
@@ -29,16 +29,17 @@ pub(crate) struct Tariff {
 
 /// Cost of one request in units, and the maximum debt above the supply at which it is admitted.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Fare {
-    cost: u64,
+pub(crate) struct Cost {
+    units: u64,
     room: u64,
 }
 
-impl Tariff {
+impl PreparedLimit {
     /// Maximum supply covered: with a burst on top it fits a word, however often the burst is added.
     pub(crate) const MADE_MAX: u64 = 1 << 62;
 
-    /// Prepares `slot`. The result does not answer once more than `made_max`, or [`Tariff::MADE_MAX`], units
+    /// Prepares `slot`. The result does not answer once more than `made_max`, or
+    /// [`PreparedLimit::MADE_MAX`], units
     /// are replenished.
     pub(crate) fn of(slot: &Slot, grains_per_token: u64, made_max: u64) -> Self {
         let places = slot.places();
@@ -65,19 +66,19 @@ impl Tariff {
 
     /// Returns the cost of `n` tokens; `None` if they exceed the burst.
     #[inline(always)]
-    pub(crate) fn fare(&self, n: u64) -> Option<Fare> {
-        let cost = n.checked_mul(self.token)?;
-        let room = self.burst.checked_sub(cost)?;
-        Some(Fare { cost, room })
+    pub(crate) fn cost(&self, n: u64) -> Option<Cost> {
+        let units = n.checked_mul(self.token)?;
+        let room = self.burst.checked_sub(units)?;
+        Some(Cost { units, room })
     }
 
-    /// Returns the debt after the request, if it is admitted; `None` also where the tariff does not answer.
-    /// The same step as [`after`](super::plain::after); nothing can overflow here.
+    /// Returns the debt after the request, if it is admitted; `None` also where the prepared limit does not
+    /// answer. The same step as [`after`](super::fast_path::after); nothing can overflow here.
     #[inline(always)]
-    pub(crate) fn after(&self, debt: u64, fare: Fare, now: Tick) -> Option<u64> {
+    pub(crate) fn after(&self, debt: u64, cost: Cost, now: Tick) -> Option<u64> {
         let (made, full) = self.made(now)?;
-        let admitted = debt.saturating_sub(made) <= fare.room;
-        admitted.then(|| debt.max(full).wrapping_add(fare.cost))
+        let admitted = debt.saturating_sub(made) <= cost.room;
+        admitted.then(|| debt.max(full).wrapping_add(cost.units))
     }
 
     /// Returns the supply at `now`, rounded up.
@@ -104,7 +105,7 @@ impl Tariff {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plain::after;
+    use super::super::fast_path::after;
     use super::*;
     use crate::cell::Mark;
     use aliquot_core::share::Kind;
@@ -114,7 +115,7 @@ mod tests {
     proptest! {
         /// Every answer is the slot's answer, to the unit. A limit in tokens is answered for an hour.
         #[test]
-        fn a_tariff_answers_as_its_slot_does(
+        fn a_prepared_limit_answers_as_its_slot_does(
             // The last ones replenish a unit in a power of two of nanoseconds, so that products are round.
             rate in prop_oneof![0..4_u64, 0..1_u64 << 20, 0..1_u64 << 34, 0..=u64::MAX, (0..10_u32).prop_map(|by| 1_000_000_000 >> by)],
             burst in prop_oneof![0..4_u64, 0..1_u64 << 20, 0..1_u64 << 46, 0..=u64::MAX],
@@ -126,7 +127,7 @@ mod tests {
         ) {
             let (rate, burst) = (Rate::from_grains(rate), Tokens::from_grains(burst));
             let slot = Slot::new(rate, burst, Tick::from_nanos(base), Mark::Forever, Kind::Rate);
-            let tariff = Tariff::of(&slot, grains, Tariff::MADE_MAX);
+            let prepared = PreparedLimit::of(&slot, grains, PreparedLimit::MADE_MAX);
             let now = Tick::from_nanos(base.saturating_add(nanos));
             let made = slot.made(now);
             let cost = n.checked_mul(grains).map(|grains| slot.units(grains)).filter(|&cost| cost <= slot.burst);
@@ -137,14 +138,14 @@ mod tests {
                 _ => made.0.saturating_add(owed),
             };
             let theirs = cost.and_then(|cost| after(slot.burst, debt, cost, made));
-            let mine = tariff.fare(n).and_then(|fare| tariff.after(debt, fare, now));
+            let mine = prepared.cost(n).and_then(|cost| prepared.after(debt, cost, now));
             prop_assert!(mine.is_none() || mine == theirs, "{mine:?}, {theirs:?}");
             let usual = slot.shift == 0 && nanos < 3_600_000_000_000 && (1 << 10..1 << 34).contains(&rate.grains());
             prop_assert!(!usual || mine == theirs, "{mine:?}, {theirs:?}");
             // A reading before the base is left to the slot.
             let before = Tick::from_nanos(base.saturating_sub(1 + nanos));
-            let any = Fare { cost: 0, room: u64::MAX };
-            prop_assert!(base == 0 || tariff.after(debt, any, before).is_none());
+            let any = Cost { units: 0, room: u64::MAX };
+            prop_assert!(base == 0 || prepared.after(debt, any, before).is_none());
         }
     }
 
@@ -154,8 +155,8 @@ mod tests {
     fn a_unit_that_is_under_way_is_forgotten() {
         let (rate, burst) = (Rate::from_grains(250_000_000), Tokens::from_grains(10));
         let slot = Slot::new(rate, burst, Tick::from_nanos(0), Mark::Forever, Kind::Rate);
-        let tariff = Tariff::of(&slot, 1, Tariff::MADE_MAX);
-        let after = |nanos| tariff.after(0, tariff.fare(1)?, Tick::from_nanos(nanos));
+        let prepared = PreparedLimit::of(&slot, 1, PreparedLimit::MADE_MAX);
+        let after = |nanos| prepared.after(0, prepared.cost(1)?, Tick::from_nanos(nanos));
         assert_eq!([0, 1, 2, 4, 6].map(after), [1, 2, 2, 2, 3].map(Some));
     }
 }

@@ -1,7 +1,7 @@
 //! Thread caches, in every interleaving that loom finds.
 
 use super::{NOW, PERIOD, explore};
-use crate::cell::purse::Purses;
+use crate::cell::thread_cache::ThreadCaches;
 use crate::cell::{Ask, CellDecider, Word};
 use crate::key::Gate;
 use crate::sync::{self, AtomicU64, Bug};
@@ -61,29 +61,29 @@ pub(super) fn dealt(per_sec: u64, burst: u64) -> (Shared, CellDecider) {
 }
 
 impl Shared {
-    /// Asks for `n` as thread `me`, as a limiter does. Returns how many it got.
-    fn ask(&self, me: u32, n: u64, now: Tick) -> u64 {
-        sync::be(me);
+    /// Asks for `n` as thread `thread`, as a limiter does. Returns how many it got.
+    fn ask(&self, thread: u32, n: u64, now: Tick) -> u64 {
+        sync::set_thread_id(thread);
         let (cell, clock) = (&self.gate.cell, || now);
         if cell.spend(n, || false, |_| false).is_some() {
             return n;
         }
-        let (_, took) = cell.decide_and_fill(me, n, Purses::NARROW, &self.lease, clock);
+        let (_, took) = cell.decide_and_fill(thread, n, ThreadCaches::NARROW, &self.lease, clock);
         let again = || cell.decide(Ask::Tokens(n), now, &self.lease).is_ok();
         let got = took.is_ok() || cell.relieve(n, now, clock) && again();
         if got { n } else { 0 }
     }
 
     /// Asks for one token `times` times.
-    pub(super) fn asks(&self, me: u32, times: usize, now: Tick) -> u64 {
-        (0..times).map(|_| self.ask(me, 1, now)).sum()
+    pub(super) fn asks(&self, thread: u32, times: usize, now: Tick) -> u64 {
+        (0..times).map(|_| self.ask(thread, 1, now)).sum()
     }
 
-    /// Spends from the cache of thread `me`, one by one, at most `times` times.
-    fn spends(&self, me: u32, times: u64) -> thread::JoinHandle<u64> {
+    /// Spends from the cache of thread `thread`, one by one, at most `times` times.
+    fn spends(&self, thread: u32, times: u64) -> thread::JoinHandle<u64> {
         let gate = Arc::clone(&self.gate);
         thread::spawn(move || {
-            sync::be(me);
+            sync::set_thread_id(thread);
             let one = |_: &u64| gate.cell.spend(1, || false, |_| false).is_some();
             (0..times).filter(one).count() as u64
         })
@@ -125,13 +125,11 @@ fn what_is_taken_by_the_short_road_was_there() {
                 thread::spawn(move || {
                     let cell = &shared.gate.cell;
                     let word = cell.word();
-                    let plain = match word >> Word::DEBT_BITS & 1 {
-                        0 => cell.plainly::<false>(word, 1, &shared.lease),
-                        _ => cell.plainly::<true>(word, 1, &shared.lease),
+                    let fast = match word >> Word::DEBT_BITS & 1 {
+                        0 => cell.fast_path::<false>(word, 1, &shared.lease),
+                        _ => cell.fast_path::<true>(word, 1, &shared.lease),
                     };
-                    plain.map_or(0, |plain| {
-                        u64::from(cell.take_plainly(plain, NOW).is_some())
-                    })
+                    fast.map_or(0, |fast| u64::from(cell.take_fast(fast, NOW).is_some()))
                 })
             };
             let cut = decider.withdraw(Rate::ZERO, part(0, 1, 0).burst, NOW);
@@ -222,7 +220,7 @@ fn capacity_that_comes_back_is_empty() {
             let (shared, _decider) = dealt(1, 4);
             assert_eq!(shared.asks(1, 1, NOW), 1);
             let other = shared.spends(1, 2);
-            sync::be(2);
+            sync::set_thread_id(2);
             // More than there is beside the other thread's cache, which is then revoked.
             let cell = &shared.gate.cell;
             let decide = |n| cell.decide(Ask::Tokens(n), LATER, &shared.lease).is_ok();
@@ -244,15 +242,15 @@ fn who_is_refused_again_was_refused_by_that_very_word() {
             let decide = || cell.decide(Ask::Tokens(1), NOW, &shared.lease).is_ok();
             assert!(decide());
             // The next token is available in a second.
-            cell.note_dry(NOW, NOW);
+            cell.note_exhausted(NOW, NOW);
             // Or in a tenth of one, in the next epoch.
             decider.replace(part(10, 1, 1), NOW);
             assert!(decide());
             let other = {
                 let gate = Arc::clone(&shared.gate);
-                thread::spawn(move || gate.cell.note_dry(NOW, NOW))
+                thread::spawn(move || gate.cell.note_exhausted(NOW, NOW))
             };
-            if let Some(until) = cell.dry_until(cell.word()) {
+            if let Some(until) = cell.exhausted_until(cell.word()) {
                 assert!(until <= NOW.after(Span::from_millis(100)));
             }
             other.join().expect("no panic");
