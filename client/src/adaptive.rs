@@ -49,12 +49,12 @@ pub use rate::{
 pub use throttle::{Attempt, Criticality, Shown, Throttle, ThrottleBuilder};
 
 use crate::clock::{CounterClock, SharedClock};
+use crate::counters::Counters;
 use crate::limit::LimitError;
 use crate::limiter::Limiter;
 use crate::permit::Permit;
 use crate::refused::Refused;
-use crate::switch::{Mode, Overruled};
-use crate::tap::Tap;
+use crate::switch::{Mode, ModeStats};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{Span, Tick};
 use std::fmt;
@@ -206,12 +206,12 @@ impl Adaptive {
 
     /// Returns how many decisions the mode has changed.
     #[must_use]
-    pub fn overruled(&self) -> Overruled {
-        self.inner.limiter.overruled()
+    pub fn mode_stats(&self) -> ModeStats {
+        self.inner.limiter.mode_stats()
     }
 
-    pub(crate) fn watch(&self, tap: &Arc<Tap>) {
-        self.inner.limiter.tap(tap);
+    pub(crate) fn watch(&self, counters: &Arc<Counters>) {
+        self.inner.limiter.watch(counters);
     }
 
     fn begin(&self, permit: Permit) -> Call {

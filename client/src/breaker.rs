@@ -3,8 +3,8 @@
 mod mode;
 
 use crate::clock::{CounterClock, SharedClock};
+use crate::mode_guard::ModeGuard;
 use crate::refused::{Reason, Refused};
-use crate::sentry::Sentry;
 use crate::sync::{AtomicU64, Ordering};
 use aliquot_core::unit::{Span, Tick};
 use std::sync::Arc;
@@ -23,8 +23,8 @@ use std::time::Duration;
 ///
 /// A [`Mode`](crate::Mode) overrides the breaker ([`Breaker::set_mode`]): it can be forced closed or open.
 ///
-/// If a trial's [`Try`] is leaked and its outcome never reported, another trial may follow after a cool-down.
-/// All state is one atomic word; a decision takes no lock.
+/// If a trial's [`Attempt`] is leaked and its outcome never reported, another trial may follow after a
+/// cool-down. All state is one atomic word; a decision takes no lock.
 ///
 /// ```
 /// use aliquot_client::{Breaker, Tick};
@@ -49,7 +49,7 @@ struct Shared {
     word: AtomicU64,
     rules: Rules,
     clock: SharedClock,
-    sentry: Sentry,
+    guard: ModeGuard,
     openings: AtomicU64,
 }
 
@@ -76,7 +76,7 @@ pub enum Circuit {
 /// counts as not made.
 #[derive(Debug)]
 #[must_use = "say how it went"]
-pub struct Try {
+pub struct Attempt {
     breaker: Breaker,
     /// The breaker's word while this is the trial; `None` if all calls may be made.
     trial: Option<Word>,
@@ -173,7 +173,7 @@ impl Breaker {
             word: AtomicU64::new(Word::CLOSED.pack()),
             rules,
             clock,
-            sentry: Sentry::default(),
+            guard: ModeGuard::default(),
             openings: AtomicU64::new(0),
         };
         Self {
@@ -186,7 +186,7 @@ impl Breaker {
     /// # Errors
     ///
     /// [`Reason::Broken`] with the rest of the cool-down, or [`Reason::Frozen`] if the mode says so.
-    pub fn try_now(&self) -> Result<Try, Refused> {
+    pub fn try_now(&self) -> Result<Attempt, Refused> {
         self.try_at(self.shared.clock.now())
     }
 
@@ -195,8 +195,8 @@ impl Breaker {
     /// # Errors
     ///
     /// As [`Breaker::try_now`].
-    pub fn try_at(&self, now: Tick) -> Result<Try, Refused> {
-        self.shared.sentry.pass(1)?;
+    pub fn try_at(&self, now: Tick) -> Result<Attempt, Refused> {
+        self.shared.guard.check_frozen(1)?;
         let mut seen = self.shared.word.load(Ordering::Acquire);
         loop {
             let word = Word::unpack(seen);
@@ -209,8 +209,8 @@ impl Breaker {
                     reason: Reason::Broken,
                     retry_after: Some(Duration::from_nanos(opens.since(now).nanos())),
                 };
-                let ruled = self.shared.sentry.rule(1, refused);
-                return ruled.map(|()| self.leave(None));
+                let applied = self.shared.guard.apply(1, refused);
+                return applied.map(|()| self.leave(None));
             }
             let trial = Word {
                 state: State::Trying,
@@ -251,8 +251,8 @@ impl Breaker {
             .store(Word::CLOSED.pack(), Ordering::Release);
     }
 
-    fn leave(&self, trial: Option<Word>) -> Try {
-        Try {
+    fn leave(&self, trial: Option<Word>) -> Attempt {
+        Attempt {
             breaker: self.clone(),
             trial,
         }
@@ -341,7 +341,7 @@ impl Breaker {
     }
 }
 
-impl Try {
+impl Attempt {
     /// Reports success.
     pub fn success(self) {
         self.breaker.succeeded(self.trial);
@@ -353,13 +353,13 @@ impl Try {
         self.failure_at(now);
     }
 
-    /// Like [`Try::failure`], at a reading of the breaker's clock.
+    /// Like [`Attempt::failure`], at a reading of the breaker's clock.
     pub fn failure_at(self, now: Tick) {
         self.breaker.failed(self.trial, now);
     }
 }
 
-impl Drop for Try {
+impl Drop for Attempt {
     /// A trial whose outcome is unknown makes room for another one.
     fn drop(&mut self) {
         if let Some(trial) = self.trial {

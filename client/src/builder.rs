@@ -5,7 +5,7 @@ use crate::clock::{HostClock, SharedClock, Source};
 use crate::error::BuildError;
 use crate::limiter::Batches;
 use crate::session::{Config, Inbox, Session};
-use crate::shared::{Handle, Pace, Shared};
+use crate::shared::{ClockPolicy, Handle, Shared};
 use crate::transport::{Connector, Dialer, Tonic};
 use aliquot_core::budget::Labels;
 use aliquot_core::share::Share;
@@ -188,14 +188,14 @@ impl ClientBuilder {
         };
         let dialer = Dialer::new(connector, self.token.as_deref())?;
         let (errands, errands_in) = mpsc::unbounded_channel();
-        let (source, pace) = match (self.clock, self.batches) {
-            (Some(clock), _) => (Source::Other(clock), Pace::Exact),
-            (None, Batches::Off) => (Source::Host, Pace::Single),
-            (None, Batches::Strict) => (Source::Host, Pace::Strict),
-            (None, Batches::Relaxed) => (Source::Host, Pace::Relaxed),
+        let (source, clock_policy) = match (self.clock, self.batches) {
+            (Some(clock), _) => (Source::Other(clock), ClockPolicy::Exact),
+            (None, Batches::Off) => (Source::Host, ClockPolicy::Single),
+            (None, Batches::Strict) => (Source::Host, ClockPolicy::Strict),
+            (None, Batches::Relaxed) => (Source::Host, ClockPolicy::Relaxed),
         };
         HostClock::align();
-        let shared = Shared::new(source, pace, self.cold_wait, self.keys_max, errands);
+        let shared = Shared::new(source, clock_policy, self.cold_wait, self.keys_max, errands);
         let shared = Arc::new(shared);
         let (commands, commands_in) = mpsc::channel(16);
         let inbox = Inbox {

@@ -8,7 +8,7 @@
 //!
 //! None of this is on the path of `try_acquire`.
 
-use crate::key::Gate;
+use crate::key_state::KeyState;
 use crate::shared::Shared;
 use crate::sync::{AtomicU64, Ordering};
 use aliquot_core::central::{Manner, Reason};
@@ -39,7 +39,7 @@ pub(crate) type Errands = mpsc::UnboundedSender<Errand>;
 pub(crate) struct Question {
     /// Number of the question within the process.
     pub(crate) ticket: u64,
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) key_state: Arc<KeyState>,
     pub(crate) kind: Kind,
     pub(crate) cost: NonZeroU64,
     pub(crate) manner: Manner,
@@ -135,7 +135,7 @@ impl Silence {
 /// Asks a question, and waits for its outcome. Dropping the future gives the question up.
 pub(crate) async fn ask(
     shared: &Shared,
-    gate: &Arc<Gate>,
+    key_state: &Arc<KeyState>,
     kind: Kind,
     cost: NonZeroU64,
     manner: Manner,
@@ -148,7 +148,7 @@ pub(crate) async fn ask(
     let (reply, answer) = oneshot::channel();
     let question = Question {
         ticket,
-        gate: Arc::clone(gate),
+        key_state: Arc::clone(key_state),
         kind,
         cost,
         manner,

@@ -2,12 +2,12 @@
 
 use crate::breaker::Breaker;
 use crate::builder::ClientBuilder;
+use crate::counters::Counters;
 use crate::error::{BuildError, KeyRefused};
 use crate::limiter::Limiter;
 use crate::registry::Past;
 use crate::shared::{Command, Handle, Status};
 use crate::switch::Mode;
-use crate::tap::Tap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -64,18 +64,18 @@ impl Client {
     /// [`KeyRefused`] if the text is not a valid key, if the client has its maximum number of keys and all of
     /// them are in use, or if the client is closed.
     pub fn limiter(&self, key: &str) -> Result<Limiter, KeyRefused> {
-        let gate = self.handle.shared.gate(key)?;
-        Ok(Limiter::new(gate, self.handle.clone()))
+        let key_state = self.handle.shared.key_state(key)?;
+        Ok(Limiter::new(key_state, self.handle.clone()))
     }
 
     /// Returns the limiters of all keys, ordered by key: keys with a limiter, and keys that are not forgotten
     /// yet.
     #[must_use]
     pub fn limiters(&self) -> Vec<Limiter> {
-        let gates = self.handle.shared.gates();
-        let limiters = gates.into_iter();
+        let key_states = self.handle.shared.key_states();
+        let limiters = key_states.into_iter();
         limiters
-            .map(|gate| Limiter::new(gate, self.handle.clone()))
+            .map(|key_state| Limiter::new(key_state, self.handle.clone()))
             .collect()
     }
 
@@ -107,8 +107,8 @@ impl Client {
         self.handle.shared.past()
     }
 
-    pub(crate) fn watch(&self, tap: &Arc<Tap>) {
-        self.handle.shared.watch(tap);
+    pub(crate) fn watch(&self, counters: &Arc<Counters>) {
+        self.handle.shared.watch(counters);
     }
 
     /// Returns the state of the session.

@@ -5,7 +5,7 @@ use crate::clock::ManualClock;
 use crate::keyed::Keyed;
 use crate::limit::Limit;
 use crate::refused::Reason;
-use crate::tier::{Slip, Tier};
+use crate::tier::{Receipt, Tier};
 use aliquot_core::unit::{Span, Tick};
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -141,9 +141,9 @@ impl Both {
         Ok(short)
     }
 
-    fn put_back(&mut self, key: &str, slip: &Slip, n: u64) {
-        let n = n.min(slip.tokens());
-        self.store.tier(key).put_back_at(slip, n, self.now.get());
+    fn put_back(&mut self, key: &str, receipt: &Receipt, n: u64) {
+        let n = n.min(receipt.tokens());
+        self.store.tier(key).put_back_at(receipt, n, self.now.get());
         let (made, token) = (self.made(), self.token);
         let knows = self.knows.entry(key.to_owned()).or_default();
         // All of it, except what was made since. The store may put back less, since other decisions depend on
@@ -154,7 +154,11 @@ impl Both {
         knows.at_most = true;
     }
 
-    fn happens(&mut self, op: &Op, slips: &mut Vec<(usize, Slip)>) -> Result<(), TestCaseError> {
+    fn happens(
+        &mut self,
+        op: &Op,
+        receipts: &mut Vec<(usize, Receipt)>,
+    ) -> Result<(), TestCaseError> {
         let now = self.now.get();
         match *op {
             Op::Pass(nanos) => {
@@ -183,22 +187,22 @@ impl Both {
                 }
             }
             Op::Take(which, n) => {
-                let (key, slip) = (name(which), self.store.tier(&name(which)).take_at(n, now));
-                if let Ok(slip) = slip {
+                let (key, receipt) = (name(which), self.store.tier(&name(which)).take_at(n, now));
+                if let Ok(receipt) = receipt {
                     self.admitted(&key, n)?;
-                    slips.push((which, slip));
+                    receipts.push((which, receipt));
                 }
             }
             Op::PutBack(ago, n) => {
-                if let Some(at) = slips.len().checked_sub(ago + 1) {
-                    // Each slip once.
-                    let (which, slip) = slips.remove(at);
-                    self.put_back(&name(which), &slip, n);
+                if let Some(at) = receipts.len().checked_sub(ago + 1) {
+                    // Each receipt once.
+                    let (which, receipt) = receipts.remove(at);
+                    self.put_back(&name(which), &receipt, n);
                 }
             }
             Op::Owe(ago, n) => {
-                if let Some(&(which, ref slip)) = slips.iter().rev().nth(ago) {
-                    let owed = self.store.tier(&name(which)).owe_at(slip, n, now);
+                if let Some(&(which, ref receipt)) = receipts.iter().rev().nth(ago) {
+                    let owed = self.store.tier(&name(which)).owe_at(receipt, n, now);
                     let (made, token) = (self.made(), self.token);
                     let knows = self.knows.entry(name(which)).or_default();
                     knows.debt = knows.debt.max(made) + owed * token;
@@ -232,9 +236,9 @@ proptest! {
         ops in ops(),
     ) {
         let mut both = Both::new(per_sec, burst);
-        let mut slips = Vec::new();
+        let mut receipts = Vec::new();
         for op in &ops {
-            both.happens(op, &mut slips)?;
+            both.happens(op, &mut receipts)?;
         }
     }
 }
@@ -321,14 +325,14 @@ fn what_is_said_to_be_put_back_is_what_others_can_have() {
     for _ in 0..2 {
         assert!(both.store.try_later(&key, 1, now, || now).is_some());
     }
-    let slip = both
+    let receipt = both
         .store
         .tier(&key)
         .take_at(2, now)
         .expect("they are there");
     let later = now.after(Span::from_secs(2));
     both.clock.set(later);
-    assert_eq!(both.store.tier(&key).put_back_at(&slip, 2, later), 0);
+    assert_eq!(both.store.tier(&key).put_back_at(&receipt, 2, later), 0);
     assert_eq!(both.store.tokens_at(&key, later), 128 - 2);
 }
 

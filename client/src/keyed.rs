@@ -6,7 +6,7 @@ mod builder;
 mod deferred;
 mod limits;
 mod name;
-mod near;
+mod prefetch;
 mod table;
 mod tags;
 pub(crate) mod tier;

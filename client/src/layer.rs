@@ -23,7 +23,7 @@ use crate::keyed::Keyed;
 use crate::limiter::Limiter;
 use crate::refused::Admission;
 use crate::switched::Switched;
-use decide::{By, Outcome, Which};
+use decide::{Limits, Outcome, Which};
 use http::request::Parts;
 use http::{Request, Response};
 use std::fmt;
@@ -69,7 +69,7 @@ pub struct LimitLayer<A = Plain> {
 
 #[derive(Clone)]
 struct Rules {
-    by: By,
+    limits: Limits,
     cost: Of<u64>,
     except: Vec<Box<str>>,
     fields: Fields,
@@ -95,7 +95,7 @@ impl LimitLayer {
     /// Counts all requests against one limiter. No request takes a lock.
     #[must_use]
     pub fn new(limiter: Limiter) -> Self {
-        Self::by(By::One(Which::Limiter(limiter)))
+        Self::with_limits(Limits::One(Which::Limiter(limiter)))
     }
 
     /// Counts each request against the limiter of its key. A request without a key (`None`) is not limited.
@@ -106,7 +106,7 @@ impl LimitLayer {
     where
         F: Fn(&Parts) -> Option<String> + Send + Sync + 'static,
     {
-        Self::by(By::One(Which::of_keys(client, key)))
+        Self::with_limits(Limits::One(Which::of_keys(client, key)))
     }
 
     /// Counts each request against its key's bucket in a store of this process. A request without a key
@@ -126,7 +126,7 @@ impl LimitLayer {
     where
         F: Fn(&Parts) -> Option<String> + Send + Sync + 'static,
     {
-        Self::by(By::One(Which::Store(store.into(), Arc::new(key))))
+        Self::with_limits(Limits::One(Which::Store(store.into(), Arc::new(key))))
     }
 
     /// Counts each request against several limits: all of them admit, or nothing is taken. See [`Tiers`].
@@ -135,12 +135,12 @@ impl LimitLayer {
     ///
     /// [`TiersError`] if there are no limits, or if a name is invalid or used twice.
     pub fn layered(tiers: Tiers) -> Result<Self, TiersError> {
-        Ok(Self::by(By::All(tiers.checked()?)))
+        Ok(Self::with_limits(Limits::All(tiers.checked()?)))
     }
 
-    fn by(by: By) -> Self {
+    fn with_limits(limits: Limits) -> Self {
         Self::of(Arc::new(Rules {
-            by,
+            limits,
             cost: Arc::new(|_| 1),
             except: Vec::new(),
             fields: Fields::default(),
@@ -273,9 +273,9 @@ where
                     }
                     Ok(response)
                 }
-                Outcome::Refused(by, refused) => {
-                    let mut response = answer::refuse::<A, R>(&parts, by.name, refused);
-                    if let Some((name, held)) = by.read() {
+                Outcome::Refused(asked, refused) => {
+                    let mut response = answer::refuse::<A, R>(&parts, asked.name, refused);
+                    if let Some((name, held)) = asked.read() {
                         rules.fields.write(response.headers_mut(), name, &held);
                     }
                     Ok(response)

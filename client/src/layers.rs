@@ -2,13 +2,13 @@
 
 #[cfg(test)]
 mod clocks;
-pub(crate) mod row;
+pub(crate) mod layer_set;
 
 use crate::limiter::Settled;
 use crate::refused::Refused;
-use crate::tier::{Slip, Tier};
+use crate::tier::{Receipt, Tier};
 use aliquot_core::unit::Tick;
-use row::{By, Row};
+use layer_set::{ClockSource, LayerSet};
 
 /// Several limits that a request must all pass: of the whole service, its route, its tenant, its user.
 ///
@@ -44,7 +44,7 @@ pub struct Layers<'a, const N: usize> {
 #[must_use = "the tokens are taken; dropping this keeps them so"]
 pub struct Charge<'a, const N: usize> {
     tiers: [(&'a str, &'a dyn Tier); N],
-    slips: [Slip; N],
+    receipts: [Receipt; N],
     tokens: u64,
 }
 
@@ -92,7 +92,7 @@ impl<'a, const N: usize> Layers<'a, N> {
     ///
     /// [`LayerRefused`]; nothing was taken.
     pub fn try_acquire(&self, n: u64) -> Result<Charge<'a, N>, LayerRefused<'a>> {
-        self.take(n, By::Own)
+        self.take(n, ClockSource::Own)
     }
 
     /// [`Layers::try_acquire`] at `now`, a reading of the clock that all layers share.
@@ -105,15 +105,15 @@ impl<'a, const N: usize> Layers<'a, N> {
     ///
     /// As [`Layers::try_acquire`].
     pub fn try_acquire_at(&self, n: u64, now: Tick) -> Result<Charge<'a, N>, LayerRefused<'a>> {
-        self.take(n, By::Given(now))
+        self.take(n, ClockSource::Given(now))
     }
 
-    fn take(&self, n: u64, by: By) -> Result<Charge<'a, N>, LayerRefused<'a>> {
-        let mut slips = [Slip::NOTHING; N];
-        Row(&self.tiers).take(&mut slips, n, by)?;
+    fn take(&self, n: u64, clock: ClockSource) -> Result<Charge<'a, N>, LayerRefused<'a>> {
+        let mut receipts = [Receipt::NOTHING; N];
+        LayerSet(&self.tiers).take(&mut receipts, n, clock)?;
         Ok(Charge {
             tiers: self.tiers,
-            slips,
+            receipts,
             tokens: n,
         })
     }
@@ -124,7 +124,7 @@ impl<'a, const N: usize> Layers<'a, N> {
     ///
     /// As [`Layers::try_acquire`].
     pub fn peek(&self, n: u64) -> Result<(), LayerRefused<'a>> {
-        Row(&self.tiers).look(n, By::Own)
+        LayerSet(&self.tiers).look(n, ClockSource::Own)
     }
 
     /// [`Layers::peek`] at `now`, a reading of the clock that all layers share; see
@@ -134,7 +134,7 @@ impl<'a, const N: usize> Layers<'a, N> {
     ///
     /// As [`Layers::try_acquire`].
     pub fn peek_at(&self, n: u64, now: Tick) -> Result<(), LayerRefused<'a>> {
-        Row(&self.tiers).look(n, By::Given(now))
+        LayerSet(&self.tiers).look(n, ClockSource::Given(now))
     }
 }
 
@@ -156,11 +156,15 @@ impl<const N: usize> Charge<'_, N> {
     /// Layers that cannot owe tokens, such as windows, take no more than they took. Returns the amounts that
     /// every layer put back or took at least.
     pub fn settle(self, actual: u64) -> Settled {
-        Row(&self.tiers).settle(&self.slips, (self.tokens, actual), By::Own)
+        LayerSet(&self.tiers).settle(&self.receipts, (self.tokens, actual), ClockSource::Own)
     }
 
     /// [`Charge::settle`] at `now`, a reading of the clock that all layers share.
     pub fn settle_at(self, actual: u64, now: Tick) -> Settled {
-        Row(&self.tiers).settle(&self.slips, (self.tokens, actual), By::Given(now))
+        LayerSet(&self.tiers).settle(
+            &self.receipts,
+            (self.tokens, actual),
+            ClockSource::Given(now),
+        )
     }
 }

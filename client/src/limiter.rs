@@ -1,24 +1,24 @@
 //! The handle that decides requests of one key.
 
 mod central;
+mod fast_path;
 mod keyed;
 mod line;
 mod mode;
 mod own;
 mod part;
-mod quick;
 mod reservation;
 mod tier;
 mod watched;
 
-pub use quick::Batches;
+pub use fast_path::Batches;
 pub use reservation::{Reservation, Settled};
 
 use crate::cell::{Ask, Mark, No};
-use crate::key::Gate;
+use crate::key_state::KeyState;
 use crate::permit::Permit;
 use crate::refused::{Admission, Reason, Refused};
-use crate::shared::{Handle, Pace};
+use crate::shared::{ClockPolicy, Handle};
 use aliquot_core::central::Manner;
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{PeriodId, Rate, Span, Tick, Tokens};
@@ -33,13 +33,13 @@ use std::time::Duration;
 /// that takes the time as an argument.
 #[derive(Clone, Debug)]
 pub struct Limiter {
-    gate: Arc<Gate>,
+    key_state: Arc<KeyState>,
     handle: Handle,
     /// Changes the limit, if it belongs to this process; `None` for a leased limit.
     own: Option<Arc<Own>>,
     /// True if admissions are counted. Always true for a leased limit, because the session reports them.
     counts: bool,
-    pace: Pace,
+    clock_policy: ClockPolicy,
 }
 
 /// State of a limiter at one instant.
@@ -55,16 +55,16 @@ pub struct Snapshot {
     /// Tokens or permits that are available now, rounded down.
     pub level: u64,
     /// Right by which the limiter admits.
-    pub right: Standing,
+    pub right: LimiterState,
     /// Time that remains of that right: of the lease or of the floor. Zero after its end; [`Span::MAX`] if it
     /// has no end.
     pub remaining: Span,
 }
 
-/// Right by which a limiter admits.
+/// State of a limiter: the right by which it admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Standing {
+pub enum LimiterState {
     /// Nothing: the budget is not known yet.
     Cold,
     /// A share of the budget, under the session's lease.
@@ -88,10 +88,10 @@ pub enum Standing {
 }
 
 impl Limiter {
-    pub(crate) fn new(gate: Arc<Gate>, handle: Handle) -> Self {
+    pub(crate) fn new(key_state: Arc<KeyState>, handle: Handle) -> Self {
         Self {
-            gate,
-            pace: handle.shared.pace,
+            key_state,
+            clock_policy: handle.shared.clock_policy,
             handle,
             own: None,
             counts: true,
@@ -101,7 +101,7 @@ impl Limiter {
     /// Returns the key; empty for a limit of this process.
     #[must_use]
     pub fn key(&self) -> &str {
-        self.gate.name()
+        self.key_state.name()
     }
 
     /// Takes `n` tokens if they are available now. Uses tokens that this thread took beforehand if it has
@@ -147,7 +147,7 @@ impl Limiter {
             Ok(period) => period,
             Err(no) => match self.mend_and(no, n, now, || self.decide_once(n, now)) {
                 Ok(period) => period,
-                Err(no) => return self.overrule(n, no, now),
+                Err(no) => return self.apply_mode(n, no, now),
             },
         };
         self.admitted_here(n);
@@ -156,13 +156,13 @@ impl Limiter {
 
     fn decide_once(&self, n: u64, now: Tick) -> Result<PeriodId, No> {
         let lease = &self.handle.shared.lease.0;
-        self.gate.cell.decide(Ask::Tokens(n), now, lease)
+        self.key_state.cell.decide(Ask::Tokens(n), now, lease)
     }
 
     /// Counts an admission, if anything reads the count.
     fn admitted_here(&self, n: u64) {
         if self.counts {
-            self.gate.tally.admitted(n);
+            self.key_state.tally.admitted(n);
         }
     }
 
@@ -173,12 +173,12 @@ impl Limiter {
     /// Counts a refusal: the session reports it as demand.
     fn deny(&self, n: u64, refused: Refused) -> Refused {
         if self.counts {
-            self.gate.tally.denied(n);
+            self.key_state.tally.denied(n);
             if self.own.is_none() {
                 self.handle.shared.want();
             }
         }
-        if self.gate.switch.is_watched() {
+        if self.key_state.switch.is_watched() {
             self.tell_refused(n, refused);
         }
         refused
@@ -291,31 +291,36 @@ impl Limiter {
 
     fn decide_permit(&self, now: Tick) -> Result<Permit, No> {
         self.take_permit_slot(now).or_else(|no| {
-            self.overrule(1, no, now)?;
+            self.apply_mode(1, no, now)?;
             Ok(Permit::free(self.handle.clone(), now))
         })
     }
 
     fn take_permit_slot(&self, now: Tick) -> Result<Permit, No> {
-        let cell = &self.gate.cell;
+        let cell = &self.key_state.cell;
         let era = cell.era();
         cell.decide(Ask::Permit, now, &self.handle.shared.lease.0)?;
         if self.own.is_some() {
             self.admitted_here(1);
-            let (gate, handle) = (self.gate.clone(), self.handle.clone());
-            return Ok(Permit::counted_here(gate, handle, None, era, now));
+            let (key_state, handle) = (self.key_state.clone(), self.handle.clone());
+            return Ok(Permit::counted_here(key_state, handle, None, era, now));
         }
         let Some(slot) = cell.wheel().acquire(now) else {
             cell.put_back(1, era);
             return Err(No::Permits);
         };
-        let permit =
-            Permit::counted_here(self.gate.clone(), self.handle.clone(), Some(slot), era, now);
+        let permit = Permit::counted_here(
+            self.key_state.clone(),
+            self.handle.clone(),
+            Some(slot),
+            era,
+            now,
+        );
         // If the edge ended in the meantime, the permit went with it, but the slot did not.
         if cell.era() != era {
             return Err(No::Permits);
         }
-        self.gate.tally.admitted(1);
+        self.key_state.tally.admitted(1);
         Ok(permit)
     }
 
@@ -340,7 +345,7 @@ impl Limiter {
     #[must_use]
     pub fn peek(&self) -> Snapshot {
         let now = self.now();
-        let view = self.gate.cell.view(now);
+        let view = self.key_state.cell.view(now);
         let lease = Tick::from_nanos(
             self.handle
                 .shared
@@ -349,23 +354,23 @@ impl Limiter {
                 .load(crate::sync::Ordering::Acquire),
         );
         let (right, remaining) = match view.slot.mark {
-            Mark::Cold => (Standing::Cold, Span::ZERO),
-            Mark::Leased if now < lease => (Standing::Leased, lease.since(now)),
-            Mark::Leased | Mark::Lapsed => (Standing::Lapsed, Span::ZERO),
-            Mark::Floor => (Standing::Floor, view.until.since(now)),
-            Mark::Forever => (Standing::Forever, Span::MAX),
-            Mark::Open => (Standing::Open, Span::MAX),
-            Mark::NoBudget => (Standing::NoBudget, Span::ZERO),
-            Mark::NoRoom => (Standing::NoRoom, Span::ZERO),
-            Mark::Closed if self.is_held_closed() => (Standing::Frozen, Span::ZERO),
-            Mark::Closed => (Standing::Closed, Span::ZERO),
+            Mark::Cold => (LimiterState::Cold, Span::ZERO),
+            Mark::Leased if now < lease => (LimiterState::Leased, lease.since(now)),
+            Mark::Leased | Mark::Lapsed => (LimiterState::Lapsed, Span::ZERO),
+            Mark::Floor => (LimiterState::Floor, view.until.since(now)),
+            Mark::Forever => (LimiterState::Forever, Span::MAX),
+            Mark::Open => (LimiterState::Open, Span::MAX),
+            Mark::NoBudget => (LimiterState::NoBudget, Span::ZERO),
+            Mark::NoRoom => (LimiterState::NoRoom, Span::ZERO),
+            Mark::Closed if self.is_held_closed() => (LimiterState::Frozen, Span::ZERO),
+            Mark::Closed => (LimiterState::Closed, Span::ZERO),
         };
         let tokens = |grains: u64| grains / view.scale.max(1);
         Snapshot {
             kind: view.slot.kind,
             rate: tokens(view.slot.rate_grains()),
             burst: tokens(view.slot.grains(view.slot.burst)),
-            level: tokens(view.level).saturating_add(self.gate.cell.cached_tokens()),
+            level: tokens(view.level).saturating_add(self.key_state.cell.cached_tokens()),
             right,
             remaining,
         }
@@ -380,12 +385,12 @@ impl Limiter {
     pub fn share(&self) -> Share {
         let used = matches!(
             self.peek().right,
-            Standing::Leased | Standing::Floor | Standing::Forever
+            LimiterState::Leased | LimiterState::Floor | LimiterState::Forever
         );
         if !used {
             return Share::EMPTY;
         }
-        let view = self.gate.cell.view(self.now());
+        let view = self.key_state.cell.view(self.now());
         Share {
             rate: Rate::from_grains(view.slot.rate_grains()),
             burst: Tokens::from_grains(view.slot.grains(view.slot.burst)),

@@ -62,13 +62,13 @@ fn advise<T>(room: &mut [std::mem::MaybeUninit<T>]) {
 /// An array of a power of two of places. Every number maps to one of them, so that lookup needs no bounds
 /// check.
 #[derive(Debug)]
-pub(crate) struct Round<T> {
+pub(crate) struct PowerOfTwoSlice<T> {
     all: Box<[T]>,
     /// Number of places minus one: the index mask.
     last: usize,
 }
 
-impl<T> Round<T> {
+impl<T> PowerOfTwoSlice<T> {
     /// # Panics
     ///
     /// If the number of places is not a power of two.
@@ -95,29 +95,31 @@ impl<T> Round<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Round, counter, roomy};
+    use super::{PowerOfTwoSlice, counter, roomy};
 
     #[test]
     fn every_number_has_a_place() {
         for len in [1, 2, 64] {
-            let round = Round::new((0..len).collect());
+            let slice = PowerOfTwoSlice::new((0..len).collect());
             for number in (0..200).chain([usize::MAX - 1, usize::MAX]) {
-                assert_eq!(*round.at(number), number % len);
+                assert_eq!(*slice.at(number), number % len);
             }
-            assert!(round.iter().copied().eq(0..len));
+            assert!(slice.iter().copied().eq(0..len));
         }
     }
 
     #[test]
-    fn a_round_has_a_power_of_two_of_places() {
+    fn its_length_must_be_a_power_of_two() {
         for len in [0, 3, 12] {
-            let made = std::panic::catch_unwind(|| Round::new((0..len).collect::<Box<[usize]>>()));
+            let made = std::panic::catch_unwind(|| {
+                PowerOfTwoSlice::new((0..len).collect::<Box<[usize]>>())
+            });
             assert!(made.is_err(), "{len}");
         }
     }
 
     #[test]
-    fn what_was_made_room_for_is_as_large_as_asked_for_and_can_be_filled() {
+    fn a_roomy_vec_has_the_capacity_asked_for() {
         let most = if cfg!(miri) { 1 << 12 } else { 1 << 20 };
         for len in [0, 1, 1_000, most] {
             let mut room = roomy::<u64>(len);

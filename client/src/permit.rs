@@ -2,7 +2,7 @@
 
 use crate::cell::wheel::PermitSlot;
 use crate::central::Booking;
-use crate::key::Gate;
+use crate::key_state::KeyState;
 use crate::shared::Handle;
 use aliquot_core::unit::Tick;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub struct Permit {
 enum Place {
     /// Among the permits of this process.
     Here {
-        gate: Arc<Gate>,
+        key_state: Arc<KeyState>,
         /// `None` for a limit of this process: only dropping the permit ends it.
         slot: Option<PermitSlot>,
         era: u64,
@@ -42,14 +42,18 @@ enum Place {
 
 impl Permit {
     pub(crate) const fn counted_here(
-        gate: Arc<Gate>,
+        key_state: Arc<KeyState>,
         handle: Handle,
         slot: Option<PermitSlot>,
         era: u64,
         decided_at: Tick,
     ) -> Self {
         Self {
-            place: Place::Here { gate, slot, era },
+            place: Place::Here {
+                key_state,
+                slot,
+                era,
+            },
             handle,
             asked_at: decided_at,
             decided_at,
@@ -116,12 +120,17 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let Place::Here { gate, slot, era } = &self.place else {
+        let Place::Here {
+            key_state,
+            slot,
+            era,
+        } = &self.place
+        else {
             return;
         };
-        if slot.is_none_or(|slot| gate.cell.wheel().release(slot)) {
-            gate.cell.put_back(1, *era);
-            gate.changed();
+        if slot.is_none_or(|slot| key_state.cell.wheel().release(slot)) {
+            key_state.cell.put_back(1, *era);
+            key_state.changed();
         }
     }
 }

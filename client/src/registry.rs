@@ -1,28 +1,28 @@
-//! The keys of a client and their gates, which hold the state of one key each. A gate is created at the first
+//! The keys of a client and the state of each. A key state is created at the first
 //! use of its key and forgotten when it is no longer needed.
 //!
-//! # When a gate may be forgotten
+//! # When a key state may be forgotten
 //!
-//! A gate is **held** while a handle to it exists: a limiter, a permit, a reservation, or a question in
-//! flight. Besides handles only the registry refers to it, and the session once it
-//! [was told](Registry::take_changes). A handle is made from another handle, or by the registry under its
-//! lock. So if a thread that holds the lock counts no more than these two references, there is no handle.
-//! None can appear once the gate is out of the map. No caller waits at it either, because a waiting caller
-//! holds it.
+//! A key state is **held** while a handle to it exists: a limiter, a permit, a reservation, or a question in
+//! flight. Besides handles only the registry refers to it, and the session once it [was
+//! told](Registry::take_changes). A handle is made from another handle, or by the registry under its lock. So
+//! if a thread that holds the lock counts no more than these two references, there is no handle. None can
+//! appear once the key state is out of the map. No caller waits for it either, because a waiting caller holds
+//! it.
 //!
-//! The next use of the key creates **another gate**, which is empty. Only the session gives it capacity,
-//! after it has taken back the capacity of the former gate: the session takes both changes under one lock and
-//! handles removed keys first. So two gates of one key never have capacity at the same time. Even a leftover
-//! handle of the former gate could not admit too much: its capacity was withdrawn from the cell in one step,
-//! and that cell admits nothing afterwards.
+//! The next use of the key creates **another key state**, which is empty. Only the session gives it capacity,
+//! after it has taken back the capacity of the former key state: the session takes both changes under one
+//! lock and handles removed keys first. So two key states of one key never have capacity at the same time.
+//! Even a leftover handle of the former key state could not admit too much: its capacity was withdrawn from
+//! the cell in one step, and that cell admits nothing afterwards.
 //!
-//! A gate whose state would be missed is [not forgotten](Gate::may_be_forgotten), even if it is not held.
+//! A key state that would be missed is [not forgotten](KeyState::may_be_forgotten), even if it is not held.
 
+use crate::counters::Counters;
 use crate::error::KeyRefused;
-use crate::key::Gate;
-use crate::key::touch::{Touch, Touched};
-use crate::switch::{Mode, Overruled};
-use crate::tap::Tap;
+use crate::key_state::KeyState;
+use crate::key_state::touch::{Touch, Touched};
+use crate::switch::{Mode, ModeStats};
 use aliquot_core::budget::Key;
 use aliquot_core::unit::{Span, Tick};
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ pub(crate) struct Registry {
     vain_until: Tick,
     pub(crate) closed: bool,
     mode: Mode,
-    tap: Option<Arc<Tap>>,
+    counters: Option<Arc<Counters>>,
     touched: Arc<Touched>,
     /// Places of marks that forgotten keys had.
     places: Vec<u32>,
@@ -49,8 +49,8 @@ pub(crate) struct Registry {
 
 #[derive(Debug)]
 struct Entry {
-    gate: Arc<Gate>,
-    /// When the gate was last asked for, or seen to be held.
+    key_state: Arc<KeyState>,
+    /// When the key state was last asked for, or seen to be held.
     used: Tick,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Changes {
     /// Keys that were forgotten. A key may also be in `fresh`, as a new one.
     pub(crate) gone: Vec<Key>,
     /// New keys.
-    pub(crate) fresh: BTreeMap<Key, Arc<Gate>>,
+    pub(crate) fresh: BTreeMap<Key, Arc<KeyState>>,
 }
 
 /// Counters of the keys that were forgotten.
@@ -68,7 +68,7 @@ pub(crate) struct Changes {
 pub(crate) struct Past {
     pub(crate) admitted: u64,
     pub(crate) refused: u64,
-    pub(crate) overruled: Overruled,
+    pub(crate) mode_stats: ModeStats,
 }
 
 /// The present time, and whether the session's lease holds then.
@@ -79,11 +79,11 @@ pub(crate) struct Now {
 }
 
 impl Registry {
-    /// Time after which a gate that is not held and not asked for is forgotten.
+    /// Time after which a key state that is not held and not asked for is forgotten.
     const IDLE: Span = Span::from_secs(60);
     /// Making room frees one in this many keys, so that the next caller need not search again at once.
     const ROOM: usize = 8;
-    /// Time without another search after one that found every gate held. A search visits all keys.
+    /// Time without another search after one that found every key state held. A search visits all keys.
     const VAIN: Span = Span::from_millis(10);
 
     /// Returns a registry without keys. Keys that are used will be marked in `touched`.
@@ -94,45 +94,50 @@ impl Registry {
         }
     }
 
-    /// Returns the gate of a key, if there is one.
-    pub(crate) fn find(&mut self, key: &Key, now: Tick) -> Option<Arc<Gate>> {
+    /// Returns the state of a key, if there is one.
+    pub(crate) fn find(&mut self, key: &Key, now: Tick) -> Option<Arc<KeyState>> {
         let entry = self.entries.get_mut(key)?;
         entry.used = entry.used.max(now);
-        Some(Arc::clone(&entry.gate))
+        Some(Arc::clone(&entry.key_state))
     }
 
-    /// Creates the gate of a key that has none, if there are fewer than `most` keys or room can be made.
-    pub(crate) fn add(&mut self, key: Key, most: usize, now: Now) -> Result<Arc<Gate>, KeyRefused> {
+    /// Creates the state of a key that has none, if there are fewer than `most` keys or room can be made.
+    pub(crate) fn add(
+        &mut self,
+        key: Key,
+        most: usize,
+        now: Now,
+    ) -> Result<Arc<KeyState>, KeyRefused> {
         if self.entries.len() >= most && !self.make_room(most, now) {
             return Err(KeyRefused::TooMany { most });
         }
         // All places below this number belong to keys, or are in `places`.
         let last = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
         let place = self.places.pop().unwrap_or(last);
-        let gate = Arc::new(Gate::new(key.as_str()));
+        let key_state = Arc::new(KeyState::new(key.as_str()));
         let touched = Arc::clone(&self.touched);
-        gate.tally.touches(Touch::new(touched, place));
-        gate.switch.set_client(self.mode);
-        if let Some(tap) = &self.tap {
-            gate.watch(tap);
+        key_state.tally.touches(Touch::new(touched, place));
+        key_state.switch.set_client(self.mode);
+        if let Some(counters) = &self.counters {
+            key_state.watch(counters);
         }
         let entry = Entry {
-            gate: Arc::clone(&gate),
+            key_state: Arc::clone(&key_state),
             used: now.at,
         };
         self.entries.insert(key.clone(), entry);
-        self.changes.fresh.insert(key, Arc::clone(&gate));
-        Ok(gate)
+        self.changes.fresh.insert(key, Arc::clone(&key_state));
+        Ok(key_state)
     }
 
-    /// Forgets gates that were neither held nor asked for in a while.
+    /// Forgets key states that were neither held nor asked for in a while.
     pub(crate) fn sweep(&mut self, now: Now) {
         for (_, key) in self.spare(now, Self::IDLE) {
             self.forget(&key);
         }
     }
 
-    /// Forgets the gates that were unused for longest. Returns true if there were any.
+    /// Forgets the key states that were unused for longest. Returns true if there were any.
     fn make_room(&mut self, most: usize, now: Now) -> bool {
         if now.at < self.vain_until {
             return false;
@@ -156,7 +161,7 @@ impl Registry {
             match entry.is_held() {
                 true => entry.used = entry.used.max(now.at),
                 false if now.at.since(entry.used) < idle => {}
-                false if entry.gate.may_be_forgotten(now.at, now.leased) => {
+                false if entry.key_state.may_be_forgotten(now.at, now.leased) => {
                     spare.push((entry.used, key.clone()));
                 }
                 false => {}
@@ -166,11 +171,14 @@ impl Registry {
     }
 
     fn forget(&mut self, key: &Key) {
-        let Some(Entry { gate, .. }) = self.entries.remove(key) else {
+        let Some(Entry { key_state, .. }) = self.entries.remove(key) else {
             return;
         };
-        self.past.add(&gate);
-        let place = gate.tally.place().and_then(|at| u32::try_from(at).ok());
+        self.past.add(&key_state);
+        let place = key_state
+            .tally
+            .place()
+            .and_then(|at| u32::try_from(at).ok());
         self.places.extend(place);
         // If the session has not been told of the key yet, it never is.
         if self.changes.fresh.remove(key).is_none() {
@@ -186,17 +194,17 @@ impl Registry {
     /// Sets the mode of all keys, including later ones.
     pub(crate) fn set_mode(&mut self, mode: Mode) {
         self.mode = mode;
-        for gate in self.gates() {
-            gate.switch.set_client(mode);
-            gate.changed();
+        for key_state in self.key_states() {
+            key_state.switch.set_client(mode);
+            key_state.changed();
         }
     }
 
-    /// Counts refusals of all keys in `tap`, including later keys.
-    pub(crate) fn watch(&mut self, tap: &Arc<Tap>) {
-        let tap = Arc::clone(self.tap.get_or_insert_with(|| Arc::clone(tap)));
-        for gate in self.gates() {
-            gate.watch(&tap);
+    /// Counts refusals of all keys in `counters`, including later keys.
+    pub(crate) fn watch(&mut self, counters: &Arc<Counters>) {
+        let counters = Arc::clone(self.counters.get_or_insert_with(|| Arc::clone(counters)));
+        for key_state in self.key_states() {
+            key_state.watch(&counters);
         }
     }
 
@@ -205,9 +213,9 @@ impl Registry {
         self.mode
     }
 
-    /// Returns all gates, in the order of their keys.
-    pub(crate) fn gates(&self) -> impl Iterator<Item = &Arc<Gate>> {
-        self.entries.values().map(|entry| &entry.gate)
+    /// Returns all key states, in the order of their keys.
+    pub(crate) fn key_states(&self) -> impl Iterator<Item = &Arc<KeyState>> {
+        self.entries.values().map(|entry| &entry.key_state)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -221,10 +229,10 @@ impl Registry {
 }
 
 impl Entry {
-    /// Returns true if there are references to the gate besides the registry's and that of the session or of
-    /// `fresh`.
+    /// Returns true if there are references to the key state besides the registry's and that of the session
+    /// or of `fresh`.
     fn is_held(&self) -> bool {
-        let held = Arc::strong_count(&self.gate) > 2;
+        let held = Arc::strong_count(&self.key_state) > 2;
         // Everything done with a handle happened before it was dropped, and so before this.
         fence(Ordering::Acquire);
         held
@@ -232,15 +240,15 @@ impl Entry {
 }
 
 impl Past {
-    fn add(&mut self, gate: &Gate) {
+    fn add(&mut self, key_state: &KeyState) {
         // Refusals that threads counted by themselves and have not reported are lost; they are one report's
         // worth.
-        gate.tally.admitted(gate.cell.take_uncounted());
-        let [admitted, refused, _] = gate.tally.totals();
-        let overruled = gate.switch.overruled();
+        key_state.tally.admitted(key_state.cell.take_uncounted());
+        let [admitted, refused, _] = key_state.tally.totals();
+        let mode_stats = key_state.switch.mode_stats();
         self.admitted = self.admitted.saturating_add(admitted);
         self.refused = self.refused.saturating_add(refused);
-        self.overruled = self.overruled.plus(overruled);
+        self.mode_stats = self.mode_stats.plus(mode_stats);
     }
 }
 
@@ -259,17 +267,20 @@ mod tests {
         Key::try_from(text).expect("a key")
     }
 
-    fn ask(registry: &mut Registry, text: &str, most: usize, now: Now) -> Option<Arc<Gate>> {
+    fn ask(registry: &mut Registry, text: &str, most: usize, now: Now) -> Option<Arc<KeyState>> {
         let found = registry.find(&key(text), now.at);
         found.or_else(|| registry.add(key(text), most, now).ok())
     }
 
     fn names(registry: &Registry) -> String {
-        registry.gates().map(|gate| gate.name()).collect()
+        registry
+            .key_states()
+            .map(|key_state| key_state.name())
+            .collect()
     }
 
-    /// Asks for each key of `asked` at its own time, without keeping the gate; a `+` before a key keeps its
-    /// gate. Checks which keys are left, of at most four.
+    /// Asks for each key of `asked` at its own time, without keeping the key state; a `+` before a key keeps
+    /// its key state. Checks which keys are left, of at most four.
     fn check(asked: &str, left: &str) {
         let (mut registry, mut kept) = (Registry::default(), Vec::new());
         let mut keeps = false;
@@ -278,8 +289,8 @@ mod tests {
                 keeps = true;
                 continue;
             }
-            let gate = ask(&mut registry, &letter.to_string(), 4, at(millis));
-            kept.extend(gate.filter(|_| std::mem::take(&mut keeps)));
+            let key_state = ask(&mut registry, &letter.to_string(), 4, at(millis));
+            kept.extend(key_state.filter(|_| std::mem::take(&mut keeps)));
         }
         assert_eq!(names(&registry), left, "{asked}");
     }
@@ -323,7 +334,7 @@ mod tests {
         assert_eq!(names(&registry), "ac");
         registry.sweep(at(90_000));
         assert_eq!(names(&registry), "a");
-        // A minute counts from when the gate was last seen to be held.
+        // A minute counts from when the key state was last seen to be held.
         drop(held);
         registry.sweep(at(149_999));
         assert_eq!(names(&registry), "a");
@@ -356,19 +367,20 @@ mod tests {
     #[test]
     fn each_key_that_is_asked_is_marked_once_until_it_is_looked_at() {
         let mut registry = Registry::new(Arc::new(Touched::of(5_000)));
-        let gate = |at| ask(&mut registry, &format!("k/{at}"), 5_000, self::at(0)).expect("room");
-        let gates: Vec<_> = (0..5_000).map(gate).collect();
+        let key_state =
+            |at| ask(&mut registry, &format!("k/{at}"), 5_000, self::at(0)).expect("room");
+        let key_states: Vec<_> = (0..5_000).map(key_state).collect();
         assert_eq!(marked(&registry), [0; 0]);
         for at in [4_999, 64, 63, 4_096, 0, 64] {
-            gates[at].tally.denied(1);
+            key_states[at].tally.denied(1);
         }
         assert_eq!(marked(&registry), [0, 63, 64, 4_096, 4_999]);
-        gates[63].tally.denied(1);
+        key_states[63].tally.denied(1);
         assert_eq!(marked(&registry), [0; 0], "it was not looked at since");
-        gates[63].drain(1);
-        gates[63].tally.admitted(0);
+        key_states[63].drain(1);
+        key_states[63].tally.admitted(0);
         assert_eq!(marked(&registry), [0; 0], "nothing was asked");
-        gates[63].tally.admitted(1);
+        key_states[63].tally.admitted(1);
         assert_eq!(marked(&registry), [63]);
     }
 
@@ -376,18 +388,21 @@ mod tests {
     fn who_comes_takes_the_place_of_who_was_forgotten() {
         let mut registry = Registry::new(Arc::new(Touched::of(2)));
         for (text, millis) in [("a", 0), ("b", 1), ("c", 2), ("d", 3)] {
-            let gate = ask(&mut registry, text, 2, at(millis)).expect("room");
-            assert!(gate.tally.place().is_some_and(|place| place < 2), "{text}");
+            let key_state = ask(&mut registry, text, 2, at(millis)).expect("room");
+            assert!(
+                key_state.tally.place().is_some_and(|place| place < 2),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn what_was_counted_of_the_forgotten_stays_counted() {
         let mut registry = Registry::default();
-        let gate = ask(&mut registry, "a", 1, at(0)).expect("room");
-        gate.tally.admitted(3);
-        gate.tally.denied(2);
-        drop(gate);
+        let key_state = ask(&mut registry, "a", 1, at(0)).expect("room");
+        key_state.tally.admitted(3);
+        key_state.tally.denied(2);
+        drop(key_state);
         ask(&mut registry, "b", 1, at(1));
         assert_eq!((registry.past().admitted, registry.past().refused), (3, 2));
     }
@@ -395,9 +410,9 @@ mod tests {
     #[test]
     fn a_mode_of_its_own_is_not_forgotten() {
         let mut registry = Registry::default();
-        let gate = ask(&mut registry, "a", 1, at(0)).expect("room");
-        gate.switch.set_own(Mode::Freeze);
-        drop(gate);
+        let key_state = ask(&mut registry, "a", 1, at(0)).expect("room");
+        key_state.switch.set_own(Mode::Freeze);
+        drop(key_state);
         assert!(ask(&mut registry, "b", 1, at(100_000)).is_none());
         registry.sweep(at(200_000));
         assert_eq!(names(&registry), "a");

@@ -5,13 +5,13 @@ mod lease;
 use crate::breaker::Breaker;
 use crate::central::{Errands, Silence};
 use crate::clock::{HostClock, SharedClock, Source};
+use crate::counters::Counters;
 use crate::error::KeyRefused;
-use crate::key::Gate;
-use crate::key::touch::Touched;
+use crate::key_state::KeyState;
+use crate::key_state::touch::Touched;
 use crate::registry::{Changes, Now, Past, Registry};
 use crate::switch::Mode;
 use crate::sync::{AtomicU64, Ordering};
-use crate::tap::Tap;
 use aliquot_core::asking::Asking;
 use aliquot_core::budget::Key;
 use aliquot_core::unit::{Edge, Span, Tick};
@@ -24,7 +24,7 @@ use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 
 /// Kind of a limiter's fast path: thread caches or not, and when a decision checks the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pace {
+pub(crate) enum ClockPolicy {
     /// No thread caches; each decision reads the clock.
     Exact,
     /// No thread caches; a thread that was refused may be refused again by a late clock.
@@ -48,7 +48,7 @@ const WAITED_FOR: u8 = 2;
 pub(crate) struct Shared {
     pub(crate) clock: SharedClock,
     source: Source,
-    pub(crate) pace: Pace,
+    pub(crate) clock_policy: ClockPolicy,
     pub(crate) lease: LeaseWord,
     /// When the last lease ended; zero if there was none.
     lapsed: AtomicU64,
@@ -112,15 +112,15 @@ pub(crate) struct Handle {
 
 impl Handle {
     /// Returns a handle without a session, for limiters that need a clock alone.
-    pub(crate) fn nobodys(clock: SharedClock) -> Self {
-        Self::with(Source::Other(clock), Pace::Exact)
+    pub(crate) fn detached(clock: SharedClock) -> Self {
+        Self::with(Source::Other(clock), ClockPolicy::Exact)
     }
 
     /// Returns a handle without a session, with one of the built-in clocks.
-    pub(crate) fn with(source: Source, pace: Pace) -> Self {
+    pub(crate) fn with(source: Source, clock_policy: ClockPolicy) -> Self {
         let (errands, _) = mpsc::unbounded_channel();
         let (commands, _) = mpsc::channel(1);
-        let shared = Shared::new(source, pace, Duration::ZERO, 0, errands);
+        let shared = Shared::new(source, clock_policy, Duration::ZERO, 0, errands);
         Self {
             shared: Arc::new(shared),
             commands,
@@ -149,21 +149,21 @@ impl Shared {
 
     pub(crate) fn new(
         source: Source,
-        pace: Pace,
+        clock_policy: ClockPolicy,
         cold_wait: Duration,
         keys_max: usize,
         errands: Errands,
     ) -> Self {
         let clock = source.shared();
         let breaker = Breaker::with_clock(Self::SILENCES, Self::COOL_DOWN, Arc::clone(&clock));
-        if pace != Pace::Exact {
+        if clock_policy != ClockPolicy::Exact {
             HostClock::keep_noted();
         }
         let touched = Arc::new(Touched::of(keys_max));
         Self {
             clock,
             source,
-            pace,
+            clock_policy,
             lease: LeaseWord::new(),
             lapsed: AtomicU64::new(0),
             switched: AtomicBool::new(false),
@@ -259,8 +259,8 @@ impl Shared {
         self.wanted.store(SERVED, Ordering::Release);
     }
 
-    /// Returns the gate of a key, created at the first call.
-    pub(crate) fn gate(&self, text: &str) -> Result<Arc<Gate>, KeyRefused> {
+    /// Returns the state of a key, created at the first call.
+    pub(crate) fn key_state(&self, text: &str) -> Result<Arc<KeyState>, KeyRefused> {
         let key = Key::try_from(text).map_err(|error| KeyRefused::Invalid {
             key: text.chars().take(Key::BYTES_MAX).collect(),
             error,
@@ -270,13 +270,13 @@ impl Shared {
         if registry.closed {
             return Err(KeyRefused::Closed);
         }
-        if let Some(gate) = registry.find(&key, now.at) {
-            return Ok(gate);
+        if let Some(key_state) = registry.find(&key, now.at) {
+            return Ok(key_state);
         }
-        let gate = registry.add(key, self.keys_max, now)?;
+        let key_state = registry.add(key, self.keys_max, now)?;
         drop(registry);
         self.wake.notify_one();
-        Ok(gate)
+        Ok(key_state)
     }
 
     fn registry_now(&self) -> Now {
@@ -311,9 +311,9 @@ impl Shared {
         self.switched();
     }
 
-    /// Counts refusals of all keys in `tap`, including later keys.
-    pub(crate) fn watch(&self, tap: &Arc<Tap>) {
-        lock(&self.registry).watch(tap);
+    /// Counts refusals of all keys in `counters`, including later keys.
+    pub(crate) fn watch(&self, counters: &Arc<Counters>) {
+        lock(&self.registry).watch(counters);
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -325,9 +325,9 @@ impl Shared {
         lock(&self.registry).mode()
     }
 
-    /// Returns the gates of all keys, in the order of the keys.
-    pub(crate) fn gates(&self) -> Vec<Arc<Gate>> {
-        lock(&self.registry).gates().cloned().collect()
+    /// Returns the states of all keys, in the order of the keys.
+    pub(crate) fn key_states(&self) -> Vec<Arc<KeyState>> {
+        lock(&self.registry).key_states().cloned().collect()
     }
 
     /// Takes the changes to the set of keys since the last call.
@@ -378,7 +378,7 @@ mod tests {
     #[test]
     fn a_rest_ends_soon_after_somebody_is_not_served() {
         let clock = ManualClock::new();
-        let shared = Handle::nobodys(Arc::new(clock.clone())).shared;
+        let shared = Handle::detached(Arc::new(clock.clone())).shared;
         let mut nobody = Context::from_waker(Waker::noop());
         let mut rest = |advances: &[u64]| {
             let until = clock.now().after(Span::from_secs(1));

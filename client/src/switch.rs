@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 ///
 /// It is changed at run time: for one limiter ([`Limiter::set_mode`](crate::Limiter::set_mode)), for all
 /// limiters of a client ([`Client::set_mode`](crate::Client::set_mode)), or for a tier of any kind
-/// ([`Switched`](crate::Switched)). Decisions that the mode changed are counted ([`Overruled`]).
+/// ([`Switched`](crate::Switched)). Decisions that the mode changed are counted ([`ModeStats`]).
 ///
 /// A limiter reads its mode only when it refuses, so the mode costs admissions nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -62,7 +62,7 @@ impl fmt::Display for Mode {
 
 /// Counts of the decisions that a mode other than [`Mode::Enforce`] changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Overruled {
+pub struct ModeStats {
     /// Requests admitted that would have been refused or would have waited.
     pub let_through: u64,
     /// Tokens of these requests.
@@ -71,7 +71,7 @@ pub struct Overruled {
     pub frozen: u64,
 }
 
-impl Overruled {
+impl ModeStats {
     /// Adds up two counts.
     pub(crate) const fn plus(self, other: Self) -> Self {
         Self {
@@ -206,8 +206,8 @@ impl Switch {
         self.frozen.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn overruled(&self) -> Overruled {
-        Overruled {
+    pub(crate) fn mode_stats(&self) -> ModeStats {
+        ModeStats {
             let_through: self.let_through.load(Ordering::Relaxed),
             tokens: self.tokens.load(Ordering::Relaxed),
             frozen: self.frozen.load(Ordering::Relaxed),

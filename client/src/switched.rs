@@ -2,10 +2,10 @@
 
 mod keyed;
 
+use crate::mode_guard::ModeGuard;
 use crate::refused::{Reason, Refused};
-use crate::sentry::Sentry;
-use crate::switch::{Mode, Overruled};
-use crate::tier::{Slip, Tier};
+use crate::switch::{Mode, ModeStats};
+use crate::tier::{Receipt, Tier};
 use aliquot_core::unit::Tick;
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// for _ in 0..25 {
 ///     assert!(layers.try_acquire(1).is_ok());
 /// }
-/// assert_eq!(stricter.overruled().let_through, 15);
+/// assert_eq!(stricter.mode_stats().let_through, 15);
 /// // Enforce it from now on.
 /// stricter.set_mode(Mode::Enforce);
 /// assert!(layers.try_acquire(10).is_err());
@@ -36,7 +36,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Switched<T> {
     tier: T,
-    sentry: Arc<Sentry>,
+    guard: Arc<ModeGuard>,
 }
 
 impl<T: Clone> Clone for Switched<T> {
@@ -44,7 +44,7 @@ impl<T: Clone> Clone for Switched<T> {
     fn clone(&self) -> Self {
         Self {
             tier: self.tier.clone(),
-            sentry: Arc::clone(&self.sentry),
+            guard: Arc::clone(&self.guard),
         }
     }
 }
@@ -53,8 +53,8 @@ impl<T> Switched<T> {
     /// Wraps the tier, enforced.
     #[must_use]
     pub fn new(tier: T) -> Self {
-        let sentry = Arc::default();
-        Self { tier, sentry }
+        let guard = Arc::default();
+        Self { tier, guard }
     }
 
     /// Wraps the tier as a dry run.
@@ -74,22 +74,22 @@ impl<T> Switched<T> {
     /// Returns the mode.
     #[must_use]
     pub fn mode(&self) -> Mode {
-        self.sentry.mode()
+        self.guard.mode()
     }
 
     /// Sets the mode from the next decision on.
     pub fn set_mode(&self, mode: Mode) {
-        self.sentry.set_mode(mode);
+        self.guard.set_mode(mode);
     }
 
-    pub(crate) const fn sentry(&self) -> &Arc<Sentry> {
-        &self.sentry
+    pub(crate) const fn mode_guard(&self) -> &Arc<ModeGuard> {
+        &self.guard
     }
 
     /// Returns the counts of the decisions that the mode changed.
     #[must_use]
-    pub fn overruled(&self) -> Overruled {
-        self.sentry.overruled()
+    pub fn mode_stats(&self) -> ModeStats {
+        self.guard.mode_stats()
     }
 }
 
@@ -104,37 +104,37 @@ impl<T: Tier> Tier for Switched<T> {
         self.tier.now()
     }
 
-    fn take_at(&self, n: u64, now: Tick) -> Result<Slip, Refused> {
-        self.sentry.pass(n)?;
+    fn take_at(&self, n: u64, now: Tick) -> Result<Receipt, Refused> {
+        self.guard.check_frozen(n)?;
         self.tier.take_at(n, now).or_else(|refused| {
-            self.sentry.rule(n, refused)?;
-            Ok(Slip::of_window(0, 0))
+            self.guard.apply(n, refused)?;
+            Ok(Receipt::of_window(0, 0))
         })
     }
 
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
-        self.sentry.would_rule(self.tier.peek_at(n, now))
+        self.guard.would_apply(self.tier.peek_at(n, now))
     }
 
-    fn put_back_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
+    fn put_back_at(&self, receipt: &Receipt, n: u64, now: Tick) -> u64 {
         // A request that the mode admitted took nothing, so all of its tokens are free.
-        match slip.tokens() {
+        match receipt.tokens() {
             0 => n,
-            _ => self.tier.put_back_at(slip, n, now),
+            _ => self.tier.put_back_at(receipt, n, now),
         }
     }
 
-    fn put_back(&self, slip: &Slip, n: u64) -> u64 {
-        match slip.tokens() {
+    fn put_back(&self, receipt: &Receipt, n: u64) -> u64 {
+        match receipt.tokens() {
             0 => n,
-            _ => self.tier.put_back(slip, n),
+            _ => self.tier.put_back(receipt, n),
         }
     }
 
-    fn owe_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
-        match slip.tokens() {
+    fn owe_at(&self, receipt: &Receipt, n: u64, now: Tick) -> u64 {
+        match receipt.tokens() {
             0 => n,
-            _ => self.tier.owe_at(slip, n, now),
+            _ => self.tier.owe_at(receipt, n, now),
         }
     }
 }

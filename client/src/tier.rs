@@ -23,7 +23,7 @@ pub trait Tier: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// [`Refused`]; nothing was taken.
-    fn take_at(&self, n: u64, now: Tick) -> Result<Slip, Refused>;
+    fn take_at(&self, n: u64, now: Tick) -> Result<Receipt, Refused>;
 
     /// Answers as [`Tier::take_at`] would, but takes nothing.
     ///
@@ -33,30 +33,30 @@ pub trait Tier: fmt::Debug + Send + Sync {
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused>;
 
     /// Puts back up to `n` of the tokens taken, and returns how many of them other callers can have.
-    fn put_back_at(&self, slip: &Slip, n: u64, now: Tick) -> u64;
+    fn put_back_at(&self, receipt: &Receipt, n: u64, now: Tick) -> u64;
 
     /// [`Tier::put_back_at`] now.
     ///
     /// A tier whose answer depends on the time should override this and read its clock after it has seen what
     /// other callers took. Otherwise a thread that is held up in between puts back at a reading behind
     /// theirs.
-    fn put_back(&self, slip: &Slip, n: u64) -> u64 {
-        self.put_back_at(slip, n, self.now())
+    fn put_back(&self, receipt: &Receipt, n: u64) -> u64 {
+        self.put_back_at(receipt, n, self.now())
     }
 
     /// Takes `n` more tokens, whether they are there or not, and returns how many it took. For a cost that
     /// turned out higher than its estimate; later requests wait for these tokens.
     ///
     /// A tier that cannot owe tokens, such as a window, takes none and returns 0.
-    fn owe_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
-        let _ = (slip, n, now);
+    fn owe_at(&self, receipt: &Receipt, n: u64, now: Tick) -> u64 {
+        let _ = (receipt, n, now);
         0
     }
 }
 
 /// Record of what a [`Tier`] took, needed to put it back.
 #[derive(Clone, Copy, Debug)]
-pub struct Slip {
+pub struct Receipt {
     tokens: u64,
     from: From,
 }
@@ -69,11 +69,11 @@ enum From {
     Window(u64),
 }
 
-impl Slip {
-    /// The slip of nothing.
+impl Receipt {
+    /// The receipt of nothing.
     pub(crate) const NOTHING: Self = Self::of_window(0, 0);
 
-    /// Makes the slip of a tier of your own: the tokens taken, and a number that says where.
+    /// Makes the receipt of a tier of your own: the tokens taken, and a number that says where.
     #[must_use]
     pub const fn of_window(tokens: u64, window: u64) -> Self {
         Self {
@@ -102,7 +102,7 @@ impl Slip {
         self.tokens
     }
 
-    /// Returns the number given to [`Slip::of_window`]; `None` for the slip of a limiter or a key.
+    /// Returns the number given to [`Receipt::of_window`]; `None` for the receipt of a limiter or a key.
     #[must_use]
     pub const fn window(&self) -> Option<u64> {
         match self.from {
@@ -118,7 +118,7 @@ impl Slip {
         }
     }
 
-    /// Returns the slip as an admission, if a limiter took the tokens.
+    /// Returns the receipt as an admission, if a limiter took the tokens.
     pub(crate) fn admission(&self) -> Option<Admission> {
         let taken = self.taken()?;
         Some(Admission::of(self.tokens, taken))

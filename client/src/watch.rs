@@ -1,18 +1,18 @@
 //! Figures of limits, for operators.
 
-mod post;
+mod component;
 #[cfg(feature = "metrics")]
 mod publish;
 mod table;
 
-pub use post::{Post, State, Watched};
+pub use component::{Component, ComponentState, ComponentStatus};
 
 use crate::client::Client;
-use crate::limiter::{Limiter, Snapshot, Standing};
+use crate::counters::{Counters, Waits};
+use crate::limiter::{Limiter, LimiterState, Snapshot};
 use crate::refused::Reason;
 use crate::registry::Past;
-use crate::switch::{Mode, Overruled};
-use crate::tap::{Tap, Waits};
+use crate::switch::{Mode, ModeStats};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -59,7 +59,7 @@ struct Inner {
 
 #[derive(Clone, Debug)]
 struct Entry {
-    tap: Arc<Tap>,
+    counters: Arc<Counters>,
     what: What,
 }
 
@@ -67,7 +67,7 @@ struct Entry {
 enum What {
     Limiter(Limiter),
     Client(Client),
-    Post(Watched),
+    Component(Component),
 }
 
 /// State of one limiter.
@@ -82,7 +82,7 @@ pub struct Line {
     /// Mode in force.
     pub mode: Mode,
     /// Decisions that the mode changed.
-    pub overruled: Overruled,
+    pub mode_stats: ModeStats,
     /// Tokens admitted since counting began.
     pub admitted: u64,
     /// Tokens refused.
@@ -105,11 +105,11 @@ pub struct Figures {
     /// Requests refused, by reason; reasons without any are left out.
     pub reasons: Vec<(Reason, u64)>,
     /// Decisions that modes changed.
-    pub overruled: Overruled,
+    pub mode_stats: ModeStats,
     /// Waiting times of callers that were served.
     pub waits: Waits,
     /// Number of limiters by the right by which they admit.
-    pub standings: [(Standing, usize); Standing::ALL.len()],
+    pub states: [(LimiterState, usize); LimiterState::ALL.len()],
 }
 
 /// Health of a client.
@@ -123,7 +123,7 @@ pub enum Health {
     /// The client has no lease: the policy of each budget decides. This is also the state for a moment after the start.
     Unleased,
     /// The client's mode is not [`Mode::Enforce`]: limits are not enforced, or nothing is admitted.
-    Overruled(Mode),
+    Overridden(Mode),
     /// The client was closed.
     Closed,
 }
@@ -146,7 +146,7 @@ impl Health {
             Self::Leased => "leased",
             Self::Idle => "idle",
             Self::Unleased => "unleased",
-            Self::Overruled(mode) => mode.word(),
+            Self::Overridden(mode) => mode.word(),
             Self::Closed => "closed",
         }
     }
@@ -168,7 +168,7 @@ impl Client {
             Mode::Enforce if status.keys == 0 => Health::Idle,
             Mode::Enforce if status.lease.is_zero() => Health::Unleased,
             Mode::Enforce => Health::Leased,
-            mode => Health::Overruled(mode),
+            mode => Health::Overridden(mode),
         }
     }
 }
@@ -204,9 +204,9 @@ impl Watch {
     /// Watches a limiter. Counts the requests made through the returned limiter and its clones.
     #[must_use = "what is asked of this one is counted"]
     pub fn limiter(&self, name: &str, limiter: Limiter) -> Limiter {
-        let tap = self.tap(name);
-        let limiter = limiter.tapped(&tap);
-        self.add(tap, What::Limiter(limiter.clone()));
+        let counters = self.counters(name);
+        let limiter = limiter.counted_in(&counters);
+        self.add(counters, What::Limiter(limiter.clone()));
         limiter
     }
 
@@ -216,18 +216,18 @@ impl Watch {
     /// The breaker for central decisions ([`Client::breaker`]) is registered too, under the client's name and
     /// [`Watch::HOMES`]: `fleet/homes` for a client that is watched as `fleet`.
     pub fn client(&self, name: &str, client: &Client) {
-        let tap = self.tap(name);
-        client.watch(&tap);
-        self.add(tap, What::Client(client.clone()));
+        let counters = self.counters(name);
+        client.watch(&counters);
+        self.add(counters, What::Client(client.clone()));
         self.register(&format!("{name}{}", Self::HOMES), &client.breaker());
     }
 
-    fn tap(&self, name: &str) -> Arc<Tap> {
-        Arc::new(Tap::new(name, self.inner.sample))
+    fn counters(&self, name: &str) -> Arc<Counters> {
+        Arc::new(Counters::new(name, self.inner.sample))
     }
 
-    fn add(&self, tap: Arc<Tap>, what: What) {
-        self.entries().push(Entry { tap, what });
+    fn add(&self, counters: Arc<Counters>, what: What) {
+        self.entries().push(Entry { counters, what });
     }
 
     /// A panic leaves nothing under this lock half-done, so a poisoned lock is usable.
@@ -263,8 +263,8 @@ impl Watch {
     pub fn clients(&self) -> Vec<(Box<str>, Client)> {
         let entries = self.entries().clone();
         let clients = entries.into_iter().filter_map(|entry| match entry.what {
-            What::Client(client) => Some((entry.tap.name.clone(), client)),
-            What::Limiter(_) | What::Post(_) => None,
+            What::Client(client) => Some((entry.counters.name.clone(), client)),
+            What::Limiter(_) | What::Component(_) => None,
         });
         clients.collect()
     }
@@ -283,9 +283,9 @@ impl Figures {
         let both = |&reason: &Reason| (reason, count(self, reason) + count(others, reason));
         let reasons = Reason::ALL.iter().map(both);
         self.reasons = reasons.filter(|(_, count)| *count > 0).collect();
-        self.overruled = self.overruled.plus(others.overruled);
+        self.mode_stats = self.mode_stats.plus(others.mode_stats);
         self.waits = self.waits.plus(&others.waits);
-        for ((_, sum), (_, more)) in self.standings.iter_mut().zip(&others.standings) {
+        for ((_, sum), (_, more)) in self.states.iter_mut().zip(&others.states) {
             *sum += more;
         }
     }
@@ -296,7 +296,7 @@ impl Entry {
         match &self.what {
             What::Limiter(limiter) => vec![limiter.clone()],
             What::Client(client) => client.limiters(),
-            What::Post(_) => Vec::new(),
+            What::Component(_) => Vec::new(),
         }
     }
 
@@ -304,11 +304,11 @@ impl Entry {
         let line = |limiter: &Limiter| {
             let [admitted, refused, waiting] = limiter.totals();
             Line {
-                name: self.tap.name.clone(),
+                name: self.counters.name.clone(),
                 key: limiter.key().into(),
                 held: limiter.peek(),
                 mode: limiter.mode(),
-                overruled: limiter.overruled(),
+                mode_stats: limiter.mode_stats(),
                 admitted,
                 refused,
                 waiting,
@@ -318,26 +318,26 @@ impl Entry {
     }
 
     fn figures(&self) -> Option<Figures> {
-        if let What::Post(_) = self.what {
+        if let What::Component(_) = self.what {
             return None;
         }
         let lines = self.lines();
-        let standing = |right| lines.iter().filter(|line| line.held.right == right).count();
+        let count = |right| lines.iter().filter(|line| line.held.right == right).count();
         // Totals include keys that were forgotten.
         let past = match &self.what {
             What::Client(client) => client.past(),
             _ => Past::default(),
         };
-        let overruled = lines.iter().map(|line| line.overruled);
+        let mode_stats = lines.iter().map(|line| line.mode_stats);
         Some(Figures {
-            name: self.tap.name.clone(),
+            name: self.counters.name.clone(),
             limiters: lines.len(),
             admitted: past.admitted + lines.iter().map(|line| line.admitted).sum::<u64>(),
             refused: past.refused + lines.iter().map(|line| line.refused).sum::<u64>(),
-            reasons: self.tap.reasons(),
-            overruled: overruled.fold(past.overruled, Overruled::plus),
-            waits: self.tap.waits(),
-            standings: Standing::ALL.map(|right| (right, standing(right))),
+            reasons: self.counters.reasons(),
+            mode_stats: mode_stats.fold(past.mode_stats, ModeStats::plus),
+            waits: self.counters.waits(),
+            states: LimiterState::ALL.map(|right| (right, count(right))),
         })
     }
 }

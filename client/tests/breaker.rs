@@ -1,6 +1,6 @@
 //! The circuit breaker against a naive model, and in examples.
 
-use aliquot_client::{Breaker, Circuit, Mode, Reason, Tick, Try};
+use aliquot_client::{Attempt, Breaker, Circuit, Mode, Reason, Tick};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ fn a_trial_that_is_given_up_or_lost_is_followed_by_another() {
 #[test]
 fn what_was_begun_before_it_opened_decides_nothing_after() {
     let breaker = breaker();
-    let early: Vec<Try> = (0..5)
+    let early: Vec<Attempt> = (0..5)
         .map(|_| breaker.try_at(at(0)).expect("closed"))
         .collect();
     (0..3).for_each(|ms| fails(&breaker, ms));
@@ -113,7 +113,7 @@ fn held_closed_it_lets_all_through_and_goes_on_trying() {
         breaker.try_at(at(4)).expect("it is let through").success();
         let open = Circuit::Open(Duration::from_millis(97));
         assert_eq!((breaker.mode(), breaker.circuit_at(at(5))), (mode, open));
-        assert_eq!(breaker.overruled().let_through, 2);
+        assert_eq!(breaker.mode_stats().let_through, 2);
         // After the cool-down one call is the trial; others beside it are let through.
         let trial = breaker.try_at(at(102)).expect("it is let through");
         breaker
@@ -126,7 +126,7 @@ fn held_closed_it_lets_all_through_and_goes_on_trying() {
         breaker.set_mode(Mode::Enforce);
         assert!(breaker.try_at(at(105)).is_ok());
         assert_eq!(
-            (breaker.overruled().let_through, breaker.openings()),
+            (breaker.mode_stats().let_through, breaker.openings()),
             (3, 1)
         );
     }
@@ -145,7 +145,7 @@ fn held_open_it_lets_nobody_try_and_is_then_as_it_was() {
     );
     assert_eq!(breaker.circuit_at(at(2)), Circuit::Closed);
     breaker.set_mode(Mode::Enforce);
-    assert_eq!(breaker.overruled().frozen, 1);
+    assert_eq!(breaker.mode_stats().frozen, 1);
     fails(&breaker, 3);
     assert!(breaker.try_at(at(4)).is_err(), "the third in a row");
 }

@@ -243,14 +243,14 @@ struct Bench {
     clock: ManualClock,
     debouncer: Debouncer<Vec<u64>>,
     told: mpsc::UnboundedReceiver<Vec<u64>>,
-    gate: Arc<Semaphore>,
+    key_state: Arc<Semaphore>,
 }
 
 impl Bench {
     fn new(rules: Rules) -> Self {
-        let (clock, gate) = (ManualClock::new(), Arc::new(Semaphore::new(1_000)));
+        let (clock, key_state) = (ManualClock::new(), Arc::new(Semaphore::new(1_000)));
         let (tell, told) = mpsc::unbounded_channel();
-        let pass = Arc::clone(&gate);
+        let pass = Arc::clone(&key_state);
         let shared = Arc::new(clock.clone());
         let debouncer = Debouncer::spawn_with(rules, shared, move |batch| {
             let (pass, tell) = (Arc::clone(&pass), tell.clone());
@@ -263,7 +263,7 @@ impl Bench {
             clock,
             debouncer,
             told,
-            gate,
+            key_state,
         }
     }
 
@@ -275,7 +275,7 @@ impl Bench {
     }
 
     fn shut(&self) {
-        self.gate.forget_permits(1_000);
+        self.key_state.forget_permits(1_000);
     }
 }
 
@@ -307,9 +307,9 @@ async fn a_flush_waits_for_the_action_and_goes_on_without_its_caller() {
             () = bench.settle() => {}
         }
     }
-    bench.gate.add_permits(1);
+    bench.key_state.add_permits(1);
     assert_eq!(bench.told.recv().await, Some(vec![1]));
-    bench.gate.add_permits(1);
+    bench.key_state.add_permits(1);
     bench.debouncer.push(2).await.expect("it runs");
     bench.debouncer.flush().await;
     assert_eq!(bench.told.try_recv().ok(), Some(vec![2]));
@@ -329,7 +329,7 @@ async fn who_pushes_waits_for_room_and_may_go_away() {
         _ = bench.debouncer.push(4) => panic!("there is no room"),
         () = bench.settle() => {}
     }
-    bench.gate.add_permits(3);
+    bench.key_state.add_permits(3);
     bench.debouncer.push(5).await.expect("room, at last");
     bench.debouncer.stop().await;
     let told: Vec<_> = std::iter::from_fn(|| bench.told.try_recv().ok()).collect();

@@ -70,14 +70,14 @@ proptest! {
 fn what_is_put_back_late_goes_to_no_key_that_took_over_the_slot() {
     let store = store(1, 4, 8);
     let old = store.tier("old");
-    let slip = old.take_at(4, at(0)).expect("it is full");
+    let receipt = old.take_at(4, at(0)).expect("it is full");
     // A second before the key is full, all others owe something; then all but those are evicted.
     let keys: Vec<String> = (0..200).map(|which| format!("new/{which}")).collect();
     let taken = keys
         .iter()
         .filter(|key| store.try_acquire_at(key, 4, at(4_000)).is_ok());
     assert_eq!(taken.count(), 32, "all slots");
-    assert_eq!(old.put_back_at(&slip, 4, at(4_000)), 0);
+    assert_eq!(old.put_back_at(&receipt, 4, at(4_000)), 0);
     for key in &keys {
         assert!(store.try_acquire_at(key, 1, at(4_000)).is_err(), "{key}");
     }
@@ -87,7 +87,7 @@ fn what_is_put_back_late_goes_to_no_key_that_took_over_the_slot() {
         Reason::NoRoom
     );
     assert!(store.try_acquire_at("old", 4, at(8_000)).is_ok());
-    assert_eq!(old.put_back_at(&slip, 4, at(4_000)), 0);
+    assert_eq!(old.put_back_at(&receipt, 4, at(4_000)), 0);
     assert_eq!(store.tokens_at("old", at(8_000)), 0);
 }
 
@@ -96,10 +96,10 @@ fn what_is_put_back_late_goes_to_no_key_that_took_over_the_slot() {
 fn what_is_put_back_late_goes_to_no_key_that_was_met_again() {
     let store = store(1, 4, 8);
     let key = store.tier("a");
-    let slip = key.take_at(4, at(0)).expect("it is full");
+    let receipt = key.take_at(4, at(0)).expect("it is full");
     assert_eq!(store.forget_idle(Duration::ZERO, at(5_000)), 1);
     key.take_at(4, at(5_000)).expect("it is full again");
-    assert_eq!(key.put_back_at(&slip, 4, at(1_000)), 0);
+    assert_eq!(key.put_back_at(&receipt, 4, at(1_000)), 0);
     assert!(key.take_at(1, at(5_000)).is_err(), "it has had its burst");
 }
 
@@ -107,13 +107,13 @@ fn what_is_put_back_late_goes_to_no_key_that_was_met_again() {
 fn a_key_that_owes_is_not_forgotten_and_one_that_was_owes_anew() {
     let store = store(1, 2, 8);
     let key = store.tier("a");
-    let slip = key.take_at(2, at(0)).expect("it is full");
-    assert_eq!(key.owe_at(&slip, 10, at(0)), 10);
+    let receipt = key.take_at(2, at(0)).expect("it is full");
+    assert_eq!(key.owe_at(&receipt, 10, at(0)), 10);
     assert_eq!(store.forget_idle(Duration::ZERO, at(9_999)), 0);
     assert!(key.peek_at(1, at(10_999)).is_err());
     assert!(key.peek_at(1, at(11_000)).is_ok());
     assert_eq!(store.forget_idle(Duration::ZERO, at(12_000)), 1);
-    assert_eq!(key.owe_at(&slip, 5, at(12_000)), 5);
+    assert_eq!(key.owe_at(&receipt, 5, at(12_000)), 5);
     assert_eq!(
         key.peek_at(1, at(12_000))
             .expect_err("it owes three")
@@ -121,17 +121,17 @@ fn a_key_that_owes_is_not_forgotten_and_one_that_was_owes_anew() {
         Some(Duration::from_secs(4))
     );
     // Half an hour beyond its burst, and no more.
-    assert_eq!(key.owe_at(&slip, 2_000, at(12_000)), 0);
+    assert_eq!(key.owe_at(&receipt, 2_000, at(12_000)), 0);
 }
 
 #[test]
 fn a_class_without_a_limit_takes_nothing_and_one_that_is_not_refuses() {
     let store = store(1, 2, 8);
     let free = store.tier_of(1, "a");
-    let slip = free.take_at(1_000, at(0)).expect("no limit");
+    let receipt = free.take_at(1_000, at(0)).expect("no limit");
     let moved = (
-        free.put_back_at(&slip, 7, at(0)),
-        free.owe_at(&slip, 7, at(0)),
+        free.put_back_at(&receipt, 7, at(0)),
+        free.owe_at(&receipt, 7, at(0)),
     );
     assert_eq!(moved, (7, 7));
     let none = store.tier_of(2, "a");

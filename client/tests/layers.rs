@@ -1,8 +1,8 @@
 //! Several limits at once: all or nothing, and refunded tokens count as never taken.
 
 use aliquot_client::{
-    FixedWindow, Layers, Limit, Limiter, ManualClock, Meter, Reason, Refused, SlidingCounter,
-    SlidingLog, Slip, Switched, Tick, Tier,
+    FixedWindow, Layers, Limit, Limiter, ManualClock, Meter, Reason, Receipt, Refused,
+    SlidingCounter, SlidingLog, Switched, Tick, Tier,
 };
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
@@ -139,7 +139,7 @@ impl Tier for Whim {
         at(0)
     }
 
-    fn take_at(&self, n: u64, _: Tick) -> Result<Slip, Refused> {
+    fn take_at(&self, n: u64, _: Tick) -> Result<Receipt, Refused> {
         let lucky = self.asked.fetch_add(1, Ordering::SeqCst) % 8 == 7;
         let left = |left: u64| left.checked_sub(n).filter(|_| lucky);
         let taken = self
@@ -149,14 +149,14 @@ impl Tier for Whim {
             reason: Reason::Shed,
             retry_after: None,
         };
-        taken.map(|_| Slip::of_window(n, 0)).map_err(|_| refused)
+        taken.map(|_| Receipt::of_window(n, 0)).map_err(|_| refused)
     }
 
     fn peek_at(&self, _: u64, _: Tick) -> Result<(), Refused> {
         Ok(())
     }
 
-    fn put_back_at(&self, _: &Slip, _: u64, _: Tick) -> u64 {
+    fn put_back_at(&self, _: &Receipt, _: u64, _: Tick) -> u64 {
         0
     }
 }

@@ -159,8 +159,8 @@ async fn waits_are_told_as_they_end_and_what_was_frozen_is_counted() {
     book.says("aliquot_standing_limiters{limit=mails,right=frozen}", 1.0);
 }
 
-/// Returns one of each, with a clock of its own; each has refused something.
-fn posts(watch: &Watch) -> (Breaker, Throttle) {
+/// Registers one component of each kind, with a clock of its own; each has refused something.
+fn components(watch: &Watch) -> (Breaker, Throttle) {
     let clock = Arc::new(ManualClock::new());
     let breaker = Breaker::with_clock(1, Duration::from_secs(1), clock.clone());
     watch.register("search", &breaker);
@@ -200,7 +200,7 @@ fn posts(watch: &Watch) -> (Breaker, Throttle) {
 #[test]
 fn whatever_has_a_mode_is_told_of() {
     let (book, watch) = (Book::default(), Watch::new());
-    let (breaker, throttle) = posts(&watch);
+    let (breaker, throttle) = components(&watch);
     let publish = || metrics::with_local_recorder(&book, || watch.publish());
     publish();
     book.says("aliquot_circuit{limit=search,circuit=open}", 1.0);

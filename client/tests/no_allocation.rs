@@ -2,8 +2,8 @@
 
 use aliquot_client::adaptive::{Criticality, Throttle};
 use aliquot_client::{
-    Breaker, FixedWindow, Keyed, Layers, Limit, Limiter, Meter, Mode, Pacer, SlidingCounter,
-    SlidingLog, Switched, Tier, Try, Watch,
+    Attempt, Breaker, FixedWindow, Keyed, Layers, Limit, Limiter, Meter, Mode, Pacer,
+    SlidingCounter, SlidingLog, Switched, Tier, Watch,
 };
 use std::time::Duration;
 
@@ -105,8 +105,8 @@ fn what_is_switched_watched_or_broken() {
     });
     let shadow = Switched::shadow(limiter(50));
     check("shadow", || {
-        let slip = shadow.take_at(1, shadow.now()).expect("it refuses nothing");
-        slip.tokens() == 1
+        let receipt = shadow.take_at(1, shadow.now()).expect("it refuses nothing");
+        receipt.tokens() == 1
     });
     let watched = Watch::sampling(1).limiter("watched", limiter(50));
     check("watched", || watched.try_acquire(1).is_ok());
@@ -114,7 +114,7 @@ fn what_is_switched_watched_or_broken() {
     check("breaker", || {
         let tried = breaker.try_now();
         let leave = tried.is_ok();
-        tried.into_iter().for_each(Try::failure);
+        tried.into_iter().for_each(Attempt::failure);
         leave
     });
     let throttle = Throttle::builder().seed(1).make();

@@ -67,7 +67,7 @@ mod bucket {
 }
 
 use aliquot_client::{
-    Limit, Limiter, ManualClock, Mode, Overruled, Reason, Refused, Reservation, Span, Tick,
+    Limit, Limiter, ManualClock, Mode, ModeStats, Reason, Refused, Reservation, Span, Tick,
 };
 use bucket::{Bucket, TOKEN};
 use proptest::prelude::*;
@@ -118,7 +118,7 @@ struct Pair {
     bucket: Bucket,
     unlimited: bool,
     mode: Mode,
-    overruled: Overruled,
+    mode_stats: ModeStats,
 }
 
 impl Pair {
@@ -135,7 +135,7 @@ impl Pair {
             bucket: Bucket::full(rate.into(), u128::from(burst) * TOKEN, START),
             unlimited: false,
             mode: Mode::Enforce,
-            overruled: Overruled::default(),
+            mode_stats: ModeStats::default(),
         }
     }
 
@@ -169,12 +169,12 @@ impl Pair {
     fn take(&mut self, n: u64, decision: Result<u128, Refused>) -> Result<Tick, Refused> {
         let ruled = self.ruled(decision);
         match ruled {
-            Err(refused) => self.overruled.frozen += u64::from(refused.reason == Reason::Frozen),
+            Err(refused) => self.mode_stats.frozen += u64::from(refused.reason == Reason::Frozen),
             Ok(Some(_)) if self.unlimited => {}
             Ok(Some(_)) => self.bucket.take(n.into(), self.now),
             Ok(None) => {
-                self.overruled.let_through += 1;
-                self.overruled.tokens += n;
+                self.mode_stats.let_through += 1;
+                self.mode_stats.tokens += n;
             }
         }
         let wait = ruled?.unwrap_or(0);
@@ -295,7 +295,7 @@ impl Pair {
     }
 
     fn compare(&self, limiter: &Limiter) -> TestCaseResult {
-        prop_assert_eq!(limiter.overruled(), self.overruled);
+        prop_assert_eq!(limiter.mode_stats(), self.mode_stats);
         prop_assert_eq!(limiter.mode(), self.mode);
         if self.unlimited {
             return Ok(());

@@ -2,8 +2,8 @@
 //! so, and the exact shapes equal a naive model.
 
 use aliquot_client::{
-    FixedWindow, Limit, Limiter, ManualClock, Meter, Pacer, Reason, ShapeError, SlidingCounter,
-    SlidingLog, Slip, Span, Tick, Tier,
+    FixedWindow, Limit, Limiter, ManualClock, Meter, Pacer, Reason, Receipt, ShapeError,
+    SlidingCounter, SlidingLog, Span, Tick, Tier,
 };
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -177,20 +177,20 @@ proptest! {
         asks in asks(), limit in 1..8_u64, back in prop::collection::vec((any::<bool>(), any::<usize>(), 1..4_u64), 80),
     ) {
         let log = SlidingLog::new(limit, SECOND).expect("a log");
-        let (mut now, mut naive) = (0, Vec::<(u64, u64, Slip)>::new());
+        let (mut now, mut naive) = (0, Vec::<(u64, u64, Receipt)>::new());
         for ((gap, n), (puts, which, less)) in asks.into_iter().zip(back) {
             now += gap;
-            let recent = |naive: &[(u64, u64, Slip)]| -> u64 {
+            let recent = |naive: &[(u64, u64, Receipt)]| -> u64 {
                 naive.iter().filter(|(ms, _, _)| ms + 1_000 > now).map(|(_, n, _)| n).sum()
             };
             let fits = recent(&naive) + n <= limit;
             let taken = log.take_at(n, at(now));
             prop_assert_eq!(taken.is_ok(), fits, "{} at {}", n, now);
-            naive.extend(taken.ok().map(|slip| (now, n, slip)));
+            naive.extend(taken.ok().map(|receipt| (now, n, receipt)));
             if puts && let Some(which) = which.checked_rem(naive.len()) {
-                let (ms, left, slip) = &mut naive[which];
+                let (ms, left, receipt) = &mut naive[which];
                 let rest = less.min(*left);
-                let restored = log.put_back_at(slip, rest, at(now));
+                let restored = log.put_back_at(receipt, rest, at(now));
                 prop_assert_eq!(restored, if *ms + 1_000 > now { rest } else { 0 });
                 *left -= restored;
             }
@@ -218,16 +218,16 @@ fn whatever_threads_put_back_no_window_of_a_log_holds_more_than_the_limit() {
                         .wrapping_mul(6_364_136_223_846_793_005)
                         .wrapping_add(1);
                     let reading = Tick::from_nanos(now.fetch_add(state >> 54, Ordering::SeqCst));
-                    let Ok(slip) = log.take_at(1 + (state >> 40) % 3, reading) else {
+                    let Ok(receipt) = log.take_at(1 + (state >> 40) % 3, reading) else {
                         continue;
                     };
                     let back = match (state >> 48) % 4 {
-                        0 => slip.tokens(),
+                        0 => receipt.tokens(),
                         1 => 1,
                         _ => 0,
                     };
-                    let back = log.put_back_at(&slip, back, reading);
-                    kept.push((slip.window().expect("a time"), slip.tokens() - back));
+                    let back = log.put_back_at(&receipt, back, reading);
+                    kept.push((receipt.window().expect("a time"), receipt.tokens() - back));
                 }
                 kept
             })

@@ -2,8 +2,8 @@
 
 use aliquot_client::adaptive::{Adaptive, Aimd, Bounds};
 use aliquot_client::{
-    Admission, Client, Clock, FixedWindow, Keyed, Layers, Limit, Limiter, ManualClock, Mode, Pacer,
-    Reason, Refused, Standing, Switched, Tier,
+    Admission, Client, Clock, FixedWindow, Keyed, Layers, Limit, Limiter, LimiterState,
+    ManualClock, Mode, Pacer, Reason, Refused, Switched, Tier,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,15 +28,15 @@ fn a_dry_run_refuses_nothing_and_counts_what_it_would_have() {
     // More than there can ever be, for later, and a look that takes nothing.
     assert!(limiter.try_acquire(100).is_ok());
     assert!(limiter.would_admit(100).is_ok());
-    let overruled = limiter.overruled();
+    let mode_stats = limiter.mode_stats();
     assert_eq!(
-        (overruled.let_through, overruled.tokens, overruled.frozen),
+        (mode_stats.let_through, mode_stats.tokens, mode_stats.frozen),
         (3, 102, 0)
     );
     // The available tokens were taken: the limit is where it would have been.
     limiter.set_mode(Mode::Enforce);
     assert_eq!(reason(limiter.try_acquire(1)), Some(Reason::Throttled));
-    assert_eq!(limiter.overruled().let_through, 3);
+    assert_eq!(limiter.mode_stats().let_through, 3);
 }
 
 #[test]
@@ -73,8 +73,8 @@ fn a_reservation_that_would_have_to_wait_is_let_through_at_once() {
             assert_eq!((late.tokens(), late.delay()), (2, Duration::ZERO));
             assert_eq!(late.cancel(), 0, "nothing was taken for it");
         }
-        let overruled = limiter.overruled();
-        assert_eq!((overruled.let_through, overruled.tokens), (2, 4));
+        let mode_stats = limiter.mode_stats();
+        assert_eq!((mode_stats.let_through, mode_stats.tokens), (2, 4));
         assert_eq!(taken.cancel(), 3);
         assert_eq!(limiter.tokens(), 3.0);
     }
@@ -110,8 +110,8 @@ fn frozen_is_frozen_whatever_is_there() {
         assert_eq!(reason(limiter.try_acquire(1)), Some(Reason::Frozen));
         assert_eq!(reason(limiter.reserve(1)), Some(Reason::Frozen));
         assert_eq!(reason(limiter.would_admit(1)), Some(Reason::Frozen));
-        assert_eq!(limiter.peek().right, Standing::Frozen);
-        assert_eq!(limiter.overruled().frozen, 3);
+        assert_eq!(limiter.peek().right, LimiterState::Frozen);
+        assert_eq!(limiter.mode_stats().frozen, 3);
         limiter.set_mode(Mode::Enforce);
         assert!(limiter.try_acquire(1).is_ok());
     }
@@ -149,10 +149,10 @@ async fn who_waits_is_let_through_or_turned_away_when_the_mode_changes() {
         // Its place in line was given up.
         assert_eq!(limiter.tokens(), 0.0);
         // The effect of the mode is counted.
-        let overruled = limiter.overruled();
+        let mode_stats = limiter.mode_stats();
         let frozen = u64::from(mode == Mode::Freeze);
         assert_eq!(
-            (overruled.let_through, overruled.frozen),
+            (mode_stats.let_through, mode_stats.frozen),
             (1 - frozen, frozen)
         );
         answer
@@ -178,7 +178,7 @@ async fn a_clients_mode_overrules_its_limiters_own_and_those_to_come() {
         assert!(limiter.acquire(1).await.is_ok());
         assert!(limiter.check(1).await.is_ok());
         assert!(limiter.try_permit().is_ok());
-        assert_eq!(limiter.overruled().let_through, 4);
+        assert_eq!(limiter.mode_stats().let_through, 4);
     }
     client.set_mode(Mode::Enforce);
     assert_eq!(before.mode(), Mode::Freeze);
@@ -200,12 +200,12 @@ fn a_shadow_is_charged_as_if_it_were_enforced() {
     for _ in 0..5 {
         assert!(layers.try_acquire(1).is_ok());
     }
-    assert_eq!(shadow.overruled().let_through, 2);
+    assert_eq!(shadow.mode_stats().let_through, 2);
     // A refusal by another layer refunds what was taken; what was let through is not refunded.
     assert!(layers.try_acquire(100).is_err());
     clock.advance(SECOND);
     assert!(layers.try_acquire(3).expect("three").tokens() == 3);
-    assert_eq!(shadow.overruled().let_through, 3);
+    assert_eq!(shadow.mode_stats().let_through, 3);
     shadow.set_mode(Mode::Enforce);
     assert_eq!(
         reason(shadow.take_at(1, shadow.now())),
@@ -217,7 +217,7 @@ fn a_shadow_is_charged_as_if_it_were_enforced() {
         reason(shadow.take_at(1, shadow.now())),
         Some(Reason::Frozen)
     );
-    assert_eq!(shadow.overruled().frozen, 1);
+    assert_eq!(shadow.mode_stats().frozen, 1);
 }
 
 /// A mode also applies to tokens in a thread cache.
@@ -239,7 +239,7 @@ fn a_mode_holds_for_what_a_thread_took_beforehand() {
     for _ in 0..2_000 {
         assert!(limiter.try_acquire(1).is_ok(), "all are let through");
     }
-    assert!(limiter.overruled().let_through > 0);
+    assert!(limiter.mode_stats().let_through > 0);
 }
 
 #[test]
@@ -258,8 +258,8 @@ fn a_store_of_keys_has_one_mode() {
         answers.map(reason)
     };
     assert_eq!(each(&store), [None; 4]);
-    let overruled = store.overruled();
-    assert_eq!((overruled.let_through, overruled.tokens), (2, 4));
+    let mode_stats = store.mode_stats();
+    assert_eq!((mode_stats.let_through, mode_stats.tokens), (2, 4));
     // The keys owe what they would have owed.
     store.set_mode(Mode::Enforce);
     assert_eq!(reason(store.try_acquire("a", 1)), Some(Reason::Throttled));
@@ -270,8 +270,8 @@ fn a_store_of_keys_has_one_mode() {
     store.set_mode(Mode::Freeze);
     assert_eq!(each(&store), [Some(Reason::Frozen); 4]);
     assert_eq!(reason(store.try_acquire("new", 1)), Some(Reason::Frozen));
-    assert_eq!(store.overruled().frozen, 5);
-    assert_eq!(store.overruled().let_through, 4);
+    assert_eq!(store.mode_stats().frozen, 5);
+    assert_eq!(store.mode_stats().let_through, 4);
     assert_eq!(store.tier().tokens_at("new", now), 2);
 }
 
@@ -286,7 +286,7 @@ async fn a_pacer_lets_through_whom_it_would_have_kept_and_books_no_turn_for_it()
         .collect();
     assert!(turns.iter().all(|turn| turn.at() == now));
     assert_eq!(
-        (pacer.mode(), pacer.overruled().let_through),
+        (pacer.mode(), pacer.mode_stats().let_through),
         (Mode::DryRun, 2)
     );
     let mut turns = turns.into_iter();
@@ -300,7 +300,7 @@ async fn a_pacer_lets_through_whom_it_would_have_kept_and_books_no_turn_for_it()
     pacer.set_mode(Mode::Freeze);
     assert_eq!(reason(pacer.book_at(now)), Some(Reason::Frozen));
     assert_eq!(reason(pacer.turn().await), Some(Reason::Frozen));
-    assert_eq!(pacer.overruled().frozen, 2);
+    assert_eq!(pacer.mode_stats().frozen, 2);
 }
 
 #[tokio::test]
@@ -338,11 +338,11 @@ fn calls_beyond_an_adaptive_limit_are_let_through_or_frozen() {
         .map(|_| adaptive.try_call().expect("a call"))
         .collect();
     assert_eq!(
-        (adaptive.mode(), adaptive.overruled().let_through),
+        (adaptive.mode(), adaptive.mode_stats().let_through),
         (Mode::DryRun, 2)
     );
     drop(calls);
     adaptive.set_mode(Mode::Freeze);
     assert_eq!(reason(adaptive.try_call()), Some(Reason::Frozen));
-    assert_eq!((adaptive.overruled().frozen, adaptive.limit()), (1, 1));
+    assert_eq!((adaptive.mode_stats().frozen, adaptive.limit()), (1, 1));
 }

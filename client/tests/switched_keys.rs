@@ -1,7 +1,7 @@
 //! Modes over a keyed store, beside a store without modes.
 
 use aliquot_client::{
-    Keyed, Limit, ManualClock, Mode, Overruled, Reason, Refused, Span, Switched, Tick, Tier, Watch,
+    Keyed, Limit, ManualClock, Mode, ModeStats, Reason, Refused, Span, Switched, Tick, Tier, Watch,
 };
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
@@ -58,7 +58,7 @@ fn store(clock: &ManualClock) -> Keyed {
 struct Expected {
     plain: Keyed,
     mode: Mode,
-    overruled: Overruled,
+    mode_stats: ModeStats,
     refused: u64,
 }
 
@@ -71,14 +71,14 @@ impl Expected {
     ) -> Result<(), Refused> {
         let answer = match self.mode {
             Mode::Freeze => {
-                self.overruled.frozen += 1;
+                self.mode_stats.frozen += 1;
                 Err(Refused::from(Reason::Frozen))
             }
             Mode::Enforce => ask(&self.plain),
             Mode::DryRun | Mode::Bypass => {
                 if ask(&self.plain).is_err() {
-                    self.overruled.let_through += 1;
-                    self.overruled.tokens += n;
+                    self.mode_stats.let_through += 1;
+                    self.mode_stats.tokens += n;
                 }
                 Ok(())
             }
@@ -155,7 +155,7 @@ fn whatever_is_asked<K: Borrow<Keyed>>(
     let mut expected = Expected {
         plain,
         mode: store.mode(),
-        overruled: Overruled::default(),
+        mode_stats: ModeStats::default(),
         refused: 0,
     };
     for &op in ops {
@@ -178,13 +178,13 @@ fn whatever_is_asked<K: Borrow<Keyed>>(
         };
         let tier: &Keyed = store.tier().borrow();
         prop_assert_eq!(of(tier), of(&expected.plain));
-        let post = &watch.posts()[0];
+        let component = &watch.components()[0];
         prop_assert_eq!(
-            (post.mode, post.overruled),
-            (expected.mode, expected.overruled)
+            (component.mode, component.mode_stats),
+            (expected.mode, expected.mode_stats)
         );
-        prop_assert_eq!(store.overruled(), expected.overruled);
-        let told: u64 = post.reasons.iter().map(|(_, count)| count).sum();
+        prop_assert_eq!(store.mode_stats(), expected.mode_stats);
+        let told: u64 = component.reasons.iter().map(|(_, count)| count).sum();
         prop_assert_eq!(told, expected.refused);
     }
     Ok(())

@@ -167,10 +167,10 @@ fn its_mode_overrules_it_and_what_is_frozen_is_no_trouble_of_the_backend_s() {
     // The throttle learns from the calls that were let through.
     let shown = throttle.shown_at(of, at(1));
     assert_eq!((shown.requests, shown.accepts, shown.rejected), (11, 9, 0));
-    let overruled = throttle.overruled();
-    assert_eq!(overruled.frozen, 1);
+    let mode_stats = throttle.mode_stats();
+    assert_eq!(mode_stats.frozen, 1);
     assert!(
-        (1..9).contains(&overruled.let_through),
+        (1..9).contains(&mode_stats.let_through),
         "until it is spared no more"
     );
 }

@@ -1,8 +1,8 @@
 //! Observing limiters.
 
 use aliquot_client::{
-    Breaker, Circuit, Client, Health, Limit, Limiter, ManualClock, Mode, Reason, Standing, State,
-    Waits, Watch,
+    Breaker, Circuit, Client, ComponentState, Health, Limit, Limiter, LimiterState, ManualClock,
+    Mode, Reason, Waits, Watch,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,9 +109,9 @@ async fn limiters_of_one_name_are_counted_together() {
     assert_eq!(names, ["mails", "other"]);
     let mails = &figures[0];
     assert_eq!((mails.limiters, mails.admitted), (2, 2));
-    assert_eq!(mails.overruled.frozen, 1);
-    let standing = mails.standings.iter().map(|(_, limiters)| limiters);
-    assert_eq!(standing.sum::<usize>(), 2);
+    assert_eq!(mails.mode_stats.frozen, 1);
+    let counts = mails.states.iter().map(|(_, limiters)| limiters);
+    assert_eq!(counts.sum::<usize>(), 2);
     let counted = |reason| mails.reasons.iter().find(|(of, _)| *of == reason);
     assert_eq!(
         counted(Reason::Throttled),
@@ -155,12 +155,12 @@ async fn a_client_says_how_it_does() {
     }
     let figures = &watch.figures()[0];
     assert_eq!((figures.limiters, figures.refused), (2, 6));
-    assert_eq!(figures.standings[0], (Standing::Cold, 2));
+    assert_eq!(figures.states[0], (LimiterState::Cold, 2));
     assert_eq!(figures.reasons, [(Reason::Cold, 2)]);
     let keys: Vec<_> = watch.lines().iter().map(|line| line.key.clone()).collect();
     assert_eq!(keys, ["a".into(), Box::<str>::from("b")]);
     client.set_mode(Mode::Bypass);
-    assert_eq!(client.health(), Health::Overruled(Mode::Bypass));
+    assert_eq!(client.health(), Health::Overridden(Mode::Bypass));
     assert!(!client.health().is_well());
     client.close().await;
     assert_eq!(client.health(), Health::Closed);
@@ -174,14 +174,14 @@ async fn a_clients_breaker_is_watched_with_it() {
     let watch = Watch::new();
     watch.client("fleet", &client);
     let circuit = || {
-        let [post] = &watch.posts()[..] else {
-            panic!("one, {:?}", watch.posts());
+        let [component] = &watch.components()[..] else {
+            panic!("one, {:?}", watch.components());
         };
-        assert_eq!(&*post.name, "fleet/homes");
-        let State::Breaker { circuit, openings } = post.state else {
-            panic!("a breaker, {post:?}");
+        assert_eq!(&*component.name, "fleet/homes");
+        let ComponentState::Breaker { circuit, openings } = component.state else {
+            panic!("a breaker, {component:?}");
         };
-        (post.mode, circuit, openings, post.reasons.clone())
+        (component.mode, circuit, openings, component.reasons.clone())
     };
     assert_eq!(circuit(), (Mode::Enforce, Circuit::Closed, 0, Vec::new()));
     let breaker = client.breaker();
@@ -214,16 +214,20 @@ fn a_breaker_is_a_row_of_its_own() {
     assert!(breaker.try_now().is_err());
     breaker.set_mode(Mode::DryRun);
     assert!(breaker.try_now().is_ok());
-    let post = &watch.posts()[0];
+    let component = &watch.components()[0];
     assert_eq!(
-        (&*post.name, post.mode, post.overruled.let_through),
+        (
+            &*component.name,
+            component.mode,
+            component.mode_stats.let_through
+        ),
         ("search", Mode::DryRun, 1)
     );
-    assert_eq!(post.reasons, [(Reason::Broken, 1)]);
+    assert_eq!(component.reasons, [(Reason::Broken, 1)]);
     let circuit = Circuit::Open(Duration::from_secs(1));
     assert_eq!(
-        post.state,
-        State::Breaker {
+        component.state,
+        ComponentState::Breaker {
             circuit,
             openings: 1
         }

@@ -8,12 +8,12 @@ pub use window::Window;
 
 use super::led;
 use crate::clock::SharedClock;
+use crate::counters::Counters;
 use crate::limit::{Limit, LimitError};
 use crate::limiter::Limiter;
 use crate::refused::Refused;
 use crate::shape::{ShapeError, span_of};
-use crate::switch::{Mode, Overruled};
-use crate::tap::Tap;
+use crate::switch::{Mode, ModeStats};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{Span, Tick};
 use std::fmt;
@@ -201,12 +201,12 @@ impl AdaptiveRate {
 
     /// Returns how many decisions the mode has changed.
     #[must_use]
-    pub fn overruled(&self) -> Overruled {
-        self.inner.limiter.overruled()
+    pub fn mode_stats(&self) -> ModeStats {
+        self.inner.limiter.mode_stats()
     }
 
-    pub(crate) fn watch(&self, tap: &Arc<Tap>) {
-        self.inner.limiter.tap(tap);
+    pub(crate) fn watch(&self, counters: &Arc<Counters>) {
+        self.inner.limiter.watch(counters);
     }
 
     fn begin(&self, tokens: u64, began: Tick) -> RateCall {

@@ -3,11 +3,11 @@
 mod history;
 
 use crate::clock::{CounterClock, SharedClock};
+use crate::counters::Counters;
 use crate::limit::LimitError;
+use crate::mode_guard::ModeGuard;
 use crate::refused::{Reason, Refused};
-use crate::sentry::Sentry;
-use crate::switch::{Mode, Overruled};
-use crate::tap::Tap;
+use crate::switch::{Mode, ModeStats};
 use aliquot_core::unit::Tick;
 use history::{Count, History};
 use rand::RngExt;
@@ -89,7 +89,7 @@ struct Inner {
     multipliers: [u32; 4],
     clock: SharedClock,
     draws: AtomicU64,
-    sentry: Sentry,
+    guard: ModeGuard,
 }
 
 /// Builder of a [`Throttle`].
@@ -171,11 +171,11 @@ impl Throttle {
         now: Tick,
         drawn: u64,
     ) -> Result<Attempt, Refused> {
-        self.inner.sentry.pass(1)?;
+        self.inner.guard.check_frozen(1)?;
         let shown = self.shown_at(criticality, now);
         self.history(criticality).add(now, Count::REQUEST);
         if drawn >> 32 < shown.rejected {
-            self.inner.sentry.rule(1, Refused::from(Reason::Shed))?;
+            self.inner.guard.apply(1, Refused::from(Reason::Shed))?;
         }
         Ok(Attempt {
             throttle: self.clone(),
@@ -208,23 +208,23 @@ impl Throttle {
     /// Returns the mode in force.
     #[must_use]
     pub fn mode(&self) -> Mode {
-        self.inner.sentry.mode()
+        self.inner.guard.mode()
     }
 
     /// Sets the mode for all clones, from the next call on. A dry run and a bypass reject nothing, and the
     /// calls that they let through count by their outcome as usual. A freeze rejects everything.
     pub fn set_mode(&self, mode: Mode) {
-        self.inner.sentry.set_mode(mode);
+        self.inner.guard.set_mode(mode);
     }
 
     /// Returns how many decisions the mode has changed.
     #[must_use]
-    pub fn overruled(&self) -> Overruled {
-        self.inner.sentry.overruled()
+    pub fn mode_stats(&self) -> ModeStats {
+        self.inner.guard.mode_stats()
     }
 
-    pub(crate) fn watch(&self, tap: &Arc<Tap>) {
-        self.inner.sentry.watch(tap);
+    pub(crate) fn watch(&self, counters: &Arc<Counters>) {
+        self.inner.guard.watch(counters);
     }
 
     fn history(&self, criticality: Criticality) -> &History {
@@ -299,7 +299,7 @@ impl ThrottleBuilder {
             multipliers: self.multipliers,
             clock: self.clock,
             draws: AtomicU64::new(seed),
-            sentry: Sentry::default(),
+            guard: ModeGuard::default(),
         };
         Throttle {
             inner: Arc::new(inner),

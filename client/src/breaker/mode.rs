@@ -1,9 +1,9 @@
 //! The breaker's mode, and what observers can see of it.
 
 use super::{Breaker, Circuit};
-use crate::switch::{Mode, Overruled};
+use crate::counters::Counters;
+use crate::switch::{Mode, ModeStats};
 use crate::sync::Ordering;
-use crate::tap::Tap;
 use std::sync::Arc;
 
 impl Circuit {
@@ -25,7 +25,7 @@ impl Breaker {
     /// Returns the mode in force.
     #[must_use]
     pub fn mode(&self) -> Mode {
-        self.shared.sentry.mode()
+        self.shared.guard.mode()
     }
 
     /// Sets the mode for all clones, from the next call on.
@@ -48,13 +48,13 @@ impl Breaker {
     /// assert!(breaker.try_now().is_err());
     /// ```
     pub fn set_mode(&self, mode: Mode) {
-        self.shared.sentry.set_mode(mode);
+        self.shared.guard.set_mode(mode);
     }
 
     /// Returns how many decisions the mode has changed.
     #[must_use]
-    pub fn overruled(&self) -> Overruled {
-        self.shared.sentry.overruled()
+    pub fn mode_stats(&self) -> ModeStats {
+        self.shared.guard.mode_stats()
     }
 
     /// Returns how often the breaker opened, including after failed trials.
@@ -63,7 +63,7 @@ impl Breaker {
         self.shared.openings.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn watch(&self, tap: &Arc<Tap>) {
-        self.shared.sentry.watch(tap);
+    pub(crate) fn watch(&self, counters: &Arc<Counters>) {
+        self.shared.guard.watch(counters);
     }
 }

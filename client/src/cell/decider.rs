@@ -10,7 +10,7 @@ mod owed;
 mod own;
 
 use super::{Cell, Mark, Slot, Word};
-use crate::key::Gate;
+use crate::key_state::KeyState;
 use crate::sync::{self, Bug, Ordering, fence};
 use aliquot_core::client::{Decider, Right};
 use aliquot_core::demand::Observed;
@@ -37,7 +37,7 @@ struct Plan {
 /// Not `Clone`: a cell has one reconfigurer.
 #[derive(Debug)]
 pub(crate) struct CellDecider {
-    gate: Arc<Gate>,
+    key_state: Arc<KeyState>,
     plan: Plan,
     scale: Scale,
     /// True if the terms of a budget are known.
@@ -49,9 +49,9 @@ pub(crate) struct CellDecider {
 
 impl CellDecider {
     /// Returns the only handle of a cell that was never reconfigured.
-    pub(crate) fn new(gate: Arc<Gate>) -> Self {
+    pub(crate) fn new(key_state: Arc<KeyState>) -> Self {
         Self {
-            gate,
+            key_state,
             plan: Plan {
                 rate: Rate::ZERO,
                 burst: Tokens::ZERO,
@@ -72,15 +72,15 @@ impl CellDecider {
         self.own(Kind::Rate, mark, scale, share, now);
     }
 
-    /// Applies a changed mode of the gate.
+    /// Applies a changed mode of the key.
     pub(crate) fn switched(&mut self, now: Tick) {
         self.turn(now, |plan, missing| (plan, missing, ()));
-        self.gate.changed();
+        self.key_state.changed();
     }
 
     /// Wakes waiting callers: there is a lease again.
     pub(crate) fn leased(&self) {
-        self.gate.changed();
+        self.key_state.changed();
     }
 
     /// Returns the mark that decisions see: `Closed` while the limit is frozen. `Cold` stays `Cold`, since a
@@ -88,13 +88,13 @@ impl CellDecider {
     fn shown(&self, mark: Mark) -> Mark {
         match mark {
             Mark::Cold => Mark::Cold,
-            _ if self.gate.switch.is_frozen() => Mark::Closed,
+            _ if self.key_state.switch.is_frozen() => Mark::Closed,
             mark => mark,
         }
     }
 
     fn cell(&self) -> &Cell {
-        &self.gate.cell
+        &self.key_state.cell
     }
 
     fn mark(&mut self, mark: Mark, now: Tick) {
@@ -136,11 +136,13 @@ impl CellDecider {
         let plan = &self.plan;
         let counts = plan.mark == Mark::Leased && plan.kind == Kind::Rate && self.agreed;
         let tokens = plan.burst.grains() / self.scale.grains_per_token();
-        self.gate.parts.see(if counts { tokens } else { 0 }, now);
+        self.key_state
+            .parts
+            .see(if counts { tokens } else { 0 }, now);
     }
 
     fn begin<R>(&mut self, now: Tick, change: impl Fn(Plan, u64) -> (Plan, u64, R)) -> R {
-        let (hot, cold) = (&self.gate.cell.hot, &self.gate.cell.cold);
+        let (hot, cold) = (&self.key_state.cell.hot, &self.key_state.cell.cold);
         let mut seen = hot.word.load(Ordering::Acquire);
         let mut said = 0;
         // Before the epoch begins: a thread that still finds the old name finds no word of a later epoch.
@@ -217,7 +219,7 @@ impl CellDecider {
             (plan, missing, ())
         });
         self.cell().end_change();
-        self.gate.changed();
+        self.key_state.changed();
     }
 
     /// Returns how many permits may be in flight by the present right.
@@ -232,14 +234,14 @@ impl CellDecider {
 
 impl Decider for CellDecider {
     fn empty(_: Tick) -> Self {
-        Self::new(Arc::new(Gate::nobodys()))
+        Self::new(Arc::new(KeyState::unnamed()))
     }
 
     fn agree(&mut self, terms: &Terms, hold: Span, now: Tick) {
         self.set_kind(terms.kind, terms.scale, now);
-        self.gate.home.gather(terms.gathered);
+        self.key_state.home.gather(terms.gathered);
         let largest = terms.largest.grains() / terms.scale.grains_per_token();
-        self.gate.home.serve_at_most(largest);
+        self.key_state.home.serve_at_most(largest);
         if terms.kind == Kind::Concurrency {
             self.cell().wheel.set_hold(hold, now);
         }
@@ -272,7 +274,7 @@ impl Decider for CellDecider {
             };
             (plan, missing, ())
         });
-        self.gate.changed();
+        self.key_state.changed();
     }
 
     fn deposit(&mut self, part: Share, now: Tick) {
@@ -292,7 +294,7 @@ impl Decider for CellDecider {
             };
             (plan, missing.saturating_add(empty), ())
         });
-        self.gate.changed();
+        self.key_state.changed();
     }
 
     fn withdraw(&mut self, rate: Rate, burst: Tokens, now: Tick) -> Share {
@@ -343,7 +345,7 @@ impl Decider for CellDecider {
         self.turn(now, |plan, missing| (Plan { burst, ..plan }, missing, ()));
         // The wheel was not turned while no permits were held.
         self.cancel_overheld(now);
-        self.gate.changed();
+        self.key_state.changed();
     }
 
     fn withdraw_idle(&mut self, most: Tokens, keep: Tokens, now: Tick) -> Tokens {
@@ -376,7 +378,7 @@ impl Decider for CellDecider {
             let turn = wheel.turn(now);
             self.cell().put_back(turn.cancelled, era);
             if turn.cancelled > 0 || turn.was_late {
-                self.gate.changed();
+                self.key_state.changed();
             }
         } else if self.cell().is_aging(now) {
             // Moves the base with an unchanged plan, long before the word is full.
@@ -385,7 +387,7 @@ impl Decider for CellDecider {
     }
 
     fn rests_until(&self, now: Tick) -> Option<Tick> {
-        if self.gate.parts.are_followed() {
+        if self.key_state.parts.are_followed() {
             return Some(now);
         }
         match self.plan.kind {
@@ -412,7 +414,7 @@ impl Decider for CellDecider {
 
     fn observed(&mut self) -> Option<Observed> {
         let caches = &self.cell().thread_caches;
-        let tally = &self.gate.tally;
+        let tally = &self.key_state.tally;
         tally.admitted(caches.take_uncounted());
         let denied = caches.take_denied();
         tally.denied(denied);
@@ -420,6 +422,6 @@ impl Decider for CellDecider {
             // Threads with a counter of their own do not mark the key, so mark it here.
             tally.touch();
         }
-        Some(self.gate.drain(self.scale.grains_per_token()))
+        Some(self.key_state.drain(self.scale.grains_per_token()))
     }
 }

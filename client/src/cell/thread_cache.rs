@@ -49,7 +49,7 @@ mod spending;
 
 pub(super) use content::Content;
 
-use crate::native::Round;
+use crate::native::PowerOfTwoSlice;
 use crate::sync::{self, AtomicU64, Bug, Ordering};
 use aliquot_core::unit::{Span, Tick};
 
@@ -84,7 +84,7 @@ const _: () = assert!(!sync::STD_ATOMICS || size_of::<ThreadCache>() == 64);
 /// All thread caches of a cell.
 #[derive(Debug)]
 pub(crate) struct ThreadCaches {
-    all: Round<ThreadCache>,
+    all: PowerOfTwoSlice<ThreadCache>,
     /// Capacity reserved for caches and so missing from the word, in tokens.
     held: AtomicU64,
     /// Part of `held` whose caches are closed.
@@ -195,7 +195,7 @@ impl ThreadCaches {
 
     pub(super) fn new() -> Self {
         Self {
-            all: Round::new(
+            all: PowerOfTwoSlice::new(
                 (0..sync::thread_caches())
                     .map(|_| ThreadCache::new())
                     .collect(),

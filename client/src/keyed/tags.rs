@@ -3,7 +3,7 @@
 
 mod lanes;
 
-use super::near::fetch;
+use super::prefetch::fetch;
 use crate::sync::{self, AtomicU64, Ordering};
 
 /// The tags of a group's slots, in one cache line.

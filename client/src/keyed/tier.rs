@@ -6,7 +6,7 @@ use super::table::No;
 use super::{Class, Keyed};
 use crate::refused::Refused;
 use crate::sync::{self, Bug, Ordering};
-use crate::tier::{Slip, Tier};
+use crate::tier::{Receipt, Tier};
 use aliquot_core::unit::Tick;
 
 /// The bucket of one key of a store, as a [`Tier`].
@@ -249,10 +249,10 @@ impl Keyed {
 }
 
 impl KeyTier<'_> {
-    fn put_back_by(&self, slip: &Slip, n: u64, clock: impl Fn() -> Tick) -> u64 {
-        let (n, of) = (n.min(slip.tokens()), slip.tokens());
+    fn put_back_by(&self, receipt: &Receipt, n: u64, clock: impl Fn() -> Tick) -> u64 {
+        let (n, of) = (n.min(receipt.tokens()), receipt.tokens());
         // A class without a limit took nothing, so all tokens are free.
-        slip.charged().map_or(n, |charged| {
+        receipt.charged().map_or(n, |charged| {
             self.store
                 .put_back(self.class, self.key, charged, (n, of), clock)
         })
@@ -264,25 +264,27 @@ impl Tier for KeyTier<'_> {
         self.store.now()
     }
 
-    fn take_at(&self, n: u64, now: Tick) -> Result<Slip, Refused> {
+    fn take_at(&self, n: u64, now: Tick) -> Result<Receipt, Refused> {
         let charged = self.store.charge(self.class, self.key, n, now)?;
-        Ok(charged.map_or(Slip::of_window(n, 0), |charged| Slip::of_key(n, charged)))
+        Ok(charged.map_or(Receipt::of_window(n, 0), |charged| {
+            Receipt::of_key(n, charged)
+        }))
     }
 
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
         self.store.would(self.class, self.key, n, now)
     }
 
-    fn put_back_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
-        self.put_back_by(slip, n, || now)
+    fn put_back_at(&self, receipt: &Receipt, n: u64, now: Tick) -> u64 {
+        self.put_back_by(receipt, n, || now)
     }
 
-    fn put_back(&self, slip: &Slip, n: u64) -> u64 {
-        self.put_back_by(slip, n, || self.store.now())
+    fn put_back(&self, receipt: &Receipt, n: u64) -> u64 {
+        self.put_back_by(receipt, n, || self.store.now())
     }
 
-    fn owe_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
-        let now = slip.charged().map_or(now, |charged| now.max(charged.at));
+    fn owe_at(&self, receipt: &Receipt, n: u64, now: Tick) -> u64 {
+        let now = receipt.charged().map_or(now, |charged| now.max(charged.at));
         match self.store.owe(self.class, self.key, n, now) {
             true => n,
             false => 0,

@@ -5,17 +5,17 @@ use super::{Of, Rules};
 use crate::client::Client;
 use crate::error::KeyRefused;
 use crate::keyed::Keyed;
-use crate::limiter::{Limiter, Snapshot, Standing};
+use crate::limiter::{Limiter, LimiterState, Snapshot};
 use crate::refused::Refused;
 use crate::switched::Switched;
-use crate::tier::{Slip, Tier};
+use crate::tier::{Receipt, Tier};
 use aliquot_core::unit::Tick;
 use http::request::Parts;
 use std::sync::Arc;
 
 /// The limit or limits of a layer.
 #[derive(Clone)]
-pub(super) enum By {
+pub(super) enum Limits {
     One(Which),
     All(Arc<[Named]>),
 }
@@ -95,13 +95,13 @@ impl Rules {
         if self.leaves_out(parts.uri.path()) {
             return Outcome::Free;
         }
-        match &self.by {
-            By::One(which) => match which.meter(parts) {
+        match &self.limits {
+            Limits::One(which) => match which.meter(parts) {
                 None => Outcome::Free,
                 Some(Err(refused)) => Outcome::NoKey(refused),
                 Some(Ok(meter)) => self.decide_one(meter, (self.cost)(parts)).await,
             },
-            By::All(named) => {
+            Limits::All(named) => {
                 decide_all(named, parts, (self.cost)(parts), self.on_admit.as_ref()).await
             }
         }
@@ -139,7 +139,7 @@ impl Asked<'_> {
         };
         let limited = matches!(
             held.right,
-            Standing::Leased | Standing::Floor | Standing::Forever
+            LimiterState::Leased | LimiterState::Floor | LimiterState::Forever
         );
         (limited && held.burst > 0).then(|| (self.name.unwrap_or("share"), held))
     }
@@ -164,7 +164,7 @@ impl Tier for Meter {
         }
     }
 
-    fn take_at(&self, n: u64, now: Tick) -> Result<Slip, Refused> {
+    fn take_at(&self, n: u64, now: Tick) -> Result<Receipt, Refused> {
         match self {
             Self::Limiter(limiter) => limiter.take_at(n, now),
             Self::Key(store, key) => store.key(key).take_at(n, now),
@@ -180,27 +180,27 @@ impl Tier for Meter {
         }
     }
 
-    fn put_back_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
+    fn put_back_at(&self, receipt: &Receipt, n: u64, now: Tick) -> u64 {
         match self {
-            Self::Limiter(limiter) => limiter.put_back_at(slip, n, now),
-            Self::Key(store, key) => store.key(key).put_back_at(slip, n, now),
-            Self::Tier(tier) => tier.put_back_at(slip, n, now),
+            Self::Limiter(limiter) => limiter.put_back_at(receipt, n, now),
+            Self::Key(store, key) => store.key(key).put_back_at(receipt, n, now),
+            Self::Tier(tier) => tier.put_back_at(receipt, n, now),
         }
     }
 
-    fn put_back(&self, slip: &Slip, n: u64) -> u64 {
+    fn put_back(&self, receipt: &Receipt, n: u64) -> u64 {
         match self {
-            Self::Limiter(limiter) => limiter.put_back(slip, n),
-            Self::Key(store, key) => store.key(key).put_back(slip, n),
-            Self::Tier(tier) => tier.put_back(slip, n),
+            Self::Limiter(limiter) => limiter.put_back(receipt, n),
+            Self::Key(store, key) => store.key(key).put_back(receipt, n),
+            Self::Tier(tier) => tier.put_back(receipt, n),
         }
     }
 
-    fn owe_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
+    fn owe_at(&self, receipt: &Receipt, n: u64, now: Tick) -> u64 {
         match self {
-            Self::Limiter(limiter) => limiter.owe_at(slip, n, now),
-            Self::Key(store, key) => store.key(key).owe_at(slip, n, now),
-            Self::Tier(tier) => tier.owe_at(slip, n, now),
+            Self::Limiter(limiter) => limiter.owe_at(receipt, n, now),
+            Self::Key(store, key) => store.key(key).owe_at(receipt, n, now),
+            Self::Tier(tier) => tier.owe_at(receipt, n, now),
         }
     }
 }

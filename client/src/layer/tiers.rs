@@ -4,11 +4,11 @@ use super::Hook;
 use super::decide::{Asked, Meter, Meters, Outcome, Which};
 use crate::client::Client;
 use crate::keyed::Keyed;
-use crate::layers::row::{By, Row};
+use crate::layers::layer_set::{ClockSource, LayerSet};
 use crate::limiter::{Limiter, Reservation};
 use crate::refused::Refused;
 use crate::switched::Switched;
-use crate::tier::{Slip, Tier};
+use crate::tier::{Receipt, Tier};
 use http::request::Parts;
 use std::fmt;
 use std::sync::Arc;
@@ -150,21 +150,22 @@ impl Tiers {
 }
 
 /// Tokens taken so far; put back when dropped, unless they were kept.
-struct Taken<'r, 'a> {
-    row: Row<'r, 'a>,
-    slips: Vec<Slip>,
+struct Charges<'r, 'a> {
+    layers: LayerSet<'r, 'a>,
+    receipts: Vec<Receipt>,
     late: Vec<Reservation>,
     tokens: u64,
     kept: bool,
 }
 
-impl Drop for Taken<'_, '_> {
+impl Drop for Charges<'_, '_> {
     fn drop(&mut self) {
         if !self.kept {
             for late in self.late.drain(..) {
                 late.settle(0);
             }
-            self.row.settle(&self.slips, (self.tokens, 0), By::Own);
+            self.layers
+                .settle(&self.receipts, (self.tokens, 0), ClockSource::Own);
         }
     }
 }
@@ -210,17 +211,17 @@ async fn take_all(
         let limiter = asked[at].limiter();
         limiter.is_some_and(|limiter| limiter.needs_a_node(n, limiter.now()))
     });
-    let row = here.iter().map(|&at| {
+    let tiers = here.iter().map(|&at| {
         let Asked { name, meter } = &asked[at];
         (name.unwrap_or_default(), meter as &dyn Tier)
     });
-    let row: Vec<(&str, &dyn Tier)> = row.collect();
-    let mut slips = vec![Slip::NOTHING; row.len()];
-    let took = Row(&row).take(&mut slips, n, By::Own);
+    let tiers: Vec<(&str, &dyn Tier)> = tiers.collect();
+    let mut receipts = vec![Receipt::NOTHING; tiers.len()];
+    let took = LayerSet(&tiers).take(&mut receipts, n, ClockSource::Own);
     took.map_err(|no| (here[no.index], no.refused))?;
-    let mut taken = Taken {
-        row: Row(&row),
-        slips,
+    let mut charges = Charges {
+        layers: LayerSet(&tiers),
+        receipts,
         late: Vec::with_capacity(late.len()),
         tokens: n,
         kept: false,
@@ -228,14 +229,17 @@ async fn take_all(
     for &at in &late {
         if let Some(limiter) = asked[at].limiter() {
             let admitted = limiter.check_to_settle(n).await;
-            taken.late.push(admitted.map_err(|refused| (at, refused))?);
+            charges
+                .late
+                .push(admitted.map_err(|refused| (at, refused))?);
         }
     }
-    taken.kept = true;
+    charges.kept = true;
     if let Some(hook) = on_admit {
-        let here = here.iter().zip(&taken.slips);
-        let here = here.filter_map(|(&at, slip)| Some((asked[at].limiter()?, slip.admission()?)));
-        let late = late.iter().zip(&taken.late);
+        let here = here.iter().zip(&charges.receipts);
+        let here =
+            here.filter_map(|(&at, receipt)| Some((asked[at].limiter()?, receipt.admission()?)));
+        let late = late.iter().zip(&charges.late);
         let late = late.filter_map(|(&at, late)| Some((asked[at].limiter()?, late.admission())));
         here.chain(late)
             .for_each(|(limiter, admission)| hook(limiter, &admission));

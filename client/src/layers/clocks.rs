@@ -3,12 +3,12 @@
 use super::Layers;
 use crate::cell::CellDecider;
 use crate::clock::{ManualClock, Source};
-use crate::key::Gate;
+use crate::key_state::KeyState;
 use crate::limit::Limit;
 use crate::limiter::Limiter;
 use crate::refused::Reason;
 use crate::shape::{FixedWindow, Meter, SlidingCounter, SlidingLog};
-use crate::shared::{Handle, Pace};
+use crate::shared::{ClockPolicy, Handle};
 use crate::switched::Switched;
 use crate::tier::Tier;
 use aliquot_core::budget::BudgetDraft;
@@ -50,13 +50,13 @@ fn leased(clock: &ManualClock, right: Right) -> (Limiter, Windows, CellDecider) 
         ..BudgetDraft::default()
     };
     let terms = Terms::from(&draft.validate().expect("a valid budget"));
-    let gate = Arc::new(Gate::new("a"));
-    let mut decider = CellDecider::new(Arc::clone(&gate));
+    let key_state = Arc::new(KeyState::new("a"));
+    let mut decider = CellDecider::new(Arc::clone(&key_state));
     decider.agree(&terms, Span::ZERO, START);
     decider.admit_by(right, PeriodId::new(0), START);
-    let handle = Handle::with(Source::Other(Arc::new(clock.clone())), Pace::Exact);
+    let handle = Handle::with(Source::Other(Arc::new(clock.clone())), ClockPolicy::Exact);
     handle.shared.set_lease(START.after(Span::from_secs(2)));
-    let limiter = Limiter::new(gate, handle);
+    let limiter = Limiter::new(key_state, handle);
     let windows = Windows {
         log: SlidingLog::over(&limiter, 100, SECOND).expect("a log"),
         counter: SlidingCounter::over(&limiter, SECOND).expect("a counter"),

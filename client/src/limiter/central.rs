@@ -1,7 +1,7 @@
 //! Decisions of the home node of a budget in central mode.
 
 use super::Limiter;
-use crate::breaker::Try;
+use crate::breaker::Attempt;
 use crate::cell::book::Taken;
 use crate::cell::{Ask, Mark, No};
 use crate::central::{self, Answer, Grant};
@@ -33,24 +33,24 @@ impl Limiter {
             no,
             No::Empty | No::ExceedsBurst | No::NotYet(_) | No::Quota | No::Permits
         );
-        let slot = self.gate.cell.view(Tick::from_nanos(0)).slot;
-        let elsewhere = slot.burst == 0 || self.gate.home.is_gathered();
+        let slot = self.key_state.cell.view(Tick::from_nanos(0)).slot;
+        let elsewhere = slot.burst == 0 || self.key_state.home.is_gathered();
         (short && elsewhere && slot.mark == Mark::Leased).then_some(slot.kind)
     }
 
     /// Returns true if a caller that asks once asks the home node after this refusal: the budget is in
     /// central mode.
     pub(super) fn is_asked_for(&self, no: No) -> bool {
-        self.gate.home.is_gathered() && self.asks(no).is_some()
+        self.key_state.home.is_gathered() && self.asks(no).is_some()
     }
 
     /// Returns true if a layer has to wait for a node before it can decide on `n` tokens.
     pub(crate) fn needs_a_node(&self, n: u64, now: Tick) -> bool {
-        if self.own.is_some() || self.gate.switch.lets_through() {
+        if self.own.is_some() || self.key_state.switch.lets_through() {
             return false;
         }
         let lease = &self.handle.shared.lease.0;
-        let would = self.gate.cell.would(Ask::Tokens(n), now, lease);
+        let would = self.key_state.cell.would(Ask::Tokens(n), now, lease);
         would.is_err_and(|no| Self::may_come(no) || self.is_asked_for(no))
     }
 
@@ -71,7 +71,9 @@ impl Limiter {
     pub(super) fn probe(&self, n: u64, no: No) -> Result<(), Refused> {
         let hushed = (no == No::Quota).then(|| {
             let wait = u64::try_from(self.once_within().as_nanos()).unwrap_or(u64::MAX);
-            self.gate.home.probe(n, Span::from_nanos(wait), self.now())
+            self.key_state
+                .home
+                .probe(n, Span::from_nanos(wait), self.now())
         });
         match hushed.flatten() {
             None => Ok(()),
@@ -94,7 +96,7 @@ impl Limiter {
         outcome: Result<T, Refused>,
     ) -> Result<T, Refused> {
         if no == No::Quota && matches!(&outcome, Err(refused) if refused.reason == Reason::Quota) {
-            self.gate.home.waited_in_vain(n, self.now());
+            self.key_state.home.waited_in_vain(n, self.now());
         }
         outcome
     }
@@ -105,7 +107,7 @@ impl Limiter {
         let Some(kind) = self.asks(no) else {
             return Err(self.refuse(n, no));
         };
-        let outcome = match self.gate.home.hush(n, self.now()) {
+        let outcome = match self.key_state.home.hush(n, self.now()) {
             Some(wait) => {
                 let retry_after = Some(Duration::from_nanos(wait.nanos()));
                 Err(Refused {
@@ -115,7 +117,7 @@ impl Limiter {
             }
             None => match self.ask_while_enforced(kind, n, Manner::Once).await {
                 Some(outcome) => outcome,
-                None if self.gate.switch.lets_through() => return Ok(None),
+                None if self.key_state.switch.lets_through() => return Ok(None),
                 None => Err(Refused::of(self.froze())),
             },
         };
@@ -132,7 +134,7 @@ impl Limiter {
     ) -> Option<Result<Grant, Refused>> {
         let mut asked = std::pin::pin!(self.ask(kind, n, manner));
         loop {
-            let changed = self.gate.change.notified();
+            let changed = self.key_state.change.notified();
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
             if self.mode() != Mode::Enforce {
@@ -188,7 +190,7 @@ impl Limiter {
         if kind != Kind::Rate {
             return Ok(());
         }
-        while let Some(debt) = self.gate.home.debt(n) {
+        while let Some(debt) = self.key_state.home.debt(n) {
             if let Some(cost) = NonZeroU64::new(debt.tokens()) {
                 // Any later cost waits for the debt, so the refusal counts from a cost of 1.
                 self.put(kind, cost, manner, 1).await?;
@@ -209,7 +211,7 @@ impl Limiter {
     ) -> Result<Grant, Refused> {
         let shared = &self.handle.shared;
         for _ in 0..Self::TRIES {
-            match central::ask(shared, &self.gate, kind, cost, manner).await {
+            match central::ask(shared, &self.key_state, kind, cost, manner).await {
                 Answer::Admitted(grant) => return Ok(grant),
                 // The session is between two nodes, or two leases.
                 Answer::NoLease => return Err(Refused::undecided()),
@@ -219,7 +221,7 @@ impl Limiter {
                 } if reason != Why::Void => {
                     let wait = retry_after.map(|wait| Duration::from_nanos(wait.nanos()));
                     if let (Why::Spent, Some(retry)) = (reason, retry_after) {
-                        self.gate.home.refused(least, retry, self.now());
+                        self.key_state.home.refused(least, retry, self.now());
                     }
                     return Err(refused(kind, reason, wait));
                 }
@@ -235,7 +237,7 @@ impl Limiter {
     /// here if the budget is dealt by now; otherwise the home node is asked for them before anything else.
     /// Returns false, and owes nothing, for kinds other than rates.
     pub(super) fn owe_at_home(&self, n: u64, now: Tick) -> bool {
-        let (cell, home) = (&self.gate.cell, &self.gate.home);
+        let (cell, home) = (&self.key_state.cell, &self.key_state.home);
         let slot = cell.view(now).slot;
         if slot.kind != Kind::Rate {
             return false;
@@ -264,7 +266,7 @@ impl Limiter {
 
     /// Returns the admission that the home node granted.
     pub(super) fn admitted(&self, n: u64, grant: &Grant) -> Admission {
-        self.gate.tally.admitted(n);
+        self.key_state.tally.admitted(n);
         Admission {
             tokens: n,
             asked_at: grant.asked_at,
@@ -277,7 +279,7 @@ impl Limiter {
     pub(super) fn permitted(&self, grant: Grant) -> Result<Permit, Refused> {
         let (asked_at, heard_at) = (grant.asked_at, grant.heard_at);
         let booking = grant.booking.ok_or(Refused::undecided())?;
-        self.gate.tally.admitted(1);
+        self.key_state.tally.admitted(1);
         Ok(Permit::booked(
             self.handle.clone(),
             booking,
@@ -290,7 +292,7 @@ impl Limiter {
 /// The breaker's leave to ask, until the outcome is known.
 struct Trial<'a> {
     shared: &'a Shared,
-    of: Option<Try>,
+    of: Option<Attempt>,
 }
 
 impl Drop for Trial<'_> {

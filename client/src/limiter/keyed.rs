@@ -1,6 +1,6 @@
 //! The state of a key in a store, as that of a limiter.
 
-use super::{Snapshot, Standing};
+use super::{LimiterState, Snapshot};
 use crate::keyed::Keyed;
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{Span, Tick};
@@ -16,8 +16,8 @@ impl Keyed {
             burst: held.map_or(0, |held| held.burst),
             level: held.map_or(0, |held| held.level),
             right: match held {
-                Some(_) => Standing::Forever,
-                None => Standing::Open,
+                Some(_) => LimiterState::Forever,
+                None => LimiterState::Open,
             },
             remaining: Span::MAX,
         }

@@ -3,7 +3,7 @@
 use super::Limiter;
 use crate::cell::{Mark, No};
 use crate::central::Grant;
-use crate::key::waiting::Waiting;
+use crate::key_state::waiting::Waiting;
 use crate::permit::Permit;
 use crate::refused::{Admission, Reason, Refused};
 use aliquot_core::central::Manner;
@@ -69,10 +69,10 @@ impl Limiter {
         remote: impl Fn(Grant) -> Result<T, Refused>,
     ) -> Result<T, Refused> {
         let began = self.now();
-        if self.is_beyond(n) && !self.gate.switch.lets_through() {
+        if self.is_beyond(n) && !self.key_state.switch.lets_through() {
             return Err(self.refuse(n, No::ExceedsBurst));
         }
-        if self.gate.tally.waiting() == 0 || self.gate.switch.lets_through() {
+        if self.key_state.tally.waiting() == 0 || self.key_state.switch.lets_through() {
             match local(began) {
                 Ok(taken) => return Ok(taken),
                 Err(no) if self.asks(no).is_none() && self.patience(no).is_none() => {
@@ -91,7 +91,7 @@ impl Limiter {
             manner,
         };
         let outcome = {
-            let _waiting = Waiting::of(&self.gate, n);
+            let _waiting = Waiting::of(&self.key_state, n);
             self.handle.shared.want_and_wait();
             let in_line = self.stand_in_line(wait, || local(self.now()), remote);
             match most {
@@ -121,7 +121,7 @@ impl Limiter {
             manner: Manner::Waits,
         };
         let outcome = {
-            let _waiting = Waiting::of(&self.gate, 1);
+            let _waiting = Waiting::of(&self.key_state, 1);
             let local = || {
                 let decided = self.decide_permit(self.now());
                 if decided.is_err() {
@@ -146,17 +146,17 @@ impl Limiter {
         remote: impl Fn(Grant) -> Result<T, Refused>,
     ) -> Result<T, Refused> {
         // The semaphore is never closed.
-        let Ok(_turn) = self.gate.line.acquire().await else {
+        let Ok(_turn) = self.key_state.line.acquire().await else {
             return Err(Refused::of(No::Closed));
         };
         let mut said: Option<Said> = None;
         loop {
-            let changed = self.gate.change.notified();
+            let changed = self.key_state.change.notified();
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
             let decided = local();
             let for_time = matches!(&decided, Ok(_) | Err(No::NotYet(_) | No::Aged));
-            self.gate.stand(for_time, self.now());
+            self.key_state.stand(for_time, self.now());
             let no = match decided {
                 Ok(taken) => return Ok(taken),
                 Err(no) => no,
@@ -207,7 +207,7 @@ impl Limiter {
         let Some(said) = said else {
             return Ok(Duration::ZERO);
         };
-        let (gathered, now) = (self.gate.home.is_gathered(), self.now());
+        let (gathered, now) = (self.key_state.home.is_gathered(), self.now());
         let Some(again) = said.again else {
             return Err(said.refused);
         };
@@ -266,7 +266,7 @@ impl Limiter {
         match no {
             // The end of a lease is the same for all callers, whenever they came.
             No::Lapsed => self.handle.shared.lapsed_at().unwrap_or(wait.began),
-            No::Cold | No::Empty => wait.began.max(self.gate.short_since()),
+            No::Cold | No::Empty => wait.began.max(self.key_state.short_since()),
             _ => wait.began,
         }
     }
@@ -294,20 +294,20 @@ impl Limiter {
 
     /// Returns true if `n` is more than all clients together may have at once.
     fn is_beyond(&self, n: u64) -> bool {
-        self.gate.home.is_beyond(n) && self.is_leased()
+        self.key_state.home.is_beyond(n) && self.is_leased()
     }
 
     fn is_leased(&self) -> bool {
-        self.gate.cell.view(Tick::from_nanos(0)).slot.mark == Mark::Leased
+        self.key_state.cell.view(Tick::from_nanos(0)).slot.mark == Mark::Leased
     }
 
     /// Returns the refusal if `n` tokens cannot be there within `most`, given the callers that wait already.
     fn too_late(&self, n: u64, now: Tick, most: Option<Duration>) -> Option<No> {
-        let view = self.gate.cell.view(now);
+        let view = self.key_state.cell.view(now);
         let most = Span::from_nanos(u64::try_from(most?.as_nanos()).ok()?);
-        let ahead = self.gate.tally.waiting().saturating_add(n);
+        let ahead = self.key_state.tally.waiting().saturating_add(n);
         let decides = matches!(view.slot.mark, Mark::Leased | Mark::Floor | Mark::Forever);
-        let here = !self.gate.home.is_gathered() && view.slot.burst > 0;
+        let here = !self.key_state.home.is_gathered() && view.slot.burst > 0;
         let waits = decides && view.slot.kind == Kind::Rate && here;
         let wait = waits.then(|| view.wait_for(ahead))?;
         wait.is_none_or(|wait| wait > most)

@@ -4,14 +4,14 @@ use super::Limiter;
 use crate::cell::No;
 use crate::cell::book::Taken;
 use crate::refused::Admission;
-use crate::switch::{Mode, Overruled};
+use crate::switch::{Mode, ModeStats};
 use aliquot_core::unit::{PeriodId, Tick};
 
 impl Limiter {
     /// Returns the mode in force: the client's unless that is [`Mode::Enforce`], else the limiter's own.
     #[must_use]
     pub fn mode(&self) -> Mode {
-        self.gate.switch.mode()
+        self.key_state.switch.mode()
     }
 
     /// Sets the mode of this key, for all limiters of the same key and client, and for all clones.
@@ -26,30 +26,30 @@ impl Limiter {
     /// let limiter = Limiter::local(Limit::every(Duration::from_secs(3_600)), 1)?;
     /// limiter.set_mode(Mode::DryRun);
     /// assert!((0..10).all(|_| limiter.try_acquire(1).is_ok()));
-    /// assert_eq!(limiter.overruled().let_through, 9);
+    /// assert_eq!(limiter.mode_stats().let_through, 9);
     /// limiter.set_mode(Mode::Freeze);
     /// assert!(limiter.try_acquire(0).is_err());
     /// # Ok::<(), aliquot_client::LimitError>(())
     /// ```
     pub fn set_mode(&self, mode: Mode) {
-        self.gate.switch.set_own(mode);
+        self.key_state.switch.set_own(mode);
         match &self.own {
             Some(own) => own.switched(self.now()),
             None => self.handle.shared.switched(),
         }
-        self.gate.changed();
+        self.key_state.changed();
     }
 
     /// Returns the counts of the decisions that a mode changed.
     #[must_use]
-    pub fn overruled(&self) -> Overruled {
-        self.gate.switch.overruled()
+    pub fn mode_stats(&self) -> ModeStats {
+        self.key_state.switch.mode_stats()
     }
 
     /// Applies the mode to a refusal: a dry run and a bypass admit it, unless the caller made a mistake or
     /// the client is closed.
-    pub(super) fn overrule(&self, n: u64, no: No, now: Tick) -> Result<Admission, No> {
-        match (self.gate.switch.mode(), self.seen(no)) {
+    pub(super) fn apply_mode(&self, n: u64, no: No, now: Tick) -> Result<Admission, No> {
+        match (self.key_state.switch.mode(), self.seen(no)) {
             (Mode::Freeze, _) | (Mode::Enforce, No::Frozen) => Err(self.froze()),
             (Mode::Enforce, no) | (_, no @ (No::Closed | No::Kind)) => Err(no),
             (Mode::DryRun | Mode::Bypass, _) => Ok(self.let_through(n, now)),
@@ -67,12 +67,12 @@ impl Limiter {
 
     /// Returns true if the cell is closed because of a freeze that holds, or has just ended.
     pub(super) fn is_held_closed(&self) -> bool {
-        self.gate.switch.is_frozen() || self.seen(No::Closed) == No::Frozen
+        self.key_state.switch.is_frozen() || self.seen(No::Closed) == No::Frozen
     }
 
     /// Counts a request that a freeze refused.
     pub(super) fn froze(&self) -> No {
-        self.gate.switch.froze();
+        self.key_state.switch.froze();
         No::Frozen
     }
 
@@ -90,21 +90,21 @@ impl Limiter {
     /// Counts a request that the mode admitted. For a leased limit, a dry run also counts it as demand, and a
     /// bypass does not.
     pub(super) fn pass(&self, n: u64) {
-        self.gate.switch.let_through(n);
+        self.key_state.switch.let_through(n);
         if self.own.is_none() && self.mode() == Mode::DryRun {
-            self.gate.tally.denied(n);
+            self.key_state.tally.denied(n);
             self.handle.shared.want();
         }
     }
 
     /// Applies the mode to a refusal of tokens that were to be taken for later.
-    pub(super) fn overrule_taking(&self, n: u64, no: No, now: Tick) -> Result<Taken, No> {
-        self.overrule(n, no, now).map(|_| Taken::nothing(now))
+    pub(super) fn apply_mode_to_charge(&self, n: u64, no: No, now: Tick) -> Result<Taken, No> {
+        self.apply_mode(n, no, now).map(|_| Taken::nothing(now))
     }
 
     /// Returns what the mode would make of a refusal. Counts nothing.
-    pub(super) fn would_overrule(&self, no: No) -> Result<(), No> {
-        match (self.gate.switch.mode(), self.seen(no)) {
+    pub(super) fn would_apply_mode(&self, no: No) -> Result<(), No> {
+        match (self.key_state.switch.mode(), self.seen(no)) {
             (Mode::Freeze, _) => Err(No::Frozen),
             (Mode::Enforce, no) | (_, no @ (No::Closed | No::Kind)) => Err(no),
             (Mode::DryRun | Mode::Bypass, _) => Ok(()),

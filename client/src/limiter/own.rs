@@ -4,10 +4,10 @@ use super::{Limiter, Reservation};
 use crate::cell::book::Taken;
 use crate::cell::{CellDecider, Mark, No};
 use crate::clock::{HostClock, SharedClock, Source};
-use crate::key::Gate;
+use crate::key_state::KeyState;
 use crate::limit::{Fitted, Limit, LimitError};
 use crate::refused::Refused;
-use crate::shared::{Handle, Pace};
+use crate::shared::{ClockPolicy, Handle};
 use crate::switch::Mode;
 use aliquot_core::client::Decider;
 use aliquot_core::share::Kind;
@@ -62,7 +62,7 @@ impl Limiter {
     /// ```
     pub fn local(limit: impl Into<Limit>, burst: u64) -> Result<Self, LimitError> {
         static HANDLE: OnceLock<Handle> = OnceLock::new();
-        let handle = HANDLE.get_or_init(|| Handle::with(Source::counter(), Pace::Free));
+        let handle = HANDLE.get_or_init(|| Handle::with(Source::counter(), ClockPolicy::Free));
         Self::owned(limit.into(), burst, handle.clone())
     }
 
@@ -76,7 +76,7 @@ impl Limiter {
         burst: u64,
         clock: SharedClock,
     ) -> Result<Self, LimitError> {
-        Self::owned(limit.into(), burst, Handle::nobodys(clock))
+        Self::owned(limit.into(), burst, Handle::detached(clock))
     }
 
     fn owned(limit: Limit, burst: u64, handle: Handle) -> Result<Self, LimitError> {
@@ -85,8 +85,8 @@ impl Limiter {
 
     fn made(limit: Limit, burst: u64, handle: Handle, kind: Kind) -> Result<Self, LimitError> {
         let fitted = fit(kind, limit, burst, None)?;
-        let gate = Arc::new(Gate::nobodys());
-        let mut decider = CellDecider::new(Arc::clone(&gate));
+        let key_state = Arc::new(KeyState::unnamed());
+        let mut decider = CellDecider::new(Arc::clone(&key_state));
         let now = handle.shared.clock.now();
         decider.own(kind, mark_of(limit), fitted.scale, fitted.share(), now);
         let state = State {
@@ -100,10 +100,10 @@ impl Limiter {
             state: Mutex::new(state),
         };
         Ok(Self {
-            gate,
-            pace: match kind {
-                Kind::Rate => handle.shared.pace,
-                Kind::Quota | Kind::Concurrency => Pace::Exact,
+            key_state,
+            clock_policy: match kind {
+                Kind::Rate => handle.shared.clock_policy,
+                Kind::Quota | Kind::Concurrency => ClockPolicy::Exact,
             },
             handle,
             own: Some(Arc::new(own)),
@@ -141,7 +141,7 @@ impl Limiter {
     ///
     /// As [`Limiter::local_permits`].
     pub fn local_permits_with(permits: u64, clock: SharedClock) -> Result<Self, LimitError> {
-        let handle = Handle::nobodys(clock);
+        let handle = Handle::detached(clock);
         Self::made(Limit::ZERO, permits, handle, Kind::Concurrency)
     }
 
@@ -201,7 +201,7 @@ impl Limiter {
     }
 
     fn kind(&self) -> Kind {
-        self.gate.cell.view(Tick::from_nanos(0)).slot.kind
+        self.key_state.cell.view(Tick::from_nanos(0)).slot.kind
     }
 
     fn has_rate(&self) -> Result<(), LimitError> {
@@ -254,13 +254,13 @@ impl Limiter {
     /// [`Limiter::tokens`] at `now`, a reading of the limiter's clock.
     #[must_use]
     pub fn tokens_at(&self, now: Tick) -> f64 {
-        let view = self.gate.cell.view(now);
+        let view = self.key_state.cell.view(now);
         if view.slot.mark == Mark::Open {
             return f64::INFINITY;
         }
         let burst = view.slot.grains(view.slot.burst);
         let level = burst as f64 - view.missing as f64;
-        level / view.scale.max(1) as f64 + self.gate.cell.cached_tokens() as f64
+        level / view.scale.max(1) as f64 + self.key_state.cell.cached_tokens() as f64
     }
 
     /// Removes what prevents a limit from deciding, and decides again.
@@ -276,8 +276,8 @@ impl Limiter {
         if let No::NotYet(_) = no {
             let mut answer = None;
             for _ in 0..TRIES {
-                let charged = self.gate.cell.charge_deferred(|| self.now());
-                if !self.gate.cell.relieve(n, now, || self.now()) && !charged {
+                let charged = self.key_state.cell.charge_deferred(|| self.now());
+                if !self.key_state.cell.relieve(n, now, || self.now()) && !charged {
                     break;
                 }
                 let said = again();
@@ -318,7 +318,7 @@ impl Limiter {
         let act_at = place.act_at();
         let mut place = InLine(Some(place));
         loop {
-            let changed = self.gate.change.notified();
+            let changed = self.key_state.change.notified();
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
             let wait = act_at.since(clock.now());

@@ -3,7 +3,7 @@
 use super::Limiter;
 use crate::cell::{Mark, No};
 use crate::clock::SharedClock;
-use crate::key::parts::Part;
+use crate::key_state::parts::Part;
 use crate::refused::{Reason, Refused};
 use crate::switch::Mode;
 use crate::switched::FROZEN;
@@ -21,10 +21,10 @@ impl Limiter {
     /// Returns the part of the share that has been held for a whole `window`. `None` for a limit of this
     /// process.
     pub(crate) fn follow(&self, window: Span) -> Option<Arc<Part>> {
-        let parts = &self.gate.parts;
+        let parts = &self.key_state.parts;
         self.own.is_none().then(|| {
             let part = parts.follow(window, self.now());
-            self.gate.tally.touch();
+            self.key_state.tally.touch();
             part
         })
     }
@@ -32,11 +32,11 @@ impl Limiter {
     /// Checks that the share may be used at `now`.
     pub(crate) fn may_use_at(&self, now: Tick) -> Result<(), Refused> {
         // The cell learns of a freeze and of its end later, and is closed in between.
-        if self.gate.switch.is_frozen() {
+        if self.key_state.switch.is_frozen() {
             return Err(FROZEN);
         }
         let lease = self.handle.shared.lease.0.load(Ordering::Acquire);
-        let no = match self.gate.cell.view(now).slot.mark {
+        let no = match self.key_state.cell.view(now).slot.mark {
             Mark::Leased if now.nanos() < lease => return Ok(()),
             Mark::Cold => No::Cold,
             Mark::NoBudget => No::Unruled,
@@ -50,7 +50,7 @@ impl Limiter {
     /// Returns the time in which the share makes a token, in nanoseconds, rounded up; at least one.
     pub(crate) fn token_every_at(&self, now: Tick) -> Result<u64, Refused> {
         self.may_use_at(now)?;
-        let view = self.gate.cell.view(now);
+        let view = self.key_state.cell.view(now);
         let no = Refused::of(No::Empty);
         if view.slot.kind != Kind::Rate {
             return Err(Refused::of(No::Kind));
@@ -69,7 +69,7 @@ impl Limiter {
     ) -> Result<Option<T>, Refused> {
         let refused = match decided {
             Ok(taken) => {
-                self.gate.tally.admitted(n);
+                self.key_state.tally.admitted(n);
                 return Ok(Some(taken));
             }
             Err(refused) => refused,
@@ -78,7 +78,7 @@ impl Limiter {
             Ok(()) => self.pass(n),
             Err(refused) => {
                 if refused.reason == Reason::Frozen {
-                    self.gate.switch.froze();
+                    self.key_state.switch.froze();
                 }
                 return Err(self.deny(n, refused));
             }
@@ -100,6 +100,6 @@ impl Limiter {
 
     /// Notifies waiting callers that the mode may have changed.
     pub(crate) fn change(&self) -> &Notify {
-        &self.gate.change
+        &self.key_state.change
     }
 }

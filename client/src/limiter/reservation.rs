@@ -77,7 +77,7 @@ impl Limiter {
     /// As [`Limiter::reserve_within`].
     pub fn reserve_within_at(&self, n: u64, most: Span, now: Tick) -> Result<Reservation, Refused> {
         // A dry run and a bypass admit at once a request that would wait.
-        let most = match self.gate.switch.lets_through() {
+        let most = match self.key_state.switch.lets_through() {
             true => Span::ZERO,
             false => most,
         };
@@ -191,13 +191,15 @@ impl Limiter {
 
     fn take_now(&self, n: u64, now: Tick) -> Result<Taken, No> {
         let lease = &self.handle.shared.lease.0;
-        self.taking_or_no(n, now, || self.gate.cell.reserve(n, now, Span::ZERO, lease))
+        self.taking_or_no(n, now, || {
+            self.key_state.cell.reserve(n, now, Span::ZERO, lease)
+        })
     }
 
     /// Takes `n` tokens for use within `most`.
     pub(super) fn take_within(&self, n: u64, most: Span, now: Tick) -> Result<Taken, Refused> {
         let lease = &self.handle.shared.lease.0;
-        self.taking(n, now, || self.gate.cell.reserve(n, now, most, lease))
+        self.taking(n, now, || self.key_state.cell.reserve(n, now, most, lease))
     }
 
     /// Takes `n` tokens by `reserve`, and counts the outcome.
@@ -221,7 +223,7 @@ impl Limiter {
         let taken = reserve().or_else(|no| self.mend_and(no, n, now, &reserve));
         let taken = match taken {
             Ok(taken) => taken,
-            Err(no) => return self.overrule_taking(n, no, now),
+            Err(no) => return self.apply_mode_to_charge(n, no, now),
         };
         self.admitted_here(n);
         Ok(taken)
@@ -229,7 +231,7 @@ impl Limiter {
 
     /// Takes `n` more tokens than were asked for. Returns false if that was impossible.
     pub(super) fn owe(&self, taken: &Taken, n: u64, now: Tick) -> bool {
-        let owes = || self.gate.cell.exact(taken, n, now);
+        let owes = || self.key_state.cell.exact(taken, n, now);
         // The base may be so far behind that the word has no room for them.
         owes()
             || self.own.as_ref().is_some_and(|own| {
@@ -240,12 +242,12 @@ impl Limiter {
 
     /// Puts back up to `n` of the tokens taken, and returns how many of them other callers can have.
     pub(super) fn restore(&self, taken: &Taken, n: u64, clock: impl Fn() -> Tick) -> u64 {
-        let cell = &self.gate.cell;
+        let cell = &self.key_state.cell;
         let grains = cell.put_back_of(taken, n, &clock);
         if grains == 0 {
             return 0;
         }
-        self.gate.changed();
+        self.key_state.changed();
         grains / cell.view(taken.at).scale.max(1)
     }
 }

@@ -3,7 +3,7 @@
 use super::Limiter;
 use crate::cell::{Ask, No};
 use crate::refused::Refused;
-use crate::tier::{Slip, Tier};
+use crate::tier::{Receipt, Tier};
 use aliquot_core::unit::{Span, Tick};
 
 impl Limiter {
@@ -18,13 +18,13 @@ impl Limiter {
 
     /// Answers as a decision would, after the check `first`.
     fn would(&self, n: u64, now: Tick, first: impl Fn() -> Result<(), No>) -> Result<(), Refused> {
-        let (cell, lease) = (&self.gate.cell, &self.handle.shared.lease.0);
+        let (cell, lease) = (&self.key_state.cell, &self.handle.shared.lease.0);
         let would = || {
             first()?;
             cell.would(Ask::Tokens(n), now, lease)
         };
         let would = would().or_else(|no| self.mend_and(no, n, now, would));
-        let would = would.or_else(|no| self.would_overrule(no));
+        let would = would.or_else(|no| self.would_apply_mode(no));
         would.map_err(Refused::of)
     }
 
@@ -44,14 +44,16 @@ impl Limiter {
             Some(_) => Ok(()),
             None => {
                 let now = self.now();
-                self.gate.cell.in_time(now, &self.handle.shared.lease.0)
+                self.key_state
+                    .cell
+                    .in_time(now, &self.handle.shared.lease.0)
             }
         }
     }
 
     /// Returns the number of tokens that a full bucket would have more.
     pub(crate) fn missing_at(&self, now: Tick) -> f64 {
-        let view = self.gate.cell.view(now);
+        let view = self.key_state.cell.view(now);
         view.missing as f64 / view.scale.max(1) as f64
     }
 }
@@ -61,34 +63,34 @@ impl Tier for Limiter {
         self.handle.shared.now()
     }
 
-    fn take_at(&self, n: u64, now: Tick) -> Result<Slip, Refused> {
+    fn take_at(&self, n: u64, now: Tick) -> Result<Receipt, Refused> {
         let lease = &self.handle.shared.lease.0;
         let taken = self.taking(n, now, || {
             self.in_time()?;
-            self.gate.cell.reserve(n, now, Span::ZERO, lease)
+            self.key_state.cell.reserve(n, now, Span::ZERO, lease)
         })?;
-        Ok(Slip::of_cell(n, taken))
+        Ok(Receipt::of_cell(n, taken))
     }
 
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
         self.would(n, now, || self.in_time())
     }
 
-    fn put_back_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
-        let Some(taken) = slip.taken() else {
+    fn put_back_at(&self, receipt: &Receipt, n: u64, now: Tick) -> u64 {
+        let Some(taken) = receipt.taken() else {
             return 0;
         };
         self.restore(taken, n, || now)
     }
 
-    fn put_back(&self, slip: &Slip, n: u64) -> u64 {
+    fn put_back(&self, receipt: &Receipt, n: u64) -> u64 {
         let put_back = |taken| self.restore(taken, n, || Tier::now(self));
-        slip.taken().map_or(0, put_back)
+        receipt.taken().map_or(0, put_back)
     }
 
-    fn owe_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
+    fn owe_at(&self, receipt: &Receipt, n: u64, now: Tick) -> u64 {
         let owes = |taken| self.owe(taken, n, now);
-        if !slip.taken().is_some_and(owes) {
+        if !receipt.taken().is_some_and(owes) {
             return 0;
         }
         self.admitted_here(n);

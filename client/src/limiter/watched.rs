@@ -1,13 +1,13 @@
 //! Figures of a watched limiter.
 
-use super::{Limiter, Standing};
+use super::{Limiter, LimiterState};
+use crate::counters::Counters;
 use crate::refused::Refused;
-use crate::tap::Tap;
 use aliquot_core::unit::Tick;
 use std::sync::Arc;
 use std::time::Duration;
 
-impl Standing {
+impl LimiterState {
     /// All rights, in order.
     pub const ALL: [Self; 10] = [
         Self::Cold,
@@ -43,35 +43,35 @@ impl Standing {
 impl Limiter {
     /// Counts admissions and refusals of this handle and its clones from now on. Leased limits are always
     /// counted. The first watch gives the limiter its name.
-    pub(crate) fn tapped(mut self, tap: &Arc<Tap>) -> Self {
+    pub(crate) fn counted_in(mut self, counters: &Arc<Counters>) -> Self {
         self.counts = true;
-        self.gate.watch(tap);
+        self.key_state.watch(counters);
         self
     }
 
     /// Logs a refusal if the limiter is watched: the first of each reason, and then a sample.
     #[cold]
     pub(super) fn tell_refused(&self, n: u64, refused: Refused) {
-        if let Some(tap) = self.gate.tap() {
-            tap.tell_refused(self.key(), n, refused);
+        if let Some(counters) = self.key_state.counters() {
+            counters.tell_refused(self.key(), n, refused);
         }
     }
 
     /// Counts refusals for another part that uses this limiter. The first watch counts.
-    pub(crate) fn tap(&self, tap: &Arc<Tap>) {
-        self.gate.watch(tap);
+    pub(crate) fn watch(&self, counters: &Arc<Counters>) {
+        self.key_state.watch(counters);
     }
 
     /// Records the wait of a caller that was served.
     pub(super) fn tell_waited(&self, since: Tick, until: Tick) {
-        if !self.gate.switch.is_watched() {
+        if !self.key_state.switch.is_watched() {
             return;
         }
-        if let Some(tap) = self.gate.tap() {
+        if let Some(counters) = self.key_state.counters() {
             let wait = Duration::from_nanos(until.since(since).nanos());
-            tap.waited(wait);
+            counters.waited(wait);
             #[cfg(feature = "metrics")]
-            metrics::histogram!("aliquot_wait_seconds", "limit" => tap.name.to_string())
+            metrics::histogram!("aliquot_wait_seconds", "limit" => counters.name.to_string())
                 .record(wait.as_secs_f64());
         }
     }
@@ -79,7 +79,9 @@ impl Limiter {
     /// Returns the tokens admitted, refused and waited for, as far as they are counted. Tokens that a thread
     /// spent from its cache are counted when the cache is refilled or given up.
     pub(crate) fn totals(&self) -> [u64; 3] {
-        self.gate.tally.admitted(self.gate.cell.take_uncounted());
-        self.gate.tally.totals()
+        self.key_state
+            .tally
+            .admitted(self.key_state.cell.take_uncounted());
+        self.key_state.tally.totals()
     }
 }

@@ -9,7 +9,7 @@
 use super::Session;
 use crate::builder::DefaultRule;
 use crate::cell::{CellDecider, Mark};
-use crate::key::Gate;
+use crate::key_state::KeyState;
 use aliquot_core::budget::{Claim, Key};
 use aliquot_core::share::Share;
 use aliquot_core::unit::{BudgetId, Scale, Span, Tick};
@@ -243,8 +243,8 @@ impl Session {
         for key in changes.gone {
             self.forget(&key, now);
         }
-        for (key, gate) in changes.fresh {
-            self.meet(key, gate, now);
+        for (key, key_state) in changes.fresh {
+            self.meet(key, key_state, now);
         }
         if self.keys.is_stale(self.report_every, now) && !self.closing {
             self.roaming.renew(now);
@@ -258,14 +258,14 @@ impl Session {
         self.keys.gone += 1;
         self.keys.gone_since_dial += 1;
         if let Some(budget) = entry.budget {
-            // Only the decider that is dropped here still refers to the gate.
+            // Only the decider that is dropped here still refers to the key state.
             drop(self.machine.retire(budget, now));
         }
     }
 
-    fn meet(&mut self, key: Key, gate: Arc<Gate>, now: Tick) {
-        let place = gate.tally.place();
-        let mut decider = CellDecider::new(gate);
+    fn meet(&mut self, key: Key, key_state: Arc<KeyState>, now: Tick) {
+        let place = key_state.tally.place();
+        let mut decider = CellDecider::new(key_state);
         if self.closing {
             decider.rule(Mark::Closed, Scale::WHOLE, Share::EMPTY, now);
             return;

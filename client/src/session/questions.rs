@@ -188,7 +188,7 @@ impl Session {
         if self.closing || self.leaving.is_some() {
             return None;
         }
-        let budget = self.keys.budget(question.gate.name())?;
+        let budget = self.keys.budget(question.key_state.name())?;
         let (edge, holder) = (self.machine.edge()?, self.machine.holder()?);
         let lease = holder.lease().until();
         let leased = self.machine.is_leased(now);

@@ -1,11 +1,11 @@
 //! The limit of a window: a number, or the usable part of a leased share.
 
 use super::ShapeError;
-use crate::key::parts::Part;
+use crate::key_state::parts::Part;
 use crate::limiter::Limiter;
 use crate::refused::{Reason, Refused};
 use crate::sync::{AtomicU64, Ordering};
-use crate::tier::Slip;
+use crate::tier::Receipt;
 use aliquot_core::unit::{Span, Tick};
 use std::sync::Arc;
 
@@ -71,14 +71,16 @@ impl Amount {
         Ok(())
     }
 
-    /// Completes a request: over a share it is counted, and the limiter's mode is applied. The slip of a
+    /// Completes a request: over a share it is counted, and the limiter's mode is applied. The receipt of a
     /// request that the mode let through is for no tokens.
-    pub(super) fn rule(&self, n: u64, taken: Result<u64, Refused>) -> Result<Slip, Refused> {
+    pub(super) fn rule(&self, n: u64, taken: Result<u64, Refused>) -> Result<Receipt, Refused> {
         let window = match self {
             Self::Own(_) => Some(taken?),
             Self::Shared { limiter, .. } => limiter.rule(n, taken)?,
         };
-        Ok(window.map_or(Slip::of_window(0, 0), |window| Slip::of_window(n, window)))
+        Ok(window.map_or(Receipt::of_window(0, 0), |window| {
+            Receipt::of_window(n, window)
+        }))
     }
 
     /// Returns the outcome that [`Amount::rule`] would have; counts nothing.

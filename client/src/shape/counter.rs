@@ -6,7 +6,7 @@ use crate::clock::{HostClock, SharedClock};
 use crate::limiter::Limiter;
 use crate::refused::Refused;
 use crate::sync::{AtomicU64, Ordering};
-use crate::tier::{Slip, Tier};
+use crate::tier::{Receipt, Tier};
 use aliquot_core::unit::{Span, Tick};
 use std::sync::Arc;
 use std::time::Duration;
@@ -251,7 +251,7 @@ impl Tier for SlidingCounter {
         self.clock.now()
     }
 
-    fn take_at(&self, n: u64, now: Tick) -> Result<Slip, Refused> {
+    fn take_at(&self, n: u64, now: Tick) -> Result<Receipt, Refused> {
         let in_time = self.limit.in_time();
         self.limit.rule(n, in_time.and_then(|()| self.take(n, now)))
     }
@@ -264,15 +264,15 @@ impl Tier for SlidingCounter {
 
     /// Puts tokens back while the window that they were taken from is the present one or the last. Decisions
     /// rely on the count of the last one; none becomes wrong because that was less.
-    fn put_back_at(&self, slip: &Slip, n: u64, _: Tick) -> u64 {
-        let Some(index) = slip.window() else {
+    fn put_back_at(&self, receipt: &Receipt, n: u64, _: Tick) -> u64 {
+        let Some(index) = receipt.window() else {
             return 0;
         };
         let word = &self.words[(index & 1) as usize];
         let mut seen = word.load(Ordering::Acquire);
         loop {
             let count = Count::unpack(seen);
-            let back = n.min(slip.tokens()).min(count.used);
+            let back = n.min(receipt.tokens()).min(count.used);
             if count.index != index || back == 0 {
                 return 0;
             }

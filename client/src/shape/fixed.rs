@@ -6,7 +6,7 @@ use crate::clock::{HostClock, SharedClock};
 use crate::limiter::Limiter;
 use crate::refused::Refused;
 use crate::sync::{AtomicU64, Ordering};
-use crate::tier::{Slip, Tier};
+use crate::tier::{Receipt, Tier};
 use aliquot_core::unit::Tick;
 use std::sync::Arc;
 use std::time::Duration;
@@ -176,7 +176,7 @@ impl Tier for FixedWindow {
         self.clock.now()
     }
 
-    fn take_at(&self, n: u64, now: Tick) -> Result<Slip, Refused> {
+    fn take_at(&self, n: u64, now: Tick) -> Result<Receipt, Refused> {
         let in_time = self.limit.in_time();
         self.limit.rule(n, in_time.and_then(|()| self.take(n, now)))
     }
@@ -190,14 +190,14 @@ impl Tier for FixedWindow {
     }
 
     /// Puts tokens back into the window that they were taken from, while it is the present one.
-    fn put_back_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
-        let Some(taken_in) = slip.window() else {
+    fn put_back_at(&self, receipt: &Receipt, n: u64, now: Tick) -> u64 {
+        let Some(taken_in) = receipt.window() else {
             return 0;
         };
         let mut seen = self.word.load(Ordering::Acquire);
         loop {
             let (index, used) = self.look(seen, now);
-            let back = n.min(slip.tokens()).min(used);
+            let back = n.min(receipt.tokens()).min(used);
             if index != taken_in || back == 0 {
                 return 0;
             }

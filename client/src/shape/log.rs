@@ -7,7 +7,7 @@ use super::{EXCEEDS, ShapeError, limit_of, span_of, throttled};
 use crate::clock::{HostClock, SharedClock};
 use crate::limiter::Limiter;
 use crate::refused::Refused;
-use crate::tier::{Slip, Tier};
+use crate::tier::{Receipt, Tier};
 use aliquot_core::unit::Tick;
 use ring::{Ring, Short};
 use std::sync::Arc;
@@ -149,7 +149,7 @@ impl Tier for SlidingLog {
         self.clock.now()
     }
 
-    fn take_at(&self, n: u64, now: Tick) -> Result<Slip, Refused> {
+    fn take_at(&self, n: u64, now: Tick) -> Result<Receipt, Refused> {
         let in_time = self.limit.in_time();
         self.limit.rule(n, in_time.and_then(|()| self.take(n, now)))
     }
@@ -164,8 +164,8 @@ impl Tier for SlidingLog {
     }
 
     /// Removes admissions that are still in the window.
-    fn put_back_at(&self, slip: &Slip, n: u64, _: Tick) -> u64 {
-        let taken_at = slip.window();
-        taken_at.map_or(0, |at| self.ring.take_back(at, n.min(slip.tokens())))
+    fn put_back_at(&self, receipt: &Receipt, n: u64, _: Tick) -> u64 {
+        let taken_at = receipt.window();
+        taken_at.map_or(0, |at| self.ring.take_back(at, n.min(receipt.tokens())))
     }
 }

@@ -4,7 +4,7 @@ use crate::clock::SharedClock;
 use crate::limit::{Limit, LimitError};
 use crate::limiter::Limiter;
 use crate::refused::Refused;
-use crate::tier::{Slip, Tier};
+use crate::tier::{Receipt, Tier};
 use aliquot_core::unit::Tick;
 
 /// A leaky bucket as a meter: requests fill it, it leaks at a steady rate, and a request that would overflow
@@ -104,7 +104,7 @@ impl Tier for Meter {
         self.limiter.now()
     }
 
-    fn take_at(&self, n: u64, now: Tick) -> Result<Slip, Refused> {
+    fn take_at(&self, n: u64, now: Tick) -> Result<Receipt, Refused> {
         self.limiter.take_at(n, now)
     }
 
@@ -112,15 +112,15 @@ impl Tier for Meter {
         self.limiter.peek_at(n, now)
     }
 
-    fn put_back_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
-        self.limiter.put_back_at(slip, n, now)
+    fn put_back_at(&self, receipt: &Receipt, n: u64, now: Tick) -> u64 {
+        self.limiter.put_back_at(receipt, n, now)
     }
 
-    fn put_back(&self, slip: &Slip, n: u64) -> u64 {
-        self.limiter.put_back(slip, n)
+    fn put_back(&self, receipt: &Receipt, n: u64) -> u64 {
+        self.limiter.put_back(receipt, n)
     }
 
-    fn owe_at(&self, slip: &Slip, n: u64, now: Tick) -> u64 {
-        self.limiter.owe_at(slip, n, now)
+    fn owe_at(&self, receipt: &Receipt, n: u64, now: Tick) -> u64 {
+        self.limiter.owe_at(receipt, n, now)
     }
 }

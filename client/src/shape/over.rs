@@ -5,10 +5,10 @@ mod paced;
 use super::{FixedWindow, Pacer, ShapeError, SlidingCounter, SlidingLog};
 use crate::cell::CellDecider;
 use crate::clock::{ManualClock, Source};
-use crate::key::Gate;
+use crate::key_state::KeyState;
 use crate::limiter::Limiter;
 use crate::refused::{Reason, Refused};
-use crate::shared::{Handle, Pace, Shared};
+use crate::shared::{ClockPolicy, Handle, Shared};
 use crate::switch::Mode;
 use crate::tier::Tier;
 use aliquot_core::budget::BudgetDraft;
@@ -27,7 +27,7 @@ const WHOLE: u64 = 6;
 /// A process whose clock differs from the others'.
 struct Process {
     shared: Arc<Shared>,
-    gate: Arc<Gate>,
+    key_state: Arc<KeyState>,
     limiter: Limiter,
     decider: CellDecider,
     offset: u64,
@@ -79,23 +79,23 @@ fn terms() -> Terms {
 impl Process {
     fn new(which: u64) -> Self {
         let offset = 1_000_000_000_000 + which * 333_000_000;
-        let gate = Arc::new(Gate::new("a"));
-        let mut decider = CellDecider::new(Arc::clone(&gate));
+        let key_state = Arc::new(KeyState::new("a"));
+        let mut decider = CellDecider::new(Arc::clone(&key_state));
         let clock = ManualClock::new();
         let now = Tick::from_nanos(offset);
         clock.set(now);
         decider.agree(&terms(), Span::ZERO, now);
         decider.admit_by(Right::Leased, PeriodId::new(0), now);
-        let handle = Handle::with(Source::Other(Arc::new(clock)), Pace::Exact);
+        let handle = Handle::with(Source::Other(Arc::new(clock)), ClockPolicy::Exact);
         let shared = Arc::clone(&handle.shared);
         shared.set_lease(Tick::from_nanos(u64::MAX));
-        let limiter = Limiter::new(Arc::clone(&gate), handle);
+        let limiter = Limiter::new(Arc::clone(&key_state), handle);
         Self {
             log: SlidingLog::over(&limiter, WHOLE, SECOND).expect("a log"),
             counter: SlidingCounter::over(&limiter, SECOND).expect("a counter"),
             fixed: FixedWindow::over(&limiter, SECOND).expect("a window"),
             shared,
-            gate,
+            key_state,
             limiter,
             decider,
             offset,
@@ -283,7 +283,7 @@ fn windows_over_a_share_obey_its_limiter_s_mode_and_its_client_s() {
     type Set = fn(&Process, Mode);
     let sets: [Set; 2] = [
         |process, mode| process.limiter.set_mode(mode),
-        |process, mode| process.gate.switch.set_client(mode),
+        |process, mode| process.key_state.switch.set_client(mode),
     ];
     for set in sets {
         let process = Process::new(0);
@@ -291,7 +291,7 @@ fn windows_over_a_share_obey_its_limiter_s_mode_and_its_client_s() {
         let tiers: [&dyn Tier; 3] = [&process.log, &process.counter, &process.fixed];
         for (tier, count) in tiers.into_iter().zip(1..) {
             let no = |answer: Result<(), Refused>| answer.err().map(|no| no.reason);
-            let take = || tier.take_at(2, at).map(|slip| slip.tokens());
+            let take = || tier.take_at(2, at).map(|receipt| receipt.tokens());
             set(&process, Mode::Enforce);
             assert_eq!(no(take().map(|_| ())), Some(Reason::NoShare));
             for mode in [Mode::DryRun, Mode::Bypass] {
@@ -302,12 +302,12 @@ fn windows_over_a_share_obey_its_limiter_s_mode_and_its_client_s() {
             set(&process, Mode::Freeze);
             assert_eq!(no(tier.peek_at(2, at)), Some(Reason::Frozen));
             assert_eq!(no(take().map(|_| ())), Some(Reason::Frozen));
-            let overruled = process.limiter.overruled();
+            let mode_stats = process.limiter.mode_stats();
             assert_eq!(
-                (overruled.let_through, overruled.tokens),
+                (mode_stats.let_through, mode_stats.tokens),
                 (2 * count, 4 * count)
             );
-            assert_eq!(overruled.frozen, count);
+            assert_eq!(mode_stats.frozen, count);
             // Refused twice, and let through once by a dry run, which also counts as demand; a bypass does
             // not.
             assert_eq!(process.limiter.totals(), [0, 6 * count, 0]);
@@ -322,8 +322,10 @@ fn what_a_window_is_let_beyond_it_does_not_owe() {
     process.decider.cancel_overheld(process.at(1_000));
     process.limiter.set_mode(Mode::DryRun);
     let take = |process: &Process, n| {
-        let slip = process.fixed.take_at(n, process.at(1_000));
-        slip.map(|slip| slip.tokens()).map_err(|no| no.reason)
+        let receipt = process.fixed.take_at(n, process.at(1_000));
+        receipt
+            .map(|receipt| receipt.tokens())
+            .map_err(|no| no.reason)
     };
     assert_eq!([2, 2].map(|n| take(&process, n)), [Ok(2), Ok(0)]);
     // A frozen limiter refuses, even if tokens are available.
@@ -346,7 +348,7 @@ fn a_pacer_over_a_share_has_its_limiter_s_mode() {
     process.limiter.set_mode(Mode::Freeze);
     assert_eq!(turn().map_err(|no| no.reason), Err(Reason::Frozen));
     assert_eq!(
-        (pacer.overruled().let_through, pacer.overruled().frozen),
+        (pacer.mode_stats().let_through, pacer.mode_stats().frozen),
         (1, 1)
     );
 }

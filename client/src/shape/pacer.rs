@@ -2,13 +2,13 @@
 
 use super::{ShapeError, span_of, throttled};
 use crate::clock::{HostClock, SharedClock};
+use crate::counters::Counters;
 use crate::limiter::Limiter;
+use crate::mode_guard::ModeGuard;
 use crate::refused::{Reason, Refused};
-use crate::sentry::Sentry;
-use crate::switch::{Mode, Overruled};
+use crate::switch::{Mode, ModeStats};
 use crate::switched::FROZEN;
 use crate::sync::{AtomicU64, Ordering};
-use crate::tap::Tap;
 use aliquot_core::unit::{Span, Tick};
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +51,7 @@ struct State {
 enum Interval {
     Own {
         every: AtomicU64,
-        sentry: Sentry,
+        guard: ModeGuard,
         /// Notified when the mode has changed.
         change: Notify,
     },
@@ -69,7 +69,7 @@ impl Interval {
 
     fn mode(&self) -> Mode {
         match self {
-            Self::Own { sentry, .. } => sentry.mode(),
+            Self::Own { guard, .. } => guard.mode(),
             Self::Shared(limiter) => limiter.mode(),
         }
     }
@@ -86,7 +86,7 @@ impl Interval {
         match (self, booked) {
             (Self::Shared(limiter), booked) => limiter.rule(1, booked),
             (Self::Own { .. }, Ok(turn)) => Ok(Some(turn)),
-            (Self::Own { sentry, .. }, Err(refused)) => sentry.rule(1, refused).map(|()| None),
+            (Self::Own { guard, .. }, Err(refused)) => guard.apply(1, refused).map(|()| None),
         }
     }
 }
@@ -127,7 +127,7 @@ impl Pacer {
             next: AtomicU64::new(0),
             interval: Interval::Own {
                 every: AtomicU64::new(interval),
-                sentry: Sentry::default(),
+                guard: ModeGuard::default(),
                 change: Notify::const_new(),
             },
             queue,
@@ -273,8 +273,8 @@ impl Pacer {
     /// limiter, and so of all that use its key.
     pub fn set_mode(&self, mode: Mode) {
         match &self.state.interval {
-            Interval::Own { sentry, change, .. } => {
-                sentry.set_mode(mode);
+            Interval::Own { guard, change, .. } => {
+                guard.set_mode(mode);
                 change.notify_waiters();
             }
             Interval::Shared(limiter) => limiter.set_mode(mode),
@@ -283,17 +283,17 @@ impl Pacer {
 
     /// Returns how many decisions the mode has changed; over a share, those for the limiter's key.
     #[must_use]
-    pub fn overruled(&self) -> Overruled {
+    pub fn mode_stats(&self) -> ModeStats {
         match &self.state.interval {
-            Interval::Own { sentry, .. } => sentry.overruled(),
-            Interval::Shared(limiter) => limiter.overruled(),
+            Interval::Own { guard, .. } => guard.mode_stats(),
+            Interval::Shared(limiter) => limiter.mode_stats(),
         }
     }
 
-    pub(crate) fn watch(&self, tap: &Arc<Tap>) {
+    pub(crate) fn watch(&self, counters: &Arc<Counters>) {
         match &self.state.interval {
-            Interval::Own { sentry, .. } => sentry.watch(tap),
-            Interval::Shared(limiter) => limiter.tap(tap),
+            Interval::Own { guard, .. } => guard.watch(counters),
+            Interval::Shared(limiter) => limiter.watch(counters),
         }
     }
 

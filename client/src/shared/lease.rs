@@ -49,7 +49,7 @@ impl LeaseWord {
 mod tests {
     use super::*;
     use crate::clock::{Clock, Source};
-    use crate::shared::{Handle, Pace};
+    use crate::shared::{ClockPolicy, Handle};
     use aliquot_core::unit::Span;
 
     #[test]
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn it_is_over_sooner_once_it_is_known_that_the_machine_was_suspended() {
         const MORE: u64 = 1_000;
-        let shared = Handle::with(Source::Host, Pace::Strict).shared;
+        let shared = Handle::with(Source::Host, ClockPolicy::Strict).shared;
         shared.set_lease(HostClock.now().after(Span::from_secs(3_600)));
         let by_coarse = || shared.lease.1.load(Ordering::Acquire);
         let before = by_coarse();

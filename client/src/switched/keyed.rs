@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// let daily = Limit::per(1, Duration::from_secs(86_400));
 /// let users = Switched::shadow(Keyed::new(daily, 1, 1_000)?);
 /// assert!((0..5).all(|_| users.try_acquire("user/42", 1).is_ok()));
-/// assert_eq!(users.overruled().let_through, 4);
+/// assert_eq!(users.mode_stats().let_through, 4);
 /// users.set_mode(Mode::Freeze);
 /// assert!(users.try_acquire("user/43", 1).is_err());
 /// # Ok::<(), aliquot_client::LimitError>(())
@@ -70,7 +70,7 @@ impl<K: Borrow<Keyed>> Switched<K> {
             _ => self.store().try_each_at(asked, answers, now),
         }
         for ((_, n), answer) in asked.iter().zip(answers) {
-            *answer = answer.or_else(|refused| self.sentry().rule(*n, refused));
+            *answer = answer.or_else(|refused| self.mode_guard().apply(*n, refused));
         }
     }
 
@@ -98,7 +98,7 @@ impl<K: Borrow<Keyed>> Switched<K> {
     pub fn key_of<'a>(&'a self, class: u16, key: &'a str) -> Switched<KeyTier<'a>> {
         Switched {
             tier: self.store().tier_of(class, key),
-            sentry: Arc::clone(self.sentry()),
+            guard: Arc::clone(self.mode_guard()),
         }
     }
 
@@ -107,8 +107,8 @@ impl<K: Borrow<Keyed>> Switched<K> {
         n: u64,
         ask: impl FnOnce(&Keyed) -> Result<(), Refused>,
     ) -> Result<(), Refused> {
-        self.sentry().pass(n)?;
-        ask(self.store()).or_else(|refused| self.sentry().rule(n, refused))
+        self.mode_guard().check_frozen(n)?;
+        ask(self.store()).or_else(|refused| self.mode_guard().apply(n, refused))
     }
 
     fn store(&self) -> &Keyed {

@@ -1,10 +1,10 @@
 //! Figures for the `metrics` facade.
 
-use super::{Figures, Health, Post, State, Watch};
+use super::{ComponentState, ComponentStatus, Figures, Health, Watch};
 use crate::adaptive::{Criticality, Shown};
 use crate::breaker::Circuit;
 use crate::refused::Reason;
-use crate::switch::{Mode, Overruled};
+use crate::switch::{Mode, ModeStats};
 use metrics::{counter, gauge};
 
 impl Watch {
@@ -45,7 +45,7 @@ impl Watch {
                 gauge!("aliquot_limiters", "limit" => limit.clone(), "mode" => mode.word())
                     .set(limiters as f64);
             }
-            for (right, limiters) in figures.standings {
+            for (right, limiters) in figures.states {
                 gauge!("aliquot_standing_limiters", "limit" => limit.clone(), "right" => right.word())
                     .set(limiters as f64);
             }
@@ -59,7 +59,7 @@ impl Watch {
             gauge!("aliquot_well", "limit" => limit)
                 .set(f64::from(u8::from(Health::is_well(health))));
         }
-        self.posts().iter().for_each(tell);
+        self.components().iter().for_each(tell);
     }
 }
 
@@ -67,49 +67,49 @@ fn count(figures: &Figures) {
     let limit = || figures.name.to_string();
     counter!("aliquot_admitted_tokens_total", "limit" => limit()).absolute(figures.admitted);
     counter!("aliquot_refused_tokens_total", "limit" => limit()).absolute(figures.refused);
-    count_refusals(&figures.name, &figures.reasons, figures.overruled);
+    count_refusals(&figures.name, &figures.reasons, figures.mode_stats);
 }
 
-fn count_refusals(name: &str, reasons: &[(Reason, u64)], overruled: Overruled) {
+fn count_refusals(name: &str, reasons: &[(Reason, u64)], mode_stats: ModeStats) {
     let limit = || name.to_string();
     for &(reason, count) in reasons {
         counter!("aliquot_refusals_total", "limit" => limit(), "reason" => reason.word())
             .absolute(count);
     }
-    counter!("aliquot_let_through_total", "limit" => limit()).absolute(overruled.let_through);
-    counter!("aliquot_frozen_total", "limit" => limit()).absolute(overruled.frozen);
+    counter!("aliquot_let_through_total", "limit" => limit()).absolute(mode_stats.let_through);
+    counter!("aliquot_frozen_total", "limit" => limit()).absolute(mode_stats.frozen);
 }
 
-fn tell(post: &Post) {
-    count_refusals(&post.name, &post.reasons, post.overruled);
-    let limit = || post.name.to_string();
+fn tell(component: &ComponentStatus) {
+    count_refusals(&component.name, &component.reasons, component.mode_stats);
+    let limit = || component.name.to_string();
     for mode in Mode::ALL {
         gauge!("aliquot_limiters", "limit" => limit(), "mode" => mode.word())
-            .set(f64::from(u8::from(mode == post.mode)));
+            .set(f64::from(u8::from(mode == component.mode)));
     }
-    match &post.state {
-        State::Breaker { circuit, openings } => {
+    match &component.state {
+        ComponentState::Breaker { circuit, openings } => {
             for word in Circuit::WORDS {
                 gauge!("aliquot_circuit", "limit" => limit(), "circuit" => word)
                     .set(f64::from(u8::from(word == circuit.word())));
             }
             counter!("aliquot_circuit_openings_total", "limit" => limit()).absolute(*openings);
         }
-        State::Throttle(shown) => {
+        ComponentState::Throttle(shown) => {
             for (of, shown) in Criticality::ALL.iter().zip(shown) {
-                tell_shown(&post.name, *of, shown);
+                tell_shown(&component.name, *of, shown);
             }
         }
-        State::Adaptive { limit: most } => {
+        ComponentState::Adaptive { limit: most } => {
             gauge!("aliquot_adaptive_limit", "limit" => limit()).set(*most as f64);
         }
-        State::AdaptiveRate { limit: rate } => {
+        ComponentState::AdaptiveRate { limit: rate } => {
             gauge!("aliquot_adaptive_rate", "limit" => limit()).set(rate.as_per_sec_f64());
         }
-        State::Pacer { waiting } => {
+        ComponentState::Pacer { waiting } => {
             gauge!("aliquot_waiting_turns", "limit" => limit()).set(*waiting as f64);
         }
-        State::Switched => {}
+        ComponentState::Switched => {}
     }
 }
 

@@ -1,21 +1,25 @@
 //! Formats a watch as text.
 
-use super::{Line, Post, Watch};
+use super::{ComponentStatus, Line, Watch};
 use std::fmt;
 
 impl fmt::Display for Watch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (lines, posts) = (self.lines(), self.posts());
-        if posts.is_empty() || !lines.is_empty() {
+        let (lines, components) = (self.lines(), self.components());
+        if components.is_empty() || !lines.is_empty() {
             table(f, Line::HEADS, lines.iter().map(Line::cells).collect())?;
         }
-        if posts.is_empty() {
+        if components.is_empty() {
             return Ok(());
         }
         if !lines.is_empty() {
             writeln!(f)?;
         }
-        table(f, Post::HEADS, posts.iter().map(Post::cells).collect())
+        table(
+            f,
+            ComponentStatus::HEADS,
+            components.iter().map(ComponentStatus::cells).collect(),
+        )
     }
 }
 

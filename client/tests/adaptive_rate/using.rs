@@ -227,7 +227,7 @@ fn modes_are_the_limiter_s() {
         .map(|_| rate.try_call(1).expect("let through"))
         .collect();
     assert_eq!(
-        (limiter.mode(), rate.overruled().let_through),
+        (limiter.mode(), rate.mode_stats().let_through),
         (Mode::DryRun, 5)
     );
     clock.advance(SECOND);
@@ -237,7 +237,7 @@ fn modes_are_the_limiter_s() {
     rate.set_mode(Mode::Freeze);
     let refused = rate.try_call(1).map(drop).expect_err("frozen");
     assert_eq!(
-        (refused.reason, rate.overruled().frozen),
+        (refused.reason, rate.mode_stats().frozen),
         (Reason::Frozen, 1)
     );
     rate.set_mode(Mode::Bypass);
@@ -251,9 +251,9 @@ fn a_watch_shows_the_rate_and_counts_refusals() {
     let watch = Watch::new();
     watch.register("search", &rate);
     assert!(rate.try_call(21).is_err());
-    let post = watch.posts().remove(0);
-    assert_eq!(post.state.to_string(), "limit 10.000 a second");
-    assert_eq!(post.reasons, [(Reason::ExceedsBurst, 1)]);
+    let component = watch.components().remove(0);
+    assert_eq!(component.state.to_string(), "limit 10.000 a second");
+    assert_eq!(component.reasons, [(Reason::ExceedsBurst, 1)]);
     assert_eq!(
         format!("{rate:?}"),
         format!("AdaptiveRate {{ limit: {:?} }}", rate.limit())

@@ -3,7 +3,7 @@
 use super::cell::book::Taken;
 use super::cell::deferred::Known;
 use super::cell::{Ask, CellDecider, Mark, Word};
-use super::key::Gate;
+use super::key_state::KeyState;
 use super::sync::AtomicU64;
 use aliquot_core::bucket::Bucket;
 use aliquot_core::client::Decider;
@@ -67,7 +67,7 @@ fn op() -> impl Strategy<Value = Op> {
 
 /// A local limit.
 pub(super) struct Limit {
-    pub(super) gate: Arc<Gate>,
+    pub(super) key_state: Arc<KeyState>,
     pub(super) decider: CellDecider,
     per_sec: u64,
     pub(super) burst: u64,
@@ -78,12 +78,12 @@ pub(super) struct Limit {
 
 impl Limit {
     pub(super) fn new(per_sec: u64, burst: u64) -> Self {
-        let gate = Arc::new(Gate::new("a"));
-        let decider = CellDecider::new(Arc::clone(&gate));
+        let key_state = Arc::new(KeyState::new("a"));
+        let decider = CellDecider::new(Arc::clone(&key_state));
         let scale = fine(per_sec, burst);
         let finest = scale.grains_per_token();
         let mut limit = Self {
-            gate,
+            key_state,
             decider,
             per_sec,
             burst,
@@ -131,12 +131,15 @@ impl Limit {
 
     pub(super) fn takes(&self, n: u64, now: Tick) -> bool {
         let lease = AtomicU64::new(u64::MAX);
-        self.gate.cell.decide(Ask::Tokens(n), now, &lease).is_ok()
+        self.key_state
+            .cell
+            .decide(Ask::Tokens(n), now, &lease)
+            .is_ok()
     }
 
     /// Decides at a reading. Returns what the thread then knows; `None` if it was refused.
     pub(super) fn read(&self, n: u64, now: Tick) -> Option<Known> {
-        let cell = &self.gate.cell;
+        let cell = &self.key_state.cell;
         let (word, lease) = (cell.word(), AtomicU64::new(u64::MAX));
         let fast = match word >> Word::DEBT_BITS & 1 {
             0 => cell.fast_path::<false>(word, n, &lease),
@@ -147,7 +150,7 @@ impl Limit {
 
     /// Takes tokens by what a thread knows. Returns what it knows after that.
     pub(super) fn go_on(&self, known: Known, n: u64) -> Option<Known> {
-        let cell = &self.gate.cell;
+        let cell = &self.key_state.cell;
         let word = cell.take_known(known, n, cell.name())?;
         Some(Known { word, ..known })
     }
@@ -205,11 +208,17 @@ fn follow(per_sec: u64, burst: u64, ops: &[(u64, Op)]) -> Result<(), String> {
                 used.extend(after.map(|_| (nanos, n * limit.finest)));
             }
             Op::Asks { n, ago } => {
-                let asked = limit.gate.cell.decide(Ask::Tokens(n), then(ago), &lease);
+                let asked = limit
+                    .key_state
+                    .cell
+                    .decide(Ask::Tokens(n), then(ago), &lease);
                 used.extend(asked.map(|_| (then(ago).nanos(), n * limit.finest)));
             }
             Op::Takes { n, ago } => {
-                let took = limit.gate.cell.reserve(n, then(ago), Span::ZERO, &lease);
+                let took = limit
+                    .key_state
+                    .cell
+                    .reserve(n, then(ago), Span::ZERO, &lease);
                 if let Ok(took) = took {
                     taken.push((used.len(), n, took));
                     used.push((then(ago).nanos(), n * limit.finest));
@@ -217,16 +226,16 @@ fn follow(per_sec: u64, burst: u64, ops: &[(u64, Op)]) -> Result<(), String> {
             }
             Op::PutsBack { which } if which < taken.len() => {
                 let (at, n, took) = taken.remove(which);
-                let grains = limit.gate.cell.put_back_of(&took, n, || now);
+                let grains = limit.key_state.cell.put_back_of(&took, n, || now);
                 used[at].1 -= grains * (limit.finest / limit.scale.grains_per_token());
             }
             Op::PutsBack { .. } => {}
             Op::Charges => {
-                limit.gate.cell.charge_deferred(|| now);
+                limit.key_state.cell.charge_deferred(|| now);
             }
             Op::Drains => {
                 for n in (0..11).rev().map(|places| 1 << places) {
-                    let drained = limit.gate.cell.decide(Ask::Tokens(n), now, &lease);
+                    let drained = limit.key_state.cell.decide(Ask::Tokens(n), now, &lease);
                     used.extend(drained.map(|_| (nanos, n * limit.finest)));
                 }
             }
@@ -275,7 +284,7 @@ proptest! {
                 Op::Reads { n, .. } => (n, limit.read(n, now)),
                 Op::Knows { n, .. } => (n, known.and_then(|known| limit.go_on(known, n))),
                 Op::Charges => {
-                    limit.gate.cell.charge_deferred(|| now);
+                    limit.key_state.cell.charge_deferred(|| now);
                     continue;
                 }
                 Op::Turns { whole, .. } => {
@@ -351,7 +360,7 @@ fn a_capacity_that_grows_forgets_nothing_that_is_deferred() {
     let rate = Frequency::per_sec(1_000_000).expect("a rate");
     let scale = limit.scale;
     limit.become_other(scale, rate, 1_100, now, now);
-    limit.gate.cell.charge_deferred(|| now);
+    limit.key_state.cell.charge_deferred(|| now);
     limit.become_other(scale, rate, 1_000, now, now);
     let left = 1_000 - Word::DEFERRED_MAX;
     assert!(!limit.takes(left + 1, now) && limit.takes(left, now));
@@ -365,12 +374,12 @@ fn what_is_known_of_an_epoch_is_not_of_the_next_of_its_number() {
     limit.become_other(scale, Frequency::ZERO, 1_000, now, now);
     let known = limit.read(100, now).expect("it is full");
     let epoch = |word: u64| word >> Word::DEBT_BITS;
-    while epoch(limit.gate.cell.word()) + 2 != epoch(known.word) {
+    while epoch(limit.key_state.cell.word()) + 2 != epoch(known.word) {
         limit.become_other(scale, Frequency::ZERO, 1_000, now, now);
     }
     limit.become_other(scale, Frequency::ZERO, 100, now, now);
     assert!(limit.takes(100, now));
-    assert_eq!(limit.gate.cell.word(), known.word);
+    assert_eq!(limit.key_state.cell.word(), known.word);
     assert!(limit.go_on(known, 1).is_none());
 }
 
@@ -378,7 +387,7 @@ fn what_is_known_of_an_epoch_is_not_of_the_next_of_its_number() {
 fn what_was_taken_in_an_epoch_is_not_of_the_next_of_its_number() {
     let mut limit = Limit::new(1_000, 1_000);
     let (lease, now) = (AtomicU64::new(u64::MAX), Tick::from_nanos(START));
-    let cell = &limit.gate.cell;
+    let cell = &limit.key_state.cell;
     let took = cell
         .reserve(500, now, Span::ZERO, &lease)
         .expect("it is full");
@@ -387,8 +396,8 @@ fn what_was_taken_in_an_epoch_is_not_of_the_next_of_its_number() {
     let later = now.after(Span::from_secs(10));
     assert!(limit.takes(900, later));
     limit.turn(false, later, later);
-    while limit.gate.cell.word() >> Word::DEBT_BITS != first {
+    while limit.key_state.cell.word() >> Word::DEBT_BITS != first {
         limit.turn(false, later, later);
     }
-    assert_eq!(limit.gate.cell.put_back_of(&took, 500, || later), 0);
+    assert_eq!(limit.key_state.cell.put_back_of(&took, 500, || later), 0);
 }

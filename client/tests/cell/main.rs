@@ -17,11 +17,11 @@ mod together;
 #[path = "../../src"]
 mod source {
     pub(crate) mod cell;
-    pub(crate) mod key;
+    pub(crate) mod counters;
+    pub(crate) mod key_state;
     pub(crate) mod native;
     pub(crate) mod switch;
     pub(crate) mod sync;
-    pub(crate) mod tap;
 }
 
 use aliquot_core::bucket::Bucket;
@@ -31,9 +31,9 @@ use aliquot_core::message::Terms;
 use aliquot_core::share::Share;
 use aliquot_core::unit::{PeriodId, Rate, Scale, Span, Tick, Tokens};
 use cell::{Ask, CellDecider, Mark, No, Slot, Word};
-use key::Gate;
+use key_state::KeyState;
 use proptest::prelude::*;
-use source::{cell, key, native, switch, sync, tap};
+use source::{cell, counters, key_state, native, switch, sync};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
@@ -82,8 +82,8 @@ fn follow(ops: &[(u64, Op)], deposit_full: bool) -> Result<(), String> {
     let terms = Terms::from(&budget());
     let grains = terms.scale.grains_per_token();
     let start = Tick::from_nanos(1 << 40);
-    let gate = Arc::new(Gate::new("a"));
-    let mut decider = CellDecider::new(Arc::clone(&gate));
+    let key_state = Arc::new(KeyState::new("a"));
+    let mut decider = CellDecider::new(Arc::clone(&key_state));
     decider.agree(&terms, Span::ZERO, start);
     decider.admit_by(Right::Leased, PeriodId::new(0), start);
     let mut bucket = Bucket::new(Share::EMPTY, start);
@@ -95,7 +95,10 @@ fn follow(ops: &[(u64, Op)], deposit_full: bool) -> Result<(), String> {
         match op {
             Op::Acquire { tokens } => {
                 let cost = Tokens::from_grains(tokens * grains);
-                let admitted = gate.cell.decide(Ask::Tokens(tokens), now, &lease).is_ok();
+                let admitted = key_state
+                    .cell
+                    .decide(Ask::Tokens(tokens), now, &lease)
+                    .is_ok();
                 let level = bucket.level_at(now);
                 if admitted && bucket.try_acquire_at(cost, now).is_err() {
                     return Err(format!("step {step}: {cost} admitted of {level}"));
@@ -165,7 +168,7 @@ proptest! {
         readings in prop::collection::vec((0..10_000_000_000_u64, 1..100_000_u64), 1..200),
         per_sec in 1..1_000_000_u64,
     ) {
-        let (gate, terms) = (Arc::new(Gate::new("a")), Terms::from(&budget()));
+        let (key_state, terms) = (Arc::new(KeyState::new("a")), Terms::from(&budget()));
         let grains = terms.scale.grains_per_token();
         let (rate, burst) = (per_sec * grains, 100_000 * grains);
         let share = Share {
@@ -173,7 +176,7 @@ proptest! {
             burst: Tokens::from_grains(burst),
             tokens: Tokens::from_grains(burst),
         };
-        let mut decider = CellDecider::new(Arc::clone(&gate));
+        let mut decider = CellDecider::new(Arc::clone(&key_state));
         let at = |nanos: u64| Tick::from_nanos((1 << 40) + nanos);
         decider.agree(&terms, Span::ZERO, at(0));
         decider.admit_by(Right::Leased, PeriodId::new(0), at(0));
@@ -182,7 +185,7 @@ proptest! {
         let (mut admitted, mut greatest) = (0_u128, 0);
         for (reading, tokens) in readings {
             greatest = greatest.max(reading);
-            let taken = gate.cell.decide(Ask::Tokens(tokens), at(reading), &lease).is_ok();
+            let taken = key_state.cell.decide(Ask::Tokens(tokens), at(reading), &lease).is_ok();
             admitted += u128::from(taken) * u128::from(tokens * grains);
             let made = u128::from(rate) * u128::from(greatest) / 1_000_000_000;
             prop_assert!(admitted <= made + u128::from(burst));
@@ -199,10 +202,10 @@ proptest! {
         let scale = Terms::from(&budget()).scale;
         let start = 1 << 40;
         let [short, long] = [(); 2].map(|()| {
-            let gate = Arc::new(Gate::new("a"));
-            let mut decider = CellDecider::new(Arc::clone(&gate));
+            let key_state = Arc::new(KeyState::new("a"));
+            let mut decider = CellDecider::new(Arc::clone(&key_state));
             decider.rule(mark, scale, part, Tick::from_nanos(start));
-            gate
+            key_state
         });
         let lease = AtomicU64::new(start + lease);
         let mut nanos = start;
@@ -223,7 +226,7 @@ proptest! {
             // Every lawful admission in grains takes the fast path.
             let grains = unit_of(part.rate, part.burst) == 1;
             prop_assert!(mine || theirs.is_err() || mark == Mark::Open || !grains);
-            let levels = [&short, &long].map(|gate| format!("{:?}", gate.cell.view(now)));
+            let levels = [&short, &long].map(|key_state| format!("{:?}", key_state.cell.view(now)));
             prop_assert_eq!(&levels[0], &levels[1]);
         }
     }
@@ -263,14 +266,14 @@ fn permits_that_were_admitted_without_a_limit_count_when_there_is_one_again() {
         ..BudgetDraft::default()
     };
     let terms = Terms::from(&draft.validate().expect("a valid budget"));
-    let (gate, now) = (Arc::new(Gate::new("a")), Tick::from_nanos(1 << 40));
-    let mut decider = CellDecider::new(Arc::clone(&gate));
+    let (key_state, now) = (Arc::new(KeyState::new("a")), Tick::from_nanos(1 << 40));
+    let mut decider = CellDecider::new(Arc::clone(&key_state));
     let lease = AtomicU64::new(u64::MAX);
-    let permit = || gate.cell.decide(Ask::Permit, now, &lease).is_ok();
+    let permit = || key_state.cell.decide(Ask::Permit, now, &lease).is_ok();
     decider.agree(&terms, Span::from_secs(60), now);
     decider.admit_by(Right::Leased, PeriodId::new(0), now);
     decider.gain(Tokens::from_grains(2), now);
-    let era = gate.cell.era();
+    let era = key_state.cell.era();
     assert!(permit());
     decider.admit_by(Right::Open, PeriodId::new(0), now);
     assert!((0..4).all(|_| permit()), "there is no limit");
@@ -278,7 +281,7 @@ fn permits_that_were_admitted_without_a_limit_count_when_there_is_one_again() {
     decider.admit_by(Right::Leased, PeriodId::new(0), now);
     // Those four return, and the first is still out.
     assert!(!permit());
-    (0..4).for_each(|_| gate.cell.put_back(1, era));
+    (0..4).for_each(|_| key_state.cell.put_back(1, era));
     assert_eq!((permit(), permit()), (true, false));
 }
 
@@ -302,7 +305,7 @@ fn an_expired_bucket_takes_no_permit_until_the_wheel_turns() {
 
 /// A waiting caller that decides whenever it is woken.
 struct Waiter {
-    gate: Arc<Gate>,
+    key_state: Arc<KeyState>,
     found: Mutex<Vec<Result<PeriodId, No>>>,
 }
 
@@ -310,7 +313,7 @@ impl Wake for Waiter {
     fn wake(self: Arc<Self>) {
         let lease = AtomicU64::new(0);
         let found = self
-            .gate
+            .key_state
             .cell
             .decide(Ask::Tokens(1), Tick::from_nanos(1), &lease);
         self.found.lock().expect("no panic").push(found);
@@ -333,15 +336,15 @@ fn whoever_is_woken_finds_the_rule_whole() {
         (Mark::Forever, full(7), Ok(PeriodId::new(0))),
         (Mark::Cold, Share::EMPTY, Err(No::Cold)),
     ];
-    let gate = Arc::new(Gate::new("a"));
-    let mut decider = CellDecider::new(Arc::clone(&gate));
+    let key_state = Arc::new(KeyState::new("a"));
+    let mut decider = CellDecider::new(Arc::clone(&key_state));
     for (mark, share, finds) in rules {
         let waiter = Arc::new(Waiter {
-            gate: Arc::clone(&gate),
+            key_state: Arc::clone(&key_state),
             found: Mutex::default(),
         });
         let waker = Waker::from(Arc::clone(&waiter));
-        let mut woken = pin!(gate.change.notified());
+        let mut woken = pin!(key_state.change.notified());
         assert!(
             woken
                 .as_mut()

@@ -1,7 +1,7 @@
 //! Refunds while the share moves: a refund never leaves more than if its tokens had not been taken.
 
 use super::cell::{CellDecider, book::Taken};
-use super::key::Gate;
+use super::key_state::KeyState;
 use super::sync::AtomicU64;
 use super::{budget, unit_of};
 use aliquot_core::bucket::Bucket;
@@ -59,8 +59,8 @@ fn follow(ops: &[(u64, Op)]) -> Result<(), String> {
         tokens: Tokens::from_grains(tokens * grains),
     };
     let mut now = Tick::from_nanos(1 << 40);
-    let gate = Arc::new(Gate::new("a"));
-    let mut decider = CellDecider::new(Arc::clone(&gate));
+    let key_state = Arc::new(KeyState::new("a"));
+    let mut decider = CellDecider::new(Arc::clone(&key_state));
     decider.agree(&terms, Span::ZERO, now);
     decider.admit_by(Right::Leased, PeriodId::new(0), now);
     decider.deposit(share(10, 60, 60), now);
@@ -71,19 +71,19 @@ fn follow(ops: &[(u64, Op)]) -> Result<(), String> {
         now = now.after(Span::from_millis(gap));
         match op {
             Op::Use(n) => {
-                let used = gate.cell.reserve(n, now, Span::ZERO, &lease).is_ok();
+                let used = key_state.cell.reserve(n, now, Span::ZERO, &lease).is_ok();
                 let cost = Tokens::from_grains(n * grains);
                 if used && never.try_acquire_at(cost, now).is_err() {
                     return Err(format!("step {step}: {n} used that would not be there"));
                 }
             }
             Op::Take(n) => {
-                let took = gate.cell.reserve(n, now, Span::ZERO, &lease);
+                let took = key_state.cell.reserve(n, now, Span::ZERO, &lease);
                 taken.extend(took.ok().map(|took| (n, took)));
             }
             Op::PutBack(which) if which < taken.len() => {
                 let (n, took) = taken.remove(which);
-                let _restored = gate.cell.put_back_of(&took, n, || now);
+                let _restored = key_state.cell.put_back_of(&took, n, || now);
             }
             Op::PutBack(_) => {}
             Op::Deposit {

@@ -100,7 +100,7 @@ impl Asked {
     }
 
     fn spends(&self, thread: u32, n: u64, between: u64, now: Tick) {
-        let (cell, lease) = (&self.limit.gate.cell, AtomicU64::new(u64::MAX));
+        let (cell, lease) = (&self.limit.key_state.cell, AtomicU64::new(u64::MAX));
         if let Some(remaining) = cell.thread_cache(thread).remaining_for(thread, n) {
             cell.thread_cache(thread).spend(remaining, n);
             return self.uses(now, n);
@@ -117,7 +117,7 @@ impl Asked {
     }
 
     fn takes(&mut self, n: u64, then: Tick, most: u64) {
-        let (cell, lease) = (&self.limit.gate.cell, AtomicU64::new(u64::MAX));
+        let (cell, lease) = (&self.limit.key_state.cell, AtomicU64::new(u64::MAX));
         if let Ok(took) = cell.reserve(n, then, Span::from_nanos(most), &lease) {
             self.taken.push((self.used.borrow().len(), n, took));
             self.uses(took.act_at, n);
@@ -133,7 +133,7 @@ impl Asked {
         if took.act_at <= now && took.act_at > took.at {
             return;
         }
-        let grains = self.limit.gate.cell.put_back_of(&took, n, || {
+        let grains = self.limit.key_state.cell.put_back_of(&took, n, || {
             self.knows(0, between, now);
             now
         });
@@ -170,7 +170,7 @@ impl Asked {
             }
             Op::Relieves { n, between } => {
                 let between = Cell::new(between);
-                self.limit.gate.cell.relieve(n, now, || {
+                self.limit.key_state.cell.relieve(n, now, || {
                     self.knows(0, between.take(), now);
                     now
                 });
@@ -178,7 +178,7 @@ impl Asked {
             Op::Takes { n, ago, most } => self.takes(n.min(self.limit.burst), then(ago), most),
             Op::PutsBack { which, between } => self.puts_back(which, between, now),
             Op::Charges => {
-                self.limit.gate.cell.charge_deferred(|| now);
+                self.limit.key_state.cell.charge_deferred(|| now);
             }
             Op::Drains => self.drains(now),
             Op::Turns { whole, ago } => {

@@ -4,7 +4,7 @@ use super::explore;
 use super::thread_caches::{LATER, part, terms};
 use crate::cell::deferred::Known;
 use crate::cell::{Ask, CellDecider, Mark, Word};
-use crate::key::Gate;
+use crate::key_state::KeyState;
 use crate::sync::{AtomicU64, Bug, Ordering};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::Tick;
@@ -15,18 +15,18 @@ const BURST: u64 = 32;
 
 /// A local limit, and a clock.
 struct Own {
-    gate: Arc<Gate>,
+    key_state: Arc<KeyState>,
     clock: Arc<AtomicU64>,
 }
 
 impl Own {
     fn new() -> (Self, CellDecider) {
-        let gate = Arc::new(Gate::new("a"));
-        let mut decider = CellDecider::new(Arc::clone(&gate));
+        let key_state = Arc::new(KeyState::new("a"));
+        let mut decider = CellDecider::new(Arc::clone(&key_state));
         let (scale, share) = (terms().scale, part(10, BURST, BURST));
         decider.own(Kind::Rate, Mark::Forever, scale, share, super::NOW);
         let clock = Arc::new(AtomicU64::new(super::NOW.nanos()));
-        (Self { gate, clock }, decider)
+        (Self { key_state, clock }, decider)
     }
 
     fn now(&self) -> Tick {
@@ -35,7 +35,7 @@ impl Own {
 
     /// Takes one token at a reading of the clock. Returns what is then known.
     fn read(&self) -> Option<Known> {
-        let (cell, lease) = (&self.gate.cell, AtomicU64::new(u64::MAX));
+        let (cell, lease) = (&self.key_state.cell, AtomicU64::new(u64::MAX));
         let word = cell.word();
         let fast = match word >> Word::DEBT_BITS & 1 {
             0 => cell.fast_path::<false>(word, 1, &lease),
@@ -47,7 +47,12 @@ impl Own {
     /// Returns how many tokens there are once everything is replenished.
     fn drain(&self) -> u64 {
         let lease = AtomicU64::new(u64::MAX);
-        let some = |&n: &u64| self.gate.cell.decide(Ask::Tokens(n), LATER, &lease).is_ok();
+        let some = |&n: &u64| {
+            self.key_state
+                .cell
+                .decide(Ask::Tokens(n), LATER, &lease)
+                .is_ok()
+        };
         [32, 16, 8, 4, 2, 1].iter().filter(|n| some(n)).sum()
     }
 
@@ -57,7 +62,7 @@ impl Own {
         let own = self.clone();
         thread::spawn(move || {
             let later = own.now() == LATER;
-            let cell = &own.gate.cell;
+            let cell = &own.key_state.cell;
             let took = cell.take_known(known, 1, cell.name()).is_some();
             u64::from(later && took)
         })
@@ -67,7 +72,7 @@ impl Own {
 impl Clone for Own {
     fn clone(&self) -> Self {
         Self {
-            gate: Arc::clone(&self.gate),
+            key_state: Arc::clone(&self.key_state),
             clock: Arc::clone(&self.clock),
         }
     }
@@ -82,7 +87,7 @@ fn what_was_known_to_be_there_is_charged_when_it_was_taken_or_later() {
             let goes_on = own.goes_on(known);
             let charges = {
                 let own = own.clone();
-                thread::spawn(move || own.gate.cell.charge_deferred(|| own.now()))
+                thread::spawn(move || own.key_state.cell.charge_deferred(|| own.now()))
             };
             own.clock.store(LATER.nanos(), Ordering::Release);
             let took = goes_on.join().expect("no panic");

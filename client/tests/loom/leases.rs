@@ -1,9 +1,9 @@
 //! Leases that end and begin during decisions, in every interleaving that loom finds.
 
 use super::thread_caches::{dealt, part};
-use super::{NOW, PERIOD, explore, gate, joined, tokens};
+use super::{NOW, PERIOD, explore, joined, key_state, tokens};
 use crate::cell::Ask;
-use crate::key::Gate;
+use crate::key_state::KeyState;
 use crate::sync::{self, AtomicU64, Bug, Ordering};
 use aliquot_core::client::{Decider, Right};
 use aliquot_core::unit::{Rate, Span, Tick, Tokens};
@@ -15,9 +15,9 @@ use std::sync::Arc;
 const END: Tick = NOW.after(Span::from_nanos(1));
 
 /// Returns a thread that asks for one token at a reading and returns how many it got.
-fn one_at(gate: &Arc<Gate>, lease: &Arc<AtomicU64>, now: Tick) -> thread::JoinHandle<u64> {
-    let (gate, lease) = (Arc::clone(gate), Arc::clone(lease));
-    thread::spawn(move || u64::from(gate.cell.decide(Ask::Tokens(1), now, &lease).is_ok()))
+fn one_at(key_state: &Arc<KeyState>, lease: &Arc<AtomicU64>, now: Tick) -> thread::JoinHandle<u64> {
+    let (key_state, lease) = (Arc::clone(key_state), Arc::clone(lease));
+    thread::spawn(move || u64::from(key_state.cell.decide(Ask::Tokens(1), now, &lease).is_ok()))
 }
 
 /// The session switches edges: first the lease ends, and then another edge grants something.
@@ -25,9 +25,9 @@ fn one_at(gate: &Arc<Gate>, lease: &Arc<AtomicU64>, now: Tick) -> thread::JoinHa
 fn a_lease_that_was_taken_away_admits_nothing_of_the_next_edge() {
     explore(
         || {
-            let (gate, mut decider, lease) = gate(false, 2);
+            let (key_state, mut decider, lease) = key_state(false, 2);
             lease.store(END.nanos(), Ordering::Release);
-            let threads = [one_at(&gate, &lease, NOW)];
+            let threads = [one_at(&key_state, &lease, NOW)];
             lease.store(0, Ordering::Release);
             let cut = decider.withdraw(Rate::ZERO, Tokens::from_grains(2), NOW);
             decider.deposit(tokens(2), NOW);
@@ -45,12 +45,12 @@ fn a_lease_that_was_taken_away_admits_nothing_of_the_next_edge_on_the_short_road
     explore(
         || {
             let (shared, mut decider) = dealt(0, 2);
-            let (gate, lease) = (shared.gate, shared.lease);
+            let (key_state, lease) = (shared.key_state, shared.lease);
             lease.store(END.nanos(), Ordering::Release);
             let decides = {
-                let (gate, lease) = (Arc::clone(&gate), Arc::clone(&lease));
+                let (key_state, lease) = (Arc::clone(&key_state), Arc::clone(&lease));
                 thread::spawn(move || {
-                    let cell = &gate.cell;
+                    let cell = &key_state.cell;
                     let word = cell.word();
                     let fast = match word >> 48 & 1 {
                         0 => cell.fast_path::<false>(word, 1, &lease),
@@ -76,9 +76,9 @@ fn a_lease_that_was_taken_away_admits_nothing_of_the_next_edge_on_the_short_road
 fn a_reading_at_the_end_of_a_lease_is_refused_though_the_next_lease_begins_beside_it() {
     explore(
         || {
-            let (gate, mut decider, lease) = gate(false, 2);
+            let (key_state, mut decider, lease) = key_state(false, 2);
             lease.store(END.nanos(), Ordering::Release);
-            let threads = [one_at(&gate, &lease, END)];
+            let threads = [one_at(&key_state, &lease, END)];
             let cut = decider.withdraw(Rate::ZERO, Tokens::from_grains(2), END);
             lease.store(u64::MAX, Ordering::Release);
             decider.admit_by(Right::Leased, PERIOD, END);
@@ -109,7 +109,7 @@ fn what_a_thread_holds_of_one_edge_is_not_spent_under_the_lease_of_the_next() {
                         seen.set(shared.lease.load(Ordering::Acquire));
                         NOW.nanos() >= seen.get()
                     };
-                    let spent = shared.gate.cell.spend(1, over, |_| false);
+                    let spent = shared.key_state.cell.spend(1, over, |_| false);
                     spent.map(|_| seen.get())
                 })
             };

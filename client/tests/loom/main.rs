@@ -13,15 +13,15 @@
 mod source {
     pub(crate) mod cell;
     pub(crate) mod clock;
-    pub(crate) mod key;
+    pub(crate) mod counters;
+    pub(crate) mod key_state;
     pub(crate) mod keyed;
     pub(crate) mod limit;
+    pub(crate) mod mode_guard;
     pub(crate) mod native;
     pub(crate) mod refused;
-    pub(crate) mod sentry;
     pub(crate) mod switch;
     pub(crate) mod switched;
-    pub(crate) mod tap;
     pub(crate) mod tier;
 }
 mod deferred;
@@ -41,10 +41,11 @@ use aliquot_core::message::Terms;
 use aliquot_core::share::Share;
 use aliquot_core::unit::{PeriodId, Rate, Span, Tick, Tokens};
 use cell::{Ask, CellDecider};
-use key::Gate;
+use key_state::KeyState;
 use loom::thread;
 use source::{
-    cell, clock, key, keyed, limit, native, refused, sentry, switch, switched, tap, tier,
+    cell, clock, counters, key_state, keyed, limit, mode_guard, native, refused, switch, switched,
+    tier,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -96,10 +97,10 @@ fn tokens(n: u64) -> Share {
     }
 }
 
-/// Returns a gate with `n` tokens or permits under a lease, and its decider.
-fn gate(permits: bool, n: u64) -> (Arc<Gate>, CellDecider, Arc<AtomicU64>) {
-    let gate = Arc::new(Gate::new("a"));
-    let mut decider = CellDecider::new(Arc::clone(&gate));
+/// Returns a key state with `n` tokens or permits under a lease, and its decider.
+fn key_state(permits: bool, n: u64) -> (Arc<KeyState>, CellDecider, Arc<AtomicU64>) {
+    let key_state = Arc::new(KeyState::new("a"));
+    let mut decider = CellDecider::new(Arc::clone(&key_state));
     decider.agree(&terms(permits), Span::from_secs(10), NOW);
     decider.admit_by(Right::Leased, PERIOD, NOW);
     if permits {
@@ -107,13 +108,13 @@ fn gate(permits: bool, n: u64) -> (Arc<Gate>, CellDecider, Arc<AtomicU64>) {
     } else {
         decider.deposit(tokens(n), NOW);
     }
-    (gate, decider, Arc::new(AtomicU64::new(u64::MAX)))
+    (key_state, decider, Arc::new(AtomicU64::new(u64::MAX)))
 }
 
 /// Returns a thread that asks for one token and returns how many it got.
-fn one(gate: &Arc<Gate>, lease: &Arc<AtomicU64>) -> thread::JoinHandle<u64> {
-    let (gate, lease) = (Arc::clone(gate), Arc::clone(lease));
-    thread::spawn(move || u64::from(gate.cell.decide(Ask::Tokens(1), NOW, &lease).is_ok()))
+fn one(key_state: &Arc<KeyState>, lease: &Arc<AtomicU64>) -> thread::JoinHandle<u64> {
+    let (key_state, lease) = (Arc::clone(key_state), Arc::clone(lease));
+    thread::spawn(move || u64::from(key_state.cell.decide(Ask::Tokens(1), NOW, &lease).is_ok()))
 }
 
 fn joined(threads: impl IntoIterator<Item = thread::JoinHandle<u64>>) -> u64 {
@@ -127,8 +128,8 @@ fn joined(threads: impl IntoIterator<Item = thread::JoinHandle<u64>>) -> u64 {
 fn what_is_withdrawn_was_not_and_will_not_be_admitted() {
     explore(
         || {
-            let (gate, mut decider, lease) = gate(false, 2);
-            let threads = [one(&gate, &lease), one(&gate, &lease)];
+            let (key_state, mut decider, lease) = key_state(false, 2);
+            let threads = [one(&key_state, &lease), one(&key_state, &lease)];
             let cut = decider.withdraw(Rate::ZERO, Tokens::from_grains(1), NOW);
             let admitted = joined(threads);
             let left = decider.share_at(NOW).tokens.grains();
@@ -142,8 +143,8 @@ fn what_is_withdrawn_was_not_and_will_not_be_admitted() {
 fn what_is_deposited_is_admitted_once() {
     explore(
         || {
-            let (gate, mut decider, lease) = gate(false, 1);
-            let threads = [one(&gate, &lease), one(&gate, &lease)];
+            let (key_state, mut decider, lease) = key_state(false, 1);
+            let threads = [one(&key_state, &lease), one(&key_state, &lease)];
             decider.deposit(tokens(1), NOW);
             let admitted = joined(threads);
             let left = decider.share_at(NOW).tokens.grains();
@@ -158,8 +159,8 @@ fn what_is_deposited_is_admitted_once() {
 fn nothing_is_admitted_after_the_lease_was_taken_away() {
     explore(
         || {
-            let (gate, mut decider, lease) = gate(false, 2);
-            let threads = [one(&gate, &lease)];
+            let (key_state, mut decider, lease) = key_state(false, 2);
+            let threads = [one(&key_state, &lease)];
             decider.admit_by(Right::Never, PERIOD, NOW);
             let before = decider.share_at(NOW).tokens;
             let admitted = joined(threads);
@@ -178,8 +179,8 @@ fn nothing_is_admitted_after_the_lease_was_taken_away() {
 fn a_slot_that_is_overwritten_under_a_decider_admits_nothing() {
     explore(
         || {
-            let (gate, mut decider, lease) = gate(false, 1);
-            let threads = [one(&gate, &lease)];
+            let (key_state, mut decider, lease) = key_state(false, 1);
+            let threads = [one(&key_state, &lease)];
             // Three epochs: the slot in use is written again, with a larger burst.
             let cut = decider.withdraw(Rate::ZERO, Tokens::from_grains(1), NOW);
             decider.admit_by(Right::Never, PERIOD, NOW);
@@ -196,20 +197,20 @@ fn a_slot_that_is_overwritten_under_a_decider_admits_nothing() {
 fn a_permit_of_an_edge_that_is_gone_frees_none_of_the_next() {
     explore(
         || {
-            let (gate, mut decider, lease) = gate(true, 1);
-            let era = gate.cell.era();
-            let taken = gate.cell.decide(Ask::Permit, NOW, &lease);
+            let (key_state, mut decider, lease) = key_state(true, 1);
+            let era = key_state.cell.era();
+            let taken = key_state.cell.decide(Ask::Permit, NOW, &lease);
             assert!(taken.is_ok());
             let releases = {
-                let gate = Arc::clone(&gate);
+                let key_state = Arc::clone(&key_state);
                 thread::spawn(move || {
-                    gate.cell.put_back(1, era);
+                    key_state.cell.put_back(1, era);
                     0
                 })
             };
             decider.orphan_permits(NOW);
             decider.gain(Tokens::from_grains(1), NOW);
-            let permit = || u64::from(gate.cell.decide(Ask::Permit, NOW, &lease).is_ok());
+            let permit = || u64::from(key_state.cell.decide(Ask::Permit, NOW, &lease).is_ok());
             let admitted = permit() + joined([releases]) + permit();
             assert_eq!(admitted, 1);
         },
@@ -221,13 +222,13 @@ fn a_permit_of_an_edge_that_is_gone_frees_none_of_the_next() {
 fn idle_permits_that_go_back_are_not_in_flight() {
     explore(
         || {
-            let (gate, mut decider, lease) = gate(true, 2);
+            let (key_state, mut decider, lease) = key_state(true, 2);
             let take = {
-                let (gate, lease) = (Arc::clone(&gate), Arc::clone(&lease));
+                let (key_state, lease) = (Arc::clone(&key_state), Arc::clone(&lease));
                 thread::spawn(move || {
-                    let taken = gate.cell.decide(Ask::Permit, NOW, &lease);
+                    let taken = key_state.cell.decide(Ask::Permit, NOW, &lease);
                     u64::from(taken.is_ok())
-                        + u64::from(gate.cell.decide(Ask::Permit, NOW, &lease).is_ok())
+                        + u64::from(key_state.cell.decide(Ask::Permit, NOW, &lease).is_ok())
                 })
             };
             let back = decider.withdraw_idle(Tokens::from_grains(1), Tokens::ZERO, NOW);
@@ -242,13 +243,13 @@ fn idle_permits_that_go_back_are_not_in_flight() {
 fn what_is_put_back_under_another_edge_is_nobodys() {
     explore(
         || {
-            let (gate, mut decider, lease) = gate(false, 1);
+            let (key_state, mut decider, lease) = key_state(false, 1);
             let changes_its_mind = {
-                let (gate, lease) = (Arc::clone(&gate), Arc::clone(&lease));
+                let (key_state, lease) = (Arc::clone(&key_state), Arc::clone(&lease));
                 thread::spawn(move || {
-                    let taken = gate.cell.reserve(1, NOW, Span::ZERO, &lease);
+                    let taken = key_state.cell.reserve(1, NOW, Span::ZERO, &lease);
                     if let Ok(taken) = taken {
-                        gate.cell.put_back_of(&taken, 1, || NOW);
+                        key_state.cell.put_back_of(&taken, 1, || NOW);
                     }
                     0
                 })
@@ -256,7 +257,7 @@ fn what_is_put_back_under_another_edge_is_nobodys() {
             // The next edge has one token as well, and one is missing of its burst.
             let burst = Tokens::from_grains(2);
             decider.replace(Share { burst, ..tokens(1) }, NOW);
-            let one = || u64::from(gate.cell.decide(Ask::Tokens(1), NOW, &lease).is_ok());
+            let one = || u64::from(key_state.cell.decide(Ask::Tokens(1), NOW, &lease).is_ok());
             let admitted = one() + joined([changes_its_mind]) + one();
             assert!(admitted <= 1);
         },
@@ -268,14 +269,14 @@ fn what_is_put_back_under_another_edge_is_nobodys() {
 fn what_is_put_back_is_withdrawn_or_left_and_not_both() {
     explore(
         || {
-            let (gate, mut decider, lease) = gate(false, 2);
+            let (key_state, mut decider, lease) = key_state(false, 2);
             let changes_its_mind = {
-                let (gate, lease) = (Arc::clone(&gate), Arc::clone(&lease));
+                let (key_state, lease) = (Arc::clone(&key_state), Arc::clone(&lease));
                 thread::spawn(move || {
-                    let taken = gate.cell.reserve(2, NOW, Span::ZERO, &lease);
+                    let taken = key_state.cell.reserve(2, NOW, Span::ZERO, &lease);
                     if let Ok(taken) = taken {
                         // One of the two was used.
-                        gate.cell.put_back_of(&taken, 1, || NOW);
+                        key_state.cell.put_back_of(&taken, 1, || NOW);
                         return 1;
                     }
                     0

@@ -18,7 +18,10 @@ use std::sync::Arc;
 fn two_of_four() -> (Shared, impl Decider, [Taken; 2]) {
     let (shared, decider) = dealt(1, 10);
     let four = || {
-        let taken = shared.gate.cell.reserve(4, NOW, Span::ZERO, &shared.lease);
+        let taken = shared
+            .key_state
+            .cell
+            .reserve(4, NOW, Span::ZERO, &shared.lease);
         taken.expect("there are ten")
     };
     let both = [four(), four()];
@@ -37,11 +40,11 @@ fn what_is_put_back_is_all_that_there_is_room_for_whoever_decides_meanwhile() {
         || {
             let (shared, _decider, [_, second]) = two_of_four();
             let decides = {
-                let Shared { gate, lease } = shared.clone();
-                thread::spawn(move || gate.cell.decide(Ask::Tokens(1), LATER, &lease).is_ok())
+                let Shared { key_state, lease } = shared.clone();
+                thread::spawn(move || key_state.cell.decide(Ask::Tokens(1), LATER, &lease).is_ok())
             };
             // Eight were missing, and five were replenished since.
-            let back = shared.gate.cell.put_back_of(&second, 4, || LATER);
+            let back = shared.key_state.cell.put_back_of(&second, 4, || LATER);
             assert_eq!(back, grains(3));
             assert!(decides.join().expect("no panic"));
         },
@@ -84,16 +87,19 @@ fn what_two_put_back_at_once_is_no_more_than_in_turn() {
             let (shared, mut decider, [first, second]) = two_of_four();
             // In another epoch, only the refunds of others tell how much is missing.
             decider.admit_by(Right::Leased, PERIOD, NOW);
-            let used = shared.gate.cell.decide(Ask::Tokens(2), NOW, &shared.lease);
+            let used = shared
+                .key_state
+                .cell
+                .decide(Ask::Tokens(2), NOW, &shared.lease);
             assert!(
                 used.is_ok(),
                 "so that there is room for all that they put back"
             );
             let puts_back = {
-                let gate = shared.gate.clone();
-                thread::spawn(move || gate.cell.put_back_of(&first, 4, || SOON))
+                let key_state = shared.key_state.clone();
+                thread::spawn(move || key_state.cell.put_back_of(&first, 4, || SOON))
             };
-            let mine = shared.gate.cell.put_back_of(&second, 4, || LATER);
+            let mine = shared.key_state.cell.put_back_of(&second, 4, || LATER);
             let theirs = puts_back.join().expect("no panic");
             // In turn it is two and nothing, or one and a half and a half.
             assert!(mine + theirs <= grains(2), "{mine} and {theirs}");

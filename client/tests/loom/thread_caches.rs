@@ -3,7 +3,7 @@
 use super::{NOW, PERIOD, explore};
 use crate::cell::thread_cache::ThreadCaches;
 use crate::cell::{Ask, CellDecider, Word};
-use crate::key::Gate;
+use crate::key_state::KeyState;
 use crate::sync::{self, AtomicU64, Bug};
 use aliquot_core::budget::BudgetDraft;
 use aliquot_core::client::{Decider, Right};
@@ -17,14 +17,14 @@ use std::sync::Arc;
 pub(super) const LATER: Tick = NOW.after(Span::from_secs(1_000));
 
 pub(super) struct Shared {
-    pub(super) gate: Arc<Gate>,
+    pub(super) key_state: Arc<KeyState>,
     pub(super) lease: Arc<AtomicU64>,
 }
 
 impl Clone for Shared {
     fn clone(&self) -> Self {
         Self {
-            gate: Arc::clone(&self.gate),
+            key_state: Arc::clone(&self.key_state),
             lease: Arc::clone(&self.lease),
         }
     }
@@ -51,20 +51,20 @@ pub(super) fn terms() -> Terms {
 }
 
 pub(super) fn dealt(per_sec: u64, burst: u64) -> (Shared, CellDecider) {
-    let gate = Arc::new(Gate::new("a"));
-    let mut decider = CellDecider::new(Arc::clone(&gate));
+    let key_state = Arc::new(KeyState::new("a"));
+    let mut decider = CellDecider::new(Arc::clone(&key_state));
     decider.agree(&terms(), Span::ZERO, NOW);
     decider.admit_by(Right::Leased, PERIOD, NOW);
     decider.deposit(part(per_sec, burst, burst), NOW);
     let lease = Arc::new(AtomicU64::new(u64::MAX));
-    (Shared { gate, lease }, decider)
+    (Shared { key_state, lease }, decider)
 }
 
 impl Shared {
     /// Asks for `n` as thread `thread`, as a limiter does. Returns how many it got.
     fn ask(&self, thread: u32, n: u64, now: Tick) -> u64 {
         sync::set_thread_id(thread);
-        let (cell, clock) = (&self.gate.cell, || now);
+        let (cell, clock) = (&self.key_state.cell, || now);
         if cell.spend(n, || false, |_| false).is_some() {
             return n;
         }
@@ -81,10 +81,10 @@ impl Shared {
 
     /// Spends from the cache of thread `thread`, one by one, at most `times` times.
     fn spends(&self, thread: u32, times: u64) -> thread::JoinHandle<u64> {
-        let gate = Arc::clone(&self.gate);
+        let key_state = Arc::clone(&self.key_state);
         thread::spawn(move || {
             sync::set_thread_id(thread);
-            let one = |_: &u64| gate.cell.spend(1, || false, |_| false).is_some();
+            let one = |_: &u64| key_state.cell.spend(1, || false, |_| false).is_some();
             (0..times).filter(one).count() as u64
         })
     }
@@ -123,7 +123,7 @@ fn what_is_taken_by_the_short_road_was_there() {
             let short = {
                 let shared = shared.clone();
                 thread::spawn(move || {
-                    let cell = &shared.gate.cell;
+                    let cell = &shared.key_state.cell;
                     let word = cell.word();
                     let fast = match word >> Word::DEBT_BITS & 1 {
                         0 => cell.fast_path::<false>(word, 1, &shared.lease),
@@ -222,7 +222,7 @@ fn capacity_that_comes_back_is_empty() {
             let other = shared.spends(1, 2);
             sync::set_thread_id(2);
             // More than there is beside the other thread's cache, which is then revoked.
-            let cell = &shared.gate.cell;
+            let cell = &shared.key_state.cell;
             let decide = |n| cell.decide(Ask::Tokens(n), LATER, &shared.lease).is_ok();
             assert!(!decide(4));
             cell.relieve(4, LATER, || LATER);
@@ -238,7 +238,7 @@ fn who_is_refused_again_was_refused_by_that_very_word() {
     explore(
         || {
             let (shared, mut decider) = dealt(1, 1);
-            let cell = &shared.gate.cell;
+            let cell = &shared.key_state.cell;
             let decide = || cell.decide(Ask::Tokens(1), NOW, &shared.lease).is_ok();
             assert!(decide());
             // The next token is available in a second.
@@ -247,8 +247,8 @@ fn who_is_refused_again_was_refused_by_that_very_word() {
             decider.replace(part(10, 1, 1), NOW);
             assert!(decide());
             let other = {
-                let gate = Arc::clone(&shared.gate);
-                thread::spawn(move || gate.cell.note_exhausted(NOW, NOW))
+                let key_state = Arc::clone(&shared.key_state);
+                thread::spawn(move || key_state.cell.note_exhausted(NOW, NOW))
             };
             if let Some(until) = cell.exhausted_until(cell.word()) {
                 assert!(until <= NOW.after(Span::from_millis(100)));

@@ -1,8 +1,8 @@
 //! Marks of used keys, in every interleaving that loom finds.
 
 use super::explore;
-use crate::key::Gate;
-use crate::key::touch::{Touch, Touched};
+use crate::key_state::KeyState;
+use crate::key_state::touch::{Touch, Touched};
 use crate::sync::Bug;
 use loom::thread;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ fn what_is_counted_is_found_by_this_look_or_by_the_next() {
     explore(
         || {
             let list = Arc::new(Touched::of(1));
-            let gate = Arc::new(Gate::new("k"));
-            gate.tally.touches(Touch::new(Arc::clone(&list), 0));
+            let key_state = Arc::new(KeyState::new("k"));
+            key_state.tally.touches(Touch::new(Arc::clone(&list), 0));
             let asks = || {
-                let gate = Arc::clone(&gate);
-                thread::spawn(move || gate.tally.denied(1))
+                let key_state = Arc::clone(&key_state);
+                thread::spawn(move || key_state.tally.denied(1))
             };
             let look = || {
                 let mut seen = 0;
-                list.take(|_| seen += gate.drain(1).denied);
+                list.take(|_| seen += key_state.drain(1).denied);
                 seen
             };
             let threads = [asks(), asks()];

@@ -303,7 +303,7 @@ async fn who_would_not_be_answered_is_not_kept_waiting() {
         assert_eq!(refused.reason, Reason::Undecided);
         assert!(refused.retry_after.is_some());
     }
-    assert_eq!(breaker.overruled().frozen, 100);
+    assert_eq!(breaker.mode_stats().frozen, 100);
     breaker.set_mode(Mode::Enforce);
     node.with(|inner| inner.silent = false);
     let tried = async {

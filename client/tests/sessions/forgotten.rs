@@ -3,7 +3,7 @@
 use super::node::{FakeNode, budget, rate};
 use super::until;
 use aliquot_client::{
-    Client, DefaultRule, Frequency, KeyRefused, LimitLayer, Reason, Span, Standing, web,
+    Client, DefaultRule, Frequency, KeyRefused, LimitLayer, LimiterState, Reason, Span, web,
 };
 use aliquot_core::budget::Budget;
 use axum::Router;
@@ -127,7 +127,7 @@ async fn a_rule_of_ones_own_is_not_full_again_for_being_forgotten() {
         .expect("a client");
     for key in ["a", "b"] {
         let limiter = client.limiter(key).expect("room");
-        until("the rule", || limiter.peek().right == Standing::Forever).await;
+        until("the rule", || limiter.peek().right == LimiterState::Forever).await;
         assert!(limiter.try_acquire(1).is_ok());
     }
     let most = 2;
@@ -179,14 +179,14 @@ async fn who_has_forgotten_many_keys_goes_on_under_another_edge_of_the_same_node
         until("they are known not to be", || {
             strangers
                 .iter()
-                .all(|limiter| limiter.peek().right == Standing::NoBudget)
+                .all(|limiter| limiter.peek().right == LimiterState::NoBudget)
         })
         .await;
     }
     until("another edge", || client.status().edge != Some(former)).await;
     assert_eq!(client.status().node, Some(node.address.clone()));
     // Between the two nothing is held.
-    until("its part", || limiter.peek().right == Standing::Leased).await;
+    until("its part", || limiter.peek().right == LimiterState::Leased).await;
     limiter.acquire(1).await.expect("a token under it");
     until("the former session is over", || {
         node.with(|inner| inner.node.ledger().child(former.child).is_none())

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use tokio::task::block_in_place;
 
 const NODE: &str = "ALIQUOT_FROZEN_NODE";
-const PACE: &str = "ALIQUOT_FROZEN_SESSION";
+const BATCHES: &str = "ALIQUOT_FROZEN_SESSION";
 const THREADS: u64 = 3;
 /// Length of the lease; no client gets a longer one than its node.
 const LEASE: Span = Span::from_millis(1_500);
@@ -51,7 +51,7 @@ fn decide(limiter: &Limiter) -> u64 {
 #[ignore = "the process that the others stop"]
 async fn child() {
     let node = std::env::var(NODE).expect("started by the others");
-    let batches = match std::env::var(PACE).as_deref() {
+    let batches = match std::env::var(BATCHES).as_deref() {
         Ok("relaxed") => Batches::Relaxed,
         _ => Batches::Strict,
     };
@@ -69,14 +69,14 @@ async fn child() {
     say(&format!("late {late} of all"));
 }
 
-/// Returns how many tokens a process of this pace admits after its lease, when its node is gone and gives no
-/// other one.
-async fn late(pace: &str) -> u64 {
+/// Returns how many tokens a process with these batches admits after its lease, when its node is gone and
+/// gives no other one.
+async fn late(batches: &str) -> u64 {
     let node = FakeNode::start(1, vec![rate("a", 100_000_000)]).await;
     let mut child = Command::new(std::env::current_exe().expect("this test"))
         .args(["--exact", "frozen::child", "--ignored", "--nocapture"])
         .env(NODE, &node.address)
-        .env(PACE, pace)
+        .env(BATCHES, batches)
         .stdout(Stdio::piped())
         .spawn()
         .expect("a child");

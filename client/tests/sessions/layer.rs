@@ -3,7 +3,7 @@
 use super::central::{kept, limiters, small};
 use super::node::{FakeNode, budget, rate};
 use super::{client, until};
-use aliquot_client::{Client, Limit, LimitLayer, Limiter, Problems, Standing, Tiers};
+use aliquot_client::{Client, Limit, LimitLayer, Limiter, LimiterState, Problems, Tiers};
 use axum::Router;
 use axum::body::Body;
 use axum::routing::get;
@@ -85,7 +85,7 @@ async fn a_layer_waits_for_a_quota_that_was_not_dealt_here_yet() {
     for fresh in 0..10 {
         let client = client(&[&node]);
         let limiter = client.limiter("a").expect("a key");
-        let known = || limiter.peek().right == Standing::Leased;
+        let known = || limiter.peek().right == LimiterState::Leased;
         until("its terms are known", known).await;
         assert_eq!(limiter.peek().level, 0, "nobody wanted any");
         let layer = LimitLayer::by_key(&client, |_| Some("a".into())).problems();

@@ -2,7 +2,7 @@
 
 use super::node::{FakeNode, rate};
 use super::{client, until};
-use aliquot_client::{Admission, Client, DefaultRule, Frequency, Limiter, Refused, Standing};
+use aliquot_client::{Admission, Client, DefaultRule, Frequency, Limiter, LimiterState, Refused};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use proptest::prelude::*;
@@ -65,7 +65,7 @@ fn waiters_are_served_in_the_order_in_which_they_came_whoever_leaves() {
             .connect()
             .expect("a client");
         let limiter = client.limiter("a").expect("a key");
-        until("the rule", || limiter.peek().right == Standing::Forever).await;
+        until("the rule", || limiter.peek().right == LimiterState::Forever).await;
         limiter
     });
     let lines = (

@@ -12,7 +12,7 @@ mod shares;
 mod silence;
 mod steady;
 
-use aliquot_client::{BuildError, Client, KeyRefused, Kind, Reason, Standing};
+use aliquot_client::{BuildError, Client, KeyRefused, Kind, LimiterState, Reason};
 use aliquot_core::budget::{ExpiryDraft, PartDraft};
 use node::{FakeNode, budget, rate};
 use std::time::Duration;
@@ -66,7 +66,7 @@ async fn a_cold_key_is_admitted_as_soon_as_the_node_has_answered() {
     let admission = limiter.acquire(1).await.expect("a token");
     assert_eq!(admission.tokens, 1);
     let held = limiter.peek();
-    assert_eq!((held.kind, held.right), (Kind::Rate, Standing::Leased));
+    assert_eq!((held.kind, held.right), (Kind::Rate, LimiterState::Leased));
     assert!(held.rate > 0 && held.rate <= 1_000, "{held:?}");
 }
 
@@ -83,7 +83,10 @@ async fn a_key_that_no_rule_names_is_refused_as_that() {
     let node = FakeNode::start(1, vec![]).await;
     let client = client(&[&node]);
     let limiter = client.limiter("nobody/knows").expect("a key");
-    until("no budget", || limiter.peek().right == Standing::NoBudget).await;
+    until("no budget", || {
+        limiter.peek().right == LimiterState::NoBudget
+    })
+    .await;
     let refused = limiter.try_acquire(1).expect_err("no rule");
     assert_eq!(refused.reason, Reason::NoBudget);
 }
@@ -158,7 +161,7 @@ async fn after_the_lease(expiry: ExpiryDraft) -> (Client, aliquot_client::Limite
     node.cut(true);
     until("the lease is over", || {
         let right = limiter.peek().right;
-        right != Standing::Leased && client.status().lease.is_zero()
+        right != LimiterState::Leased && client.status().lease.is_zero()
     })
     .await;
     // The session task changes the cell when the lease ends.
@@ -176,7 +179,7 @@ async fn deny_refuses_once_the_lease_is_over() {
 #[tokio::test]
 async fn keep_goes_on_with_the_last_share() {
     let (_client, limiter) = after_the_lease(ExpiryDraft::Word("keep".into())).await;
-    until("kept", || limiter.peek().right == Standing::Forever).await;
+    until("kept", || limiter.peek().right == LimiterState::Forever).await;
     assert!(limiter.peek().rate >= 990);
     limiter.acquire(5).await.expect("the last share");
 }
@@ -184,14 +187,14 @@ async fn keep_goes_on_with_the_last_share() {
 #[tokio::test]
 async fn open_admits_everything() {
     let (_client, limiter) = after_the_lease(ExpiryDraft::Word("open".into())).await;
-    until("open", || limiter.peek().right == Standing::Open).await;
+    until("open", || limiter.peek().right == LimiterState::Open).await;
     limiter.try_acquire(1_000_000).expect("everything");
 }
 
 #[tokio::test]
 async fn floor_goes_on_with_the_floor() {
     let (_client, limiter) = after_the_lease(ExpiryDraft::Word("floor".into())).await;
-    until("a floor", || limiter.peek().right == Standing::Floor).await;
+    until("a floor", || limiter.peek().right == LimiterState::Floor).await;
     let floor = limiter.peek();
     assert_eq!((floor.rate, floor.burst), (10, 10));
     assert!(floor.level <= 10);
@@ -375,7 +378,7 @@ async fn the_default_rule_decides_for_keys_that_no_rule_names() {
         .connect()
         .expect("a client");
     let limiter = client.limiter("a").expect("a key");
-    until("the rule", || limiter.peek().right == Standing::Forever).await;
+    until("the rule", || limiter.peek().right == LimiterState::Forever).await;
     assert_eq!((0..9).filter(|_| limiter.try_acquire(1).is_ok()).count(), 3);
     let refused = limiter.acquire(4).await.expect_err("never");
     assert_eq!(refused.reason, Reason::ExceedsBurst);

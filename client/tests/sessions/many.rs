@@ -2,7 +2,7 @@
 
 use super::node::{FakeNode, rate};
 use super::until;
-use aliquot_client::{Client, KeyRefused, Limiter, Reason, Standing};
+use aliquot_client::{Client, KeyRefused, Limiter, LimiterState, Reason};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ async fn new_keys_are_asked_for_some_at_a_time_and_none_is_left_out() {
     let before = client.status().reports;
     node.with(|inner| inner.unmade = false);
     until("all are known", || {
-        let known = |limiter: &Limiter| limiter.peek().right == Standing::Leased;
+        let known = |limiter: &Limiter| limiter.peek().right == LimiterState::Leased;
         limiters.iter().all(known)
     })
     .await;
@@ -66,7 +66,7 @@ async fn a_client_with_all_the_keys_there_may_be_refuses_another_and_goes_on() {
     let no = client.limiter("one/more").err();
     assert_eq!(no, Some(KeyRefused::TooMany { most: KEYS_MAX }));
     until("all are known not to be", || {
-        let known = |limiter: &Limiter| limiter.peek().right == Standing::NoBudget;
+        let known = |limiter: &Limiter| limiter.peek().right == LimiterState::NoBudget;
         others.iter().all(known)
     })
     .await;
@@ -88,7 +88,7 @@ async fn a_key_for_which_the_session_has_no_room_is_refused_as_that() {
     node.with(|inner| inner.crowded = true);
     let other = client.limiter("b").expect("a key");
     until("there is no room", || {
-        other.peek().right == Standing::NoRoom
+        other.peek().right == LimiterState::NoRoom
     })
     .await;
     let refused = other.try_acquire(1).expect_err("no room");
@@ -98,7 +98,7 @@ async fn a_key_for_which_the_session_has_no_room_is_refused_as_that() {
     assert_eq!(client.status().edge, edge, "under the same edge");
     node.with(|inner| inner.crowded = false);
     until("there is room again", || {
-        other.peek().right == Standing::Leased
+        other.peek().right == LimiterState::Leased
     })
     .await;
     other.acquire(1).await.expect("a token");

@@ -2,7 +2,7 @@
 
 use super::node::{FakeNode, rate};
 use super::{client, until};
-use aliquot_client::{FixedWindow, Mode, Pacer, Reason, Standing};
+use aliquot_client::{FixedWindow, LimiterState, Mode, Pacer, Reason};
 use std::time::Duration;
 
 #[tokio::test]
@@ -12,16 +12,22 @@ async fn a_leased_limit_freezes_and_thaws() {
     let limiter = client.limiter("a").expect("a key");
     until("all of it", || limiter.peek().burst == 20).await;
     limiter.set_mode(Mode::Freeze);
-    until("it freezes", || limiter.peek().right == Standing::Frozen).await;
+    until("it freezes", || {
+        limiter.peek().right == LimiterState::Frozen
+    })
+    .await;
     let refused = limiter.acquire(1).await.expect_err("it is frozen");
     assert_eq!(
         (refused.reason, refused.retry_after),
         (Reason::Frozen, None)
     );
     limiter.set_mode(Mode::Enforce);
-    until("it thaws", || limiter.peek().right == Standing::Leased).await;
+    until("it thaws", || limiter.peek().right == LimiterState::Leased).await;
     client.set_mode(Mode::Freeze);
-    until("all freezes", || limiter.peek().right == Standing::Frozen).await;
+    until("all freezes", || {
+        limiter.peek().right == LimiterState::Frozen
+    })
+    .await;
     client.set_mode(Mode::Enforce);
     until("all thaws", || limiter.try_acquire(1).is_ok()).await;
 }
@@ -35,9 +41,12 @@ async fn who_asks_before_the_task_has_ended_a_freeze_is_not_told_that_the_client
     until("all of it", || limiter.peek().burst == 20).await;
     let window = FixedWindow::over(&limiter, Duration::from_millis(10)).expect("a window");
     limiter.set_mode(Mode::Freeze);
-    until("it freezes", || limiter.peek().right == Standing::Frozen).await;
+    until("it freezes", || {
+        limiter.peek().right == LimiterState::Frozen
+    })
+    .await;
     limiter.set_mode(Mode::Enforce);
-    let before = limiter.overruled().frozen;
+    let before = limiter.mode_stats().frozen;
     let refused = [
         limiter.try_acquire(1).map(|_| ()),
         limiter.reserve(1).map(|_| ()),
@@ -48,8 +57,8 @@ async fn who_asks_before_the_task_has_ended_a_freeze_is_not_told_that_the_client
         refused.map(|of| of.map_err(|no| no.reason)),
         [Err(Reason::Frozen); 4]
     );
-    assert_eq!(limiter.overruled().frozen, before + 3);
-    assert_eq!(limiter.peek().right, Standing::Frozen);
+    assert_eq!(limiter.mode_stats().frozen, before + 3);
+    assert_eq!(limiter.peek().right, LimiterState::Frozen);
     // A mode that lets requests through does so at once.
     limiter.set_mode(Mode::Bypass);
     assert!(limiter.try_acquire(1).is_ok());
@@ -63,7 +72,7 @@ async fn who_asks_before_the_task_has_ended_a_freeze_is_not_told_that_the_client
     limiter.set_mode(Mode::Bypass);
     let refused = limiter.try_acquire(1).expect_err("it is closed");
     assert_eq!(refused.reason, Reason::Closed);
-    assert_eq!(limiter.peek().right, Standing::Closed);
+    assert_eq!(limiter.peek().right, LimiterState::Closed);
 }
 
 #[tokio::test]
@@ -83,7 +92,7 @@ async fn what_a_dry_run_lets_through_is_wanted_and_what_a_bypass_does_is_not() {
     client.set_mode(Mode::DryRun);
     assert!(limiter.try_acquire(1_000).is_ok());
     assert_eq!(refused(), 1_000);
-    assert_eq!(limiter.overruled().let_through, 4);
+    assert_eq!(limiter.mode_stats().let_through, 4);
 }
 
 #[tokio::test]
@@ -108,9 +117,12 @@ async fn shapes_over_a_share_obey_the_client() {
     }
     client.set_mode(Mode::Freeze);
     assert_eq!(reasons(), [Err(Reason::Frozen); 2]);
-    until("it freezes", || limiter.peek().right == Standing::Frozen).await;
+    until("it freezes", || {
+        limiter.peek().right == LimiterState::Frozen
+    })
+    .await;
     assert_eq!(reasons(), [Err(Reason::Frozen); 2]);
     client.set_mode(Mode::Enforce);
-    until("it thaws", || limiter.peek().right == Standing::Leased).await;
+    until("it thaws", || limiter.peek().right == LimiterState::Leased).await;
     assert_eq!(reasons(), enforced);
 }

@@ -2,7 +2,7 @@
 
 use super::node::{FakeNode, rate};
 use super::{client, until};
-use aliquot_client::{Client, Limiter, Standing, Tick};
+use aliquot_client::{Client, Limiter, LimiterState, Tick};
 
 /// Asks for all available tokens. Records when each was admitted.
 fn drain(limiter: &Limiter, admitted: &mut Vec<Tick>) {
@@ -71,7 +71,7 @@ async fn a_lease_that_lapses_and_is_renewed_admits_no_more_than_the_budget() {
         node.with(|inner| inner.renewing = false);
         until("no lease", || {
             drain(&limiter, &mut admitted);
-            limiter.peek().right == Standing::Lapsed
+            limiter.peek().right == LimiterState::Lapsed
         })
         .await;
         node.with(|inner| inner.renewing = true);

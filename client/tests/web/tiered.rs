@@ -156,7 +156,7 @@ async fn modes_hold_and_windows_refuse_without_saying_what_they_hold() {
     for _ in 0..2 {
         assert_eq!(from(&layer, "1", "a").await.status(), StatusCode::OK);
     }
-    assert_eq!(users.overruled().let_through, 1);
+    assert_eq!(users.mode_stats().let_through, 1);
     let refused = from(&layer, "1", "b").await;
     assert!(refused.body().contains("\"layer\":\"minute\""));
     assert_eq!(field(&refused, "ratelimit"), None);

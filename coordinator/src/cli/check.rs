@@ -2,7 +2,7 @@
 
 use super::connect::Connection;
 use super::{Failure, Out};
-use aliquot_client::{Client, Kind, Limiter, Reason, Refused, Standing};
+use aliquot_client::{Client, Kind, Limiter, LimiterState, Reason, Refused};
 use aliquot_core::budget::Key;
 use serde_json::json;
 use std::process::ExitCode;
@@ -132,8 +132,8 @@ async fn known(client: &Client, limiter: &Limiter) {
         looks.tick().await;
         let leased = !client.status().lease.is_zero();
         match limiter.peek().right {
-            Standing::NoBudget | Standing::NoRoom => return,
-            Standing::Cold => {}
+            LimiterState::NoBudget | LimiterState::NoRoom => return,
+            LimiterState::Cold => {}
             _ if leased => return,
             _ => {}
         }

@@ -2,7 +2,7 @@
 
 use super::disk::Written;
 use super::node::Applied;
-use aliquot_client::{Permit, Standing};
+use aliquot_client::{LimiterState, Permit};
 use aliquot_core::share::Share;
 use aliquot_core::unit::{Edge, PeriodId};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ pub(super) enum What {
     Admitted {
         cost: u64,
         period: PeriodId,
-        standing: Standing,
+        limiter_state: LimiterState,
         share: Share,
         edge: Option<Edge>,
     },

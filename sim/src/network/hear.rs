@@ -7,7 +7,7 @@ use super::node::Applied;
 use super::service::is_booked;
 use crate::mark::Mark;
 use crate::oracle::{Admission, Flight, Flown, Right};
-use aliquot_client::Standing;
+use aliquot_client::LimiterState;
 use aliquot_core::command::Command;
 use aliquot_core::state::Effect;
 use aliquot_core::unit::{BudgetId, RequestId, Scale, Span, Tokens};
@@ -154,18 +154,20 @@ impl Network<'_> {
             What::Admitted {
                 cost,
                 period,
-                standing,
+                limiter_state,
                 share,
                 edge,
             } => {
-                let booked = is_booked(*standing);
+                let booked = is_booked(*limiter_state);
                 if !booked {
                     self.marks.hit(Mark::AdmittedUnleased);
                 }
-                if *standing == Standing::Floor {
+                if *limiter_state == LimiterState::Floor {
                     self.marks.hit(Mark::AdmittedByFloor);
                 }
-                self.show("admitted", Some(host), || format!("{cost} as {standing:?}"));
+                self.show("admitted", Some(host), || {
+                    format!("{cost} as {limiter_state:?}")
+                });
                 self.course.admitted(now, client, *cost);
                 let Some((budget, _)) = budget else {
                     let what = "something was admitted of a budget that no log has";
@@ -174,11 +176,11 @@ impl Network<'_> {
                 let admission = Admission {
                     client: Some(client),
                     budget,
-                    edge: edge.filter(|_| *standing == Standing::Leased),
+                    edge: edge.filter(|_| *limiter_state == LimiterState::Leased),
                     cost: Tokens::from_grains(grains(*cost)),
                     period: *period,
-                    right: match standing {
-                        Standing::Open => Right::Open,
+                    right: match limiter_state {
+                        LimiterState::Open => Right::Open,
                         _ if booked => Right::Booked,
                         _ => Right::Kept,
                     },

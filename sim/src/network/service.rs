@@ -7,7 +7,7 @@ use super::{MS, SEC, STEP};
 use crate::draw::{Draw, Of};
 use crate::scenario::{Group, Shape};
 use crate::world::callers::Callers;
-use aliquot_client::{Client, Limiter, Permit, Refused, Standing};
+use aliquot_client::{Client, Limiter, LimiterState, Permit, Refused};
 use aliquot_coordinator::raft;
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{Edge, PeriodId};
@@ -319,7 +319,7 @@ impl Request {
             Ok((false, period)) => What::Admitted {
                 cost,
                 period,
-                standing: self.limiter.peek().right,
+                limiter_state: self.limiter.peek().right,
                 share: self.limiter.share(),
                 edge: self.station.edge(),
             },
@@ -354,6 +354,6 @@ impl Request {
 }
 
 /// Returns true if an admission has the right of a lease or of a floor.
-pub(super) const fn is_booked(standing: Standing) -> bool {
-    matches!(standing, Standing::Leased | Standing::Floor)
+pub(super) const fn is_booked(limiter_state: LimiterState) -> bool {
+    matches!(limiter_state, LimiterState::Leased | LimiterState::Floor)
 }

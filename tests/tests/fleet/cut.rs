@@ -1,7 +1,7 @@
 //! A node that is cut off, and the admissions of its clients under each policy.
 
 use crate::support::{LEASE, ask_for, millis, setup, together};
-use aliquot_client::{Client, Limiter, Span, Standing, Tick};
+use aliquot_client::{Client, Limiter, LimiterState, Span, Tick};
 use aliquot_tests::fleet::{Fleet, Record, SOON, Who, now, until};
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ impl Scene {
         until("the client holds a part of each", SOON, async || {
             scene.ask_all(millis(100)).await;
             let holds = |limiter: &Limiter| {
-                limiter.peek().right == Standing::Leased && limiter.peek().rate >= 200
+                limiter.peek().right == LimiterState::Leased && limiter.peek().rate >= 200
             };
             scene.limiters.values().all(holds).then_some(())
         })
@@ -126,11 +126,11 @@ async fn follows_each_policy(cut: Cut) {
     let late = record(&before["deny"], over);
     assert_eq!(late.admitted, [], "admitted after the lease");
     let rights = |key: &str| scene.limiters[key].peek().right;
-    assert_eq!(rights("deny"), Standing::Lapsed);
-    assert_eq!(rights("floor"), Standing::Floor);
-    assert_eq!(rights("keep"), Standing::Forever);
-    assert_eq!(rights("local"), Standing::Forever);
-    assert_eq!(rights("open"), Standing::Open);
+    assert_eq!(rights("deny"), LimiterState::Lapsed);
+    assert_eq!(rights("floor"), LimiterState::Floor);
+    assert_eq!(rights("keep"), LimiterState::Forever);
+    assert_eq!(rights("local"), LimiterState::Forever);
+    assert_eq!(rights("open"), LimiterState::Open);
 
     let during = Span::from_millis(2_000);
     let after = scene.ask_all(millis(2_000)).await;
@@ -147,7 +147,7 @@ async fn follows_each_policy(cut: Cut) {
     scene.fleet.net().heal();
     until("the client is leased again", SOON, async || {
         scene.ask_all(millis(50)).await;
-        let leased = |limiter: &Limiter| limiter.peek().right == Standing::Leased;
+        let leased = |limiter: &Limiter| limiter.peek().right == LimiterState::Leased;
         scene.limiters.values().all(leased).then_some(())
     })
     .await;
@@ -217,7 +217,7 @@ async fn goes_elsewhere(cut: Cut) {
             ask_both(&other, &mut record).await;
             let status = client.status();
             let moved = status.node.is_some() && status.node != address;
-            (moved && limiter.peek().right == Standing::Leased && limiter.peek().rate > 100)
+            (moved && limiter.peek().right == LimiterState::Leased && limiter.peek().rate > 100)
                 .then_some(())
         },
     )

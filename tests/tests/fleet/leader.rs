@@ -1,7 +1,7 @@
 //! Leaders are killed and stopped under load.
 
 use crate::support::{LEASE, alone, ask_for, millis, setup, together};
-use aliquot_client::{Client, Span, Standing};
+use aliquot_client::{Client, LimiterState, Span};
 use aliquot_tests::fleet::{Fleet, Load, Offer, Operator, SOON, Who, now, until};
 use rustix::process::Signal;
 
@@ -115,7 +115,7 @@ async fn a_stopped_leader_is_deposed_and_renews_nothing_when_it_wakes_up() {
     let client = Client::connect([fleet.nodes()[old].client.clone()]).unwrap();
     let limiter = client.limiter("shared").unwrap();
     until("the leader's client is leased", SOON, async || {
-        (limiter.peek().right == Standing::Leased && limiter.peek().rate > 0).then_some(())
+        (limiter.peek().right == LimiterState::Leased && limiter.peek().rate > 0).then_some(())
     })
     .await;
     let rest: Vec<String> = others

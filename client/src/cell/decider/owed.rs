@@ -7,7 +7,7 @@ use aliquot_core::unit::{Tick, Tokens};
 impl CellDecider {
     /// Charges here what was owed to the budget's home, once the budget has left central mode.
     pub(super) fn owe(&mut self, now: Tick) {
-        let owed = self.gate.home.take_owed();
+        let owed = self.key_state.home.take_owed();
         let grains = owed.saturating_mul(self.scale.grains_per_token());
         if grains > 0 && self.plan.kind == Kind::Rate {
             self.turn(now, |plan, missing| {

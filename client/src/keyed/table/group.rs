@@ -99,8 +99,8 @@ impl Group {
             debt: self.lines[place].debt.load(Ordering::Acquire),
             since: Tick::from_nanos(0),
         });
-        let mut nobodys = victims.filter(|victim| victim.owner & (READY | BUSY) == 0);
-        nobodys.next()
+        let mut free = victims.filter(|victim| victim.owner & (READY | BUSY) == 0);
+        free.next()
     }
 
     /// Looks for a key in its likely place only.

@@ -1,7 +1,7 @@
 //! The slot of one key.
 
 use super::super::name::{Name, Spelled, WORDS};
-use super::super::near::fetch;
+use super::super::prefetch::fetch;
 use super::Limits;
 use crate::sync::{self, AtomicU64, Bug, Ordering, fence};
 

@@ -5,9 +5,9 @@ use crate::breaker::Circuit;
 use crate::cell::CellDecider;
 use crate::central::{Answer, Errand, Grant, Question};
 use crate::clock::{Clock, ManualClock, Source};
-use crate::key::Gate;
+use crate::key_state::KeyState;
 use crate::refused::{Admission, Reason, Refused};
-use crate::shared::{Handle, Pace, Shared};
+use crate::shared::{ClockPolicy, Handle, Shared};
 use aliquot_core::budget::BudgetDraft;
 use aliquot_core::client::{Decider, Right};
 use aliquot_core::message::Terms;
@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 
 mod lapse;
 mod largest;
-mod overruled;
+mod modes;
 mod probe;
 
 /// A limiter that holds a part of a budget of 1,000/s with a burst of 100.
@@ -45,16 +45,16 @@ impl Part {
     /// A limiter whose budget is not known.
     fn cold() -> Self {
         let clock = ManualClock::new();
-        let handle = Handle::nobodys(Arc::new(clock.clone()));
+        let handle = Handle::detached(Arc::new(clock.clone()));
         Self::with(handle, clock)
     }
 
     fn with(handle: Handle, clock: ManualClock) -> Self {
-        let gate = Arc::new(Gate::new("a"));
+        let key_state = Arc::new(KeyState::new("a"));
         handle.shared.set_lease(Tick::from_nanos(u64::MAX));
         Self {
-            decider: CellDecider::new(Arc::clone(&gate)),
-            limiter: Limiter::new(gate, handle),
+            decider: CellDecider::new(Arc::clone(&key_state)),
+            limiter: Limiter::new(key_state, handle),
             clock,
         }
     }
@@ -288,7 +288,7 @@ impl Kept {
         let (clock, (outlet, errands)) = (ManualClock::new(), mpsc::unbounded_channel());
         let source = Source::Other(Arc::new(clock.clone()));
         let cold = Duration::from_millis(50);
-        let shared = Arc::new(Shared::new(source, Pace::Exact, cold, 0, outlet));
+        let shared = Arc::new(Shared::new(source, ClockPolicy::Exact, cold, 0, outlet));
         let (commands, _) = mpsc::channel(1);
         let handle = Handle {
             shared: Arc::clone(&shared),

@@ -110,7 +110,7 @@ fn no_line_outlives_a_lease_for_more_than_a_second_and_none_begins_after_that() 
         reason(limiter.acquire(1).now_or_never()),
         Some(Reason::Lapsed)
     );
-    assert_eq!(part.limiter.gate.tally.waiting(), 0);
+    assert_eq!(part.limiter.key_state.tally.waiting(), 0);
 }
 
 #[test]

@@ -5,9 +5,9 @@ pub(crate) mod touch;
 pub(crate) mod waiting;
 
 use crate::cell::{Cell, Mark};
+use crate::counters::Counters;
 use crate::switch::Switch;
 use crate::sync::{self, AtomicU64, Ordering};
-use crate::tap::Tap;
 use aliquot_core::demand::Observed;
 use aliquot_core::unit::{Span, Tick};
 use parts::Parts;
@@ -17,9 +17,9 @@ use tokio::sync::{Notify, Semaphore};
 use touch::Touch;
 use waiting::Costs;
 
-/// State of one key ("gate"): its bucket, the demand of callers, and the callers that wait.
+/// State of one key: its bucket, the demand of callers, and the callers that wait.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct KeyState {
     name: Box<str>,
     pub(crate) cell: Cell,
     pub(crate) tally: Tally,
@@ -34,11 +34,11 @@ pub(crate) struct Gate {
     pub(crate) home: Home,
     pub(crate) switch: Switch,
     pub(crate) parts: Parts,
-    tap: OnceLock<Arc<Tap>>,
+    counters: OnceLock<Arc<Counters>>,
 }
 
-impl Gate {
-    /// Returns a new gate for a key.
+impl KeyState {
+    /// Returns the state of a new key.
     pub(crate) fn new(name: &str) -> Self {
         Self {
             name: name.into(),
@@ -51,12 +51,12 @@ impl Gate {
             home: Home::default(),
             switch: Switch::default(),
             parts: Parts::default(),
-            tap: OnceLock::new(),
+            counters: OnceLock::new(),
         }
     }
 
-    /// Returns a gate without callers.
-    pub(crate) fn nobodys() -> Self {
+    /// Returns the state of a key without a name and without callers.
+    pub(crate) fn unnamed() -> Self {
         Self::new("")
     }
 
@@ -65,18 +65,18 @@ impl Gate {
         &self.name
     }
 
-    /// Counts refusals in `tap` from now on, unless they are counted elsewhere already.
-    pub(crate) fn watch(&self, tap: &Arc<Tap>) {
-        self.tap.get_or_init(|| Arc::clone(tap));
+    /// Counts refusals in `counters` from now on, unless they are counted elsewhere already.
+    pub(crate) fn watch(&self, counters: &Arc<Counters>) {
+        self.counters.get_or_init(|| Arc::clone(counters));
         self.switch.watch();
     }
 
     /// Returns where refusals are counted.
-    pub(crate) fn tap(&self) -> Option<&Tap> {
-        self.tap.get().map(Arc::as_ref)
+    pub(crate) fn counters(&self) -> Option<&Counters> {
+        self.counters.get().map(Arc::as_ref)
     }
 
-    /// Returns true if nothing is lost when the gate is forgotten while no handle exists.
+    /// Returns true if nothing is lost when the key state is forgotten while no handle exists.
     ///
     /// Capacity held under a lease goes back, and a refusal is repeated. But capacity that outlives the lease
     /// is not available again before a node is; a local limit would be full again; and a mode set on this key

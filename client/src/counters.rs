@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Counters under one name: those of one limiter, or of all limiters of a client.
 #[derive(Debug)]
-pub(crate) struct Tap {
+pub(crate) struct Counters {
     pub(crate) name: Box<str>,
     /// One in this many refusals is logged.
     sample: u64,
@@ -75,7 +75,7 @@ impl Waits {
     }
 }
 
-impl Tap {
+impl Counters {
     /// Room for all reasons.
     pub(crate) const REASONS: usize = 16;
 

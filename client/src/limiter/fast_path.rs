@@ -5,7 +5,7 @@ use crate::cell::thread_cache::{ThreadCache, ThreadCaches};
 use crate::cell::{No, Word};
 use crate::clock::HostClock;
 use crate::refused::{Admission, Reason, Refused};
-use crate::shared::Pace;
+use crate::shared::ClockPolicy;
 use crate::switch::Switch;
 use crate::sync;
 use aliquot_core::unit::{PeriodId, Span, Tick};
@@ -57,14 +57,14 @@ pub enum Batches {
     Relaxed,
 }
 
-mod again;
 #[cfg(test)]
 mod frozen;
+mod last_decision;
+mod refusal_cache;
 #[cfg(test)]
 mod refusals;
 #[cfg(all(test, target_os = "linux"))]
 mod silent;
-mod streak;
 #[cfg(test)]
 mod unwritten;
 
@@ -80,8 +80,8 @@ impl Limiter {
     /// ```
     #[must_use]
     pub fn unbatched(mut self) -> Self {
-        if self.pace != Pace::Exact {
-            self.pace = Pace::Single;
+        if self.clock_policy != ClockPolicy::Exact {
+            self.clock_policy = ClockPolicy::Single;
             self.keep_charging();
         }
         self
@@ -96,11 +96,14 @@ impl Limiter {
         {
             return;
         }
-        let (gate, shared) = (Arc::downgrade(&self.gate), Arc::clone(&self.handle.shared));
+        let (key_state, shared) = (
+            Arc::downgrade(&self.key_state),
+            Arc::clone(&self.handle.shared),
+        );
         HostClock::keep_doing(Box::new(move || {
-            let gate = gate.upgrade();
-            gate.is_some_and(|gate| {
-                gate.cell.charge_deferred(|| shared.now());
+            let key_state = key_state.upgrade();
+            key_state.is_some_and(|key_state| {
+                key_state.cell.charge_deferred(|| shared.now());
                 true
             })
         }));
@@ -110,17 +113,19 @@ impl Limiter {
     /// After a refusal the cached refusal is tried first, because the thread cache is empty.
     #[inline(always)]
     pub(super) fn at_once(&self, n: u64) -> Option<Result<Tick, Duration>> {
-        let stamp = self.gate.switch.stamp();
-        if matches!(self.pace, Pace::Exact | Pace::Single) && self.own.is_some() {
-            if again::is_of(stamp) {
-                return self.refused_again(stamp, n).map(Err);
+        let stamp = self.key_state.switch.stamp();
+        if matches!(self.clock_policy, ClockPolicy::Exact | ClockPolicy::Single)
+            && self.own.is_some()
+        {
+            if refusal_cache::has(stamp) {
+                return self.repeat_refusal(stamp, n).map(Err);
             }
-            let at = streak::go_on(&self.gate, n)?;
+            let at = last_decision::take_deferred(&self.key_state, n)?;
             self.admitted_here(n);
             return Some(Ok(at));
         }
-        match again::is_of(stamp) {
-            true => self.refused_again(stamp, n).map(Err),
+        match refusal_cache::has(stamp) {
+            true => self.repeat_refusal(stamp, n).map(Err),
             false => self.spend(n).map(Ok),
         }
     }
@@ -129,11 +134,13 @@ impl Limiter {
     #[inline(always)]
     fn spend(&self, n: u64) -> Option<Tick> {
         let may_be_over = || self.handle.shared.lease.may_be_over();
-        self.gate.cell.spend(
+        self.key_state.cell.spend(
             n,
-            || self.pace == Pace::Strict && may_be_over(),
+            || self.clock_policy == ClockPolicy::Strict && may_be_over(),
             |remaining| {
-                self.pace == Pace::Relaxed && ThreadCache::goes_on(remaining, n) && may_be_over()
+                self.clock_policy == ClockPolicy::Relaxed
+                    && ThreadCache::goes_on(remaining, n)
+                    && may_be_over()
             },
         )
     }
@@ -141,36 +148,36 @@ impl Limiter {
     /// Repeats the last refusal of this thread, and returns its wait. Does so only if the modes, the word and
     /// the written-down time are those of the refusal, and if the repetition is counted.
     #[inline(always)]
-    fn refused_again(&self, stamp: u64, n: u64) -> Option<Duration> {
-        let word = self.gate.cell.word();
-        if n != 1 || !again::is_of_now(stamp, word, HostClock::noted_word()) {
+    fn repeat_refusal(&self, stamp: u64, n: u64) -> Option<Duration> {
+        let word = self.key_state.cell.word();
+        if n != 1 || !refusal_cache::is_current(stamp, word, HostClock::noted_word()) {
             return None;
         }
         let counted = match self.own {
-            Some(_) => again::one_less(stamp),
+            Some(_) => refusal_cache::use_one(stamp),
             None => self
-                .gate
+                .key_state
                 .cell
                 .thread_cache(sync::thread_id())
                 .denied_again(),
         };
-        (counted || self.goes_on(stamp, word)).then(|| again::wait(stamp))
+        (counted || self.revalidate(stamp, word)).then(|| refusal_cache::wait(stamp))
     }
 
     /// Cold path, once every 256 repetitions: checks that the time is still being written down. If so, counts
     /// this refusal and keeps the cached refusal.
     #[cold]
     #[inline(never)]
-    fn goes_on(&self, stamp: u64, word: u64) -> bool {
+    fn revalidate(&self, stamp: u64, word: u64) -> bool {
         HostClock::look_twice();
-        if !again::is_of_now(stamp, word, HostClock::noted_word()) {
+        if !refusal_cache::is_current(stamp, word, HostClock::noted_word()) {
             return false;
         }
-        match self.count_again() {
-            true => again::renew(stamp),
+        match self.count_repeated() {
+            true => refusal_cache::extend(stamp),
             // Another thread counts in this thread cache by now: count this refusal, and send the next one
             // the slow way.
-            false => again::forget(stamp),
+            false => refusal_cache::remove(stamp),
         }
         true
     }
@@ -181,8 +188,10 @@ impl Limiter {
     #[inline(never)]
     pub(super) fn take_and_fill(&self, n: u64) -> Result<Admission, Refused> {
         // After a refusal another one is most likely, so skip the short path.
-        if self.pace == Pace::Single && !again::is_of(self.gate.switch.stamp()) {
-            let word = self.gate.cell.word();
+        if self.clock_policy == ClockPolicy::Single
+            && !refusal_cache::has(self.key_state.switch.stamp())
+        {
+            let word = self.key_state.cell.word();
             let taken = match word >> Word::DEBT_BITS & 1 {
                 0 => self.take_fast::<false>(word, n),
                 _ => self.take_fast::<true>(word, n),
@@ -198,14 +207,14 @@ impl Limiter {
 
     #[inline(always)]
     fn take_fast<const ODD: bool>(&self, word: u64, n: u64) -> Option<Tick> {
-        let (cell, shared) = (&self.gate.cell, &self.handle.shared);
+        let (cell, shared) = (&self.key_state.cell, &self.handle.shared);
         let fast = cell.fast_path::<ODD>(word, n, &shared.lease.0)?;
         let now = shared.now();
         let known = cell.take_fast(fast, now)?;
         self.admitted_here(n);
         if self.own.is_some() {
-            again::forget(self.gate.switch.stamp());
-            streak::begin(&self.gate, known);
+            refusal_cache::remove(self.key_state.switch.stamp());
+            last_decision::record(&self.key_state, known);
         }
         Some(now)
     }
@@ -213,10 +222,10 @@ impl Limiter {
     /// Repeats a refusal that still holds, or decides on the shared word by the full path.
     #[inline(never)]
     fn take_or_refuse(&self, n: u64) -> Result<Admission, Refused> {
-        if self.pace == Pace::Exact {
+        if self.clock_policy == ClockPolicy::Exact {
             return self.try_acquire_at(n, self.now());
         }
-        let cell = &self.gate.cell;
+        let cell = &self.key_state.cell;
         match cell.exhausted_until(cell.word()) {
             Some(_) if n == 1 => self.refuse_or_take(),
             _ => self.take_from_word(n),
@@ -240,15 +249,15 @@ impl Limiter {
     #[inline(never)]
     fn take_from_word(&self, n: u64) -> Result<Admission, Refused> {
         // The thread cache may hold tokens after this, whatever the answer.
-        again::forget(self.gate.switch.stamp());
-        let (now, taken) = match self.pace {
-            Pace::Single => {
-                self.gate.cell.charge_deferred(|| self.now());
+        refusal_cache::remove(self.key_state.switch.stamp());
+        let (now, taken) = match self.clock_policy {
+            ClockPolicy::Single => {
+                self.key_state.cell.charge_deferred(|| self.now());
                 let now = self.now();
                 (now, self.decide_once(n, now).map(|period| (n, period)))
             }
             _ => {
-                let (cell, lease) = (&self.gate.cell, &self.handle.shared.lease.0);
+                let (cell, lease) = (&self.key_state.cell, &self.handle.shared.lease.0);
                 let thread = sync::assign_thread_id();
                 let (now, took) =
                     cell.decide_and_fill(thread, n, ThreadCaches::WIDE, lease, || self.now());
@@ -272,7 +281,7 @@ impl Limiter {
     /// after counting it; and whether the refusal is watched.
     #[inline(always)]
     fn still_exhausted(&self) -> Option<(Span, bool)> {
-        let cell = &self.gate.cell;
+        let cell = &self.key_state.cell;
         let word = cell.word();
         let until = cell.exhausted_until(word)?;
         let noted = HostClock::noted();
@@ -281,12 +290,12 @@ impl Limiter {
             None => (HostClock::bounds().0, HostClock::LATE),
         };
         let wait = until.since(now);
-        let stamp = self.gate.switch.stamp();
+        let stamp = self.key_state.switch.stamp();
         let watched = Switch::enforced(stamp)?;
         if wait.nanos() <= late {
             return None;
         }
-        let counted = self.count_again();
+        let counted = self.count_repeated();
         // The thread may have cached tokens by another handle of the key.
         let holds = || {
             cell.thread_cache(sync::thread_id())
@@ -296,7 +305,7 @@ impl Limiter {
         if let (Some(noted), true, false) = (noted, counted, watched)
             && !holds()
         {
-            again::say(stamp, word, noted.nanos(), wait);
+            refusal_cache::insert(stamp, word, noted.nanos(), wait);
         }
         Some((wait, watched))
     }
@@ -307,35 +316,39 @@ impl Limiter {
         if let (No::NotYet(Some(wait)), 1) = (no, n)
             && wait.nanos() > HostClock::NOTED_LATE
         {
-            self.gate.cell.note_exhausted(now, HostClock::bounds().0);
+            self.key_state
+                .cell
+                .note_exhausted(now, HostClock::bounds().0);
         }
         match self.mend_and(no, n, now, || self.decide_once(n, now)) {
             Ok(period) => {
                 self.admitted_here(n);
                 Ok(period)
             }
-            Err(no) => self.overrule(n, no, now).map(|admission| admission.period),
+            Err(no) => self
+                .apply_mode(n, no, now)
+                .map(|admission| admission.period),
         }
     }
 
     /// Counts a refusal by a clock that may be late, and is never early. Returns true if this thread may
     /// count repetitions by itself.
     #[inline(always)]
-    fn count_again(&self) -> bool {
+    fn count_repeated(&self) -> bool {
         if self.own.is_none() {
             self.handle.shared.want();
             let thread = sync::assign_thread_id();
-            let cache = self.gate.cell.thread_cache(thread);
+            let cache = self.key_state.cell.thread_cache(thread);
             let counted = cache.denied(thread);
             match counted {
-                None => self.gate.tally.denied(1),
-                Some(true) => self.gate.tally.touch(),
+                None => self.key_state.tally.denied(1),
+                Some(true) => self.key_state.tally.touch(),
                 Some(false) => {}
             }
             return counted.is_some();
         }
         if self.counts {
-            self.gate.tally.denied(1);
+            self.key_state.tally.denied(1);
         }
         !self.counts
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// The last refusal of one key, in a cache line of its own.
 #[repr(align(64))]
-struct Note {
+struct CachedRefusal {
     /// Stamp of the key's switch at the refusal: which key, and which modes. Zero if there is none.
     stamp: Cell<u64>,
     /// The key's word at the refusal.
@@ -26,10 +26,10 @@ const KEYS: usize = 8;
 const OFTEN: u64 = 255;
 
 thread_local! {
-    static NOTES: [Note; KEYS] = const { [const { Note::new() }; KEYS] };
+    static CACHE: [CachedRefusal; KEYS] = const { [const { CachedRefusal::new() }; KEYS] };
 }
 
-impl Note {
+impl CachedRefusal {
     const fn new() -> Self {
         Self {
             stamp: Cell::new(0),
@@ -42,39 +42,39 @@ impl Note {
 }
 
 #[inline(always)]
-fn note_of<T>(stamp: u64, with: impl FnOnce(&Note) -> T) -> T {
-    NOTES.with(|notes| with(&notes[Switch::place(stamp, KEYS)]))
+fn with_entry<T>(stamp: u64, with: impl FnOnce(&CachedRefusal) -> T) -> T {
+    CACHE.with(|entries| with(&entries[Switch::place(stamp, KEYS)]))
 }
 
 /// Returns true if this thread's last decision on the key refused a token. The functions below expect such a
 /// key.
 #[inline(always)]
-pub(super) fn is_of(stamp: u64) -> bool {
-    note_of(stamp, |note| note.stamp.get()) == stamp
+pub(super) fn has(stamp: u64) -> bool {
+    with_entry(stamp, |entry| entry.stamp.get()) == stamp
 }
 
 /// Returns true if the refusal was made at this word and this time.
 #[inline(always)]
-pub(super) fn is_of_now(stamp: u64, word: u64, noted: u64) -> bool {
-    note_of(stamp, |note| {
-        note.word.get() == word && note.noted.get() == noted
+pub(super) fn is_current(stamp: u64, word: u64, noted: u64) -> bool {
+    with_entry(stamp, |entry| {
+        entry.word.get() == word && entry.noted.get() == noted
     })
 }
 
 /// Returns the wait of the refusal.
 #[inline(always)]
 pub(super) fn wait(stamp: u64) -> Duration {
-    note_of(stamp, |note| note.wait.get())
+    with_entry(stamp, |entry| entry.wait.get())
 }
 
 /// Uses up one repetition. Returns false if none was left.
 #[inline(always)]
-pub(super) fn one_less(stamp: u64) -> bool {
-    note_of(stamp, |note| {
-        let (less, none) = note.left.get().overflowing_sub(1);
-        note.left.set(less);
+pub(super) fn use_one(stamp: u64) -> bool {
+    with_entry(stamp, |entry| {
+        let (less, none) = entry.left.get().overflowing_sub(1);
+        entry.left.set(less);
         if none {
-            none_is_left(&note.left);
+            set_empty(&entry.left);
         }
         !none
     })
@@ -82,30 +82,30 @@ pub(super) fn one_less(stamp: u64) -> bool {
 
 /// A function of its own, so that the common path tests the counter only once.
 #[cold]
-fn none_is_left(left: &Cell<u64>) {
+fn set_empty(left: &Cell<u64>) {
     left.set(0);
 }
 
 /// Remembers a refusal, for [`OFTEN`] repetitions. The thread cache of the key is empty.
-pub(super) fn say(stamp: u64, word: u64, noted: u64, wait: Span) {
-    note_of(stamp, |note| {
-        note.stamp.set(stamp);
-        note.word.set(word);
-        note.noted.set(noted);
-        note.left.set(OFTEN);
-        note.wait.set(Duration::from_nanos(wait.nanos()));
+pub(super) fn insert(stamp: u64, word: u64, noted: u64, wait: Span) {
+    with_entry(stamp, |entry| {
+        entry.stamp.set(stamp);
+        entry.word.set(word);
+        entry.noted.set(noted);
+        entry.left.set(OFTEN);
+        entry.wait.set(Duration::from_nanos(wait.nanos()));
     });
 }
 
 /// Allows [`OFTEN`] more repetitions.
-pub(super) fn renew(stamp: u64) {
-    note_of(stamp, |note| note.left.set(OFTEN));
+pub(super) fn extend(stamp: u64) {
+    with_entry(stamp, |entry| entry.left.set(OFTEN));
 }
 
 /// Forgets the refusal, because the thread cache may hold tokens from now on.
-pub(super) fn forget(stamp: u64) {
-    if is_of(stamp) {
-        note_of(stamp, |note| note.stamp.set(0));
+pub(super) fn remove(stamp: u64) {
+    if has(stamp) {
+        with_entry(stamp, |entry| entry.stamp.set(0));
     }
 }
 
@@ -118,34 +118,34 @@ mod tests {
         number << 5
     }
 
-    fn said(number: u64, word: u64, noted: u64) -> bool {
-        is_of(stamp(number)) && is_of_now(stamp(number), word, noted)
+    fn cached(number: u64, word: u64, noted: u64) -> bool {
+        has(stamp(number)) && is_current(stamp(number), word, noted)
     }
 
     #[test]
-    fn what_is_said_is_of_one_key_one_word_and_one_time() {
+    fn a_refusal_is_cached_for_one_key_one_word_and_one_time() {
         let long = Span::from_secs(1);
-        say(stamp(3), 5, 7, long);
+        insert(stamp(3), 5, 7, long);
         for (number, word, noted) in [(3 + KEYS as u64, 5, 7), (3, 6, 7), (3, 5, 8), (4, 5, 7)] {
-            assert!(!said(number, word, noted));
+            assert!(!cached(number, word, noted));
         }
         for _ in 0..OFTEN {
-            assert!(said(3, 5, 7) && one_less(stamp(3)));
+            assert!(cached(3, 5, 7) && use_one(stamp(3)));
             assert_eq!(wait(stamp(3)), Duration::from_secs(1));
         }
-        assert!(!one_less(stamp(3)) && !one_less(stamp(3)));
-        assert!(said(3, 5, 7));
-        renew(stamp(3));
+        assert!(!use_one(stamp(3)) && !use_one(stamp(3)));
+        assert!(cached(3, 5, 7));
+        extend(stamp(3));
         for _ in 0..OFTEN {
-            assert!(one_less(stamp(3)));
+            assert!(use_one(stamp(3)));
         }
-        assert!(!one_less(stamp(3)));
+        assert!(!use_one(stamp(3)));
         // Another key with the same place.
-        say(stamp(3 + KEYS as u64), 5, 7, long);
-        assert!(!said(3, 5, 7));
-        forget(stamp(3));
-        assert!(said(3 + KEYS as u64, 5, 7));
-        forget(stamp(3 + KEYS as u64));
-        assert!(!said(3 + KEYS as u64, 5, 7));
+        insert(stamp(3 + KEYS as u64), 5, 7, long);
+        assert!(!cached(3, 5, 7));
+        remove(stamp(3));
+        assert!(cached(3 + KEYS as u64, 5, 7));
+        remove(stamp(3 + KEYS as u64));
+        assert!(!cached(3 + KEYS as u64, 5, 7));
     }
 }

@@ -1,9 +1,9 @@
 //! Repeated refusals: they are cheap, and end as soon as they are no longer true.
 
-use super::{Limiter, Pace};
+use super::{ClockPolicy, Limiter};
 use crate::cell::CellDecider;
 use crate::clock::{Clock, HostClock, Source};
-use crate::key::Gate;
+use crate::key_state::KeyState;
 use crate::limit::Limit;
 use crate::refused::Reason;
 use crate::shared::Handle;
@@ -108,7 +108,7 @@ fn who_holds_some_is_not_refused_for_another_handle() {
     for _ in 0..30 {
         assert!(holds.try_acquire(1).is_ok());
     }
-    while holds.gate.cell.cached_tokens() < 2 {
+    while holds.key_state.cell.cached_tokens() < 2 {
         assert!(holds.try_acquire(1).is_ok());
     }
     let other = holds.clone().unbatched();
@@ -119,7 +119,7 @@ fn who_holds_some_is_not_refused_for_another_handle() {
     });
     assert!(drained.join().expect("no panic"));
     let refused = (0..3).all(|_| other.try_acquire(1).is_err());
-    assert!(refused && holds.gate.cell.cached_tokens() > 0);
+    assert!(refused && holds.key_state.cell.cached_tokens() > 0);
     assert!(holds.try_acquire(1).is_ok());
 }
 
@@ -159,8 +159,12 @@ fn they_end_when_they_said() {
 /// Each refusal of a leased key is counted as demand, where the session reads it.
 #[test]
 fn each_is_counted_of_a_leased_key() {
-    for pace in [Pace::Single, Pace::Strict, Pace::Relaxed] {
-        let (limiter, mut decider, grains) = leased(pace);
+    for policy in [
+        ClockPolicy::Single,
+        ClockPolicy::Strict,
+        ClockPolicy::Relaxed,
+    ] {
+        let (limiter, mut decider, grains) = leased(policy);
         let threads = [(); 3].map(|()| {
             let limiter = limiter.clone();
             thread::spawn(move || refused_in_numbers(&limiter))
@@ -168,17 +172,17 @@ fn each_is_counted_of_a_leased_key() {
         let refused = threads.map(|thread| thread.join().expect("no panic"));
         let refused = refused.iter().sum::<u64>();
         let counted = decider.observed().expect("it was asked for").denied / grains;
-        assert_eq!(counted, refused, "{pace:?}");
+        assert_eq!(counted, refused, "{policy:?}");
         // Before the session has looked.
         refused_in_numbers(&limiter);
         limiter.set_mode(Mode::DryRun);
-        assert!(limiter.try_acquire(1).is_ok(), "{pace:?}");
+        assert!(limiter.try_acquire(1).is_ok(), "{policy:?}");
     }
 }
 
 /// Makes a leased key with [`BURST`] tokens and one more per hour. Returns its limiter, the decider that
 /// keeps it, and the grains of a token.
-pub(super) fn leased(pace: Pace) -> (Limiter, CellDecider, u64) {
+pub(super) fn leased(policy: ClockPolicy) -> (Limiter, CellDecider, u64) {
     let draft = BudgetDraft {
         key: "a".into(),
         rate: Some("1/hour".into()),
@@ -186,8 +190,8 @@ pub(super) fn leased(pace: Pace) -> (Limiter, CellDecider, u64) {
         ..BudgetDraft::default()
     };
     let terms = Terms::from(&draft.validate().expect("a valid budget"));
-    let gate = Arc::new(Gate::new("a"));
-    let mut decider = CellDecider::new(Arc::clone(&gate));
+    let key_state = Arc::new(KeyState::new("a"));
+    let mut decider = CellDecider::new(Arc::clone(&key_state));
     let now = HostClock.now();
     let grains = terms.scale.grains_per_token();
     let burst = Tokens::from_grains(BURST * grains);
@@ -199,8 +203,8 @@ pub(super) fn leased(pace: Pace) -> (Limiter, CellDecider, u64) {
     decider.agree(&terms, Span::ZERO, now);
     decider.admit_by(Right::Leased, PeriodId::new(0), now);
     decider.deposit(share, now);
-    let handle = Handle::with(Source::Host, pace);
+    let handle = Handle::with(Source::Host, policy);
     let lease = Span::from_secs(3_600);
     handle.shared.set_lease(now.after(lease));
-    (Limiter::new(gate, handle), decider, grains)
+    (Limiter::new(key_state, handle), decider, grains)
 }

@@ -27,13 +27,13 @@ fn meanwhile(mode: Mode) -> [Option<Result<(), Reason>>; 5] {
         first.now_or_never(),
         second.now_or_never(),
     ];
-    let overruled = limiter.overruled();
+    let mode_stats = limiter.mode_stats();
     let frozen = 5 * u64::from(mode == Mode::Freeze);
     assert_eq!(
-        (overruled.let_through, overruled.frozen),
+        (mode_stats.let_through, mode_stats.frozen),
         (5 - frozen, frozen)
     );
-    assert_eq!(limiter.gate.tally.waiting(), 0);
+    assert_eq!(limiter.key_state.tally.waiting(), 0);
     outcomes.map(|of| of.map(|of| of.map(|_| ()).map_err(|no| no.reason)))
 }
 

@@ -1,6 +1,6 @@
 //! No decision makes a system call or allocates: a thread that may not make system calls can still decide.
 
-use super::Pace;
+use super::ClockPolicy;
 use super::refusals::{BURST, leased, limiters, refused_in_numbers};
 use crate::keyed::Keyed;
 use crate::limit::Limit;
@@ -44,9 +44,13 @@ fn a_thread_that_asks_is_ended() {
 fn limiters_ask_nobody() {
     let mut all = Vec::from(limiters());
     // Keep the deciders alive.
-    let leased: Vec<_> = [Pace::Single, Pace::Strict, Pace::Relaxed]
-        .map(leased)
-        .into();
+    let leased: Vec<_> = [
+        ClockPolicy::Single,
+        ClockPolicy::Strict,
+        ClockPolicy::Relaxed,
+    ]
+    .map(leased)
+    .into();
     all.extend(leased.iter().map(|(limiter, ..)| limiter.clone()));
     for limiter in all {
         let other = limiter.clone();
@@ -60,7 +64,7 @@ fn limiters_ask_nobody() {
             });
             (admitted as u64, made.count_total)
         });
-        assert_eq!(admitted, Some((BURST, 0)), "{:?}", other.pace);
+        assert_eq!(admitted, Some((BURST, 0)), "{:?}", other.clock_policy);
     }
 }
 
@@ -76,8 +80,13 @@ impl Wake for Call {
 /// The session sees demand at its next look and is not woken. Only a caller that waits wakes it.
 #[test]
 fn who_is_refused_wakes_no_session() {
-    for pace in [Pace::Exact, Pace::Single, Pace::Strict, Pace::Relaxed] {
-        let (limiter, ..) = leased(pace);
+    for policy in [
+        ClockPolicy::Exact,
+        ClockPolicy::Single,
+        ClockPolicy::Strict,
+        ClockPolicy::Relaxed,
+    ] {
+        let (limiter, ..) = leased(policy);
         let shared = Arc::clone(&limiter.handle.shared);
         while limiter.try_acquire(1).is_ok() {}
         for mode in [Mode::Enforce, Mode::DryRun] {
@@ -91,8 +100,8 @@ fn who_is_refused_wakes_no_session() {
             }
             let asks = limiter.clone();
             let admitted = silently(move || [1, 1, BURST, 1].map(|n| asks.try_acquire(n).is_ok()));
-            assert_eq!(admitted, Some([mode == Mode::DryRun; 4]), "{pace:?}");
-            assert!(shared.is_wanted(), "{pace:?}");
+            assert_eq!(admitted, Some([mode == Mode::DryRun; 4]), "{policy:?}");
+            assert!(shared.is_wanted(), "{policy:?}");
             assert!(woken.as_mut().poll(&mut session).is_pending());
             let waits = Arc::clone(&shared);
             assert_eq!(silently(move || waits.want_and_wait()), None);

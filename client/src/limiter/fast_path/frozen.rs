@@ -1,9 +1,9 @@
 //! A process that is stopped in the middle of a batch until after its lease, and then continues.
 
-use super::{Limiter, Pace};
+use super::{ClockPolicy, Limiter};
 use crate::cell::CellDecider;
 use crate::clock::{Clock, HostClock, Source};
-use crate::key::Gate;
+use crate::key_state::KeyState;
 use crate::shared::Handle;
 use aliquot_core::budget::BudgetDraft;
 use aliquot_core::client::{Decider, Right};
@@ -16,11 +16,11 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-const PACE: &str = "ALIQUOT_FROZEN_PACE";
+const POLICY: &str = "ALIQUOT_FROZEN_POLICY";
 const LEASE: Span = Span::from_secs(3);
 
 /// Makes a limiter of a leased part. Returns the end of the lease, and the decider that keeps the part.
-fn leased(pace: Pace) -> (Limiter, Tick, CellDecider) {
+fn leased(policy: ClockPolicy) -> (Limiter, Tick, CellDecider) {
     let draft = BudgetDraft {
         key: "a".into(),
         rate: Some("1000000/s".into()),
@@ -28,8 +28,8 @@ fn leased(pace: Pace) -> (Limiter, Tick, CellDecider) {
         ..BudgetDraft::default()
     };
     let terms = Terms::from(&draft.validate().expect("a valid budget"));
-    let gate = Arc::new(Gate::new("a"));
-    let mut decider = CellDecider::new(Arc::clone(&gate));
+    let key_state = Arc::new(KeyState::new("a"));
+    let mut decider = CellDecider::new(Arc::clone(&key_state));
     HostClock::align();
     let now = HostClock.now();
     let burst = Tokens::from_grains(1_000_000_000 * terms.scale.grains_per_token());
@@ -41,22 +41,22 @@ fn leased(pace: Pace) -> (Limiter, Tick, CellDecider) {
     decider.agree(&terms, Span::ZERO, now);
     decider.admit_by(Right::Leased, PeriodId::new(0), now);
     decider.deposit(share, now);
-    let handle = Handle::with(Source::Host, pace);
+    let handle = Handle::with(Source::Host, policy);
     let until = now.after(LEASE);
     handle.shared.set_lease(until);
-    (Limiter::new(gate, handle), until, decider)
+    (Limiter::new(key_state, handle), until, decider)
 }
 
 /// Decides without a pause, and prints how many requests made after the lease were admitted.
 #[test]
 #[ignore = "the process that the others stop"]
 fn child() {
-    let pace = std::env::var(PACE).expect("started by the others");
-    let pace = match pace.as_str() {
-        "strict" => Pace::Strict,
-        _ => Pace::Relaxed,
+    let policy = std::env::var(POLICY).expect("started by the others");
+    let policy = match policy.as_str() {
+        "strict" => ClockPolicy::Strict,
+        _ => ClockPolicy::Relaxed,
     };
-    let (limiter, until, _keep) = leased(pace);
+    let (limiter, until, _keep) = leased(policy);
     for _ in 0..100 {
         assert!(limiter.try_acquire(1).is_ok());
     }
@@ -77,15 +77,15 @@ fn child() {
 
 /// Returns the number of requests that a process admits after its lease, if it is stopped before its end and
 /// continued after it.
-fn late(pace: &str) -> u64 {
+fn late(policy: &str) -> u64 {
     let mut child = Command::new(std::env::current_exe().expect("this test"))
         .args([
             "--exact",
-            "limiter::quick::frozen::child",
+            "limiter::fast_path::frozen::child",
             "--ignored",
             "--nocapture",
         ])
-        .env(PACE, pace)
+        .env(POLICY, policy)
         .stdout(Stdio::piped())
         .spawn()
         .expect("a child");

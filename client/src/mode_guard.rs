@@ -1,19 +1,19 @@
 //! Mode and refusal counting for limits that are not a [`Limiter`](crate::Limiter).
 
+use crate::counters::Counters;
 use crate::refused::{Reason, Refused};
-use crate::switch::{Mode, Overruled, Switch};
+use crate::switch::{Mode, ModeStats, Switch};
 use crate::switched::FROZEN;
-use crate::tap::Tap;
 use std::sync::{Arc, OnceLock};
 
 /// Guard in front of a limit: the mode that an operator set, and the counters of refusals.
 #[derive(Debug, Default)]
-pub(crate) struct Sentry {
+pub(crate) struct ModeGuard {
     switch: Switch,
-    tap: OnceLock<Arc<Tap>>,
+    counters: OnceLock<Arc<Counters>>,
 }
 
-impl Sentry {
+impl ModeGuard {
     pub(crate) fn mode(&self) -> Mode {
         self.switch.mode()
     }
@@ -22,25 +22,25 @@ impl Sentry {
         self.switch.set_own(mode);
     }
 
-    pub(crate) fn overruled(&self) -> Overruled {
-        self.switch.overruled()
+    pub(crate) fn mode_stats(&self) -> ModeStats {
+        self.switch.mode_stats()
     }
 
-    /// Counts refusals in `tap` from now on, unless they are counted elsewhere already.
-    pub(crate) fn watch(&self, tap: &Arc<Tap>) {
-        self.tap.get_or_init(|| Arc::clone(tap));
+    /// Counts refusals in `counters` from now on, unless they are counted elsewhere already.
+    pub(crate) fn watch(&self, counters: &Arc<Counters>) {
+        self.counters.get_or_init(|| Arc::clone(counters));
     }
 
     /// Returns an error, which is counted, if the limit is frozen and must not be asked.
-    pub(crate) fn pass(&self, n: u64) -> Result<(), Refused> {
+    pub(crate) fn check_frozen(&self, n: u64) -> Result<(), Refused> {
         match self.switch.is_frozen() {
-            true => self.rule(n, FROZEN),
+            true => self.apply(n, FROZEN),
             false => Ok(()),
         }
     }
 
     /// Applies the mode to a refusal: returns and counts it, or lets the request through.
-    pub(crate) fn rule(&self, n: u64, refused: Refused) -> Result<(), Refused> {
+    pub(crate) fn apply(&self, n: u64, refused: Refused) -> Result<(), Refused> {
         let refused = match self.mode() {
             Mode::Enforce => refused,
             Mode::Freeze => {
@@ -52,14 +52,14 @@ impl Sentry {
                 return Ok(());
             }
         };
-        if let Some(tap) = self.tap.get() {
-            tap.tell_refused("", n, refused);
+        if let Some(counters) = self.counters.get() {
+            counters.tell_refused("", n, refused);
         }
         Err(refused)
     }
 
     /// Returns what the mode would make of a decision; counts nothing.
-    pub(crate) fn would_rule(&self, asked: Result<(), Refused>) -> Result<(), Refused> {
+    pub(crate) fn would_apply(&self, asked: Result<(), Refused>) -> Result<(), Refused> {
         match self.mode() {
             Mode::Enforce => asked,
             Mode::Freeze => Err(FROZEN),
@@ -68,7 +68,7 @@ impl Sentry {
     }
 }
 
-impl Tap {
+impl Counters {
     /// Logs a refusal, if it is to be logged: the first of each reason, and then a sample.
     #[cold]
     pub(crate) fn tell_refused(&self, key: &str, n: u64, refused: Refused) {

@@ -1,22 +1,22 @@
-//! Watched parts other than limiters and clients.
+//! Components other than limiters and clients.
 
 use super::{Watch, What};
 use crate::adaptive::{Adaptive, AdaptiveRate, Criticality, Shown, Throttle};
 use crate::breaker::{Breaker, Circuit};
+use crate::counters::Counters;
 use crate::limit::Limit;
+use crate::mode_guard::ModeGuard;
 use crate::refused::Reason;
-use crate::sentry::Sentry;
 use crate::shape::Pacer;
-use crate::switch::{Mode, Overruled};
+use crate::switch::{Mode, ModeStats};
 use crate::switched::Switched;
-use crate::tap::Tap;
 use std::fmt;
 use std::sync::Arc;
 
-/// A part that a [`Watch`] can register under a name: a [`Breaker`], a [`Throttle`], an [`Adaptive`], an
+/// A component that a [`Watch`] can register under a name: a [`Breaker`], a [`Throttle`], an [`Adaptive`], an
 /// [`AdaptiveRate`], a [`Pacer`], or a [`Switched`] tier or store.
 #[derive(Clone, Debug)]
-pub struct Watched(Kind);
+pub struct Component(Kind);
 
 #[derive(Clone, Debug)]
 enum Kind {
@@ -25,28 +25,28 @@ enum Kind {
     Adaptive(Adaptive),
     AdaptiveRate(AdaptiveRate),
     Pacer(Pacer),
-    Switched(Arc<Sentry>),
+    Switched(Arc<ModeGuard>),
 }
 
-/// State of one registered part.
+/// State of one registered component.
 #[derive(Clone, Debug)]
-pub struct Post {
+pub struct ComponentStatus {
     /// Name that it is registered under.
     pub name: Box<str>,
     /// Mode in force.
     pub mode: Mode,
     /// Decisions that the mode changed.
-    pub overruled: Overruled,
+    pub mode_stats: ModeStats,
     /// Requests refused, by reason; reasons without any are left out.
     pub reasons: Vec<(Reason, u64)>,
-    /// State of the part itself.
-    pub state: State,
+    /// State of the component itself.
+    pub state: ComponentState,
 }
 
-/// State of a registered part.
+/// State of a registered component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum State {
+pub enum ComponentState {
     /// A breaker.
     Breaker {
         /// State of the circuit, whatever the mode.
@@ -75,44 +75,44 @@ pub enum State {
     Switched,
 }
 
-impl From<&Breaker> for Watched {
+impl From<&Breaker> for Component {
     fn from(breaker: &Breaker) -> Self {
         Self(Kind::Breaker(breaker.clone()))
     }
 }
 
-impl From<&Throttle> for Watched {
+impl From<&Throttle> for Component {
     fn from(throttle: &Throttle) -> Self {
         Self(Kind::Throttle(throttle.clone()))
     }
 }
 
-impl From<&Adaptive> for Watched {
+impl From<&Adaptive> for Component {
     fn from(adaptive: &Adaptive) -> Self {
         Self(Kind::Adaptive(adaptive.clone()))
     }
 }
 
-impl From<&AdaptiveRate> for Watched {
+impl From<&AdaptiveRate> for Component {
     fn from(adaptive: &AdaptiveRate) -> Self {
         Self(Kind::AdaptiveRate(adaptive.clone()))
     }
 }
 
-impl From<&Pacer> for Watched {
+impl From<&Pacer> for Component {
     fn from(pacer: &Pacer) -> Self {
         Self(Kind::Pacer(pacer.clone()))
     }
 }
 
-impl<T> From<&Switched<T>> for Watched {
+impl<T> From<&Switched<T>> for Component {
     fn from(switched: &Switched<T>) -> Self {
-        Self(Kind::Switched(Arc::clone(switched.sentry())))
+        Self(Kind::Switched(Arc::clone(switched.mode_guard())))
     }
 }
 
 impl Watch {
-    /// Watches a part that is not a limiter: see [`Watched`] for the types.
+    /// Watches a component that is not a limiter: see [`Component`] for the types.
     ///
     /// ```
     /// use aliquot_client::{Breaker, Watch};
@@ -120,75 +120,75 @@ impl Watch {
     ///
     /// let (watch, breaker) = (Watch::new(), Breaker::new(5, Duration::from_secs(1)));
     /// watch.register("search", &breaker);
-    /// assert_eq!(&*watch.posts()[0].name, "search");
+    /// assert_eq!(&*watch.components()[0].name, "search");
     /// ```
-    pub fn register(&self, name: &str, thing: impl Into<Watched>) {
-        let tap = self.tap(name);
-        let thing = thing.into();
-        match &thing.0 {
-            Kind::Breaker(breaker) => breaker.watch(&tap),
-            Kind::Throttle(throttle) => throttle.watch(&tap),
-            Kind::Adaptive(adaptive) => adaptive.watch(&tap),
-            Kind::AdaptiveRate(adaptive) => adaptive.watch(&tap),
-            Kind::Pacer(pacer) => pacer.watch(&tap),
-            Kind::Switched(sentry) => sentry.watch(&tap),
+    pub fn register(&self, name: &str, component: impl Into<Component>) {
+        let counters = self.counters(name);
+        let component = component.into();
+        match &component.0 {
+            Kind::Breaker(breaker) => breaker.watch(&counters),
+            Kind::Throttle(throttle) => throttle.watch(&counters),
+            Kind::Adaptive(adaptive) => adaptive.watch(&counters),
+            Kind::AdaptiveRate(adaptive) => adaptive.watch(&counters),
+            Kind::Pacer(pacer) => pacer.watch(&counters),
+            Kind::Switched(guard) => guard.watch(&counters),
         }
-        self.add(tap, What::Post(thing));
+        self.add(counters, What::Component(component));
     }
 
-    /// Returns the state of all registered parts, in the order in which they were registered.
+    /// Returns the state of all registered components, in the order in which they were registered.
     #[must_use]
-    pub fn posts(&self) -> Vec<Post> {
+    pub fn components(&self) -> Vec<ComponentStatus> {
         let entries = self.entries().clone();
-        let posts = entries.iter().filter_map(|entry| match &entry.what {
-            What::Post(thing) => Some(thing.look(&entry.tap)),
+        let components = entries.iter().filter_map(|entry| match &entry.what {
+            What::Component(component) => Some(component.look(&entry.counters)),
             What::Limiter(_) | What::Client(_) => None,
         });
-        posts.collect()
+        components.collect()
     }
 }
 
-impl Watched {
-    fn look(&self, tap: &Tap) -> Post {
-        let (mode, overruled, state) = match &self.0 {
+impl Component {
+    fn look(&self, counters: &Counters) -> ComponentStatus {
+        let (mode, mode_stats, state) = match &self.0 {
             Kind::Breaker(breaker) => {
                 let (circuit, openings) = (breaker.circuit(), breaker.openings());
-                let state = State::Breaker { circuit, openings };
-                (breaker.mode(), breaker.overruled(), state)
+                let state = ComponentState::Breaker { circuit, openings };
+                (breaker.mode(), breaker.mode_stats(), state)
             }
             Kind::Throttle(throttle) => {
                 let shown = Criticality::ALL.map(|criticality| throttle.shown(criticality));
-                let state = State::Throttle(shown);
-                (throttle.mode(), throttle.overruled(), state)
+                let state = ComponentState::Throttle(shown);
+                (throttle.mode(), throttle.mode_stats(), state)
             }
             Kind::Adaptive(adaptive) => {
                 let limit = adaptive.limit();
-                let state = State::Adaptive { limit };
-                (adaptive.mode(), adaptive.overruled(), state)
+                let state = ComponentState::Adaptive { limit };
+                (adaptive.mode(), adaptive.mode_stats(), state)
             }
             Kind::AdaptiveRate(adaptive) => {
                 let limit = adaptive.limit();
-                let state = State::AdaptiveRate { limit };
-                (adaptive.mode(), adaptive.overruled(), state)
+                let state = ComponentState::AdaptiveRate { limit };
+                (adaptive.mode(), adaptive.mode_stats(), state)
             }
             Kind::Pacer(pacer) => {
                 let waiting = pacer.waiting();
-                let state = State::Pacer { waiting };
-                (pacer.mode(), pacer.overruled(), state)
+                let state = ComponentState::Pacer { waiting };
+                (pacer.mode(), pacer.mode_stats(), state)
             }
-            Kind::Switched(sentry) => (sentry.mode(), sentry.overruled(), State::Switched),
+            Kind::Switched(guard) => (guard.mode(), guard.mode_stats(), ComponentState::Switched),
         };
-        Post {
-            name: tap.name.clone(),
+        ComponentStatus {
+            name: counters.name.clone(),
             mode,
-            overruled,
-            reasons: tap.reasons(),
+            mode_stats,
+            reasons: counters.reasons(),
             state,
         }
     }
 }
 
-impl Post {
+impl ComponentStatus {
     pub(super) const HEADS: [&str; 6] = ["NAME", "MODE", "STATE", "REFUSED", "PASSED", "FROZEN"];
 
     pub(super) fn cells(&self) -> [String; 6] {
@@ -198,13 +198,13 @@ impl Post {
             self.mode.to_string(),
             self.state.to_string(),
             refused.to_string(),
-            self.overruled.let_through.to_string(),
-            self.overruled.frozen.to_string(),
+            self.mode_stats.let_through.to_string(),
+            self.mode_stats.frozen.to_string(),
         ]
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for ComponentState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Breaker { circuit, openings } => {

@@ -47,7 +47,7 @@ fn child() {
 fn who_asks_is_admitted_all_the_same() {
     for which in ["0", "1"] {
         let child = Command::new(std::env::current_exe().expect("this test"))
-            .args(["--exact", "limiter::quick::unwritten::child"])
+            .args(["--exact", "limiter::fast_path::unwritten::child"])
             .args(["--ignored", "--nocapture"])
             .env(WHICH, which)
             .output()

@@ -1,6 +1,6 @@
 //! Callers that wait for tokens of a key, counted by cost.
 
-use super::Gate;
+use super::KeyState;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -38,23 +38,23 @@ impl Costs {
 /// Registration of a waiting caller, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Waiting<'a> {
-    gate: &'a Gate,
+    key_state: &'a KeyState,
     n: u64,
 }
 
 impl<'a> Waiting<'a> {
-    pub(crate) fn of(gate: &'a Gate, n: u64) -> Self {
-        gate.tally.wait(n);
-        gate.costs.add(n);
-        gate.tally.touch();
-        Self { gate, n }
+    pub(crate) fn of(key_state: &'a KeyState, n: u64) -> Self {
+        key_state.tally.wait(n);
+        key_state.costs.add(n);
+        key_state.tally.touch();
+        Self { key_state, n }
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.gate.tally.wait_no_more(self.n);
-        self.gate.costs.remove(self.n);
-        self.gate.tally.touch();
+        self.key_state.tally.wait_no_more(self.n);
+        self.key_state.costs.remove(self.n);
+        self.key_state.tally.touch();
     }
 }

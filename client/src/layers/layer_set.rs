@@ -3,24 +3,24 @@
 use super::LayerRefused;
 use crate::limiter::Settled;
 use crate::refused::Refused;
-use crate::tier::{Slip, Tier};
+use crate::tier::{Receipt, Tier};
 use aliquot_core::unit::Tick;
 use std::time::Duration;
 
 /// Limits and their names, in the order in which they are asked.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Row<'r, 'a>(pub(crate) &'r [(&'a str, &'a dyn Tier)]);
+pub(crate) struct LayerSet<'r, 'a>(pub(crate) &'r [(&'a str, &'a dyn Tier)]);
 
 /// The clock reading at which a limit is asked.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum By {
+pub(crate) enum ClockSource {
     /// A reading of each limit's own clock.
     Own,
     /// A reading of the caller's, valid for all limits.
     Given(Tick),
 }
 
-impl By {
+impl ClockSource {
     fn now(self, tier: &dyn Tier) -> Tick {
         match self {
             Self::Own => tier.now(),
@@ -28,58 +28,63 @@ impl By {
         }
     }
 
-    fn put_back(self, tier: &dyn Tier, slip: &Slip, n: u64) -> u64 {
+    fn put_back(self, tier: &dyn Tier, receipt: &Receipt, n: u64) -> u64 {
         match self {
-            Self::Own => tier.put_back(slip, n),
-            Self::Given(now) => tier.put_back_at(slip, n, now),
+            Self::Own => tier.put_back(receipt, n),
+            Self::Given(now) => tier.put_back_at(receipt, n, now),
         }
     }
 }
 
-impl<'a> Row<'_, 'a> {
-    /// Takes `n` tokens from each limit and stores a slip for each, or takes nothing from any.
-    pub(crate) fn take(self, slips: &mut [Slip], n: u64, by: By) -> Result<(), LayerRefused<'a>> {
+impl<'a> LayerSet<'_, 'a> {
+    /// Takes `n` tokens from each limit and stores a receipt for each, or takes nothing from any.
+    pub(crate) fn take(
+        self,
+        receipts: &mut [Receipt],
+        n: u64,
+        clock: ClockSource,
+    ) -> Result<(), LayerRefused<'a>> {
         for (index, &(layer, tier)) in self.0.iter().enumerate() {
-            match tier.take_at(n, by.now(tier)) {
-                Ok(slip) => slips[index] = slip,
+            match tier.take_at(n, clock.now(tier)) {
+                Ok(receipt) => receipts[index] = receipt,
                 Err(refused) => {
                     // Read the clocks again: other threads may have decided since, at later readings than
                     // this one.
-                    for (&(_, tier), slip) in self.0.iter().zip(&*slips).take(index).rev() {
-                        by.put_back(tier, slip, n);
+                    for (&(_, tier), receipt) in self.0.iter().zip(&*receipts).take(index).rev() {
+                        clock.put_back(tier, receipt, n);
                     }
                     let first = LayerRefused {
                         layer,
                         index,
                         refused,
                     };
-                    return Err(self.longest(first, n, by));
+                    return Err(self.longest(first, n, clock));
                 }
             }
         }
         Ok(())
     }
 
-    /// Answers as [`Row::take`] would, but takes nothing.
-    pub(crate) fn look(self, n: u64, by: By) -> Result<(), LayerRefused<'a>> {
+    /// Answers as [`LayerSet::take`] would, but takes nothing.
+    pub(crate) fn look(self, n: u64, clock: ClockSource) -> Result<(), LayerRefused<'a>> {
         for (index, &(layer, tier)) in self.0.iter().enumerate() {
-            if let Err(refused) = tier.peek_at(n, by.now(tier)) {
+            if let Err(refused) = tier.peek_at(n, clock.now(tier)) {
                 let first = LayerRefused {
                     layer,
                     index,
                     refused,
                 };
-                return Err(self.longest(first, n, by));
+                return Err(self.longest(first, n, clock));
             }
         }
         Ok(())
     }
 
     /// Returns the refusal with the longest wait, of the first one and the limits behind it.
-    fn longest(self, first: LayerRefused<'a>, n: u64, by: By) -> LayerRefused<'a> {
+    fn longest(self, first: LayerRefused<'a>, n: u64, clock: ClockSource) -> LayerRefused<'a> {
         let behind = self.0.iter().enumerate().skip(first.index + 1);
         behind.fold(first, |longest, (index, &(layer, tier))| {
-            match tier.peek_at(n, by.now(tier)) {
+            match tier.peek_at(n, clock.now(tier)) {
                 Err(refused) if wait(&refused) > wait(&longest.refused) => LayerRefused {
                     layer,
                     index,
@@ -90,17 +95,23 @@ impl<'a> Row<'_, 'a> {
         })
     }
 
-    /// Settles all slips for the actual cost. Returns the amounts that every limit put back or took at least.
-    pub(crate) fn settle(self, slips: &[Slip], (tokens, actual): (u64, u64), by: By) -> Settled {
+    /// Settles all receipts for the actual cost. Returns the amounts that every limit put back or took at
+    /// least.
+    pub(crate) fn settle(
+        self,
+        receipts: &[Receipt],
+        (tokens, actual): (u64, u64),
+        clock: ClockSource,
+    ) -> Settled {
         let less = tokens.saturating_sub(actual);
         let more = actual.saturating_sub(tokens);
         let (mut restored, mut taken) = (less, more);
-        for ((_, tier), slip) in self.0.iter().zip(slips).rev() {
+        for ((_, tier), receipt) in self.0.iter().zip(receipts).rev() {
             if less > 0 {
-                restored = restored.min(by.put_back(*tier, slip, less));
+                restored = restored.min(clock.put_back(*tier, receipt, less));
             }
             if more > 0 {
-                taken = taken.min(tier.owe_at(slip, more, by.now(*tier)));
+                taken = taken.min(tier.owe_at(receipt, more, clock.now(*tier)));
             }
         }
         Settled { restored, taken }
