@@ -187,7 +187,7 @@ impl ClientBuilder {
             None => StdRng::seed_from_u64(rand::rng().random()),
         };
         let dialer = Dialer::new(connector, self.token.as_deref())?;
-        let (errands, errands_in) = mpsc::unbounded_channel();
+        let (requests, requests_in) = mpsc::unbounded_channel();
         let (source, clock_policy) = match (self.clock, self.batches) {
             (Some(clock), _) => (Source::Other(clock), ClockPolicy::Exact),
             (None, Batches::Off) => (Source::Host, ClockPolicy::Single),
@@ -195,12 +195,18 @@ impl ClientBuilder {
             (None, Batches::Relaxed) => (Source::Host, ClockPolicy::Relaxed),
         };
         HostClock::align();
-        let shared = Shared::new(source, clock_policy, self.cold_wait, self.keys_max, errands);
+        let shared = Shared::new(
+            source,
+            clock_policy,
+            self.cold_wait,
+            self.keys_max,
+            requests,
+        );
         let shared = Arc::new(shared);
         let (commands, commands_in) = mpsc::channel(16);
         let inbox = Inbox {
             commands: commands_in,
-            errands: errands_in,
+            requests: requests_in,
         };
         let config = Config {
             addresses: self.addresses,

@@ -1,9 +1,9 @@
 //! Requests to the home node of a budget in central mode: the messages between callers and the session.
 //!
 //! ```text
-//!  caller ── Errand::Ask ──► session ── Ask ──► node (and on to the home)
-//!         ◄──── Answer ─────         ◄── Told ──
-//!  dropped: Errand::GiveUp           ── Release ──►
+//!  caller ── SessionRequest::Ask ──► session ── Ask ──► node (and on to the home)
+//!         ◄──────── Answer ────────         ◄── Told ──
+//!  dropped: SessionRequest::GiveUp           ── Release ──►
 //! ```
 //!
 //! None of this is on the path of `try_acquire`.
@@ -22,7 +22,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 /// A message from a caller to the session. Their number is bounded by the number of callers: each has one
 /// question, gives it up at most once, and releases a permit at most once.
 #[derive(Debug)]
-pub(crate) enum Errand {
+pub(crate) enum SessionRequest {
     /// Asks a question.
     Ask(Question),
     /// The caller of this question has gone.
@@ -32,7 +32,7 @@ pub(crate) enum Errand {
 }
 
 /// Sender of messages to the session.
-pub(crate) type Errands = mpsc::UnboundedSender<Errand>;
+pub(crate) type SessionRequests = mpsc::UnboundedSender<SessionRequest>;
 
 /// A question on its way to the session.
 #[derive(Debug)]
@@ -79,15 +79,15 @@ pub(crate) struct Grant {
 pub(crate) struct Booking {
     request: RequestId,
     pub(crate) until: Tick,
-    errands: Errands,
+    requests: SessionRequests,
 }
 
 impl Booking {
-    pub(crate) const fn new(request: RequestId, until: Tick, errands: Errands) -> Self {
+    pub(crate) const fn new(request: RequestId, until: Tick, requests: SessionRequests) -> Self {
         Self {
             request,
             until,
-            errands,
+            requests,
         }
     }
 }
@@ -95,25 +95,25 @@ impl Booking {
 impl Drop for Booking {
     fn drop(&mut self) {
         // The session may be over; then there is nothing to release.
-        let _ = self.errands.send(Errand::Release(self.request));
+        let _ = self.requests.send(SessionRequest::Release(self.request));
     }
 }
 
 /// Start of the time in which no question was answered: the first question after the last answer. An answer
 /// ends it even if its caller has gone.
 #[derive(Debug)]
-pub(crate) struct Silence(AtomicU64);
+pub(crate) struct UnansweredSince(AtomicU64);
 
-impl Default for Silence {
+impl Default for UnansweredSince {
     fn default() -> Self {
         Self(AtomicU64::new(Self::NONE))
     }
 }
 
-impl Silence {
+impl UnansweredSince {
     const NONE: u64 = u64::MAX;
 
-    /// Records a question. Only the session calls this and [`Silence::over`].
+    /// Records a question. Only the session calls this and [`UnansweredSince::clear`].
     pub(crate) fn asked(&self, now: Tick) {
         if self.0.load(Ordering::Acquire) == Self::NONE {
             self.0.store(now.nanos(), Ordering::Release);
@@ -121,12 +121,12 @@ impl Silence {
     }
 
     /// Records an answer, or that the questions are void.
-    pub(crate) fn over(&self) {
+    pub(crate) fn clear(&self) {
         self.0.store(Self::NONE, Ordering::Release);
     }
 
     /// Returns how long no question has been answered.
-    pub(crate) fn lasted(&self, now: Tick) -> Duration {
+    pub(crate) fn elapsed(&self, now: Tick) -> Duration {
         let since = Tick::from_nanos(self.0.load(Ordering::Acquire));
         Duration::from_nanos(now.since(since).nanos())
     }
@@ -155,12 +155,12 @@ pub(crate) async fn ask(
         reply,
         room,
     };
-    if shared.errands.send(Errand::Ask(question)).is_err() {
+    if shared.requests.send(SessionRequest::Ask(question)).is_err() {
         return Answer::NoLease;
     }
     let mut under_way = UnderWay {
         ticket: Some(ticket),
-        errands: &shared.errands,
+        requests: &shared.requests,
     };
     let answer = answer.await;
     under_way.ticket = None;
@@ -171,13 +171,13 @@ pub(crate) async fn ask(
 /// A question in flight. Dropping this gives the question up if there was no answer.
 struct UnderWay<'a> {
     ticket: Option<u64>,
-    errands: &'a Errands,
+    requests: &'a SessionRequests,
 }
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
-            let _ = self.errands.send(Errand::GiveUp(ticket));
+            let _ = self.requests.send(SessionRequest::GiveUp(ticket));
         }
     }
 }

@@ -127,7 +127,7 @@ impl KeyState {
 /// State of a key in central mode, in which the budget's home node decides.
 #[derive(Debug)]
 pub(crate) struct Home {
-    gathered: AtomicU64,
+    central: AtomicU64,
     /// Maximum cost that can ever be served, in tokens; zero if it is not known.
     largest: AtomicU64,
     /// The least cost refused last, and until when that refusal is repeated.
@@ -167,7 +167,7 @@ impl Drop for Debt<'_> {
 impl Default for Home {
     fn default() -> Self {
         Self {
-            gathered: AtomicU64::new(0),
+            central: AtomicU64::new(0),
             largest: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             until: AtomicU64::new(0),
@@ -181,11 +181,11 @@ impl Default for Home {
 impl Home {
     /// Maximum time for which a refusal is repeated without asking again. So a key sends at most one question
     /// in this time plus one for each admission, however often refused callers retry.
-    const HUSH: Span = Span::from_millis(20);
+    const REFUSAL_TTL_MAX: Span = Span::from_millis(20);
 
     /// Enters or leaves central mode. Called by the state machine alone.
-    pub(crate) fn gather(&self, gathered: bool) {
-        self.gathered.store(u64::from(gathered), Ordering::Release);
+    pub(crate) fn set_central(&self, central: bool) {
+        self.central.store(u64::from(central), Ordering::Release);
     }
 
     /// Sets the maximum cost that is ever served; zero for no maximum. Called by the state machine alone.
@@ -231,8 +231,8 @@ impl Home {
         self.owed.swap(0, Ordering::AcqRel)
     }
 
-    pub(crate) fn is_gathered(&self) -> bool {
-        self.gathered.load(Ordering::Acquire) != 0
+    pub(crate) fn is_central(&self) -> bool {
+        self.central.load(Ordering::Acquire) != 0
     }
 
     /// Time in which a quota's tokens that did not come are not waited for again.
@@ -265,13 +265,13 @@ impl Home {
     /// Records that a cost was refused, to be asked for again after `retry`.
     pub(crate) fn refused(&self, cost: u64, retry: Span, now: Tick) {
         self.refused.store(cost, Ordering::Relaxed);
-        let until = now.after(retry.min(Self::HUSH));
+        let until = now.after(retry.min(Self::REFUSAL_TTL_MAX));
         self.until.store(until.nanos(), Ordering::Release);
     }
 
     /// Returns how long the last refusal still holds for this cost; `None` if the cost may be asked for. Two
     /// concurrent refusals may mix here: the cost of one with the end of the other.
-    pub(crate) fn hush(&self, cost: u64, now: Tick) -> Option<Span> {
+    pub(crate) fn refusal_ttl(&self, cost: u64, now: Tick) -> Option<Span> {
         let until = Tick::from_nanos(self.until.load(Ordering::Acquire));
         let so = cost >= self.refused.load(Ordering::Relaxed) && now < until;
         so.then(|| until.since(now))

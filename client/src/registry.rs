@@ -355,7 +355,7 @@ mod tests {
         let fresh = changes.fresh.get(&key("a")).expect("anew");
         assert!(Arc::ptr_eq(fresh, &again) && changes.fresh.len() == 1);
         let former = session.remove(&key("a")).expect("the former one");
-        assert_eq!(Arc::strong_count(&former), 1, "nobody else has it");
+        assert_eq!(Arc::strong_count(&former), 1, "no other reference is left");
     }
 
     fn marked(registry: &Registry) -> Vec<usize> {

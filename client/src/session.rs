@@ -5,7 +5,7 @@
 //!  dialling ────────► attempt ───────────────────────────────► link in use
 //!     ▲                  │ the node in use answers again             │ silent, lost, closed, move
 //!     │                  ▼                                           │
-//!     │               parting                                        │
+//!     │             closing link                                     │
 //!     └──────────────────────────────────────────────────────────────┘
 //! ```
 //!
@@ -22,7 +22,7 @@ mod questions;
 
 use crate::builder::{DefaultRule, REPORT_EVERY};
 use crate::cell::CellDecider;
-use crate::central::Errand;
+use crate::central::SessionRequest;
 use crate::debounce::{Debounce, Last, Rules};
 use crate::shared::{Command, Shared, Status};
 use crate::transport::{Dialer, Event, Link};
@@ -34,7 +34,7 @@ use aliquot_core::unit::{Drift, Scale, Span, Tick};
 use aliquot_wire::session::{ClientMessage, NodeMessage, SessionOpened};
 use keys::Keys;
 use leaving::Leaving;
-use links::Parting;
+use links::ClosingLink;
 use questions::Questions;
 use rand::rngs::StdRng;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub(crate) struct Config {
 pub(crate) struct Inbox {
     /// The session ends when the last sender is dropped.
     pub(crate) commands: mpsc::Receiver<Command>,
-    pub(crate) errands: mpsc::UnboundedReceiver<Errand>,
+    pub(crate) requests: mpsc::UnboundedReceiver<SessionRequest>,
 }
 
 /// The session task: owns the client state machine, the connections and the keys.
@@ -80,14 +80,14 @@ pub(crate) struct Session {
     /// The answer of the node that is tried to the session's opening.
     opened: Option<SessionOpened>,
     /// The link that was given up last, while it is being closed.
-    parting: Option<Parting>,
+    closing_link: Option<ClosingLink>,
     leaving: Option<Leaving>,
     closing: bool,
     dials: u64,
     report_every: Span,
     report_at: Tick,
     /// Rate limit of urgent reports: at most one in each gap.
-    urge: Debounce<Last<()>>,
+    urgent_debounce: Debounce<Last<()>>,
     /// No urgent report is sent before this.
     urgent_at: Tick,
     clocks: (Tick, i64),
@@ -136,13 +136,13 @@ impl Session {
             outlet,
             roaming: Roaming::new(Times::of(REPORT_EVERY), now),
             opened: None,
-            parting: None,
+            closing_link: None,
             leaving: None,
             closing: false,
             dials: 0,
             report_every: REPORT_EVERY,
             report_at: now,
-            urge: Debounce::new(Rules::throttle(Self::URGENT_GAP)),
+            urgent_debounce: Debounce::new(Rules::throttle(Self::URGENT_GAP)),
             urgent_at: now,
             clocks: (now, wall),
             pid: std::process::id(),
@@ -154,7 +154,7 @@ impl Session {
     pub(crate) async fn run(mut self) {
         loop {
             let now = self.look();
-            if self.go_on(now) {
+            if self.advance(now) {
                 return;
             }
             let until = self.next_look(now);
@@ -167,7 +167,7 @@ impl Session {
                 biased;
                 Some(event) = self.events.recv() => self.handle(event),
                 command = self.inbox.commands.recv(), if !self.closing => self.obey(command),
-                Some(errand) = self.inbox.errands.recv() => self.run_all(errand),
+                Some(request) = self.inbox.requests.recv() => self.run_all(request),
                 () = self.shared.wake.notified() => {}
                 () = self.shared.rest(until, notice) => {}
             }
@@ -187,7 +187,7 @@ impl Session {
             self.machine.forked();
             self.ask_no_more();
             self.roaming.forked(now);
-            (self.opened, self.parting) = (None, None);
+            (self.opened, self.closing_link) = (None, None);
         } else if wall.saturating_sub(wall_then) > passed.saturating_add(Self::JUMP_MS) {
             tracing::warn!("the clock missed a pause: the lease is taken for over");
             self.shared.set_lease(Tick::from_nanos(0));
@@ -199,7 +199,7 @@ impl Session {
     }
 
     /// Does everything that is due at `now`. Returns true if the session has ended.
-    fn go_on(&mut self, now: Tick) -> bool {
+    fn advance(&mut self, now: Tick) -> bool {
         self.look_at_keys(now);
         self.obey_modes(now);
         if self
@@ -210,7 +210,7 @@ impl Session {
             self.left(false, now);
         }
         self.roam(now);
-        if self.closing && self.leaving.is_none() && self.parting.is_none() {
+        if self.closing && self.leaving.is_none() && self.closing_link.is_none() {
             return true;
         }
         self.intern(now);
@@ -224,7 +224,10 @@ impl Session {
         let mut at = now.after(Self::LOOK_EVERY);
         let mut also = |tick: Tick| at = at.min(tick.max(now));
         if self.may_report() {
-            let urgent = self.urge.due().map(|due| due.max(self.urgent_at));
+            let urgent = self
+                .urgent_debounce
+                .due()
+                .map(|due| due.max(self.urgent_at));
             also(urgent.unwrap_or(self.report_at));
             if self.may_ask()
                 && let Some(at) = self.keys.next_ask()
@@ -246,8 +249,8 @@ impl Session {
         if let Some(at) = self.roaming.due().filter(|_| !self.closing) {
             also(at);
         }
-        if let Some(parting) = &self.parting {
-            also(parting.until);
+        if let Some(closing_link) = &self.closing_link {
+            also(closing_link.until);
         }
         if let Some(leaving) = &self.leaving {
             also(leaving.until);
@@ -290,17 +293,17 @@ impl Session {
         }
         self.see_asked();
         if now < self.report_at && self.machine.is_urgent(now) {
-            self.urge(now);
+            self.request_urgent(now);
         }
-        let may_urge = now >= self.urgent_at;
-        if now >= self.report_at || (may_urge && self.urge.poll(now).is_some()) {
+        let may_be_urgent = now >= self.urgent_at;
+        if now >= self.report_at || (may_be_urgent && self.urgent_debounce.poll(now).is_some()) {
             self.report(now);
         }
     }
 
     /// Asks for a report soon. The debouncer always has room for that.
-    fn urge(&mut self, now: Tick) {
-        let _ = self.urge.push((), now);
+    fn request_urgent(&mut self, now: Tick) {
+        let _ = self.urgent_debounce.push((), now);
     }
 
     /// Sends a report, if the connection keeps up.
@@ -325,8 +328,8 @@ impl Session {
             self.messages += sent;
             self.reports += sent;
             // Whatever caused this report, the next urgent one keeps its distance from it.
-            self.urge(now);
-            self.urge.flush(now);
+            self.request_urgent(now);
+            self.urgent_debounce.flush(now);
             self.report_at = now.after(pause);
         }
     }
@@ -349,7 +352,7 @@ impl Session {
                     self.closed(now);
                 }
             }
-            NodeMessage::Move(address) => self.wished(address, now),
+            NodeMessage::Move(address) => self.redirect(address, now),
         }
     }
 

@@ -3,7 +3,7 @@
 mod lease;
 
 use crate::breaker::Breaker;
-use crate::central::{Errands, Silence};
+use crate::central::{SessionRequests, UnansweredSince};
 use crate::clock::{HostClock, SharedClock, Source};
 use crate::counters::Counters;
 use crate::error::KeyRefused;
@@ -69,10 +69,10 @@ pub(crate) struct Shared {
     pub(crate) cold_wait: Duration,
     keys_max: usize,
     /// Queue of requests to the session, for decisions in central mode.
-    pub(crate) errands: Errands,
+    pub(crate) requests: SessionRequests,
     /// Circuit breaker for questions in central mode: stops asking for a while after several went unanswered.
     pub(crate) breaker: Breaker,
-    pub(crate) silence: Silence,
+    pub(crate) unanswered_since: UnansweredSince,
     /// Limits the number of questions in flight.
     pub(crate) room: Arc<Semaphore>,
     /// The next number of a question within the process.
@@ -118,9 +118,9 @@ impl Handle {
 
     /// Returns a handle without a session, with one of the built-in clocks.
     pub(crate) fn with(source: Source, clock_policy: ClockPolicy) -> Self {
-        let (errands, _) = mpsc::unbounded_channel();
+        let (requests, _) = mpsc::unbounded_channel();
         let (commands, _) = mpsc::channel(1);
-        let shared = Shared::new(source, clock_policy, Duration::ZERO, 0, errands);
+        let shared = Shared::new(source, clock_policy, Duration::ZERO, 0, requests);
         Self {
             shared: Arc::new(shared),
             commands,
@@ -143,7 +143,7 @@ impl fmt::Debug for Shared {
 impl Shared {
     /// Settings of the breaker: unanswered questions in a row that open it, its first and its longest
     /// cool-down.
-    const SILENCES: u16 = 8;
+    const UNANSWERED_MAX: u16 = 8;
     const COOL_DOWN: Duration = Duration::from_millis(200);
     const COOL_DOWN_MAX: Duration = Duration::from_secs(2);
 
@@ -152,10 +152,11 @@ impl Shared {
         clock_policy: ClockPolicy,
         cold_wait: Duration,
         keys_max: usize,
-        errands: Errands,
+        requests: SessionRequests,
     ) -> Self {
         let clock = source.shared();
-        let breaker = Breaker::with_clock(Self::SILENCES, Self::COOL_DOWN, Arc::clone(&clock));
+        let breaker =
+            Breaker::with_clock(Self::UNANSWERED_MAX, Self::COOL_DOWN, Arc::clone(&clock));
         if clock_policy != ClockPolicy::Exact {
             HostClock::keep_noted();
         }
@@ -176,9 +177,9 @@ impl Shared {
             status: Mutex::default(),
             cold_wait,
             keys_max,
-            errands,
+            requests,
             breaker: breaker.longest(Self::COOL_DOWN_MAX),
-            silence: Silence::default(),
+            unanswered_since: UnansweredSince::default(),
             room: Arc::new(Semaphore::new(Asking::PENDING_MAX)),
             tickets: AtomicU64::new(1),
         }
@@ -379,12 +380,12 @@ mod tests {
     fn a_rest_ends_soon_after_somebody_is_not_served() {
         let clock = ManualClock::new();
         let shared = Handle::detached(Arc::new(clock.clone())).shared;
-        let mut nobody = Context::from_waker(Waker::noop());
+        let mut context = Context::from_waker(Waker::noop());
         let mut rest = |advances: &[u64]| {
             let until = clock.now().after(Span::from_secs(1));
             let mut rest = std::pin::pin!(shared.rest(until, Span::from_millis(20)));
             for &ms in advances {
-                if rest.as_mut().poll(&mut nobody).is_ready() {
+                if rest.as_mut().poll(&mut context).is_ready() {
                     return true;
                 }
                 clock.advance(Duration::from_millis(ms));
@@ -392,7 +393,7 @@ mod tests {
                     shared.want();
                 }
             }
-            rest.as_mut().poll(&mut nobody).is_ready()
+            rest.as_mut().poll(&mut context).is_ready()
         };
         // At its end and no sooner, however far the clock moves at once.
         assert!(!rest(&[20, 20, 959]));

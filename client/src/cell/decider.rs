@@ -239,7 +239,7 @@ impl Decider for CellDecider {
 
     fn agree(&mut self, terms: &Terms, hold: Span, now: Tick) {
         self.set_kind(terms.kind, terms.scale, now);
-        self.key_state.home.gather(terms.gathered);
+        self.key_state.home.set_central(terms.gathered);
         let largest = terms.largest.grains() / terms.scale.grains_per_token();
         self.key_state.home.serve_at_most(largest);
         if terms.kind == Kind::Concurrency {

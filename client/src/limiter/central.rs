@@ -34,14 +34,14 @@ impl Limiter {
             No::Empty | No::ExceedsBurst | No::NotYet(_) | No::Quota | No::Permits
         );
         let slot = self.key_state.cell.view(Tick::from_nanos(0)).slot;
-        let elsewhere = slot.burst == 0 || self.key_state.home.is_gathered();
+        let elsewhere = slot.burst == 0 || self.key_state.home.is_central();
         (short && elsewhere && slot.mark == Mark::Leased).then_some(slot.kind)
     }
 
     /// Returns true if a caller that asks once asks the home node after this refusal: the budget is in
     /// central mode.
     pub(super) fn is_asked_for(&self, no: No) -> bool {
-        self.key_state.home.is_gathered() && self.asks(no).is_some()
+        self.key_state.home.is_central() && self.asks(no).is_some()
     }
 
     /// Returns true if a layer has to wait for a node before it can decide on `n` tokens.
@@ -107,7 +107,7 @@ impl Limiter {
         let Some(kind) = self.asks(no) else {
             return Err(self.refuse(n, no));
         };
-        let outcome = match self.key_state.home.hush(n, self.now()) {
+        let outcome = match self.key_state.home.refusal_ttl(n, self.now()) {
             Some(wait) => {
                 let retry_after = Some(Duration::from_nanos(wait.nanos()));
                 Err(Refused {
@@ -242,7 +242,7 @@ impl Limiter {
         if slot.kind != Kind::Rate {
             return false;
         }
-        let dealt = !home.is_gathered() && slot.burst > 0;
+        let dealt = !home.is_central() && slot.burst > 0;
         let lease = &self.handle.shared.lease.0;
         let here = Taken::owing(cell.era(), now);
         // A part that owes tokens already can owe more.
@@ -300,8 +300,11 @@ impl Drop for Trial<'_> {
     /// client has heard no answer at all for as long as it waits for one.
     fn drop(&mut self) {
         let Some(trial) = self.of.take() else { return };
-        let silent = self.shared.silence.lasted(self.shared.clock.now());
-        if silent >= Limiter::ANSWER_WAIT {
+        let unanswered = self
+            .shared
+            .unanswered_since
+            .elapsed(self.shared.clock.now());
+        if unanswered >= Limiter::ANSWER_WAIT {
             trial.failure();
         }
     }

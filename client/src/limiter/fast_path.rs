@@ -159,7 +159,7 @@ impl Limiter {
                 .key_state
                 .cell
                 .thread_cache(sync::thread_id())
-                .denied_again(),
+                .deny_repeated(),
         };
         (counted || self.revalidate(stamp, word)).then(|| refusal_cache::wait(stamp))
     }
@@ -270,8 +270,8 @@ impl Limiter {
                 period
             }
             Err(no) => {
-                let again = self.try_again(no, n, now);
-                again.map_err(|no| self.refuse(n, no))?
+                let retried = self.retry(no, n, now);
+                retried.map_err(|no| self.refuse(n, no))?
             }
         };
         Ok(Admission::at(n, now, period))
@@ -312,7 +312,7 @@ impl Limiter {
 
     /// Decides again after a refusal, if what was in the way can be removed.
     #[cold]
-    fn try_again(&self, no: No, n: u64, now: Tick) -> Result<PeriodId, No> {
+    fn retry(&self, no: No, n: u64, now: Tick) -> Result<PeriodId, No> {
         if let (No::NotYet(Some(wait)), 1) = (no, n)
             && wait.nanos() > HostClock::NOTED_LATE
         {

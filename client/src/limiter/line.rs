@@ -207,17 +207,17 @@ impl Limiter {
         let Some(said) = said else {
             return Ok(Duration::ZERO);
         };
-        let (gathered, now) = (self.key_state.home.is_gathered(), self.now());
+        let (central, now) = (self.key_state.home.is_central(), self.now());
         let Some(again) = said.again else {
             return Err(said.refused);
         };
         // If the budget is dealt, a share may still arrive; in central mode none does.
-        if wait.manner == Manner::Once && gathered {
+        if wait.manner == Manner::Once && central {
             return Err(said.refused);
         }
         let own = match said.refused.reason {
             // Time makes the tokens, and the home node saves them up for a caller that waits.
-            Reason::Throttled if gathered => Duration::MAX,
+            Reason::Throttled if central => Duration::MAX,
             _ => Self::SHARE_WAIT,
         };
         let since = said.trouble.unwrap_or(self.since(No::Empty, wait));
@@ -225,7 +225,7 @@ impl Limiter {
         let nap = Duration::from_nanos(again.since(now).nanos());
         // In central mode only the home node can serve this caller, so its next answer must come in time.
         // Otherwise a share may arrive earlier.
-        match rest.is_zero() || (gathered && nap > rest) {
+        match rest.is_zero() || (central && nap > rest) {
             true => Err(said.refused),
             false => Ok(nap.min(rest)),
         }
@@ -307,7 +307,7 @@ impl Limiter {
         let most = Span::from_nanos(u64::try_from(most?.as_nanos()).ok()?);
         let ahead = self.key_state.tally.waiting().saturating_add(n);
         let decides = matches!(view.slot.mark, Mark::Leased | Mark::Floor | Mark::Forever);
-        let here = !self.key_state.home.is_gathered() && view.slot.burst > 0;
+        let here = !self.key_state.home.is_central() && view.slot.burst > 0;
         let waits = decides && view.slot.kind == Kind::Rate && here;
         let wait = waits.then(|| view.wait_for(ahead))?;
         wait.is_none_or(|wait| wait > most)

@@ -31,7 +31,7 @@ impl Session {
         self.run_waiting(usize::MAX, now);
         self.closing = true;
         if let Some(attempt) = self.roaming.abandon() {
-            self.part(attempt, now.after(Self::LEAVE_WAIT), now);
+            self.close_link(attempt, now.after(Self::LEAVE_WAIT), now);
         }
         let wait = Span::from_nanos(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
         self.leave(now, wait, reply);
@@ -69,7 +69,7 @@ impl Session {
             let _ = reply.send(taken);
         }
         if !self.closing {
-            self.go_over(now);
+            self.switch_over(now);
         }
     }
 }

@@ -18,7 +18,7 @@ impl Line for Link {
 
 /// A link that was given up before it was in use, until the session that it opened is closed.
 #[derive(Debug)]
-pub(super) struct Parting {
+pub(super) struct ClosingLink {
     link: Link,
     edge: Option<Edge>,
     pub(super) until: Tick,
@@ -31,14 +31,14 @@ impl Session {
     /// clients do not all dial at once.
     const SOON: Span = Span::from_millis(10);
     /// Maximum wait for the answer that closes an unused edge. Nothing is held under it.
-    const FAREWELL_WAIT: Span = Span::from_millis(500);
+    const CLOSE_WAIT: Span = Span::from_millis(500);
     /// A move begins within this time, at a random instant, so that clients do not all move at once.
     const MOVE_SPREAD_MS: u64 = 200;
 
     /// Leaves, tries and changes nodes, as far as that is due.
     pub(super) fn roam(&mut self, now: Tick) {
-        if self.parting.as_ref().is_some_and(|of| now >= of.until) {
-            self.parting = None;
+        if self.closing_link.as_ref().is_some_and(|of| now >= of.until) {
+            self.closing_link = None;
         }
         while let Some(step) = self.next_step(now) {
             match step {
@@ -50,7 +50,7 @@ impl Session {
                     tracing::debug!(node = link.address, "the node gives no lease");
                     self.dial_within(Self::SOON, now);
                 }
-                Step::GivenUp(attempt) => self.part(attempt, now.after(Self::OPEN_WAIT), now),
+                Step::GivenUp(attempt) => self.close_link(attempt, now.after(Self::OPEN_WAIT), now),
                 Step::Unanswered(_) => self.dial_within(self.roaming.backoff(), now),
                 Step::Go(address) => self.dial(address, Aim::Wish, now),
                 Step::Dial(aim) => {
@@ -64,7 +64,7 @@ impl Session {
                     self.leave(now, Self::LEAVE_WAIT, None);
                     self.report(now);
                 }
-                Step::Over(edge) => self.go_on_under(edge, now),
+                Step::Over(edge) => self.use_edge(edge, now),
             }
         }
     }
@@ -115,14 +115,15 @@ impl Session {
                 NodeMessage::Interned(keys) => self.learn_later(keys),
                 NodeMessage::Answer(_) | NodeMessage::Move(_) | NodeMessage::Told(_) => {}
             }
-        } else if let Some(parting) = self.parting.as_mut().filter(|of| of.link.id == id) {
+        } else if let Some(closing_link) = self.closing_link.as_mut().filter(|of| of.link.id == id)
+        {
             match message {
                 NodeMessage::Opened(opened) => {
-                    parting.edge = Some(opened.edge);
-                    self.say_farewell(now);
+                    closing_link.edge = Some(opened.edge);
+                    self.send_close_report(now);
                 }
                 NodeMessage::Answer(answer) if answer.verdict == Verdict::Closed => {
-                    self.parting = None;
+                    self.closing_link = None;
                 }
                 _ => {}
             }
@@ -145,39 +146,41 @@ impl Session {
     }
 
     /// Closes what an abandoned link has opened, or opens until then.
-    pub(super) fn part(&mut self, attempt: Attempt<Link>, until: Tick, now: Tick) {
+    pub(super) fn close_link(&mut self, attempt: Attempt<Link>, until: Tick, now: Tick) {
         let (link, edge) = (attempt.link, attempt.opened);
         tracing::debug!(node = link.address, "the node is not needed");
         self.opened = None;
         // One that is still being opened holds nothing yet, and ends with its stream.
-        self.parting = Some(Parting { link, edge, until });
-        self.say_farewell(now);
+        self.closing_link = Some(ClosingLink { link, edge, until });
+        self.send_close_report(now);
     }
 
-    fn say_farewell(&mut self, now: Tick) {
+    fn send_close_report(&mut self, now: Tick) {
         let wall = self.clocks.1;
-        let Some(parting) = &mut self.parting else {
+        let Some(closing_link) = &mut self.closing_link else {
             return;
         };
-        let Some(edge) = parting.edge else { return };
+        let Some(edge) = closing_link.edge else {
+            return;
+        };
         match farewell(edge, self.machine.edge(), now, wall) {
             Some(report) => {
-                parting.until = now.after(Self::FAREWELL_WAIT);
-                self.messages += u64::from(parting.link.send(&ClientMessage::Report(report)));
+                closing_link.until = now.after(Self::CLOSE_WAIT);
+                self.messages += u64::from(closing_link.link.send(&ClientMessage::Report(report)));
             }
-            None => self.parting = None,
+            None => self.closing_link = None,
         }
     }
 
     /// Switches to the next link, once the leave is answered or no longer waited for.
-    pub(super) fn go_over(&mut self, now: Tick) {
+    pub(super) fn switch_over(&mut self, now: Tick) {
         if let Some(edge) = self.roaming.go_over(now) {
-            self.go_on_under(edge, now);
+            self.use_edge(edge, now);
         }
     }
 
     /// Puts the next link in use. Whatever is held under another edge ends first.
-    fn go_on_under(&mut self, edge: Edge, now: Tick) {
+    fn use_edge(&mut self, edge: Edge, now: Tick) {
         if let Some(opened) = self.opened.take() {
             self.learn(opened.keys, now);
             self.report_every = opened.report_every;
@@ -191,7 +194,7 @@ impl Session {
         }
         self.questions.repeat();
         // Silence on the former connection does not count for this one.
-        self.shared.silence.over();
+        self.shared.unanswered_since.clear();
         tracing::debug!(%edge, "session in use");
         self.keys.forget_asked();
         // The first report goes at once.
@@ -212,8 +215,12 @@ impl Session {
                 self.left(false, now);
             }
             self.dial_within(Self::SOON, now);
-        } else if self.parting.as_ref().is_some_and(|of| of.link.id == id) {
-            self.parting = None;
+        } else if self
+            .closing_link
+            .as_ref()
+            .is_some_and(|of| of.link.id == id)
+        {
+            self.closing_link = None;
         }
     }
 
@@ -231,7 +238,7 @@ impl Session {
     }
 
     /// Handles the node's request that this client move to another node.
-    pub(super) fn wished(&mut self, address: String, now: Tick) {
+    pub(super) fn redirect(&mut self, address: String, now: Tick) {
         if !self.closing {
             let spread = self.rng.random_range(0..=Self::MOVE_SPREAD_MS);
             let when = now.after(Span::from_millis(spread));

@@ -1,7 +1,7 @@
 //! Questions in central mode, the session's side: asks nodes, repeats, and answers callers.
 
 use super::Session;
-use crate::central::{Answer, Booking, Errand, Grant, Question};
+use crate::central::{Answer, Booking, Grant, Question, SessionRequest};
 use aliquot_core::asking::{self, Asking, Verdict};
 use aliquot_core::central::{Ask, Hops, Outcome, Release, Told};
 use aliquot_core::share::Kind;
@@ -120,29 +120,29 @@ impl Questions {
 
 impl Session {
     /// Maximum number of requests handled before the work that follows from them.
-    const ERRANDS: usize = 64;
+    const REQUESTS_AT_ONCE: usize = 64;
 
-    pub(super) fn run_all(&mut self, first: Errand) {
+    pub(super) fn run_all(&mut self, first: SessionRequest) {
         let now = self.look();
         self.run_one(first, now);
-        self.run_waiting(Self::ERRANDS - 1, now);
+        self.run_waiting(Self::REQUESTS_AT_ONCE - 1, now);
     }
 
     /// Handles queued requests, at most `most`.
     pub(super) fn run_waiting(&mut self, most: usize, now: Tick) {
         for _ in 0..most {
-            let Ok(errand) = self.inbox.errands.try_recv() else {
+            let Ok(request) = self.inbox.requests.try_recv() else {
                 break;
             };
-            self.run_one(errand, now);
+            self.run_one(request, now);
         }
     }
 
-    fn run_one(&mut self, errand: Errand, now: Tick) {
-        match errand {
-            Errand::Ask(question) => self.ask(question, now),
-            Errand::GiveUp(ticket) => self.questions.give_up(ticket),
-            Errand::Release(request) => {
+    fn run_one(&mut self, request: SessionRequest, now: Tick) {
+        match request {
+            SessionRequest::Ask(question) => self.ask(question, now),
+            SessionRequest::GiveUp(ticket) => self.questions.give_up(ticket),
+            SessionRequest::Release(request) => {
                 if let Some(release) = self.questions.asking.release(request) {
                     self.questions.owe(release);
                 }
@@ -168,7 +168,7 @@ impl Session {
                     self.questions.repeat_at = now.after(Questions::REPEAT);
                 }
                 self.questions.waiters.insert(ask.request, waiter);
-                self.shared.silence.asked(now);
+                self.shared.unanswered_since.asked(now);
                 self.say(&ClientMessage::Ask(ask));
             }
             None => {
@@ -180,7 +180,7 @@ impl Session {
     /// Voids all questions, without knowing whether they would have been answered.
     pub(super) fn ask_no_more(&mut self) {
         self.questions.end_session();
-        self.shared.silence.over();
+        self.shared.unanswered_since.clear();
     }
 
     /// Returns the question as it is sent, if there is a lease to ask under and a budget to ask for.
@@ -212,7 +212,7 @@ impl Session {
 
     /// Handles a node's answer to a question.
     pub(super) fn told(&mut self, told: &Told, now: Tick) {
-        self.shared.silence.over();
+        self.shared.unanswered_since.clear();
         match self.questions.asking.handle(told, now) {
             Verdict::Counts(request, outcome) => self.tell(request, outcome, now),
             Verdict::Ignored => {}
@@ -222,8 +222,8 @@ impl Session {
 
     fn tell(&mut self, request: RequestId, outcome: Outcome, now: Tick) {
         let booking = self.questions.asking.held_until(request);
-        let errands = &self.shared.errands;
-        let booking = booking.map(|until| Booking::new(request, until, errands.clone()));
+        let requests = &self.shared.requests;
+        let booking = booking.map(|until| Booking::new(request, until, requests.clone()));
         let Some(waiter) = self.questions.waiters.remove(&request) else {
             return;
         };

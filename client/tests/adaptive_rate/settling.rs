@@ -83,7 +83,7 @@ impl Callers {
         let half = span.as_secs_f64() / 2.0;
         let (mut area, mut served, mut before) = (0.0, 0, began + half);
         while secs(&self.clock) < began + 2.0 * half {
-            let well = self.go_on();
+            let well = self.run_on();
             let now = secs(&self.clock);
             if now >= began + half {
                 area += self.rate.limit().as_per_sec_f64() * (now - before);
@@ -98,7 +98,7 @@ impl Callers {
     }
 
     /// Processes the next event. Returns true if it is a call that ends successfully.
-    fn go_on(&mut self) -> bool {
+    fn run_on(&mut self) -> bool {
         let ends = self.under_way.first_key_value().map(|(key, _)| key.0);
         if ends.is_none_or(|ends| self.attempt < ends) {
             self.go_to(self.attempt);

@@ -149,7 +149,7 @@ impl Limit {
     }
 
     /// Takes tokens by what a thread knows. Returns what it knows after that.
-    pub(super) fn go_on(&self, known: Known, n: u64) -> Option<Known> {
+    pub(super) fn take_deferred(&self, known: Known, n: u64) -> Option<Known> {
         let cell = &self.key_state.cell;
         let word = cell.take_known(known, n, cell.name())?;
         Some(Known { word, ..known })
@@ -203,7 +203,7 @@ fn follow(per_sec: u64, burst: u64, ops: &[(u64, Op)]) -> Result<(), String> {
                 used.extend(read.map(|_| (nanos, n * limit.finest)));
             }
             Op::Knows { thread, n } => {
-                let after = known[thread].and_then(|known| limit.go_on(known, n));
+                let after = known[thread].and_then(|known| limit.take_deferred(known, n));
                 known[thread] = after.or(known[thread]);
                 used.extend(after.map(|_| (nanos, n * limit.finest)));
             }
@@ -282,7 +282,7 @@ proptest! {
             let now = Tick::from_nanos(nanos);
             let (n, took) = match op {
                 Op::Reads { n, .. } => (n, limit.read(n, now)),
-                Op::Knows { n, .. } => (n, known.and_then(|known| limit.go_on(known, n))),
+                Op::Knows { n, .. } => (n, known.and_then(|known| limit.take_deferred(known, n))),
                 Op::Charges => {
                     limit.key_state.cell.charge_deferred(|| now);
                     continue;
@@ -337,7 +337,7 @@ fn deferring() -> (Limit, Tick) {
     let limit = Limit::new(1_000_000, 1_000);
     let known = limit.read(1, Tick::from_nanos(START + 1_000_000_000));
     let known = known.expect("it is full");
-    assert!(limit.go_on(known, Word::DEFERRED_MAX).is_some());
+    assert!(limit.take_deferred(known, Word::DEFERRED_MAX).is_some());
     (limit, Tick::from_nanos(START + 1_001_000_000))
 }
 
@@ -380,7 +380,7 @@ fn what_is_known_of_an_epoch_is_not_of_the_next_of_its_number() {
     limit.become_other(scale, Frequency::ZERO, 100, now, now);
     assert!(limit.takes(100, now));
     assert_eq!(limit.key_state.cell.word(), known.word);
-    assert!(limit.go_on(known, 1).is_none());
+    assert!(limit.take_deferred(known, 1).is_none());
 }
 
 #[test]

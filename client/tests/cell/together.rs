@@ -91,7 +91,7 @@ impl Asked {
 
     fn knows(&self, thread: usize, n: u64, now: Tick) {
         let mut known = self.known.get();
-        let after = known[thread].and_then(|known| self.limit.go_on(known, n));
+        let after = known[thread].and_then(|known| self.limit.take_deferred(known, n));
         if after.is_some() {
             known[thread] = after;
             self.known.set(known);

@@ -8,7 +8,7 @@ impl CellDecider {
     /// Applies a rule of the client's own to a limit of any kind.
     pub(crate) fn own(&mut self, kind: Kind, mark: Mark, scale: Scale, share: Share, now: Tick) {
         self.agreed = false;
-        self.key_state.home.gather(false);
+        self.key_state.home.set_central(false);
         // Waiting callers keep waiting, instead of being refused by a mark that holds for a moment only.
         self.mark(Mark::Cold, now);
         self.set_kind(kind, scale, now);

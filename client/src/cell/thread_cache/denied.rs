@@ -25,7 +25,7 @@ impl ThreadCache {
     /// [`ThreadCache::OFTEN`] times, so that the caller checks again that it still does. If another thread
     /// counts here by now, some refusals are lost.
     #[inline(always)]
-    pub(crate) fn denied_again(&self) -> bool {
+    pub(crate) fn deny_repeated(&self) -> bool {
         let denied = self.denied.load(Ordering::Relaxed);
         if denied.is_multiple_of(Self::OFTEN) {
             return false;

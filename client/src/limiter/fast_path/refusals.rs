@@ -40,7 +40,7 @@ pub(super) fn refused_in_numbers(limiter: &Limiter) -> u64 {
         if took > Span::from_millis(20) && HostClock::noted_word() != 0 {
             return refused;
         }
-        assert!(took < Span::from_secs(30), "nobody writes the time down");
+        assert!(took < Span::from_secs(30), "no thread writes the time down");
     }
 }
 

@@ -25,11 +25,11 @@ fn silently<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Opt
     let worker = thread::spawn(move || {
         apply_filter(&filter).expect("the system can");
         let answered = work();
-        *there.lock().expect("nobody panics") = Some(answered);
+        *there.lock().expect("no panic") = Some(answered);
     });
     // The thread ends with a system call in any case, and joining a killed thread panics.
     drop(thread::spawn(move || worker.join()).join());
-    answer.lock().expect("nobody panics").take()
+    answer.lock().expect("no panic").take()
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::super::{Limiter, Settled};
 use crate::breaker::Circuit;
 use crate::cell::CellDecider;
-use crate::central::{Answer, Errand, Grant, Question};
+use crate::central::{Answer, Grant, Question, SessionRequest};
 use crate::clock::{Clock, ManualClock, Source};
 use crate::key_state::KeyState;
 use crate::refused::{Admission, Reason, Refused};
@@ -106,7 +106,7 @@ fn more_than_the_whole_burst_is_refused_at_once_and_more_than_the_part_is_waited
     assert_eq!(
         reason(at_once(101)),
         Some(Reason::ExceedsBurst),
-        "whoever waits"
+        "even while callers wait"
     );
     part.deposit(900, 90);
     let served = waits.as_mut().now_or_never().expect("the rest has come");
@@ -278,14 +278,14 @@ fn what_is_owed_to_a_home_is_owed_to_the_part_that_follows() {
 struct Kept {
     part: Part,
     shared: Arc<Shared>,
-    errands: mpsc::UnboundedReceiver<Errand>,
+    requests: mpsc::UnboundedReceiver<SessionRequest>,
 }
 
 impl Kept {
     const HURRY: Duration = Duration::from_millis(1);
 
     fn new() -> Self {
-        let (clock, (outlet, errands)) = (ManualClock::new(), mpsc::unbounded_channel());
+        let (clock, (outlet, requests)) = (ManualClock::new(), mpsc::unbounded_channel());
         let source = Source::Other(Arc::new(clock.clone()));
         let cold = Duration::from_millis(50);
         let shared = Arc::new(Shared::new(source, ClockPolicy::Exact, cold, 0, outlet));
@@ -302,19 +302,19 @@ impl Kept {
         Self {
             part,
             shared,
-            errands,
+            requests,
         }
     }
 
     /// Receives the next question, as a session does.
     fn asked(&mut self) -> Option<Question> {
-        let question = std::iter::from_fn(|| self.errands.try_recv().ok());
-        let mut question = question.filter_map(|errand| match errand {
-            Errand::Ask(question) => Some(question),
+        let question = std::iter::from_fn(|| self.requests.try_recv().ok());
+        let mut question = question.filter_map(|request| match request {
+            SessionRequest::Ask(question) => Some(question),
             _ => None,
         });
         let question = question.next()?;
-        self.shared.silence.asked(self.part.clock.now());
+        self.shared.unanswered_since.asked(self.part.clock.now());
         Some(question)
     }
 
@@ -343,7 +343,7 @@ fn who_goes_before_an_answer_can_be_there_says_nothing_of_the_home() {
     for _ in 0..2_000 {
         assert!(kept.hurry());
         // The answer arrives all the same.
-        kept.shared.silence.over();
+        kept.shared.unanswered_since.clear();
     }
     assert_eq!(kept.circuit(), Circuit::Closed);
 }
@@ -366,7 +366,7 @@ fn where_nobody_is_answered_those_in_a_hurry_are_told_so_as_well() {
     kept.part.clock.advance(Duration::from_millis(200));
     // Now an answer arrives, after its caller has gone. The next caller gives up without a result, so another
     // may try at once.
-    kept.shared.silence.over();
+    kept.shared.unanswered_since.clear();
     assert!(kept.hurry() && kept.hurry());
     // And one caller is answered in time.
     let limiter = kept.part.limiter.clone();

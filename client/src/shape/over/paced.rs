@@ -145,7 +145,7 @@ impl Queue {
         let due = since(turn.at());
         prop_assert_eq!(due, self.next.max(since(at)), "first come, first served");
         if cancels {
-            prop_assert!(turn.cancel(), "nobody booked after it");
+            prop_assert!(turn.cancel(), "no turn was booked after it");
             self.next = due;
             return Ok(None);
         }
