@@ -28,8 +28,8 @@
 //!
 //! ```text
 //! word    deferred │ epoch │ debt
-//! slots   base, multiplier, (burst│places│shift│mark│kind)   for even epochs
-//!         base, multiplier, (burst│places│shift│mark│kind)   for odd epochs
+//! slots   base, multiplier, (burst│places│shift│mode│kind)   for even epochs
+//!         base, multiplier, (burst│places│shift│mode│kind)   for odd epochs
 //! scale   grains in one token
 //! ```
 //!
@@ -59,19 +59,19 @@
 //! state machine never moves the base back. A debt that would not fit 48 bits is refused.
 
 mod batch;
-pub(crate) mod book;
 mod decider;
 pub(crate) mod deferred;
 mod exhausted_until;
 pub(crate) mod fast_path;
 pub(crate) mod prepared_limit;
+pub(crate) mod reserve;
 mod slot;
 pub(crate) mod thread_cache;
 mod view;
 pub(crate) mod wheel;
 
 pub(crate) use decider::CellDecider;
-pub(crate) use slot::{Mark, Slot};
+pub(crate) use slot::{AdmissionMode, Slot};
 
 use crate::sync::{self, AtomicU64, Ordering};
 use aliquot_core::planted::{self, Bug};
@@ -143,7 +143,7 @@ const _: () = assert!(!sync::STD_ATOMICS || size_of::<Hot>() == 64);
 struct Cold {
     until: [AtomicU64; 2],
     period: [AtomicU64; 2],
-    /// Supply before the base, in grains since the cell was created; wraps. A refund (see [`book`]) uses it
+    /// Supply before the base, in grains since the cell was created; wraps. A refund (see [`reserve`]) uses it
     /// to locate the debt at which its tokens were taken, even after the base has moved.
     made: [AtomicU64; 2],
     /// Total of all refunds, in grains; wraps.
@@ -213,7 +213,7 @@ impl Cell {
             aliquot_core::unit::Rate::ZERO,
             aliquot_core::unit::Tokens::ZERO,
             Tick::from_nanos(0),
-            Mark::Cold,
+            AdmissionMode::Cold,
             Kind::Rate,
         );
         let words = || slot.pack().map(AtomicU64::new);
@@ -256,19 +256,19 @@ impl Cell {
         lease: &AtomicU64,
         ours: u64,
     ) -> Result<u64, No> {
-        match slot.mark {
-            Mark::Leased if now.nanos() < lease.load(Ordering::Acquire) => {}
-            Mark::Leased if planted::is(Bug::LeaseUnreadByBucket) => {}
-            Mark::Leased if sync::planted(sync::Bug::LeaseUnseen) => {}
-            Mark::Leased | Mark::Lapsed => return Err(No::Lapsed),
-            Mark::Forever => {}
-            Mark::Floor if now < self.until(word.epoch) => {}
-            Mark::Floor => return Err(No::Lapsed),
-            Mark::Open => return open(slot, word, ask),
-            Mark::Cold => return Err(No::Cold),
-            Mark::NoBudget => return Err(No::Unruled),
-            Mark::NoRoom => return Err(No::NoRoom),
-            Mark::Closed => return Err(No::Closed),
+        match slot.mode {
+            AdmissionMode::Leased if now.nanos() < lease.load(Ordering::Acquire) => {}
+            AdmissionMode::Leased if planted::is(Bug::LeaseUnreadByBucket) => {}
+            AdmissionMode::Leased if sync::planted(sync::Bug::LeaseUnseen) => {}
+            AdmissionMode::Leased | AdmissionMode::Lapsed => return Err(No::Lapsed),
+            AdmissionMode::Forever => {}
+            AdmissionMode::Floor if now < self.until(word.epoch) => {}
+            AdmissionMode::Floor => return Err(No::Lapsed),
+            AdmissionMode::Open => return open(slot, word, ask),
+            AdmissionMode::Cold => return Err(No::Cold),
+            AdmissionMode::NoBudget => return Err(No::Unruled),
+            AdmissionMode::NoRoom => return Err(No::NoRoom),
+            AdmissionMode::Closed => return Err(No::Closed),
         }
         let cost = self.cost(slot, ask)?;
         let floor = self.floor(slot, ours);
@@ -288,9 +288,9 @@ impl Cell {
             _ => return Err(No::Kind),
         };
         // Capacity without an end admits a cost of zero, even with a burst of zero.
-        if slot.burst == 0 && !(slot.mark == Mark::Forever && cost == Some(0)) {
-            let no = match slot.mark {
-                Mark::Forever => No::ExceedsBurst,
+        if slot.burst == 0 && !(slot.mode == AdmissionMode::Forever && cost == Some(0)) {
+            let no = match slot.mode {
+                AdmissionMode::Forever => No::ExceedsBurst,
                 _ => No::Empty,
             };
             return Err(short(slot, no));

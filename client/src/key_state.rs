@@ -4,7 +4,7 @@ pub(crate) mod parts;
 pub(crate) mod touch;
 pub(crate) mod waiting;
 
-use crate::cell::{Cell, Mark};
+use crate::cell::{AdmissionMode, Cell};
 use crate::counters::Counters;
 use crate::switch::Switch;
 use crate::sync::{self, AtomicU64, Ordering};
@@ -83,11 +83,14 @@ impl KeyState {
     /// was meant for later callers, too.
     pub(crate) fn may_be_forgotten(&self, now: Tick, leased: bool) -> bool {
         let view = self.cell.view(now);
-        let missed = match view.slot.mark {
-            Mark::Cold | Mark::NoBudget | Mark::NoRoom | Mark::Lapsed => false,
-            Mark::Leased | Mark::Open => !leased,
-            Mark::Forever => !leased || !view.is_full(),
-            Mark::Floor | Mark::Closed => true,
+        let missed = match view.slot.mode {
+            AdmissionMode::Cold
+            | AdmissionMode::NoBudget
+            | AdmissionMode::NoRoom
+            | AdmissionMode::Lapsed => false,
+            AdmissionMode::Leased | AdmissionMode::Open => !leased,
+            AdmissionMode::Forever => !leased || !view.is_full(),
+            AdmissionMode::Floor | AdmissionMode::Closed => true,
         };
         !missed && !self.switch.has_own()
     }

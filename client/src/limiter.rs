@@ -14,7 +14,7 @@ mod watched;
 pub use fast_path::Batches;
 pub use reservation::{Reservation, Settled};
 
-use crate::cell::{Ask, Mark, No};
+use crate::cell::{AdmissionMode, Ask, No};
 use crate::key_state::KeyState;
 use crate::permit::Permit;
 use crate::refused::{Admission, Reason, Refused};
@@ -353,17 +353,17 @@ impl Limiter {
                 .0
                 .load(crate::sync::Ordering::Acquire),
         );
-        let (right, remaining) = match view.slot.mark {
-            Mark::Cold => (LimiterState::Cold, Span::ZERO),
-            Mark::Leased if now < lease => (LimiterState::Leased, lease.since(now)),
-            Mark::Leased | Mark::Lapsed => (LimiterState::Lapsed, Span::ZERO),
-            Mark::Floor => (LimiterState::Floor, view.until.since(now)),
-            Mark::Forever => (LimiterState::Forever, Span::MAX),
-            Mark::Open => (LimiterState::Open, Span::MAX),
-            Mark::NoBudget => (LimiterState::NoBudget, Span::ZERO),
-            Mark::NoRoom => (LimiterState::NoRoom, Span::ZERO),
-            Mark::Closed if self.is_held_closed() => (LimiterState::Frozen, Span::ZERO),
-            Mark::Closed => (LimiterState::Closed, Span::ZERO),
+        let (right, remaining) = match view.slot.mode {
+            AdmissionMode::Cold => (LimiterState::Cold, Span::ZERO),
+            AdmissionMode::Leased if now < lease => (LimiterState::Leased, lease.since(now)),
+            AdmissionMode::Leased | AdmissionMode::Lapsed => (LimiterState::Lapsed, Span::ZERO),
+            AdmissionMode::Floor => (LimiterState::Floor, view.until.since(now)),
+            AdmissionMode::Forever => (LimiterState::Forever, Span::MAX),
+            AdmissionMode::Open => (LimiterState::Open, Span::MAX),
+            AdmissionMode::NoBudget => (LimiterState::NoBudget, Span::ZERO),
+            AdmissionMode::NoRoom => (LimiterState::NoRoom, Span::ZERO),
+            AdmissionMode::Closed if self.is_held_closed() => (LimiterState::Frozen, Span::ZERO),
+            AdmissionMode::Closed => (LimiterState::Closed, Span::ZERO),
         };
         let tokens = |grains: u64| grains / view.scale.max(1);
         Snapshot {

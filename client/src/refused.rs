@@ -1,7 +1,7 @@
 //! The answers of a limiter.
 
 use crate::cell::No;
-use crate::cell::book::Taken;
+use crate::cell::reserve::BucketCharge;
 use aliquot_core::unit::{PeriodId, Tick};
 use std::fmt;
 use std::time::Duration;
@@ -37,12 +37,12 @@ impl Admission {
     }
 
     /// Makes the admission of tokens that were taken and can be settled.
-    pub(crate) const fn of(tokens: u64, taken: &Taken) -> Self {
+    pub(crate) const fn of(tokens: u64, charge: &BucketCharge) -> Self {
         Self {
             tokens,
-            asked_at: taken.at,
-            decided_at: taken.act_at,
-            period: taken.period,
+            asked_at: charge.at,
+            decided_at: charge.act_at,
+            period: charge.period,
         }
     }
 }

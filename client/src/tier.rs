@@ -1,6 +1,6 @@
 //! One limit among several.
 
-use crate::cell::book::Taken;
+use crate::cell::reserve::BucketCharge;
 use crate::keyed::Charged;
 use crate::refused::{Admission, Refused};
 use aliquot_core::unit::Tick;
@@ -63,7 +63,7 @@ pub struct Receipt {
 
 #[derive(Clone, Copy, Debug)]
 enum From {
-    Cell(Taken),
+    Cell(BucketCharge),
     Key(Charged),
     /// A number that the tier chose: for example, which window it was.
     Window(u64),
@@ -82,10 +82,10 @@ impl Receipt {
         }
     }
 
-    pub(crate) const fn of_cell(tokens: u64, taken: Taken) -> Self {
+    pub(crate) const fn of_cell(tokens: u64, charge: BucketCharge) -> Self {
         Self {
             tokens,
-            from: From::Cell(taken),
+            from: From::Cell(charge),
         }
     }
 
@@ -111,17 +111,17 @@ impl Receipt {
         }
     }
 
-    pub(crate) const fn taken(&self) -> Option<&Taken> {
+    pub(crate) const fn charge(&self) -> Option<&BucketCharge> {
         match &self.from {
-            From::Cell(taken) => Some(taken),
+            From::Cell(charge) => Some(charge),
             From::Window(_) | From::Key(_) => None,
         }
     }
 
     /// Returns the receipt as an admission, if a limiter took the tokens.
     pub(crate) fn admission(&self) -> Option<Admission> {
-        let taken = self.taken()?;
-        Some(Admission::of(self.tokens, taken))
+        let charge = self.charge()?;
+        Some(Admission::of(self.tokens, charge))
     }
 
     pub(crate) const fn charged(&self) -> Option<&Charged> {

@@ -9,7 +9,7 @@
 //! refusal re-reads the word behind an acquire fence, as [`super`] describes.
 
 use super::thread_cache::{Content, ThreadCache, ThreadCaches};
-use super::{Ask, Cell, Mark, No, Slot, Word};
+use super::{AdmissionMode, Ask, Cell, No, Slot, Word};
 use crate::sync::{self, AtomicU64, Bug, Ordering, fence};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{PeriodId, Tick};
@@ -256,7 +256,8 @@ impl Cell {
     /// Returns true if threads may cache tokens of this slot.
     #[inline]
     fn is_dealt(slot: &Slot) -> bool {
-        matches!(slot.mark, Mark::Leased | Mark::Forever) && slot.kind == Kind::Rate
+        matches!(slot.mode, AdmissionMode::Leased | AdmissionMode::Forever)
+            && slot.kind == Kind::Rate
     }
 
     /// Closes the cache; the tokens left in it return to the word. Returns false if it was revoked before.

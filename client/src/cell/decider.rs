@@ -1,7 +1,7 @@
 //! The client state machine's side of a cell: the only writer of slots, and so the only code that begins
 //! epochs.
 //!
-//! A new rate, burst, mark or period is a new epoch. [`CellDecider::begin`] computes what is missing of the
+//! A new rate, burst, mode or period is a new epoch. [`CellDecider::begin`] computes what is missing of the
 //! old bucket (`D − S`, in grains) and lets the caller map it to the new parameters. Then it writes the next
 //! slot and swaps the word. Only this code changes the emission interval and the burst; decisions change
 //! nothing but the debt.
@@ -9,7 +9,7 @@
 mod owed;
 mod own;
 
-use super::{Cell, Mark, Slot, Word};
+use super::{AdmissionMode, Cell, Slot, Word};
 use crate::key_state::KeyState;
 use crate::sync::{self, Bug, Ordering, fence};
 use aliquot_core::client::{Decider, Right};
@@ -26,7 +26,7 @@ use std::sync::Arc;
 struct Plan {
     rate: Rate,
     burst: Tokens,
-    mark: Mark,
+    mode: AdmissionMode,
     kind: Kind,
     until: Tick,
     period: PeriodId,
@@ -55,7 +55,7 @@ impl CellDecider {
             plan: Plan {
                 rate: Rate::ZERO,
                 burst: Tokens::ZERO,
-                mark: Mark::Cold,
+                mode: AdmissionMode::Cold,
                 kind: Kind::Rate,
                 until: Tick::from_nanos(0),
                 period: PeriodId::new(0),
@@ -67,9 +67,9 @@ impl CellDecider {
         }
     }
 
-    /// Applies a rule of the client's own instead of a lease: a local rate, or none, as `mark` says.
-    pub(crate) fn rule(&mut self, mark: Mark, scale: Scale, share: Share, now: Tick) {
-        self.own(Kind::Rate, mark, scale, share, now);
+    /// Applies a rule of the client's own instead of a lease: a local rate, or none, as `mode` says.
+    pub(crate) fn rule(&mut self, mode: AdmissionMode, scale: Scale, share: Share, now: Tick) {
+        self.own(Kind::Rate, mode, scale, share, now);
     }
 
     /// Applies a changed mode of the key.
@@ -83,13 +83,13 @@ impl CellDecider {
         self.key_state.changed();
     }
 
-    /// Returns the mark that decisions see: `Closed` while the limit is frozen. `Cold` stays `Cold`, since a
+    /// Returns the mode that decisions see: `Closed` while the limit is frozen. `Cold` stays `Cold`, since a
     /// change of the fixed-point scale relies on it.
-    fn shown(&self, mark: Mark) -> Mark {
-        match mark {
-            Mark::Cold => Mark::Cold,
-            _ if self.key_state.switch.is_frozen() => Mark::Closed,
-            mark => mark,
+    fn shown(&self, mode: AdmissionMode) -> AdmissionMode {
+        match mode {
+            AdmissionMode::Cold => AdmissionMode::Cold,
+            _ if self.key_state.switch.is_frozen() => AdmissionMode::Closed,
+            mode => mode,
         }
     }
 
@@ -97,8 +97,8 @@ impl CellDecider {
         &self.key_state.cell
     }
 
-    fn mark(&mut self, mark: Mark, now: Tick) {
-        self.turn(now, |plan, missing| (Plan { mark, ..plan }, missing, ()));
+    fn set_mode(&mut self, mode: AdmissionMode, now: Tick) {
+        self.turn(now, |plan, missing| (Plan { mode, ..plan }, missing, ()));
     }
 
     /// Changes the kind or the fixed-point scale. Nothing is admitted meanwhile, so that no decision mixes
@@ -107,7 +107,7 @@ impl CellDecider {
         if kind == self.plan.kind && scale == self.scale {
             return;
         }
-        self.mark(Mark::Cold, now);
+        self.set_mode(AdmissionMode::Cold, now);
         self.cell().begin_change();
         self.cell()
             .hot
@@ -134,7 +134,7 @@ impl CellDecider {
     /// Tells the windows that follow the share how many tokens it has.
     fn show_parts(&self, now: Tick) {
         let plan = &self.plan;
-        let counts = plan.mark == Mark::Leased && plan.kind == Kind::Rate && self.agreed;
+        let counts = plan.mode == AdmissionMode::Leased && plan.kind == Kind::Rate && self.agreed;
         let tokens = plan.burst.grains() / self.scale.grains_per_token();
         self.key_state
             .parts
@@ -170,8 +170,8 @@ impl CellDecider {
             cold.back
                 .fetch_add(gone.saturating_sub(said), Ordering::AcqRel);
             said = said.max(gone);
-            let mark = self.shown(plan.mark);
-            let slot = Slot::new(plan.rate, plan.burst, base, mark, plan.kind);
+            let mode = self.shown(plan.mode);
+            let slot = Slot::new(plan.rate, plan.burst, base, mode, plan.kind);
             let debt = debt_of(&slot, plan.burst, missing);
             let step = u16::from(!sync::planted(Bug::SameEpoch));
             let next = word.later(step, debt, slot.kind);
@@ -205,14 +205,14 @@ impl CellDecider {
         }
     }
 
-    /// Replaces the share and the mark, then wakes waiting callers.
-    fn put(&mut self, share: Share, mark: Mark, now: Tick) {
+    /// Replaces the share and the mode, then wakes waiting callers.
+    fn put(&mut self, share: Share, mode: AdmissionMode, now: Tick) {
         self.cell().begin_change();
         self.turn(now, |plan, _| {
             let plan = Plan {
                 rate: share.rate,
                 burst: share.burst,
-                mark,
+                mode,
                 ..plan
             };
             let missing = share.burst.minus_or_zero(share.tokens).grains();
@@ -254,20 +254,20 @@ impl Decider for CellDecider {
 
     fn admit_by(&mut self, right: Right, period: PeriodId, now: Tick) {
         self.right = right;
-        let (mark, until) = match right {
-            _ if !self.agreed => (Mark::Cold, Tick::from_nanos(0)),
-            Right::Never => (Mark::Lapsed, Tick::from_nanos(0)),
-            Right::Leased => (Mark::Leased, Tick::from_nanos(0)),
-            Right::Floor { until, .. } => (Mark::Floor, until),
-            Right::Forever => (Mark::Forever, Tick::from_nanos(0)),
-            Right::Open => (Mark::Open, Tick::from_nanos(0)),
+        let (mode, until) = match right {
+            _ if !self.agreed => (AdmissionMode::Cold, Tick::from_nanos(0)),
+            Right::Never => (AdmissionMode::Lapsed, Tick::from_nanos(0)),
+            Right::Leased => (AdmissionMode::Leased, Tick::from_nanos(0)),
+            Right::Floor { until, .. } => (AdmissionMode::Floor, until),
+            Right::Forever => (AdmissionMode::Forever, Tick::from_nanos(0)),
+            Right::Open => (AdmissionMode::Open, Tick::from_nanos(0)),
         };
         let permits = (self.plan.kind == Kind::Concurrency).then(|| self.usable());
         self.turn(now, |plan, missing| {
             let burst = permits.unwrap_or(plan.burst);
             let plan = Plan {
                 burst,
-                mark,
+                mode,
                 until,
                 period,
                 ..plan
@@ -321,7 +321,7 @@ impl Decider for CellDecider {
     }
 
     fn replace(&mut self, share: Share, now: Tick) {
-        self.put(share, self.plan.mark, now);
+        self.put(share, self.plan.mode, now);
     }
 
     fn share_at(&self, now: Tick) -> Share {

@@ -11,7 +11,7 @@
 
 use super::deferred::Known;
 use super::slot::made_in_a_word;
-use super::{Cell, Mark, Slot, Word};
+use super::{AdmissionMode, Cell, Slot, Word};
 use crate::sync::{self, AtomicU64, Bug, Ordering};
 use aliquot_core::unit::Tick;
 
@@ -49,8 +49,8 @@ impl FastPath {
     }
 }
 
-const FOREVER: u64 = Mark::Forever as u64;
-const LEASED: u64 = Mark::Leased as u64;
+const FOREVER: u64 = AdmissionMode::Forever as u64;
+const LEASED: u64 = AdmissionMode::Leased as u64;
 
 impl Cell {
     /// Returns the fast path for `n` tokens from the word `seen`, whose slot is the even or the `ODD` one.
@@ -64,8 +64,8 @@ impl Cell {
         lease: &AtomicU64,
     ) -> Option<FastPath> {
         let [base, mult, meta] = &self.hot.slots[usize::from(ODD)];
-        let (burst, places, mark) = Slot::unpack_fast(meta.load(Ordering::Relaxed))?;
-        let until = match mark {
+        let (burst, places, mode) = Slot::unpack_fast(meta.load(Ordering::Relaxed))?;
+        let until = match mode {
             FOREVER => u64::MAX,
             LEASED if sync::planted(Bug::LeaseUnseen) => u64::MAX,
             LEASED => lease.load(Ordering::Acquire),

@@ -107,7 +107,7 @@ impl PreparedLimit {
 mod tests {
     use super::super::fast_path::after;
     use super::*;
-    use crate::cell::Mark;
+    use crate::cell::AdmissionMode;
     use aliquot_core::share::Kind;
     use aliquot_core::unit::{Rate, Tokens};
     use proptest::prelude::*;
@@ -126,7 +126,7 @@ mod tests {
             behind: bool, base in 0..1_u64 << 50, edge in prop::option::of(0..5_u64),
         ) {
             let (rate, burst) = (Rate::from_grains(rate), Tokens::from_grains(burst));
-            let slot = Slot::new(rate, burst, Tick::from_nanos(base), Mark::Forever, Kind::Rate);
+            let slot = Slot::new(rate, burst, Tick::from_nanos(base), AdmissionMode::Forever, Kind::Rate);
             let prepared = PreparedLimit::of(&slot, grains, PreparedLimit::MADE_MAX);
             let now = Tick::from_nanos(base.saturating_add(nanos));
             let made = slot.made(now);
@@ -154,7 +154,13 @@ mod tests {
     #[test]
     fn a_unit_that_is_under_way_is_forgotten() {
         let (rate, burst) = (Rate::from_grains(250_000_000), Tokens::from_grains(10));
-        let slot = Slot::new(rate, burst, Tick::from_nanos(0), Mark::Forever, Kind::Rate);
+        let slot = Slot::new(
+            rate,
+            burst,
+            Tick::from_nanos(0),
+            AdmissionMode::Forever,
+            Kind::Rate,
+        );
         let prepared = PreparedLimit::of(&slot, 1, PreparedLimit::MADE_MAX);
         let after = |nanos| prepared.after(0, prepared.cost(1)?, Tick::from_nanos(nanos));
         assert_eq!([0, 1, 2, 4, 6].map(after), [1, 2, 2, 2, 3].map(Some));

@@ -18,7 +18,7 @@ const BILLION: u128 = 1_000_000_000;
 
 /// Admission mode: the right by which a cell admits. The numbers are those in a packed slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mark {
+pub(crate) enum AdmissionMode {
     /// Nothing: the budget is not known yet.
     Cold = 0,
     /// Nothing: the lease has ended.
@@ -39,7 +39,7 @@ pub(crate) enum Mark {
     NoRoom = 8,
 }
 
-impl Mark {
+impl AdmissionMode {
     const ALL: [Self; 9] = [
         Self::Cold,
         Self::Lapsed,
@@ -53,26 +53,29 @@ impl Mark {
     ];
 }
 
-/// Mark and kind in one number of five bits: that of the mark for a rate, and the marks' numbers again
-/// above them for each of the other kinds.
-const fn tag(mark: Mark, kind: Kind) -> u64 {
+/// Admission mode and kind in one number of five bits: that of the mode for a rate, and the modes' numbers
+/// again above them for each of the other kinds.
+const fn tag(mode: AdmissionMode, kind: Kind) -> u64 {
     let kind = match kind {
         Kind::Rate => 0,
         Kind::Quota => 1,
         Kind::Concurrency => 2,
     };
-    kind * Mark::ALL.len() as u64 + mark as u64
+    kind * AdmissionMode::ALL.len() as u64 + mode as u64
 }
 
 /// What each tag stands for.
-const TAGS: [(Mark, Kind); 32] = {
-    let mut tags = [(Mark::Cold, Kind::Rate); 32];
+const TAGS: [(AdmissionMode, Kind); 32] = {
+    let mut tags = [(AdmissionMode::Cold, Kind::Rate); 32];
     let kinds = [Kind::Rate, Kind::Quota, Kind::Concurrency];
     let mut at = 0;
-    while at < kinds.len() * Mark::ALL.len() {
-        let (mark, kind) = (Mark::ALL[at % Mark::ALL.len()], kinds[at / Mark::ALL.len()]);
-        assert!(tag(mark, kind) == at as u64, "a tag is told by its number");
-        tags[at] = (mark, kind);
+    while at < kinds.len() * AdmissionMode::ALL.len() {
+        let (mode, kind) = (
+            AdmissionMode::ALL[at % AdmissionMode::ALL.len()],
+            kinds[at / AdmissionMode::ALL.len()],
+        );
+        assert!(tag(mode, kind) == at as u64, "a tag is told by its number");
+        tags[at] = (mode, kind);
         at += 1;
     }
     tags
@@ -89,7 +92,7 @@ pub(crate) struct Slot {
     /// The capacity, in units.
     pub(crate) burst: u64,
     pub(crate) shift: u32,
-    pub(crate) mark: Mark,
+    pub(crate) mode: AdmissionMode,
     pub(crate) kind: Kind,
 }
 
@@ -106,7 +109,13 @@ impl Slot {
     const PLACES_MAX: u32 = 127;
 
     /// Returns the slot of these parameters, starting at `base`.
-    pub(crate) fn new(rate: Rate, burst: Tokens, base: Tick, mark: Mark, kind: Kind) -> Self {
+    pub(crate) fn new(
+        rate: Rate,
+        burst: Tokens,
+        base: Tick,
+        mode: AdmissionMode,
+        kind: Kind,
+    ) -> Self {
         let shift = shift_of(rate, burst);
         let (mult, places) = multiplier(rate, shift);
         Self {
@@ -115,7 +124,7 @@ impl Slot {
             places,
             burst: (burst.grains() >> shift).min(Self::UNITS_MAX),
             shift,
-            mark,
+            mode,
             kind,
         }
     }
@@ -199,12 +208,12 @@ impl Slot {
         units << self.shift
     }
 
-    /// Unpacks capacity, places and the number of the mark for the fast path. Returns `None` unless a unit is
+    /// Unpacks capacity, places and the number of the mode for the fast path. Returns `None` unless a unit is
     /// one grain and `places` is not zero.
     ///
     /// One comparison checks that: the shift is packed above the places, so that a shift makes the places too
-    /// large. The kind is packed above the mark, so that for a quota or a concurrency budget the number is that
-    /// of no mark.
+    /// large. The kind is packed above the mode, so that for a quota or a concurrency budget the number is that
+    /// of no mode.
     #[inline(always)]
     pub(crate) fn unpack_fast(meta: u64) -> Option<(u64, u32, u64)> {
         let burst = meta & ((1 << Self::BURST_BITS) - 1);
@@ -217,20 +226,20 @@ impl Slot {
         let meta = self.burst
             | (self.places as u64) << Self::BURST_BITS
             | (self.shift as u64) << 54
-            | tag(self.mark, self.kind) << Self::TAG_AT;
+            | tag(self.mode, self.kind) << Self::TAG_AT;
         [self.base.nanos(), self.mult, meta]
     }
 
     #[inline(always)]
     pub(crate) fn unpack([base, mult, meta]: [u64; 3]) -> Self {
-        let (mark, kind) = TAGS[(meta >> Self::TAG_AT & 31) as usize];
+        let (mode, kind) = TAGS[(meta >> Self::TAG_AT & 31) as usize];
         Self {
             base: Tick::from_nanos(base),
             mult,
             places: (meta >> Self::BURST_BITS & 0x7f) as u32,
             burst: meta & ((1 << Self::BURST_BITS) - 1),
             shift: (meta >> 54 & 0x1f) as u32,
-            mark,
+            mode,
             kind,
         }
     }
@@ -327,7 +336,7 @@ mod tests {
             nanos in prop_oneof![0_u64..4, 0..1_u64 << 36, 0..=u64::MAX],
         ) {
             let (rate, burst) = (Rate::from_grains(rate), Tokens::from_grains(burst));
-            let slot = Slot::new(rate, burst, Tick::from_nanos(0), Mark::Leased, Kind::Rate);
+            let slot = Slot::new(rate, burst, Tick::from_nanos(0), AdmissionMode::Leased, Kind::Rate);
             let product = u128::from(nanos) * u128::from(slot.mult);
             prop_assert_eq!(slot.made(Tick::from_nanos(nanos)), made_of(product, slot.places));
         }

@@ -4,7 +4,7 @@ use super::deferred::Deferral;
 use super::table::Table;
 use super::{Class, Keyed};
 use crate::cell::prepared_limit::PreparedLimit;
-use crate::cell::{Mark, Slot};
+use crate::cell::{AdmissionMode, Slot};
 use crate::clock::{SharedClock, Source};
 use crate::limit::{Limit, LimitError};
 use aliquot_core::share::Kind;
@@ -135,8 +135,8 @@ impl KeyedBuilder {
         let now = self.clock.now();
         let class = |(which, &(limit, burst)): (usize, &(Limit, u64))| {
             let fitted = limit.fit_for_long(burst)?;
-            let mark = Mark::Forever;
-            let slot = Slot::new(fitted.rate, fitted.burst, now, mark, Kind::Rate);
+            let mode = AdmissionMode::Forever;
+            let slot = Slot::new(fitted.rate, fitted.burst, now, mode, Kind::Rate);
             let hour = slot.made(now.after(Span::from_secs(3_600))).0;
             let grains_per_token = fitted.scale.grains_per_token();
             let deferral = match which == 0 && slot.shift == 0 && self.defers() {

@@ -2,8 +2,8 @@
 
 use super::Limiter;
 use crate::breaker::Attempt;
-use crate::cell::book::Taken;
-use crate::cell::{Ask, Mark, No};
+use crate::cell::reserve::BucketCharge;
+use crate::cell::{AdmissionMode, Ask, No};
 use crate::central::{self, Answer, Grant};
 use crate::permit::Permit;
 use crate::refused::{Admission, Reason, Refused};
@@ -35,7 +35,7 @@ impl Limiter {
         );
         let slot = self.key_state.cell.view(Tick::from_nanos(0)).slot;
         let elsewhere = slot.burst == 0 || self.key_state.home.is_central();
-        (short && elsewhere && slot.mark == Mark::Leased).then_some(slot.kind)
+        (short && elsewhere && slot.mode == AdmissionMode::Leased).then_some(slot.kind)
     }
 
     /// Returns true if a caller that asks once asks the home node after this refusal: the budget is in
@@ -244,7 +244,7 @@ impl Limiter {
         }
         let dealt = !home.is_central() && slot.burst > 0;
         let lease = &self.handle.shared.lease.0;
-        let here = Taken::owing(cell.era(), now);
+        let here = BucketCharge::owing(cell.era(), now);
         // A part that owes tokens already can owe more.
         let holds = || {
             let would = cell.would(Ask::Tokens(0), now, lease);

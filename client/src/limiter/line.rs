@@ -1,7 +1,7 @@
 //! Waiting in line: first come, first served.
 
 use super::Limiter;
-use crate::cell::{Mark, No};
+use crate::cell::{AdmissionMode, No};
 use crate::central::Grant;
 use crate::key_state::waiting::Waiting;
 use crate::permit::Permit;
@@ -298,7 +298,7 @@ impl Limiter {
     }
 
     fn is_leased(&self) -> bool {
-        self.key_state.cell.view(Tick::from_nanos(0)).slot.mark == Mark::Leased
+        self.key_state.cell.view(Tick::from_nanos(0)).slot.mode == AdmissionMode::Leased
     }
 
     /// Returns the refusal if `n` tokens cannot be there within `most`, given the callers that wait already.
@@ -306,7 +306,10 @@ impl Limiter {
         let view = self.key_state.cell.view(now);
         let most = Span::from_nanos(u64::try_from(most?.as_nanos()).ok()?);
         let ahead = self.key_state.tally.waiting().saturating_add(n);
-        let decides = matches!(view.slot.mark, Mark::Leased | Mark::Floor | Mark::Forever);
+        let decides = matches!(
+            view.slot.mode,
+            AdmissionMode::Leased | AdmissionMode::Floor | AdmissionMode::Forever
+        );
         let here = !self.key_state.home.is_central() && view.slot.burst > 0;
         let waits = decides && view.slot.kind == Kind::Rate && here;
         let wait = waits.then(|| view.wait_for(ahead))?;

@@ -2,7 +2,7 @@
 
 use super::Limiter;
 use crate::cell::No;
-use crate::cell::book::Taken;
+use crate::cell::reserve::BucketCharge;
 use crate::refused::Admission;
 use crate::switch::{Mode, ModeStats};
 use aliquot_core::unit::{PeriodId, Tick};
@@ -98,8 +98,14 @@ impl Limiter {
     }
 
     /// Applies the mode to a refusal of tokens that were to be taken for later.
-    pub(super) fn apply_mode_to_charge(&self, n: u64, no: No, now: Tick) -> Result<Taken, No> {
-        self.apply_mode(n, no, now).map(|_| Taken::nothing(now))
+    pub(super) fn apply_mode_to_charge(
+        &self,
+        n: u64,
+        no: No,
+        now: Tick,
+    ) -> Result<BucketCharge, No> {
+        self.apply_mode(n, no, now)
+            .map(|_| BucketCharge::nothing(now))
     }
 
     /// Returns what the mode would make of a refusal. Counts nothing.

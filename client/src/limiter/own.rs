@@ -1,8 +1,8 @@
 //! Limits of this process: no coordinator, no session, no lease.
 
 use super::{Limiter, Reservation};
-use crate::cell::book::Taken;
-use crate::cell::{CellDecider, Mark, No};
+use crate::cell::reserve::BucketCharge;
+use crate::cell::{AdmissionMode, CellDecider, No};
 use crate::clock::{HostClock, SharedClock, Source};
 use crate::key_state::KeyState;
 use crate::limit::{Fitted, Limit, LimitError};
@@ -88,7 +88,13 @@ impl Limiter {
         let key_state = Arc::new(KeyState::unnamed());
         let mut decider = CellDecider::new(Arc::clone(&key_state));
         let now = handle.shared.clock.now();
-        decider.own(kind, mark_of(limit), fitted.scale, fitted.share(), now);
+        decider.own(
+            kind,
+            admission_mode_of(limit),
+            fitted.scale,
+            fitted.share(),
+            now,
+        );
         let state = State {
             decider,
             limit,
@@ -223,17 +229,19 @@ impl Limiter {
         let (limit, burst) = to(&state);
         let fitted = fit(self.kind(), limit, burst, Some(state.scale))?;
         let Fitted { scale, .. } = fitted;
-        let (was, share) = (mark_of(state.limit), fitted.share());
+        let (was, share) = (admission_mode_of(state.limit), fitted.share());
         if state.unbatched {
             state.decider.charge_deferred(clock(), || self.now());
         }
         let now = clock();
-        if was == Mark::Open {
+        if was == AdmissionMode::Open {
             // Without a limit nothing was taken, so the bucket starts full now.
             state.decider.amend(was, scale, share, now);
             state.decider.replace(share, now);
         }
-        state.decider.amend(mark_of(limit), scale, share, now);
+        state
+            .decider
+            .amend(admission_mode_of(limit), scale, share, now);
         (state.limit, state.burst, state.scale) = (limit, burst, scale);
         Ok(())
     }
@@ -255,7 +263,7 @@ impl Limiter {
     #[must_use]
     pub fn tokens_at(&self, now: Tick) -> f64 {
         let view = self.key_state.cell.view(now);
-        if view.slot.mark == Mark::Open {
+        if view.slot.mode == AdmissionMode::Open {
             return f64::INFINITY;
         }
         let burst = view.slot.grains(view.slot.burst);
@@ -331,7 +339,7 @@ impl Limiter {
                 Mode::Freeze => return Err(self.refuse(n, self.froze())),
                 Mode::DryRun | Mode::Bypass => {
                     self.pass(n);
-                    return Ok(self.reserved(n, Taken::nothing(clock.now())));
+                    return Ok(self.reserved(n, BucketCharge::nothing(clock.now())));
                 }
             }
             tokio::select! {
@@ -389,9 +397,9 @@ fn fit(kind: Kind, limit: Limit, burst: u64, now: Option<Scale>) -> Result<Fitte
     }
 }
 
-fn mark_of(limit: Limit) -> Mark {
+fn admission_mode_of(limit: Limit) -> AdmissionMode {
     match limit.is_unlimited() {
-        true => Mark::Open,
-        false => Mark::Forever,
+        true => AdmissionMode::Open,
+        false => AdmissionMode::Forever,
     }
 }

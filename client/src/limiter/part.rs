@@ -1,7 +1,7 @@
 //! The share of a leased limiter, for windows that follow it.
 
 use super::Limiter;
-use crate::cell::{Mark, No};
+use crate::cell::{AdmissionMode, No};
 use crate::clock::SharedClock;
 use crate::key_state::parts::Part;
 use crate::refused::{Reason, Refused};
@@ -36,12 +36,12 @@ impl Limiter {
             return Err(FROZEN);
         }
         let lease = self.handle.shared.lease.0.load(Ordering::Acquire);
-        let no = match self.key_state.cell.view(now).slot.mark {
-            Mark::Leased if now.nanos() < lease => return Ok(()),
-            Mark::Cold => No::Cold,
-            Mark::NoBudget => No::Unruled,
-            Mark::NoRoom => No::NoRoom,
-            Mark::Closed => self.seen(No::Closed),
+        let no = match self.key_state.cell.view(now).slot.mode {
+            AdmissionMode::Leased if now.nanos() < lease => return Ok(()),
+            AdmissionMode::Cold => No::Cold,
+            AdmissionMode::NoBudget => No::Unruled,
+            AdmissionMode::NoRoom => No::NoRoom,
+            AdmissionMode::Closed => self.seen(No::Closed),
             _ => No::Lapsed,
         };
         Err(Refused::of(no))

@@ -2,7 +2,7 @@
 
 use super::Limiter;
 use crate::cell::No;
-use crate::cell::book::Taken;
+use crate::cell::reserve::BucketCharge;
 use crate::central::Grant;
 use crate::refused::{Admission, Refused};
 use aliquot_core::central::Manner;
@@ -33,7 +33,7 @@ use std::time::Duration;
 pub struct Reservation {
     limiter: Limiter,
     tokens: u64,
-    taken: Taken,
+    charge: BucketCharge,
 }
 
 impl Limiter {
@@ -81,8 +81,8 @@ impl Limiter {
             true => Span::ZERO,
             false => most,
         };
-        let taken = self.take_within(n, most, now)?;
-        Ok(self.reserved(n, taken))
+        let charge = self.take_within(n, most, now)?;
+        Ok(self.reserved(n, charge))
     }
 
     /// [`Limiter::acquire`] for a cost that is known only afterwards: the reservation can be settled, and is
@@ -139,14 +139,14 @@ impl Limiter {
     /// Decides as [`Limiter::check`] does, and returns a reservation that can be settled.
     pub(crate) async fn check_to_settle(&self, n: u64) -> Result<Reservation, Refused> {
         let no = match self.take_now(n, self.now()) {
-            Ok(taken) => return Ok(self.reserved(n, taken)),
+            Ok(charge) => return Ok(self.reserved(n, charge)),
             Err(no) => no,
         };
         match no {
             _ if self.is_asked_for(no) => {
                 let Some(grant) = self.check_at_home(n, no).await? else {
                     self.pass(n);
-                    return Ok(self.reserved(n, Taken::nothing(self.now())));
+                    return Ok(self.reserved(n, BucketCharge::nothing(self.now())));
                 };
                 Ok(self.reserved_at_home(n, &grant))
             }
@@ -174,11 +174,11 @@ impl Limiter {
         self.wait_for_part(n, most, manner, local, remote).await
     }
 
-    pub(super) fn reserved(&self, n: u64, taken: Taken) -> Reservation {
+    pub(super) fn reserved(&self, n: u64, charge: BucketCharge) -> Reservation {
         Reservation {
             limiter: self.clone(),
             tokens: n,
-            taken,
+            charge,
         }
     }
 
@@ -186,10 +186,13 @@ impl Limiter {
     fn reserved_at_home(&self, n: u64, grant: &Grant) -> Reservation {
         let admission = self.admitted(n, grant);
         let (asked_at, heard_at) = (admission.asked_at, admission.decided_at);
-        self.reserved(n, Taken::at_home(asked_at, heard_at, admission.period))
+        self.reserved(
+            n,
+            BucketCharge::at_home(asked_at, heard_at, admission.period),
+        )
     }
 
-    fn take_now(&self, n: u64, now: Tick) -> Result<Taken, No> {
+    fn take_now(&self, n: u64, now: Tick) -> Result<BucketCharge, No> {
         let lease = &self.handle.shared.lease.0;
         self.taking_or_no(n, now, || {
             self.key_state.cell.reserve(n, now, Span::ZERO, lease)
@@ -197,7 +200,12 @@ impl Limiter {
     }
 
     /// Takes `n` tokens for use within `most`.
-    pub(super) fn take_within(&self, n: u64, most: Span, now: Tick) -> Result<Taken, Refused> {
+    pub(super) fn take_within(
+        &self,
+        n: u64,
+        most: Span,
+        now: Tick,
+    ) -> Result<BucketCharge, Refused> {
         let lease = &self.handle.shared.lease.0;
         self.taking(n, now, || self.key_state.cell.reserve(n, now, most, lease))
     }
@@ -207,10 +215,10 @@ impl Limiter {
         &self,
         n: u64,
         now: Tick,
-        reserve: impl Fn() -> Result<Taken, No>,
-    ) -> Result<Taken, Refused> {
-        let taken = self.taking_or_no(n, now, reserve);
-        taken.map_err(|no| self.refuse(n, no))
+        reserve: impl Fn() -> Result<BucketCharge, No>,
+    ) -> Result<BucketCharge, Refused> {
+        let charge = self.taking_or_no(n, now, reserve);
+        charge.map_err(|no| self.refuse(n, no))
     }
 
     /// The same, but does not count a refusal.
@@ -218,20 +226,20 @@ impl Limiter {
         &self,
         n: u64,
         now: Tick,
-        reserve: impl Fn() -> Result<Taken, No>,
-    ) -> Result<Taken, No> {
-        let taken = reserve().or_else(|no| self.mend_and(no, n, now, &reserve));
-        let taken = match taken {
-            Ok(taken) => taken,
+        reserve: impl Fn() -> Result<BucketCharge, No>,
+    ) -> Result<BucketCharge, No> {
+        let charge = reserve().or_else(|no| self.mend_and(no, n, now, &reserve));
+        let charge = match charge {
+            Ok(charge) => charge,
             Err(no) => return self.apply_mode_to_charge(n, no, now),
         };
         self.admitted_here(n);
-        Ok(taken)
+        Ok(charge)
     }
 
     /// Takes `n` more tokens than were asked for. Returns false if that was impossible.
-    pub(super) fn owe(&self, taken: &Taken, n: u64, now: Tick) -> bool {
-        let owes = || self.key_state.cell.exact(taken, n, now);
+    pub(super) fn owe(&self, charge: &BucketCharge, n: u64, now: Tick) -> bool {
+        let owes = || self.key_state.cell.exact(charge, n, now);
         // The base may be so far behind that the word has no room for them.
         owes()
             || self.own.as_ref().is_some_and(|own| {
@@ -241,14 +249,14 @@ impl Limiter {
     }
 
     /// Puts back up to `n` of the tokens taken, and returns how many of them other callers can have.
-    pub(super) fn restore(&self, taken: &Taken, n: u64, clock: impl Fn() -> Tick) -> u64 {
+    pub(super) fn restore(&self, charge: &BucketCharge, n: u64, clock: impl Fn() -> Tick) -> u64 {
         let cell = &self.key_state.cell;
-        let grains = cell.put_back_of(taken, n, &clock);
+        let grains = cell.put_back_of(charge, n, &clock);
         if grains == 0 {
             return 0;
         }
         self.key_state.changed();
-        grains / cell.view(taken.at).scale.max(1)
+        grains / cell.view(charge.at).scale.max(1)
     }
 }
 
@@ -263,26 +271,26 @@ impl Reservation {
     /// it.
     #[must_use]
     pub const fn act_at(&self) -> Tick {
-        self.taken.act_at
+        self.charge.act_at
     }
 
     /// Returns the period of the quota that the tokens belong to; zero for other kinds.
     #[must_use]
     pub const fn period(&self) -> PeriodId {
-        self.taken.period
+        self.charge.period
     }
 
     /// Returns the reservation as an admission, to check it against a limit: it counts at some time between
     /// the reading at which it was taken and [`Reservation::act_at`].
     #[must_use]
     pub const fn admission(&self) -> Admission {
-        Admission::of(self.tokens, &self.taken)
+        Admission::of(self.tokens, &self.charge)
     }
 
     /// Returns true if the home node of the budget granted the tokens. Nothing can be put back then.
     #[must_use]
     pub const fn is_from_home(&self) -> bool {
-        self.taken.is_at_home()
+        self.charge.is_at_home()
     }
 
     /// Returns the time that is left until [`Reservation::act_at`]; zero if it has passed.
@@ -294,7 +302,7 @@ impl Reservation {
     /// [`Reservation::delay`] at `now`, a reading of the limiter's clock.
     #[must_use]
     pub const fn delay_at(&self, now: Tick) -> Duration {
-        Duration::from_nanos(self.taken.act_at.since(now).nanos())
+        Duration::from_nanos(self.charge.act_at.since(now).nanos())
     }
 
     /// Gives the reservation up. Returns the number of tokens that other callers can have for it, rounded
@@ -312,9 +320,9 @@ impl Reservation {
     }
 
     fn cancel_by(&self, clock: impl Fn() -> Tick) -> u64 {
-        match self.taken.act_at < clock() {
+        match self.charge.act_at < clock() {
             true => 0,
-            false => self.limiter.restore(&self.taken, self.tokens, clock),
+            false => self.limiter.restore(&self.charge, self.tokens, clock),
         }
     }
 
@@ -344,14 +352,14 @@ impl Reservation {
 
     fn settle_by(&self, actual: u64, clock: impl Fn() -> Tick) -> Settled {
         if let Some(less) = self.tokens.checked_sub(actual) {
-            let restored = self.limiter.restore(&self.taken, less, clock);
+            let restored = self.limiter.restore(&self.charge, less, clock);
             return Settled { restored, taken: 0 };
         }
         let now = clock();
         let more = actual - self.tokens;
-        let done = match self.taken.is_at_home() {
+        let done = match self.charge.is_at_home() {
             true => self.limiter.owe_at_home(more, now),
-            false => self.limiter.owe(&self.taken, more, now),
+            false => self.limiter.owe(&self.charge, more, now),
         };
         if done {
             self.limiter.admitted_here(more);

@@ -65,11 +65,11 @@ impl Tier for Limiter {
 
     fn take_at(&self, n: u64, now: Tick) -> Result<Receipt, Refused> {
         let lease = &self.handle.shared.lease.0;
-        let taken = self.taking(n, now, || {
+        let charge = self.taking(n, now, || {
             self.in_time()?;
             self.key_state.cell.reserve(n, now, Span::ZERO, lease)
         })?;
-        Ok(Receipt::of_cell(n, taken))
+        Ok(Receipt::of_cell(n, charge))
     }
 
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
@@ -77,20 +77,20 @@ impl Tier for Limiter {
     }
 
     fn put_back_at(&self, receipt: &Receipt, n: u64, now: Tick) -> u64 {
-        let Some(taken) = receipt.taken() else {
+        let Some(charge) = receipt.charge() else {
             return 0;
         };
-        self.restore(taken, n, || now)
+        self.restore(charge, n, || now)
     }
 
     fn put_back(&self, receipt: &Receipt, n: u64) -> u64 {
-        let put_back = |taken| self.restore(taken, n, || Tier::now(self));
-        receipt.taken().map_or(0, put_back)
+        let put_back = |charge| self.restore(charge, n, || Tier::now(self));
+        receipt.charge().map_or(0, put_back)
     }
 
     fn owe_at(&self, receipt: &Receipt, n: u64, now: Tick) -> u64 {
-        let owes = |taken| self.owe(taken, n, now);
-        if !receipt.taken().is_some_and(owes) {
+        let owes = |charge| self.owe(charge, n, now);
+        if !receipt.charge().is_some_and(owes) {
             return 0;
         }
         self.admitted_here(n);

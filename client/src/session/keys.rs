@@ -8,7 +8,7 @@
 
 use super::Session;
 use crate::builder::DefaultRule;
-use crate::cell::{CellDecider, Mark};
+use crate::cell::{AdmissionMode, CellDecider};
 use crate::key_state::KeyState;
 use aliquot_core::budget::{Claim, Key};
 use aliquot_core::share::Share;
@@ -267,7 +267,7 @@ impl Session {
         let place = key_state.tally.place();
         let mut decider = CellDecider::new(key_state);
         if self.closing {
-            decider.rule(Mark::Closed, Scale::WHOLE, Share::EMPTY, now);
+            decider.rule(AdmissionMode::Closed, Scale::WHOLE, Share::EMPTY, now);
             return;
         }
         let entry = Entry {
@@ -340,7 +340,7 @@ impl Session {
         let Some(mut decider) = ours.or(retired) else {
             return;
         };
-        decider.rule(Mark::Cold, Scale::WHOLE, Share::EMPTY, now);
+        decider.rule(AdmissionMode::Cold, Scale::WHOLE, Share::EMPTY, now);
         self.machine
             .claim_with(budget, Claim::default(), decider, now);
     }
@@ -357,29 +357,29 @@ impl Session {
         }
         entry.asked = entry.asked.saturating_add(1);
         let asked = entry.asked;
-        let (mark, again) = match (refusal, self.config.default_rule) {
+        let (mode, again) = match (refusal, self.config.default_rule) {
             (KeyRefusal::NotYet, _) if asked <= Keys::ASK_SOON_TIMES => {
                 // It is about to be created: no other key gets its turn.
                 pending = true;
-                (Mark::Cold, Keys::ASK_SOON.times_or_max(1 << asked))
+                (AdmissionMode::Cold, Keys::ASK_SOON.times_or_max(1 << asked))
             }
-            (KeyRefusal::NotYet, _) => (Mark::Cold, Keys::ASK_AGAIN),
+            (KeyRefusal::NotYet, _) => (AdmissionMode::Cold, Keys::ASK_AGAIN),
             // A budget there is, but none for this key: no rule of one's own replaces it.
             (KeyRefusal::TooManyInstances | KeyRefusal::SessionFull, _) => {
-                (Mark::NoRoom, Keys::ASK_AGAIN)
+                (AdmissionMode::NoRoom, Keys::ASK_AGAIN)
             }
-            (_, DefaultRule::Deny) => (Mark::NoBudget, Keys::ASK_AGAIN),
-            (_, DefaultRule::Allow) => (Mark::Open, Keys::ASK_AGAIN),
-            (_, DefaultRule::Local { .. }) => (Mark::Forever, Keys::ASK_AGAIN),
+            (_, DefaultRule::Deny) => (AdmissionMode::NoBudget, Keys::ASK_AGAIN),
+            (_, DefaultRule::Allow) => (AdmissionMode::Open, Keys::ASK_AGAIN),
+            (_, DefaultRule::Local { .. }) => (AdmissionMode::Forever, Keys::ASK_AGAIN),
         };
-        let (scale, share) = match mark {
-            Mark::Forever => self.config.local,
+        let (scale, share) = match mode {
+            AdmissionMode::Forever => self.config.local,
             _ => (Scale::WHOLE, Share::EMPTY),
         };
         if let Some(decider) = &mut entry.decider
-            && !decider.goes_by(mark)
+            && !decider.goes_by(mode)
         {
-            decider.rule(mark, scale, share, now);
+            decider.rule(mode, scale, share, now);
         }
         let place = entry.place;
         self.keys.refused |= refusal == KeyRefusal::SessionFull;

@@ -1,7 +1,7 @@
 //! Handing back what a session holds.
 
 use super::Session;
-use crate::cell::Mark;
+use crate::cell::AdmissionMode;
 use crate::shared::Command;
 use aliquot_core::share::Share;
 use aliquot_core::unit::{Scale, Span, Tick};
@@ -40,7 +40,7 @@ impl Session {
             .into_iter()
             .filter_map(|name| self.machine.retire(name, now));
         for mut decider in retired.chain(deciders).collect::<Vec<_>>() {
-            decider.rule(Mark::Closed, Scale::WHOLE, Share::EMPTY, now);
+            decider.rule(AdmissionMode::Closed, Scale::WHOLE, Share::EMPTY, now);
         }
         self.report(now);
         if self.link().is_none() || self.machine.edge().is_none() {

@@ -1,8 +1,8 @@
 //! Deferred charging: no window ever admits more than one bucket would.
 
-use super::cell::book::Taken;
 use super::cell::deferred::Known;
-use super::cell::{Ask, CellDecider, Mark, Word};
+use super::cell::reserve::BucketCharge;
+use super::cell::{AdmissionMode, Ask, CellDecider, Word};
 use super::key_state::KeyState;
 use super::sync::AtomicU64;
 use aliquot_core::bucket::Bucket;
@@ -91,8 +91,8 @@ impl Limit {
             scale,
         };
         let (share, now) = (limit.share(), Tick::from_nanos(START));
-        let (kind, mark) = (Kind::Rate, Mark::Forever);
-        limit.decider.own(kind, mark, scale, share, now);
+        let (kind, mode) = (Kind::Rate, AdmissionMode::Forever);
+        limit.decider.own(kind, mode, scale, share, now);
         limit
     }
 
@@ -126,7 +126,8 @@ impl Limit {
         };
         self.scale = scale;
         self.decider.charge_deferred(base, || now);
-        self.decider.amend(Mark::Forever, scale, share, base);
+        self.decider
+            .amend(AdmissionMode::Forever, scale, share, base);
     }
 
     pub(super) fn takes(&self, n: u64, now: Tick) -> bool {
@@ -191,7 +192,7 @@ fn follow(per_sec: u64, burst: u64, ops: &[(u64, Op)]) -> Result<(), String> {
     let lease = AtomicU64::new(u64::MAX);
     // A reading before the base counts as the base.
     let (mut nanos, mut base, mut known) = (START, START, [None; 2]);
-    let (mut used, mut taken): (Used, Vec<(usize, u64, Taken)>) = (Vec::new(), Vec::new());
+    let (mut used, mut taken): (Used, Vec<(usize, u64, BucketCharge)>) = (Vec::new(), Vec::new());
     for &(gap, op) in ops {
         nanos += gap;
         let now = Tick::from_nanos(nanos);

@@ -30,7 +30,7 @@ use aliquot_core::client::{Decider, Right};
 use aliquot_core::message::Terms;
 use aliquot_core::share::Share;
 use aliquot_core::unit::{PeriodId, Rate, Scale, Span, Tick, Tokens};
-use cell::{Ask, CellDecider, Mark, No, Slot, Word};
+use cell::{AdmissionMode, Ask, CellDecider, No, Slot, Word};
 use key_state::KeyState;
 use proptest::prelude::*;
 use source::{cell, counters, key_state, native, switch, sync};
@@ -145,9 +145,9 @@ fn follow(ops: &[(u64, Op)], deposit_full: bool) -> Result<(), String> {
 }
 
 fn unit_of(rate: Rate, burst: Tokens) -> u64 {
-    let mark = Mark::Leased;
+    let mode = AdmissionMode::Leased;
     let kind = aliquot_core::share::Kind::Rate;
-    Slot::new(rate, burst, Tick::from_nanos(0), mark, kind).grains(1)
+    Slot::new(rate, burst, Tick::from_nanos(0), mode, kind).grains(1)
 }
 
 fn ops() -> impl Strategy<Value = Vec<(u64, Op)>> {
@@ -195,7 +195,7 @@ proptest! {
     /// Invariant 12, bit by bit: two cells of the same share, one of which takes the fast path where it can.
     #[test]
     fn the_short_road_leaves_the_same_word_as_the_long_one(
-        part in share(), mark in prop_oneof![Just(Mark::Leased), Just(Mark::Forever), Just(Mark::Open)],
+        part in share(), mode in prop_oneof![Just(AdmissionMode::Leased), Just(AdmissionMode::Forever), Just(AdmissionMode::Open)],
         asked in prop::collection::vec((0..3_000_000_000_u64, 0..1_u64 << 20), 1..60),
         lease in 0..120_000_000_000_u64,
     ) {
@@ -204,7 +204,7 @@ proptest! {
         let [short, long] = [(); 2].map(|()| {
             let key_state = Arc::new(KeyState::new("a"));
             let mut decider = CellDecider::new(Arc::clone(&key_state));
-            decider.rule(mark, scale, part, Tick::from_nanos(start));
+            decider.rule(mode, scale, part, Tick::from_nanos(start));
             key_state
         });
         let lease = AtomicU64::new(start + lease);
@@ -225,7 +225,7 @@ proptest! {
             prop_assert!(!mine || theirs.is_ok());
             // Every lawful admission in grains takes the fast path.
             let grains = unit_of(part.rate, part.burst) == 1;
-            prop_assert!(mine || theirs.is_err() || mark == Mark::Open || !grains);
+            prop_assert!(mine || theirs.is_err() || mode == AdmissionMode::Open || !grains);
             let levels = [&short, &long].map(|key_state| format!("{:?}", key_state.cell.view(now)));
             prop_assert_eq!(&levels[0], &levels[1]);
         }
@@ -239,7 +239,7 @@ proptest! {
         let kind = aliquot_core::share::Kind::Rate;
         let rate = Rate::from_grains(rate);
         let base = Tick::from_nanos(0);
-        let slot = Slot::new(rate, Tokens::ZERO, base, Mark::Leased, kind);
+        let slot = Slot::new(rate, Tokens::ZERO, base, AdmissionMode::Leased, kind);
         let Some(wait) = slot.time_until(units) else { return Ok(()) };
         prop_assert!(slot.made(base.after(wait)).0 >= units);
         let before = Span::from_nanos(wait.nanos() - 1);
@@ -330,15 +330,15 @@ fn whoever_is_woken_finds_the_rule_whole() {
         tokens: Tokens::from_grains(tokens),
     };
     let rules = [
-        (Mark::Cold, Share::EMPTY, Err(No::Cold)),
-        (Mark::Forever, full(5), Ok(PeriodId::new(0))),
-        (Mark::NoBudget, Share::EMPTY, Err(No::Unruled)),
-        (Mark::Forever, full(7), Ok(PeriodId::new(0))),
-        (Mark::Cold, Share::EMPTY, Err(No::Cold)),
+        (AdmissionMode::Cold, Share::EMPTY, Err(No::Cold)),
+        (AdmissionMode::Forever, full(5), Ok(PeriodId::new(0))),
+        (AdmissionMode::NoBudget, Share::EMPTY, Err(No::Unruled)),
+        (AdmissionMode::Forever, full(7), Ok(PeriodId::new(0))),
+        (AdmissionMode::Cold, Share::EMPTY, Err(No::Cold)),
     ];
     let key_state = Arc::new(KeyState::new("a"));
     let mut decider = CellDecider::new(Arc::clone(&key_state));
-    for (mark, share, finds) in rules {
+    for (mode, share, finds) in rules {
         let waiter = Arc::new(Waiter {
             key_state: Arc::clone(&key_state),
             found: Mutex::default(),
@@ -351,11 +351,11 @@ fn whoever_is_woken_finds_the_rule_whole() {
                 .poll(&mut Context::from_waker(&waker))
                 .is_pending()
         );
-        decider.rule(mark, Scale::WHOLE, share, Tick::from_nanos(1));
+        decider.rule(mode, Scale::WHOLE, share, Tick::from_nanos(1));
         assert_eq!(
             *waiter.found.lock().expect("no panic"),
             [finds],
-            "under {mark:?}"
+            "under {mode:?}"
         );
     }
 }

@@ -1,6 +1,6 @@
 //! Refunds while the share moves: a refund never leaves more than if its tokens had not been taken.
 
-use super::cell::{CellDecider, book::Taken};
+use super::cell::{CellDecider, reserve::BucketCharge};
 use super::key_state::KeyState;
 use super::sync::AtomicU64;
 use super::{budget, unit_of};
@@ -66,7 +66,7 @@ fn follow(ops: &[(u64, Op)]) -> Result<(), String> {
     decider.deposit(share(10, 60, 60), now);
     let mut never = Bucket::new(share(10, 60, 60), now);
     let lease = AtomicU64::new(u64::MAX);
-    let mut taken: Vec<(u64, Taken)> = Vec::new();
+    let mut taken: Vec<(u64, BucketCharge)> = Vec::new();
     for (step, &(gap, op)) in ops.iter().enumerate() {
         now = now.after(Span::from_millis(gap));
         match op {

@@ -1,8 +1,8 @@
 //! One limit used in all ways at once: by the clock, by deferred charging, from thread caches, by
 //! reservations, with extra costs; refunded, drained and reconfigured.
 
-use super::cell::book::Taken;
 use super::cell::deferred::Known;
+use super::cell::reserve::BucketCharge;
 use super::deferred::{Limit, START, Used, judge};
 use super::sync::AtomicU64;
 use aliquot_core::unit::{Span, Tick};
@@ -78,7 +78,7 @@ struct Asked {
     limit: Limit,
     known: Cell<[Option<Known>; 2]>,
     used: RefCell<Used>,
-    taken: Vec<(usize, u64, Taken)>,
+    taken: Vec<(usize, u64, BucketCharge)>,
     /// Minimum reading: an earlier one counts as the base.
     base: u64,
 }

@@ -3,7 +3,7 @@
 use super::explore;
 use super::thread_caches::{LATER, part, terms};
 use crate::cell::deferred::Known;
-use crate::cell::{Ask, CellDecider, Mark, Word};
+use crate::cell::{AdmissionMode, Ask, CellDecider, Word};
 use crate::key_state::KeyState;
 use crate::sync::{AtomicU64, Bug, Ordering};
 use aliquot_core::share::Kind;
@@ -24,7 +24,7 @@ impl Own {
         let key_state = Arc::new(KeyState::new("a"));
         let mut decider = CellDecider::new(Arc::clone(&key_state));
         let (scale, share) = (terms().scale, part(10, BURST, BURST));
-        decider.own(Kind::Rate, Mark::Forever, scale, share, super::NOW);
+        decider.own(Kind::Rate, AdmissionMode::Forever, scale, share, super::NOW);
         let clock = Arc::new(AtomicU64::new(super::NOW.nanos()));
         (Self { key_state, clock }, decider)
     }
@@ -112,7 +112,7 @@ fn two_who_go_by_the_clock_and_one_who_goes_on_take_no_more_than_there_is() {
             own.clock.store(LATER.nanos(), Ordering::Release);
             // The same limit with a base that was read earlier.
             decider.amend(
-                Mark::Forever,
+                AdmissionMode::Forever,
                 terms().scale,
                 part(10, BURST, BURST),
                 super::NOW,

@@ -3,7 +3,7 @@
 use super::thread_caches::{Shared, dealt, part};
 use super::{NOW, PERIOD, explore};
 use crate::cell::Ask;
-use crate::cell::book::Taken;
+use crate::cell::reserve::BucketCharge;
 use crate::clock::ManualClock;
 use crate::keyed::Keyed;
 use crate::limit::Limit;
@@ -15,7 +15,7 @@ use loom::thread;
 use std::sync::Arc;
 
 /// Takes four of ten tokens twice; one token is replenished per second.
-fn two_of_four() -> (Shared, impl Decider, [Taken; 2]) {
+fn two_of_four() -> (Shared, impl Decider, [BucketCharge; 2]) {
     let (shared, decider) = dealt(1, 10);
     let four = || {
         let taken = shared

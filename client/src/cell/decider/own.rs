@@ -1,40 +1,47 @@
 //! Local limits: rules of this process, without a lease.
 
-use super::{CellDecider, Mark, Ordering, Plan};
+use super::{AdmissionMode, CellDecider, Ordering, Plan};
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{Scale, Tick};
 
 impl CellDecider {
     /// Applies a rule of the client's own to a limit of any kind.
-    pub(crate) fn own(&mut self, kind: Kind, mark: Mark, scale: Scale, share: Share, now: Tick) {
+    pub(crate) fn own(
+        &mut self,
+        kind: Kind,
+        mode: AdmissionMode,
+        scale: Scale,
+        share: Share,
+        now: Tick,
+    ) {
         self.agreed = false;
         self.key_state.home.set_central(false);
-        // Waiting callers keep waiting, instead of being refused by a mark that holds for a moment only.
-        self.mark(Mark::Cold, now);
+        // Waiting callers keep waiting, instead of being refused by a mode that holds for a moment only.
+        self.set_mode(AdmissionMode::Cold, now);
         self.set_kind(kind, scale, now);
         self.held = 0;
-        self.put(share, mark, now);
+        self.put(share, mode, now);
     }
 
     /// Returns true if the cell decides by this rule of the client's own.
-    pub(crate) fn goes_by(&self, mark: Mark) -> bool {
-        !self.agreed && self.plan.mark == mark
+    pub(crate) fn goes_by(&self, mode: AdmissionMode) -> bool {
+        !self.agreed && self.plan.mode == mode
     }
 
     /// Charges deferred tokens before the limit changes. Nothing is admitted from here until
     /// [`CellDecider::amend`].
     pub(crate) fn charge_deferred(&mut self, now: Tick, clock: impl Fn() -> Tick) {
-        self.mark(Mark::Cold, now);
+        self.set_mode(AdmissionMode::Cold, now);
         self.cell().charge_deferred(clock);
     }
 
     /// Changes the parameters of a local limit. The level stays, in tokens; added capacity arrives empty. If
     /// the fixed-point scale changes, nothing is admitted meanwhile, and earlier admissions can no longer be
     /// refunded.
-    pub(crate) fn amend(&mut self, mark: Mark, scale: Scale, part: Share, now: Tick) {
+    pub(crate) fn amend(&mut self, mode: AdmissionMode, scale: Scale, part: Share, now: Tick) {
         let (from, to) = (self.scale.grains_per_token(), scale.grains_per_token());
         if from != to {
-            self.mark(Mark::Cold, now);
+            self.set_mode(AdmissionMode::Cold, now);
             self.cell().begin_change();
             self.cell().hot.scale.store(to, Ordering::Release);
             self.scale = scale;
@@ -51,7 +58,7 @@ impl CellDecider {
             let plan = Plan {
                 rate: part.rate,
                 burst: part.burst,
-                mark,
+                mode,
                 ..plan
             };
             (plan, u64::try_from(missing).unwrap_or(u64::MAX), ())

@@ -1,7 +1,7 @@
 //! Callers in line when the lease ends, or when the share is recalled.
 
 use super::*;
-use crate::cell::Mark;
+use crate::cell::AdmissionMode;
 use aliquot_core::central::Reason as Why;
 use aliquot_core::unit::Scale;
 use std::future::Future;
@@ -157,13 +157,13 @@ fn a_line_that_stood_for_time_waits_for_a_rule_that_is_made_meanwhile() {
         tokens: grains(0),
     };
     let decider = &mut kept.part.decider;
-    decider.rule(Mark::Forever, Scale::WHOLE, share, now);
+    decider.rule(AdmissionMode::Forever, Scale::WHOLE, share, now);
     let mut waits = pin!(limiter.acquire(5));
     assert!(waits.as_mut().now_or_never().is_none());
     kept.part.advance(2_000);
     assert!(waits.as_mut().now_or_never().is_none());
     let (now, decider) = (kept.part.clock.now(), &mut kept.part.decider);
-    decider.rule(Mark::Cold, Scale::WHOLE, Share::EMPTY, now);
+    decider.rule(AdmissionMode::Cold, Scale::WHOLE, Share::EMPTY, now);
     assert!(waits.as_mut().now_or_never().is_none());
     kept.part.advance(49);
     assert!(waits.as_mut().now_or_never().is_none());

@@ -25,14 +25,14 @@
 //! refunds see too little room rather than too much. The era changes before the epoch that forgets a debt, so
 //! that a refund of that debt finds another era or fails its swap.
 
-use super::{Ask, Cell, Mark, No, Slot, Word};
+use super::{AdmissionMode, Ask, Cell, No, Slot, Word};
 use crate::sync::{self, AtomicU64, Bug, Ordering, fence};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{PeriodId, Span, Tick};
 
 /// A charge: what was taken, and where. Enough to put it back.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Taken {
+pub(crate) struct BucketCharge {
     /// The cost in grains, rounded up to the units of that epoch.
     grains: u64,
     /// The debt just after the charge, in grains since the cell was created; wraps.
@@ -49,7 +49,7 @@ pub(crate) struct Taken {
     pub(crate) act_at: Tick,
 }
 
-impl Taken {
+impl BucketCharge {
     /// Eras that no cell ever has.
     const NOWHERE: u64 = u64::MAX;
     const AT_HOME: u64 = u64::MAX - 2;
@@ -90,7 +90,7 @@ impl Taken {
 }
 
 /// Snapshot of the word and its slot.
-struct Page {
+struct WordView {
     word: Word,
     slot: Slot,
     /// Supply before the base, in grains.
@@ -110,9 +110,9 @@ impl Cell {
         self.cold.era.fetch_add(1, Ordering::AcqRel);
     }
 
-    fn page(&self, seen: u64) -> Page {
+    fn word_view(&self, seen: u64) -> WordView {
         let word = Word::unpack(seen);
-        Page {
+        WordView {
             word,
             slot: self.slot(word.epoch),
             before: self.cold.made[usize::from(word.epoch & 1)].load(Ordering::Relaxed),
@@ -121,24 +121,24 @@ impl Cell {
 
     /// Decides as [`Cell::decide`] does, with a wait of at most `most`, and returns the charge.
     ///
-    /// Only capacity without an end ([`Mark::Forever`]) admits tokens that are not replenished yet: leased
-    /// capacity may be recalled before they are.
+    /// Only capacity without an end ([`AdmissionMode::Forever`]) admits tokens that are not replenished yet:
+    /// leased capacity may be recalled before they are.
     pub(crate) fn reserve(
         &self,
         n: u64,
         now: Tick,
         most: Span,
         lease: &AtomicU64,
-    ) -> Result<Taken, No> {
+    ) -> Result<BucketCharge, No> {
         loop {
             // The era is loaded first: tokens taken under one edge are not put back under the next.
             let era = self.era();
             let back = self.cold.back.load(Ordering::Acquire);
             let seen = self.hot.word.load(Ordering::Acquire);
-            let page = self.page(seen);
-            let Page { word, slot, before } = &page;
+            let view = self.word_view(seen);
+            let WordView { word, slot, before } = &view;
             let period = self.period(slot, word.epoch);
-            let step = self.step_for_later(&page, n, now, most, lease);
+            let step = self.step_for_later(&view, n, now, most, lease);
             let (debt, grains, act_at) = match step {
                 Ok(step) => step,
                 Err(no) => {
@@ -153,7 +153,7 @@ impl Cell {
             if self.swap(seen, Word { debt, ..*word }).is_ok() {
                 // Deferred tokens of others, charged as of now, may be charged again as of a later reading.
                 let position = debt.saturating_sub(self.deferred_of(slot, *word));
-                return Ok(Taken {
+                return Ok(BucketCharge {
                     grains,
                     position: before.wrapping_add(slot.grains(position)),
                     back,
@@ -172,7 +172,7 @@ impl Cell {
     pub(crate) fn would(&self, ask: Ask, now: Tick, lease: &AtomicU64) -> Result<(), No> {
         let mut seen = self.hot.word.load(Ordering::Acquire);
         loop {
-            let Page { word, slot, .. } = self.page(seen);
+            let WordView { word, slot, .. } = self.word_view(seen);
             let step = self.step(&slot, word, ask, now, lease, 0);
             fence(Ordering::Acquire);
             let found = self.hot.word.load(Ordering::Acquire);
@@ -187,10 +187,10 @@ impl Cell {
     pub(crate) fn in_time(&self, now: Tick, lease: &AtomicU64) -> Result<(), No> {
         let mut seen = self.hot.word.load(Ordering::Acquire);
         loop {
-            let Page { word, slot, .. } = self.page(seen);
-            let over = match slot.mark {
-                Mark::Leased => now.nanos() >= lease.load(Ordering::Acquire),
-                Mark::Floor => now >= self.until(word.epoch),
+            let WordView { word, slot, .. } = self.word_view(seen);
+            let over = match slot.mode {
+                AdmissionMode::Leased => now.nanos() >= lease.load(Ordering::Acquire),
+                AdmissionMode::Floor => now >= self.until(word.epoch),
                 _ => false,
             };
             fence(Ordering::Acquire);
@@ -205,20 +205,20 @@ impl Cell {
     /// Returns the debt after `n`, their cost in grains, and when they may be used.
     fn step_for_later(
         &self,
-        page: &Page,
+        view: &WordView,
         n: u64,
         now: Tick,
         most: Span,
         lease: &AtomicU64,
     ) -> Result<(u64, u64, Tick), No> {
-        let Page { word, slot, .. } = page;
+        let WordView { word, slot, .. } = view;
         let ask = Ask::Tokens(n);
         let no = match self.step(slot, *word, ask, now, lease, 0) {
-            Ok(debt) if slot.mark == Mark::Open => return Ok((debt, 0, now)),
+            Ok(debt) if slot.mode == AdmissionMode::Open => return Ok((debt, 0, now)),
             Ok(debt) => return Ok((debt, slot.grains(self.cost(slot, ask)?), now)),
             Err(no) => no,
         };
-        let owns = slot.mark == Mark::Forever && slot.kind == Kind::Rate;
+        let owns = slot.mode == AdmissionMode::Forever && slot.kind == Kind::Rate;
         let No::NotYet(Some(wait)) = no else {
             return Err(no);
         };
@@ -246,29 +246,34 @@ impl Cell {
     /// Puts back up to `tokens` of a charge. Returns the grains put back. The clock is read after the word:
     /// an earlier reading might be behind those of other decisions, and would miss the supply that was
     /// replenished and lost by theirs.
-    pub(crate) fn put_back_of(&self, taken: &Taken, tokens: u64, clock: impl Fn() -> Tick) -> u64 {
+    pub(crate) fn put_back_of(
+        &self,
+        charge: &BucketCharge,
+        tokens: u64,
+        clock: impl Fn() -> Tick,
+    ) -> u64 {
         // Amount that this call added to `back` without a refund, since another swap came first. It must not
         // reduce this call's room.
         let mut said_in_vain = 0_u64;
         loop {
             let back = self.cold.back.load(Ordering::Acquire);
             let seen = self.hot.word.load(Ordering::Acquire);
-            let now = clock().max(taken.at);
-            let gone = self.era() != taken.era;
+            let now = clock().max(charge.at);
+            let gone = self.era() != charge.era;
             if gone && !sync::planted(Bug::EraIgnored) {
                 return 0;
             }
             let scale = self.hot.scale.load(Ordering::Relaxed);
-            let page = self.page(seen);
-            let Page { word, slot, .. } = &page;
-            let nothing = matches!(slot.mark, Mark::Open | Mark::Cold);
-            if nothing || self.period(slot, word.epoch) != taken.period {
+            let view = self.word_view(seen);
+            let WordView { word, slot, .. } = &view;
+            let nothing = matches!(slot.mode, AdmissionMode::Open | AdmissionMode::Cold);
+            if nothing || self.period(slot, word.epoch) != charge.period {
                 return 0;
             }
-            let grains = tokens.saturating_mul(scale).min(taken.grains);
-            let units = page
+            let grains = tokens.saturating_mul(scale).min(charge.grains);
+            let units = view
                 .room_for(
-                    taken,
+                    charge,
                     back.wrapping_sub(said_in_vain),
                     self.floor(slot, 0),
                     now,
@@ -298,25 +303,25 @@ impl Cell {
     /// Charges `n` tokens more than were asked for, whether they are there or not: the true cost became known
     /// only now. A quota is charged at most what it has. Returns false, and charges nothing, if the debt
     /// would not fit the word, or if the right to the capacity is gone.
-    pub(crate) fn exact(&self, taken: &Taken, n: u64, now: Tick) -> bool {
+    pub(crate) fn exact(&self, charge: &BucketCharge, n: u64, now: Tick) -> bool {
         let mut seen = self.hot.word.load(Ordering::Acquire);
         loop {
-            if self.era() != taken.era {
+            if self.era() != charge.era {
                 return false;
             }
             let scale = self.hot.scale.load(Ordering::Relaxed);
-            let Page { word, slot, .. } = self.page(seen);
-            let unknown = slot.mark == Mark::Cold;
-            if unknown || self.period(&slot, word.epoch) != taken.period {
+            let WordView { word, slot, .. } = self.word_view(seen);
+            let unknown = slot.mode == AdmissionMode::Cold;
+            if unknown || self.period(&slot, word.epoch) != charge.period {
                 return false;
             }
-            if slot.mark == Mark::Open {
+            if slot.mode == AdmissionMode::Open {
                 return true;
             }
             let Some(cost) = slot.cost(u128::from(n) * u128::from(scale)) else {
                 return false;
             };
-            let (now, floor) = (now.max(taken.at), self.floor(&slot, 0));
+            let (now, floor) = (now.max(charge.at), self.floor(&slot, 0));
             let (made, more) = slot.made(now);
             let made = made.saturating_add(floor);
             let owed = self.owed(&slot, word, floor, now);
@@ -348,10 +353,10 @@ impl Cell {
     }
 }
 
-impl Page {
+impl WordView {
     /// Returns the maximum number of grains of the charge that may be put back at `now`. The level stays
     /// `floor` units below the capacity.
-    fn room_for(&self, taken: &Taken, back: u64, floor: u64, now: Tick) -> u64 {
+    fn room_for(&self, charge: &BucketCharge, back: u64, floor: u64, now: Tick) -> u64 {
         let Self { word, slot, before } = self;
         let (made, more) = slot.made(now);
         let by_now = made.saturating_add(u64::from(more));
@@ -359,22 +364,22 @@ impl Page {
         let made = slot.grains(by_now.saturating_add(floor));
         let (debt, burst) = (slot.grains(word.debt), slot.grains(slot.burst));
         // Relative to this epoch's base; may be negative.
-        let mine = i128::from(taken.position.wrapping_sub(*before).cast_signed());
+        let mine = i128::from(charge.position.wrapping_sub(*before).cast_signed());
         let [debt, burst, made] = [debt, burst, made].map(i128::from);
         // Reservations wait for the supply alone, whatever capacity thread caches hold.
         let promised = match debt > there + burst {
-            true => (debt - burst) - (mine - i128::from(taken.burst)),
+            true => (debt - burst) - (mine - i128::from(charge.burst)),
             false => 0,
         };
-        let others = i128::from(back.wrapping_sub(taken.back));
+        let others = i128::from(back.wrapping_sub(charge.back));
         let mut room = mine - others - made;
         // Epoch numbers recur, but then with a later base.
-        if taken.epoch == word.epoch && taken.at >= slot.base {
-            let since = by_now.saturating_sub(slot.made(taken.at).0);
-            room = room.max(i128::from(taken.grains) - i128::from(slot.grains(since)));
+        if charge.epoch == word.epoch && charge.at >= slot.base {
+            let since = by_now.saturating_sub(slot.made(charge.at).0);
+            room = room.max(i128::from(charge.grains) - i128::from(slot.grains(since)));
         }
         let room = room.min(debt - made);
-        let room = room.min(i128::from(taken.grains)) - promised.max(0);
+        let room = room.min(i128::from(charge.grains)) - promised.max(0);
         u64::try_from(room.max(0)).unwrap_or(u64::MAX)
     }
 }
