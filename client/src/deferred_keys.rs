@@ -245,7 +245,7 @@ proptest! {
 
 /// At most a sixteenth of the decisions reads the clock, if the burst is large enough.
 #[test]
-fn who_asks_often_reads_the_clock_now_and_then() {
+fn a_thread_that_asks_often_seldom_reads_the_clock() {
     for (burst, each) in [(64, 2), (640, 11), (960, 16), (1_000_000, 16)] {
         let both = Both::new(1_000, burst);
         let key = name(1);
@@ -264,7 +264,7 @@ fn who_asks_often_reads_the_clock_now_and_then() {
 
 /// Charges are deferred only if a word lasts for 34 years all the same.
 #[test]
-fn keys_are_charged_later_where_a_token_is_made_in_whole_nanoseconds() {
+fn keys_defer_charges_if_a_token_takes_whole_nanoseconds() {
     for (per_sec, burst, most) in [
         (1_000, 1_000, 15),
         (1_000, 640, 10),
@@ -299,7 +299,7 @@ fn all_of_a_burst_is_there_and_no_more() {
 
 /// Deferred tokens are missing at the next look, and are made again after it.
 #[test]
-fn what_was_deferred_is_missing_until_it_was_made_after_a_look() {
+fn deferred_tokens_are_missing_until_replenished_after_a_reading() {
     let both = Both::new(100, 6_400);
     let key = name(1);
     assert!(both.store.try_acquire(&key, 1).is_ok());
@@ -316,7 +316,7 @@ fn what_was_deferred_is_missing_until_it_was_made_after_a_look() {
 
 /// Tokens that were made again in the meantime are not put back, although they are still to be charged.
 #[test]
-fn what_is_said_to_be_put_back_is_what_others_can_have() {
+fn a_put_back_returns_the_tokens_that_others_can_have() {
     let both = Both::new(1, 128);
     let key = name(1);
     assert!(both.store.try_acquire(&key, 1).is_ok());
@@ -338,7 +338,7 @@ fn what_is_said_to_be_put_back_is_what_others_can_have() {
 
 /// A key with deferred tokens makes room for others once these are made again.
 #[test]
-fn a_key_of_which_some_is_deferred_is_forgotten_like_any_other() {
+fn a_key_with_deferred_tokens_is_forgotten_like_any_other() {
     let both = Both::new(100, 6_400);
     let keys = 400;
     let (mut now, mut later) = (START, 0);

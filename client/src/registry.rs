@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_that_is_of_no_use_the_longest_makes_room() {
+    fn the_least_recently_used_key_makes_room() {
         check("abcd", "abcd");
         check("abcde", "bcde");
         check("abcdae", "acde");
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_are_held_there_is_no_room_until_one_is_not() {
+    fn without_a_free_key_there_is_no_room() {
         let mut registry = Registry::default();
         let mut held: Vec<_> = ["a", "b"]
             .map(|text| ask(&mut registry, text, 2, at(0)).expect("room"))
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_idle_for_a_minute_is_swept_and_what_is_held_or_asked_for_is_not() {
+    fn idle_keys_are_swept_after_a_minute_unless_held() {
         let mut registry = Registry::default();
         let held = ask(&mut registry, "a", 9, at(0));
         for text in ["b", "c"] {
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_session_is_told_it_can_do_in_order() {
+    fn changes_of_keys_can_be_applied_in_order() {
         let mut registry = Registry::default();
         ask(&mut registry, "a", 1, at(0));
         let mut session = registry.take_changes().fresh;
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn each_key_that_is_asked_is_marked_once_until_it_is_looked_at() {
+    fn a_used_key_is_marked_once_per_look() {
         let mut registry = Registry::new(Arc::new(Touched::of(5_000)));
         let key_state =
             |at| ask(&mut registry, &format!("k/{at}"), 5_000, self::at(0)).expect("room");
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_takes_the_place_of_who_was_forgotten() {
+    fn a_new_key_takes_the_place_of_a_forgotten_one() {
         let mut registry = Registry::new(Arc::new(Touched::of(2)));
         for (text, millis) in [("a", 0), ("b", 1), ("c", 2), ("d", 3)] {
             let key_state = ask(&mut registry, text, 2, at(millis)).expect("room");
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_counted_of_the_forgotten_stays_counted() {
+    fn counts_of_forgotten_keys_are_kept() {
         let mut registry = Registry::default();
         let key_state = ask(&mut registry, "a", 1, at(0)).expect("room");
         key_state.tally.admitted(3);
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_of_its_own_is_not_forgotten() {
+    fn a_key_with_a_mode_of_its_own_is_not_forgotten() {
         let mut registry = Registry::default();
         let key_state = ask(&mut registry, "a", 1, at(0)).expect("room");
         key_state.switch.set_own(Mode::Freeze);

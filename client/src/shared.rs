@@ -377,7 +377,7 @@ mod tests {
     use std::task::{Context, Waker};
 
     #[test]
-    fn a_rest_ends_soon_after_somebody_is_not_served() {
+    fn a_rest_ends_soon_after_a_refusal() {
         let clock = ManualClock::new();
         let shared = Handle::detached(Arc::new(clock.clone())).shared;
         let mut context = Context::from_waker(Waker::noop());

@@ -122,7 +122,7 @@ fn a_little_noise_moves_no_limit() {
 }
 
 #[test]
-fn what_became_slower_for_good_is_not_taken_for_a_queue_for_ever() {
+fn a_lasting_slowdown_is_accepted_as_the_new_latency() {
     let mut dependency = Dependency::of(100);
     let mut vegas = Vegas::new(bounds());
     dependency.settle(&mut vegas, 20_000);
@@ -191,7 +191,7 @@ fn failures_that_were_in_flight_together_count_once() {
 }
 
 #[test]
-fn a_limiter_of_one_s_own_is_led_and_whoever_has_it_sees_that() {
+fn every_handle_of_an_adaptive_limiter_sees_its_limit() {
     let clock = ManualClock::new();
     let limiter = Limiter::local_permits_with(77, Arc::new(clock.clone())).expect("permits");
     let aimd = Aimd::new(bounds().start(4)).keep(0.5);
@@ -216,7 +216,7 @@ fn a_limiter_of_one_s_own_is_led_and_whoever_has_it_sees_that() {
 }
 
 #[test]
-fn what_is_no_permits_is_not_led() {
+fn only_local_permits_can_be_adapted() {
     let rate = Limiter::local(Limit::per_sec(5), 9).expect("a rate");
     let led = Adaptive::over(rate.clone(), Aimd::new(bounds()));
     assert_eq!(led.err(), Some(LimitError::NoPermits));

@@ -141,7 +141,7 @@ fn a_refusal_that_is_said_again_ends_when_it_said() {
 }
 
 #[test]
-fn who_gives_tokens_back_ends_what_was_refused() {
+fn a_refund_ends_cached_refusals() {
     let hour = Duration::from_secs(3_600);
     let limiter = Limiter::local(Limit::per(1, hour), 100).expect("a limit");
     let taken = limiter
@@ -154,7 +154,7 @@ fn who_gives_tokens_back_ends_what_was_refused() {
 
 /// Several tokens are taken by one reading of the clock, and none is created or lost.
 #[test]
-fn without_batches_threads_that_decide_often_take_what_there_is() {
+fn without_batches_threads_admit_exactly_the_tokens_available() {
     let limiter = limiter(0, 1_000_000).unbatched();
     let take = || {
         let (mut admitted, mut again, mut last) = (0, 0, None);
@@ -180,7 +180,7 @@ fn without_batches_threads_that_decide_often_take_what_there_is() {
 /// Tokens taken by an earlier reading are charged even if no further decision is made: the bucket becomes
 /// full again.
 #[test]
-fn without_batches_who_pauses_finds_a_full_bucket() {
+fn without_batches_a_pause_fills_the_bucket() {
     let limiter = limiter(1_000_000, 1_000).unbatched();
     let deadline = HostClock.now().nanos() + 30_000_000_000;
     let full = || {
@@ -214,7 +214,7 @@ fn without_batches_one_reading_is_gone_by_for_sixteen() {
 
 /// Tokens taken by an earlier reading are charged before the limit changes, and not to what is left of it.
 #[test]
-fn without_batches_a_limit_that_is_cut_while_it_is_used_has_what_fits() {
+fn without_batches_a_cut_limit_keeps_the_tokens_that_fit() {
     for _ in 0..200 {
         let limiter = limiter(1_000_000, 1_000).unbatched();
         assert_eq!(ask(&limiter, 24), 24);

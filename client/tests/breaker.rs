@@ -86,7 +86,7 @@ fn a_trial_that_is_given_up_or_lost_is_followed_by_another() {
 }
 
 #[test]
-fn what_was_begun_before_it_opened_decides_nothing_after() {
+fn outcomes_of_calls_begun_before_opening_are_ignored() {
     let breaker = breaker();
     let early: Vec<Attempt> = (0..5)
         .map(|_| breaker.try_at(at(0)).expect("closed"))
@@ -133,7 +133,7 @@ fn held_closed_it_lets_all_through_and_goes_on_trying() {
 }
 
 #[test]
-fn held_open_it_lets_nobody_try_and_is_then_as_it_was() {
+fn a_breaker_held_open_admits_no_trial_and_keeps_its_state() {
     let breaker = breaker();
     fails(&breaker, 0);
     fails(&breaker, 1);

@@ -61,7 +61,7 @@ fn check(rules: Rules, pushes: &[u64], expect: &[(u64, &[u64])]) {
 }
 
 #[test]
-fn what_a_flurry_fires() {
+fn a_flurry_fires_by_its_edges() {
     let every = |ms| Duration::from_millis(ms);
     let flurry = [0, 50, 120];
     check(quiet(), &flurry, &[(220, &[0, 50, 120])]);
@@ -115,7 +115,7 @@ fn what_a_flurry_fires() {
 }
 
 #[test]
-fn what_came_is_gathered_as_the_batch_says() {
+fn values_are_batched_as_the_batch_type_says() {
     let pushes = [(0, 7), (10, 8), (20, 7)];
     let last = fired::<Last<u64>>(quiet(), &pushes);
     assert_eq!(last, [(120, Last(7))]);
@@ -158,7 +158,7 @@ fn a_clock_that_steps_back_delays_nothing_forever() {
 }
 
 #[test]
-fn what_is_due_stays_so_though_more_comes_before_it_is_taken() {
+fn a_due_batch_stays_due_when_more_values_come() {
     let mut machine = Debounce::<Vec<u64>>::new(quiet());
     machine.push(1, at(0)).expect("room");
     machine.push(2, at(QUIET)).expect("room");
@@ -316,7 +316,7 @@ async fn a_flush_waits_for_the_action_and_goes_on_without_its_caller() {
 }
 
 #[tokio::test]
-async fn who_pushes_waits_for_room_and_may_go_away() {
+async fn a_push_waits_for_room_and_can_be_cancelled() {
     let mut bench = Bench::new(quiet().most(1));
     bench.shut();
     let push = |value| bench.debouncer.try_push(value);
@@ -350,7 +350,7 @@ async fn a_stop_hands_over_the_rest_and_waits_for_it() {
 }
 
 #[tokio::test]
-async fn the_last_handle_takes_nothing_with_it_but_what_was_discarded() {
+async fn dropping_the_last_handle_loses_only_discarded_values() {
     let mut bench = Bench::new(quiet());
     bench.debouncer.push(1).await.expect("it runs");
     bench.debouncer.discard();
@@ -361,7 +361,7 @@ async fn the_last_handle_takes_nothing_with_it_but_what_was_discarded() {
 }
 
 #[tokio::test]
-async fn an_action_that_panics_is_no_trap_for_those_who_wait() {
+async fn a_panicking_action_does_not_block_waiting_pushes() {
     let debouncer = Debouncer::spawn(quiet(), async |_: Last<u64>| panic!("an action's own"));
     debouncer.push(1).await.expect("it runs");
     debouncer.flush().await;

@@ -26,7 +26,7 @@ const fn groups(keys: usize) -> usize {
 }
 
 #[test]
-fn what_is_idle_is_gone_after_as_many_new_keys_as_there_are_groups() {
+fn idle_keys_are_gone_after_as_many_new_keys_as_groups() {
     let keys = 1_000;
     let (store, clock) = store(keys, Some(60 * SECOND));
     for key in 0..500 {

@@ -179,7 +179,7 @@ fn ten_million_keys_that_come_once_leave_memory_flat() {
 }
 
 #[test]
-fn what_owes_something_is_not_forgotten_for_newcomers() {
+fn keys_with_debt_are_not_forgotten_for_new_ones() {
     let store = store(1, 1, 8);
     let (mut kept, mut refused) = (0, Vec::new());
     for which in 0..1_000 {
@@ -200,7 +200,7 @@ fn what_owes_something_is_not_forgotten_for_newcomers() {
 }
 
 #[test]
-fn who_was_idle_for_the_longest_is_forgotten_first() {
+fn the_key_idle_the_longest_is_forgotten_first() {
     let store = store(1, 1, 8);
     for which in 0..32_u64 {
         let now = START.after(Span::from_millis(which));
@@ -316,7 +316,7 @@ fn threads_that_push_each_others_keys_out_make_no_token() {
 }
 
 #[test]
-fn what_is_out_of_range_is_named() {
+fn values_out_of_range_are_named() {
     let none = Keyed::new(Limit::per_sec(1), 1, 0).expect_err("no keys");
     assert!(none.to_string().starts_with("keys: 0; 1 to "), "{none}");
 }

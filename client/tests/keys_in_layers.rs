@@ -67,7 +67,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_put_back_late_goes_to_no_key_that_took_over_the_slot() {
+fn a_late_refund_never_reaches_the_next_key_of_its_slot() {
     let store = store(1, 4, 8);
     let old = store.tier("old");
     let receipt = old.take_at(4, at(0)).expect("it is full");
@@ -93,7 +93,7 @@ fn what_is_put_back_late_goes_to_no_key_that_took_over_the_slot() {
 
 /// Nor to the same key, met again since, at an earlier reading that cannot know of that.
 #[test]
-fn what_is_put_back_late_goes_to_no_key_that_was_met_again() {
+fn a_late_refund_never_reaches_the_same_key_met_again() {
     let store = store(1, 4, 8);
     let key = store.tier("a");
     let receipt = key.take_at(4, at(0)).expect("it is full");

@@ -213,7 +213,7 @@ fn limiter(clock: &ManualClock, burst: u64) -> Limiter {
 }
 
 #[test]
-fn what_was_dearer_than_it_was_taken_for_is_owed_by_every_layer_that_can() {
+fn extra_cost_is_owed_by_every_layer_that_can() {
     let clock = ManualClock::new();
     let tiers = [limiter(&clock, 10), limiter(&clock, 20)];
     let layers = Layers::of([("one", &tiers[0]), ("other", &tiers[1])]);
@@ -238,7 +238,7 @@ fn what_was_dearer_than_it_was_taken_for_is_owed_by_every_layer_that_can() {
 }
 
 #[test]
-fn what_is_refunded_comes_back_to_every_layer_and_what_was_cheaper_in_part() {
+fn refunds_reach_every_layer() {
     let clock = ManualClock::new();
     let tiers = [limiter(&clock, 10), limiter(&clock, 20)];
     let left = || [tiers[0].tokens(), tiers[1].tokens()];

@@ -104,7 +104,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(3_000))]
 
     #[test]
-    fn what_is_used_keeps_to_the_envelope_whatever_is_settled_for_less(
+    fn use_keeps_to_the_envelope_with_settlements_for_less(
         ops in ops(false), per_sec in 1..20_u64, burst in 1..8_u64,
     ) {
         let uses = run(&ops, per_sec, burst);
@@ -112,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_used_keeps_to_the_envelope_whatever_is_reserved_and_cancelled(
+    fn use_keeps_to_the_envelope_with_reservations_and_cancellations(
         ops in ops(true), per_sec in 1..20_u64, burst in 1..8_u64,
     ) {
         let uses = run(&ops, per_sec, burst);
@@ -158,7 +158,7 @@ fn a_settlement_at_once_restores_all_of_it() {
 }
 
 #[test]
-fn a_settlement_for_more_is_owed_however_long_nobody_moved_the_base() {
+fn a_settlement_for_more_is_owed_however_old_the_base() {
     let clock = ManualClock::new();
     let tier = Limiter::local_with(Limit::per_sec(1_000), 1_000, Arc::new(clock.clone()));
     let limiter = tier.expect("a limit");

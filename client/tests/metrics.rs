@@ -130,7 +130,7 @@ async fn names_are_told_apart_and_keys_are_not() {
 }
 
 #[tokio::test]
-async fn waits_are_told_as_they_end_and_what_was_frozen_is_counted() {
+async fn waits_and_frozen_requests_are_published() {
     let (book, watch, clock) = (Book::default(), Watch::new(), ManualClock::new());
     let _told = metrics::set_default_local_recorder(&book);
     let limiter = Limiter::local_with(Limit::per_sec(1), 1, Arc::new(clock.clone()));
@@ -198,7 +198,7 @@ fn components(watch: &Watch) -> (Breaker, Throttle) {
 }
 
 #[test]
-fn whatever_has_a_mode_is_told_of() {
+fn every_component_with_a_mode_is_published() {
     let (book, watch) = (Book::default(), Watch::new());
     let (breaker, throttle) = components(&watch);
     let publish = || metrics::with_local_recorder(&book, || watch.publish());

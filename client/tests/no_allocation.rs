@@ -87,7 +87,7 @@ fn shapes() {
 }
 
 #[test]
-fn what_is_switched_watched_or_broken() {
+fn modes_watches_and_breakers_allocate_nothing() {
     let bucket = limiter(50);
     bucket.set_mode(Mode::DryRun);
     let mut asked = 0;

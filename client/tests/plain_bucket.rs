@@ -321,7 +321,7 @@ proptest! {
     /// With these initial rates the limiter counts in 10⁻⁹ tokens, so that it rounds nothing at any whole rate that
     /// is set later.
     #[test]
-    fn a_limit_of_ones_own_is_the_plain_bucket(
+    fn a_local_limit_is_the_plain_bucket(
         ops in ops(), rate in prop::sample::select(&[1_u64, 3, 7, 9, 11, 13, 17, 19][..]), burst in 0..12_u64,
     ) {
         let mut pair = Pair::new(rate, burst);

@@ -22,7 +22,7 @@ fn at_once(limiter: &Limiter, n: u64) -> Reservation {
 }
 
 #[test]
-fn what_was_waited_for_is_due_and_gives_back_what_it_did_not_cost() {
+fn tokens_waited_for_return_what_was_not_used() {
     let (limiter, clock) = ten();
     limiter.try_acquire(5).expect("the burst");
     let mut waits = pin!(limiter.acquire_to_settle(4));
@@ -47,7 +47,7 @@ fn what_was_waited_for_is_due_and_gives_back_what_it_did_not_cost() {
 }
 
 #[test]
-fn what_it_cost_beyond_the_estimate_is_owed() {
+fn cost_beyond_the_estimate_is_owed() {
     let (limiter, clock) = ten();
     assert_eq!(at_once(&limiter, 1).settle(8).taken, 7);
     assert_eq!(limiter.tokens(), -3.0);
@@ -76,7 +76,7 @@ fn a_wait_that_cannot_be_or_is_called_off_takes_nothing() {
 }
 
 #[test]
-fn what_a_mode_let_through_took_nothing_and_settles_nothing() {
+fn requests_that_a_mode_let_through_settle_nothing() {
     let (limiter, _) = ten();
     at_once(&limiter, 5).settle(5);
     let mut waits = pin!(limiter.acquire_to_settle(5));

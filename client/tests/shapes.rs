@@ -159,7 +159,7 @@ proptest! {
 
     /// Parts that sum up to a limit, dealt again a window after they were taken away, act like one log.
     #[test]
-    fn parts_of_a_window_are_together_what_the_whole_would_be(
+    fn parts_of_a_window_add_up_to_the_whole(
         asks in asks(), places in prop::collection::vec(0..3_usize, 80),
     ) {
         let parts = [2, 3, 1].map(|part| SlidingLog::new(part, SECOND).expect("a log"));
@@ -173,7 +173,7 @@ proptest! {
 
     /// A log with refunds equals one that was never asked for the refunded tokens.
     #[test]
-    fn what_is_put_back_into_a_log_was_never_taken(
+    fn an_entry_put_back_into_a_log_leaves_no_trace(
         asks in asks(), limit in 1..8_u64, back in prop::collection::vec((any::<bool>(), any::<usize>(), 1..4_u64), 80),
     ) {
         let log = SlidingLog::new(limit, SECOND).expect("a log");
@@ -287,7 +287,7 @@ fn a_clock_that_steps_back_opens_no_window_again() {
 }
 
 #[test]
-fn what_is_out_of_range_is_named() {
+fn values_out_of_range_are_named() {
     let limit = FixedWindow::new(0, SECOND).expect_err("out of range");
     assert_eq!(limit.to_string(), "limit: 0; 1 to 16777215 are allowed");
     let length = SlidingLog::new(1, Duration::ZERO).expect_err("out of range");
@@ -309,7 +309,7 @@ fn what_is_out_of_range_is_named() {
 }
 
 #[tokio::test]
-async fn who_leaves_a_pacers_queue_gives_its_turn_to_the_next() {
+async fn a_cancelled_turn_of_a_pacer_goes_to_the_next() {
     let clock = ManualClock::new();
     let pacer = Pacer::with_clock(SECOND, 3, Arc::new(clock.clone())).expect("a pacer");
     pacer.turn().await.expect("the first is due at once");

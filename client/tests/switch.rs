@@ -19,7 +19,7 @@ fn reason<T>(answer: Result<T, Refused>) -> Option<Reason> {
 }
 
 #[test]
-fn a_dry_run_refuses_nothing_and_counts_what_it_would_have() {
+fn a_dry_run_counts_and_refuses_nothing() {
     let limiter = limiter(&ManualClock::new(), 3);
     limiter.set_mode(Mode::DryRun);
     for _ in 0..5 {
@@ -40,7 +40,7 @@ fn a_dry_run_refuses_nothing_and_counts_what_it_would_have() {
 }
 
 #[test]
-fn what_was_let_through_cannot_be_put_back() {
+fn requests_that_a_mode_let_through_are_not_refunded() {
     let clock = ManualClock::new();
     let limiter = limiter(&clock, 3);
     limiter.set_mode(Mode::Bypass);
@@ -81,7 +81,7 @@ fn a_reservation_that_would_have_to_wait_is_let_through_at_once() {
 }
 
 #[test]
-fn permits_beyond_the_limit_are_nobodys() {
+fn permits_let_through_free_none_of_the_limit() {
     let limiter = Limiter::local_permits(1).expect("permits");
     limiter.set_mode(Mode::Bypass);
     let held: Vec<_> = (0..3)
@@ -134,7 +134,7 @@ fn time_goes_on_while_frozen_and_a_limit_may_change() {
 }
 
 #[tokio::test]
-async fn who_waits_is_let_through_or_turned_away_when_the_mode_changes() {
+async fn a_changed_mode_admits_or_refuses_the_waiting() {
     let wait = |mode| async move {
         let limiter = limiter(&ManualClock::new(), 1);
         assert!(limiter.try_acquire(1).is_ok());
@@ -165,7 +165,7 @@ async fn who_waits_is_let_through_or_turned_away_when_the_mode_changes() {
 }
 
 #[tokio::test]
-async fn a_clients_mode_overrules_its_limiters_own_and_those_to_come() {
+async fn a_clients_mode_overrides_that_of_its_limiters() {
     // No node is there: the budget of the key stays unknown.
     let client = Client::connect(["127.0.0.1:9"]).expect("a client");
     let before = client.limiter("a").expect("a key");
@@ -222,7 +222,7 @@ fn a_shadow_is_charged_as_if_it_were_enforced() {
 
 /// A mode also applies to tokens in a thread cache.
 #[test]
-fn a_mode_holds_for_what_a_thread_took_beforehand() {
+fn a_mode_holds_for_cached_tokens() {
     let limiter = Limiter::local(Limit::per_sec(1_000), 1_000).expect("a limit");
     for _ in 0..10 {
         assert!(limiter.try_acquire(1).is_ok(), "the batch is taken");
@@ -276,7 +276,7 @@ fn a_store_of_keys_has_one_mode() {
 }
 
 #[tokio::test]
-async fn a_pacer_lets_through_whom_it_would_have_kept_and_books_no_turn_for_it() {
+async fn a_pacer_in_dry_run_books_no_turn_for_what_it_lets_through() {
     let clock = ManualClock::new();
     let pacer = Pacer::with_clock(SECOND, 1, Arc::new(clock.clone())).expect("a pacer");
     pacer.set_mode(Mode::DryRun);
@@ -304,7 +304,7 @@ async fn a_pacer_lets_through_whom_it_would_have_kept_and_books_no_turn_for_it()
 }
 
 #[tokio::test]
-async fn who_waits_for_a_turn_obeys_a_mode_that_changes() {
+async fn a_changed_mode_holds_for_callers_that_wait_for_a_turn() {
     let wait = |mode| async move {
         let clock = ManualClock::new();
         let pacer = Pacer::with_clock(SECOND, 1, Arc::new(clock.clone())).expect("a pacer");

@@ -199,7 +199,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn a_mode_over_keys_changes_what_it_says_and_nothing_else(ops in ops(), shadow in any::<bool>()) {
+    fn a_mode_over_keys_changes_only_its_decisions(ops in ops(), shadow in any::<bool>()) {
         let clock = ManualClock::new();
         clock.set(START);
         let plain = store(&clock);
@@ -222,7 +222,7 @@ proptest! {
 /// A request that a mode let through took nothing, so nothing of it is refunded; what was taken is, in any
 /// mode.
 #[test]
-fn what_a_key_is_let_beyond_it_does_not_owe() {
+fn a_key_does_not_owe_what_a_mode_let_through() {
     let clock = ManualClock::new();
     clock.set(START);
     let store = Switched::shadow(store(&clock));

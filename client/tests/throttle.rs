@@ -47,7 +47,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_two_minutes_old_is_forgotten() {
+fn calls_two_minutes_old_are_forgotten() {
     let throttle = Throttle::new();
     let of = Criticality::Sheddable;
     for second in 0..300 {
@@ -92,7 +92,7 @@ fn a_backend_hears_of_about_k_times_what_it_takes() {
 }
 
 #[test]
-fn what_matters_more_is_not_throttled_for_what_matters_less() {
+fn critical_calls_are_not_throttled_for_sheddable_ones() {
     let of = [Criticality::Sheddable, Criticality::CriticalPlus];
     let reached = offered(&of, 300, 300);
     assert_eq!(reached[1], 300);
@@ -145,7 +145,7 @@ fn its_own_draws_are_even_and_its_settings_checked() {
 }
 
 #[test]
-fn its_mode_overrules_it_and_what_is_frozen_is_no_trouble_of_the_backend_s() {
+fn a_throttles_mode_overrides_it_and_a_freeze_is_no_failure() {
     let throttle = Throttle::new();
     let of = Criticality::Critical;
     let rejected = |throttle: &Throttle| throttle.attempt_at(of, at(1), 0).err();

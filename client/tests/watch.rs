@@ -12,7 +12,7 @@ fn limiter(clock: &ManualClock, burst: u64) -> Limiter {
 }
 
 #[test]
-fn lines_say_what_there_is() {
+fn lines_show_the_state_of_each_limiter() {
     let watch = Watch::new();
     let clock = ManualClock::new();
     let before = limiter(&clock, 5);
@@ -54,7 +54,7 @@ fn lines_say_what_there_is() {
 
 /// Tokens are counted however a thread gets them: from its cache, or by an earlier reading of the clock.
 #[test]
-fn what_a_thread_is_admitted_often_is_counted() {
+fn admissions_from_a_thread_cache_are_counted() {
     let watch = Watch::new();
     let own = || Limiter::local(Limit::per_sec(0), 10_000).expect("a limit");
     let dealt = watch.limiter("dealt", own());

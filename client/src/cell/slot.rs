@@ -317,7 +317,7 @@ mod tests {
     proptest! {
         /// The one-word product equals the full product, for round numbers too.
         #[test]
-        fn what_is_made_in_a_word_is_what_is_made(
+        fn supply_by_one_word_equals_supply_by_the_full_product(
             nanos in prop_oneof![0..1_000_u64, any::<u64>(), (0..64_u32).prop_map(|by| 1 << by)],
             mult in prop_oneof![any::<u64>(), (0..64_u32).prop_map(|by| 1 << by), Just(0)],
             places in 0..=Slot::PLACES_MAX,
@@ -330,7 +330,7 @@ mod tests {
 
         /// Invariant 12: the fast arithmetic returns what the exact one does, to the unit, and never more.
         #[test]
-        fn what_is_made_is_the_same_by_words_and_by_pairs_of_them(
+        fn supply_is_exact_for_every_rate_and_burst(
             rate in prop_oneof![0_u64..4, 0..1_u64 << 20, 0..=u64::MAX],
             burst in prop_oneof![0_u64..4, 0..=u64::MAX],
             nanos in prop_oneof![0_u64..4, 0..1_u64 << 36, 0..=u64::MAX],

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_machine_was_suspended_is_against_a_lease() {
+    fn time_suspended_counts_against_a_lease() {
         const MORE: u64 = 1_000;
         let until = HostClock::coarse().saturating_add(HostClock::LATE * 1_000);
         let coarse = || HostClock::coarse_at(Tick::from_nanos(until));

@@ -120,7 +120,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_the_least_that_was_held_in_a_window(
+        fn the_limit_is_the_least_share_held_in_the_window(
             steps in prop::collection::vec((0..60_u64, 0..6_u64), 1..60),
         ) {
             let parts = Parts::default();
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_forgotten_of_the_past_makes_it_less() {
+    fn forgotten_steps_only_lower_the_limit() {
         let parts = Parts::default();
         let part = parts.follow(Span::from_nanos(1_000_000), at(0));
         for amount in 0..2_000 {

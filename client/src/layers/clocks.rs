@@ -129,7 +129,7 @@ fn no_window_over_a_share_outlives_its_lease_behind_another_clock() {
 }
 
 #[test]
-fn nobodys_tokens_are_made_by_another_layers_clock() {
+fn a_layer_replenishes_by_its_own_clock_only() {
     let (ahead, behind) = (clock(), clock());
     let (first, second) = (local(&ahead, 5), local(&behind, 5));
     let layers = Layers::of([("ahead", &first), ("behind", &second)]);

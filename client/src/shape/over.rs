@@ -243,12 +243,12 @@ fn handed_on(rest: u64) -> u64 {
 }
 
 #[test]
-fn what_was_used_up_here_is_not_used_there_before_the_window_is_over() {
+fn a_moved_share_is_not_used_twice_in_one_window() {
     assert_eq!([0, 1, 999].map(handed_on), [WHOLE; 3]);
 }
 
 #[test]
-fn what_is_taken_away_counts_no_more_at_once_and_what_comes_counts_a_window_later() {
+fn a_lost_share_counts_no_more_and_a_gained_one_counts_a_window_later() {
     let mut process = Process::new(0);
     let limit = |process: &Process, ms| process.fixed.try_acquire_at(3, process.at(ms)).is_ok();
     process.gain(3, 0);
@@ -316,7 +316,7 @@ fn windows_over_a_share_obey_its_limiter_s_mode_and_its_client_s() {
 }
 
 #[test]
-fn what_a_window_is_let_beyond_it_does_not_owe() {
+fn a_window_does_not_owe_what_a_mode_let_through() {
     let mut process = Process::new(0);
     process.gain(3, 0);
     process.decider.cancel_overheld(process.at(1_000));

@@ -59,7 +59,7 @@ proptest! {
     }
 
     #[test]
-    fn success_never_lowers_what_goes_by_failures(seen in windows(), start in 1..1_000_u64) {
+    fn success_never_lowers_a_limit_that_follows_failures(seen in windows(), start in 1..1_000_u64) {
         let mut aimd = RateAimd::new(bounds(1, 1_000).start(Limit::per_sec(start)));
         for window in seen {
             let before = aimd.rate();

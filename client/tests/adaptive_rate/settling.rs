@@ -158,7 +158,7 @@ fn check(names: &[&str], (patience, takes): (Span, Span), start: u64, capacities
 }
 
 #[test]
-fn each_finds_what_a_dependency_takes_that_rejects_the_rest() {
+fn controllers_find_the_rate_of_a_dependency_that_rejects() {
     let takes = Span::from_millis(10);
     for start in [5, 1_000] {
         let capacities = [100.0, 50.0, 100.0];
@@ -172,7 +172,7 @@ fn each_finds_what_a_dependency_takes_that_rejects_the_rest() {
 }
 
 #[test]
-fn who_goes_by_latency_finds_what_a_dependency_takes_that_queues_the_rest() {
+fn latency_controllers_find_the_rate_of_a_dependency_that_queues() {
     for takes in [10, 100, 900].map(Span::from_millis) {
         for start in [5, 1_000] {
             let capacities = [100.0, 50.0, 100.0];
@@ -182,7 +182,7 @@ fn who_goes_by_latency_finds_what_a_dependency_takes_that_queues_the_rest() {
 }
 
 #[test]
-fn a_tenth_of_what_it_took_is_found_and_left_again() {
+fn a_drop_to_a_tenth_is_followed_down_and_up() {
     let takes = Span::from_millis(10);
     let capacities = [1_000.0, 100.0, 1_000.0];
     check(&["aimd"], (HURRIED, takes), 300, &capacities);

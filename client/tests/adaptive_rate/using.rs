@@ -34,7 +34,7 @@ fn calls(clock: &ManualClock, rate: &AdaptiveRate, calls: u64, end: impl Fn(Rate
 }
 
 #[test]
-fn a_limiter_is_led_and_whoever_has_it_sees_that() {
+fn every_handle_of_an_adaptive_limiter_sees_its_rate() {
     let clock = ManualClock::new();
     let (limiter, rate) = ten(&clock, AdaptiveRate::builder());
     assert_eq!((limiter.peek().rate, limiter.peek().burst), (10, 20));
@@ -50,7 +50,7 @@ fn a_limiter_is_led_and_whoever_has_it_sees_that() {
 }
 
 #[test]
-fn who_says_nothing_teaches_nothing() {
+fn calls_without_an_outcome_change_nothing() {
     let clock = ManualClock::new();
     let (_, rate) = ten(&clock, AdaptiveRate::builder());
     calls(&clock, &rate, 100, drop);
@@ -58,7 +58,7 @@ fn who_says_nothing_teaches_nothing() {
 }
 
 #[test]
-fn what_is_hardly_used_stays_whatever_was_used_before() {
+fn a_rate_that_is_hardly_used_stays() {
     let clock = ManualClock::new();
     let (_, rate) = ten(&clock, AdaptiveRate::builder());
     calls(&clock, &rate, 300, RateCall::success);
@@ -82,7 +82,7 @@ fn a_slow_rate_is_as_fine_as_a_clock() {
 }
 
 #[test]
-fn what_failed_of_calls_that_began_before_a_decrease_is_no_news() {
+fn failures_of_calls_begun_before_a_decrease_are_ignored() {
     let clock = ManualClock::new();
     let (_, rate) = ten(&clock, AdaptiveRate::builder());
     let began: Vec<_> = (0..6).map(|_| rate.try_call(1).expect("a token")).collect();
@@ -303,7 +303,7 @@ fn bounds_and_settings_name_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn what_is_no_rate_of_one_s_own_is_not_led() {
+async fn only_local_rates_can_be_adapted() {
     let aimd = || RateAimd::new(bounds(1, 10));
     let permits = Limiter::local_permits(5).expect("permits");
     let led = AdaptiveRate::over(permits.clone(), aimd()).map(drop);

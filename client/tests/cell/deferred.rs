@@ -269,7 +269,7 @@ proptest! {
 
     /// Nor is less admitted than that bucket has, except for deferred tokens and what whole tokens round off.
     #[test]
-    fn no_more_is_missing_than_what_is_deferred(
+    fn the_level_is_too_low_by_at_most_the_deferred_tokens(
         per_sec in prop_oneof![1..1_000_u64, 1_000..1_000_000_u64],
         burst in 960..2_000_u64,
         ops in ops(),
@@ -315,7 +315,7 @@ proptest! {
 /// Seven are taken by a reading of a second ago, and ten more at a slightly earlier reading. Since the ten
 /// are replenished, they are not refundable.
 #[test]
-fn what_others_took_without_a_reading_is_not_put_back() {
+fn deferred_tokens_of_others_are_not_refunded() {
     let ops = [
         (0, Op::Reads { thread: 0, n: 1 }),
         (1_000_000_000, Op::Knows { thread: 0, n: 7 }),
@@ -343,7 +343,7 @@ fn deferring() -> (Limit, Tick) {
 }
 
 #[test]
-fn what_is_left_of_a_capacity_that_is_cut_does_not_pay_for_what_is_deferred() {
+fn tokens_of_a_cut_capacity_do_not_pay_for_deferred_ones() {
     for secs in [3_600, 19 * 3_600] {
         let (mut limit, now) = deferring();
         let rate = Frequency::new(1, Span::from_secs(secs)).expect("a rate");
@@ -369,7 +369,7 @@ fn a_capacity_that_grows_forgets_nothing_that_is_deferred() {
 
 /// Runs through all epoch numbers to the first again: the same word, with another capacity.
 #[test]
-fn what_is_known_of_an_epoch_is_not_of_the_next_of_its_number() {
+fn a_known_word_is_void_when_its_epoch_number_recurs() {
     let mut limit = Limit::new(1, 1_000);
     let (now, scale) = (Tick::from_nanos(START), limit.scale);
     limit.become_other(scale, Frequency::ZERO, 1_000, now, now);
@@ -385,7 +385,7 @@ fn what_is_known_of_an_epoch_is_not_of_the_next_of_its_number() {
 }
 
 #[test]
-fn what_was_taken_in_an_epoch_is_not_of_the_next_of_its_number() {
+fn a_charge_is_void_when_its_epoch_number_recurs() {
     let mut limit = Limit::new(1_000, 1_000);
     let (lease, now) = (AtomicU64::new(u64::MAX), Tick::from_nanos(START));
     let cell = &limit.key_state.cell;

@@ -323,7 +323,7 @@ impl Wake for Waiter {
 /// The first rule of a key, then another: a caller that waits meanwhile runs on another thread as soon as it
 /// is woken, and takes what it finds as its answer.
 #[test]
-fn whoever_is_woken_finds_the_rule_whole() {
+fn a_woken_caller_finds_the_complete_rule() {
     let full = |tokens| Share {
         rate: Rate::from_grains(0),
         burst: Tokens::from_grains(tokens),

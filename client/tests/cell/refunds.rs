@@ -116,7 +116,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(5_000))]
 
     #[test]
-    fn no_part_ever_has_more_than_if_what_is_put_back_had_not_been_taken(
+    fn a_refund_never_offers_more_than_without_the_charge(
         ops in prop::collection::vec((prop_oneof![2 => Just(0), 3 => 0..3_000_u64], op()), 1..40),
     ) {
         prop_assert_eq!(follow(&ops), Ok(()));
@@ -125,7 +125,7 @@ proptest! {
 
 /// Half the burst is out when half of the rest is recalled, which takes the missing part with it.
 #[test]
-fn what_a_recall_took_of_a_debt_is_not_put_back() {
+fn debt_that_left_with_a_recall_is_not_refunded() {
     let ops = [
         Op::Take(30),
         Op::Withdraw {

@@ -237,7 +237,7 @@ fn spends(n: u64, times: u32) -> Op {
 
 /// Everything taken was replenished except for the thread cache, which returns as well.
 #[test]
-fn what_a_thread_gives_up_is_not_put_back_by_another() {
+fn tokens_a_cache_returned_are_not_refunded_again() {
     let takes = |n| Op::Takes { n, ago: 0, most: 0 };
     let ops = [
         (0, spends(1, 17)),
@@ -259,7 +259,7 @@ fn what_a_thread_gives_up_is_not_put_back_by_another() {
 /// Everything available was promised to reservations, and then a thread got a cache: the reservations still
 /// come first.
 #[test]
-fn what_is_put_back_does_not_pass_who_waits_whatever_a_thread_holds() {
+fn a_refund_never_passes_a_waiting_reservation() {
     let takes = |n, most| Op::Takes { n, ago: 0, most };
     let (which, between) = (0, 0);
     let ops = [
@@ -274,7 +274,7 @@ fn what_is_put_back_does_not_pass_who_waits_whatever_a_thread_holds() {
 
 /// As much as the capacity, while a thread has a cache: it is not available until the cache is given up.
 #[test]
-fn no_place_in_line_is_for_what_a_thread_holds() {
+fn a_reservation_never_counts_cached_tokens() {
     let most = u64::MAX;
     let ops = [
         (0, spends(1, 17)),

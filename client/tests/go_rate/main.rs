@@ -321,7 +321,7 @@ fn a_word_that_is_full_goes_on() {
 }
 
 #[test]
-fn what_is_out_of_range_is_named() {
+fn values_out_of_range_are_named() {
     let wrong = |limit, burst| {
         Limiter::local(limit, burst)
             .expect_err("out of range")

@@ -75,7 +75,7 @@ async fn a_wait_that_is_called_off_leaves_the_level_as_it_was() {
 }
 
 #[tokio::test]
-async fn who_waits_first_is_served_first_whoever_comes_later() {
+async fn waiters_are_served_first_come_first_served() {
     let (limiter, clock) = full(Limit::per_sec(10), 3, 0);
     limiter.try_acquire(3).expect("three");
     let waiting = {

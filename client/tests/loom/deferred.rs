@@ -79,7 +79,7 @@ impl Clone for Own {
 }
 
 #[test]
-fn what_was_known_to_be_there_is_charged_when_it_was_taken_or_later() {
+fn deferred_tokens_are_charged_when_taken_or_later() {
     explore(
         || {
             let (own, _decider) = Own::new();
@@ -99,7 +99,7 @@ fn what_was_known_to_be_there_is_charged_when_it_was_taken_or_later() {
 }
 
 #[test]
-fn two_who_go_by_the_clock_and_one_who_goes_on_take_no_more_than_there_is() {
+fn clock_readers_and_a_deferring_thread_take_only_available_tokens() {
     explore(
         || {
             let (own, mut decider) = Own::new();

@@ -129,7 +129,7 @@ type Ask = Box<dyn FnOnce(&Keyed, &dyn Fn() -> Tick) -> bool + Send>;
 const BURST: u64 = 8;
 
 #[test]
-fn what_is_taken_of_a_key_without_a_reading_is_charged_when_it_was_taken_or_later() {
+fn deferred_tokens_of_a_key_are_charged_when_taken_or_later() {
     explore(
         || {
             // The tokens available then do not count, so it reads the clock.
@@ -142,7 +142,7 @@ fn what_is_taken_of_a_key_without_a_reading_is_charged_when_it_was_taken_or_late
 }
 
 #[test]
-fn who_says_when_it_is_leaves_what_is_taken_of_a_key_without_a_reading_to_others() {
+fn decisions_at_a_given_time_leave_deferred_tokens_uncharged() {
     explore(
         || {
             let all = together(|store, read| store.try_acquire_at("a", 1, read()).is_ok());

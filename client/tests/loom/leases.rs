@@ -92,7 +92,7 @@ fn a_reading_at_the_end_of_a_lease_is_refused_though_the_next_lease_begins_besid
 /// The lease ends while a thread has tokens in its cache, and another edge grants something under the next
 /// lease.
 #[test]
-fn what_a_thread_holds_of_one_edge_is_not_spent_under_the_lease_of_the_next() {
+fn cached_tokens_of_one_edge_are_not_spent_under_the_next() {
     const NEXT: u64 = u64::MAX;
     explore(
         || {

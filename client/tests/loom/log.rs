@@ -19,7 +19,7 @@ fn rest(ring: &Ring, now: u64) -> u64 {
 
 /// One admission is refunded; another one made meanwhile stays.
 #[test]
-fn what_is_taken_back_is_as_if_it_had_never_been_whoever_came_after_it() {
+fn an_entry_put_back_leaves_no_trace() {
     explore(
         || {
             let ring = Arc::new(Ring::new(LIMIT, 10));
@@ -39,7 +39,7 @@ fn what_is_taken_back_is_as_if_it_had_never_been_whoever_came_after_it() {
 
 /// One admission is refunded while it leaves the window, and another takes its place.
 #[test]
-fn what_is_taken_back_as_it_leaves_takes_nobody_elses_place() {
+fn a_put_back_of_an_expiring_entry_frees_no_other_place() {
     explore(
         || {
             let ring = Arc::new(Ring::new(LIMIT, 10));

@@ -125,7 +125,7 @@ fn joined(threads: impl IntoIterator<Item = thread::JoinHandle<u64>>) -> u64 {
 }
 
 #[test]
-fn what_is_withdrawn_was_not_and_will_not_be_admitted() {
+fn withdrawn_tokens_are_never_admitted() {
     explore(
         || {
             let (key_state, mut decider, lease) = key_state(false, 2);
@@ -140,7 +140,7 @@ fn what_is_withdrawn_was_not_and_will_not_be_admitted() {
 }
 
 #[test]
-fn what_is_deposited_is_admitted_once() {
+fn a_deposit_is_admitted_once() {
     explore(
         || {
             let (key_state, mut decider, lease) = key_state(false, 1);
@@ -240,7 +240,7 @@ fn idle_permits_that_go_back_are_not_in_flight() {
 }
 
 #[test]
-fn what_is_put_back_under_another_edge_is_nobodys() {
+fn a_refund_under_another_edge_is_void() {
     explore(
         || {
             let (key_state, mut decider, lease) = key_state(false, 1);
@@ -266,7 +266,7 @@ fn what_is_put_back_under_another_edge_is_nobodys() {
 }
 
 #[test]
-fn what_is_put_back_is_withdrawn_or_left_and_not_both() {
+fn a_refund_is_withdrawn_or_kept_never_both() {
     explore(
         || {
             let (key_state, mut decider, lease) = key_state(false, 2);

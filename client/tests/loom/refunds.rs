@@ -34,7 +34,7 @@ fn grains(tokens: u64) -> u64 {
 
 /// A decision in between does not use up the room for the refund.
 #[test]
-fn what_is_put_back_is_all_that_there_is_room_for_whoever_decides_meanwhile() {
+fn a_refund_uses_all_room_despite_concurrent_decisions() {
     const LATER: Tick = NOW.after(Span::from_secs(5));
     explore(
         || {
@@ -54,7 +54,7 @@ fn what_is_put_back_is_all_that_there_is_room_for_whoever_decides_meanwhile() {
 
 /// The same for a key of a store.
 #[test]
-fn what_a_key_is_put_back_is_all_that_there_is_room_for_whoever_charges_it_meanwhile() {
+fn a_refund_of_a_key_uses_all_room_despite_concurrent_charges() {
     const START: Tick = Tick::from_nanos(1_000_000_000_000);
     const LATER: Tick = START.after(Span::from_secs(5));
     explore(
@@ -79,7 +79,7 @@ fn what_a_key_is_put_back_is_all_that_there_is_room_for_whoever_charges_it_meanw
 
 /// Each refund counts the other one before it.
 #[test]
-fn what_two_put_back_at_once_is_no_more_than_in_turn() {
+fn concurrent_refunds_return_no_more_than_sequential_ones() {
     const SOON: Tick = NOW.after(Span::from_secs(2));
     const LATER: Tick = NOW.after(Span::from_millis(6_500));
     explore(

@@ -91,7 +91,7 @@ impl Shared {
 }
 
 #[test]
-fn what_threads_take_beforehand_was_there() {
+fn thread_caches_hold_only_available_tokens() {
     explore(
         || {
             let (shared, _decider) = dealt(0, 4);
@@ -112,7 +112,7 @@ fn what_threads_take_beforehand_was_there() {
 
 /// One token on the fast path, while a thread opens a cache and the state machine begins an epoch.
 #[test]
-fn what_is_taken_by_the_short_road_was_there() {
+fn the_fast_path_takes_only_available_tokens() {
     explore(
         || {
             let (shared, mut decider) = dealt(0, 4);
@@ -144,7 +144,7 @@ fn what_is_taken_by_the_short_road_was_there() {
 }
 
 #[test]
-fn nobody_spends_after_the_right_was_taken_away() {
+fn no_thread_spends_after_the_right_was_taken_away() {
     explore(
         || {
             let (shared, mut decider) = dealt(0, 4);
@@ -159,7 +159,7 @@ fn nobody_spends_after_the_right_was_taken_away() {
 }
 
 #[test]
-fn what_is_left_of_one_edge_is_no_part_of_the_next() {
+fn cached_tokens_of_one_edge_never_join_the_next() {
     explore(
         || {
             let (shared, mut decider) = dealt(0, 2);
@@ -178,7 +178,7 @@ fn what_is_left_of_one_edge_is_no_part_of_the_next() {
 }
 
 #[test]
-fn a_late_owner_makes_nothing_for_the_next() {
+fn a_late_owner_creates_no_tokens_for_the_next() {
     explore(
         || {
             let (shared, mut decider) = dealt(0, 4);
@@ -197,7 +197,7 @@ fn a_late_owner_makes_nothing_for_the_next() {
 }
 
 #[test]
-fn what_is_held_back_counts_toward_the_burst() {
+fn cached_capacity_counts_toward_the_burst() {
     explore(
         || {
             let (shared, _decider) = dealt(1, 4);
@@ -234,7 +234,7 @@ fn capacity_that_comes_back_is_empty() {
 }
 
 #[test]
-fn who_is_refused_again_was_refused_by_that_very_word() {
+fn a_cached_refusal_matches_its_word() {
     explore(
         || {
             let (shared, mut decider) = dealt(1, 1);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// Two threads are refused while the session looks; what its look misses, the next one finds.
 #[test]
-fn what_is_counted_is_found_by_this_look_or_by_the_next() {
+fn a_count_is_found_by_this_look_or_the_next() {
     explore(
         || {
             let list = Arc::new(Touched::of(1));

@@ -63,7 +63,7 @@ fn over(admitted: &[Admission], per_sec: f64, burst: f64) -> Option<(Tick, Tick)
 }
 
 #[tokio::test]
-async fn who_has_no_share_is_answered_by_the_node_and_all_take_turns() {
+async fn clients_without_a_share_are_answered_by_the_node_in_turn() {
     let node = FakeNode::start(1, vec![small("a")]).await;
     let clients = [client(&[&node]), client(&[&node]), client(&[&node])];
     let (limiters, mut admitted) = (limiters(&clients), Vec::new());
@@ -91,7 +91,7 @@ async fn who_has_no_share_is_answered_by_the_node_and_all_take_turns() {
 }
 
 #[tokio::test]
-async fn waiters_of_a_kept_budget_are_served_in_the_order_in_which_they_came() {
+async fn waiters_in_central_mode_are_served_in_order() {
     let node = FakeNode::start(1, vec![small("a")]).await;
     let clients = [client(&[&node]), client(&[&node]), client(&[&node])];
     let limiters = limiters(&clients);
@@ -104,7 +104,7 @@ async fn waiters_of_a_kept_budget_are_served_in_the_order_in_which_they_came() {
 }
 
 #[tokio::test]
-async fn what_a_home_let_through_is_not_put_back_and_what_it_cost_more_is_asked_for_first() {
+async fn central_admissions_are_not_refunded_and_extra_cost_is_asked_first() {
     let node = FakeNode::start(1, vec![small("a")]).await;
     let clients = [client(&[&node]), client(&[&node]), client(&[&node])];
     let (limiters, mut admitted) = (limiters(&clients), Vec::new());
@@ -179,7 +179,7 @@ async fn a_permit_is_booked_at_the_node_until_it_is_dropped_or_held_for_too_long
 }
 
 #[tokio::test]
-async fn a_caller_who_goes_leaves_no_permit_behind() {
+async fn a_caller_that_leaves_keeps_no_permit() {
     let node = FakeNode::start(1, vec![one_permit("60s")]).await;
     let clients = [client(&[&node]), client(&[&node])];
     let limiters = limiters(&clients);
@@ -266,7 +266,7 @@ async fn a_flood_of_questions_is_answered_and_takes_no_more_than_the_budget() {
 
 /// If the node does not answer, later callers are told so at once, and one at a time tries again.
 #[tokio::test]
-async fn who_would_not_be_answered_is_not_kept_waiting() {
+async fn unanswered_callers_open_the_breaker_and_are_refused_at_once() {
     let node = FakeNode::start(1, vec![small("a")]).await;
     let clients = [client(&[&node]), client(&[&node]), client(&[&node])];
     let limiters = limiters(&clients);

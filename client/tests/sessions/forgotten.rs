@@ -85,7 +85,7 @@ async fn a_key_that_is_asked_for_again_is_given_no_more_than_there_is() {
 }
 
 #[tokio::test]
-async fn what_is_held_stays_and_where_all_is_held_there_is_no_room() {
+async fn held_keys_stay_and_without_a_free_one_there_is_no_room() {
     let mut budgets = many(40, |key| rate(key, 1_000));
     budgets.push(budget("p", |draft| {
         draft.concurrency = Some("3".into());
@@ -162,7 +162,7 @@ async fn whatever_callers_say_they_are_others_are_still_served() {
 
 /// Forgotten keys are forgotten by the node, too, while callers continue to be served.
 #[tokio::test]
-async fn who_has_forgotten_many_keys_goes_on_under_another_edge_of_the_same_node() {
+async fn a_session_with_many_forgotten_keys_renews_its_edge() {
     let node = FakeNode::start(1, vec![rate("a", 1_000)]).await;
     let client = client(&node, 512);
     let limiter = client.limiter("a").expect("a key");

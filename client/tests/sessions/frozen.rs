@@ -106,7 +106,7 @@ async fn late(batches: &str) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_is_frozen_in_mid_batch_admits_nothing_under_its_former_edge() {
+async fn a_process_frozen_in_mid_batch_admits_nothing_under_its_former_edge() {
     assert_eq!(late("strict").await, 0);
 }
 

@@ -145,7 +145,7 @@ async fn among_several_limits_a_cold_key_is_waited_for_after_the_others_admitted
 }
 
 #[tokio::test]
-async fn among_several_limits_what_a_home_refuses_or_never_answers_costs_the_others_nothing() {
+async fn a_central_refusal_among_several_limits_costs_the_others_nothing() {
     let node = FakeNode::start(1, vec![small("a")]).await;
     let clients = [client(&[&node]), client(&[&node]), client(&[&node])];
     let limiters = limiters(&clients);

@@ -51,7 +51,7 @@ async fn in_turn(limiter: &Limiter, costs: &[u64], gone: &[bool]) -> Result<(), 
 }
 
 #[test]
-fn waiters_are_served_in_the_order_in_which_they_came_whoever_leaves() {
+fn waiters_are_served_in_order_when_some_leave() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -98,7 +98,7 @@ async fn served_in_spite_of_a_move(limiter: &Limiter, used: &FakeNode, other: &F
 }
 
 #[tokio::test]
-async fn who_waits_while_the_client_is_sent_to_another_node_is_served_there() {
+async fn a_waiter_is_served_after_the_client_moves() {
     let first = FakeNode::start(1, vec![rate("a", 20)]).await;
     let second = FakeNode::start(2, vec![rate("a", 20)]).await;
     let client = client(&[&first, &second]);

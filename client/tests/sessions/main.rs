@@ -92,7 +92,7 @@ async fn a_key_that_no_rule_names_is_refused_as_that() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_named() {
+async fn invalid_settings_are_named() {
     let client = Client::builder()
         .addresses(["127.0.0.1:1"])
         .keys_max(1)
@@ -281,7 +281,7 @@ async fn close_hands_everything_back_and_admits_nothing_more() {
 }
 
 #[tokio::test]
-async fn permits_in_flight_never_pass_what_is_held_and_come_back_when_dropped() {
+async fn permits_in_flight_never_exceed_the_share_and_return_when_dropped() {
     let limit = budget("p", |draft| {
         draft.concurrency = Some("3".into());
         draft.max_hold = Some("10s".into());

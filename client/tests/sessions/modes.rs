@@ -34,7 +34,7 @@ async fn a_leased_limit_freezes_and_thaws() {
 
 /// There is a single thread: the client's task has not run between a mode change and the next request.
 #[tokio::test]
-async fn who_asks_before_the_task_has_ended_a_freeze_is_not_told_that_the_client_is_closed() {
+async fn a_freeze_that_is_ending_is_not_reported_as_closed() {
     let node = FakeNode::start(1, vec![rate("a", 20)]).await;
     let client = client(&[&node]);
     let limiter = client.limiter("a").expect("a key");
@@ -76,7 +76,7 @@ async fn who_asks_before_the_task_has_ended_a_freeze_is_not_told_that_the_client
 }
 
 #[tokio::test]
-async fn what_a_dry_run_lets_through_is_wanted_and_what_a_bypass_does_is_not() {
+async fn a_dry_run_reports_demand_and_a_bypass_does_not() {
     let node = FakeNode::start(1, vec![rate("a", 20)]).await;
     let client = client(&[&node]);
     let limiter = client.limiter("a").expect("a key");

@@ -51,7 +51,7 @@ fn sessions(node: &FakeNode) -> usize {
 }
 
 #[tokio::test]
-async fn who_hears_its_node_again_stays_and_leaves_nothing_elsewhere() {
+async fn a_client_whose_node_answers_again_stays_and_leaves_nothing_elsewhere() {
     let pair = Pair::start().await;
     let edge = pair.client.status().edge;
     pair.fall_silent().await;
@@ -76,7 +76,7 @@ async fn who_hears_its_node_again_stays_and_leaves_nothing_elsewhere() {
 }
 
 #[tokio::test]
-async fn who_goes_over_uses_the_new_share_after_the_old_one_and_never_beside_it() {
+async fn after_a_switch_the_new_share_is_used_only_after_the_old() {
     let pair = Pair::start().await;
     let former = pair.client.status().edge;
     pair.fall_silent().await;
@@ -100,7 +100,7 @@ async fn who_goes_over_uses_the_new_share_after_the_old_one_and_never_beside_it(
 }
 
 #[tokio::test]
-async fn who_closes_while_it_tries_another_leaves_no_session_anywhere() {
+async fn closing_during_a_dial_leaves_no_session_anywhere() {
     let pair = Pair::start().await;
     pair.fall_silent().await;
     // Regardless of which call closes the client, at once or afterwards.
@@ -114,7 +114,7 @@ async fn who_closes_while_it_tries_another_leaves_no_session_anywhere() {
 }
 
 #[tokio::test]
-async fn who_is_sent_to_the_node_that_it_tries_hands_back_and_goes_at_once() {
+async fn a_redirect_to_the_node_being_dialled_is_followed_at_once() {
     let pair = Pair::start().await;
     let former = pair.client.status();
     pair.fall_silent().await;
@@ -131,7 +131,7 @@ async fn who_is_sent_to_the_node_that_it_tries_hands_back_and_goes_at_once() {
 }
 
 #[tokio::test]
-async fn who_knows_one_node_tries_it_by_another_connection_and_keeps_its_edge() {
+async fn a_client_with_one_node_redials_it_and_keeps_its_edge() {
     let node = FakeNode::start(1, vec![rate("a", 1_000)]).await;
     let client = client(&[&node]);
     let limiter = client.limiter("a").expect("a key");

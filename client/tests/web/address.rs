@@ -24,7 +24,7 @@ fn came_from(proxies: &Proxies, name: &'static str, peer: &str, lines: &[&str], 
 }
 
 #[test]
-fn addresses_are_read_from_the_right_and_only_from_those_who_are_trusted() {
+fn addresses_are_read_from_the_right_and_from_trusted_proxies_only() {
     let proxies =
         Proxies::x_forwarded_for(["10.0.0.0/8", "2001:db8::/32", "192.0.2.7"]).expect("networks");
     let check =
@@ -104,7 +104,7 @@ fn the_standard_header_is_read_with_its_quotes() {
 }
 
 #[test]
-fn what_is_no_network_is_said() {
+fn invalid_networks_are_named() {
     for text in [
         "",
         "10.0.0.0/33",
@@ -125,7 +125,7 @@ fn what_is_no_network_is_said() {
 
 proptest! {
     #[test]
-    fn nothing_that_a_client_writes_changes_whom_it_is_taken_for(
+    fn a_client_cannot_change_its_address_by_what_it_writes(
         written in "[ -~\u{e9}]{0,60}", host in "[ -~]{0,40}", standard in any::<bool>()
     ) {
         let host = host.replace('\\', "\\\\").replace('"', "\\\"");

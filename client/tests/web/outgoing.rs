@@ -57,7 +57,7 @@ async fn waits(call: &mut Pin<&mut impl Future>) -> bool {
 }
 
 #[tokio::test]
-async fn nobody_calls_a_host_before_it_said_so() {
+async fn no_call_is_made_before_a_host_allows_it() {
     let clock = ManualClock::new();
     let layer = RetryAfterLayer::new()
         .clock(Arc::new(clock.clone()))
@@ -102,7 +102,7 @@ async fn a_wait_that_is_too_long_fails_at_once_and_no_server_is_believed_forever
 }
 
 #[tokio::test]
-async fn a_limiter_paces_what_nobody_complained_of() {
+async fn a_limiter_paces_calls_without_retry_after() {
     let (clock, limiter) = one();
     let layer = RetryAfterLayer::new()
         .clock(Arc::new(clock))
@@ -154,7 +154,7 @@ async fn the_wait_for_a_token_is_none_for_the_server() {
 }
 
 #[tokio::test]
-async fn a_host_is_one_whoever_calls_it_and_however_it_is_written() {
+async fn a_host_is_the_same_however_it_is_written() {
     let clock = ManualClock::new();
     let layer = RetryAfterLayer::new()
         .clock(Arc::new(clock))

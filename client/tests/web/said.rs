@@ -26,7 +26,7 @@ proptest! {
 }
 
 #[test]
-fn what_servers_say() {
+fn waits_of_servers_are_read() {
     let check = |status: StatusCode, lines: &[(&'static str, &str)], expect: Option<u64>| {
         let headers = lines
             .iter()

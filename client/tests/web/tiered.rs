@@ -70,7 +70,7 @@ fn field<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
 }
 
 #[tokio::test]
-async fn who_is_refused_by_one_costs_the_others_nothing_and_is_told_by_which() {
+async fn a_refusal_by_one_limit_costs_the_others_nothing_and_names_it() {
     let limits = Limits::of(10, 2, 100);
     let layer = limits.layer().problems();
     for _ in 0..2 {
@@ -196,7 +196,7 @@ async fn each_limiter_that_admits_is_heard_of_and_none_where_one_refuses() {
 }
 
 #[test]
-fn what_is_wrong_with_limits_is_named() {
+fn invalid_limits_are_named() {
     let limiter = Limiter::local(Limit::per_sec(1), 1).expect("a limit");
     let layer = |names: &[&str]| {
         let tiers = names.iter().fold(Tiers::new(), |tiers, name| {

@@ -113,7 +113,7 @@ fn late(policy: &str) -> u64 {
 }
 
 #[test]
-fn who_is_frozen_in_mid_batch_admits_nothing_after_its_lease() {
+fn a_process_frozen_in_mid_batch_admits_nothing_after_its_lease() {
     assert_eq!(late("strict"), 0);
 }
 

@@ -45,7 +45,7 @@ pub(super) fn refused_in_numbers(limiter: &Limiter) -> u64 {
 }
 
 #[test]
-fn what_gives_tokens_ends_them_at_once() {
+fn new_tokens_end_cached_refusals_at_once() {
     for limiter in limiters() {
         let taken = limiter.reserve_within(BURST, Duration::ZERO);
         let taken = taken.expect("it is full");
@@ -61,7 +61,7 @@ fn what_gives_tokens_ends_them_at_once() {
 }
 
 #[test]
-fn another_mode_holds_at_once() {
+fn a_changed_mode_ends_cached_refusals_at_once() {
     for limiter in limiters() {
         refused_in_numbers(&limiter);
         limiter.set_mode(Mode::DryRun);
@@ -100,7 +100,7 @@ fn one_key_is_not_refused_for_another() {
 
 /// A handle without thread caches is refused while this thread holds tokens by another handle.
 #[test]
-fn who_holds_some_is_not_refused_for_another_handle() {
+fn a_thread_with_cached_tokens_is_not_refused_for_another_handle() {
     let [fast, _] = limiters();
     // Makes the clock thread write the time down.
     refused_in_numbers(&fast);
@@ -125,7 +125,7 @@ fn who_holds_some_is_not_refused_for_another_handle() {
 
 /// A cached refusal does not prevent a later thread cache.
 #[test]
-fn who_is_admitted_again_holds_some_again() {
+fn a_thread_caches_tokens_again_after_refusals() {
     let [limiter, _] = limiters();
     refused_in_numbers(&limiter);
     let fast = Limit::per_sec(1_000_000_000);
@@ -137,7 +137,7 @@ fn who_is_admitted_again_holds_some_again() {
 }
 
 #[test]
-fn they_end_when_they_said() {
+fn cached_refusals_end_after_their_wait() {
     for limiter in limiters() {
         refused_in_numbers(&limiter);
         limiter.set_limit(Limit::per_sec(20)).expect("a limit");
@@ -158,7 +158,7 @@ fn they_end_when_they_said() {
 
 /// Each refusal of a leased key is counted as demand, where the session reads it.
 #[test]
-fn each_is_counted_of_a_leased_key() {
+fn each_cached_refusal_of_a_leased_key_is_counted() {
     for policy in [
         ClockPolicy::Single,
         ClockPolicy::Strict,

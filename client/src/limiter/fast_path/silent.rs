@@ -33,7 +33,7 @@ fn silently<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Opt
 }
 
 #[test]
-fn a_thread_that_asks_is_ended() {
+fn a_system_call_ends_the_silent_thread() {
     assert_eq!(silently(|| 1), Some(1));
     let asks = || thread::park_timeout(Duration::from_nanos(1));
     assert_eq!(silently(asks), None);
@@ -41,7 +41,7 @@ fn a_thread_that_asks_is_ended() {
 
 /// Covers admissions, a refusal by the clock, and repeated refusals, of a thread that has decided before.
 #[test]
-fn limiters_ask_nobody() {
+fn limiters_decide_without_system_calls_or_allocation() {
     let mut all = Vec::from(limiters());
     // Keep the deciders alive.
     let leased: Vec<_> = [
@@ -79,7 +79,7 @@ impl Wake for Call {
 
 /// The session sees demand at its next look and is not woken. Only a caller that waits wakes it.
 #[test]
-fn who_is_refused_wakes_no_session() {
+fn a_refusal_wakes_no_session() {
     for policy in [
         ClockPolicy::Exact,
         ClockPolicy::Single,
@@ -111,7 +111,7 @@ fn who_is_refused_wakes_no_session() {
 }
 
 #[test]
-fn keys_that_are_known_ask_nobody() {
+fn known_keys_decide_without_system_calls() {
     let limit = Limit::per(1, Duration::from_secs(3_600));
     let store = Keyed::new(limit, 3, 1_000).expect("a store");
     let names: Vec<String> = (0..100).map(|which| format!("user/{which}")).collect();

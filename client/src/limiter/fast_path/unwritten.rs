@@ -44,7 +44,7 @@ fn child() {
 }
 
 #[test]
-fn who_asks_is_admitted_all_the_same() {
+fn requests_are_admitted_although_the_clock_thread_stopped() {
     for which in ["0", "1"] {
         let child = Command::new(std::env::current_exe().expect("this test"))
             .args(["--exact", "limiter::fast_path::unwritten::child"])

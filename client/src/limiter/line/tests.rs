@@ -114,7 +114,7 @@ fn more_than_the_whole_burst_is_refused_at_once_and_more_than_the_part_is_waited
 }
 
 #[test]
-fn what_no_node_brings_is_waited_for_no_longer_than_a_second() {
+fn tokens_that_no_node_brings_are_waited_for_at_most_a_second() {
     let part = Part::of(100, 10);
     let mut waits = pin!(part.limiter.acquire(11));
     assert!(waits.as_mut().now_or_never().is_none());
@@ -126,7 +126,7 @@ fn what_no_node_brings_is_waited_for_no_longer_than_a_second() {
 }
 
 #[test]
-fn who_waits_for_more_than_there_is_goes_as_soon_as_that_is_known() {
+fn a_wait_for_more_than_the_burst_ends_once_the_burst_is_known() {
     let mut part = Part::cold();
     let limiter = part.limiter.clone();
     let handle = limiter.acquire_within(101, Duration::from_secs(1));
@@ -149,7 +149,7 @@ fn who_waits_for_more_than_there_is_goes_as_soon_as_that_is_known() {
 }
 
 #[test]
-fn a_wait_that_cannot_meet_its_deadline_fails_at_once_whoever_is_first() {
+fn a_wait_that_cannot_meet_its_deadline_fails_at_once() {
     let part = Part::of(100, 10);
     let limiter = part.limiter.clone();
     assert!(limiter.try_acquire(10).is_ok());
@@ -196,7 +196,7 @@ fn settled(n: u64, cost: u64, then: impl FnOnce(&mut Part)) -> (Settled, u64) {
 }
 
 #[test]
-fn what_was_waited_for_of_a_share_is_settled_in_it() {
+fn tokens_waited_for_are_settled_in_their_share() {
     let back = |restored| Settled { restored, taken: 0 };
     assert_eq!(settled(20, 5, |_| {}), (back(15), 35));
     let more = Settled {
@@ -241,7 +241,7 @@ fn nothing_is_put_back_under_another_edge_and_nothing_owed_to_it() {
 
 /// A request granted by the home node turns out to cost more, before or after the budget is dealt again.
 #[test]
-fn what_is_owed_to_a_home_is_owed_to_the_part_that_follows() {
+fn debt_to_a_home_is_charged_to_the_next_share() {
     for late in [false, true] {
         let mut part = Part::of(100, 50);
         part.agree(Terms {
@@ -338,7 +338,7 @@ impl Kept {
 }
 
 #[test]
-fn who_goes_before_an_answer_can_be_there_says_nothing_of_the_home() {
+fn a_caller_that_leaves_early_is_no_failure_of_the_home() {
     let mut kept = Kept::new();
     for _ in 0..2_000 {
         assert!(kept.hurry());
@@ -349,7 +349,7 @@ fn who_goes_before_an_answer_can_be_there_says_nothing_of_the_home() {
 }
 
 #[test]
-fn where_nobody_is_answered_those_in_a_hurry_are_told_so_as_well() {
+fn unanswered_callers_in_a_hurry_open_the_breaker() {
     let mut kept = Kept::new();
     for _ in 0..699 {
         assert!(kept.hurry());

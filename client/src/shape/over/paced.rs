@@ -257,14 +257,14 @@ proptest! {
     }
 
     #[test]
-    fn meters_of_a_fleet_take_in_what_one_would_however_its_share_moves(ops in ops()) {
+    fn meters_of_a_fleet_admit_as_one_would_however_shares_move(ops in ops()) {
         poured(&ops)?;
     }
 }
 
 /// Turns that are booked keep their ticks, and the process that has the rate now books as many.
 #[test]
-fn who_is_lowered_has_its_queue_before_it() {
+fn a_lowered_pacer_keeps_its_queue() {
     let ask = |who| {
         let (n, cancels) = (1, false);
         (0, Op::Ask { who, n, cancels })

@@ -40,7 +40,7 @@ fn spent() -> Part {
 }
 
 #[test]
-fn who_waits_when_the_session_changes_nodes_waits_for_the_next_share() {
+fn waiting_continues_when_the_session_changes_nodes() {
     let mut part = spent();
     let limiter = part.limiter.clone();
     let (mut first, mut second) = (pin!(limiter.acquire(3)), pin!(limiter.acquire(3)));
@@ -73,7 +73,7 @@ fn who_waits_when_the_session_changes_nodes_waits_for_the_next_share() {
 }
 
 #[test]
-fn who_finds_a_share_under_a_lease_that_was_late_is_woken_by_the_lease() {
+fn a_lease_that_comes_after_its_share_wakes_the_waiting() {
     let mut part = Part::of(1, 10);
     part.lease(NEVER, Right::Never);
     let limiter = part.limiter.clone();

@@ -38,7 +38,7 @@ fn meanwhile(mode: Mode) -> [Option<Result<(), Reason>>; 5] {
 }
 
 #[test]
-fn who_has_asked_a_home_obeys_a_mode_that_changes_and_waits_for_no_answer() {
+fn a_changed_mode_ends_a_wait_for_the_home() {
     assert_eq!(meanwhile(Mode::DryRun), [Some(Ok(())); 5]);
     assert_eq!(meanwhile(Mode::Bypass), [Some(Ok(())); 5]);
     assert_eq!(meanwhile(Mode::Freeze), [Some(Err(Reason::Frozen)); 5]);

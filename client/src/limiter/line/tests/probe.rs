@@ -5,7 +5,7 @@ use crate::key_state::Home;
 use aliquot_core::central::Reason as Why;
 
 #[test]
-fn of_all_who_lack_a_quota_one_a_second_waits() {
+fn one_caller_a_second_waits_for_a_spent_quota() {
     let at = |millis: u64| Tick::from_nanos(millis * 1_000_000);
     let (home, wait) = (Home::default(), Span::from_millis(250));
     let probe = |cost, millis| home.probe(cost, wait, at(millis));
