@@ -154,11 +154,7 @@ impl Both {
         knows.at_most = true;
     }
 
-    fn happens(
-        &mut self,
-        op: &Op,
-        receipts: &mut Vec<(usize, Receipt)>,
-    ) -> Result<(), TestCaseError> {
+    fn run(&mut self, op: &Op, receipts: &mut Vec<(usize, Receipt)>) -> Result<(), TestCaseError> {
         let now = self.now.get();
         match *op {
             Op::Pass(nanos) => {
@@ -238,7 +234,7 @@ proptest! {
         let mut both = Both::new(per_sec, burst);
         let mut receipts = Vec::new();
         for op in &ops {
-            both.happens(op, &mut receipts)?;
+            both.run(op, &mut receipts)?;
         }
     }
 }

@@ -16,7 +16,7 @@ pub(super) enum What {
     Admitted {
         cost: u64,
         period: PeriodId,
-        limiter_state: LimiterState,
+        state: LimiterState,
         share: Share,
         edge: Option<Edge>,
     },

@@ -154,20 +154,18 @@ impl Network<'_> {
             What::Admitted {
                 cost,
                 period,
-                limiter_state,
+                state,
                 share,
                 edge,
             } => {
-                let booked = is_booked(*limiter_state);
+                let booked = is_booked(*state);
                 if !booked {
                     self.marks.hit(Mark::AdmittedUnleased);
                 }
-                if *limiter_state == LimiterState::Floor {
+                if *state == LimiterState::Floor {
                     self.marks.hit(Mark::AdmittedByFloor);
                 }
-                self.show("admitted", Some(host), || {
-                    format!("{cost} as {limiter_state:?}")
-                });
+                self.show("admitted", Some(host), || format!("{cost} as {state:?}"));
                 self.course.admitted(now, client, *cost);
                 let Some((budget, _)) = budget else {
                     let what = "something was admitted of a budget that no log has";
@@ -176,10 +174,10 @@ impl Network<'_> {
                 let admission = Admission {
                     client: Some(client),
                     budget,
-                    edge: edge.filter(|_| *limiter_state == LimiterState::Leased),
+                    edge: edge.filter(|_| *state == LimiterState::Leased),
                     cost: Tokens::from_grains(grains(*cost)),
                     period: *period,
-                    right: match limiter_state {
+                    right: match state {
                         LimiterState::Open => Right::Open,
                         _ if booked => Right::Booked,
                         _ => Right::Kept,

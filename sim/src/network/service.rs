@@ -319,7 +319,7 @@ impl Request {
             Ok((false, period)) => What::Admitted {
                 cost,
                 period,
-                limiter_state: self.limiter.peek().right,
+                state: self.limiter.peek().right,
                 share: self.limiter.share(),
                 edge: self.station.edge(),
             },
@@ -354,6 +354,6 @@ impl Request {
 }
 
 /// Returns true if an admission has the right of a lease or of a floor.
-pub(super) const fn is_booked(limiter_state: LimiterState) -> bool {
-    matches!(limiter_state, LimiterState::Leased | LimiterState::Floor)
+pub(super) const fn is_booked(state: LimiterState) -> bool {
+    matches!(state, LimiterState::Leased | LimiterState::Floor)
 }
